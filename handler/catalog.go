@@ -102,8 +102,8 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	return config.CatalogSettings{}, usagef("which catalog? Give --table, --index-keys and --row-key, or --catalog NAME")
 }
 
-// with calls fn with the catalog, and then waits for the catalog's work in the background.
-func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
+// with calls fn with the catalog, if that is what fn needs, and then waits for the catalog's work in the background.
+func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *catalog.Catalog) error, needs ...func(*catalog.Catalog, context.Context) error) error {
 	settings, err := f.settings()
 	if err != nil {
 		return err
@@ -115,7 +115,13 @@ func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *
 	cat := server.NewCatalog(account, settings)
 	defer cat.Close()
 	changed(c, cat.Index.Address())
-	return fn(catalogLog(c).WithContext(c.Context()), cat)
+	ctx := catalogLog(c).WithContext(c.Context())
+	for _, need := range needs {
+		if err := need(cat, ctx); err != nil {
+			return err
+		}
+	}
+	return fn(ctx, cat)
 }
 
 // catalogLog returns a logger that writes for people, on stderr.
@@ -128,7 +134,7 @@ func catalogLog(c *cobra.Command) zerolog.Logger {
 
 // exists returns an error unless the catalog's index table exists, so that a mistyped
 // name doesn't make one.
-func exists(ctx context.Context, cat *catalog.Catalog) error {
+func exists(cat *catalog.Catalog, ctx context.Context) error {
 	_, err := cat.Index.Query(ctx, storage.Query{Top: 1, Select: []string{}})
 	return err
 }

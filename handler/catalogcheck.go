@@ -79,7 +79,7 @@ type catalogCheckOptions struct {
 	*catalogFlags
 	yesFlag
 	check.Options
-	all, json bool
+	lister
 }
 
 func catalogCheckCommand(f *catalogFlags) *cobra.Command {
@@ -90,8 +90,7 @@ func catalogCheckCommand(f *catalogFlags) *cobra.Command {
 	flags.BoolVar(&o.Repair, "repair", false, "repair what the log knows")
 	flags.BoolVar(&o.Adopt, "adopt", false, "enter rows into the log that it does not know")
 	flags.BoolVar(&o.RemoveUnknown, "remove-unknown", false, "delete rows that the log does not know")
-	flags.BoolVar(&o.all, "all", false, fmt.Sprintf("print all that is wrong, not just %d of it", maxListed))
-	flags.BoolVar(&o.json, "json", false, "print all that is wrong as JSON objects, and the summary as the last one")
+	o.lister.add(c, "is wrong", "")
 	return c
 }
 
@@ -100,38 +99,23 @@ func (o *catalogCheckOptions) run(c *cobra.Command) error {
 		return usagef("--adopt and --remove-unknown exclude each other")
 	}
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-		if err := exists(ctx, cat); err != nil {
-			return err
-		}
-		if err := cat.Prepare(ctx); err != nil { // it makes the log's table, if there is none
-			return err
-		}
 		if o.RemoveUnknown {
 			do := fmt.Sprintf("remove all rows of %s that the log does not know", cat.Index)
 			if err := o.ask(c, do, "This can't be undone. ", "without --remove-unknown they are listed, --yes removes them without asking", cat.Index.Name()); err != nil {
 				return err
 			}
 		}
-		l := lister{cmd: c, json: o.json, all: o.all}
-		sum, err := check.Run(ctx, cat, o.Options, l.found)
-		if err := errors.Join(err, l.err); err != nil {
+		sum, err := check.Run(ctx, cat, o.Options, o.found)
+		if err := errors.Join(err, o.err); err != nil {
 			return err
 		}
-		return o.summary(&l, sum)
-	})
-}
-
-func findingText(f catalog.Finding) string {
-	text := fmt.Sprintf("PartitionKey %q RowKey %q: %s", f.Partition, f.Row, f.Problem)
-	if f.Repaired {
-		text += " (repaired)"
-	}
-	return text
+		return o.summary(sum)
+	}, exists, (*catalog.Catalog).Prepare) // which makes the log's table, if there is none
 }
 
 // summary prints a check's totals, and returns an error if something stays wrong.
-func (o *catalogCheckOptions) summary(l *lister, sum check.Result) error {
-	err := l.summary(sum, "%d records in %d rows, %d writes pending: %d problems, %d repaired; %d rows of unknown records\n",
+func (o *catalogCheckOptions) summary(sum check.Result) error {
+	err := o.sum(sum, "%d records in %d rows, %d writes pending: %d problems, %d repaired; %d rows of unknown records\n",
 		sum.Records, sum.Rows, sum.Pending, sum.Problems, sum.Repaired, sum.Untracked)
 	if left := sum.Problems - sum.Repaired; err == nil && left > 0 {
 		err = fmt.Errorf("%d problems are left", left)
@@ -171,25 +155,21 @@ const catalogMigrateExamples = `  handler catalog migrate --dry-run
 type catalogMigrateOptions struct {
 	*catalogFlags
 	yesFlag
-	dryRun, all, json bool
+	lister
+	dryRun bool
 }
 
 func catalogMigrateCommand(f *catalogFlags) *cobra.Command {
 	o := catalogMigrateOptions{catalogFlags: f}
 	c := command("migrate", "Move a catalog to other index keys, or take over a published one", catalogMigrateHelp, catalogMigrateExamples, o.run)
 	o.yesFlag.add(c)
-	flags := c.Flags()
-	flags.BoolVar(&o.dryRun, "dry-run", false, "change nothing; show what would be done")
-	flags.BoolVar(&o.all, "all", false, fmt.Sprintf("print all that is left as it was, not just %d of it", maxListed))
-	flags.BoolVar(&o.json, "json", false, "print all that is left as JSON objects, and the summary as the last one")
+	o.lister.add(c, "is left", " as it was")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "change nothing; show what would be done")
 	return c
 }
 
 func (o *catalogMigrateOptions) run(c *cobra.Command) error {
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-		if err := exists(ctx, cat); err != nil {
-			return err
-		}
 		if !o.dryRun {
 			do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
 			if err := o.ask(c, do, "", "--dry-run shows what would be done, --yes does it without asking", cat.Index.Name()); err != nil {
@@ -201,22 +181,21 @@ func (o *catalogMigrateOptions) run(c *cobra.Command) error {
 				return err
 			}
 		}
-		l := lister{cmd: c, json: o.json, all: o.all}
-		sum, err := migrate.Run(ctx, cat, o.dryRun, l.found)
-		if err := errors.Join(err, l.err); err != nil {
+		sum, err := migrate.Run(ctx, cat, o.dryRun, o.found)
+		if err := errors.Join(err, o.err); err != nil {
 			return err
 		}
-		return o.summary(&l, sum)
-	})
+		return o.summary(sum)
+	}, exists)
 }
 
 // summary prints a migration's totals.
-func (o *catalogMigrateOptions) summary(l *lister, sum migrate.Result) error {
+func (o *catalogMigrateOptions) summary(sum migrate.Result) error {
 	verbs := "moved %d records, took over %d records and %d entries of another program, removed %d of its rows; %d rows or entries are left as they were\n"
 	if o.dryRun {
 		verbs = "would move %d records, take over %d records and %d entries of another program, and remove %d of its rows; %d rows or entries would be left as they are\n"
 	}
-	if err := l.summary(sum, verbs, sum.Moved, sum.Taken, sum.Entries, sum.Removed, sum.Left); err != nil {
+	if err := o.sum(sum, verbs, sum.Moved, sum.Taken, sum.Entries, sum.Removed, sum.Left); err != nil {
 		return err
 	}
 	if sum.Left > 0 {
@@ -228,7 +207,7 @@ func (o *catalogMigrateOptions) summary(l *lister, sum migrate.Result) error {
 // maxListed is how many of a catalog's findings are printed, without --all.
 const maxListed = 100
 
-// lister prints a catalog's findings.
+// lister prints a catalog's findings. It has the flags that say how.
 type lister struct {
 	cmd       *cobra.Command
 	json, all bool
@@ -237,25 +216,32 @@ type lister struct {
 	err    error
 }
 
+// add adds the flags. what describes the findings, with more words where there is room.
+func (l *lister) add(c *cobra.Command, what, more string) {
+	l.cmd = c
+	c.Flags().BoolVar(&l.all, "all", false, fmt.Sprintf("print all that %s%s, not just %d of it", what, more, maxListed))
+	c.Flags().BoolVar(&l.json, "json", false, fmt.Sprintf("print all that %s as JSON objects, and the summary as the last one", what))
+}
+
 func (l *lister) found(f catalog.Finding) {
+	text := fmt.Sprintf("PartitionKey %q RowKey %q: %s", f.Partition, f.Row, f.Problem)
+	if f.Repaired {
+		text += " (repaired)"
+	}
 	var err error
 	switch l.listed++; {
 	case l.json:
-		err = l.encode(f)
+		err = lines.JSON(l.cmd.OutOrStdout()).Encode(f)
 	case l.all || l.listed <= maxListed:
-		_, err = fmt.Fprintln(l.cmd.OutOrStdout(), findingText(f))
+		_, err = fmt.Fprintln(l.cmd.OutOrStdout(), text)
 	}
 	l.err = errors.Join(l.err, err)
 }
 
-func (l *lister) encode(v any) error {
-	return lines.JSON(l.cmd.OutOrStdout()).Encode(v)
-}
-
-// summary prints the totals, as JSON or by the format.
-func (l *lister) summary(sum any, format string, args ...any) error {
+// sum prints the totals, as JSON or by the format.
+func (l *lister) sum(sum any, format string, args ...any) error {
 	if l.json {
-		return l.encode(map[string]any{"summary": sum})
+		return lines.JSON(l.cmd.OutOrStdout()).Encode(map[string]any{"summary": sum})
 	}
 	if l.listed > maxListed && !l.all {
 		fmt.Fprintf(l.cmd.ErrOrStderr(), "tablesweep: warning: %d of %d problems are listed; --all lists the others\n", maxListed, l.listed)

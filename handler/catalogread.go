@@ -117,9 +117,6 @@ func (o *catalogQueryOptions) run(c *cobra.Command, args []string) error {
 	}
 	q.Top, q.Cursor = o.top, o.cursor
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-		if err := cat.Readable(ctx); err != nil {
-			return err
-		}
 		if o.all {
 			return printAll(ctx, c, cat, q, o.json)
 		}
@@ -132,7 +129,7 @@ func (o *catalogQueryOptions) run(c *cobra.Command, args []string) error {
 			items[i] = r
 		}
 		return o.print(c, "records", items, found.Meta, found.Cursor, found.Changed)
-	})
+	}, (*catalog.Catalog).Readable)
 }
 
 // printAll prints all records, holding one page of them at a time: one a line, or one JSON object.
@@ -178,9 +175,6 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 			return err
 		}
 		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-			if err := cat.Readable(ctx); err != nil {
-				return err
-			}
 			now, err := cat.Now(ctx)
 			if err != nil {
 				return err
@@ -198,7 +192,7 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 				items[i] = ch
 			}
 			return p.print(c, "changes", items, nil, next, false)
-		})
+		}, (*catalog.Catalog).Readable)
 	})
 	p.add(c, "changes")
 	c.Flags().StringVar(&since, "since", "", "only changes newer than this: a time, a date, or how long ago, such as 2h")
@@ -228,12 +222,7 @@ func readCommand(f *catalogFlags, name, short, long, examples string,
 		if err != nil {
 			return err
 		}
-		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-			if err := exists(ctx, cat); err != nil {
-				return err
-			}
-			return do(ctx, c, cat, q)
-		})
+		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error { return do(ctx, c, cat, q) }, exists)
 	})
 	s.add(c)
 	return c

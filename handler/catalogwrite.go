@@ -83,18 +83,12 @@ func (o *insertOptions) run(c *cobra.Command, args []string) error {
 		return usagef("give records as arguments, or a --file")
 	}
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-		if err := cat.Prepare(ctx); err != nil {
-			return err
-		}
-		if err := cat.Writable(ctx); err != nil {
-			return err
-		}
 		in := inserter{Catalog: cat, insertOptions: o, cmd: c}
 		if err := o.read(ctx, c, args, in.rows); err != nil {
 			return err
 		}
 		return refusedRecords(in.refused)
-	})
+	}, (*catalog.Catalog).Prepare, (*catalog.Catalog).Writable)
 }
 
 // read calls fn with the rows of the arguments, the file or stdin.
@@ -243,9 +237,6 @@ func (o *catalogDeleteOptions) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
-		if err := cat.Writable(ctx); err != nil {
-			return err
-		}
 		if o.dryRun {
 			records, err := countAll(ctx, cat, q)
 			if err != nil {
@@ -261,7 +252,7 @@ func (o *catalogDeleteOptions) run(c *cobra.Command, args []string) error {
 			return asUsage(err)
 		}
 		return o.print(c, map[string]int{"deleted": deleted}, "deleted %d records\n", deleted)
-	})
+	}, (*catalog.Catalog).Writable)
 }
 
 // deleteAll repeats the deletion until nothing is left, and shows how far it is.

@@ -251,6 +251,11 @@ func printStatus(w io.Writer, s engine.Status) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, name+"\t"+format+"\n", args...)
 	}
+	known := func(name, text string) {
+		if text != "" {
+			line(name, "%s", text)
+		}
+	}
 	line("scan", "%s", s.ID)
 	line("action", "%s", whatIsDone(s))
 	for _, asked := range []struct{ name, value string }{
@@ -261,14 +266,12 @@ func printStatus(w io.Writer, s engine.Status) {
 			line(asked.name, "%q", asked.value)
 		}
 	}
-	if s.Phase == "" {
-		line("state", "%s", s.State)
-	} else {
-		line("state", "%s, %s", s.State, s.Phase)
+	state := string(s.State)
+	if s.Phase != "" {
+		state += ", " + string(s.Phase)
 	}
-	if s.Name != "" {
-		line("name", "%s", shownName(s.Name))
-	}
+	line("state", "%s", state)
+	known("name", shownName(s.Name))
 	line("began", "%s", s.StartedAt.Format(time.RFC3339))
 	if s.FinishedAt != nil {
 		line("ended", "%s", s.FinishedAt.Format(time.RFC3339))
@@ -282,9 +285,7 @@ func printStatus(w io.Writer, s engine.Status) {
 	if s.Progress != nil {
 		line("progress", "%.0f %%", 100**s.Progress)
 	}
-	if s.Rate != nil {
-		line("rate", "%.0f rows a second", *s.Rate)
-	}
+	known("rate", optional(s.Rate, "%.0f rows a second"))
 	if s.Leased != nil {
 		for _, w := range s.Leased.Waiting {
 			line("waiting", "for %s: %s, since %s", w.Connection, w.Cause, w.Since.Format(time.RFC3339))
@@ -294,9 +295,7 @@ func printStatus(w io.Writer, s engine.Status) {
 		line("left", "%v", time.Duration(*s.SecondsLeft)*time.Second)
 	}
 	line("requests", "%d, throttled %d times, $%.4f", s.Cost.Requests, s.Throttled, s.Cost.Dollars)
-	if s.Error != "" {
-		line("error", "%s", s.Error)
-	}
+	known("error", s.Error)
 }
 
 func printRanges(w io.Writer, r engine.Ranges) {
