@@ -32,6 +32,11 @@ type ownError struct{ error }
 
 func (o *ownError) Unwrap() error { return o.error }
 
+// refuse returns the error for what a request's field names.
+func refuse(field, what string) error {
+	return &ownError{problem.Invalidf(field, "%s; name another", what)}
+}
+
 // final makes an [ownError] fatal to a scan that is under way. Other errors of [Engine.open] may be those of an older instance, which
 // does not have a new setting yet: they stay as they are.
 func final(err error) error {
@@ -43,17 +48,17 @@ func final(err error) error {
 
 // checkTable returns an error about a request's field if no scan may change the table.
 func (e *Engine) checkTable(field string, t *storage.Table) error {
-	refuse := func(what string) error { return &ownError{problem.Invalidf(field+".table", "%s; name another", what)} }
+	field += ".table"
 	o := e.options
 	if t.Same(o.Own.Table(o.StateTable)) {
-		return refuse("is the table that keeps this app's scans")
+		return refuse(field, "is the table that keeps this app's scans")
 	}
 	if slices.ContainsFunc(o.Kept, t.Same) {
-		return refuse("is a table of this app's catalogs or event log; copy a backup into new tables and set the app to these")
+		return refuse(field, "is a table of this app's catalogs or event log; copy a backup into new tables and set the app to these")
 	}
 	name := strings.ToLower(t.Name())
 	if slices.ContainsFunc(hostTables, func(begin string) bool { return strings.HasPrefix(name, begin) }) && t.Same(o.Own.Table(name)) {
-		return refuse("is a table of the Functions host")
+		return refuse(field, "is a table of the Functions host")
 	}
 	return nil
 }
@@ -62,9 +67,9 @@ func (e *Engine) checkTable(field string, t *storage.Table) error {
 func (e *Engine) checkQueue(field string, a *storage.Account, name string) error {
 	switch {
 	case strings.HasSuffix(name, poison):
-		return &ownError{problem.Invalidf(field+".name", "is a queue of messages that a Functions host gave up, which nobody reads; name another")}
+		return refuse(field+".name", "is a queue of messages that a Functions host gave up, which nobody reads")
 	case slices.Contains(slices.Collect(maps.Values(Queues)), name) && a.Same(e.options.Own):
-		return &ownError{problem.Invalidf(field+".name", "is the app's own queue; name another")}
+		return refuse(field+".name", "is the app's own queue")
 	}
 	return nil
 }
@@ -74,9 +79,9 @@ func (e *Engine) checkContainer(field string, a *storage.Account, name string) e
 	o := e.options
 	switch {
 	case strings.HasPrefix(name, hostContainers) && a.Same(o.Own):
-		return &ownError{problem.Invalidf(field+".container", "is a container of the Functions host; name another")}
+		return refuse(field+".container", "is a container of the Functions host")
 	case o.Packages.Account != nil && name == o.Packages.Name && a.Same(o.Packages.Account):
-		return &ownError{problem.Invalidf(field+".container", "is the container that this app is deployed from; name another")}
+		return refuse(field+".container", "is the container that this app is deployed from")
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"tablesweep/internal/demo/debian"
 	"tablesweep/internal/key"
 )
@@ -58,8 +60,8 @@ func dates() (rows []key.Key, err error) {
 
 func uuids() (rows []key.Key, err error) {
 	err = eachCommit(func(_ int, at time.Time, id [32]byte) {
-		h := fmt.Sprintf("%012x7%s", at.UnixMilli(), hex.EncodeToString(id[:10])[:19])
-		rows = append(rows, key.Key{Partition: strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")})
+		digits := fmt.Sprintf("%012x7%s", at.UnixMilli(), hex.EncodeToString(id[:10])[:19])
+		rows = append(rows, key.Key{Partition: uuid.MustParse(digits).String()})
 	})
 	return rows, err
 }

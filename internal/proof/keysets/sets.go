@@ -99,18 +99,14 @@ func kinds(real []key.Key) []kind {
 		}},
 		{"debian-pareto", "Debian's package names, row counts by Pareto", paretoRows(names)},
 		{"names", "names made of two of Debian's, a row each", whole(pairs(names))},
-		{"names-pareto", "the same, row counts by Pareto", func(r *rand.Rand, n int) func(int) key.Key {
-			return paretoRows(draw(1+n/5, pairs(names)(r, n)))(r, n)
-		}},
+		{"names-pareto", "the same, row counts by Pareto", pareto(pairs(names))},
 		{"ids", "dotted ids, big namespaces growing bigger, a row each", whole(dotted)},
-		{"ids-pareto", "the same, row counts by Pareto", func(r *rand.Rand, n int) func(int) key.Key {
-			return paretoRows(draw(1+n/5, dotted(r, n)))(r, n)
-		}},
+		{"ids-pareto", "the same, row counts by Pareto", pareto(dotted)},
 		{"cascade", "every character splits the rows unevenly", whole(cascade)},
 		{"scripts", "words in ten scripts, emoji among them", whole(scripts)},
 		{"customer-date", "customer|date, busy customers", whole(customerDates)},
 		{"days", "a partition a day, GUIDs in it", days},
-		{"buckets", "256 hash buckets, GUIDs in them", buckets},
+		{"buckets", "256 hash buckets, GUIDs in them", keyed(guids, func(id string) key.Key { return key.Key{Partition: id[len(id)-2:], Row: id} })},
 		{"devices", "devices with a counter each", whole(devices)},
 		{"medium", "partitions of 1500 to 2500 rows", medium},
 		{"one-guid", "one partition, GUIDs", giant(guids)},
@@ -133,20 +129,27 @@ func partitions(rows []key.Key) []string {
 // texts makes a source of key texts; n is the number of rows of the table.
 type texts func(r *rand.Rand, n int) func(i int) string
 
-// whole makes every text a partition with one row.
-func whole(t texts) rowMaker {
+// keyed makes a row of every text.
+func keyed(t texts, row func(text string) key.Key) rowMaker {
 	return func(r *rand.Rand, n int) func(int) key.Key {
 		next := t(r, n)
-		return func(i int) key.Key { return key.Key{Partition: next(i)} }
+		return func(i int) key.Key { return row(next(i)) }
 	}
+}
+
+// whole makes every text a partition with one row.
+func whole(t texts) rowMaker {
+	return keyed(t, func(text string) key.Key { return key.Key{Partition: text} })
 }
 
 // giant puts every text into one partition.
 func giant(t texts) rowMaker {
-	return func(r *rand.Rand, n int) func(int) key.Key {
-		next := t(r, n)
-		return func(i int) key.Key { return key.Key{Partition: "all", Row: next(i)} }
-	}
+	return keyed(t, func(text string) key.Key { return key.Key{Partition: "all", Row: text} })
+}
+
+// pareto makes partitions of texts, with row counts by Pareto's law.
+func pareto(t texts) rowMaker {
+	return func(r *rand.Rand, n int) func(int) key.Key { return paretoRows(draw(1+n/5, t(r, n)))(r, n) }
 }
 
 func giants(r *rand.Rand, n int) func(int) key.Key {
@@ -187,14 +190,6 @@ func days(r *rand.Rand, n int) func(int) key.Key {
 	return func(int) key.Key {
 		day := int(3000 * math.Sqrt(r.Float64())) // traffic grows with the years
 		return key.Key{Partition: date(day), Row: next(0)}
-	}
-}
-
-func buckets(r *rand.Rand, n int) func(int) key.Key {
-	next := guids(r, n)
-	return func(i int) key.Key {
-		id := next(i)
-		return key.Key{Partition: id[len(id)-2:], Row: id}
 	}
 }
 

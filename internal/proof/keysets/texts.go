@@ -3,31 +3,22 @@ package keysets
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 func guids(r *rand.Rand, _ int) func(int) string {
 	return func(int) string {
-		var b [16]byte
-		binary.BigEndian.PutUint64(b[:8], r.Uint64())
-		binary.BigEndian.PutUint64(b[8:], r.Uint64())
-		var s [36]byte
-		hex.Encode(s[:8], b[:4])
-		s[8] = '-'
-		hex.Encode(s[9:13], b[4:6])
-		s[13] = '-'
-		hex.Encode(s[14:18], b[6:8])
-		s[18] = '-'
-		hex.Encode(s[19:23], b[8:10])
-		s[23] = '-'
-		hex.Encode(s[24:], b[10:])
-		return string(s[:])
+		var id uuid.UUID
+		binary.BigEndian.PutUint64(id[:8], r.Uint64())
+		binary.BigEndian.PutUint64(id[8:], r.Uint64())
+		return id.String()
 	}
 }
 

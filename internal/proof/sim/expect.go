@@ -35,25 +35,22 @@ func expect(p PlannedScan, source []storage.Entity) expected {
 	}
 	for _, row := range source {
 		old, exists := there[row.Key]
-		fails := exists && (a.Mode == action.Fail && !storage.Equal(old, row) || a.Mode == action.Merge && len(merge(old, row).Properties) > maxProperties)
-		if fails {
-			x.mended = append(x.mended, row.Key)
-			exists = len(x.mended)%3 >= p.Rounds
+		result := row
+		if exists && a.Mode == action.Merge {
+			result = merge(old, row)
 		}
-		switch {
-		case a.Mode == action.Merge && exists:
-			row = merge(old, row)
-			if len(row.Properties) > maxProperties {
+		differs := exists && !storage.Equal(old, row)
+		if a.Mode == action.Fail && differs || len(result.Properties) > maxProperties {
+			if x.mended = append(x.mended, row.Key); len(x.mended)%3 >= p.Rounds {
 				x.failed++
 				continue
 			}
-		case exists && a.Mode == action.Fail && !storage.Equal(old, row):
-			x.failed++
-			continue
-		case exists && a.Mode == action.Skip && !storage.Equal(old, row):
+			result, differs = row, false // the operator has removed the old one
+		}
+		if a.Mode == action.Skip && differs {
 			continue
 		}
-		there[row.Key] = row
+		there[row.Key] = result
 		x.written++
 	}
 	for _, row := range there {

@@ -14,11 +14,9 @@ import (
 func (w *world) pick(what ...string) *machine {
 	var standing []*machine
 	for _, p := range w.slots {
-		p.mu.Lock()
-		if p.machine != nil {
-			standing = append(standing, p.machine)
+		if m := p.machine.Load(); m != nil {
+			standing = append(standing, m)
 		}
-		p.mu.Unlock()
 	}
 	if len(standing) == 0 {
 		return nil
@@ -39,7 +37,10 @@ func (w *world) keepTime() {
 	var lapse time.Time // of the lease of a holder that was lost
 	for minute := 1; task.Sleep(w.over, time.Until(w.start.Add(time.Duration(minute)*time.Minute))); minute++ {
 		if holder != nil && holder.gone.Err() != nil {
-			lapse, holder, last = holder.lostAt().Add(timerLease), nil, nil
+			if at := holder.lost.Load(); at != nil {
+				lapse = at.Add(timerLease)
+			}
+			holder, last = nil, nil
 		}
 		if holder == nil && time.Now().After(lapse) {
 			holder = w.pick("timer")
@@ -52,7 +53,7 @@ func (w *world) keepTime() {
 			}
 		}
 		if holder != nil {
-			w.hold(holder)
+			w.holder.Store(holder)
 			last = holder.invoke("Maintain", envelope.Timer(holder.invocation("Maintain", "timer"), false, nil, false), "timer "+strconv.Itoa(minute))
 		}
 	}
@@ -61,24 +62,13 @@ func (w *world) keepTime() {
 // first returns the machine that holds the timer's lease at first. It takes the lease as soon
 // as it runs.
 func (w *world) first() *machine {
-	p := w.slots[w.plan.Holder]
 	for task.Sleep(w.over, time.Millisecond) {
-		p.mu.Lock()
-		m := p.machine
-		p.mu.Unlock()
-		if m != nil {
-			w.hold(m)
+		if m := w.slots[w.plan.Holder].machine.Load(); m != nil {
+			w.holder.Store(m)
 			return m
 		}
 	}
 	return nil
-}
-
-// hold notes who holds the timer's lease.
-func (w *world) hold(m *machine) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.holder = m
 }
 
 // blackout loses every machine at once. Later a single one starts.
@@ -86,29 +76,18 @@ func (w *world) blackout() {
 	if w.plan.Blackout == 0 || !task.Sleep(w.over, w.plan.Blackout) {
 		return
 	}
-	w.mu.Lock()
-	w.lights = make(chan struct{})
-	w.mu.Unlock()
+	w.dark.Store(true)
 	w.log.Info().Msg("blackout")
 	for _, p := range w.slots {
-		p.mu.Lock()
-		if p.machine != nil {
-			p.machine.end()
+		if m := p.machine.Load(); m != nil {
+			m.end()
 		}
-		p.mu.Unlock()
 	}
 	task.Sleep(w.over, w.plan.Darkness)
 	if w.plan.Cleared {
 		w.clearQueues()
 	}
 	close(w.lights)
-}
-
-// dark reports whether there was a blackout.
-func (w *world) dark() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lights != nil
 }
 
 // wait waits for the end of the blackout. It reports whether the slot gets
@@ -135,7 +114,7 @@ func (w *world) outages() {
 			}
 			w.outage(i, true)
 			end := time.Now().Add(o.For)
-			for w.over.Err() == nil && (time.Now().Before(end) || o.UntilFailed && !w.hasFailed()) {
+			for w.over.Err() == nil && (time.Now().Before(end) || o.UntilFailed && !w.failed.Load()) {
 				task.Sleep(w.over, 10*time.Second)
 			}
 			w.outage(i, false)
@@ -158,10 +137,4 @@ func (w *world) outage(i int, on bool) {
 	if err := w.storage.SetFaults(strings.Join(append(rules, w.plan.Faults), ";")); err != nil {
 		w.violations = append(w.violations, "outage "+strconv.Itoa(i)+": "+err.Error())
 	}
-}
-
-func (w *world) hasFailed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.failed
 }

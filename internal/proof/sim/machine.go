@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,11 +31,9 @@ import (
 type slot struct {
 	Machine
 	*world
-	number int
-
-	mu      sync.Mutex // guards the fields below
+	number  int
 	left    []Accident
-	machine *machine // nil while there is none
+	machine atomic.Pointer[machine] // nil while there is none
 }
 
 // machine is an instance of the app: the host's listeners and a handler process.
@@ -44,35 +42,19 @@ type machine struct {
 	name    string
 	gone    context.Context // ends when the machine is lost
 	lose    context.CancelFunc
-	account *storage.Account // the host's
-	lives   int              // handler processes so far
-
-	mu      sync.Mutex // guards the fields below
-	process *process   // nil while there is none
-	lost    time.Time  // when the machine was lost
+	account *storage.Account          // the host's
+	lives   int                       // handler processes so far
+	process atomic.Pointer[process]   // nil while there is none
+	lost    atomic.Pointer[time.Time] // when the machine was lost
 }
 
 // end loses the machine.
 func (m *machine) end() {
-	m.mu.Lock()
-	first := m.lost.IsZero()
-	if first {
-		m.lost = time.Now()
+	now := time.Now()
+	if m.lost.CompareAndSwap(nil, &now) && m.holder.Load() == m {
+		m.count(&m.stats.Orphaned)
 	}
-	m.mu.Unlock()
-	m.world.mu.Lock()
-	if first && m.holder == m {
-		m.stats.Orphaned++
-	}
-	m.world.mu.Unlock()
 	m.lose()
-}
-
-// lostAt returns when the machine was lost.
-func (m *machine) lostAt() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.lost
 }
 
 // process is a handler process. It ends with its context gone.
@@ -82,17 +64,15 @@ type process struct {
 	handler http.Handler
 }
 
-// take returns the next accident of one side, in a list, and removes it.
-func (p *slot) take(host bool) []Accident {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, a := range p.left {
-		if a.Host == host {
-			p.left = append(p.left[:i:i], p.left[i+1:]...)
-			return []Accident{a}
-		}
+// take returns the next accident of one side, and removes it; nil if there is none.
+func (p *slot) take(host bool) *Accident {
+	i := slices.IndexFunc(p.left, func(a Accident) bool { return a.Host == host })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	a := p.left[i]
+	p.left = slices.Concat(p.left[:i], p.left[i+1:])
+	return &a
 }
 
 // keep keeps a machine in the slot until the run ends.
@@ -104,22 +84,16 @@ func (p *slot) keep() {
 		m.gone, m.lose = context.WithCancel(p.over)
 		m.account = p.open(&wire{
 			world: p.world, name: m.name + " host", gone: m.gone, die: func(Kind) { m.end() },
-			host: true, seen: map[uint64]int{}, accidents: p.take(true),
+			host: true, seen: map[uint64]int{}, accident: p.take(true),
 		})
-		p.stand(m)
+		p.machine.Store(m)
 		m.run()
-		p.stand(nil)
+		p.machine.Store(nil)
 		p.log.Info().Str("machine", m.name).Msg("lost")
-		if !task.Sleep(p.over, p.Replace) || p.dark() && !p.wait() {
+		if !task.Sleep(p.over, p.Replace) || p.dark.Load() && !p.wait() {
 			return
 		}
 	}
-}
-
-func (p *slot) stand(m *machine) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.machine = m
 }
 
 // run runs the machine until it is lost. Its goroutines then end by themselves.
@@ -132,9 +106,9 @@ func (m *machine) run() {
 	}
 	for m.gone.Err() == nil {
 		p := m.start()
-		m.publish(p)
+		m.process.Store(p)
 		<-p.gone.Done()
-		m.publish(nil)
+		m.process.Store(nil)
 		m.log.Info().Str("machine", m.name).Msg("handler ended")
 		if !task.Sleep(m.gone, m.Restart) {
 			return
@@ -167,7 +141,7 @@ func (m *machine) start() *process {
 	gone, end := context.WithCancel(m.gone)
 	l := &wire{
 		world: m.world, name: m.name + " handler " + strconv.Itoa(m.lives), gone: gone,
-		seen: map[uint64]int{}, accidents: m.take(false),
+		seen: map[uint64]int{}, accident: m.take(false),
 	}
 	l.die = func(k Kind) {
 		end()
@@ -188,19 +162,11 @@ func (m *machine) start() *process {
 	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(app), function.Host{}, m.appLog)}
 }
 
-func (m *machine) publish(p *process) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.process = p
-}
-
 // ready returns the handler process, and waits for one if there is none. It returns
 // nil when the machine is lost.
 func (m *machine) ready() *process {
 	for {
-		m.mu.Lock()
-		p := m.process
-		m.mu.Unlock()
+		p := m.process.Load()
 		if p != nil || m.gone.Err() != nil {
 			return p
 		}

@@ -134,13 +134,11 @@ func (w *world) listed() []string {
 
 // planned returns the plan's scan for an existing one.
 func (w *world) planned(id string) (PlannedScan, bool) {
-	s, err := w.ledger().Scan(context.Background(), id)
-	if err != nil {
-		w.violated("read scan %s: %v", id, err)
-		return PlannedScan{}, false
-	}
+	w.mu.Lock()
+	request := w.witness.scans[id].Request
+	w.mu.Unlock()
 	var r engine.Request
-	if err := json.Unmarshal(s.Request, &r); err != nil {
+	if err := json.Unmarshal(request, &r); err != nil {
 		w.violated("request of scan %s: %v", id, err)
 	}
 	for _, p := range w.plan.Scans {
@@ -148,7 +146,7 @@ func (w *world) planned(id string) (PlannedScan, bool) {
 			return p, true
 		}
 	}
-	w.violated("scan %s is not in the plan: %s", id, s.Request)
+	w.violated("scan %s is not in the plan: %s", id, request)
 	return PlannedScan{}, false
 }
 
@@ -230,10 +228,8 @@ func (w *world) lose(id string, after time.Duration) {
 
 // failure checks that a failed scan gives a reason, and that the plan allows that reason. One is that rows of the scan are lost.
 func (w *world) failure(row scanRow, lost bool) {
-	w.mu.Lock()
-	w.failed = true
-	w.stats.Failures++
-	w.mu.Unlock()
+	w.failed.Store(true)
+	w.count(&w.stats.Failures)
 	failedRows := strings.Contains(row.Error, "rows could not be written; the first: PartitionKey")
 	gaveUp := strings.Contains(row.Error, "a step failed 5 times, at last with: ") || strings.Contains(row.Error, "was begun 5 times and never finished") ||
 		strings.Contains(row.Error, " and never finished; it failed at last with: ")

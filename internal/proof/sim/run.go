@@ -3,16 +3,19 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
@@ -56,15 +59,16 @@ type world struct {
 	over    context.Context // ends with the run
 	group   sync.WaitGroup  // everything that runs
 	slots   []*slot
-	started chan struct{} // closed when the operator has started the scans
+	started chan struct{}           // closed when the operator has started the scans
+	dark    atomic.Bool             // there was a blackout
+	lights  chan struct{}           // closed when it is over
+	failed  atomic.Bool             // a scan has failed
+	holder  atomic.Pointer[machine] // of the timer's lease
 
 	mu         sync.Mutex // guards the fields below
 	violations []string
 	stats      Stats
-	lights     chan struct{}        // in a blackout: closed when it is over
-	failed     bool                 // a scan has failed
 	raging     []int                // outages
-	holder     *machine             // of the timer's lease
 	rounds     map[string]int       // of mended rows, by target
 	canceled   map[string]time.Time // when the operator was told so, by target, until a retry
 	looks      map[string]bool      // of Maintain at pending steps, by the timer's run and scan
@@ -73,7 +77,7 @@ type world struct {
 // Run carries out the plan. It returns the violations that it finds, none if all is well. It must be
 // called in a bubble of testing/synctest, since it takes hours. log gets every event.
 func Run(p Plan, log zerolog.Logger) (Stats, []string) {
-	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), rounds: map[string]int{}, canceled: map[string]time.Time{}, looks: map[string]bool{}}
+	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), lights: make(chan struct{}), rounds: map[string]int{}, canceled: map[string]time.Time{}, looks: map[string]bool{}}
 	w.stats.Rows = len(p.Source)
 	w.appLog = log
 	if log.GetLevel() == zerolog.Disabled {
@@ -231,21 +235,15 @@ func (w *world) open(transport policy.Transporter) *storage.Account {
 func (w *world) fill(table string, rows []storage.Entity) error {
 	ctx := context.Background()
 	t := w.account.Table(table)
-	if err := t.Create(ctx); err != nil {
-		return err
-	}
-	b := t.Batch()
-	for i, row := range rows {
-		op := storage.Op{Kind: storage.Insert, Entity: row}
-		if i > 0 && rows[i-1].Key.Partition != row.Key.Partition || !b.Add(op) {
-			if err := b.Do(ctx); err != nil {
-				return err
-			}
-			b = t.Batch()
-			b.Add(op)
+	err := t.Create(ctx)
+	for _, unit := range (action.Copy{}).Split(rows) {
+		var ops []storage.Op
+		for _, row := range unit {
+			ops = append(ops, storage.Op{Kind: storage.Insert, Entity: row})
 		}
+		err = errors.Join(err, t.Write(ctx, ops...))
 	}
-	return b.Do(ctx)
+	return err
 }
 
 // ledger returns the ledger as the checks read it.

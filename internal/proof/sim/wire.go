@@ -68,10 +68,11 @@ type wire struct {
 	die  func(Kind)      // ends the process or the machine
 	host bool            // it is the host's: only what changes something is counted
 
-	mu        sync.Mutex // guards the fields below
-	seen      map[uint64]int
-	requests  int
-	accidents []Accident // to come
+	accident *Accident // to come; nil if there is none
+
+	mu       sync.Mutex // guards the fields below
+	seen     map[uint64]int
+	requests int
 }
 
 // Do sends the request to the emulator.
@@ -82,7 +83,10 @@ func (l *wire) Do(req *http.Request) (*http.Response, error) {
 	}
 	moment := l.moment(req, body)
 	if !task.Sleep(req.Context(), time.Duration(moment%uint64(time.Millisecond))) || l.gone.Err() != nil {
-		return nil, l.ended(req)
+		if l.gone.Err() != nil {
+			return nil, errDead
+		}
+		return nil, req.Context().Err()
 	}
 	detached := context.WithoutCancel(req.Context())
 	if a := l.next(req); a != nil {
@@ -117,22 +121,12 @@ func (l *wire) Do(req *http.Request) (*http.Response, error) {
 		forget(resp, err)
 		return nil, errDead
 	}
-	l.note(l.name, req, result(resp, err))
-	return resp, err
-}
-
-func result(resp *http.Response, err error) string {
 	if err != nil {
-		return err.Error()
+		l.note(l.name, req, err.Error())
+	} else {
+		l.note(l.name, req, resp.Status)
 	}
-	return resp.Status
-}
-
-func (l *wire) ended(req *http.Request) error {
-	if l.gone.Err() != nil {
-		return errDead
-	}
-	return req.Context().Err()
+	return resp, err
 }
 
 // next counts the request and returns the accident that comes with it, if any.
@@ -142,12 +136,8 @@ func (l *wire) next(req *http.Request) *Accident {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.requests++
-	for i, a := range l.accidents {
-		if a.Host == l.host && a.Request == l.requests {
-			l.accidents = append(l.accidents[:i:i], l.accidents[i+1:]...)
-			return &a
-		}
+	if l.requests++; l.accident != nil && l.accident.Request == l.requests {
+		return l.accident
 	}
 	return nil
 }

@@ -38,16 +38,12 @@ type scanRow struct {
 	ETag    string `json:"odata.etag"`
 	State   ledger.State
 	Attempt int64 `json:",string"`
+	Request []byte
 	Error   string
 }
 
 func newWitness(e *emulator.Emulator) (*witness, error) {
-	cred, err := aztables.NewSharedKeyCredential(emulator.DefaultAccount, emulator.DefaultKey)
-	if err != nil {
-		return nil, err
-	}
-	service, err := aztables.NewServiceClientWithSharedKey("http://"+emulator.DefaultAccount+".table.emulator.invalid/"+emulator.DefaultAccount, cred,
-		&aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: e.Transport()}})
+	service, err := aztables.NewServiceClientFromConnectionString(e.ConnectionString(), &aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: e.Transport()}})
 	if err != nil {
 		return nil, err
 	}
