@@ -7,11 +7,10 @@ import (
 	"tablesweep/internal/engine/ledger"
 )
 
-// BenchmarkCopyRequests counts what a copy costs at the storage: every request of
-// the steps, the ledger, the queues and the deliveries, per 1,000 rows, beside what
-// no copy can do without: one read, and a write for each transaction's worth of
-// rows. It fails if a copy by the default strategy costs more than it should.
-// docs/measurements.md shows the figures.
+// BenchmarkCopyRequests counts what a copy costs at the storage: every request of the steps, the ledger, the queues and
+// the deliveries, per 1,000 rows, beside what no copy can do without: one read, and a write for each transaction's
+// worth of rows. It fails if a copy by the default strategy costs more than it should. docs/measurements.md shows the
+// figures.
 func BenchmarkCopyRequests(b *testing.B) {
 	for _, tt := range []struct {
 		size, rows int // rows a partition, rows in all

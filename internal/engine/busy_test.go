@@ -50,9 +50,8 @@ func (w *world) work(e *engine.Engine, id string) error {
 	return g.Wait()
 }
 
-// TestBusyPartition lets two instances copy into a partition that takes 20 requests a
-// second, in virtual time. After the first minute, at most a tenth may be refused, and the partition
-// must be busy. The status tells of them.
+// TestBusyPartition lets two instances copy into a partition that takes 20 requests a second, in virtual time. After
+// the first minute, at most a tenth may be refused, and the partition must be busy. The status tells of them.
 func TestBusyPartition(t *testing.T) {
 	if !testsize.Full() {
 		t.Skip("makes many requests; in full it does. action.TestProcessesAtOnePartition finds races")

@@ -47,8 +47,7 @@ func (w *world) settle(id string) time.Duration {
 	}
 }
 
-// tidy waits until what dead processes held is visible again, has it handled, and
-// checks that nothing is left.
+// tidy waits until what dead processes held is visible again, has it handled, and checks that nothing is left.
 func (w *world) tidy() {
 	w.Helper()
 	time.Sleep(lease + time.Minute)
@@ -66,8 +65,7 @@ func (w *world) tidy() {
 	}
 }
 
-// checkEnd checks what must hold after every end: exact counts, equal tables,
-// nothing left behind.
+// checkEnd checks what must hold after every end: exact counts, equal tables, nothing left behind.
 func (w *world) checkEnd(id string, rows int) {
 	w.Helper()
 	w.counted(id, ledger.Succeeded, rows, rows, 0)
@@ -126,9 +124,8 @@ func TestCrashWhileStarting(t *testing.T) {
 	}
 }
 
-// TestStepThatEndsProcesses kills a process whenever a step is begun, by whichever message
-// and delivery. After the fifth time the scan fails, and its error names the step. A
-// first delivery that ended with an error doesn't count.
+// TestStepThatEndsProcesses kills a process whenever a step is begun, by whichever message and delivery. After the
+// fifth time the scan fails, and its error names the step. A first delivery that ended with an error doesn't count.
 func TestStepThatEndsProcesses(t *testing.T) {
 	t.Parallel()
 	for _, redelivered := range []bool{false, true} {

@@ -8,11 +8,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Deletions. A step of a delete must not delete rows before its reading is committed. If it died then, the rows would be gone, and the next
-// delivery would read and count others. So it first commits what it has read, and leaves the deletion as a pending child, with the pages and the
-// number of their rows. The same invocation then does the deletion, without a message, and commits it with that number. If it dies, the next
-// delivery finds the step done, and goes on with the deletion, whose id follows from the step's. Maintain and a retry send
-// it as they send other steps.
+// Deletions. If a step deleted rows before its reading is committed, and died, the next delivery would count others. So it
+// first commits what it has read, and leaves the deletion as a pending child, with the pages and the number of their
+// rows. The same invocation then deletes them, without a message, and commits that number. If it dies, the next delivery
+// finds the step done, and goes on with the deletion, whose id follows from the step's. Maintain and a retry send it, too.
 
 // deletion is what a step has read and left to be deleted.
 type deletion struct {

@@ -1,68 +1,54 @@
 // Package engine runs scans by queue messages: one message, one step.
 //
-// A message is delivered at least once, and a process may die at any point. DESIGN.md has the six steps of
-// a message, and the table of what a crash leaves in between: the next delivery or
-// [Engine.Maintain] completes that. run.go follows a message from top to bottom.
+// A message is delivered at least once, and a process may die at any point. DESIGN.md has the six steps of a message,
+// and the table of what a crash leaves in between: the next delivery or [Engine.Maintain] completes that. run.go
+// follows a message from top to bottom.
 //
 // # Which steps are lost
 //
-// When a host dies, the messages that it had taken stay hidden for ten minutes, whatever
-// host.json says. So a message's age proves nothing. Instead, a process that has had a step in
-// hand for 5 seconds writes a beat every 5 seconds: a row that names all its steps. Short
-// steps cost no beat.
+// When a host dies, the messages that it had taken stay hidden for ten minutes, whatever host.json says. So a
+// message's age proves nothing. Instead, a process that has had a step in hand for 5 seconds writes a beat every 5
+// seconds: a row that names all its steps. Short steps cost no beat.
 //
-// Maintain looks twice, 10 seconds apart. It reads the pending steps, peeks into the queues,
-// and reads the beats. A step is lost if both times its message was not visible, and no
-// process that wrote a beat in between named the step.
+// Maintain looks twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the beats. A
+// step is lost if both times its message was not visible, and no process that wrote a beat in between named the step.
 //
-//   - A step in living hands is named by a beat in between, or has ended.
-//   - After an outage, no process counts as dead before an interval in which every living
-//     process could write a beat. A failed beat is tried again after a second, without the
-//     SDK's growing pauses.
-//   - No clock is compared: a beat counts if its row has changed. A process names a failed
-//     step until the host has delivered it again.
-//   - A step younger than 10 s may still have its message on the way. If it seems lost,
-//     Maintain looks a third time. It ignores young steps at first, because a running scan
-//     soon commits them.
-//   - A peek shows the 32 messages that have been visible for longest. A step's message is
-//     not behind them if one of them was put into the queue 10 seconds after the step was
-//     recorded (30 seconds after it failed): queues nearly keep the order of messages. So the
-//     backlog of another scan hides a lost step for a short time only. After 12 minutes
-//     Maintain sends a step's message again in any case, and each time waits twice as long.
+//   - After an outage, no process counts as dead before an interval in which every living process could write a beat.
+//     A failed beat is tried again after a second, without the SDK's growing pauses.
+//   - No clock is compared: a beat counts if its row has changed. A process names a failed step until the host has
+//     delivered it again.
+//   - A step younger than 10 s may still have its message on the way. If it seems lost, Maintain looks a third time.
+//   - A peek shows the 32 messages that have been visible for longest. A step's message is not behind them if one of
+//     them was put into the queue 10 seconds after the step was recorded (30 seconds after it failed): queues nearly
+//     keep the order of messages. After 12 minutes Maintain sends a step's message again in any case, and each time
+//     waits twice as long.
 //
-// The pauses between messages for the same step double, from 30 s to 16 minutes. A second
-// message is harmless: a step is committed once.
-//
-// Beats and looks make at most 1 % more requests while a request takes up to 200 ms
-// (sim.TestWatchingIsCheap). They make more only if a process makes fewer than 100 requests
-// in 5 seconds over steps that take longer, such as a serial count with many pages an
-// invocation.
+// The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless: a step
+// is committed once. Beats and looks make at most 1 % more requests while a request takes up to 200 ms
+// (sim.TestWatchingIsCheap), and more only if a process makes fewer than 100 requests in 5 seconds over longer steps.
 //
 // # Steps that cannot be done
 //
-// A step may kill its process. So every delivery but the first is recorded in the pending row
-// before it starts the step, and taken back if the step ends with an error. The scan fails,
-// and names the step, before a sixth process begins the step. If the first message was
-// never sent, it fails before a fifth: nobody can tell that from a first process that died.
+// A step may kill its process. So every delivery but the first is recorded in the pending row before it starts the
+// step, and taken back if the step ends with an error. The scan fails, and names the step, before a sixth process
+// begins the step. If the first message was never sent, it fails before a fifth: nobody can tell that from a first
+// process that died.
 //
-// A storage failure never fails a scan by itself. After five deliveries the message is in
-// the poison queue. Maintain removes it; the step is lost, and sent again. The scan fails,
-// with the last reason, only when a step has been lost for 4 hours. Any other failure of a
-// step fails the scan at the fifth delivery.
+// A storage failure never fails a scan by itself. After five deliveries the message is in the poison queue. Maintain
+// removes it; the step is lost, and sent again. The scan fails, with the last reason, only when a step has been lost
+// for 4 hours. Any other failure of a step fails the scan at the fifth delivery.
 //
 // # Newer versions
 //
-// Two versions of the program run side by side during a deployment. An instance drops a
-// message that a newer version wrote. The step stays pending; Maintain of the newer version
-// sends it again, and an older Maintain leaves it alone. An instance also drops a message
-// whose scan needs a newer version, or has its hints. Any Maintain sends that message again.
+// Two versions of the program run side by side during a deployment. An instance drops a message that a newer version
+// wrote. The step stays pending; Maintain of the newer version sends it again, and an older Maintain leaves it alone.
+// An instance also drops a message whose scan needs a newer version, or has its hints. Any Maintain sends that again.
 //
 // # Handing writes over
 //
-// A page of more than 200 transactions is handed over to CopyRows if the step has children,
-// so they need not wait for the writes. A message to CopyRows is a key range: the open
-// interval between the first and last partition of pages without a gap. CopyRows reads the
-// range again. That costs about seven requests, message included, and releases the children
-// a few hundred writes earlier. The page may have cut its first and last partition, so the
-// step writes these itself. A delete hands nothing over: its children are released before it deletes.
+// A page of more than 200 transactions is handed over to CopyRows if the step has children, so they need not wait for
+// the writes. A message to CopyRows is a key range: the open interval between the first and last partition of pages
+// without a gap. CopyRows reads the range again. That costs about seven requests, message included. The page may have
+// cut its first and last partition, so the step writes these itself. A delete hands nothing over: its children are
+// released before it deletes.
 package engine

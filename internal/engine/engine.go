@@ -49,8 +49,7 @@ type Options struct {
 	Kept []*storage.Table
 	// Packages is the container that the app is deployed from, if it is known. No scan exports into it.
 	Packages Container
-	// SegmentsPerInvocation is the number of queries an invocation may make;
-	// 0 means 4 for a count and 1 for others.
+	// SegmentsPerInvocation is the number of queries an invocation may make; 0 means 4 for a count and 1 for others.
 	SegmentsPerInvocation int
 	// FoldEvery is how many done steps are folded at once, on average; 0 means 48.
 	FoldEvery int
@@ -80,20 +79,14 @@ type Engine struct {
 
 // New returns an engine. Call [Engine.TryPrepare] before its other methods.
 func New(o Options) (*Engine, error) {
-	if o.FoldEvery == 0 {
-		o.FoldEvery = foldEvery
-	}
-	if o.Retention == 0 {
-		o.Retention = defaultRetention
-	}
+	o.FoldEvery, o.Retention = cmp.Or(o.FoldEvery, foldEvery), cmp.Or(o.Retention, defaultRetention)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	e := &Engine{
-		options: o, queues: map[string]*storage.Queue{},
+		options: o, queues: map[string]*storage.Queue{}, ledger: ledger.New(o.Own.Table(o.StateTable)),
 		scans: newCache[*loaded](scanTime, hintsTime), details: newCache[ledger.Snapshot](detailTime, detailTime),
 	}
-	e.ledger = ledger.New(o.Own.Table(o.StateTable))
 	e.heart = newHeart(e.waits, e.ledger.With(storage.RequestOptions{Once: true}).Beat)
 	for _, function := range functions {
 		q, err := o.Own.Queue(Queues[function])

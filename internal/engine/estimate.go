@@ -17,9 +17,8 @@ const estimateTime = 20 * time.Second
 // ledgerRequests is how many requests a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
-// Estimate counts the rows that a scan would meet, and says what it would cost. It
-// checks that it may write to the destination, and changes nothing. [estimate.Report] tells
-// whether the time sufficed.
+// Estimate counts the rows that a scan would meet, and says what it would cost. It checks that it may write to the
+// destination, and changes nothing. [estimate.Report] tells whether the time sufficed.
 func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

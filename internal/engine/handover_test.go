@@ -10,8 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Pages of many small partitions are handed over to CopyRows; each row is counted
-// once, whoever writes it.
+// Pages of many small partitions are handed over to CopyRows; each row is counted once, whoever writes it.
 func TestHandOverToCopyRows(t *testing.T) {
 	t.Parallel()
 	run := func(strategy string, segments, segmentSize int, rows []storage.Entity) {

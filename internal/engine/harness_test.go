@@ -152,9 +152,8 @@ func (w *world) bodyOf(m storage.Message) []byte {
 	return body
 }
 
-// deliver takes up to a batch of messages from each queue and has each handled, as
-// the host does; those that fail become visible again. It returns the number
-// of messages.
+// deliver takes up to a batch of messages from each queue and has each handled, as the host does; those that fail
+// become visible again. It returns the number of messages.
 func (w *world) deliver() int {
 	w.Helper()
 	const batchSize = 8 // as in host.json
@@ -262,8 +261,7 @@ func (w *world) equalTables(a, b string) {
 	}
 }
 
-// plainRows returns rows of two properties: per partitions of each size, named by
-// number.
+// plainRows returns rows of two properties: per partitions of each size, named by number.
 func plainRows(partitions, size int) []storage.Entity {
 	var rows []storage.Entity
 	for p := range partitions {

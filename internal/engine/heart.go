@@ -19,8 +19,7 @@ import (
 const (
 	// beatTime is how often a process writes a beat, while it has a step in hand for longer than that.
 	beatTime = 5 * time.Second
-	// beatPause is the pause after a failed beat, beatTry the time for one try. Several fit into
-	// lookTime.
+	// beatPause is the pause after a failed beat, beatTry the time for one try. Several fit into lookTime.
 	beatPause = time.Second
 	beatTry   = 3 * time.Second
 	// redelivery is the time in which the host delivers a failed message again:
@@ -112,8 +111,7 @@ func (h *heart) release(step string, again bool) (mayHaveEnded bool) {
 
 func (h *hand) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
 
-// held returns the steps in hand, and the age of the oldest. If
-// there are none, the heart stops.
+// held returns the steps in hand, and the age of the oldest. If there are none, the heart stops.
 func (h *heart) held() (steps []ledger.Held, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

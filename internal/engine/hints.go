@@ -18,9 +18,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Hints: each step notes where its pages ended. When a scan has ended, these ends become hints for the
-// next scan of the same rows. Scans with a filter leave and take none: their pages show
-// only the rows that match.
+// Hints: each step notes where its pages ended. When a scan has ended, these ends become hints for the next scan of the
+// same rows. Scans with a filter leave and take none: their pages show only the rows that match.
 
 // hintsName identifies the rows that a scan reads by account, table, bounds and
 // segment size. It is "" for a scan that leaves no hints.

@@ -51,8 +51,7 @@ func TestHintsForTheNextScan(t *testing.T) {
 	if n := count(filtered, 900); n != without {
 		t.Errorf("a scan with a filter makes %d queries, and %d where there are hints for all rows", without, n)
 	}
-	// What the hints say is no longer so: rows are gone from the first half, and
-	// others stand behind all.
+	// What the hints say is no longer so: rows are gone from the first half, and others stand behind all.
 	for i := range 20 {
 		var ops []storage.Op
 		for rk := range 6 {

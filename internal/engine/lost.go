@@ -13,8 +13,7 @@ const (
 	// lookTime is how far apart two looks are: each living process can write a beat between them.
 	// One look is not enough, since a process may have begun a step after its last beat.
 	lookTime = 2 * beatTime
-	// looks is the most looks of one Maintain. The first may be too early for a step whose
-	// message is about to be sent.
+	// looks is the most looks of one Maintain. The first may be too early for a step whose message is about to be sent.
 	looks = 3
 	// lostIfBusy is the age at which a step that nobody has in hand counts as lost even if
 	// its message may still wait in its queue.
@@ -46,8 +45,7 @@ func newLook(steps map[string]ledger.Pending, beats []ledger.Beat, waits map[str
 	return l
 }
 
-// missing reports whether the step may be lost, as far as one look shows. function has
-// the queue of its message.
+// missing reports whether the step may be lost, as far as one look shows. function has the queue of its message.
 func (l look) missing(step, function string) bool {
 	p, pending := l.steps[step]
 	return pending && (!l.waits[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))
@@ -74,10 +72,9 @@ func newFront(messages []storage.Message) front {
 	return f
 }
 
-// mayHave reports whether the step's message may be visible, in the front or behind it.
-// A queue has its messages nearly in the order in which they became visible: a
-// message is not behind one that was put there well after it. The message of a step that failed
-// becomes visible some time after the failure was recorded.
+// mayHave reports whether the step's message may be visible, in the front or behind it. A queue has its messages nearly
+// in the order in which they became visible: a message is not behind one that was put there well after it. The message
+// of a step that failed becomes visible some time after the failure was recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := lookTime
 	if p.Begun > 0 || p.FirstEnded {

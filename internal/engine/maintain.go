@@ -15,17 +15,15 @@ import (
 )
 
 const (
-	// beatKept is the age at which a beat is removed: its process has nothing in hand,
-	// or is dead.
+	// beatKept is the age at which a beat is removed: its process has nothing in hand, or is dead.
 	beatKept = 10 * time.Minute
 	// resends is how many messages Maintain sends again at once.
 	resends = 32
 )
 
-// Maintain completes what crashes have left. For every open scan it sends the messages of
-// lost steps again, ends the scan if nobody noticed its end, and fails it if it has a step
-// that can't be done. It may run at any time, in several processes at once. An error of one scan does
-// not stop it from working on the others.
+// Maintain completes what crashes have left. For every open scan it sends the messages of lost steps again, ends the
+// scan if nobody noticed its end, and fails it if it has a step that can't be done. It may run at any time, in several
+// processes at once. An error of one scan does not stop it from working on the others.
 func (e *Engine) Maintain(ctx context.Context) error {
 	// A poison queue that does not answer must not take all the time.
 	draining, cancel := context.WithTimeout(ctx, drainTime)
@@ -74,9 +72,8 @@ type suspect struct {
 	seen ledger.Pending
 }
 
-// look looks at the pending steps of scans, or at suspects once more. It returns the steps that
-// may be lost. It peeks into no queue for steps that are too young to be lost: in a
-// healthy scan they will be committed soon.
+// look looks at the pending steps of scans, or at suspects once more. It returns the steps that may be lost. It peeks
+// into no queue for steps that are too young to be lost: in a healthy scan they will be committed soon.
 func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
 	all, errs := e.pendingSteps(ctx, scans, again)
 	steps, waits := map[string]ledger.Pending{}, map[string]front{}

@@ -17,8 +17,7 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// The queue-triggered functions. All run the same engine. Each can be scaled, watched
-// and stopped by itself.
+// The queue-triggered functions. All run the same engine. Each can be scaled, watched and stopped by itself.
 const (
 	ScanPrefix    = "ScanPrefix"    // steps over a range of partitions
 	ScanPartition = "ScanPartition" // steps within one partition
@@ -38,12 +37,10 @@ var Queues = map[string]string{
 // messageVersion is the newest format of [message]. Messages with neither Again nor Delete have format 1.
 const messageVersion = 2
 
-// maxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the
-// service's limit.
+// maxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the service's limit.
 const maxMessageBytes = 48 << 10
 
-// message asks for one step of one scan. Its JSON is the body of a queue message and stands
-// in the step's pending row.
+// message asks for one step of one scan. Its JSON is the body of a queue message and stands in the step's pending row.
 type message struct {
 	Version int       `json:"v"` // [message.seal] sets it
 	Scan    string    `json:"scan"`
@@ -126,9 +123,8 @@ func stepID(body []byte) string {
 	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15]))
 }
 
-// parseMessage reads a message's body. Its errors are [problem.Invalid] or
-// [problem.TooLarge]. For a message of a newer version of this program
-// the error is [problem.Stale]: the step stays pending, and an instance of that version sends
+// parseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. For a message of a newer
+// version of this program the error is [problem.Stale]: the step stays pending, and an instance of that version sends
 // it again.
 func parseMessage(body []byte) (message, error) {
 	if len(body) > maxMessageBytes {

@@ -21,9 +21,8 @@ const (
 	poisonHidden = 10 * time.Minute
 )
 
-// drainPoison deletes messages that the host gave up from the poison queues. Their steps
-// are still pending unless they were done after all, and are sent again as lost ones are.
-// Messages of others stay.
+// drainPoison deletes messages that the host gave up from the poison queues. Their steps are still pending unless they
+// were done after all, and are sent again as lost ones are. Messages of others stay.
 func (e *Engine) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, q := range e.poison {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"tablesweep/internal/engine/ledger"
@@ -83,19 +84,9 @@ func worked(points []ledger.Point, interval time.Duration, began, now time.Time,
 	return sum
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
+func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
 // phase returns the phase of a scan with so many steps.
 func (p rates) phase(done, pending int64) string {

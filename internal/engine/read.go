@@ -52,12 +52,11 @@ type reading struct {
 	file    *exporting // takes the rows; nil if the yield does
 }
 
-// read makes the message's step. If the scan allows an invocation more queries, it continues with
-// the steps that the first one leaves. The adaptive strategy makes as many of them at once as it may: its cuts
-// are guesses, and a guess that finds no rows costs a query here, but a message and a step elsewhere. Other
-// strategies make the first of them, which continues where the rows end: a partition that the
-// page's end cuts is then written in one piece. So does an export: a step's rows make a file without a gap. So does a delete:
-// the pages that it leaves to be deleted must fit into a message. file takes the rows, if it is not nil.
+// read makes the message's step, and goes on with those that it leaves, if the scan allows an invocation more queries.
+// The adaptive strategy makes as many of them at once as it may: its cuts are guesses, and a guess that finds no rows
+// costs a query here, but a message and a step elsewhere. Other strategies make the first, which continues where the rows
+// end: a partition that the page's end cuts is then written in one piece. So does an export, whose file has no gap, and a
+// delete, whose pages must fit into a message. file takes the rows, if it is not nil.
 func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, file: file}
 	strategy := o.strategy
@@ -250,10 +249,9 @@ const (
 	rereadRequests = 7
 )
 
-// handOver replaces rows by a CopyRows step for each span of them, where they are too many
-// transactions to keep the children waiting. It keeps the rows of a span's first and last
-// partition, which the page's ends may cut: a range that is handed over has
-// whole partitions, and excludes its bounds.
+// handOver replaces rows by a CopyRows step for each span of them, where they are too many transactions to keep the
+// children waiting. It keeps the rows of a span's first and last partition, which the page's ends may cut: a range that
+// is handed over has whole partitions, and excludes its bounds.
 func (s *yield) handOver(m message) {
 	if m.Rows || len(s.children) == 0 {
 		return

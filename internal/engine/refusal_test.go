@@ -11,8 +11,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 )
 
-// TestErrorsNameTheAction has the service refuse what a scan's action does. The scan's
-// error must say what failed.
+// TestErrorsNameTheAction has the service refuse what a scan's action does. The scan's error must say what failed.
 func TestErrorsNameTheAction(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

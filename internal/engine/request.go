@@ -18,8 +18,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Request describes a scan. It is the body of POST /api/scans and is stored with
-// the scan.
+// Request describes a scan. It is the body of POST /api/scans and is stored with the scan.
 type Request struct {
 	// Name says what the scan is for, or who started it: at most maxName characters, only shown.
 	Name        string     `json:"name,omitempty"`
@@ -33,8 +32,7 @@ type Request struct {
 	// SegmentsPerInvocation is the number of queries that one invocation may
 	// make. 0 means the app's setting; without a setting, 16 for a copy into a container, 4 for a count and 1 for others.
 	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
-	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the
-	// prefix strategy; see [scan.Prefix].
+	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
 }
@@ -129,10 +127,9 @@ func badSegmentSize() error {
 	return problem.Invalidf("segmentSize", "must be 1 to %d", storage.PageRows)
 }
 
-// parseStored reads the request of a scan that is under way. If only a newer version of this
-// program can do what it asks for, the error is [problem.Stale]: the scan's steps stay
-// pending, and an instance of that version takes them. It does not repeat the checks, which may be
-// stricter now than when the scan began.
+// parseStored reads the request of a scan that is under way. If only a newer version of this program can do what it
+// asks for, the error is [problem.Stale]: the scan's steps stay pending, and an instance of that version takes them. It
+// does not repeat the checks, which may be stricter now than when the scan began.
 func parseStored(body []byte) (Request, error) {
 	var r Request
 	err := input.JSON(body, &r)
@@ -145,8 +142,7 @@ func parseStored(body []byte) (Request, error) {
 	return r, nil
 }
 
-// check finds all that is wrong with a request. It calls no service and fills in
-// nothing.
+// check finds all that is wrong with a request. It calls no service and fills in nothing.
 func (r Request) check() error {
 	var errs wrongs
 	invalid := errs.add
@@ -281,8 +277,7 @@ func (t TableRef) check(field string) error {
 	return nil
 }
 
-// propertyName matches legal names of properties. (Microsoft Learn, "Understanding the
-// Table service data model")
+// propertyName matches legal names of properties. (Microsoft Learn, "Understanding the Table service data model")
 var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{Mn}\p{Nd}_]*$`)
 
 // segmentSize returns the rows of a full page.

@@ -16,17 +16,13 @@ import (
 const retrySends = 32
 
 // Retry restarts the remaining steps of a scan that was canceled or has failed.
+// Done steps stay done and counted, and are never repeated. So a row that has failed stays failed, and the scan ends as
+// failed again once the remaining steps are done. If failed rows are the only reason of the failure, a retry can change
+// nothing, and Retry refuses it.
 //
-// Done steps stay done and counted, and are never repeated. So a row that has failed
-// stays failed, and the scan ends as failed again once the remaining steps are
-// done. If failed rows are the only reason of the failure, a retry can change nothing, and Retry refuses
-// it.
-//
-// Messages of the scan that are still in a queue do no harm, except that an old one may fail the scan again with fewer
-// deliveries than a new one gets.
-//
-// A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no
-// error: a proxying Functions host may send one request several times.
+// Old messages of the scan do no harm, except that one may fail the scan again with fewer deliveries than a new one
+// gets. A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no error: a proxying
+// Functions host may send one request several times.
 func (e *Engine) Retry(ctx context.Context, id string) error { return e.retry(ctx, id, false) }
 
 // RetryFailed is Retry that also does the failed rows again. It refuses a scan without any.
@@ -106,8 +102,7 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 	return nil
 }
 
-// sendPending sends the messages of all pending steps. If there are none, it ends the
-// scan.
+// sendPending sends the messages of all pending steps. If there are none, it ends the scan.
 func (e *Engine) sendPending(ctx context.Context, id string) error {
 	g, sending := task.WithContext(ctx)
 	g.SetLimit(retrySends)

@@ -132,8 +132,7 @@ func TestRetryCrashPoints(t *testing.T) {
 	}
 }
 
-// TestAbandonedRetryIsForgotten has the process die after it has listed the attempt
-// that it never began.
+// TestAbandonedRetryIsForgotten has the process die after it has listed the attempt that it never began.
 func TestAbandonedRetryIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,10 +21,9 @@ import (
 // This file is the way of a message, from top to bottom: Run → process → begin → do → commit →
 // follow. fail.go has what happens to errors, end.go how a scan ends.
 
-// Run handles one delivery of a message to one of the queue functions. delivery counts
-// from 1. It returns a line that reports what was done. An error's fate is [problem.FateOf].
-// When the scan itself cannot continue, Run records that with the scan, and the message is
-// done.
+// Run handles one delivery of a message to one of the queue functions. delivery counts from 1. It returns a line that
+// reports what was done. An error's fate is [problem.FateOf]. When the scan itself cannot continue, Run records that
+// with the scan, and the message is done.
 func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
 	m, err := parseMessage(body)
 	if err != nil {
@@ -120,9 +119,8 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, throttles
 	if out.deletion != nil && !committed { // another delivery may have read other rows
 		*out.deletion = m.deletionOf()
 	}
-	// Of two deliveries at once, only the one that committed the step sends messages: else each step
-	// below it would be done twice, too. A message for a child that does not exist does no harm: no
-	// pending row is found for it.
+	// Of two deliveries at once, only the one that committed the step sends messages: else each step below it would be
+	// done twice, too. A message for a child that does not exist does no harm: no pending row is found for it.
 	if committed || maybe {
 		e.follow(ctx, m, out)
 	}

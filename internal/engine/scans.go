@@ -49,8 +49,7 @@ func (o opened) with(options storage.RequestOptions) *opened {
 	return &o
 }
 
-// open turns a request into tables and a strategy without hints. Its errors are
-// [problem.Invalid].
+// open turns a request into tables and a strategy without hints. Its errors are [problem.Invalid].
 func (e *Engine) open(r Request) (*opened, error) {
 	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter}
 	a, err := e.account("source", r.Source.Connection)

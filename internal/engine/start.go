@@ -11,10 +11,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Start records a scan and sends its first message. It returns the scan's id.
-// It first reads one row of the source, which finds a missing table or a bad filter at
-// once, and creates the destination table or queue. An account that gives no good answer ends
-// it after startTime.
+// Start records a scan and sends its first message. It returns the scan's id. It first reads one row of the source,
+// which finds a missing table or a bad filter at once, and creates the destination table or queue. An account that
+// gives no good answer ends it after startTime.
 func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

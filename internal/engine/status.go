@@ -38,9 +38,8 @@ type Status struct {
 	// Leased tells of the steps that beats name: those that processes have had in hand for
 	// a while. It is nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
-	// Progress estimates the share of the work that is done, from 0 to 1. Only a running scan by
-	// the adaptive strategy has it, and only when the estimate is good enough. It may fall when
-	// the scan finds more rows than expected.
+	// Progress estimates the share of the work that is done, from 0 to 1. Only a running scan by the adaptive strategy
+	// has it, and only when the estimate is good enough. It may fall when the scan finds more rows than expected.
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
@@ -85,9 +84,8 @@ type Instance struct {
 // aliveTime is how old the last beat of a living process may be. It is enough for two that failed.
 const aliveTime = 3 * beatTime
 
-// repairTime is how long after a dead process's last beat its steps are sent again at the latest:
-// Maintain runs every minute, and takes lookTime. It takes a minute longer if the
-// instance is lost that ran Maintain.
+// repairTime is how long after a dead process's last beat its steps are sent again at the latest: Maintain runs every
+// minute, and takes lookTime. It takes a minute longer if the instance is lost that ran Maintain.
 const repairTime = 90 * time.Second
 
 // Status returns a scan's status. Its figures are sums over committed steps. It makes at most

@@ -25,8 +25,7 @@ const (
 	removeWrites = 50
 )
 
-// tidy takes a scan off the list of open ones if it has ended or never began. It reports whether the scan
-// runs.
+// tidy takes a scan off the list of open ones if it has ended or never began. It reports whether the scan runs.
 func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err error) {
 	s, err := e.ledger.Scan(ctx, open.ID)
 	if errors.Is(err, ledger.ErrNotFound) {

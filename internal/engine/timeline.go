@@ -14,8 +14,7 @@ type Timeline struct {
 	Points   []ledger.Point `json:"points"`
 }
 
-// Timeline returns a scan's timeline: at most 240 points in order of time. Intervals without work have
-// no point.
+// Timeline returns a scan's timeline: at most 240 points in order of time. Intervals without work have no point.
 func (e *Engine) Timeline(ctx context.Context, id string) (Timeline, error) {
 	found, err := e.detail(ctx, id)
 	if err != nil {

@@ -29,8 +29,7 @@ func dataOf(e storage.Entity) []byte {
 	return data
 }
 
-// MaxFailed is the most bytes of [Done.FailedRows]. It leaves room for a step's children in the
-// transaction.
+// MaxFailed is the most bytes of [Done.FailedRows]. It leaves room for a step's children in the transaction.
 const MaxFailed = 4 * dataPiece
 
 // failedAtOnce is how many rows of FailedRows are read at once.

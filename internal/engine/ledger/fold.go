@@ -16,9 +16,8 @@ import (
 // row or in one folded row. Folding compares no times: a step that a slow clock dated far back is
 // folded when it is found. Folds share no row: two folds at once take different rows, or the service refuses one of them.
 //
-// Folded rows have levels: "d|-L|…" is a row of level L. Rows of one level fold into one of the
-// next. So the rows of a scan grow with the logarithm of its steps. Folded rows sort ahead of
-// other done rows, and have the same properties.
+// Folded rows have levels: "d|-L|…" is a row of level L. Rows of one level fold into one of the next. So the rows of a
+// scan grow with the logarithm of its steps. Folded rows sort ahead of other done rows, and have the same properties.
 
 // maxFold is how many rows a fold takes: the transaction has one more.
 const maxFold = storage.MaxBatchRows - 1
@@ -51,8 +50,7 @@ func (l *Ledger) Fold(ctx context.Context, id string, n, least int, join Join) (
 	return l.foldRows(ctx, id, p.Entities, min(n+1, MaxLevel), least, join)
 }
 
-// FoldAll folds the scan's done rows of every level, at most one page of them. It reports whether a single
-// row is left.
+// FoldAll folds the scan's done rows of every level, at most one page of them. It reports whether a single row is left.
 func (l *Ledger) FoldAll(ctx context.Context, id string, join Join) (whole bool, err error) {
 	p, err := l.query(ctx, "fold steps of scan "+id, storage.Query{Range: key.WithPrefix(id, donePrefix)})
 	if err != nil {

@@ -6,10 +6,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan leaves hints for the next scan of the same rows. They are opaque
-// here. The latest hints stand in the partition "hints", under a name
-// that identifies the rows. A scan keeps a copy of the hints it was started with: they
-// must not change while it runs.
+// A scan leaves hints for the next scan of the same rows. They are opaque here. The latest hints stand in the partition
+// "hints", under a name that identifies the rows. A scan keeps a copy of the hints it was started with: they must not
+// change while it runs.
 const (
 	hintsPartition = "hints"
 	scanHintsRow   = "h"
@@ -18,14 +17,12 @@ const (
 	MaxHints = 14 * dataPiece
 )
 
-// SaveHints replaces the hints under a name. They must not
-// exceed MaxHints bytes.
+// SaveHints replaces the hints under a name. They must not exceed MaxHints bytes.
 func (l *Ledger) SaveHints(ctx context.Context, name string, hints []byte) error {
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }
 
-// SavedHints returns the hints under a name, nil if there are none. The empty name
-// has none.
+// SavedHints returns the hints under a name, nil if there are none. The empty name has none.
 func (l *Ledger) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil

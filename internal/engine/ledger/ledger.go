@@ -1,6 +1,5 @@
-// Package ledger records which steps of a scan are pending and which are done.
-// With it a scan counts each row once, can be resumed, and always ends, although queue
-// messages arrive at least once and processes die.
+// Package ledger records which steps of a scan are pending and which are done. With it a scan counts each row once, can
+// be resumed, and always ends, although queue messages arrive at least once and processes die.
 //
 // One table holds every scan. A scan's partition is its id:
 //
@@ -14,50 +13,44 @@
 //	w|STEP           the data file that a done step of an export wrote (see data.go)
 //	h                the hints that the scan was started with (see hints.go)
 //
-// STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition
-// "scans" has three lists: "a|ID" of all scans, with the figures of those that have ended; "o|ID|ATTEMPT" of
-// those that may be open; "t|ID" of ended ones that are yet to be tidied up (see retire.go). The partition
-// "beats" names the steps that living processes have in hand (see beat.go), the partition "maintain" when Maintain
-// last ran (see maintained.go). An id starts with inverted ticks: lists are newest first.
-// Version in a scan's row is 1; a reader refuses any other.
+// STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has three lists: "a|ID" of all
+// scans, with the figures of those that have ended; "o|ID|ATTEMPT" of those that may be open; "t|ID" of ended ones that
+// are yet to be tidied up (see retire.go). The partition "beats" names the steps that living processes have in hand
+// (see beat.go), the partition "maintain" when Maintain last ran (see maintained.go). An id starts with inverted ticks:
+// lists are newest first. Version in a scan's row is 1; a reader refuses any other.
 //
-// A restarted scan begins a new attempt. Each attempt is listed as open under
-// its own key, before the scan's row becomes running. So a process that closes an earlier attempt,
-// however late, can't take a running scan off the list.
+// A restarted scan begins a new attempt. Each is listed as open under its own key, before the scan's row becomes
+// running. So a process that closes an earlier attempt, however late, can't take a running scan off the list.
 //
-// One entity group transaction commits a step, see [Ledger.Commit]. Counters are sums over d rows, so
-// nothing is counted twice. An attempt whose last p row is gone gets no other. The scan itself has a d
-// row without a step, whose child is the first step: so sums over d rows also count the pending steps.
+// One transaction commits a step, see [Ledger.Commit]. Counters are sums over d rows, so nothing is counted twice. An
+// attempt whose last p row is gone gets no other. The scan itself has a d row without a step, whose child is the first
+// step: so sums over d rows also count the pending steps.
 //
 // # What is kept of done steps
 //
-// Everything that a status says comes from done rows. Beside its counts, a done row has the
-// number of the step's children, and their estimated work, less that of the step itself. So sums
-// over done rows also give a scan's progress without reading a pending row.
+// Everything that a status says comes from done rows. Beside its counts, a done row has the number of the step's
+// children, and their estimated work, less that of the step itself: the scan's progress, without a pending row.
 //
-// Done rows are folded (fold.go), one step in 48 on average after its commit. Folded rows fold again: a million
-// steps leave some 150 rows. A folded row also has a timeline, by the service's clock, and the
-// ends of pages, thinned to 512, for ranges and hints.
+// Done rows are folded (fold.go), one step in 48 on average after its commit. Folded rows fold again: a million steps
+// leave some 150 rows. A folded row also has a timeline, by the service's clock, and the ends of pages, thinned to 512,
+// for ranges and hints.
 //
-// A status reads one page, which shows one moment: folded rows sort first, then done rows,
-// pending ones, and the scan's own row. So rows that a status does not want stand behind that: x, and w. With many pending steps the scan's row takes a second
-// request; beats take a third.
+// A status reads one page, which shows one moment: folded rows sort first, then done rows, pending ones, and the scan's
+// own row. What a status does not want stands behind that: x, and w. With many pending steps the scan's row takes a
+// second request; beats take a third.
 //
-// When a scan ends, one transaction takes it off the list of open scans and puts its summary
-// into the list of all, on condition that no later attempt has been listed there. A canceled
-// or failed scan may still have steps under way: their sums are added 15 minutes later, and until then, whoever lists it reads the scan. A day
-// after its end, a scan is folded into one row. Retention removes the scan's own row first, on
-// condition that it is unchanged, so no retry meets a half-removed scan; its row in the list
-// goes last.
+// When a scan ends, one transaction takes it off the list of open scans and puts its summary into the list of all, on
+// condition that no later attempt has been listed there. A canceled or failed scan may still have steps under way:
+// their sums are added 15 minutes later, and until then, whoever lists it reads the scan. A day after its end, a scan is
+// folded into one row. Retention removes the scan's own row first, on condition that it is unchanged, so no retry meets
+// a half-removed scan; its row in the list goes last.
 //
 // # Limits
 //
-// A partition takes 2,000 entities a second, and a step costs six to eight: three for its
-// commit, one to check whether it is pending, and two to four for folding. Processes that
-// fold at once cost more. So one scan makes 200 to 300 commits a second. That is just enough
-// for a copy of partitions of ten rows: 200 steps a second are 20,000 transactions, the
-// destination's limit. A step of a count makes four queries, because one would reach this limit.
-// A scan's ledger stays one partition.
+// A partition takes 2,000 entities a second, and a step costs six to eight: three for its commit, one to check whether
+// it is pending, and two to four for folding. So one scan makes 200 to 300 commits a second. That is just enough for a
+// copy of partitions of ten rows: 200 steps a second are 20,000 transactions, the destination's limit. A step of a
+// count makes four queries, because one would reach this limit. A scan's ledger stays one partition.
 //
 // The package decides nothing about scans. Requests and messages are opaque to it.
 package ledger
@@ -137,8 +130,7 @@ type Done struct {
 	// Ahead estimates the work of the step's children, less that of the step itself.
 	Ahead adaptive.Outlook
 	Note  []byte // opaque; [Ledger.Notes] returns it
-	// FailedRows lists Kept of the rows that could not be written. It is opaque;
-	// [Ledger.FailedRows] returns it.
+	// FailedRows lists Kept of the rows that could not be written. It is opaque; [Ledger.FailedRows] returns it.
 	FailedRows []byte
 	Kept       int64
 	// FirstFailed is one of them, with its reason, for the scan's error.
@@ -187,9 +179,8 @@ func NewID(now time.Time) string {
 	return key.Inverted(now) + "-" + strings.ToLower(rand.Text()[:6])
 }
 
-// Create records a scan and its first step. After an error the scan may have
-// been recorded, and its message not sent: [Ledger.Open] finds it. Create inserts and never replaces: if
-// the service carries out a request late, after it was
+// Create records a scan and its first step. After an error the scan may have been recorded, and its message not sent:
+// [Ledger.Open] finds it. Create inserts and never replaces: if the service carries out a request late, after it was
 // repeated, it can't bring back a first step that is done.
 //
 // hints, if not empty, are stored with the scan; [Ledger.Hints] returns them.
@@ -264,11 +255,10 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 	}, nil
 }
 
-// Commit records that a step is done and that its children are pending, all or
-// nothing. It reports false if the step was not pending: it was committed
-// before, perhaps by a first try of this very call whose answer was lost.
-// It reports false, too, if the failed rows that the step has redone are gone.
-// The children must fit in one transaction with four more rows.
+// Commit records that a step is done and that its children are pending, all or nothing. It reports false if the step
+// was not pending: it was committed before, perhaps by a first try of this very call whose answer was lost. It reports
+// false, too, if the failed rows that the step has redone are gone. The children must fit in one transaction with four
+// more rows.
 func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead}

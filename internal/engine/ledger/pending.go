@@ -91,9 +91,8 @@ func pendingStep(e storage.Entity, date time.Time) Pending {
 	return p
 }
 
-// Resending records that the step's lost message is about to be sent again.
-// It reports false if, since p was read, the step was committed or begun, or another process recorded a
-// resending.
+// Resending records that the step's lost message is about to be sent again. It reports false if, since p was read, the
+// step was committed or begun, or another process recorded a resending.
 func (l *Ledger) Resending(ctx context.Context, id string, p Pending) (bool, error) {
 	properties := []storage.Property{storage.Int64Property("Sends", int64(p.Sends+1))}
 	if p.Lost == 0 {
@@ -113,9 +112,8 @@ func (l *Ledger) Begin(ctx context.Context, id string, p Pending) (bool, error) 
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
-// GiveUp records that a delivery of the step has failed, and the reason if it
-// was the last of its message. p is the step as it was before that delivery began it,
-// with FirstEnded if it was the first.
+// GiveUp records that a delivery of the step has failed, and the reason if it was the last of its message. p is the
+// step as it was before that delivery began it, with FirstEnded if it was the first.
 func (l *Ledger) GiveUp(ctx context.Context, id string, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {

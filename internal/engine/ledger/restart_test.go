@@ -10,9 +10,8 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// Whoever closes an attempt has read the list some time ago. Meanwhile the scan may
-// have been restarted, under another attempt or, where a first restart was abandoned,
-// the same.
+// Whoever closes an attempt has read the list some time ago. Meanwhile the scan may have been restarted, under another
+// attempt or, where a first restart was abandoned, the same.
 func TestLateCloseSparesARestartedScan(t *testing.T) {
 	t.Parallel()
 	_, table, id := begunScan(t)
@@ -31,8 +30,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	if err != nil || len(seen) != 1 || seen[0].Attempt != 2 {
 		t.Fatalf("open: %+v, %v", seen, err)
 	}
-	// As if the first restart had been abandoned after it listed the attempt: it is
-	// listed again.
+	// As if the first restart had been abandoned after it listed the attempt: it is listed again.
 	if err := l.Restart(ctx, canceled, now, nil, adaptive.Outlook{}); err != nil {
 		t.Fatal(err)
 	}

@@ -69,8 +69,7 @@ func (l *Ledger) cameTo(ctx context.Context, id string) (Listed, error) {
 	return s, nil
 }
 
-// Tidied takes a scan off the list of ended ones, unless it has ended once more
-// since it was listed.
+// Tidied takes a scan off the list of ended ones, unless it has ended once more since it was listed.
 func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+old.ID, unlist(endedPrefix+old.ID, old.etag)))
 }

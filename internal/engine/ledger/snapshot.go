@@ -33,10 +33,9 @@ type Snapshot struct {
 	Date time.Time
 }
 
-// Snapshot reads a scan, the sums over its done steps, and as many pending ones as come along.
-// It makes one request, and a second one if there are many pending steps: folding keeps done rows few (see
-// fold.go). It makes more only if folding is far behind or the service's pages are short. It returns
-// [ErrNotFound] if there is no such scan.
+// Snapshot reads a scan, the sums over its done steps, and as many pending ones as come along. It makes one request,
+// and a second one if there are many pending steps: folding keeps done rows few (see fold.go). It makes more only if
+// folding is far behind or the service's pages are short. It returns [ErrNotFound] if there is no such scan.
 //
 // The done rows come from a single page, which shows one moment, or from several pages without a fold
 // in between: a fold could hide a row, or count it twice.

@@ -10,8 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// emptyTries bounds how often [Ledger.Finish] asks again when the service
-// answers with an empty page and a token.
+// emptyTries bounds how often [Ledger.Finish] asks again when the service answers with an empty page and a token.
 const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending. It reports
@@ -108,10 +107,9 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 	return true, nil
 }
 
-// Restart begins the next attempt of a scan that was canceled or has failed, unless
-// another process has begun it since s was read. Done steps stay done and pending
-// ones pending. The caller sends their messages. After an error the attempt
-// may have begun, except after [ErrNotFound]: then the scan was removed meanwhile.
+// Restart begins the next attempt of a scan that was canceled or has failed, unless another process has begun it since
+// s was read. Done steps stay done and pending ones pending. The caller sends their messages. After an error the
+// attempt may have begun, except after [ErrNotFound]: then the scan was removed meanwhile.
 //
 // root, if not nil, is a step that the attempt begins with. It counts as a child, as the first step of the scan does.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead adaptive.Outlook) error {

@@ -50,8 +50,7 @@ func because(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// overtaken reports whether a conditional write was refused because another process, or our own
-// first try, was faster.
+// overtaken reports whether a conditional write was refused because another process, or our own first try, was faster.
 func overtaken(err error) bool {
 	return storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied")
 }

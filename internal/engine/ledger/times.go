@@ -109,8 +109,7 @@ func (t Times) pack() []byte {
 	return b
 }
 
-// unpackTimes reads what pack returned. Unreadable times count as none: they are
-// only shown, and decide nothing.
+// unpackTimes reads what pack returned. Unreadable times count as none: they are only shown, and decide nothing.
 func unpackTimes(b []byte) Times {
 	if len(b) == 0 || b[0] != timesVersion {
 		return Times{}

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// Bug is a change to the source that makes it wrong. It is made in copies that only the
-// test's build sees, so that the app has neither the bugs nor switches for them. Who
-// changes a piece of code that a bug names changes it there, too.
+// Bug is a change to the source that makes it wrong. It is made in copies that only the test's build sees, so that the
+// app has neither the bugs nor switches for them. Who changes a piece of code that a bug names changes it there, too.
 type Bug struct {
 	Name  string
 	Edits []Edit

@@ -17,10 +17,9 @@ import (
 	"tablesweep/internal/key"
 )
 
-// samples has real key sets, of which every n-th row is kept, and its row key only
-// as far as it takes to tell rows apart. A line is a row, in table order: partition
-// key, tab, row key. What it shares with the line before is left out: the code of
-// its first character, less 32, is how many characters those are.
+// samples has real key sets, of which every n-th row is kept, and its row key only as far as it takes to tell rows
+// apart. A line is a row, in table order: partition key, tab, row key. What it shares with the line before is left out:
+// the code of its first character, less 32, is how many characters those are.
 //
 //go:embed keys/*.gz
 var samples embed.FS

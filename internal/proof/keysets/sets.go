@@ -1,6 +1,5 @@
-// Package keysets has tables to try scans on, by their keys: samples of tables that exist, and
-// made-up ones of many kinds. A [Table] answers queries from them. Tests and the programs of
-// internal/lab use it; what is shipped does not.
+// Package keysets has tables to try scans on, by their keys: samples of tables that exist, and made-up ones of many
+// kinds. A [Table] answers queries from them. Tests and the programs of internal/lab use it; what is shipped does not.
 package keysets
 
 import (
@@ -33,12 +32,10 @@ func (s Set) Table(n int) (Table, error) {
 	return Table{Keys: rows, Page: s.Page}, err
 }
 
-// rowMaker returns a source of rows for a table of n: the i-th for i. The rows
-// may come in any order and may repeat.
+// rowMaker returns a source of rows for a table of n: the i-th for i. The rows may come in any order and may repeat.
 type rowMaker func(r *rand.Rand, n int) func(i int) key.Key
 
-// MadeUp returns every kind of made-up key set. Real rows, Debian's packages, are the base
-// of those with names in them.
+// MadeUp returns every kind of made-up key set. Real rows, Debian's packages, are the base of those with names in them.
 func MadeUp() ([]Set, error) {
 	real, err := realRows()
 	if err != nil {
@@ -163,8 +160,7 @@ func giants(r *rand.Rand, n int) func(int) key.Key {
 	}
 }
 
-// paretoRows gives each partition a number of rows drawn by Pareto's law, and
-// the last row as many as are left.
+// paretoRows gives each partition a number of rows drawn by Pareto's law, and the last row as many as are left.
 func paretoRows(names []string) rowMaker {
 	return func(r *rand.Rand, n int) func(int) key.Key {
 		weight := make([]float64, len(names))

@@ -78,8 +78,7 @@ func pairs(names []string) texts {
 	}
 }
 
-// dotted makes ids like Contoso.Data.Json: a new one often extends one there
-// is, so that big namespaces grow.
+// dotted makes ids like Contoso.Data.Json: a new one often extends one there is, so that big namespaces grow.
 func dotted(r *rand.Rand, _ int) func(int) string {
 	syllables := strings.Fields("ab ac ba co da de el en fo ga in jo ka le lo ma mi net no or pa ra re ri ro sa se soft ta te ti to ul un ve wa xa")
 	word := func() string {

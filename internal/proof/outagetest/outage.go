@@ -1,5 +1,4 @@
-// Package outagetest is a proxy ahead of an emulator, for tests of what clients do while
-// storage can't be reached.
+// Package outagetest is a proxy ahead of an emulator, for tests of what clients do while storage can't be reached.
 package outagetest
 
 import (
@@ -45,8 +44,7 @@ type door struct {
 
 var endpoint = regexp.MustCompile(`(?:Table|Queue|Blob)Endpoint=http://([^/;]+)`)
 
-// New returns a proxy that forwards to the endpoints of a connection string until the
-// test ends.
+// New returns a proxy that forwards to the endpoints of a connection string until the test ends.
 func New(t testing.TB, connection string) *Proxy {
 	t.Helper()
 	p := &Proxy{Connection: connection, t: t, conns: map[net.Conn]bool{}}

@@ -14,8 +14,7 @@ type Case struct {
 	Bounds  key.Bounds
 	Segment int  // rows in a full page
 	Faulty  bool // pages may be short or empty, tokens may have nothing behind them
-	// Churn is the number of rows, picked at random, that come and go between
-	// the queries.
+	// Churn is the number of rows, picked at random, that come and go between the queries.
 	Churn int
 }
 

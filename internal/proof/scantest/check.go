@@ -1,11 +1,9 @@
-// Package scantest checks scan strategies against a naive twin, the sorted
-// slice of the rows. Only tests import it.
+// Package scantest checks scan strategies against a naive twin, the sorted slice of the rows. Only tests import it.
 //
-// [Check] runs a strategy over random tables, [CheckCase] over a given one. The
-// steps run in random order and travel as JSON, pages come short and empty, and
-// rows may come and go during the scan. A check fails unless every row that
-// stays is yielded exactly once and in table order, no other row is made up,
-// and the strategy keeps the promises of package scan.
+// [Check] runs a strategy over random tables, [CheckCase] over a given one. The steps run in random order and travel as
+// JSON, pages come short and empty, and rows may come and go during the scan. A check fails unless every row that stays
+// is yielded exactly once and in table order, no other row is made up, and the strategy keeps the promises of package
+// scan.
 package scantest
 
 import (
@@ -34,8 +32,7 @@ func Check(t testing.TB, s scan.Strategy, n int, seed uint64) {
 	}
 }
 
-// Fuzz runs the strategy over the case that the bytes stand for: they are the
-// random numbers it is made with.
+// Fuzz runs the strategy over the case that the bytes stand for: they are the random numbers it is made with.
 func Fuzz(t testing.TB, s scan.Strategy, data []byte) {
 	t.Helper()
 	r := rand.New(&source{data: data, tail: rand.NewPCG(0, 0)})
@@ -86,8 +83,7 @@ func (n *node) appendRows(rows []key.Key) []key.Key {
 	return rows
 }
 
-// Run scans the case's table, its steps in random order, and returns the rows
-// in the order of the tree of steps.
+// Run scans the case's table, its steps in random order, and returns the rows in the order of the tree of steps.
 func Run(s scan.Strategy, c Case, r *rand.Rand) ([]key.Key, error) {
 	t := c.Open(r)
 	root := &node{step: s.Start(c.Bounds)}
@@ -149,8 +145,7 @@ func (c Case) volatile() []key.Key {
 	return rows
 }
 
-// Compare checks the rows that a scan of the case yielded, in order, against the
-// twin.
+// Compare checks the rows that a scan of the case yielded, in order, against the twin.
 func (c Case) Compare(got []key.Key) error {
 	volatile := map[key.Key]bool{}
 	for _, k := range c.volatile() {

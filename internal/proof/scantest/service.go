@@ -12,9 +12,8 @@ import (
 	"tablesweep/internal/scan"
 )
 
-// Service answers the queries of one scan of a case's table as the Table service may at its
-// worst: pages come short or empty and still carry a token, and a token may have nothing
-// behind it.
+// Service answers the queries of one scan of a case's table as the Table service may at its worst: pages come short or
+// empty and still carry a token, and a token may have nothing behind it.
 type Service struct {
 	rows     []key.Key // sorted, distinct
 	segment  int       // rows in a full page
@@ -31,9 +30,8 @@ func (c Case) Open(r *rand.Rand) *Service {
 	}
 }
 
-// Query answers a step. It refuses a token that it did not issue for the very range of the
-// step: continuing another query with it is undocumented. Some of the rows that come and go
-// then do so.
+// Query answers a step. It refuses a token that it did not issue for the very range of the step: continuing another
+// query with it is undocumented. Some of the rows that come and go then do so.
 func (t *Service) Query(s scan.Step) (scan.Page, error) {
 	if err := validRange(s.Range); err != nil {
 		return scan.Page{}, err
@@ -67,8 +65,7 @@ func (t *Service) Query(s scan.Step) (scan.Page, error) {
 	return p, nil
 }
 
-// token names the next row. Where the page shows that a new partition starts
-// with it, the row key may be left out.
+// token names the next row. Where the page shows that a new partition starts with it, the row key may be left out.
 func (t *Service) token(page []key.Key, next key.Key) *key.Token {
 	token := key.Token{Partition: next.Partition, Row: next.Row}
 	if len(page) > 0 && page[len(page)-1].Partition != next.Partition && t.rand.IntN(2) == 0 {

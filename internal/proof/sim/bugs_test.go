@@ -129,9 +129,8 @@ var deafness = bugtest.New("nobody hears from living processes",
 	bugtest.In("internal/engine/lost.go", "!after.said[process].Equal(before.said[process])", "process == \"\""),
 )
 
-// TestBugsAreFound proves that the simulation can fail: each of the bugs is found
-// within 500 seeds. The first takes out both looks at the pending row: without the
-// earlier one alone, a duplicate costs a page and is refused by the commit.
+// TestBugsAreFound proves that the simulation can fail: each of the bugs is found within 500 seeds. The first takes out
+// both looks at the pending row: without the earlier one alone, a duplicate costs a page and is refused by the commit.
 func TestBugsAreFound(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {

@@ -124,8 +124,7 @@ func (w *world) lost(id string, s PlannedScan) bool {
 	return s.Lose > 0 && w.witness.succeeded[id] == 0
 }
 
-// checkLedger checks that the ledger has only hints, and rows of scans that the
-// witness saw begin.
+// checkLedger checks that the ledger has only hints, and rows of scans that the witness saw begin.
 func (w *world) checkLedger() {
 	scans := w.listed()
 	for _, row := range w.table(stateTable) {

@@ -47,9 +47,8 @@ const (
 // strategies makes the exhaustive test take some of them only; the seeds take all.
 var strategies = flag.Int("strategies", 1, "how many of the strategies TestEveryCrashPoint tries")
 
-// TestEveryCrashPoint has one thing go wrong with each storage request of one of the
-// machines in turn, before the request is applied or after. Each row of DESIGN.md's
-// crash table is among these points.
+// TestEveryCrashPoint has one thing go wrong with each storage request of one of the machines in turn, before the
+// request is applied or after. Each row of DESIGN.md's crash table is among these points.
 func TestEveryCrashPoint(t *testing.T) {
 	deletion := small("serial")
 	deletion.Scans[0].Request.Source.Table, deletion.Scans[0].Request.Action = "Doomed", engine.Action{Type: engine.Delete}
@@ -83,8 +82,7 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// crashEverywhere returns the delay that each point brought, by whether the machine held the
-// timer's lease.
+// crashEverywhere returns the delay that each point brought, by whether the machine held the timer's lease.
 func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed time.Duration) map[bool][]time.Duration {
 	delays := map[bool][]time.Duration{}
 	for _, host := range []bool{false, true} {
@@ -238,10 +236,9 @@ func TestSlowSteps(t *testing.T) {
 	}
 }
 
-// TestWatchingIsCheap: to tell lost steps from others takes at most 1 % more requests in scans
-// of 100 thousand rows, however slow the storage is. Serial scans have the fewest requests a
-// minute; those that write each row by itself have the longest steps, and show as much with
-// fewer rows. Polls count neither way.
+// TestWatchingIsCheap: to tell lost steps from others takes at most 1 % more requests in scans of 100 thousand rows,
+// however slow the storage is. Serial scans have the fewest requests a minute; those that write each row by itself have
+// the longest steps, and show as much with fewer rows. Polls count neither way.
 func TestWatchingIsCheap(t *testing.T) {
 	if !testsize.Full() {
 		t.Skip("reads many rows; in full it does")

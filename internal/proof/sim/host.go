@@ -59,8 +59,7 @@ func (w *world) keepTime() {
 	}
 }
 
-// first returns the machine that holds the timer's lease at first. It takes the lease as soon
-// as it runs.
+// first returns the machine that holds the timer's lease at first. It takes the lease as soon as it runs.
 func (w *world) first() *machine {
 	for task.Sleep(w.over, time.Millisecond) {
 		if m := w.slots[w.plan.Holder].machine.Load(); m != nil {
@@ -90,8 +89,7 @@ func (w *world) blackout() {
 	close(w.lights)
 }
 
-// wait waits for the end of the blackout. It reports whether the slot gets
-// a machine again: only the first slot does.
+// wait waits for the end of the blackout. It reports whether the slot gets a machine again: only the first slot does.
 func (p *slot) wait() bool {
 	if p.number > 0 {
 		return false

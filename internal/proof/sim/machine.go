@@ -162,8 +162,7 @@ func (m *machine) start() *process {
 	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(app), function.Host{}, m.appLog)}
 }
 
-// ready returns the handler process, and waits for one if there is none. It returns
-// nil when the machine is lost.
+// ready returns the handler process, and waits for one if there is none. It returns nil when the machine is lost.
 func (m *machine) ready() *process {
 	for {
 		p := m.process.Load()

@@ -24,8 +24,7 @@ const (
 	longest = 12 * time.Hour
 	// maxRetries is how often the operator retries a scan.
 	maxRetries = 30
-	// callLimit is the cloud's limit for an HTTP call. The caller gets no answer after it, but
-	// the function continues.
+	// callLimit is the cloud's limit for an HTTP call. The caller gets no answer after it, but the function continues.
 	callLimit = 230 * time.Second
 )
 
@@ -150,8 +149,7 @@ func (w *world) planned(id string) (PlannedScan, bool) {
 	return PlannedScan{}, false
 }
 
-// follow cancels a scan if the plan says so, retries it if that helps, and returns when it
-// has ended for good.
+// follow cancels a scan if the plan says so, retries it if that helps, and returns when it has ended for good.
 func (w *world) follow(id string, s PlannedScan) {
 	if s.Lose > 0 {
 		w.group.Go(func() { w.lose(id, s.Lose) })

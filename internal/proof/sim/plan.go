@@ -19,11 +19,9 @@ type Plan struct {
 	Seed   uint64
 	Source []storage.Entity
 	Scans  []PlannedScan
-	// Faults is the emulator's spec. No rule may apply to point reads: these are the
-	// witness's.
+	// Faults is the emulator's spec. No rule may apply to point reads: these are the witness's.
 	Faults string
-	// Late is the probability that a request of the app is carried out only after it was
-	// reported as failed.
+	// Late is the probability that a request of the app is carried out only after it was reported as failed.
 	Late float64
 	// In Calm plans nothing dies and nothing fails. Nothing may need repair then.
 	Calm bool
@@ -49,8 +47,7 @@ type PlannedScan struct {
 	Destination []storage.Entity // the rows that are there before
 	// Follows is set if the scan starts when the one before has ended. It may take its hints.
 	Follows bool
-	// Cancel, unless zero, is when the operator cancels the scan. It retries the scan after
-	// Rest.
+	// Cancel, unless zero, is when the operator cancels the scan. It retries the scan after Rest.
 	Cancel, Rest time.Duration
 	// Lose, unless zero, is when somebody deletes one of the scan's rows from the state table.
 	Lose time.Duration

@@ -56,9 +56,8 @@ func (d dice) names() func(i int) string {
 	return func(i int) string { return fmt.Sprintf("%08x-%d", d.Uint32(), i) }
 }
 
-// taken draws rows of the destination that have keys of the source: with the
-// same content, other content, or so many properties that a merge
-// fails.
+// taken draws rows of the destination that have keys of the source: with the same content, other content, or so many
+// properties that a merge fails.
 func (d dice) taken(source []storage.Entity) []storage.Entity {
 	var rows []storage.Entity
 	for _, row := range source {

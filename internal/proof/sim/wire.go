@@ -51,16 +51,14 @@ func (a Accident) String() string {
 
 var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
-// errDead is the error of requests of a dead process. It counts as cancellation: so the
-// SDK does not try again.
+// errDead is the error of requests of a dead process. It counts as cancellation: so the SDK does not try again.
 var errDead = fmt.Errorf("the process is dead: %w", context.Canceled)
 
 // maxLate is the longest time from the reported failure of a late request until it
 // is carried out. The service drops requests after 30 s.
 const maxLate = 30 * time.Second
 
-// wire carries the storage requests of one process. It gives each a moment of its
-// own and is where the process dies.
+// wire carries the storage requests of one process. It gives each a moment of its own and is where the process dies.
 type wire struct {
 	*world
 	name string

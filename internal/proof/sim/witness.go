@@ -16,9 +16,8 @@ import (
 	"tablesweep/internal/engine/ledger"
 )
 
-// witness watches the rows of the scans in the ledger. It reads them one by one. The app
-// never does that, and no fault applies to it: so the witness takes no time and changes
-// nothing.
+// witness watches the rows of the scans in the ledger. It reads them one by one. The app never does that, and no fault
+// applies to it: so the witness takes no time and changes nothing.
 type witness struct {
 	table *aztables.Client
 	scans map[string]scanRow // by id, as they were seen last
