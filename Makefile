@@ -11,11 +11,7 @@ test: ## the tests that need only Go: minutes
 	go test ./...
 
 lint: ## format, vet, staticcheck, dead code, this project's own rules
-	@test -z "$$(gofmt -l handler internal)" || { gofmt -l handler internal; exit 1; }
-	go vet -tags lint ./...
-	go tool staticcheck -tags lint ./...
-	@dead="$$(go tool deadcode -test ./...)"; test -z "$$dead" || { echo "$$dead"; exit 1; }
-	go test -tags lint ./internal/proof/lint
+	scripts/lint.sh
 
 long: ## every check there is, and more of each: hours
 	scripts/test.sh --long

@@ -222,13 +222,6 @@ fetch_log=$notes/fetched
 fetch_tools >"$fetch_log" 2>&1 &
 fetching=$!
 
-say "gofmt"
-unformatted=$(gofmt -l handler internal)
-if [ -n "$unformatted" ]; then
-  echo "not formatted: $unformatted" >&2
-  exit 1
-fi
-
 bin=$(mktemp -d)
 go build -o "$bin/handler" ./handler
 wait "$fetching" || true
@@ -245,21 +238,8 @@ start_azurite
 ) >"$notes/clients" 2>&1 &
 clients=$!
 
-say "go vet" # so that no other step repeats it
-go vet -tags lint ./...
-
-say "staticcheck"
-go tool staticcheck -tags lint ./...
-
-say "deadcode: no function that neither main nor a test reaches"
-dead=$(go tool deadcode -test ./...)
-if [ -n "$dead" ]; then
-  echo "$dead" >&2
-  exit 1
-fi
-
-say "this project's own rules"
-go test -vet=off -tags lint ./internal/proof/lint
+say "the source: format, vet, staticcheck, dead code, this project's own rules"
+scripts/lint.sh
 
 wait "$clients" || {
   cat "$notes/clients" >&2
