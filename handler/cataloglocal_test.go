@@ -3,8 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,6 +16,7 @@ import (
 // localApp is the app of this repository, run by the local host in processes of its own.
 type localApp struct {
 	url string
+	out *bufio.Reader
 	cmd *exec.Cmd
 	log strings.Builder
 }
@@ -38,7 +37,8 @@ func startApp(t *testing.T, settings map[string]string, args ...string) (a *loca
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line, err := bufio.NewReader(pipe).ReadString('\n')
+	a.out = bufio.NewReader(pipe)
+	line, err := a.out.ReadString('\n')
 	if err != nil {
 		_ = a.cmd.Wait()
 		return a, false
@@ -65,19 +65,10 @@ func (a *localApp) call(t *testing.T, method, path string, query url.Values, bod
 		query = url.Values{}
 	}
 	query.Set("code", "KEY")
-	r, err := http.NewRequestWithContext(t.Context(), method, a.url+path+"?"+query.Encode(), strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatalf("%s %s: %v; stderr:\n%s", method, path, err, &a.log)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	got := strings.TrimSpace(string(b))
-	if err != nil || resp.StatusCode != status || !strings.HasPrefix(got, want) {
-		t.Errorf("%s %s: %v, status %d, body %s\nwant %d and %s", method, r.URL, err, resp.StatusCode, got, status, want)
+	resp, got := a.send(t, method, path+"?"+query.Encode(), strings.NewReader(body), "x-functions-key: ")
+	got = strings.TrimSpace(got)
+	if resp.StatusCode != status || !strings.HasPrefix(got, want) {
+		t.Errorf("%s %s?%s: status %d, body %s\nwant %d and %s", method, path, query.Encode(), resp.StatusCode, got, status, want)
 	}
 	if kind := resp.Header.Get("Content-Type"); (kind == "application/problem+json") != (status >= 400) {
 		t.Errorf("%s %s: Content-Type %q with status %d", method, path, kind, resp.StatusCode)
@@ -88,20 +79,12 @@ func (a *localApp) call(t *testing.T, method, path string, query url.Values, bod
 // TestCatalogInTheApp uses the catalog through the host, by several handler processes.
 func TestCatalogInTheApp(t *testing.T) {
 	t.Parallel()
-	em, err := emulator.New(emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
+	_, _, connection := serveEmulator(t, emulator.Options{})
 	settings := map[string]string{
 		"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid,npi,ssn:digits", "TABLE_CATALOG_ROW_KEY": "lastname",
 		"TABLESWEEP_CATALOGS": `{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at:newest"}}`,
 	}
-	args := []string{"--storage", server.ConnectionString(), "--instances", "2", "--keys=KEY,MASTER"}
+	args := []string{"--storage", connection, "--instances", "2", "--keys=KEY,MASTER"}
 	a, ok := startApp(t, settings, args...)
 	if !ok {
 		t.Fatalf("not ready; stderr:\n%s", &a.log)
@@ -154,14 +137,9 @@ func (a *localApp) wantChanges(t *testing.T, want string) {
 	t.Helper()
 	var kinds []string
 	for range 100 {
-		resp, err := http.Get(a.url + "/api/catalog/changes?top=5&code=KEY")
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, text := a.send(t, "GET", "/api/catalog/changes?top=5", nil, "")
 		var list struct{ Changes []struct{ Kind string } }
-		err = json.NewDecoder(resp.Body).Decode(&list)
-		resp.Body.Close()
-		if err != nil {
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
 			t.Fatal(err)
 		}
 		kinds = nil

@@ -19,16 +19,22 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-// user runs a command as a user does, and returns what it says.
+// user runs a command as a user does, in this process, and returns what it says.
 func user(ctx context.Context, in io.Reader, args ...string) (said string, err error) {
-	var out bytes.Buffer
+	out, told, err := inProcess(ctx, in, args...)
+	return out + told, err
+}
+
+// inProcess runs a command in this process.
+func inProcess(ctx context.Context, in io.Reader, args ...string) (stdout, stderr string, err error) {
+	var out, told bytes.Buffer
 	c := rootCommand()
 	c.SetArgs(args)
 	c.SetIn(in)
 	c.SetOut(&out)
-	c.SetErr(&out)
+	c.SetErr(&told)
 	err = execute(ctx, c)
-	return out.String(), err
+	return out.String(), told.String(), err
 }
 
 // An import from stdin ends with an interrupt even while its producer says nothing.
@@ -53,29 +59,6 @@ func TestInterruptedImportOfSilence(t *testing.T) {
 type reader func([]byte) (int, error)
 
 func (r reader) Read(b []byte) (int, error) { return r(b) }
-
-// A place that looks like blobs is never a directory, and no message has its SAS.
-func TestMisspeltPlaces(t *testing.T) {
-	t.Parallel()
-	_, a, connection := serveEmulator(t, emulator.Options{})
-	emulatortest.Table(t, a, "source", manyRows(1, 3))
-	for to, want := range map[string]string{
-		"blob:backups/orders?sv=1&sig=SECRET":                                "a SAS",
-		"Blob:backups/orders?sv=1&sig=SECRET":                                "a SAS",
-		"s3://backups/orders":                                                "a URL of blobs is",
-		"ftp://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET":    "a URL of blobs is",
-		" https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET": "a URL of blobs is",
-		"blob://backups/orders":                                              "a URL of blobs is",
-	} {
-		said, err := user(t.Context(), nil, "export", "--from", "source", "--to", to, "--from-connection", connection)
-		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) || strings.Contains(said+err.Error(), "SECRET") {
-			t.Errorf("%s: got %v, %s", to, err, said)
-		}
-	}
-	if said, err := user(t.Context(), nil, "export", "--from", "source", "--to", "BLOB:backups/orders", "--from-connection", connection); err != nil {
-		t.Errorf("%v\n%s", err, said)
-	}
-}
 
 // What a scan of the app has begun is not finished by a command.
 func TestBegunByTheApp(t *testing.T) {
@@ -105,38 +88,6 @@ func TestNothingToResume(t *testing.T) {
 	}
 	if hint := hintFor(err); strings.Contains(hint, "--resume") || hint == "" {
 		t.Errorf("%v: hint %q", err, hint)
-	}
-}
-
-// An empty table is exported to a file that any reader takes, and comes back.
-func TestEmptyFiles(t *testing.T) {
-	t.Parallel()
-	_, a, connection := serveEmulator(t, emulator.Options{})
-	emulatortest.Table(t, a, "source", nil)
-	for _, name := range []string{"orders.jsonl", "orders.jsonl.gz", "orders.ndjson.zst"} {
-		path := filepath.Join(t.TempDir(), name)
-		if said, err := user(t.Context(), nil, "export", "--from", "source", "--to", path, "--from-connection", connection); err != nil {
-			t.Fatalf("%v\n%s", err, said)
-		}
-		if text, err := os.ReadFile(path); err != nil || (len(text) == 0) != strings.HasSuffix(name, ".jsonl") {
-			t.Errorf("%s has %d bytes, %v", name, len(text), err)
-		}
-		if said, err := user(t.Context(), nil, "import", "--from", path, "--to", "copied", "--to-connection", connection); err != nil || !strings.Contains(said, "imported 0 of 0 rows") {
-			t.Errorf("%s: %v\n%s", name, err, said)
-		}
-	}
-}
-
-// The hint of failed lines names what an import of lines takes, which has no --rows.
-func TestFailedLinesHint(t *testing.T) {
-	t.Parallel()
-	_, _, connection := serveEmulator(t, emulator.Options{})
-	for _, failed := range [][]string{nil, {"--failed", filepath.Join(t.TempDir(), "failed")}} {
-		args := append([]string{"import", "--from", "-", "--to", "orders", "--to-connection", connection}, failed...)
-		said, err := user(t.Context(), strings.NewReader(`{"PartitionKey":"a/b","RowKey":"1"}`), args...)
-		if exitCode(err) != exitFailedRows || strings.Contains(hintFor(err), "--rows") || !strings.Contains(hintFor(err), "--failed FILE lists") {
-			t.Errorf("%v: %v, hint %q\n%s", args, err, hintFor(err), said)
-		}
 	}
 }
 

@@ -53,11 +53,8 @@ func TestInterruptedCommands(t *testing.T) {
 				if args[0] == "catalog" {
 					args = append(args, "--table", "People", "--index-keys", "eid", "--row-key", "at")
 				}
-				c := rootCommand()
-				c.SetArgs(append(args, "--connection", connection))
-				c.SetOut(io.Discard)
-				c.SetErr(io.Discard)
-				return execute(ctx, c)
+				_, err := user(ctx, nil, append(args, "--connection", connection)...)
+				return err
 			}
 			if err := run(t.Context(), "catalog", "insert", `{"eid":"1","at":"a"}`, `{"eid":"1","at":"b"}`); err != nil {
 				t.Fatal(err)

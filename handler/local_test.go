@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,37 +41,18 @@ func TestStorageSettings(t *testing.T) {
 // TestLocal runs the app of this repository as a user does.
 func TestLocal(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), "handler", "local", "--root", "..", "--addr", "127.0.0.1:0", "--instances", "2")
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	a, ok := startApp(t, nil, "--instances", "2")
+	if !ok {
+		t.Fatal(&a.log)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	if resp, text := a.send(t, "GET", "/api/scans", nil, ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("GET /api/scans: status %d, %s", resp.StatusCode, text)
 	}
-	stdout := bufio.NewReader(pipe)
-	line, err := stdout.ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "ready ")
-	if err != nil || !ok {
-		_ = cmd.Wait()
-		t.Fatalf("stdout %q, %v; stderr:\n%s", line, err, &stderr)
-	}
-	resp, err := http.Get(url + "/api/scans")
-	if err != nil {
-		t.Error(err)
-	} else if resp.Body.Close(); resp.StatusCode != http.StatusOK {
-		t.Errorf("GET /api/scans: status %d", resp.StatusCode)
-	}
-	if line, err := stdout.ReadString('\n'); line != "console "+url+"/api/console/\n" {
+	if line, err := a.out.ReadString('\n'); line != "console "+a.url+"/api/console/\n" {
 		t.Errorf("the second line on stdout is %q, %v; want the console's address", line, err)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Error(err)
-	}
-	rest, _ := io.ReadAll(stdout)
-	if err := cmd.Wait(); err != nil || len(rest) > 0 {
-		t.Errorf("after an interrupt: %v, more on stdout: %q; stderr:\n%s", err, rest, &stderr)
+	a.stop(t)
+	if rest, _ := io.ReadAll(a.out); len(rest) > 0 {
+		t.Errorf("more on stdout: %q", rest)
 	}
 }

@@ -42,15 +42,10 @@ func manyTables(t testing.TB, a *storage.Account, tables, size int) (names []str
 
 // manyResult runs a command and returns the lines of its result, and their sum.
 func manyResult(ctx context.Context, args ...string) (tables []job.TableResult, sum tablesResult, err error) {
-	var out bytes.Buffer
-	c := rootCommand()
-	c.SetArgs(append(args, "--json", "--progress", "none"))
-	c.SetOut(&out)
-	c.SetErr(&bytes.Buffer{})
-	err = execute(ctx, c)
-	for line := range bytes.Lines(out.Bytes()) {
+	out, _, err := inProcess(ctx, nil, append(args, "--json", "--progress", "none")...)
+	for line := range strings.Lines(out) {
 		var t job.TableResult
-		if badErr := errors.Join(json.Unmarshal(line, &t), json.Unmarshal(line, &sum)); t.Table == "" {
+		if badErr := errors.Join(json.Unmarshal([]byte(line), &t), json.Unmarshal([]byte(line), &sum)); t.Table == "" {
 			continue // the sum: "tables" is a number, and "table" is missing
 		} else if badErr != nil {
 			return nil, sum, errors.Join(err, badErr)
@@ -67,46 +62,6 @@ func sameTables(t testing.TB, a, b *storage.Account, names ...string) {
 		if r, err := verify.Compare(t.Context(), sweep.Spec{Source: a.Table(name)}, b.Table(name), verify.Options{}); err != nil || r.Differences() > 0 {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
-	}
-}
-
-// TestManyTables copies 20 tables, one of which is refused. The others are copied, and a resume does that one alone.
-func TestManyTables(t *testing.T) {
-	t.Parallel()
-	const bad = "table07"
-	_, a, from := serveEmulator(t, emulator.Options{})
-	var touched sync.Map
-	other, b, to := serveEmulator(t, emulator.Options{Faults: "table-deletion=1h", OnRequest: func(e emulator.Event) { touched.Store(e.Table, true) }})
-	names := manyTables(t, a, 20, 5)
-	if err := emulatortest.Table(t, b, bad, nil).Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "points")
-	tables, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir)
-	if exitCode(err) != exitFailedRows || fmt.Sprint(err) != "1 of 20 tables failed: "+bad || !strings.Contains(hintFor(err), "copy --resume "+dir+" --from-connection CONNECTION --to-connection CONNECTION continues with the rest") {
-		t.Errorf("got %v with exit code %d, and the hint %q", err, exitCode(err), hintFor(err))
-	}
-	if sum.Tables != 20 || sum.Succeeded != 19 || sum.Failed != 1 || sum.Rows != (190-7)*25 {
-		t.Errorf("got %+v", sum)
-	}
-	for i, r := range tables {
-		if want := int64(i * 25); r.Table != names[i] || r.Table != bad && (r.State != job.Succeeded || r.Rows != want) || r.Table == bad && !strings.Contains(r.Error, "TableBeingDeleted") {
-			t.Errorf("got %+v", r)
-		}
-	}
-	text, err := os.ReadFile(filepath.Join(dir, job.TablesJournal))
-	if err != nil || bytes.Contains(text, []byte("AccountKey")) || bytes.Contains(text, []byte("SharedKey")) {
-		t.Errorf("the checkpoint is %s, %v", text, err)
-	}
-	sameTables(t, a, b, slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == bad })...)
-
-	other.SetFaults("")
-	touched.Clear()
-	if _, _, err = manyResult(t.Context(), "copy", "--resume", dir); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "give --from-connection and --to-connection again") {
-		t.Errorf("without connections: %v", err)
-	}
-	if _, _, err = manyResult(t.Context(), "copy", "--resume", dir, "--from-connection", from, "--to-connection", from); exitCode(err) != exitUsage {
-		t.Errorf("at another account: %v", err)
 	}
 }
 
@@ -128,6 +83,15 @@ func TestManyTablesResume(t *testing.T) {
 	}
 	if err := os.Remove(refused); err != nil {
 		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, job.TablesJournal)); err != nil || bytes.Contains(text, []byte("AccountKey")) {
+		t.Errorf("the checkpoint is %s, %v", text, err)
+	}
+	if _, _, err := manyResult(t.Context(), "copy", "--resume", dir); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "give --from-connection and --to-connection again") {
+		t.Errorf("without connections: %v", err)
+	}
+	if _, _, err := manyResult(t.Context(), "copy", "--resume", dir, "--from-connection", from, "--to-connection", from); exitCode(err) != exitUsage {
+		t.Errorf("at another account: %v", err)
 	}
 	touched.Clear()
 	if _, sum, err := manyResult(t.Context(), "copy", "--resume", dir, "--from-connection", from, "--to-connection", to); err != nil || sum.Succeeded != 6 || sum.Rows != 15*50 {
@@ -305,164 +269,40 @@ func complete(t *testing.T, o place.Objects) (n int) {
 	return n
 }
 
-// TestPatternsChoose copies what random patterns match, and nothing else. The twin matches by regular expressions.
+// TestPatternsChoose chooses what random patterns match, and nothing else. The twin matches by regular expressions.
 func TestPatternsChoose(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	letters := func(n int) string {
-		var b strings.Builder
-		for range n {
-			b.WriteByte("aAbB1"[r.IntN(5)])
-		}
-		return b.String()
-	}
-	for range testsize.Slow(5, 15, 60) {
-		_, a, from := serveEmulator(t, emulator.Options{})
-		_, b, to := serveEmulator(t, emulator.Options{})
-		var names []string
+	for range testsize.Slow(500, 5000, 50_000) {
+		letter := func() string { return string("aAbB1"[r.IntN(5)]) }
+		var names, want []string
 		for range 12 {
-			name := "t" + letters(3)
-			if !slices.ContainsFunc(names, func(o string) bool { return strings.EqualFold(o, name) }) {
-				names = append(names, name)
-				emulatortest.Table(t, a, name, nil)
-			}
+			names = append(names, "t"+letter()+letter()+letter())
 		}
-		var patterns []string
+		var choice manyFlags
 		var twins []*regexp.Regexp
+		unmatched := false
 		for range 1 + r.IntN(2) {
 			p, twin := "T", "t"
 			for range 3 {
-				switch r.IntN(4) {
-				case 0:
-					p, twin = p+"*", twin+".*"
-				case 1:
-					p, twin = p+"?", twin+"."
-				case 2:
-					p, twin = p+"[a1]", twin+"[a1]"
-				default:
-					one := letters(1)
-					p, twin = p+one, twin+one
-				}
+				one := letter()
+				way := [][2]string{{"*", ".*"}, {"?", "."}, {"[a1]", "[a1]"}, {one, one}}[r.IntN(4)]
+				p, twin = p+way[0], twin+way[1]
 			}
-			patterns, twins = append(patterns, "--tables", p), append(twins, regexp.MustCompile("(?i)^"+twin+"$"))
+			choice.patterns = append(choice.patterns, p)
+			twins = append(twins, regexp.MustCompile("(?i)^"+twin+"$"))
+			unmatched = unmatched || !slices.ContainsFunc(names, twins[len(twins)-1].MatchString)
 		}
-		var want []string
-		matched := make([]bool, len(twins))
 		for _, name := range names {
-			hit := false
-			for i, twin := range twins {
-				if twin.MatchString(name) {
-					matched[i], hit = true, true
-				}
-			}
-			if hit {
+			if !unmatched && slices.ContainsFunc(twins, func(twin *regexp.Regexp) bool { return twin.MatchString(name) }) {
 				want = append(want, name)
 			}
 		}
-		_, _, err := manyResult(t.Context(), append(patterns, "--from-connection", from, "--to-connection", to, "copy")...)
-		if slices.Contains(matched, false) {
-			want = nil
-			if exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "matches none of") {
-				t.Errorf("%v of %v: %v", patterns, names, err)
-			}
-		} else if err != nil {
-			t.Errorf("%v of %v: %v", patterns, names, err)
-		}
-		var got []string
-		if err := b.TableNames(t.Context(), func(name string) error { got = append(got, name); return nil }); err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(want)
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("%v of %v: got %v, want %v", patterns, names, got, want)
+		got, err := choice.choose(slices.Clone(names))
+		if !slices.Equal(got, want) || (err != nil) != unmatched || unmatched && !strings.Contains(err.Error(), "matches none of 12 tables") {
+			t.Errorf("%v of %v: got %v, %v, want %v", choice.patterns, names, got, err, want)
 		}
 	}
-}
-
-// TestManyTablesRefuses: what no table's own run would notice is refused before anything is done.
-func TestManyTablesRefuses(t *testing.T) {
-	t.Parallel()
-	_, a, from := serveEmulator(t, emulator.Options{})
-	_, b, to := serveEmulator(t, emulator.Options{})
-	names := manyTables(t, a, 3, 4)
-	dir := filepath.Join(t.TempDir(), "backup")
-	checkpoint := filepath.Join(dir, job.TablesJournal)
-	export := []string{"export", "--all", "--to", dir + "/", "--from-connection", from}
-	restore := []string{"import", "--from", dir + "/", "--to-connection", to}
-	run := func(args ...string) error {
-		t.Helper()
-		_, _, err := manyResult(t.Context(), args...)
-		return err
-	}
-	refused := func(want, hint string, args ...string) {
-		t.Helper()
-		if err := run(args...); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(hintFor(err), hint) {
-			t.Errorf("%v: got %v with the hint %q, want %q", args, err, hintFor(err), want)
-		}
-	}
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	refused("not a directory", "", "export", "--all", "--to", filepath.Join(file, "x")+"/", "--from-connection", from)
-	refused("not a directory", "", "copy", "--all", "--failed", filepath.Join(file, "x"), "--checkpoint", dir, "--from-connection", from, "--to-connection", to)
-	if job.IsThere(checkpoint) {
-		t.Fatal("a refused copy left a checkpoint")
-	}
-
-	// What an earlier command left is not gone on with, or replaced, because its directory is given again.
-	old := t.TempDir()
-	for _, name := range []string{"table01" + tableExt, "table02.jsonl"} {
-		if err := os.WriteFile(filepath.Join(old, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	refused(filepath.Join(old, "table01"+tableExt)+" is of an earlier command", "another directory", "copy", "--all", "--checkpoint", old, "--from-connection", from, "--to-connection", to)
-	refused(filepath.Join(old, "table02.jsonl")+" is of an earlier command", "another directory", "copy", "--all", "--failed", old, "--from-connection", from, "--to-connection", to)
-	if job.IsThere(filepath.Join(old, job.TablesJournal)) {
-		t.Error("a refused copy left a checkpoint")
-	}
-	refused("no such file", "a finished command removes its checkpoint", "export", "--resume", old)
-	if err := run(export...); err != nil {
-		t.Fatal(err)
-	}
-
-	// A backup that is complete stays as it is.
-	refused(dir+" has an export of table00", "another place", export...)
-	if job.IsThere(checkpoint) {
-		t.Error("a refused export left a checkpoint in a complete one")
-	}
-	if err := run(export[0], "--tables", "table0*", "--to", "blob:backups/some", "--to-connection", to, "--from-connection", from); err != nil {
-		t.Error(err)
-	}
-	refused("has an export of table00", "another place", export[0], "--all", "--to", "blob:backups/some", "--to-connection", to, "--from-connection", from)
-
-	// An export that was killed between two tables has none that is incomplete.
-	if err := os.Rename(filepath.Join(dir, place.TablesName), checkpoint); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{restore, {"verify", "--from", dir + "/", "--to-connection", to}, {"count", "--table", dir + "/"}} {
-		refused("has no tables.json", "export --resume "+dir, append(args, "--all")...)
-	}
-	var tables []string
-	if err := b.TableNames(t.Context(), func(name string) error { tables = append(tables, name); return nil }); err != nil || len(tables) > 0 {
-		t.Errorf("refused imports made %v, %v", tables, err)
-	}
-	if err := run(append(restore, "--tables", "*")...); err != nil {
-		t.Errorf("with --tables: %v", err)
-	}
-	sameTables(t, a, b, names...)
-	if err := os.Remove(checkpoint); err != nil {
-		t.Fatal(err)
-	}
-
-	// The service takes them for one table, which would have the rows of both.
-	if err := os.Rename(filepath.Join(dir, names[2]), filepath.Join(dir, "TABLE01")); err != nil {
-		t.Fatal(err)
-	}
-	refused("TABLE01 and table01 are one table", "", append(restore, "--tables", "*")...)
-	sameTables(t, a, b, names...)
 }
 
 // TestManyTablesKilledBehindATable: a command that died when a table was done, but before it noted that, goes on. What is

@@ -36,24 +36,7 @@ func BenchmarkCopyMemory(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		c := exec.Command("handler", "copy", "--from", "source", "--to", "destination", "--progress", "none", "--json")
-		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
-		var out bytes.Buffer
-		c.Stdout = &out
-		if err := c.Start(); err != nil {
-			b.Fatal(err)
-		}
-		peak := make(chan float64, 1)
-		go func() { peak <- watchPeak(c.Process.Pid) }() // ends with the process
-		err := c.Wait()
-		var result jobResult
-		if err == nil {
-			err = json.Unmarshal(out.Bytes(), &result)
-		}
-		if err != nil || result.Written != partitions*each {
-			b.Fatalf("%s, %v", out.String(), err)
-		}
-		megabytes := <-peak
+		result, megabytes := peak(b, connection, partitions*each, "copy", "--from", "source", "--to", "destination")
 		b.ReportMetric(megabytes, "peak-MB")
 		b.ReportMetric(result.RowsPerSec, "rows/s")
 		if megabytes > 150 || megabytes == 0 {
@@ -81,26 +64,9 @@ func BenchmarkExportMemory(b *testing.B) {
 		for _, compress := range []string{"zstd", "gzip", "none"} {
 			dir := filepath.Join(b.TempDir(), compress)
 			for _, args := range [][]string{
-				{"export", "--from", "source", "--to", dir, "--compress", compress, "--json"}, {"import", "--from", dir, "--to", "back" + compress, "--json"},
+				{"export", "--from", "source", "--to", dir, "--compress", compress}, {"import", "--from", dir, "--to", "back" + compress},
 			} {
-				c := exec.Command("handler", append(args, "--progress", "none")...)
-				c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
-				var out strings.Builder
-				c.Stdout = &out
-				if err := c.Start(); err != nil {
-					b.Fatal(err)
-				}
-				peak := make(chan float64, 1)
-				go func() { peak <- watchPeak(c.Process.Pid) }() // ends with the process
-				err := c.Wait()
-				var result exportResult
-				if err == nil {
-					err = json.Unmarshal([]byte(out.String()), &result)
-				}
-				if err != nil || result.Rows != partitions*each {
-					b.Fatalf("%s, %v", out.String(), err)
-				}
-				megabytes := <-peak
+				_, megabytes := peak(b, connection, partitions*each, args...)
 				most = max(most, megabytes)
 				b.ReportMetric(megabytes, args[0]+"-"+compress+"-MB")
 			}
@@ -109,6 +75,27 @@ func BenchmarkExportMemory(b *testing.B) {
 			b.Errorf("peak memory %.0f MB, want at most 200", most)
 		}
 	}
+}
+
+// peak runs a command about so many rows, and returns its result and its peak memory in megabytes.
+func peak(b *testing.B, connection string, rows int64, args ...string) (result jobResult, megabytes float64) {
+	c := exec.Command("handler", append(args, "--progress", "none", "--json")...)
+	c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
+	var out bytes.Buffer
+	c.Stdout = &out
+	if err := c.Start(); err != nil {
+		b.Fatal(err)
+	}
+	most := make(chan float64, 1)
+	go func() { most <- watchPeak(c.Process.Pid) }() // ends with the process
+	err := c.Wait()
+	if err == nil {
+		err = json.Unmarshal(out.Bytes(), &result)
+	}
+	if err != nil || result.Rows != rows || result.Failed > 0 {
+		b.Fatalf("%s, %v", out.String(), err)
+	}
+	return result, <-most
 }
 
 // watchPeak returns a process's peak memory in megabytes, as of just before it ends.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -50,18 +49,9 @@ func (a *localApp) told(t *testing.T, method, path string, status int, parts ...
 // connection that is, and what the service says. With the right key, a retry does the rest.
 func TestKeysChange(t *testing.T) {
 	t.Parallel()
-	serve := func(o emulator.Options) (*emulator.Emulator, string) {
-		e := emulatortest.New(t, o)
-		s, err := e.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return e, s.ConnectionString()
-	}
-	own, ownConnection := serve(emulator.Options{})
-	data, dataConnection := serve(emulator.Options{Account: "data", Latency: 20 * time.Millisecond})
-	emulatortest.Table(t, emulatortest.Open(t, data, nil), "Orders", manyRows(12, 10))
+	own, _, ownConnection := serveEmulator(t, emulator.Options{})
+	data, account, dataConnection := serveEmulator(t, emulator.Options{Account: "data", Latency: 20 * time.Millisecond})
+	emulatortest.Table(t, account, "Orders", manyRows(12, 10))
 	ended := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Ms-Error-Code", "AuthenticationFailed")

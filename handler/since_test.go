@@ -23,7 +23,6 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/jobrecord"
-	"tablesweep/internal/sweep/progress"
 )
 
 // sinceWorld is an account whose clock the test sets, by itself: it is years from this machine's.
@@ -78,19 +77,11 @@ func (w *sinceWorld) rows(table string) string {
 
 // run runs a command in this process, and returns what it says.
 func (w *sinceWorld) run(ctx context.Context, args ...string) (stdout, stderr string, code int) {
-	var out, said bytes.Buffer
-	c := rootCommand()
-	c.SetOut(&out)
-	c.SetErr(&said)
-	c.SetIn(strings.NewReader(""))
-	c.SetArgs(append(args, "--from-connection", w.connection))
-	meter := progress.New(&said)
-	err := execute(withShared(ctx, shared{meter: meter, second: context.Background()}), c)
-	meter.End()
+	out, told, err := inProcess(ctx, strings.NewReader(""), append(args, "--from-connection", w.connection)...)
 	if err != nil {
-		report(meter, err)
+		told += err.Error()
 	}
-	return out.String(), said.String(), exitCode(err)
+	return out, told, exitCode(err)
 }
 
 // copies runs a copy and expects how many rows it wrote.
@@ -192,16 +183,6 @@ func TestSinceState(t *testing.T) {
 	text, err := os.ReadFile(state)
 	if err != nil {
 		t.Fatal(err)
-	}
-	for i := range text {
-		bad := bytes.Clone(text)
-		bad[i] ^= 1
-		if err := os.WriteFile(state, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, said, code := w.run(t.Context(), last...); code != exitUsage || !strings.Contains(said, "--state: "+state) {
-			t.Errorf("byte %d, %q: code %d\n%s", i, bad, code, said)
-		}
 	}
 	for name, other := range map[string]string{
 		"is damaged: line 2":            string(text[:bytes.IndexByte(text, '\n')+1]), // without the success
@@ -448,38 +429,5 @@ func TestSinceResumed(t *testing.T) {
 	out, said, code := w.run(t.Context(), "export", "--resume", exported)
 	if code != 0 || !strings.Contains(out, "exported 2 rows ") {
 		t.Errorf("code %d\n%s%s", code, out, said)
-	}
-}
-
-// TestSinceRefused: flags that do not fit are refused by name, before anything is asked of an account.
-func TestSinceRefused(t *testing.T) {
-	t.Parallel()
-	w := newSinceWorld(t)
-	lines := filepath.Join(t.TempDir(), "rows.jsonl")
-	for want, args := range map[string]string{
-		"--since last needs --state FILE": "--since last", "--state does not fit": "--since 1h --state s", "--overlap does not fit": "--overlap 1h",
-		"--overlap is -1s": "--since 1h --overlap -1s", "--since is \"yesterday\"": "--since yesterday", "--rows does not fit": "--since 1h --rows " + lines,
-		"--since-window": "--since 1h --since-window /2031-05-06T12:00:00Z", "--since adds a comparison": "--since 1h --filter " + strings.Repeat("V_eq_1L_and_", 11) + "V_eq_1L",
-	} {
-		fields := strings.Fields(args)
-		for i, f := range fields {
-			fields[i] = strings.ReplaceAll(f, "_", " ")
-		}
-		if want == "--since adds a comparison" {
-			emulatortest.Table(t, w.account, "source", nil)
-		}
-		w.refuses(want, append([]string{"copy", "--from", "source", "--to", "dest"}, fields...)...)
-	}
-	c := rootCommand()
-	cosmos := "DefaultEndpointsProtocol=https;AccountName=orders;AccountKey=c2VjcmV0;TableEndpoint=https://orders.table.cosmos.azure.com:443/"
-	c.SetArgs([]string{"copy", "--from", "source", "--to", "dest", "--from-connection", cosmos, "--since", "1h"})
-	c.SetErr(&bytes.Buffer{})
-	if err := execute(t.Context(), c); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "a table of Cosmos DB") {
-		t.Error(err)
-	}
-	c = rootCommand()
-	c.SetArgs([]string{"import", "--from", lines, "--to", "dest", "--since", "1h", "--to-connection", w.connection})
-	if err := execute(t.Context(), c); exitCode(err) != exitUsage || !strings.Contains(fmt.Sprint(err), "--since does not fit --from "+lines) {
-		t.Error(err)
 	}
 }

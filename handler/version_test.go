@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -13,14 +12,11 @@ import (
 // runRoot runs a command of the program and returns what it prints on stdout.
 func runRoot(t *testing.T, args ...string) string {
 	t.Helper()
-	var out bytes.Buffer
-	root := rootCommand()
-	root.SetOut(&out)
-	root.SetArgs(args)
-	if err := root.ExecuteContext(t.Context()); err != nil {
+	out, _, err := inProcess(t.Context(), nil, args...)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return out.String()
+	return out
 }
 
 func TestVersion(t *testing.T) {
