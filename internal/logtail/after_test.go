@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,74 @@ func TestAfterNowByAnotherClock(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A feed that begins with a clock which is ahead of the service's misses nothing from there on.
+func TestFeedBeginsByAClockThatIsAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		feed := logtail.Feed{
+			Log: logtail.Log{Table: w.table(nil), Partitions: []string{"s"}},
+			Now: func() time.Time { return time.Now().Add(time.Hour) },
+		}
+		next, err := feed.After(t.Context(), logtail.Now, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.late("new", 0)
+		if next, err = feed.After(t.Context(), next.After, 10); err != nil || len(next.Rows) != 1 {
+			t.Errorf("%d rows, %v; want the new one", len(next.Rows), err)
+		}
+	})
+}
+
+// What is written just after a shard was read is not missed, although the answer comes 9 s later and is dated then, and
+// another shard is read then, which has many newer events.
+func TestAfterReadsShardsAtDifferentMoments(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.append(w.streams(logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 2}}}), "s", event(t, "first"))
+		transport := w.emulator.Transport()
+		var slow atomic.Bool
+		s := w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
+			of := r.URL.Query().Get("$filter")
+			if slow.Load() && strings.Contains(of, "PartitionKey eq 's|01'") {
+				time.Sleep(9 * time.Second)
+			}
+			answer, err := transport.Do(r)
+			if slow.Load() && strings.Contains(of, "PartitionKey eq 's'") {
+				time.Sleep(9 * time.Second)
+				answer.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+			}
+			return answer, err
+		}))})
+		next, err := s.After(t.Context(), "s", logtail.Now, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow.Store(true)
+		go func() {
+			time.Sleep(time.Second)
+			w.late("between", 0)
+			time.Sleep(7 * time.Second)
+			for i := range 250 {
+				w.lateIn("s|01", fmt.Sprint(i), 0)
+			}
+		}()
+		got := 0
+		for range 2 {
+			if next, err = s.After(t.Context(), "s", next.After, 1000); err != nil {
+				t.Fatal(err)
+			}
+			got += len(next.Events)
+			slow.Store(false)
+		}
+		if got != 251 {
+			t.Errorf("%d events, want 251", got)
+		}
+	})
 }
 
 // A stream that is too busy to be followed is refused, before its events take all memory or time.

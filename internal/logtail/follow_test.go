@@ -49,12 +49,15 @@ func (w *world) watchBy(s *logtail.Streams, o logtail.FollowOptions) (stop func(
 }
 
 // late inserts an event like a writer whose clock is off, or whose request takes long.
-func (w *world) late(text string, by time.Duration) {
+func (w *world) late(text string, by time.Duration) { w.lateIn("s", text, by) }
+
+// lateIn does what late does in a shard.
+func (w *world) lateIn(shard, text string, by time.Duration) {
 	w.Helper()
 	e := event(w, text)
 	row := storage.Entity{Properties: e.Properties()}
-	row.Key.Partition, row.Key.Row = "s", logtail.NewClock().NextKey(time.Now().Add(-by))
-	if err := w.table(w.emulator.Transport()).Write(w.Context(), storage.Op{Entity: row}); err != nil {
+	row.Key.Partition, row.Key.Row = shard, logtail.NewClock().NextKey(time.Now().Add(-by))
+	if err := w.table(nil).Write(w.Context(), storage.Op{Entity: row}); err != nil {
 		w.Fatal(err)
 	}
 }
