@@ -28,7 +28,7 @@ func onceOf(key string, parts ...any) claim.ID {
 	if key == "" {
 		return claim.ID{} // parts may be what is refused later
 	}
-	return claim.Key(key, store.Encode(parts))
+	return claim.Sent{Key: key}.ID(store.Encode(parts))
 }
 
 // claimed does a write under a claim of its id, which is made before anything is looked up. The claims are in one place: the error

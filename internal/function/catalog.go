@@ -118,7 +118,11 @@ func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 			return problem.Invalidf(name, "is for PUT, PATCH and DELETE; POST never changes an existing record")
 		}
 	}
-	items, several, err := readItems(r)
+	body, err := readBody(r, jsonLines)
+	if err != nil {
+		return err
+	}
+	items, several, err := readItems(body, inLines(r), "record")
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/catalog"
@@ -13,38 +12,6 @@ import (
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/record"
 )
-
-// item is one record of a body, or what is wrong with it.
-type item struct {
-	record record.Record
-	err    error
-}
-
-// readItems reads the records of a body: one, several in an array or, with the type
-// application/x-ndjson, one a line. An error of one of several is in its item.
-func readItems(r *http.Request) (items []item, several bool, err error) {
-	body, err := readBody(r, jsonLines)
-	if err != nil {
-		return nil, false, err
-	}
-	var texts []jsontext.Value
-	if inLines(r) {
-		several = true
-		texts, err = splitLines(body, "record")
-	} else {
-		texts, several, err = splitRecords(body, "record")
-	}
-	if err != nil {
-		return nil, several, err
-	}
-	for _, text := range texts {
-		one, err := record.Parse(text)
-		if items = append(items, item{one, err}); err != nil && !several {
-			return nil, false, err
-		}
-	}
-	return items, several, nil
-}
 
 // inserted is the result for one of several records.
 type inserted struct {

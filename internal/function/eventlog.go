@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/logtail"
@@ -134,26 +133,18 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 
 // parseEvents reads an event, an array of them, or one a line. Errors have the index of one of several.
 func parseEvents(body []byte, lines bool) (records []record.Record, err error) {
-	var texts []jsontext.Value
-	several := true
-	if lines {
-		texts, err = splitLines(body, "event")
-	} else {
-		texts, several, err = splitRecords(body, "event")
-	}
+	items, several, err := readItems(body, lines, "event")
 	if err != nil {
 		return nil, err
 	}
-	records = make([]record.Record, len(texts))
 	var wrong []error
-	for i, text := range texts {
-		r, err := record.Parse(text)
+	for i, one := range items {
 		if several {
-			for _, p := range problem.All(err) {
+			for _, p := range problem.All(one.err) {
 				p.Field = strings.TrimSuffix(fmt.Sprintf("[%d].%s", i, p.Field), ".")
 			}
 		}
-		records[i], wrong = r, append(wrong, err)
+		records, wrong = append(records, one.record), append(wrong, one.err)
 	}
 	return records, errors.Join(wrong...)
 }

@@ -8,10 +8,40 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
 )
 
 // maxRecords is how many records or events one request may send.
 const maxRecords = 1000
+
+// item is one record of a body, or what is wrong with it.
+type item struct {
+	record record.Record
+	err    error
+}
+
+// readItems reads the records of a body: one, several in an array or, if inLines, one a line. Errors call a record noun. What
+// is wrong with one of several is in its item.
+func readItems(body []byte, inLines bool, noun string) (items []item, several bool, err error) {
+	var texts []jsontext.Value
+	if inLines {
+		several = true
+		texts, err = splitLines(body, noun)
+	} else {
+		texts, several, err = splitRecords(body, noun)
+	}
+	for _, text := range texts {
+		if err != nil {
+			break
+		}
+		one := item{}
+		if one.record, one.err = record.Parse(text); !several {
+			err = one.err
+		}
+		items = append(items, one)
+	}
+	return items, several, err
+}
 
 // splitRecords returns the JSON texts of a body's records: the body itself, or the elements of
 // an array. Errors call a record noun. Package record finds errors within a text.

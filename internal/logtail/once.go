@@ -56,10 +56,7 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records []recor
 	if err != nil {
 		return nil, fmt.Errorf("append to stream %q: the note of an Idempotency-Key: %w", stream, err)
 	}
-	events, err := eventsOf(ids, records)
-	if err != nil {
-		return nil, err
-	}
+	events := eventsOf(ids, records)
 	if ids, err = s.complete(ctx, n.partition, events, known); err != nil {
 		return nil, s.notAppended(stream, partitions[0], &PartialError{IDs: ids, Err: err})
 	}

@@ -118,10 +118,7 @@ func (s *Streams) Append(ctx context.Context, stream string, records []record.Re
 	if err != nil {
 		return nil, err
 	}
-	events, err := eventsOf(s.clock.nextKeys(s.now(), len(records)), records)
-	if err != nil {
-		return nil, err
-	}
+	events := eventsOf(s.clock.nextKeys(s.now(), len(records)), records)
 	// The keys are ours alone. So a conflict is with an earlier try whose answer was lost.
 	written, err := s.write(ctx, partitions, events, storage.Conflict)
 	if err != nil {
@@ -157,16 +154,13 @@ func (s *Streams) notAppended(stream, escaped string, err error) error {
 	return fmt.Errorf("append to stream %q: %w", stream, err)
 }
 
-func eventsOf(ids []string, records []record.Record) ([]Event, error) {
+func eventsOf(ids []string, records []record.Record) []Event {
 	events := make([]Event, len(records))
 	for i, r := range records {
-		t, err := KeyTime(ids[i])
-		if err != nil {
-			return nil, fmt.Errorf("logtail: internal error: %w", err)
-		}
+		t, _ := KeyTime(ids[i]) // a Clock has made it
 		events[i] = Event{ids[i], t, r}
 	}
-	return events, nil
+	return events
 }
 
 // AppendEach appends events as Append does, and creates the table if it is missing. It calls show

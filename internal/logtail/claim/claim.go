@@ -46,34 +46,20 @@ type Sent struct {
 	Invocation string // the host's invocation id; it counts only without a key
 }
 
-// ID returns the request's id. request describes what is asked.
+// ID returns the request's id. request describes what is asked. The same invocation with another request is another ID: no
+// caller has chosen it.
 func (s Sent) ID(request string) ID {
-	if s.Key != "" {
-		return Key(s.Key, request)
+	switch {
+	case s.Key != "":
+		return ID{Prefix + hash(s.Key), hash(request)}
+	case s.Invocation != "":
+		return ID{invocationPrefix + hash(s.Invocation+" "+request), hash(request)}
 	}
-	return invocation(s.Invocation, request)
+	return ID{}
 }
 
 // ID tells requests apart. The zero value is that of a request that nobody sends again.
 type ID struct{ row, request string }
-
-// Key returns the id of a request with an Idempotency-Key, the zero ID if that is "". request describes what
-// is asked.
-func Key(key, request string) ID {
-	if key == "" {
-		return ID{}
-	}
-	return ID{Prefix + hash(key), hash(request)}
-}
-
-// invocation returns the id of a request with a host's invocation id, the zero ID if that is "". The same id
-// with another request is another ID: no caller has chosen it.
-func invocation(id, request string) ID {
-	if id == "" {
-		return ID{}
-	}
-	return ID{invocationPrefix + hash(id+" "+request), hash(request)}
-}
 
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
