@@ -29,6 +29,7 @@ func TestRecordsOverHTTP(t *testing.T) {
 	}
 	a.call(t, "GET", people+"?eid=F314&npi=1", "", 200, `{"records":[],"meta":[]}`)
 	a.call(t, "GET", people+"?eid=F314&row_from=g", "", 200, `{"records":[],"meta":[]}`)
+	a.call(t, "GET", people+"?eid=F314&row_to=e", "", 200, `{"records":[],"meta":[]}`)
 
 	// The record takes another place, and loses an index key.
 	a.call(t, "PUT", people+"?eid=F314", marriage, 200, marriage)
@@ -49,42 +50,6 @@ func TestRecordsOverHTTP(t *testing.T) {
 	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[],"meta":[]}`)
 }
 
-func TestRecordValues(t *testing.T) {
-	a := newApp(t)
-	for i, value := range []string{"O'Hara", "a/b\\c#d?e", "50% + x&y=z;", "Łódź 東京 🦀", " ", "a\u0001b", "7.0"} {
-		r, err := json.Marshal(map[string]any{"eid": value, "lastname": value, "n": i})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.call(t, "POST", people, string(r), 201, "{")
-		q := url.Values{"eid": {value}, "row_from": {value}, "row_to": {value}}.Encode()
-		if got := a.call(t, "GET", people+"?"+q, "", 200, `{"records":[{`); !strings.Contains(got, fmt.Sprintf(`"n":%d}],"meta":[{`, i)) {
-			t.Errorf("%q: %s", value, got)
-		}
-		a.call(t, "DELETE", people+"?"+q, "", 200, `{"deleted":1}`)
-	}
-	// A text that spells a number is found by its other spellings, if it is the shortest.
-	const seven = `{"eid":"7","lastname":"x"}`
-	a.call(t, "POST", people, seven, 201, seven)
-	a.call(t, "GET", people+"?eid=7.0", "", 200, `{"records":[`+seven+`],`)
-}
-
-func TestPagesOfRecords(t *testing.T) {
-	a := newApp(t)
-	visit := func(day int) string { return fmt.Sprintf(`{"at":"2026-02-0%dT10:00:00Z","eid":"F314"}`, day) }
-	for day := range 5 {
-		a.call(t, "POST", visits, visit(day+1), 201, "")
-	}
-	const query = visits + "?eid=F314&top=3&row_to=2026-02-04&cursor="
-	a.call(t, "GET", query, "", 200, `{"records":[`+visit(4)+","+visit(3)+","+visit(2)+"],")
-	var page struct{ Cursor string }
-	a.ask(t, "GET", query, "", &page)
-	if rest := a.call(t, "GET", query+page.Cursor, "", 200, `{"records":[`+visit(1)+"],"); strings.Contains(rest, `"cursor"`) {
-		t.Errorf("the last page %s has a cursor", rest)
-	}
-	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[],"meta":[]}`) // another catalog
-}
-
 func TestChanges(t *testing.T) {
 	a := newApp(t)
 	const list = "/api/catalog/visits/changes"
@@ -98,46 +63,37 @@ func TestChanges(t *testing.T) {
 	for cursor := ""; ; {
 		var page struct {
 			Changes []struct {
-				ID, Time, Kind string
-				Record         json.RawMessage
+				Kind   string
+				Record json.RawMessage
 			}
 			Cursor string
 		}
 		a.ask(t, "GET", list+"?top=1&cursor="+cursor, "", &page)
 		for _, c := range page.Changes {
 			kinds = append(kinds, c.Kind+" "+string(c.Record))
-			if c.ID == "" || c.Time == "" {
-				t.Errorf("change %+v lacks its id or time", c)
-			}
 		}
 		if cursor = page.Cursor; cursor == "" {
 			break
 		}
 	}
-	want := "delete " + two + "\nreplace " + two + "\ninsert " + one
-	if got := strings.Join(kinds, "\n"); got != want {
-		t.Errorf("changes\n%s\nwant\n%s", got, want)
+	if want := []string{"delete " + two, "replace " + two, "insert " + one}; !slices.Equal(kinds, want) {
+		t.Errorf("changes %q, want %q", kinds, want)
 	}
 	a.call(t, "GET", "/api/catalog/changes", "", 200, `{"changes":[]}`)
 	a.call(t, "GET", list+"?top=0", "", 400, "")
-	var page struct {
-		Changes []struct{ Kind, RecordID, ETag string }
-		Next    string
-		More    bool
-	}
+	kinds = nil
 	after := "1h"
-	left := []string{"delete", "insert", "replace"} // in any order: each write becomes a change a moment after its answer
-	for len(left) > 0 {
+	for range 3 {
+		var page struct {
+			Changes []struct{ Kind string }
+			Next    string
+		}
 		a.ask(t, "GET", list+"?top=1&after="+after, "", &page)
-		if len(page.Changes) != 1 || page.Changes[0].RecordID == "" || page.Changes[0].ETag == "" || page.More != (len(left) > 1) {
-			t.Fatalf("%+v, want one of %v", page, left)
-		}
-		kinds := len(left)
-		left = slices.DeleteFunc(left, func(kind string) bool { return kind == page.Changes[0].Kind })
-		if len(left) == kinds {
-			t.Fatalf("%+v, want one of %v", page, left)
-		}
-		after = page.Next
+		after, kinds = page.Next, append(kinds, page.Changes[0].Kind)
+	}
+	slices.Sort(kinds) // each write becomes a change a moment after its answer, in any order
+	if !slices.Equal(kinds, []string{"delete", "insert", "replace"}) {
+		t.Errorf("followed %q", kinds)
 	}
 	a.call(t, "GET", list+"?after="+after, "", 200, `{"changes":[],"next":"f1.`)
 	a.call(t, "GET", list+"?after="+after+"&since=1h", "", 400, "")

@@ -16,19 +16,6 @@ func (a *app) headers(t *testing.T, method, path, body string, status int, heade
 	return w.Header().Get("Location"), w.Header().Get("ETag")
 }
 
-// TestPutIsAnUpsert: PUT is about the identity that its record has, and no other.
-func TestPutIsAnUpsert(t *testing.T) {
-	a := newApp(t)
-	const one, two, changed = `{"at":"2026-02-01","eid":"1"}`, `{"at":"2026-02-02","eid":"1"}`, `{"at":"2026-02-02","eid":"1","note":"x"}`
-	a.call(t, "POST", visits, one, 201, one)
-	a.call(t, "PUT", visits, two, 201, two)
-	a.call(t, "PUT", visits, two, 200, two)
-	a.call(t, "PUT", visits, changed, 200, changed)
-	a.call(t, "GET", visits+"?eid=1", "", 200, `{"records":[`+changed+`,`+one+`],`)
-	a.call(t, "DELETE", visits+"?eid=1&row_from=2026-02-02", "", 200, `{"deleted":1}`)
-	a.call(t, "PUT", visits, two, 201, two)
-}
-
 func TestConditionalRequests(t *testing.T) {
 	a := newApp(t)
 	const one, two = `{"eid":"1","etag":"mine","id":7,"lastname":"A","npi":7}`, `{"eid":"1","etag":"mine","id":7,"lastname":"A","npi":7,"wage":2}`
@@ -100,28 +87,6 @@ func TestConditionalRequests(t *testing.T) {
 	if location, _ := a.headers(t, "PUT", visits, `{"at":"2026-02-01","eid":"1"}`, 201); !strings.HasPrefix(location, visits+"/") {
 		t.Errorf("Location %s, want one below %s", location, visits)
 	}
-}
-
-func TestPatch(t *testing.T) {
-	a := newApp(t)
-	a.call(t, "POST", people, faux, 201, faux)
-	a.call(t, "PATCH", people+"?ssn=123456789", `{"active":null,"joined@odata.type":"Edm.DateTime","joined":"yesterday","score":4,"tags":{"a":1}}`, 400, `{"title":"Bad Request","status":400,"field":"joined"`)
-	const patched = `{"eid":"F314","joined@odata.type":"Edm.DateTime","joined":"2021-01-01T00:00:00Z","lastname":"Faux","npi":7,"score":4,"tags":{"a":1}}`
-	a.call(t, "PATCH", people+"?ssn=123456789", `{"active":null,"joined@odata.type":"Edm.DateTime","joined":"2021-01-01T00:00:00Z","score":4,"tags":{"a":1,"b":null},"npi":7.0,"ssn":null}`, 200, strings.Replace(patched, `:7,`, `:7.0,`, 1),
-		"Content-Type", "application/merge-patch+json")
-	a.call(t, "PATCH", people+"?npi=7", `{"npi":7}`, 200, patched) // the same identity
-	a.call(t, "GET", people+"?npi=7", "", 200, `{"records":[`+patched+`],`)
-	a.call(t, "GET", people+"?ssn=123456789", "", 200, `{"records":[],`)
-	a.call(t, "GET", people+"?npi=1414213562", "", 200, `{"records":[],`)
-	a.call(t, "PATCH", people+"?npi=7", `{}`, 200, patched)
-	for body, status := range map[string]int{`[]`: 400, `{`: 400, `{"eid":"other"}`: 400, `{"eid":null}`: 400, `{"lastname":{}}`: 400, `{"EID":"F314"}`: 400} {
-		a.call(t, "PATCH", people+"?npi=7", body, status, "{")
-	}
-	a.call(t, "PATCH", people, `{}`, 400, `{"title":"Bad Request"`)
-	a.call(t, "PATCH", people+"?npi=8", `{}`, 404, `{"title":"Not Found"`)
-	a.call(t, "POST", people, `{"eid":"G","lastname":"Faux","npi":7}`, 201, "")
-	a.call(t, "PATCH", people+"?npi=7", `{}`, 409, `{"title":"Conflict"`)
-	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+patched+`],`)
 }
 
 // A Location is the address of one record: it takes GET, PUT, PATCH and DELETE until the record moves.

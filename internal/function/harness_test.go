@@ -158,6 +158,9 @@ func (a *app) call(t *testing.T, method, path, body string, status int, want str
 	if kind := w.Header().Get("Content-Type"); (kind == "application/problem+json") != (status >= 400) {
 		t.Errorf("%s %s: Content-Type %q with status %d", method, path, kind, w.Code)
 	}
+	if h := w.Header(); h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s %s: %v, want no-store and nosniff", method, path, h)
+	}
 	return got
 }
 

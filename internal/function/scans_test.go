@@ -215,37 +215,6 @@ func TestStatusURL(t *testing.T) {
 	}
 }
 
-// TestEstimate: an estimate answers with rows and cost, and creates nothing.
-func TestEstimate(t *testing.T) {
-	t.Parallel()
-	a := newApp(t)
-	for _, tt := range []struct {
-		action, rest string
-		status       int
-		want         string
-	}{
-		{`{"type":"copy","destination":{"table":"Target"}}`, "", 200, `{"rows":[3,3],"counted":true,"requests":7,"dollars":0,"dollarsPerMillion":0,`},
-		{`{"type":"copy","destination":{"table":"Target"}}`, "", 200, `"queries":1,"creates":true`},
-		{`{"type":"enqueue","queue":{"name":"work"}}`, "", 200, `"creates":true`},
-		{`{"type":"delete"}`, "", 200, `{"rows":[3,3],`},
-		{`{"type":"count"}`, `,"range":{"after":"0"}`, 200, `{"rows":[2,2],`},
-		{`{"type":"copy"}`, "", 400, "action.destination"},
-		{`{"type":"copy","destination":{"table":"Source"}}`, "", 400, "source itself"},
-		{`{"type":"count"}`, `,"filter":"V eq eq"`, 400, "filter"},
-	} {
-		w := a.ask(t, "POST", "/api/scans/estimate", `{"source":{"table":"Source"},"action":`+tt.action+tt.rest+`}`, nil)
-		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {
-			t.Errorf("%s: %d %s, want %d and %s", tt.action+tt.rest, w.Code, w.Body, tt.status, tt.want)
-		}
-	}
-	if _, err := a.account.Table("Target").Query(t.Context(), storage.Query{}); !storage.NotFound(err) {
-		t.Errorf("an estimate made the destination: %v", err)
-	}
-	if w := a.ask(t, "GET", "/api/scans", "", nil); strings.TrimSpace(w.Body.String()) != `{"scans":[]}` {
-		t.Errorf("an estimate left a scan: %s", w.Body)
-	}
-}
-
 // TestScanDetailOverHTTP: timeline, ranges and failed rows have answers from start to end. A step
 // that is done says so in one line of its answer, which the host ties to the invocation, and says
 // nothing of it in the log. The rows that it could not write are one warning.
@@ -309,37 +278,6 @@ func TestScanDetailOverHTTP(t *testing.T) {
 	for path, code := range map[string]int{"/api/scans/x/timeline": 404, "/api/scans/x/ranges": 404, "/api/scans/x/failed": 404, base + "/failed?top=0": 400, base + "/failed?cursor=x": 400, base + "/timeline?x=1": 400} {
 		if w := a.ask(t, "GET", path, "", nil); w.Code != code {
 			t.Errorf("GET %s: %d %s, want %d", path, w.Code, w.Body, code)
-		}
-	}
-}
-
-func TestRetryOverHTTP(t *testing.T) {
-	a := newApp(t)
-	var scan struct{ ID, StatusURL string }
-	if w := a.ask(t, "POST", "/api/scans", countBody, &scan); w.Code != http.StatusAccepted {
-		t.Fatalf("start: %d %s", w.Code, w.Body)
-	}
-	path := "/api/scans/" + scan.ID
-	for _, step := range []struct {
-		name, method, path string
-		status             int
-		want               string
-	}{
-		{"a running scan", "POST", path + "/retry", http.StatusAccepted, scan.StatusURL},
-		{"an unknown scan", "POST", "/api/scans/0-none/retry", http.StatusNotFound, "there is no scan"},
-		{"cancel", "DELETE", path, http.StatusAccepted, scan.StatusURL},
-		{"cancel again", "DELETE", path, http.StatusAccepted, scan.StatusURL},
-		{"is canceled", "GET", path, http.StatusOK, `"state":"canceled"`},
-		{"a canceled scan", "POST", path + "/retry", http.StatusAccepted, scan.StatusURL},
-		{"a second retry", "POST", path + "/retry", http.StatusAccepted, scan.StatusURL},
-		{"runs again", "GET", path, http.StatusOK, `"state":"running"`},
-	} {
-		w := a.send(step.method, step.path, "")
-		if w.Code != step.status || !strings.Contains(w.Body.String(), step.want) {
-			t.Errorf("%s: %d %s, want %d with %s", step.name, w.Code, w.Body, step.status, step.want)
-		}
-		if kind := w.Header().Get("Content-Type"); (step.status >= 400) != (kind == "application/problem+json") {
-			t.Errorf("%s: answered with %s", step.name, kind)
 		}
 	}
 }

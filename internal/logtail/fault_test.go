@@ -2,7 +2,6 @@ package logtail_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
-	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 
@@ -64,32 +62,6 @@ func TestAppendsUnderFaults(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// If one transaction is refused, the others are written, and the error says which were.
-func TestPartialFailure(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	next := w.emulator.Transport()
-	s := w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
-		if body := read(t, r); strings.Contains(body, `"e 150"`) {
-			return emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationFailure"), nil
-		}
-		return next.Do(r)
-	}))})
-	_, err := s.Append(t.Context(), "s", numbered(t, "e", 250))
-	var partial *logtail.PartialError
-	if !errors.As(err, &partial) || !strings.Contains(err.Error(), "150 of 250 events") {
-		t.Fatalf("got error %v", err)
-	}
-	for i, id := range partial.IDs {
-		if known := id != ""; known == (i >= 100 && i < 200) {
-			t.Errorf("event %d: id %q", i, id)
-		}
-	}
-	if got := len(w.all(s, "s", 1000)); got != 150 {
-		t.Errorf("%d events, want 150", got)
 	}
 }
 

@@ -49,6 +49,11 @@ func TestNewestCostsOneQuery(t *testing.T) {
 			t.Errorf("top %d took %d queries", top, queries)
 		}
 	}
+	for _, top := range []int{0, 1001} {
+		if _, err := s.Read(t.Context(), "orders", logtail.EventQuery{Top: top}); problem.Of(err).Field != "top" {
+			t.Errorf("top %d: %v", top, err)
+		}
+	}
 }
 
 // Reads of parts of a stream return the same as a list in memory, for any shards and pages.
@@ -97,42 +102,6 @@ func sameEvents(a, b []logtail.Event) bool {
 	return slices.EqualFunc(a, b, func(a, b logtail.Event) bool {
 		return a.ID == b.ID && a.Time.Equal(b.Time) && record.Equal(a.Record, b.Record)
 	})
-}
-
-func TestBadCalls(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	s := w.streams(logtail.Options{})
-	e := []record.Record{event(t, "x")}
-	for _, tt := range []struct {
-		name, field string
-		call        func() error
-	}{
-		{"append to no name", "stream", func() error { _, err := s.Append(t.Context(), "", e); return err }},
-		{"read no name", "stream", func() error { _, err := s.Read(t.Context(), "", logtail.EventQuery{Top: 1}); return err }},
-		{"long name", "stream", func() error { _, err := s.Append(t.Context(), strings.Repeat("x", 300), e); return err }},
-		{"top 0", "top", func() error { _, err := s.Read(t.Context(), "s", logtail.EventQuery{}); return err }},
-		{"top 1001", "top", func() error { _, err := s.Read(t.Context(), "s", logtail.EventQuery{Top: 1001}); return err }},
-		{"since", "since", func() error {
-			_, err := s.Read(t.Context(), "s", logtail.EventQuery{Top: 1, Since: "yesterday"})
-			return err
-		}},
-		{"cursor", "cursor", func() error {
-			_, err := s.Read(t.Context(), "s", logtail.EventQuery{Top: 1, Cursor: "2026-01-01T00:00:00Z"})
-			return err
-		}},
-		{"follow since", "since", func() error {
-			return s.Follow(t.Context(), "s", logtail.FollowOptions{Since: "yesterday"}, nil)
-		}},
-	} {
-		var p *problem.Error
-		if err := tt.call(); !errors.As(err, &p) || p.Kind != problem.Invalid || p.Field != tt.field {
-			t.Errorf("%s: got %v, want a problem with %s", tt.name, err, tt.field)
-		}
-	}
-	if n := w.count(w.table(w.emulator.Transport()), "|streams"); n > 0 {
-		t.Errorf("bad calls listed %d streams", n)
-	}
 }
 
 // Rows of another program in a stream's partition are an error; they are not skipped.
