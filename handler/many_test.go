@@ -197,6 +197,7 @@ func TestManyTablesInterrupted(t *testing.T) {
 
 // TestKilledMany kills copies and exports of many tables. What is there at the end is exact.
 func TestKilledMany(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	kills, size := testsize.Slow(2, 4, 10), testsize.Slow(5, 20, 40)
 	_, a, from := serveEmulator(t, emulator.Options{})
@@ -271,6 +272,7 @@ func complete(t *testing.T, o place.Objects) (n int) {
 
 // TestPatternsChoose chooses what random patterns match, and nothing else. The twin matches by regular expressions.
 func TestPatternsChoose(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for range testsize.Slow(500, 5000, 50_000) {

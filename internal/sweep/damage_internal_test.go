@@ -83,7 +83,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 			return true
 		}
 		r := rand.New(rand.NewPCG(27, 2))
-		refused, mutants := 0, testsize.Of(60, 2000)
+		refused, mutants := 0, testsize.Slow(60, 500, 2000)
 		for range mutants {
 			how, mutant := mutate(r, was.lines)
 			if !resume(how, mutant, sameLines(was.lines, mutant)) {
@@ -94,7 +94,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		if refused < mutants/4 || refused > mutants*9/10 {
 			t.Error("the mutations are one-sided")
 		}
-		for range testsize.Of(15, 500) {
+		for range testsize.Slow(15, 120, 500) {
 			// A machine may go down at any time: then the file has a part of what it has now.
 			end := was.first + 1 + r.IntN(len(was.lines)-was.first-1)
 			earlier := bytes.Join(was.lines[:end+1], nil)

@@ -149,7 +149,7 @@ func readHistory(t *testing.T, text []byte, rows []storage.Entity, done map[key.
 // once, and rows and queries be counted once. It tries all lines about a theft, and some others.
 func TestKilledAtAnyLine(t *testing.T) {
 	t.Parallel()
-	rows := someOf(sourceTree(t), testsize.Of(32, 16))
+	rows := someOf(sourceTree(t), testsize.Slow(32, 32, 16))
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=4; latency=5ms..20ms; short-page p=0.1; empty-page p=0.05"})
@@ -197,7 +197,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 		t.Logf("%d thefts in %d lines", len(first.steals), len(first.lines))
 		for at := first.first; at < len(first.lines); at++ {
 			theft := slices.ContainsFunc(first.steals, func(i int) bool { return i == at || i == at+1 })
-			if at%testsize.Of(16, 4) > 0 && !theft {
+			if at%testsize.Slow(16, 8, 4) > 0 && !theft {
 				continue
 			}
 			if again := resume(first, at); at%2 == 0 {
@@ -212,7 +212,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 func TestKilledDeletion(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
-	for seed := range uint64(testsize.Of(4, 20)) {
+	for seed := range uint64(testsize.Slow(4, 8, 20)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			var rows []storage.Entity

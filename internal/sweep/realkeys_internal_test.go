@@ -31,12 +31,12 @@ func keySets(t *testing.T) []keysets.Set {
 }
 
 // Up to 64 workers, as many as the pace allows, scan real tables in virtual time, by queries of a second.
-// Figures are multiples of what a scan takes that knows where all rows are. By default, it takes every fourth sample.
+// Figures are multiples of what a scan takes that knows where all rows are. It takes every fourth sample, but all with --long.
 func TestStealingOnRealKeys(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	sets := keySets(t)
-	if *keys == "" && !testsize.Full() {
+	if *keys == "" && testsize.Slow(true, true, false) {
 		for i := range len(sets) / 4 {
 			sets[i] = sets[4*i]
 		}

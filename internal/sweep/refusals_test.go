@@ -75,7 +75,7 @@ func TestOftenRefused(t *testing.T) {
 	const slow = "latency=150ms..250ms"
 	rows := testsize.Of(4000, 40_000)
 	undisturbed := copyRefused(t, rows, slow, "seed=0")
-	for seed := range testsize.Of(1, 3) {
+	for seed := range testsize.Slow(1, 1, 3) {
 		times := copyRefused(t, rows, slow, fmt.Sprintf("seed=%d; busy p=0.2", seed)).Seconds() / undisturbed.Seconds()
 		if most := testsize.Of(4, 1.6); times > most {
 			t.Errorf("with seed %d it took %.2f times as long, want at most %.1f times", seed, times, most)
@@ -88,7 +88,7 @@ func TestOftenRefused(t *testing.T) {
 func TestAccountLimit(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	for _, rate := range []int{500, 1000, 2000, 4000}[:testsize.Of(1, 4)] {
+	for _, rate := range []int{500, 1000, 2000, 4000}[:testsize.Slow(1, 2, 4)] {
 		rows := min(20_000, 10*rate)
 		allowed := time.Duration(rows) * time.Second / time.Duration(rate)
 		if took := median(t, rows, fmt.Sprintf("account-rate=%d", rate), 3); took > allowed*11/10 {
