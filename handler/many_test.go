@@ -138,14 +138,8 @@ func TestManyTablesShareWorkers(t *testing.T) {
 			}
 		}
 	}
-	_, a, from := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond, OnRequest: func(e emulator.Event) {
-		if f := watchQueries.Load(); f != nil {
-			(*f)(e)
-		}
-	}})
+	_, a, from := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond, OnRequest: watch(0, fault.Query)})
 	names := manyTables(t, a, 12, 20)
-	f := watch(0, fault.Query)
-	watchQueries.Store(&f)
 	_, b, to := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond, OnRequest: watch(1, fault.Batch, fault.Update, fault.Insert)})
 	if _, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--workers", fmt.Sprint(workers)); err != nil || sum.Succeeded != 12 {
 		t.Fatalf("%+v, %v", sum, err)
@@ -156,12 +150,8 @@ func TestManyTablesShareWorkers(t *testing.T) {
 			t.Errorf("%d requests at once, want at most %d", m, workers)
 		}
 	}
-	watchQueries.Store(nil)
 	sameTables(t, a, b, names...)
 }
-
-// watchQueries is what the source of TestManyTablesShareWorkers calls once it has its rows.
-var watchQueries atomic.Pointer[func(emulator.Event)]
 
 // TestManyTablesInterrupted: an interrupt ends all tables in order. A resume goes on with each, and writes only what is
 // left.

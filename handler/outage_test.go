@@ -165,26 +165,6 @@ func TestCopyThroughOutages(t *testing.T) {
 	})
 }
 
-// Every command reports an account that it has never reached at once.
-func TestRefusedFromTheBeginning(t *testing.T) {
-	t.Parallel()
-	a := newAway(t, nil)
-	a.Set(outagetest.Refuse)
-	for _, args := range []string{
-		"copy --from source --to copied", "count --table source", "scan --table source", "keys --table source", "verify --from source --to copied",
-		"enqueue --table source --queue work", "delete --table source --yes", "log tail orders", "catalog query eid=1 --table People --index-keys eid --row-key at",
-	} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			c := a.command(strings.Fields(args)...)
-			_ = c.Run()
-			if c.ProcessState.ExitCode() != exitFailed || !strings.Contains(c.told.String(), "connection refused") {
-				t.Errorf("exit code %d: %s", c.ProcessState.ExitCode(), &c.told)
-			}
-		})
-	}
-}
-
 // An interrupt says at once what it waits for, and a second one ends the copy within a
 // second. Both leave a checkpoint to go on from.
 func TestInterruptWhileStorageHangs(t *testing.T) {
