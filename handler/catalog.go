@@ -222,9 +222,7 @@ func catalogListCommand() *cobra.Command {
 			l := newListing(c, asJSON)
 			for _, cat := range all {
 				info := function.Describe(cat.Name, cat.Schema)
-				if err := l.add(info, cmp.Or(info.Name, "-"), cat.Table, strings.Join(info.IndexKeys, ","), info.RowKey); err != nil {
-					return err
-				}
+				l.add(info, cmp.Or(info.Name, "-"), cat.Table, strings.Join(info.IndexKeys, ","), info.RowKey)
 			}
 			return l.end()
 		})

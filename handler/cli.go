@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -281,10 +282,11 @@ func asUsage(err error) error {
 type listing struct {
 	json    *json.Encoder // nil for columns
 	columns *tabwriter.Writer
+	err     error // the first one, after which nothing is printed
 }
 
-func newListing(c *cobra.Command, asJSON bool) listing {
-	l := listing{columns: tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)}
+func newListing(c *cobra.Command, asJSON bool) *listing {
+	l := &listing{columns: tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)}
 	if asJSON {
 		l.json = lines.JSON(c.OutOrStdout())
 	}
@@ -292,16 +294,18 @@ func newListing(c *cobra.Command, asJSON bool) listing {
 }
 
 // add prints an item: v as JSON, or else the columns.
-func (l listing) add(v any, columns ...string) error {
-	if l.json != nil {
-		return l.json.Encode(v)
+func (l *listing) add(v any, columns ...string) {
+	switch {
+	case l.err != nil:
+	case l.json != nil:
+		l.err = l.json.Encode(v)
+	default:
+		for i := range columns {
+			columns[i] = lines.Plain(strings.ReplaceAll(columns[i], "\n", "; "))
+		}
+		_, l.err = fmt.Fprintln(l.columns, strings.Join(columns, "\t"))
 	}
-	for i := range columns {
-		columns[i] = lines.Plain(strings.ReplaceAll(columns[i], "\n", "; "))
-	}
-	_, err := fmt.Fprintln(l.columns, strings.Join(columns, "\t"))
-	return err
 }
 
 // end aligns the columns. Items of a single column are printed as they come.
-func (l listing) end() error { return l.columns.Flush() }
+func (l *listing) end() error { return cmp.Or(l.err, l.columns.Flush()) }

@@ -158,9 +158,7 @@ func logListCommand() *cobra.Command {
 					return err
 				}
 				for _, s := range page {
-					if err := l.add(s, s.Name); err != nil {
-						return err
-					}
+					l.add(s, s.Name)
 				}
 			}
 			return l.end()

@@ -279,9 +279,7 @@ func (r *manyRun) print(took time.Duration) error {
 	l := newListing(r.cmd, r.report.json)
 	for _, t := range r.All {
 		sum.Rows += t.Rows
-		if err := l.add(t, t.Table, progress.Plural(t.Rows, "row"), stateText(t)); err != nil {
-			return err
-		}
+		l.add(t, t.Table, progress.Plural(t.Rows, "row"), stateText(t))
 	}
 	if err := l.end(); err != nil {
 		return err

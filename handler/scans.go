@@ -119,9 +119,7 @@ func scansListCommand() *cobra.Command {
 				return flagError(err)
 			}
 			for _, s := range page.Scans {
-				if err := l.add(s, s.ID, string(s.State), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s"), shownName(s.Name)); err != nil {
-					return err
-				}
+				l.add(s, s.ID, string(s.State), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s"), shownName(s.Name))
 			}
 			most -= len(page.Scans)
 			if q.Top, q.Cursor = most, page.Cursor; q.Top == 0 || q.Cursor == "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -64,15 +65,12 @@ func tablesListCommand() *cobra.Command {
 		}
 		l := newListing(c, asJSON.json)
 		err = a.TableNames(c.Context(), func(name string) error {
-			if !strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
-				return nil
+			if strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
+				l.add(map[string]string{"table": name}, name)
 			}
-			return l.add(map[string]string{"table": name}, name)
+			return l.err
 		})
-		if err != nil {
-			return err
-		}
-		return l.end()
+		return cmp.Or(err, l.end())
 	})
 	f.add(c)
 	c.Flags().StringVar(&prefix, "prefix", "", "only names that start with this, in any case")
