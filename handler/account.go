@@ -199,28 +199,30 @@ func openTable(a *storage.Account, flag, name string) (*storage.Table, error) {
 	return a.Table(name), nil
 }
 
+// connectionFlags name one account.
+type connectionFlags struct {
+	accountFlags
+	connection string
+}
+
+func (f *connectionFlags) add(c *cobra.Command, what string) {
+	f.addPatience(c.Flags())
+	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, what+"; see above")
+}
+
+func (f *connectionFlags) account(c *cobra.Command) (*storage.Account, error) {
+	return f.openAccount(c, "connection", f.connection)
+}
+
 // tableFlags name one table.
 type tableFlags struct {
-	accountFlags
-	connection, table, tableSAS string
+	connectionFlags
+	table, tableSAS string
 }
 
 func (f *tableFlags) add(c *cobra.Command) {
-	f.addPatience(c.Flags())
-	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, "the table's account; see above")
+	f.connectionFlags.add(c, "the table's account")
 	c.Flags().Var(placeValue{&f.table, &f.tableSAS}, "table", "the table; to read, an export, too")
-}
-
-func (f *tableFlags) open(c *cobra.Command) (*storage.Account, *storage.Table, error) {
-	if f.table == "" {
-		return nil, nil, usagef("--table is missing")
-	}
-	a, err := f.openAccount(c, "connection", f.connection)
-	if err != nil {
-		return nil, nil, err
-	}
-	t, err := openTable(a, "table", f.table)
-	return a, t, err
 }
 
 // addConnection adds a flag that takes a connection. The shell completes it to the names

@@ -36,7 +36,11 @@ func (f *logFlags) add(c *cobra.Command, asJSON string) {
 
 func (f *logFlags) open(c *cobra.Command) (*logtail.Streams, error) {
 	f.table = cmp.Or(f.table, environment().Get("TABLESWEEP_LOG_TABLE"), logtail.DefaultTable)
-	_, table, err := f.tableFlags.open(c)
+	a, err := f.account(c)
+	if err != nil {
+		return nil, err
+	}
+	table, err := openTable(a, "table", f.table)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (r *manyRun) begin() (err error) {
 	}
 	for flag := range ownFile {
 		if err == nil {
-			err = job.MakeDirectory(r.flag(flag))
+			err = job.MakeDirectory(given(r.cmd, flag))
 		}
 	}
 	if err == nil && r.Journal != nil {
@@ -185,16 +185,10 @@ func (r *manyRun) exports() bool {
 	return r.to != nil && r.to.Objects != nil && r.cmd.Name() != "verify"
 }
 
-// flag returns the value of a flag that the command may have, "" if it is not given.
-func (r *manyRun) flag(name string) string {
-	if f := r.cmd.Flags().Lookup(name); f != nil && f.Changed {
-		return f.Value.String()
-	}
-	return ""
-}
-
 // own returns the path of a table's own file, "" without one.
-func (r *manyRun) own(flag, table string) string { return inside(r.flag(flag), table, ownFile[flag]) }
+func (r *manyRun) own(flag, table string) string {
+	return inside(given(r.cmd, flag), table, ownFile[flag])
+}
 
 // pointOf returns the path of a table's checkpoint, "" without one. An export in a directory has it there.
 func (r *manyRun) pointOf(table string) string {

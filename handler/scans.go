@@ -45,9 +45,9 @@ const failedPage = 500
 
 // scansFlags name the app's own storage.
 type scansFlags struct {
-	accountFlags
+	connectionFlags
 	jsonFlag
-	connection, table string
+	table string
 }
 
 // add adds the flags of a command whose JSON is the API's answer.
@@ -57,8 +57,7 @@ func (f *scansFlags) add(c *cobra.Command, call string) {
 }
 
 func (f *scansFlags) addStorage(c *cobra.Command) {
-	f.addPatience(c.Flags())
-	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, "the app's own storage; see above")
+	f.connectionFlags.add(c, "the app's own storage")
 	c.Flags().StringVar(&f.table, "state-table", "", "the app's state table (default that of the setting TABLESWEEP_STATE_TABLE, or "+config.DefaultStateTable+")")
 }
 
@@ -67,7 +66,7 @@ func (f *scansFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := f.openAccount(c, "connection", f.connection)
+	a, err := f.account(c)
 	if err != nil {
 		return nil, err
 	}

@@ -19,19 +19,8 @@ func tablesCommand() *cobra.Command {
 	return group("tables", "List, create and delete tables", tablesHelp, "list, create or delete", tablesListCommand(), tablesCreateCommand(), tablesDeleteCommand())
 }
 
-// tablesFlags name an account.
-type tablesFlags struct {
-	accountFlags
-	connection string
-}
-
-func (f *tablesFlags) add(c *cobra.Command) {
-	f.addPatience(c.Flags())
-	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, "the account; see above")
-}
-
-// table opens the table of the only argument. exists reports whether the account has it.
-func (f *tablesFlags) table(c *cobra.Command, args []string) (t *storage.Table, exists bool, err error) {
+// onlyTable opens the table of the only argument. exists reports whether the account has it.
+func (f *connectionFlags) onlyTable(c *cobra.Command, args []string) (t *storage.Table, exists bool, err error) {
 	name, err := onlyArg(c, args, "the table's name")
 	if err != nil {
 		return nil, false, err
@@ -39,7 +28,7 @@ func (f *tablesFlags) table(c *cobra.Command, args []string) (t *storage.Table, 
 	if err := storage.CheckTableName(name); err != nil {
 		return nil, false, usageError(err)
 	}
-	a, err := f.openAccount(c, "connection", f.connection)
+	a, err := f.account(c)
 	if err != nil {
 		return nil, false, err
 	}
@@ -53,13 +42,13 @@ func (f *tablesFlags) table(c *cobra.Command, args []string) (t *storage.Table, 
 }
 
 func tablesListCommand() *cobra.Command {
-	var f tablesFlags
+	var f connectionFlags
 	var prefix string
 	var asJSON jsonFlag
 	const help = "List the names of an account's tables, in order, one a line.\n\n" + connectionHelp
 	const examples = "  handler tables list\n  handler tables list --connection ARCHIVE --prefix orders"
 	c := command("list", "List the tables of an account", help, examples, func(c *cobra.Command) error {
-		a, err := f.openAccount(c, "connection", f.connection)
+		a, err := f.account(c)
 		if err != nil {
 			return err
 		}
@@ -72,19 +61,19 @@ func tablesListCommand() *cobra.Command {
 		})
 		return cmp.Or(err, l.end())
 	})
-	f.add(c)
+	f.add(c, "the account")
 	c.Flags().StringVar(&prefix, "prefix", "", "only names that start with this, in any case")
 	asJSON.add(c, "print each name as a JSON object")
 	return c
 }
 
 func tablesCreateCommand() *cobra.Command {
-	var f tablesFlags
+	var f connectionFlags
 	c := withArgs("create TABLE", "Create a table",
 		"Create a table, unless the account has it. The service takes the name of a deleted\ntable again after about a minute.\n\n"+connectionHelp,
 		"  handler tables create orders",
 		func(c *cobra.Command, args []string) error {
-			t, exists, err := f.table(c, args)
+			t, exists, err := f.onlyTable(c, args)
 			if err != nil {
 				return err
 			}
@@ -98,18 +87,18 @@ func tablesCreateCommand() *cobra.Command {
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s %s\n", t, said)
 			return err
 		})
-	f.add(c)
+	f.add(c, "the account")
 	return c
 }
 
 func tablesDeleteCommand() *cobra.Command {
-	var f tablesFlags
+	var f connectionFlags
 	var yes yesFlag
 	c := withArgs("delete TABLE", "Delete a table with all its rows",
 		"Delete a table with all its rows. The command asks before it starts, unless --yes is\ngiven.\n\n"+connectionHelp,
 		"  handler tables delete orders2019",
 		func(c *cobra.Command, args []string) error {
-			t, exists, err := f.table(c, args)
+			t, exists, err := f.onlyTable(c, args)
 			switch {
 			case err != nil:
 				return err
@@ -125,7 +114,7 @@ func tablesDeleteCommand() *cobra.Command {
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s deleted\n", t)
 			return err
 		})
-	f.add(c)
+	f.add(c, "the account")
 	yes.add(c)
 	return c
 }
