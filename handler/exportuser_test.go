@@ -22,7 +22,7 @@ import (
 // user runs a command as a user does, in this process, and returns what it says.
 func user(ctx context.Context, in io.Reader, args ...string) (said string, err error) {
 	out, told, err := inProcess(ctx, in, args...)
-	return out + told, err
+	return told + out, err
 }
 
 // inProcess runs a command in this process.

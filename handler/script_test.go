@@ -22,7 +22,6 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 )
 
@@ -236,18 +235,6 @@ func parseRows(ts *testscript.TestScript, text string) []storage.Entity {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-func TestStrategyNames(t *testing.T) {
-	t.Parallel()
-	types := map[string]string{}
-	for _, name := range strategy.Names {
-		kind := fmt.Sprintf("%T", strategy.New(name, strategy.Options{}))
-		if other, twice := types[kind]; twice {
-			t.Errorf("strategies %s and %s are the same", name, other)
-		}
-		types[kind] = name
-	}
 }
 
 // runCopyScan copies a table by the engine, with the test in the place of the host.
