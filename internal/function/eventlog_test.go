@@ -69,15 +69,11 @@ func TestEventsOverHTTP(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", tt.query, got, tt.want)
 		}
 	}
+	if p := read("?top=3"); read("?top=3&cursor="+p.Cursor).texts() != `{"PartitionKey":3.0,"id":"mine","n":1}` {
+		t.Errorf("behind the cursor %s there is something else", p.Cursor)
+	}
 	if p := read("?top=4"); p.Cursor != "" || p.Events[3].ID != first.Events[0].ID || p.Events[3].Time != first.Events[0].Time {
 		t.Errorf("%+v, want the first event last, and no cursor", p)
-	}
-	p, pages := read("?top=3"), 1
-	for ; p.Cursor != ""; pages++ {
-		p = read("?top=3&cursor=" + p.Cursor)
-	}
-	if pages != 2 || p.texts() != `{"PartitionKey":3.0,"id":"mine","n":1}` {
-		t.Errorf("%d pages, the last %s", pages, p.texts())
 	}
 	if w := a.ask(t, "GET", "/api/log/nothing", "", nil); w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), `{"events":[]}`) {
 		t.Errorf("a stream without events: %d %s", w.Code, w.Body)

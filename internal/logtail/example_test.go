@@ -10,38 +10,26 @@ import (
 	"tablesweep/internal/record"
 )
 
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
 // Events are read newest first, and followed oldest first.
 func Example() {
 	ctx := context.Background()
 	streams := logtail.New(logtail.Options{Table: emulatortest.Example().Table("log")})
-	if err := streams.Prepare(ctx); err != nil {
-		log.Fatal(err)
-	}
-	start, err := streams.After(ctx, "orders", logtail.Now, 10)
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(0, streams.Prepare(ctx))
+	start := must(streams.After(ctx, "orders", logtail.Now, 10))
 	for _, text := range []string{`{"order":1}`, `{"order":2}`, `{"order":3}`} {
-		r, err := record.Parse([]byte(text))
-		if err != nil {
-			log.Fatal(err)
-		}
-		if _, err := streams.Append(ctx, "orders", []record.Record{r}); err != nil {
-			log.Fatal(err)
-		}
+		must(streams.Append(ctx, "orders", []record.Record{must(record.Parse([]byte(text)))}))
 	}
-	page, err := streams.Read(ctx, "orders", logtail.EventQuery{Top: 2})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, e := range page.Events {
+	for _, e := range must(streams.Read(ctx, "orders", logtail.EventQuery{Top: 2})).Events {
 		fmt.Println("read", string(e.Record.AppendJSON(nil)))
 	}
-	next, err := streams.After(ctx, "orders", start.After, 10)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, e := range next.Events {
+	for _, e := range must(streams.After(ctx, "orders", start.After, 10)).Events {
 		fmt.Println("followed", string(e.Record.AppendJSON(nil)))
 	}
 	// Output:

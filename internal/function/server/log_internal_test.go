@@ -18,9 +18,10 @@ import (
 	"tablesweep/internal/function/config"
 )
 
-// TestLinesAreShort: no message, whatever it holds, leaves a long line in the log.
-func TestLinesAreShort(t *testing.T) {
-	settings := environment(t, map[string]string{})
+// logged returns the handler of an app with a catalog, on storage that is prepared, and its log.
+func logged(t *testing.T) (http.Handler, *bytes.Buffer) {
+	t.Helper()
+	settings := environment(t, map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"})
 	c, err := config.Load(settings)
 	if err != nil {
 		t.Fatal(err)
@@ -29,14 +30,25 @@ func TestLinesAreShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := app.Engine.TryPrepare(t.Context()); err != nil {
+	cat := app.Catalogs[""]
+	if err := errors.Join(app.Engine.TryPrepare(t.Context()), app.Log.TryPrepare(t.Context()), cat.TryPrepare(t.Context())); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(cat.Close)
 	var out bytes.Buffer
-	handler := function.Handler(function.Functions(app), function.Host{}, newLog(&out, &out, zerolog.DebugLevel))
+	return function.Handler(function.Functions(app), function.Host{}, newLog(&out, &out, zerolog.DebugLevel)), &out
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+// TestLinesAreShort: no message, whatever it holds, leaves a long line in the log.
+func TestLinesAreShort(t *testing.T) {
+	handler, out := logged(t)
 	const id = "2524556144539999999-xhqyex"
 	long := strings.Repeat("long ", 9<<10)
-	quoted := func(s string) string { b, _ := json.Marshal(s); return string(b) }
 	for name, message := range map[string]string{
 		"nothing": "", "text": long, "null": "null", "number": "1", "list": `[1,2]`, "half": `{"v":1,"scan":"`, "twice": `{}{}`,
 		"zeros": strings.Repeat("\x00", 40<<10), "not Unicode": strings.Repeat("\xff", 40<<10), "deep": strings.Repeat(`{"step":`, 5<<10),
@@ -78,23 +90,7 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 		key       = "c2VjcmV0K2tleS9vZis2NCtieXRlcy1mb3ItdGVzdHMtb25seS0wMTIzNDU2Nzg5YWJjZGVmZ2hpamtsbW5vcA=="
 		signature = "c2VjcmV0c2lnbmF0dXJlb2YzMmJ5dGVzMDEyMzQ1Njc4OWE="
 	)
-	settings := environment(t, map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"})
-	c, err := config.Load(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	app, _, err := newApp(c, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cat := app.Catalogs[""]
-	if err := errors.Join(app.Engine.TryPrepare(t.Context()), app.Log.TryPrepare(t.Context()), cat.TryPrepare(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cat.Close)
-	var out bytes.Buffer
-	handler := function.Handler(function.Functions(app), function.Host{}, newLog(&out, &out, zerolog.DebugLevel))
-	quoted := func(s string) string { b, _ := json.Marshal(s); return string(b) }
+	handler, out := logged(t)
 	for name, text := range map[string]string{
 		"connection string": "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + key + ";EndpointSuffix=core.windows.net",
 		"SAS URL":           "https://a.table.core.windows.net/?sv=2024-11-04&sig=" + url.QueryEscape(signature),

@@ -90,12 +90,12 @@ func TestLinesOfAnOutage(t *testing.T) {
 // TestOrphanEndsInTime: a handler whose host is gone ends within a minute, even if a step never does.
 func TestOrphanEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		l := make(pipes)
 		hung := make(chan struct{})
 		server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung })}
 		go func() { _ = server.Serve(l) }()
 		ours, theirs := net.Pipe()
-		l.conns <- theirs
+		l <- theirs
 		fmt.Fprint(ours, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 		synctest.Wait()
 		began := time.Now()
@@ -108,25 +108,15 @@ func TestOrphanEndsInTime(t *testing.T) {
 	})
 }
 
-// pipes is a listener for one end of a pipe.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
+// pipes is a listener whose connections are in memory.
+type pipes chan net.Conn
 
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
 		return nil, net.ErrClosed
 	}
+	return c, nil
 }
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
