@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -19,14 +16,8 @@ func BenchmarkExport(b *testing.B) {
 	_, a, connection := serveEmulator(b, emulator.Options{})
 	emulatortest.Table(b, a, "source", typicalRows(partitions, each))
 	cpu := func(args ...string) float64 {
-		c := exec.Command("handler", args...)
-		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
-		var said bytes.Buffer
-		c.Stderr = &said // stdout is discarded
-		if err := c.Run(); err != nil {
-			b.Fatalf("%v: %v\n%s", args, err, said.String())
-		}
-		return (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds()
+		seconds, _ := timed(b, connection, append([]string{"handler"}, args...)...)
+		return seconds
 	}
 	for b.Loop() {
 		scan, out, plain, in, copied := 0.0, 0.0, 0.0, 0.0, 0.0
