@@ -53,8 +53,7 @@ type Tables struct {
 	Journal *journal.File // gets what became of each table; nil if that is not kept
 	Do      func(context.Context, *Part) error
 
-	mu      sync.Mutex // guards stopped, the output, and the journal
-	stopped error      // why no more tables begin
+	mu sync.Mutex // guards the output and the journal
 }
 
 // Part is the job for one of many tables.
@@ -109,38 +108,39 @@ func (t *Tables) Run(ctx context.Context) error {
 	parts := t.Meter.Parts(len(t.All), len(t.All)-len(t.In(Pending)))
 	var group task.Group
 	group.SetLimit(min(tablesAtOnce, t.Workers))
+	more, stop := context.WithCancelCause(ctx) // ends when no more tables are to begin
+	defer stop(nil)
 	for i := range t.All {
 		r := &t.All[i]
 		if r.State != Pending {
 			continue
 		}
 		group.Go(func() error {
-			if t.ends(ctx) {
+			if more.Err() != nil {
 				return nil
 			}
 			p := &Part{Process: t.Process, Table: r.Table}
 			p.Meter = parts.Begin(r.Table)
-			err := t.one(ctx, r, p)
+			cause := t.one(ctx, r, p)
 			parts.End(p.Meter, r.State != Pending)
 			if r.State == Failed {
 				p.Meter.Say(Failed, r.Error)
 			}
-			return t.note(r, p, err)
+			err := t.note(r, p)
+			if err != nil || errors.Is(cause, storage.ErrAway) { // others would wait for the same
+				stop(cmp.Or(err, cause))
+			}
+			return err
 		})
 	}
 	err := group.Wait()
 	t.Meter.End()
 	if err == nil && t.In(Pending) != nil {
-		err = cmp.Or(t.stopped, task.ErrInterrupted)
+		if err = context.Cause(more); err == nil || ctx.Err() != nil {
+			err = task.ErrInterrupted
+		}
 	}
 	return err
-}
-
-// ends reports whether no more tables begin.
-func (t *Tables) ends(ctx context.Context) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.stopped != nil || ctx.Err() != nil
 }
 
 // one does a table, and returns how that ended.
@@ -167,8 +167,8 @@ func (t *Tables) one(ctx context.Context, r *TableResult, p *Part) error {
 	return err
 }
 
-// note prints what a table's job printed, and keeps what became of it. cause is how it ended.
-func (t *Tables) note(r *TableResult, p *Part, cause error) error {
+// note prints what a table's job printed, and keeps what became of it.
+func (t *Tables) note(r *TableResult, p *Part) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Meter.Clear()
@@ -179,12 +179,6 @@ func (t *Tables) note(r *TableResult, p *Part, cause error) error {
 		if err == nil && p.Ended != nil {
 			err = p.Ended.Remove()
 		}
-	}
-	switch {
-	case err != nil:
-		t.stopped = err
-	case errors.Is(cause, storage.ErrAway): // others would wait for the same
-		t.stopped = cause
 	}
 	return err
 }
