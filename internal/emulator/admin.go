@@ -10,6 +10,17 @@ import (
 
 func isAdmin(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/_emulator/") }
 
+func (e *Emulator) administer(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/_emulator/counts":
+		e.serveCounts(w, r)
+	case "/_emulator/faults":
+		e.serveFaults(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
 func (e *Emulator) serveCounts(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet:

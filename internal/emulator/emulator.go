@@ -37,7 +37,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,27 +191,10 @@ func (e *Emulator) recycle(b []byte) {
 	}
 }
 
-// tableHandler serves the account's Table service, and the administration.
-func (e *Emulator) tableHandler() http.Handler {
-	service := pipeline{e, tableService{e}}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/_emulator/counts", e.serveCounts)
-	mux.HandleFunc("/_emulator/faults", e.serveFaults)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would clean up paths, and so break keys and signatures.
-		if isAdmin(r) {
-			mux.ServeHTTP(w, r)
-			return
-		}
-		service.ServeHTTP(w, r)
-	})
+// pipelines returns those of the Table, the Queue and the Blob service.
+func (e *Emulator) pipelines() [3]pipeline {
+	return [...]pipeline{{e, "table", tableService{e}}, {e, "queue", queueService{e}}, {e, "blob", blobService{e}}}
 }
-
-// queueHandler serves the account's Queue service.
-func (e *Emulator) queueHandler() http.Handler { return pipeline{e, queueService{e}} }
-
-// blobHandler serves the account's Blob service.
-func (e *Emulator) blobHandler() http.Handler { return pipeline{e, blobService{e}} }
 
 // connectionString returns a connection string for the given URLs of the services.
 func (e *Emulator) connectionString(tableURL, queueURL, blobURL string) string {

@@ -21,6 +21,7 @@ import (
 // count it, let faults have their say, carry it out, and answer.
 type pipeline struct {
 	*Emulator
+	name    string // the service's, in hosts
 	service service
 }
 
@@ -87,6 +88,10 @@ func (r *response) set(name, value string) {
 }
 
 func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isAdmin(r) && p.name == "table" {
+		p.administer(w, r)
+		return
+	}
 	c := p.newCall(r)
 	defer func() { p.recycle(c.body) }() // parse and run keep nothing of it
 	op, err := p.prepare(c, w)

@@ -26,29 +26,29 @@ type Server struct {
 // returns when they can be used. It serves until ctx ends or Close is called.
 func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr string) (*Server, error) {
 	var config net.ListenConfig
-	var listeners []net.Listener
-	for _, at := range [][2]string{{"table", tableAddr}, {"queue", queueAddr}, {"blob", blobAddr}} {
-		l, err := config.Listen(ctx, "tcp", at[1])
+	var urls [3]string
+	s := &Server{}
+	for i, addr := range []string{tableAddr, queueAddr, blobAddr} {
+		p := e.pipelines()[i]
+		l, err := config.Listen(ctx, "tcp", addr)
 		if err != nil {
-			for _, open := range listeners {
-				_ = open.Close()
-			}
-			return nil, fmt.Errorf("%s service: %w", at[0], err)
+			_ = s.Close()
+			return nil, fmt.Errorf("%s service: %w", p.name, err)
 		}
-		listeners = append(listeners, l)
+		urls[i] = "http://" + l.Addr().String()
+		if tcp, ok := l.(*net.TCPListener); ok && p.name == "queue" {
+			l = spellingListener{tcp}
+		}
+		s.start(l, p.onlyHosts(addr), e.clientTime)
 	}
-	tables, queues, blobs := listeners[0], listeners[1], listeners[2]
-	s := &Server{connection: e.connectionString("http://"+tables.Addr().String(), "http://"+queues.Addr().String(), "http://"+blobs.Addr().String())}
-	s.start(tables, pipeline{e, tableService{e}}.onlyHosts(tableAddr, e.tableHandler()), e.clientTime)
-	s.start(spellingListener{queues.(*net.TCPListener)}, pipeline{e, queueService{e}}.onlyHosts(queueAddr, e.queueHandler()), e.clientTime)
-	s.start(blobs, pipeline{e, blobService{e}}.onlyHosts(blobAddr, e.blobHandler()), e.clientTime)
+	s.connection = e.connectionString(urls[0], urls[1], urls[2])
 	context.AfterFunc(ctx, func() { _ = s.Close() })
 	return s, nil
 }
 
 // onlyHosts refuses requests by other names than this machine's own and the given address: a page in
 // a browser can have its own name lead here, and sign with the key that everybody knows.
-func (p pipeline) onlyHosts(addr string, next http.Handler) http.Handler {
+func (p pipeline) onlyHosts(addr string) http.Handler {
 	given, _, _ := net.SplitHostPort(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isAdmin(r) && !loopback.Is(r.RemoteAddr) { // no signature protects it
@@ -60,7 +60,7 @@ func (p pipeline) onlyHosts(addr string, next http.Handler) http.Handler {
 			p.fail(w, p.newCall(r), refusal.New("AuthorizationFailure", "Embedded storage is not served as "+strconv.Quote(host)+": use localhost, or serve it at that address."))
 			return
 		}
-		next.ServeHTTP(w, r)
+		p.ServeHTTP(w, r)
 	})
 }
 

@@ -12,7 +12,7 @@ func TestAdministrationIsLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := pipeline{e, tableService{e}}.onlyHosts("0.0.0.0:10002", e.tableHandler())
+	served := e.pipelines()[0].onlyHosts("0.0.0.0:10002")
 	for from, want := range map[string]int{"127.0.0.1:5000": 200, "[::1]:5000": 200, "192.0.2.7:5000": 403, "[fe80::1]:5000": 403, "[::ffff:10.0.0.1]:1": 403, "": 403} {
 		for _, method := range []string{"GET", "DELETE"} {
 			for _, path := range []string{"/_emulator/counts", "/_emulator/faults"} {

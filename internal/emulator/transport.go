@@ -17,11 +17,11 @@ type Transport struct{ handlers map[string]http.Handler }
 // Transport returns a transport that reaches the hosts of
 // [Emulator.ConnectionString].
 func (e *Emulator) Transport() *Transport {
-	return &Transport{map[string]http.Handler{
-		e.host("table"): e.tableHandler(),
-		e.host("queue"): e.queueHandler(),
-		e.host("blob"):  e.blobHandler(),
-	}}
+	t := &Transport{make(map[string]http.Handler)}
+	for _, p := range e.pipelines() {
+		t.handlers[e.host(p.name)] = p
+	}
+	return t
 }
 
 // ConnectionString returns a connection string for clients that use
