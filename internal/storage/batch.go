@@ -47,10 +47,10 @@ type Batch struct {
 	table    *Table
 	boundary string
 	body     *bytes.Buffer
-	kinds    []OpKind   // of the operations
-	alone    bool       // the operation must be the only one
-	first    rowRequest // the first operation alone
-	target   extent     // of first, in body
+	kinds    []OpKind // of the operations
+	alone    bool     // the operation must be the only one
+	first    request  // the first operation alone
+	target   extent   // of first, in body
 	json     extent
 	etag     string // see ETag
 }
@@ -128,7 +128,7 @@ func (b *Batch) append(op Op) {
 	json.to = b.body.Len()
 	b.write("\r\n")
 	if len(b.kinds) == 0 {
-		b.first = rowRequest{method: method, contentType: "application/json", ifMatch: op.IfMatch}
+		b.first = request{method: method, contentType: "application/json", ifMatch: op.IfMatch}
 		b.target, b.json = target, json
 		if op.Entity.Key.Partition == "" || op.Entity.Key.Row == "" {
 			b.target.to = 0
@@ -191,13 +191,13 @@ func (b *Batch) plain() bool {
 }
 
 // request returns what to send: its only operation alone if plain, the transaction otherwise.
-func (b *Batch) request(plain bool) rowRequest {
+func (b *Batch) request(plain bool) request {
 	if !plain {
 		b.write("--changeset_", b.boundary, "--\r\n--batch_", b.boundary, "--\r\n")
-		return rowRequest{method: http.MethodPost, target: batchTarget, contentType: "multipart/mixed; boundary=batch_" + b.boundary, body: b.body.Bytes()}
+		return request{method: http.MethodPost, url: batchTarget, contentType: "multipart/mixed; boundary=batch_" + b.boundary, body: b.body.Bytes()}
 	}
 	text := b.body.Bytes()
-	b.first.target, b.first.body = string(text[b.target.from:b.target.to]), text[b.json.from:b.json.to]
+	b.first.url, b.first.body = string(text[b.target.from:b.target.to]), text[b.json.from:b.json.to]
 	return b.first
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -53,7 +54,7 @@ func (c *Container) With(o RequestOptions) *Container {
 
 // Create makes the container unless it exists.
 func (c *Container) Create(ctx context.Context) error {
-	_, err := c.send(ctx, createContainer, "create container ", blobRequest{method: http.MethodPut, query: aContainer})
+	_, err := c.send(ctx, createContainer, "create container ", request{method: http.MethodPut, url: aContainer})
 	if Conflict(err) {
 		return nil
 	}
@@ -63,8 +64,8 @@ func (c *Container) Create(ctx context.Context) error {
 // Put writes a blob unless there is one of its name. created is false if there is: perhaps
 // an earlier try of this request has written it. content must stay as it is until Put returns.
 func (c *Container) Put(ctx context.Context, name string, content []byte) (created bool, err error) {
-	_, err = c.send(ctx, putBlob, "put blob "+name+" into container ", blobRequest{
-		method: http.MethodPut, blob: name, body: content, header: [][2]string{{"If-None-Match", "*"}, {"X-Ms-Blob-Type", "BlockBlob"}},
+	_, err = c.send(ctx, putBlob, "put blob "+name+" into container ", request{
+		method: http.MethodPut, url: blobURL(name), body: content, header: http.Header{"If-None-Match": {"*"}, "X-Ms-Blob-Type": {"BlockBlob"}},
 	})
 	if Conflict(err) {
 		return false, nil
@@ -81,8 +82,9 @@ func (c *Container) Get(ctx context.Context, name string, offset, length int64) 
 	op := operation{blobService, []int{http.StatusPartialContent}, func(h http.Header, body []byte) error {
 		return wholeRange(h, body, offset, length)
 	}}
-	r := blobRequest{method: http.MethodGet, blob: name, expect: length, header: [][2]string{{"X-Ms-Range", fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)}}}
-	content, err := c.send(ctx, op, "get blob "+name+" of container ", r)
+	content, err := c.send(ctx, op, "get blob "+name+" of container ", request{
+		method: http.MethodGet, url: blobURL(name), expect: length, header: http.Header{"X-Ms-Range": {fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)}},
+	})
 	if HasCode(err, "InvalidRange") {
 		return nil, nil
 	}
@@ -119,7 +121,7 @@ func (c *Container) List(ctx context.Context, prefix string, fn func(Blob) error
 			page = blobPage{}
 			return xml.Unmarshal(body, &page)
 		}}
-		if _, err := c.send(ctx, op, "list blobs of container ", blobRequest{method: http.MethodGet, query: query}); err != nil {
+		if _, err := c.send(ctx, op, "list blobs of container ", request{method: http.MethodGet, url: query}); err != nil {
 			return err
 		}
 		for _, b := range page.Blobs {
@@ -142,52 +144,36 @@ type blobPage struct {
 
 // Delete removes a blob if it exists.
 func (c *Container) Delete(ctx context.Context, name string) error {
-	_, err := c.send(ctx, deleteBlob, "delete blob "+name+" of container ", blobRequest{method: http.MethodDelete, blob: name})
+	_, err := c.send(ctx, deleteBlob, "delete blob "+name+" of container ", request{method: http.MethodDelete, url: blobURL(name)})
 	if NotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// blobRequest is a request of the Blob service, for a container or a blob of it.
-type blobRequest struct {
-	method string
-	blob   string // its name; "" for the container
-	query  string // of the URL
-	header [][2]string
-	body   []byte
-	expect int64 // bytes of a good answer, at most
-}
-
 const (
 	blobVersion = "2021-12-02" // the first that escapes names which XML can't hold
-	aContainer  = "restype=container"
+	aContainer  = "?restype=container"
 )
 
-// send makes a request and returns the body of a good answer. what names the request in errors, with the container's name
-// behind it.
-func (c *Container) send(ctx context.Context, op operation, what string, r blobRequest) ([]byte, error) {
+// blobURL returns a blob's URL behind its container's.
+func blobURL(name string) string { return "/" + strings.ReplaceAll(escape(name), "%2F", "/") }
+
+// send makes a request for what has the URL behind the container's, and returns the body of a good answer. what names the
+// request in errors, with the container's name behind it.
+func (c *Container) send(ctx context.Context, op operation, what string, r request) ([]byte, error) {
 	x := newExchange(c.options, op)
 	x.probe = c.name == "" // askBlobs's
-	address := c.Address()
-	if r.blob != "" {
-		address += "/" + strings.ReplaceAll(escape(r.blob), "%2F", "/")
-	}
-	if sas := c.account.connection.sas; sas != "" {
-		r.query = strings.Trim(r.query+"&"+sas, "&")
-	}
-	if r.query != "" {
-		address += "?" + r.query
-	}
+	r.url = c.account.connection.withSAS(c.Address() + r.url)
+	r.contentType = "application/octet-stream"
+	header := http.Header{"X-Ms-Version": {blobVersion}}
+	maps.Copy(header, r.header)
+	r.header = header
 	if c.account.tryTimeout > 0 { // a large body takes its time
 		limit := c.account.tryTimeout + time.Duration(int64(len(r.body))+r.expect)*sendTime
 		ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1, TryTimeout: limit})
 	}
-	header := http.Header{"X-Ms-Version": {blobVersion}}
-	for _, pair := range r.header {
-		header.Set(pair[0], pair[1])
-	}
-	if _, err := x.do(ctx, c.account.blobs, what+c.name, httpRequest{r.method, address, header, "application/octet-stream", r.body}); err != nil {
+	if _, err := x.do(ctx, c.account.blobs, what+c.name, r); err != nil {
 		return nil, err
 	}
 	return x.answer, nil
@@ -196,6 +182,6 @@ func (c *Container) send(ctx context.Context, op operation, what string, r blobR
 // askBlobs asks the Blob service for the name of one container. A refusal will do, too.
 func (a *Account) askBlobs(ctx context.Context) error {
 	c := &Container{account: a, options: RequestOptions{Once: true}}
-	_, err := c.send(ctx, operation{blobService, []int{http.StatusOK}, nil}, "list containers", blobRequest{method: http.MethodGet, query: "comp=list&maxresults=1"})
+	_, err := c.send(ctx, operation{blobService, []int{http.StatusOK}, nil}, "list containers", request{method: http.MethodGet, url: "?comp=list&maxresults=1"})
 	return err
 }

@@ -43,12 +43,12 @@ func (c Connection) signers(transport policy.Transporter) (tables, others policy
 	return nil, nil, nil
 }
 
-// withSAS returns a service's endpoint as its client takes it: with the shared access signature, if that is what signs.
-func (c Connection) withSAS(endpoint string) string {
+// withSAS returns a URL with the shared access signature, if that is what signs.
+func (c Connection) withSAS(url string) string {
 	if c.sas == "" || c.key != "" {
-		return endpoint
+		return url
 	}
-	return endpoint + "?" + c.sas
+	return url + pick(strings.Contains(url, "?"), "&", "?") + c.sas
 }
 
 // credential signs in with Entra ID: in Azure by the managed identity, on a

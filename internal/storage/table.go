@@ -163,7 +163,7 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 	}}, &pageBuffers)
 	defer x.release()
 	x.rows = x.options.Rows.Expects(cmp.Or(q.Top, PageRows))
-	header, err := t.send(ctx, x, "query table ", rowRequest{method: http.MethodGet, target: "/" + t.name + "()?" + q.parameters()})
+	header, err := t.send(ctx, x, "query table ", request{method: http.MethodGet, url: "/" + t.name + "()?" + q.parameters()})
 	if err != nil {
 		return Page{}, err
 	}

@@ -52,17 +52,19 @@ func (x *exchange) release() {
 	x.buffer, x.answer = nil, nil
 }
 
-// httpRequest is a request for rows or blobs.
-type httpRequest struct {
+// request is a request for rows or blobs.
+type request struct {
 	method      string
-	url         string
+	url         string      // behind the service's endpoint, until it is sent
 	header      http.Header // may be shared: it is not changed
+	ifMatch     string      // an ETag; "" for no condition
 	contentType string      // of body
-	body        []byte
+	body        []byte      // must stay as it is until the request was answered at the first try
+	expect      int64       // bytes of a good answer, at most; 0 for few
 }
 
 // do makes a request by the given way, and returns the headers of a good answer; x has the body. what names the request in errors.
-func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r httpRequest) (http.Header, error) {
+func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r request) (http.Header, error) {
 	req, err := runtime.NewRequest(x.in(ctx), r.method, r.url)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, withoutURL(err))
