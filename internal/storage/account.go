@@ -2,6 +2,7 @@ package storage
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 )
@@ -62,25 +62,22 @@ func Open(c Connection, o Options) (*Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", c, err)
 	}
-	r := a.newRetries(c.tableURL, o)
-	r.ask = a.askTables
-	if a.tables, err = aztables.NewServiceClientWithNoCredential(c.withSAS(c.tableURL), &aztables.ClientOptions{ClientOptions: clientOptions(r, o, byTables)}); err != nil {
+	r := a.newRetries(c.tableURL, o, a.askTables)
+	tables := aztables.ClientOptions{ClientOptions: clientOptions(r, o, byTables)}
+	if a.tables, err = aztables.NewServiceClientWithNoCredential(c.withSAS(c.tableURL), &tables); err != nil {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
-	options := clientOptions(r, o, byTables)
-	a.rows = runtime.NewPipeline("tables", tableVersion, runtime.PipelineOptions{}, &options)
+	a.rows = runtime.NewPipeline("tables", tableVersion, runtime.PipelineOptions{}, new(clientOptions(r, o, byTables)))
 	if c.queueURL != "" {
-		r := a.newRetries(c.queueURL, o)
-		r.ask = a.askQueues
-		if a.queues, err = azqueue.NewServiceClientWithNoCredential(c.withSAS(c.queueURL), &azqueue.ClientOptions{ClientOptions: clientOptions(r, o, byOthers)}); err != nil {
+		r := a.newRetries(c.queueURL, o, a.askQueues)
+		queues := azqueue.ClientOptions{ClientOptions: clientOptions(r, o, byOthers)}
+		if a.queues, err = azqueue.NewServiceClientWithNoCredential(c.withSAS(c.queueURL), &queues); err != nil {
 			return nil, fmt.Errorf("open queues of %s: %w", c, withoutURL(err))
 		}
 	}
 	if c.blobURL != "" {
-		r := a.newRetries(c.blobURL, o)
-		r.ask = a.askBlobs
-		options := clientOptions(r, o, byOthers)
-		a.blobs = runtime.NewPipeline("blobs", blobVersion, runtime.PipelineOptions{}, &options)
+		r := a.newRetries(c.blobURL, o, a.askBlobs)
+		a.blobs = runtime.NewPipeline("blobs", blobVersion, runtime.PipelineOptions{}, new(clientOptions(r, o, byOthers)))
 	}
 	return a, nil
 }
@@ -120,10 +117,10 @@ func newTransport(connections int) transport {
 	return transport{t}
 }
 
-// newRetries returns the retries of an endpoint, which all clients for it share.
-func (a *Account) newRetries(endpoint string, o Options) *retries {
+// newRetries returns the retries of an endpoint, which all clients for it share. ask asks it for something.
+func (a *Account) newRetries(endpoint string, o Options, ask func(context.Context) error) *retries {
 	r := newRetries(cmp.Or(o.Name, hostOf(endpoint)), o)
-	r.clock, r.endpoint.cosmos = &a.clock, ofCosmos(endpoint)
+	r.clock, r.endpoint.cosmos, r.ask = &a.clock, ofCosmos(endpoint), ask
 	if t, ok := o.Transport.(interface{ CloseIdleConnections() }); ok {
 		r.closeIdle = t.CloseIdleConnections
 	}

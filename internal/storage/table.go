@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem/secret"
 )
@@ -34,14 +32,13 @@ func CheckTableName(name string) error {
 // Table gives access to one table.
 type Table struct {
 	account *Account
-	client  *aztables.Client
 	name    string
 	options RequestOptions
 }
 
 // Table returns access to a table, which need not exist.
 func (a *Account) Table(name string) *Table {
-	return &Table{account: a, client: a.tables.NewClient(name), name: name}
+	return &Table{account: a, name: name}
 }
 
 // With returns access to the same table by requests that are made with the options.
@@ -82,7 +79,7 @@ func (t *Table) Create(ctx context.Context) error {
 		return fmt.Errorf("create table %s: %w", t.name, errNotWritten)
 	}
 	x := newExchange(t.options, createTable)
-	_, err := t.client.CreateTable(x.in(ctx), nil)
+	_, err := t.account.tables.CreateTable(x.in(ctx), t.name, nil)
 	if err = wrap("create table "+t.name, x, err); Conflict(err) {
 		return nil
 	}
@@ -110,7 +107,7 @@ func (a *Account) TableNames(ctx context.Context, fn func(name string) error) er
 // table of that name can be created again.
 func (t *Table) Delete(ctx context.Context) error {
 	x := newExchange(t.options, deleteTable)
-	_, err := t.client.Delete(x.in(ctx), nil)
+	_, err := t.account.tables.DeleteTable(x.in(ctx), t.name, nil)
 	if err = wrap("delete table "+t.name, x, err); NotFound(err) {
 		return nil
 	}
