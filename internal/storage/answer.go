@@ -341,13 +341,9 @@ func readPart(answer []byte) (*part, error) {
 // at the start of the error's message.
 func failedIndex(body []byte) int {
 	_, message := serviceError(body)
-	number, _, ok := strings.Cut(message, ":")
-	if !ok {
-		return -1
+	number, _, _ := strings.Cut(message, ":")
+	if index, err := strconv.Atoi(strings.TrimSpace(number)); err == nil {
+		return index
 	}
-	index, err := strconv.Atoi(strings.TrimSpace(number))
-	if err != nil {
-		return -1
-	}
-	return index
+	return -1
 }

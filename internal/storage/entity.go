@@ -142,69 +142,57 @@ func text(v jsontext.Value) string {
 	return string(b)
 }
 
-// decodePage reads the body of a query's answer. The entities' values are parts
-// of body, which must not be changed afterwards.
+// decodePage reads the body of a query's answer. The entities' values are parts of body, which must not be changed
+// afterwards.
 func decodePage(body []byte) ([]Entity, error) {
-	d := pageDecoder{body: body, names: map[string]string{}}
-	d.dec = jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	entities, err := d.page()
-	if err != nil {
-		return nil, fmt.Errorf("page of entities: %w", err)
+	d := newDecoder(body, jsontext.AllowDuplicateNames(true))
+	entities := d.page()
+	if d.err != nil {
+		return nil, fmt.Errorf("page of entities: %w", d.err)
 	}
 	return entities, nil
 }
 
-type pageDecoder struct {
+// decoder reads rows of JSON. After an error, its methods do nothing.
+type decoder struct {
 	dec   *jsontext.Decoder
 	body  []byte
+	err   error             // the first one
 	names map[string]string // one copy of each property name
 	width int               // properties of the entity before, about as many as the next one has
 }
 
-func (d *pageDecoder) page() ([]Entity, error) {
-	if err := d.expect('{'); err != nil {
-		return nil, err
-	}
-	var entities []Entity // nil until they were read
-	for d.dec.PeekKind() == '"' {
-		name, err := d.name()
-		if err != nil {
-			return nil, err
-		}
-		if name != "value" {
-			if err := d.dec.SkipValue(); err != nil {
-				return nil, err
-			}
+func newDecoder(body []byte, o ...jsontext.Options) *decoder {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body), append(o, jsontext.AllowInvalidUTF8(true))...)
+	return &decoder{dec: dec, body: body, names: map[string]string{}}
+}
+
+// page reads a page, up to the end of the body.
+func (d *decoder) page() (entities []Entity) {
+	d.expect('{')
+	for d.next('"') {
+		if d.name() != "value" {
+			d.value()
 			continue
 		}
-		if err := d.expect('['); err != nil {
-			return nil, err
-		}
 		if entities != nil {
-			return nil, errors.New("it has its rows twice")
+			d.fail(errors.New("it has its rows twice"))
 		}
 		entities = []Entity{}
-		for d.dec.PeekKind() == '{' {
-			e, err := d.entity()
-			if err != nil {
-				return nil, err
-			}
-			entities = append(entities, e)
+		d.expect('[')
+		for d.next('{') {
+			entities = append(entities, d.entity())
 		}
-		if err := d.expect(']'); err != nil {
-			return nil, err
-		}
+		d.expect(']')
 	}
-	if err := d.expect('}'); err != nil {
-		return nil, err
-	}
+	d.expect('}')
 	if entities == nil {
-		return nil, errNoRows
+		d.fail(errNoRows)
 	}
 	if _, err := d.dec.ReadToken(); err != io.EOF {
-		return nil, errors.New("it goes on behind its end")
+		d.fail(errors.New("it goes on behind its end"))
 	}
-	return entities, nil
+	return entities
 }
 
 var errNoRows = errors.New("it has no array \"value\"")
@@ -212,37 +200,30 @@ var errNoRows = errors.New("it has no array \"value\"")
 // unreadableRow is the error of a well-formed row that can't be read exactly.
 type unreadableRow struct{ error }
 
-func (d *pageDecoder) entity() (Entity, error) {
-	if err := d.expect('{'); err != nil {
-		return Entity{}, err
-	}
-	var e Entity
-	e.Properties = make([]Property, 0, d.width)
+func (d *decoder) entity() Entity {
+	e := Entity{Properties: make([]Property, 0, d.width)}
 	var annotated map[string]Type // annotations ahead of their property
 	var partition, row bool       // have been read
-	for d.dec.PeekKind() == '"' {
-		name, err := d.name()
-		if err != nil {
-			return Entity{}, err
-		}
-		value, err := d.value()
-		if err != nil {
-			return Entity{}, err
-		}
-		if of, ok := strings.CutSuffix(name, "@odata.type"); ok {
+	d.expect('{')
+	for d.next('"') {
+		name, value := d.name(), d.value()
+		of, annotation := strings.CutSuffix(name, "@odata.type")
+		switch {
+		case d.err != nil:
+		case annotation:
 			t, known := odata.ParseType(text(value))
 			if !known {
-				return Entity{}, &unreadableRow{fmt.Errorf("property %s: unknown type %q", of, text(value))}
+				d.fail(&unreadableRow{fmt.Errorf("property %s: unknown type %q", of, text(value))})
 			}
 			if annotated == nil {
 				annotated = map[string]Type{}
 			}
 			annotated[of] = t
-			continue
-		}
-		partition, row = partition || name == "PartitionKey", row || name == "RowKey"
-		if err := e.set(name, value); err != nil {
-			return Entity{}, &unreadableRow{err}
+		default:
+			partition, row = partition || name == "PartitionKey", row || name == "RowKey"
+			if err := e.set(name, value); err != nil {
+				d.fail(&unreadableRow{err})
+			}
 		}
 	}
 	for i, p := range e.Properties {
@@ -251,13 +232,11 @@ func (d *pageDecoder) entity() (Entity, error) {
 		}
 	}
 	d.width = len(e.Properties)
-	if err := d.expect('}'); err != nil {
-		return Entity{}, err
-	}
+	d.expect('}')
 	if !partition || !row {
-		return Entity{}, errors.New("a row lacks a key")
+		d.fail(errors.New("a row lacks a key"))
 	}
-	return e, nil
+	return e
 }
 
 // set handles one member of an entity's object.
@@ -313,38 +292,49 @@ func setKey(to *string, name string, value jsontext.Value) error {
 	return nil
 }
 
-func (d *pageDecoder) expect(kind jsontext.Kind) error {
-	t, err := d.dec.ReadToken()
-	if err != nil {
-		return err
+// fail notes an error, if it is the first.
+func (d *decoder) fail(err error) {
+	if d.err == nil {
+		d.err = err
 	}
-	if t.Kind() != kind {
-		return fmt.Errorf("got %v, want %v at byte %d", t.Kind(), kind, d.dec.InputOffset())
-	}
-	return nil
 }
 
-func (d *pageDecoder) name() (string, error) {
-	v, err := d.value()
-	if err != nil {
-		return "", err
+// next reports whether a token of the kind follows.
+func (d *decoder) next(kind jsontext.Kind) bool { return d.err == nil && d.dec.PeekKind() == kind }
+
+func (d *decoder) expect(kind jsontext.Kind) {
+	if d.err != nil {
+		return
 	}
-	if name, ok := d.names[string(v)]; ok {
-		return name, nil
+	if t, err := d.dec.ReadToken(); err != nil {
+		d.fail(err)
+	} else if t.Kind() != kind {
+		d.fail(fmt.Errorf("got %v, want %v at byte %d", t.Kind(), kind, d.dec.InputOffset()))
 	}
-	name := text(v)
-	d.names[string(v)] = name
-	return name, nil
+}
+
+func (d *decoder) name() string {
+	v := d.value()
+	name, ok := d.names[string(v)]
+	if !ok {
+		name = text(v)
+		d.names[string(v)] = name
+	}
+	return name
 }
 
 // value returns the next value's text, a part of the body.
-func (d *pageDecoder) value() (jsontext.Value, error) {
+func (d *decoder) value() jsontext.Value {
+	if d.err != nil {
+		return nil
+	}
 	v, err := d.dec.ReadValue()
 	if err != nil {
-		return nil, err
+		d.fail(err)
+		return nil
 	}
 	end := d.dec.InputOffset()
-	return jsontext.Value(d.body[end-int64(len(v)) : end : end]), nil
+	return d.body[end-int64(len(v)) : end : end]
 }
 
 // AppendJSON appends the entity to b as a JSON object: its keys and properties,

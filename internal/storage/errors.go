@@ -139,11 +139,11 @@ func wrap(op string, x *exchange, err error) error {
 		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)
 	}
 	code, message := serviceError(x.answer)
-	e := &Error{Op: op, Status: re.StatusCode, Code: cmp.Or(re.ErrorCode, code), Index: x.failed}
-	e.Message = secret.Hide(cleanMessage(message, e.Index)) // it is stored with a scan, and shown
-	if e.Message == "" {
-		e.Message = "the service gave no reason"
-	}
+	// The first line is the reason, and may begin with the operation's index. Request id and time follow.
+	message, _, _ = strings.Cut(message, "\n")
+	message = strings.TrimSpace(strings.TrimPrefix(message, strconv.Itoa(x.failed)+":"))
+	message = cmp.Or(secret.Hide(message), "the service gave no reason") // it is stored with a scan, and shown
+	e := &Error{Op: op, Status: re.StatusCode, Code: cmp.Or(re.ErrorCode, code), Message: message, Index: x.failed}
 	if Denied(e) {
 		e.expired = expiry(re.RawResponse)
 	}
@@ -158,16 +158,6 @@ func withoutURL(err error) error {
 		return u.Err
 	}
 	return err
-}
-
-// cleanMessage keeps the first line, which is the reason, and drops the index
-// before it and the request id and time behind it.
-func cleanMessage(message string, index int) string {
-	message, _, _ = strings.Cut(message, "\n")
-	if index >= 0 {
-		message = strings.TrimPrefix(message, strconv.Itoa(index)+":")
-	}
-	return strings.TrimSpace(message)
 }
 
 // serviceError reads the code and message of an error's body: JSON of the Table

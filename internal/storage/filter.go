@@ -60,11 +60,6 @@ func CheckFilter(filter string) error {
 	return nil
 }
 
-// filter returns the filter of the query: its range and its own.
-func (q Query) filter() string {
-	return And(RangeFilter(q.Range), q.Filter)
-}
-
 // ComparesTime reports whether a filter has the property Timestamp, which is another in each table.
 func ComparesTime(filter string) bool {
 	for i, piece := range strings.Split(filter, "'") {

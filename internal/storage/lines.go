@@ -3,8 +3,6 @@ package storage
 import (
 	"bytes"
 	"fmt"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ParseLines reads rows as [Entity.AppendJSON] writes them, one a line. It takes annotations before and
@@ -16,13 +14,12 @@ func ParseLines(text []byte, raw bool) ([]Entity, error) {
 			return rows, nil
 		}
 	}
-	d := pageDecoder{body: text, names: map[string]string{}}
-	d.dec = jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowInvalidUTF8(true))
+	d := newDecoder(text)
 	var rows []Entity
 	for len(bytes.TrimSpace(text[d.dec.InputOffset():])) > 0 {
-		e, err := d.entity()
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(text[:d.dec.InputOffset()], []byte("\n"))+blanks(text[d.dec.InputOffset():]), err)
+		e := d.entity()
+		if d.err != nil {
+			return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(text[:d.dec.InputOffset()], []byte("\n"))+blanks(text[d.dec.InputOffset():]), d.err)
 		}
 		if raw {
 			e = e.asRaw()

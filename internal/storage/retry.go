@@ -124,7 +124,9 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		case ctx.Err() != nil:
 			return nil, ended(ctx, began, cause)
 		case !mayPass(resp, err):
-			r.answered(err)
+			if err == nil {
+				r.answered()
+			}
 			return resp, err
 		}
 		cause = causeOf(resp, err, x.answer)
@@ -246,13 +248,10 @@ func (r *retries) end() {
 	r.pending--
 }
 
-// answered notes a try that is not made again: an answer, if err is nil.
-func (r *retries) answered(err error) {
+// answered notes a good answer.
+func (r *retries) answered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err != nil {
-		return
-	}
 	r.good++
 	r.since = time.Now()
 	if r.cause != "" {

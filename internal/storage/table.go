@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -227,11 +228,12 @@ const (
 // parameters returns the query's part of the URL.
 func (q Query) parameters() string {
 	p := "%24top=" + strconv.Itoa(cmp.Or(q.Top, PageRows))
-	if f := q.filter(); f != "" {
+	if f := And(RangeFilter(q.Range), q.Filter); f != "" {
 		p += "&%24filter=" + escape(f)
 	}
 	if q.Select != nil {
-		p += "&%24select=" + escape(strings.Join(withKeys(q.Select), ","))
+		others := slices.DeleteFunc(slices.Clone(q.Select), func(name string) bool { return name == "PartitionKey" || name == "RowKey" })
+		p += "&%24select=" + escape(strings.Join(append([]string{"PartitionKey", "RowKey"}, others...), ","))
 	}
 	if q.Token != nil {
 		p += "&NextPartitionKey=" + escape(q.Token.Partition)
@@ -285,16 +287,6 @@ func (t *Table) Get(ctx context.Context, k key.Key) (e Entity, found bool, err e
 		return nil
 	})
 	return e, found, err
-}
-
-func withKeys(properties []string) []string {
-	all := []string{"PartitionKey", "RowKey"}
-	for _, p := range properties {
-		if p != "PartitionKey" && p != "RowKey" {
-			all = append(all, p)
-		}
-	}
-	return all
 }
 
 func deref(s *string) string {
