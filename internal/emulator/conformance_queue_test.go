@@ -12,13 +12,10 @@ func queueProperties() []property {
 		{"queues are created, found again, and deleted", queueLifecycle},
 		{"queue names follow the rules", queueNames},
 		{"queues are listed in pages", queueList},
-		{"queues have metadata", queueMetadata},
+		{"names of headers and parameters are signed in order", queueSignatures},
 		{"metadata has limits", queueMetadataLimits},
-		{"a message is put, got and deleted", messageLifecycle},
 		{"any text that XML can hold is kept", messageTexts},
 		{"answers escape only what XML must", messageEscapes},
-		{"messages come oldest first", messageOrder},
-		{"a got message is hidden, and has one valid receipt", messageReceipts},
 		{"an update changes the text and the receipt", messageUpdate},
 		{"peeking changes nothing", messagePeek},
 		{"32 messages are the most", messageBatches},
@@ -129,23 +126,7 @@ func queueList(t *testing.T, b backend) {
 	same(t, "names", got, []string{prefix + "a", prefix + "b", prefix + "c"})
 }
 
-func queueMetadata(t *testing.T, b backend) {
-	name := b.newName()
-	check(t, "create", b.queue(t, request{method: "PUT", path: "/" + name, header: map[string]string{"x-ms-meta-color": "red"}}), 201, "")
-	get := func() answer { return b.queue(t, request{method: "GET", path: "/" + name, query: "comp=metadata"}) }
-	same(t, "color", get().header.Get("x-ms-meta-color"), "red")
-	same(t, "count", get().header.Get("x-ms-approximate-messages-count"), "0")
-	check(t, "set", b.queue(t, request{method: "PUT", path: "/" + name, query: "comp=metadata", header: map[string]string{"x-ms-meta-siZe": "9"}}), 204, "")
-	same(t, "color", get().header.Get("x-ms-meta-color"), "")
-	same(t, "size", get().header.Get("x-ms-meta-size"), "9")
-
-	list := func(query string) answer {
-		return b.queue(t, request{method: "GET", path: "/", query: "comp=list&prefix=" + name + query})
-	}
-	const entry = "<Metadata><siZe>9</siZe></Metadata>"
-	same(t, "listed with metadata", strings.Contains(string(list("&include=metadata").body), entry), true)
-	same(t, "listed without", strings.Contains(string(list("").body), entry), false)
-
+func queueSignatures(t *testing.T, b backend) {
 	// Python's client sends its whole map beside the names, and signs both.
 	signed := *b.account
 	signed.lite = false
@@ -179,23 +160,6 @@ func queueMetadataLimits(t *testing.T, b backend) {
 	}
 }
 
-func messageLifecycle(t *testing.T, b backend) {
-	queue := b.newQueue(t)
-	put := b.put(t, queue, "hello", "")
-	same(t, "status", put.status, 201)
-	sent := put.messages(t)[0]
-	if sent.PopReceipt == "" || sent.MessageID == "" {
-		t.Errorf("put answers %+v", sent)
-	}
-	got := b.receiveOne(t, queue)
-	same(t, "text", got.MessageText, "hello")
-	same(t, "id", got.MessageID, sent.MessageID)
-	same(t, "dequeue count", got.DequeueCount, 1)
-	check(t, "delete", b.deleteMessage(t, queue, got), 204, "")
-	check(t, "delete again", b.deleteMessage(t, queue, got), 404, "MessageNotFound")
-	same(t, "messages left", len(b.receive(t, queue, "").messages(t)), 0)
-}
-
 func messageTexts(t *testing.T, b backend) {
 	queue := b.newQueue(t)
 	for _, text := range []string{"", " x ", "<a>&amp;</a>", "line\nline\ttab", "ü日本😀", `{"a":"b"}`} {
@@ -225,19 +189,6 @@ func messageEscapes(t *testing.T, b backend) {
 	}
 }
 
-func messageOrder(t *testing.T, b backend) {
-	queue := b.newQueue(t)
-	for _, text := range []string{"1", "2", "3"} {
-		b.put(t, queue, text, "")
-	}
-	b.put(t, queue, "hidden", "visibilitytimeout=100")
-	var got []string
-	for _, m := range b.receive(t, queue, "numofmessages=32").messages(t) {
-		got = append(got, m.MessageText)
-	}
-	same(t, "texts", strings.Join(got, " "), "1 2 3")
-}
-
 // update changes a message's visibility, and its text unless that is "".
 func (b backend) update(t testing.TB, queue string, m message, visibility, text string) answer {
 	t.Helper()
@@ -246,20 +197,6 @@ func (b backend) update(t testing.TB, queue string, m message, visibility, text 
 		r.body = "<QueueMessage><MessageText>" + text + "</MessageText></QueueMessage>"
 	}
 	return b.queue(t, r)
-}
-
-func messageReceipts(t *testing.T, b backend) {
-	queue := b.newQueue(t)
-	b.put(t, queue, "x", "")
-	first := b.receiveOne(t, queue)
-	same(t, "while hidden", len(b.receive(t, queue, "").messages(t)), 0)
-	shown := b.update(t, queue, first, "&visibilitytimeout=0", "")
-	check(t, "show at once", shown, 204, "")
-	second := b.receiveOne(t, queue)
-	same(t, "dequeue count", second.DequeueCount, 2)
-	check(t, "delete with the old receipt", b.deleteMessage(t, queue, first), 400, "PopReceiptMismatch")
-	check(t, "update with the old receipt", b.update(t, queue, first, "&visibilitytimeout=1", ""), 400, "PopReceiptMismatch")
-	check(t, "delete", b.deleteMessage(t, queue, second), 204, "")
 }
 
 func messageUpdate(t *testing.T, b backend) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,8 +16,6 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/emulator/table"
-	"tablesweep/internal/key"
 )
 
 // inProcess returns an emulator and an account that reaches it without sockets.
@@ -329,39 +326,6 @@ func TestOnRequest(t *testing.T) {
 	if len(faults) == 0 || faults[0] != "point rows partition-rate" {
 		t.Errorf("got the faults %v, want the limit's", faults)
 	}
-}
-
-// A table's rows can be computed.
-func TestTables(t *testing.T) {
-	t.Parallel()
-	e := newEmulator(t, emulator.Options{Tables: map[string]table.Rows{"made": threeRows{}}})
-	b := local(t, e)
-	same(t, "rows", b.all(t, "made", ""), []string{"p/0", "p/1", "p/2"})
-	same(t, "rows by filter", b.all(t, "made", "$filter=RowKey%20gt%20'1'"), []string{"p/2"})
-	check(t, "create", b.createTable(t, "made"), 409, "TableAlreadyExists")
-	check(t, "insert", b.insert(t, "made", "p", "3", ""), 404, "ResourceNotFound")
-	if _, err := emulator.New(emulator.Options{Tables: map[string]table.Rows{"1": threeRows{}}}); err == nil {
-		t.Error("a table may be called 1")
-	}
-}
-
-// threeRows is a table of three rows that can't be changed.
-type threeRows struct{}
-
-func (threeRows) Get(key.Key) (table.Row, error) { return table.Row{}, table.NotFound() }
-
-func (threeRows) Query(q table.Query) (p table.Answer) {
-	for i := range 3 {
-		row := table.Row{PartitionKey: "p", RowKey: strconv.Itoa(i), Ticks: int64(i)}
-		if q.Filter == nil || q.Filter.Match(row) {
-			p.Rows = append(p.Rows, row)
-		}
-	}
-	return p
-}
-
-func (threeRows) Apply(time.Time, []table.Operation) ([]table.Row, error) {
-	return nil, &table.OperationError{Err: table.NotFound()}
 }
 
 func TestAdministration(t *testing.T) {

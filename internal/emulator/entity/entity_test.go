@@ -28,6 +28,7 @@ func TestStoredForm(t *testing.T) {
 		{`{ "A" : 1 , "B" : "x" }`, `"A":1,"B":"x"`},
 		{`{"A@odata.type":"Edm.Int64","B":1,"A":5}`, `"B":1,"A@odata.type":"Edm.Int64","A":"5"`},
 		{`{"\u0041":1}`, `"A":1`},
+		{`{"odata.etag":"x","odata.type":"y","A":1}`, `"A":1`},
 		{`{"A":"-01","A@odata.type":"Edm.Int32","B":"true","B@odata.type":"Edm.Boolean"}`, `"A":-1,"B":true`},
 		{`{"A":"007","A@odata.type":"Edm.Int64"}`, `"A@odata.type":"Edm.Int64","A":"7"`},
 		{`{"A":"0F8FAD5B-D9CB-469F-A165-70867728950E","A@odata.type":"Edm.Guid"}`, `"A@odata.type":"Edm.Guid","A":"0f8fad5b-d9cb-469f-a165-70867728950e"`},

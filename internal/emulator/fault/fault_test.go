@@ -164,22 +164,3 @@ func TestRateLimits(t *testing.T) {
 		})
 	}
 }
-
-func TestChargeIsPaidForLater(t *testing.T) {
-	t.Parallel()
-	in := injector(t, "partition-rate=100")
-	now := time.Unix(0, 0)
-	query := fault.Request{Kind: fault.Query, Confined: true, Partition: "p"}
-	if in.Plan(now, query).Fail != "" {
-		t.Fatal("the first query is refused")
-	}
-	in.Charge(now, query, 1000)
-	for _, c := range []struct {
-		after time.Duration
-		want  fault.Name
-	}{{time.Second, fault.Busy}, {8 * time.Second, fault.Busy}, {9100 * time.Millisecond, ""}} {
-		if got := in.Plan(now.Add(c.after), query).Fail; got != c.want {
-			t.Errorf("after %v: got %q, want %q", c.after, got, c.want)
-		}
-	}
-}
