@@ -124,9 +124,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		case ctx.Err() != nil:
 			return nil, ended(ctx, began, cause)
 		case !mayPass(resp, err):
-			if err == nil {
-				r.answered()
-			}
+			r.answered(err)
 			return resp, err
 		}
 		cause = causeOf(resp, err, x.answer)
@@ -248,8 +246,11 @@ func (r *retries) end() {
 	r.pending--
 }
 
-// answered notes a good answer.
-func (r *retries) answered() {
+// answered notes a try that is not made again: a good answer, if err is nil.
+func (r *retries) answered(err error) {
+	if err != nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.good++

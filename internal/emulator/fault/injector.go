@@ -47,14 +47,14 @@ type Injector struct {
 	draws bool // a rule depends on chance, or on how often a request was seen
 
 	mu      sync.Mutex // guards the fields below
-	fired   map[Name]int
+	fired   map[string]int
 	seen    map[uint64]int // how often every identity, hashed, was seen
 	buckets map[bucketKey]*bucket
 }
 
 // NewInjector returns an injector for the spec. The error names the word that it doesn't understand.
 func NewInjector(spec string) (*Injector, error) {
-	in := &Injector{fired: make(map[Name]int), seen: make(map[uint64]int), buckets: make(map[bucketKey]*bucket)}
+	in := &Injector{fired: make(map[string]int), seen: make(map[uint64]int), buckets: make(map[bucketKey]*bucket)}
 	if err := in.parse(spec); err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func (in *Injector) String() string { return in.spec }
 func (in *Injector) Fired(name Name) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.fired[name]++
+	in.fired[string(name)]++
 }
 
-// Counts returns how often each fault took effect, by its name.
-func (in *Injector) Counts() map[Name]int {
+// Counts returns how often each fault took effect, by its name, such as "busy".
+func (in *Injector) Counts() map[string]int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return maps.Clone(in.fired)
@@ -116,7 +116,7 @@ func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 	switch r.name {
 	case Latency:
 		plan.Latency += r.min + time.Duration(draw%uint64(r.max-r.min+1))
-		in.fired[Latency]++
+		in.fired[string(Latency)]++
 	case ShortPage:
 		plan.Short, plan.ShortRows, plan.ShortDraw = true, r.rows, draw
 	case EmptyPage:
@@ -131,7 +131,7 @@ func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 		if plan.Fail != "" {
 			return
 		}
-		in.fired[r.name]++
+		in.fired[string(r.name)]++
 		plan.Fail, plan.Cause, plan.RetryAfter = r.name, r.name, r.retryAfter
 		if r.name.shape() == rate {
 			plan.Fail = Busy
