@@ -34,9 +34,8 @@ type listing struct {
 // lookUp reads a stream's row.
 func (s *Streams) lookUp(ctx context.Context, escaped string) (listing, error) {
 	var l listing
-	asked := time.Now()
-	partition, at := streamsPartition, &key.Bound{Key: escaped}
-	err := s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: at, High: at}}, func(p storage.Page) (err error) {
+	asked, at := time.Now(), &key.Bound{Key: escaped}
+	err := s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: new(streamsPartition), Low: at, High: at}}, func(p storage.Page) (err error) {
 		for _, e := range p.Entities {
 			l, err = listingOf(e, p.Date)
 		}
@@ -63,14 +62,19 @@ func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 		if l, err = s.lookUp(ctx, escaped); err != nil {
 			return listing{}, err
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.known) >= maxKnown {
-			clear(s.known)
-		}
-		s.known[escaped] = l
+		remember(s, s.known, escaped, l)
 	}
 	return l, nil
+}
+
+// remember keeps what is known of a stream, in one of s's maps.
+func remember[T any](s *Streams, in map[string]T, escaped string, what T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(in) >= maxKnown {
+		clear(in)
+	}
+	in[escaped] = what
 }
 
 // fresh reports whether less than knownTime has passed by both clocks. The monotonic clock may
@@ -104,12 +108,7 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 	if want > 1 && (l.shards < want || l.age < knownTime+knownMargin) {
 		return 1, nil // all readers know the first shard; the next call asks again
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.spread) >= maxKnown {
-		clear(s.spread)
-	}
-	s.spread[escaped] = want
+	remember(s, s.spread, escaped, want)
 	return want, nil
 }
 

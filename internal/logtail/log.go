@@ -171,31 +171,27 @@ func (p *source) read(ctx context.Context, t *storage.Table) (known time.Time, e
 func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Entity, error] {
 	return func(yield func(storage.Entity, error) bool) {
 		for {
-			e, ok, err := m.next(ctx)
-			if err == nil && !ok || !yield(e, err) || err != nil {
+			var newest *source
+			for i := range m.sources {
+				p := &m.sources[i]
+				if _, err := p.read(ctx, m.table); err != nil {
+					yield(storage.Entity{}, fmt.Errorf("read log: %w", err))
+					return
+				}
+				if len(p.rows) > 0 && (newest == nil || key.Less(p.rows[0].Key.Row, newest.rows[0].Key.Row)) {
+					newest = p
+				}
+			}
+			if newest == nil {
+				return
+			}
+			e := newest.rows[0]
+			newest.rows = newest.rows[1:]
+			if !yield(e, nil) {
 				return
 			}
 		}
 	}
-}
-
-// next takes the newest remaining row. ok is false if there is none.
-func (m *merge) next(ctx context.Context) (e storage.Entity, ok bool, err error) {
-	var newest *source
-	for i := range m.sources {
-		p := &m.sources[i]
-		if _, err := p.read(ctx, m.table); err != nil {
-			return storage.Entity{}, false, fmt.Errorf("read log: %w", err)
-		}
-		if len(p.rows) > 0 && (newest == nil || key.Less(p.rows[0].Key.Row, newest.rows[0].Key.Row)) {
-			newest = p
-		}
-	}
-	if newest == nil {
-		return storage.Entity{}, false, nil
-	}
-	e, newest.rows = newest.rows[0], newest.rows[1:]
-	return e, true, nil
 }
 
 // more reports whether there may be more rows.

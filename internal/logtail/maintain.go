@@ -74,9 +74,8 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 // listed returns all streams, and the service's time. If it can't read some, it returns the
 // others and an error.
 func (s *Streams) listed(ctx context.Context) (streams []listing, date time.Time, err error) {
-	partition := streamsPartition
 	var unread error
-	err = s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
+	err = s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: new(streamsPartition)}}, func(p storage.Page) error {
 		if date.IsZero() {
 			date = p.Date
 		}

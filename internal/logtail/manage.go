@@ -37,8 +37,7 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 	if err := input.Top(top, MaxTop); err != nil {
 		return nil, "", err
 	}
-	partition := streamsPartition
-	q := storage.Query{Range: key.Range{Partition: &partition}, Top: top}
+	q := storage.Query{Range: key.Range{Partition: new(streamsPartition)}, Top: top}
 	if q.Range.Low, err = readListCursor(cursor); err != nil {
 		return nil, "", err
 	}
