@@ -3,7 +3,6 @@ package index_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +52,13 @@ func TestIdentity(t *testing.T) {
 			Partitions: []string{"3_ssn123-45-6789", "3_npi1414213562", "3_eidf314"},
 			Row:        "faux:56a9e459",
 		}},
+		{"the hash has the values by their keys' names", "eid,Z10,NPI,a:b:lower,a b,z2,a,Ä", "lastname",
+			fields{"eid": "1", "z10": "2", "npi": "3", "a:b": "4", "a b": "5", "z2": "6", "a": "7", "ä": "8", "lastname": "Faux"}, index.Identity{
+				Values:     []string{"1", "2", "3", "4", "5", "6", "7", "8"},
+				Sort:       "faux",
+				Partitions: []string{"3_eid1", "3_z102", "3_npi3", "3_a:b4", "3_a b5", "2_z26", "1_a7", "1_ä8"},
+				Row:        "faux:556a5082", // md5 of 7|5|4|1|3|2|6|8
+			}},
 		{"normalisers", "eid:exact,ssn:digits", "lastname", faux, index.Identity{
 			Values:     []string{"F314", "123456789"},
 			Sort:       "faux",
@@ -185,51 +191,6 @@ func TestErrorsNameTheField(t *testing.T) {
 	}
 	if _, err := s.Identity(with("lastname", strings.Repeat("x", 503)).get); err != nil {
 		t.Errorf("a RowKey of 512 units: %v", err)
-	}
-}
-
-func TestTimesAreOneInAnyZone(t *testing.T) {
-	t.Parallel()
-	s := parse(t, "eid", "at:newest")
-	for _, tt := range []struct{ text, want string }{
-		{"2000-01-01T00:00:00Z", "2524556159999999999"},
-		{"2000-01-01t01:00:00.0+01:00", "2524556159999999999"},
-		{"1999-12-31T23:00:00.000000000000-01:00", "2524556159999999999"},
-		{"2000-01-01T00:00:00.00000019Z", "2524556159999999998"},
-		{"0001-01-01", "3155378975999999999"},
-		{"9999-12-31T23:59:59.9999999Z", "0000000000000000000"},
-	} {
-		if got, err := s.SortOf(fields{"at": tt.text}.get); got != tt.want || err != nil {
-			t.Errorf("SortOf(%s) = %s, %v, want %s", tt.text, got, err, tt.want)
-		}
-	}
-}
-
-// The order in which index keys are configured is nothing that a RowKey tells.
-func TestRowIsTheSameInAnyOrderOfKeys(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 3))
-	names := []string{"eid", "NPI", "a", "a:b", "a b", "B", "Ä", "ssn", "z1", "Z10", "z2"}
-	record := fields{"sort": "x"}
-	for i, n := range names {
-		record[strings.ToLower(n)] = fmt.Sprint("V", i)
-	}
-	rows := map[string]bool{}
-	for range 200 {
-		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		s := index.Schema{Sort: index.Sort{Field: "sort"}}
-		for _, n := range names {
-			s.Keys = append(s.Keys, index.Key{Field: n})
-		}
-		id, err := s.Identity(record.get)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows[id.Row] = true
-	}
-	// By name: a, "a b", a:b, b, eid, npi, ssn, z1, z10, z2, ä.
-	if want := map[string]bool{"x:34f5f8b2": true}; !cmp.Equal(want, rows) {
-		t.Errorf("rows %v, want %v", rows, want)
 	}
 }
 
