@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 )
@@ -37,51 +36,9 @@ func (w *world) insertMany(c *catalog.Catalog, all []record.Record) {
 	}
 }
 
-// manyCosts inserts and deletes many records that share a value, and returns what either takes: time, and
-// requests, for the deletion at most so many a record.
-type manyCosts struct {
-	inserting, deleting time.Duration
-	inserts, deletes    float64 // requests a record
-}
-
-func deleteMany(w *world, c *catalog.Catalog, field string, n int) (m manyCosts) {
-	w.Helper()
-	all := sharing(w, field, n)
-	requests := func(do func()) float64 {
-		w.emulator.ResetCounts()
-		do()
-		c.Close() // waits for what goes on behind the answers
-		return float64(w.emulator.Counts().TableTransactions()) / float64(n)
-	}
-	start := time.Now()
-	m.inserts = requests(func() {
-		w.insertMany(c, all)
-		m.inserting = time.Since(start)
-	})
-	start = time.Now()
-	m.deletes = requests(func() {
-		w.delete(c, by(field, "7"), n)
-		m.deleting = time.Since(start)
-	})
-	w.wantFound(c, by(field, "7"))
-	return m
-}
-
-// manyRequests are the most requests of a deletion of many records, by the key that finds them: the query
+// manyRequests are the most requests a record of a deletion of many, by the key that finds them: the query
 // and the heads, by the page, come on top.
 var manyRequests = map[string]float64{"eid": 7, "ssn": 8}
-
-func (m manyCosts) check(t testing.TB, field string, n int) {
-	t.Helper()
-	t.Logf("by %s: %.2f requests an insertion, %.2f a deletion", field, m.inserts, m.deletes)
-	pages := float64(2*(n/catalog.MaxTop+1)+1) / float64(n)
-	if most := manyRequests[field] + pages; m.deletes > most {
-		t.Errorf("by %s: %.2f requests a record, want at most %.2f", field, m.deletes, most)
-	}
-	if m.deletes > 2*m.inserts {
-		t.Errorf("by %s: %.2f times the requests of the insertions, want at most 2", field, m.deletes/m.inserts)
-	}
-}
 
 // TestDeletionOfManyIsFast deletes many records by the first index key, and by another one, in at most twice the
 // time and the requests of their insertion, on storage that takes 10 ms a request. The time is virtual.
@@ -89,44 +46,44 @@ func TestDeletionOfManyIsFast(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	n := testsize.Of(100, 1100)
-	for field := range manyRequests {
+	for field, most := range manyRequests {
 		inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			if err := w.emulator.SetFaults("latency=10ms"); err != nil {
 				t.Fatal(err)
 			}
-			m := deleteMany(w, c, field, n)
-			m.check(t, field, n)
-			w.emulator.ResetCounts()
-			time.Sleep(3 * time.Minute)
-			w.maintain(c)
-			time.Sleep(25 * time.Hour)
-			w.maintain(c)
+			costs := func(do func()) (took time.Duration, requests float64) { // requests a record
+				w.emulator.ResetCounts()
+				start := time.Now()
+				do()
+				took = time.Since(start)
+				c.Close() // waits for what goes on behind the answers
+				return took, float64(w.emulator.Counts().TableTransactions()) / float64(n)
+			}
+			inserting, inserts := costs(func() { w.insertMany(c, sharing(w, field, n)) })
+			deleting, deletes := costs(func() { w.delete(c, by(field, "7"), n) })
+			w.wantFound(c, by(field, "7"))
+			t.Logf("by %s: %.2f requests an insertion, %.2f a deletion, in %v and %v", field, inserts, deletes, inserting, deleting)
+			pages := float64(2*(n/catalog.MaxTop+1)+1) / float64(n)
+			if deletes > most+pages || deletes > 2*inserts {
+				t.Errorf("by %s: %.2f requests a deletion, want at most %.2f, and twice the %.2f of an insertion", field, deletes, most+pages, inserts)
+			}
+			if deleting > 2*inserting {
+				t.Errorf("by %s: deleted in %v, want at most twice the %v of their insertion", field, deleting, inserting)
+			}
+			_, later := costs(func() {
+				time.Sleep(3 * time.Minute)
+				w.maintain(c)
+				time.Sleep(25 * time.Hour)
+				w.maintain(c)
+			})
 			const idle = 2 * (3*shards + 1)
-			later := float64(w.emulator.Counts().TableTransactions()-idle) / float64(n)
-			t.Logf("by %s: %.2f requests later", field, later)
-			if later > 5 {
+			if later -= idle / float64(n); later > 5 {
 				t.Errorf("by %s: %.2f requests a record later, want at most 5", field, later)
 			}
 			if left := append(w.rows("People", ""), w.rows("PeopleWAL", "h|")...); len(left) > 0 {
 				t.Errorf("by %s: %d rows are left", field, len(left))
 			}
-			t.Logf("%.2f times as long", float64(m.deleting)/float64(m.inserting))
-			if m.deleting > 2*m.inserting {
-				t.Errorf("by %s: deleted in %v, want at most twice the %v of their insertion", field, m.deleting, m.inserting)
-			}
 		})
-	}
-}
-
-// BenchmarkDeleteMany counts the requests of 6,000 deletions, against those of their insertions.
-func BenchmarkDeleteMany(b *testing.B) {
-	const n, field = 6000, "eid"
-	for b.Loop() {
-		w := newWorld(b, emulator.Options{}, "eid,npi,ssn", "lastname")
-		m := deleteMany(w, w.catalog(), field, n)
-		m.check(b, field, n)
-		b.ReportMetric(m.deletes, "requests")
-		b.ReportMetric(m.deletes/m.inserts, "times-an-insertion")
 	}
 }
 
