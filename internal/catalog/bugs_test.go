@@ -13,96 +13,77 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-const (
-	carryFile     = "internal/catalog/carry.go"
-	chooseFile    = "internal/catalog/choose.go"
-	followFile    = "internal/catalog/follow.go"
-	changesFile   = "internal/catalog/changes.go"
-	catalogFile   = "internal/catalog/catalog.go"
-	conditionFile = "internal/catalog/condition.go"
-	decideFile    = "internal/catalog/decide.go"
-	deleteFile    = "internal/catalog/delete.go"
-	findFile      = "internal/catalog/find.go"
-	identityFile  = "internal/catalog/store/store.go"
-	migrateFile   = "internal/catalog/migrate/migrate.go"
-	refuseFile    = "internal/catalog/refuse.go"
-	stopFile      = "internal/catalog/migrate/stop.go"
-	onceFile      = "internal/catalog/once.go"
-	writeFile     = "internal/catalog/write.go"
-	walFile       = "internal/catalog/wal/wal.go"
-)
-
-// planted are bugs, each with the test that must find it. All are in one build, which only this
+// planted are bugs, each with the test that must find it, and its file in this folder. All are in one build, which only this
 // test makes. WRONG is the condition that this bug is switched on.
 var planted = []struct{ name, test, file, old, wrong string }{
-	{"keys have a number's text, not its value", "TestNumbersAsKeys", identityFile,
+	{"keys have a number's text, not its value", "TestNumbersAsKeys", "store/store.go",
 		"if n, ok := index.Number(text); ok {", "if n, ok := index.Number(text); ok && !WRONG {"},
-	{"PUT replaces any record with the first key", "TestModel", writeFile,
+	{"PUT replaces any record with the first key", "TestModel", "write.go",
 		"		switch err := on.check(h); {\n",
 		"		if first := c.Schema.Keys[0].Field; WRONG && !h.Live() {\n			value, _ := r.Get(first)\n			if done, err := c.Replace(ctx, r, Lookup{Keys: map[string]string{first: value}}, on); err == nil {\n				return done, false, nil\n			}\n		}\n		switch err := on.check(h); {\n"},
-	{"If-Match is ignored", "TestModel", conditionFile,
+	{"If-Match is ignored", "TestModel", "condition.go",
 		"case len(on.Match) > 0 && !has(on.Match):", "case len(on.Match) > 0 && !has(on.Match) && !WRONG:"},
-	{"a write does not keep its Idempotency-Key", "TestKeyedCrashPoints", decideFile,
+	{"a write does not keep its Idempotency-Key", "TestKeyedCrashPoints", "decide.go",
 		"	last := writes[len(writes)-1]\n", "	last := writes[len(writes)-1]\n	if WRONG {\n		o = claim.ID{}\n	}\n"},
-	{"the changes of slow writers are not waited for", "TestChangesAreFollowed", changesFile,
+	{"the changes of slow writers are not waited for", "TestChangesAreFollowed", "changes.go",
 		"if err == nil && t.Before(oldest) {", "if err == nil && t.Before(oldest) && !WRONG {"},
-	{"a change has the time of its writer's clock", "TestChangesAreFollowed", catalogFile,
+	{"a change has the time of its writer's clock", "TestChangesAreFollowed", "catalog.go",
 		"	now, _ := c.Log.Now(c.now())\n", "	now, _ := c.Log.Now(c.now())\n	if WRONG {\n		return c.now()\n	}\n"},
-	{"a write does not claim its Idempotency-Key", "TestKeyOfAnotherWrite", onceFile,
+	{"a write does not claim its Idempotency-Key", "TestKeyOfAnotherWrite", "once.go",
 		"	if o.None() {\n		return write(", "	if o.None() || WRONG {\n		return write("},
-	{"a write that is led on leaves its claim", "TestKeyIsFreeAgain", onceFile,
+	{"a write that is led on leaves its claim", "TestKeyIsFreeAgain", "once.go",
 		"errors.As(err, new(*MovedError)):\n", "errors.As(err, new(*MovedError)) && !WRONG:\n"},
-	{"a deletion does not keep its answer", "TestRepeatedDeletes", decideFile,
+	{"a deletion does not keep its answer", "TestRepeatedDeletes", "decide.go",
 		"onceOps(o, e.Shard, e.ID, w, deleted)...); err", "onceOps(map[bool]claim.ID{false: o}[WRONG], e.Shard, e.ID, w, deleted)...); err"},
-	{"a refused deletion does not ask for its answer", "TestRepeatedDeletes", deleteFile,
+	{"a refused deletion does not ask for its answer", "TestRepeatedDeletes", "delete.go",
 		"		if err != nil && repeated {\n", "		if err != nil && repeated && !WRONG {\n"},
-	{"a repetition deletes what was written since", "TestRepeatedDeletes", deleteFile,
+	{"a repetition deletes what was written since", "TestRepeatedDeletes", "delete.go",
 		"	if x.before.IsZero() {\n", "	if x.before.IsZero() || WRONG {\n"},
-	{"a deletion goes by its head alone", "TestDeletionOfAnOldWrite", deleteFile,
+	{"a deletion goes by its head alone", "TestDeletionOfAnOldWrite", "delete.go",
 		"!(version == h.Version && older(row.Timestamp))", "!(version == h.Version && older(row.Timestamp) && !WRONG)"},
-	{"a repetition does not return what was recorded", "TestRepeatedDeletes", deleteFile,
+	{"a repetition does not return what was recorded", "TestRepeatedDeletes", "delete.go",
 		"	if claimed.Answer != \"\" {\n", "	if claimed.Answer != \"\" && !WRONG {\n"},
-	{"a deletion by the first index key goes by rows alone", "TestDeletionSeesWhatIsCommitted", deleteFile,
+	{"a deletion by the first index key goes by rows alone", "TestDeletionSeesWhatIsCommitted", "delete.go",
 		"	if x.plan.keys[0].rank > 0 {\n", "	if x.plan.keys[0].rank > 0 || WRONG {\n"},
-	{"a read returns two rows of one line of writes", "TestNewestOfOneRecord", findFile,
+	{"a read returns two rows of one line of writes", "TestNewestOfOneRecord", "find.go",
 		" && !isGone && !old[i] {", " && !isGone && (!old[i] || WRONG) {"},
-	{"rows that say gone are cleared while an entry is pending", "TestFrozenWriter", walFile,
+	{"rows that say gone are cleared while an entry is pending", "TestFrozenWriter", "wal/wal.go",
 		"	case pending:\n", "	case pending && !WRONG:\n"},
-	{"rows that say gone are cleared while an older request may come", "TestLateRequest", walFile,
+	{"rows that say gone are cleared while an older request may come", "TestLateRequest", "wal/wal.go",
 		"	case !h.Sure:\n", "	case !h.Sure && !WRONG:\n"},
-	{"a query does not check the schema", "TestReadsCheckTheSchema", findFile,
+	{"a query does not check the schema", "TestReadsCheckTheSchema", "find.go",
 		"	return a, cmp.Or(checked(), err)\n", "	if WRONG {\n		return a, err\n	}\n	return a, cmp.Or(checked(), err)\n"},
-	{"a change of schema does not wait for writers", "TestMigrationUnderWriters", stopFile,
+	{"a change of schema does not wait for writers", "TestMigrationUnderWriters", "migrate/stop.go",
 		"		if wait <= 0 {\n", "		if wait <= 0 || WRONG {\n"},
-	{"a take-over deletes the only copy of a content", "TestLateForeignRowIsLeft", migrateFile,
+	{"a take-over deletes the only copy of a content", "TestLateForeignRowIsLeft", "migrate/migrate.go",
 		"	if !there {\n", "	if !there && !WRONG {\n"},
-	{"records that differ in case alone are taken for one", "TestTakeOverDies", migrateFile,
-		"before.ambiguous || before.hash != of.hash", "before.ambiguous || before.hash != of.hash && !WRONG"},
-	{"a query ends with a page of nothing but gone rows", "TestPagesAreFilled", findFile,
+	{"records that differ in case alone are taken for one", "TestTakeOverDies", "migrate/migrate.go",
+		"of.ambiguous || of.hash != r.Hash()", "of.ambiguous || of.hash != r.Hash() && !WRONG"},
+	{"a query ends with a page of nothing but gone rows", "TestPagesAreFilled", "find.go",
 		"		case len(x.found) < p.top && (all || time.Since(start) < fillTime):\n", "		case len(x.found) < p.top && (all || time.Since(start) < fillTime) && !WRONG:\n"},
-	{"a write does not wait for the move before it", "TestMoves", decideFile,
+	{"a write does not wait for the move before it", "TestMoves", "decide.go",
 		"	if old.Instead == nil {\n", "	if old.Instead == nil || WRONG {\n"},
-	{"heads of several pages are taken for one moment", "TestMoves", chooseFile,
+	{"heads of several pages are taken for one moment", "TestMoves", "choose.go",
 		"if pages == 1 || !changed {", "if pages == 1 || !changed || WRONG {"},
-	{"a selector by the first key looks at index rows alone", "TestMoves", chooseFile,
+	{"a selector by the first key looks at index rows alone", "TestMoves", "choose.go",
 		"	if p.keys[0].rank == 0 {\n", "	if p.keys[0].rank == 0 && !WRONG {\n"},
-	{"a reader of several pages follows nobody", "TestMoves", followFile,
+	{"a reader of several pages follows nobody", "TestMoves", "follow.go",
 		"	case row.Get(store.NextColumn) == \"\" && ", "	case WRONG && t.plan.after == \"\" && !several:\n		return false\n	case row.Get(store.NextColumn) == \"\" && "},
-	{"a reader of several partitions follows nobody", "TestMoves", followFile,
+	{"a reader of several partitions follows nobody", "TestMoves", "follow.go",
 		"	case several:\n", "	case several && WRONG:\n		return false\n	case several:\n"},
-	{"each page counts as the first one of its cursor", "TestMoves", followFile,
+	{"each page counts as the first one of its cursor", "TestMoves", "follow.go",
 		"if t.pages == 0 && t.plan.after == \"\" {", "if t.pages == 0 && (t.plan.after == \"\" || WRONG) {"},
-	{"nobody says that tombstones were cleared away", "TestMoves", followFile,
+	{"nobody says that tombstones were cleared away", "TestMoves", "follow.go",
 		"	if t.changed || t.plan.after == \"\" || age < tombstoneAge {\n", "	if t.changed || t.plan.after == \"\" || age < tombstoneAge || WRONG {\n"},
-	{"a record is in its own way after a move", "TestMoves", decideFile,
+	{"a record is in its own way after a move", "TestMoves", "decide.go",
 		"if err == nil && (now == nil || now.ETag != old.ETag) {", "if err == nil && (now == nil || now.ETag != old.ETag) && !WRONG {"},
-	{"a row does not say whose place it has taken", "TestPlaceTakenWhileRead", walFile,
+	{"a row does not say whose place it has taken", "TestPlaceTakenWhileRead", "wal/wal.go",
 		"head.Reused || head.Next != nil", "(head.Reused || head.Next != nil) && !WRONG"},
-	{"a refusal carries out nothing", "TestModel", refuseFile,
+	{"a refusal carries out nothing", "TestModel", "refuse.go",
 		"!carried && errors.As(err, &r) {", "!carried && errors.As(err, &r) && !WRONG {"},
-	{"an entry goes ahead of one that has overtaken it", "TestRefusalBesideAWriter", carryFile,
+	{"an entry goes ahead of one that has overtaken it", "TestRefusalBesideAWriter", "carry.go",
 		"	for _, id := range newer {", "	if WRONG {\n		newer = nil\n	}\n	for _, id := range newer {"},
-	{"PUT takes a record from anywhere for its own", "TestMoves", writeFile,
+	{"PUT takes a record from anywhere for its own", "TestMoves", "write.go",
 		"planErr != nil || !p.names(from) {", "planErr != nil || !p.names(from) && !WRONG {"},
 }
 
@@ -115,12 +96,13 @@ func TestBugsAreFound(t *testing.T) {
 	var edits []bugtest.Edit
 	var files []string
 	for _, b := range planted {
-		if !slices.Contains(files, b.file) {
-			files = append(files, b.file)
-			edits = append(edits, bugtest.In(b.file, "\nimport ", "\nimport switches \"os\"\nimport "))
+		file := "internal/catalog/" + b.file
+		if !slices.Contains(files, file) {
+			files = append(files, file)
+			edits = append(edits, bugtest.In(file, "\nimport ", "\nimport switches \"os\"\nimport "))
 		}
 		on := fmt.Sprintf("(switches.Getenv(%q) == %q)", variable, b.name)
-		edits = append(edits, bugtest.In(b.file, b.old, strings.ReplaceAll(b.wrong, "WRONG", on)))
+		edits = append(edits, bugtest.In(file, b.old, strings.ReplaceAll(b.wrong, "WRONG", on)))
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {

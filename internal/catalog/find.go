@@ -128,7 +128,10 @@ type search struct {
 // take takes the matches of a sheet. If there are enough, full is true, and last is the RowKey
 // of the last row that was taken: all rows with a RowKey are taken, or none.
 func (x *search) take(ctx context.Context, s sheet) (last string, full bool, err error) {
-	states := s.standings()
+	states := make([]wal.Standing, len(s.rows))
+	for i, row := range s.rows {
+		states[i] = standingOf(row)
+	}
 	var old []bool
 	x.found, old = newestOnly(x.found, states, x.met)
 	several := len(s.key.partitions) > 1
@@ -296,12 +299,4 @@ func standingOf(row storage.Entity) wal.Standing {
 		}
 	}
 	return s
-}
-
-func (s sheet) standings() []wal.Standing {
-	all := make([]wal.Standing, len(s.rows))
-	for i, row := range s.rows {
-		all[i] = standingOf(row)
-	}
-	return all
 }

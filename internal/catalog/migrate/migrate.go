@@ -288,21 +288,15 @@ func (m *migrator) survey(ctx context.Context) error {
 				continue
 			}
 			r := store.ContentOf(row)
-			if id, err := m.Identify(r); err == nil {
-				m.note(id, r)
+			id, err := m.Identify(r)
+			if err != nil {
+				continue
 			}
+			of, known := m.contents[id.Hash()]
+			m.contents[id.Hash()] = content{hash: r.Hash(), ambiguous: known && (of.ambiguous || of.hash != r.Hash())}
 		}
 		return nil
 	})
-}
-
-func (m *migrator) note(id index.Identity, r record.Record) {
-	of := content{hash: r.Hash()}
-	if before, known := m.contents[id.Hash()]; known {
-		before.ambiguous = before.ambiguous || before.hash != of.hash
-		of = before
-	}
-	m.contents[id.Hash()] = of
 }
 
 // contentOf returns what survey has noted.

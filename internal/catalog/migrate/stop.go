@@ -34,7 +34,7 @@ func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, er
 		case found:
 			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, stoppedAt(row)))
 		default: // there are no writers yet
-			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, unixEpoch))
+			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, time.Unix(0, 0).UTC()))
 		}
 		op := storage.Op{Kind: storage.Replace, Entity: next, IfMatch: row.ETag}
 		if !found {
@@ -83,8 +83,6 @@ func (m *migrator) schemaNow(ctx context.Context) (row storage.Entity, date time
 	})
 	return row, date, err
 }
-
-var unixEpoch = time.Unix(0, 0).UTC()
 
 // letIn ends a change of schema: writers may write again.
 func (m *migrator) letIn(ctx context.Context, stopped *storage.Entity) error {
