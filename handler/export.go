@@ -74,27 +74,27 @@ func (o *copyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 	case inLines && to != place.KindTable:
 		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from)
 	}
-	err := o.refuse(c,
-		unfit{o.many(), "it is about one table", []string{"rows", "dry-run", "mirror"}},
-		unfit{to != place.KindTable, "only tables take it as destinations", []string{"mode", "failed", "rows", "dry-run", "mirror"}},
-		unfit{to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account", []string{"to-connection"}},
-		unfit{to == place.KindTable, "it says how files are written", []string{"compress", "with-timestamp"}},
-		unfit{to == place.KindExport && !place.InBlobs(o.to) && !o.many(), "an export is its own checkpoint, and --resume DIRECTORY continues it", []string{"checkpoint"}},
-		unfit{single, "only an export takes it", []string{"checkpoint", "resume", "verify", "compress"}},
-		unfit{from != place.KindTable && !place.InBlobs(o.from), "it is about a source in an account", []string{"from-connection"}},
-		unfit{from != place.KindTable, "only tables know when their rows were written", []string{"since", "overlap", "state"}},
-		unfit{inLines, "rows in any order are read once; import them again to be sure", []string{"checkpoint", "resume", "rows", "verify", "dry-run", "mirror"}},
-		unfit{o.Since.Text == "", "it is about --since, which is not given", []string{"overlap"}},
-		unfit{o.Since.Text != job.LastSuccess, "it is about --since last, which is not given", []string{"state"}},
-		unfit{o.Since.Text != "", "--since is about ranges", []string{"rows"}},
-		unfit{!o.mirror, "it is about --mirror, which is not given", []string{"yes", "max-deletes"}},
-		unfit{o.mirror, "an extra row of --mirror would be one that has not changed", []string{"since"}},
-		unfit{o.mirror, "--mirror copies rows whole, in the place of what is there", []string{"mode", "select"}},
-		unfit{o.mirror, "--mirror compares all rows of the range", []string{"rows", "verify"}},
-		unfit{o.mirror, "--mirror changes rows; verify compares and changes nothing", []string{"dry-run"}},
-		unfit{o.mirror, "--mirror lists failed rows on stderr", []string{"failed"}},
-		unfit{o.mirror, "an interrupted --mirror is run again", []string{"checkpoint", "resume"}},
-	)
+	err := o.refuse(c, []unfit{
+		{"rows dry-run mirror", o.many(), "it is about one table"},
+		{"mode failed rows dry-run mirror", to != place.KindTable, "only tables take it as destinations"},
+		{"to-connection", to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account"},
+		{"compress with-timestamp", to == place.KindTable, "it says how files are written"},
+		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to) && !o.many(), "an export is its own checkpoint, and --resume DIRECTORY continues it"},
+		{"checkpoint resume verify compress", single, "only an export takes it"},
+		{"from-connection", from != place.KindTable && !place.InBlobs(o.from), "it is about a source in an account"},
+		{"since overlap state", from != place.KindTable, "only tables know when their rows were written"},
+		{"checkpoint resume rows verify dry-run mirror", inLines, "rows in any order are read once; import them again to be sure"},
+		{"overlap", o.Since.Text == "", "it is about --since, which is not given"},
+		{"state", o.Since.Text != job.LastSuccess, "it is about --since last, which is not given"},
+		{"rows", o.Since.Text != "", "--since is about ranges"},
+		{"yes max-deletes", !o.mirror, "it is about --mirror, which is not given"},
+		{"since", o.mirror, "an extra row of --mirror would be one that has not changed"},
+		{"mode select", o.mirror, "--mirror copies rows whole, in the place of what is there"},
+		{"rows verify", o.mirror, "--mirror compares all rows of the range"},
+		{"dry-run", o.mirror, "--mirror changes rows; verify compares and changes nothing"},
+		{"failed", o.mirror, "--mirror lists failed rows on stderr"},
+		{"checkpoint resume", o.mirror, "an interrupted --mirror is run again"},
+	})
 	if err == nil {
 		err = o.Check(o.was.Window, o.resume != "")
 	}

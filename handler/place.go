@@ -205,17 +205,17 @@ func goesTo(c *cobra.Command, to job.Place, resumed bool) {
 	}
 }
 
-// unfit are flags that do not fit places, and why.
+// unfit are flags that do not fit a pair of places when something is so, and why.
 type unfit struct {
+	flags string // their names, with spaces between
 	when  bool
 	why   string
-	flags []string
 }
 
-// refuse refuses flags that were given and do not fit the pair's places.
-func (p *pairFlags) refuse(c *cobra.Command, all ...unfit) error {
+// refuse refuses the first of the flags that was given and does not fit.
+func (p *pairFlags) refuse(c *cobra.Command, all []unfit) error {
 	for _, u := range all {
-		for _, name := range u.flags {
+		for name := range strings.FieldsSeq(u.flags) {
 			if f := c.Flags().Lookup(name); u.when && f != nil && f.Changed {
 				return usagef("--%s does not fit %s: %s", name, p.words(), u.why)
 			}

@@ -123,11 +123,11 @@ func (o *verifyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 			return usagef("--%s %s is %v, and verify reads both places in order; import it into a table first", p.flag, p.path, p.kind)
 		}
 	}
-	return o.refuse(c,
-		unfit{from != place.KindTable && !place.InBlobs(o.from), "it is about a source in an account", []string{"from-connection"}},
-		unfit{to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account", []string{"to-connection"}},
-		unfit{to != place.KindTable, "it is about a destination that is a table", []string{"repair"}},
-	)
+	return o.refuse(c, []unfit{
+		{"from-connection", from != place.KindTable && !place.InBlobs(o.from), "it is about a source in an account"},
+		{"to-connection", to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account"},
+		{"repair", to != place.KindTable, "it is about a destination that is a table"},
+	})
 }
 
 // difference is a row that differs, as it is printed.
