@@ -104,9 +104,7 @@ func TestCrashWhileStarting(t *testing.T) {
 					w.drain()
 				}
 				list, err := w.list(10)
-				if err != nil {
-					t.Fatal(err)
-				}
+				w.must(err)
 				for _, s := range list {
 					w.checkEnd(s.ID, 5)
 				}

@@ -33,9 +33,7 @@ func TestFailedRows(t *testing.T) {
 		cursor := ""
 		for page := 0; ; page++ {
 			f, err := w.observer.Failed(t.Context(), s.ID, top, cursor)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.must(err)
 			if page == 0 && (f.Grouped != f.Total || len(f.Groups) != 1 || f.Groups[0].Count != f.Total || len(f.Groups[0].First) != 5 || f.Groups[0].Code != f.Rows[0].Reason) || page > 0 && f.Groups != nil {
 				t.Errorf("page %d groups %d rows: %+v", page, f.Grouped, f.Groups)
 			}
@@ -58,9 +56,7 @@ func TestFailedRows(t *testing.T) {
 		}
 	}
 	ranges, err := w.observer.Ranges(t.Context(), s.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.must(err)
 	var failed, read int64
 	for _, r := range ranges.Ranges {
 		read += r.Rows

@@ -30,9 +30,7 @@ func TestEstimateOfAScan(t *testing.T) {
 			w := withSource(t, 40, 10)
 			tt.ask.Source.Table, tt.ask.SegmentSize = "Source", 10
 			r, err := w.engine.Estimate(t.Context(), tt.ask)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.must(err)
 			s := w.run(tt.ask)
 			if !r.Counted || *r.Rows[0] != tt.rows || *r.Rows[1] != tt.rows || s.Rows.Scanned != tt.rows {
 				t.Errorf("counted %v: %d rows; the scan read %d, want %d", r.Counted, *r.Rows[0], s.Rows.Scanned, tt.rows)

@@ -39,9 +39,7 @@ func importRequest(prefix, to string) engine.Request {
 func (w *world) objects(prefix string) *place.Blobs {
 	w.Helper()
 	b, err := place.InContainer(w.account, "exports", prefix)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return b
 }
 
@@ -71,14 +69,10 @@ func (w *world) put(prefix, name, text string) {
 func (w *world) exported(prefix string) (rows []storage.Entity) {
 	w.Helper()
 	e, err := place.Open(w.Context(), w.objects(prefix))
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	for q := (storage.Query{}); ; {
 		p, _, err := e.Read(w.Context(), storage.RequestOptions{}, q)
-		if err != nil {
-			w.Fatal(err)
-		}
+		w.must(err)
 		rows = append(rows, p.Entities...)
 		if q.Token = p.Next; p.Next == nil {
 			return rows
@@ -93,9 +87,7 @@ func (w *world) sealed(prefix, table string) {
 		w.Errorf("the export has %d rows, table %s %d, or they differ", len(got), table, len(want))
 	}
 	e, err := place.Open(w.Context(), w.objects(prefix))
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	if all := w.blobs(prefix); len(all) != e.Manifest().Files.Count+3 {
 		w.Errorf("%d objects, want %d files and 3", len(all), e.Manifest().Files.Count)
 	}
@@ -322,9 +314,7 @@ func TestExportsThatAreRefused(t *testing.T) {
 		{"a filter of what an export has not", filtered("Timestamp ge datetime'2020-01-01T00:00:00Z'"), 400, "keeps no Timestamps"},
 	} {
 		body, err := json.Marshal(tt.request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.must(err)
 		r, err := engine.ParseRequest(body)
 		if err == nil {
 			_, err = w.engine.Start(t.Context(), r)

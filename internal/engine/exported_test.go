@@ -22,9 +22,7 @@ func TestExportOfAnExport(t *testing.T) {
 	for i, r := range []engine.Request{first, then} {
 		w.succeed(r)
 		e, err := place.Open(t.Context(), w.objects(r.Action.Destination.Prefix))
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.must(err)
 		of[i] = e.Manifest()
 	}
 	m := of[1]

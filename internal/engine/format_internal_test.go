@@ -48,15 +48,11 @@ func TestFormat1(t *testing.T) {
 	}
 	read := map[string]int{}
 	f, err := os.Open("testdata/format1.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var line map[string]json.RawMessage
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(lines.Bytes(), &line))
 		for kind, text := range line {
 			read[kind]++
 			if again, err := reads[kind](text); err != nil || string(again) != string(text) {

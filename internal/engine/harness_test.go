@@ -57,9 +57,7 @@ func (w *world) newEngine(a *storage.Account, change ...func(*engine.Options)) *
 		f(&o)
 	}
 	e, err := engine.New(o)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return e
 }
 
@@ -116,18 +114,14 @@ func (w *world) rows(table string) []storage.Entity {
 		rows = append(rows, p.Entities...)
 		return nil
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return rows
 }
 
 func (w *world) start(r engine.Request) string {
 	w.Helper()
 	id, err := w.engine.Start(w.Context(), r)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return id
 }
 
@@ -190,9 +184,7 @@ func (w *world) deliver() int {
 func (w *world) queue(name string) *storage.Queue {
 	w.Helper()
 	q, err := w.account.Queue(name)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return q
 }
 
@@ -207,9 +199,7 @@ func (w *world) drain() {
 func (w *world) status(id string) engine.Status {
 	w.Helper()
 	s, err := w.observer.Status(w.Context(), id)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	return s
 }
 

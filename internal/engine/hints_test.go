@@ -97,9 +97,7 @@ func TestBadHints(t *testing.T) {
 				t.Helper()
 				var log bytes.Buffer
 				id, err := w.engine.Start(zerolog.New(&log).WithContext(t.Context()), r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				w.must(err)
 				w.restart() // as if other processes took the steps
 				w.drain()
 				w.counted(id, ledger.Succeeded, 180, 180, 0)

@@ -24,9 +24,7 @@ func TestRetryWhileRemoved(t *testing.T) {
 		w.maintain(20)
 		l := ledger.New(w.account.Table("tablesweep"))
 		read, err := l.Scan(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.must(err)
 		time.Sleep(91 * 24 * time.Hour)
 		w.maintain(1)
 		if err := l.Restart(t.Context(), read, time.Now(), nil, adaptive.Outlook{}); !errors.Is(err, ledger.ErrNotFound) {

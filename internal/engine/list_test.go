@@ -124,9 +124,7 @@ func TestClocks(t *testing.T) {
 			for age, want := range map[time.Duration]int{30 * time.Second: 1, 2 * time.Minute: 2} {
 				reader := skewed(slow)
 				now, err := reader.Now(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				w.must(err)
 				l, err := reader.List(t.Context(), engine.ListQuery{Top: 10, Since: now.Add(-age)})
 				if err != nil || len(l.Scans) != want {
 					t.Errorf("%d scans since %v ago, %v; want %d", len(l.Scans), age, err, want)

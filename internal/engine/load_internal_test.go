@@ -14,9 +14,7 @@ func TestLoadRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, e, id := startCount(t)
 		running, err := e.loadAnew(t.Context(), id, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before := make(chan *loaded) // what a reading that is under way finds in the end
 		go func() {
 			_, _ = e.scans.get(t.Context(), id, func(*loaded) (*loaded, error) { return <-before, nil })

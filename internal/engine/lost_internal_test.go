@@ -62,9 +62,7 @@ func TestLost(t *testing.T) {
 func TestFront(t *testing.T) {
 	now := time.Unix(100_000, 0)
 	ours := message{Version: messageVersion, Scan: "ours"}
-	if err := ours.seal(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ours.seal())
 	// others returns messages put into the queue after ours, one a second, the last one so late.
 	others := func(n int, last time.Duration) []storage.Message {
 		var messages []storage.Message

@@ -97,9 +97,7 @@ func TestDeletionFits(t *testing.T) {
 			pages = append(pages, page)
 		}
 		m := message{Scan: "2516068397287191785-bowofo"}
-		if err := m.seal(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.seal())
 		left := m.deletionOf()
 		left.Delete.Pages = pages
 		if err := left.seal(); err != nil {

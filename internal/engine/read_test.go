@@ -77,9 +77,7 @@ func TestInvocationLooksAtItsCuts(t *testing.T) {
 				t.Errorf("%s, %d segments: %d steps with %d queries", tt.strategy, tt.segments, s.Steps.Done, s.Queries)
 			}
 			ranges, err := w.observer.Ranges(t.Context(), id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.must(err)
 			parts, rows := 0, int64(0)
 			for _, x := range ranges.Ranges {
 				rows += x.Rows

@@ -177,13 +177,9 @@ func TestOldScansAreFolded(t *testing.T) {
 func (w *world) checkTold(id string, rows int64) {
 	w.Helper()
 	timeline, err := w.engine.Timeline(w.Context(), id)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	ranges, err := w.engine.Ranges(w.Context(), id)
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.must(err)
 	var worked, read int64
 	for _, p := range timeline.Points {
 		worked += p.Rows

@@ -41,9 +41,7 @@ func TestStatusOfManySteps(t *testing.T) {
 		}
 		em.ResetCounts()
 		s, err := e.Status(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		counts := em.Counts()
 		if requests := counts.TableTransactions() + counts.QueueTransactions(); requests > 3 {
 			t.Errorf("a status after %d steps takes %d requests, want at most 3", n+1, requests)
@@ -55,6 +53,13 @@ func TestStatusOfManySteps(t *testing.T) {
 	}
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // startCount returns an engine with a count that was started.
 func startCount(t *testing.T) (*emulator.Emulator, *Engine, string) {
 	t.Helper()
@@ -63,12 +68,8 @@ func startCount(t *testing.T) (*emulator.Emulator, *Engine, string) {
 	if err == nil {
 		err = errors.Join(e.TryPrepare(t.Context()), account.Table("Source").Create(t.Context()))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id, err := e.Start(t.Context(), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return em, e, id
 }

@@ -28,9 +28,7 @@ func TestWaiting(t *testing.T) {
 		r := copyRequest("Source", "Target")
 		r.Action.Destination.Connection, r.SegmentSize = "BACKUP", 10
 		id, err := e.Start(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.must(err)
 		if err := backup.SetFaults("latency=3s"); err != nil { // so that it takes some minutes
 			t.Fatal(err)
 		}

@@ -82,9 +82,7 @@ func TestEnqueue(t *testing.T) {
 	var got, want []string
 	for q := w.queue("work"); ; {
 		messages, err := q.Get(t.Context(), storage.MaxGetMessages, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.must(err)
 		if len(messages) == 0 {
 			break
 		}

@@ -105,9 +105,7 @@ func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, string) {
 	now := time.Now()
 	id := ledger.NewID(now)
 	first := ledger.Pending{ID: "000000", Message: []byte("{}")}
-	if err := ledger.New(table).Create(t.Context(), id, now, []byte("{}"), nil, first, adaptive.Outlook{Unknown: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ledger.New(table).Create(t.Context(), id, now, []byte("{}"), nil, first, adaptive.Outlook{Unknown: 1}))
 	return em, table, id
 }
 
@@ -146,9 +144,7 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 	t.Parallel()
 	em, table, id := begunScan(t)
 	l, b := ledger.New(table), newBook()
-	if err := em.SetFaults("seed=1; short-page p=0.2 on=query; empty-page p=0.1 on=query"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, em.SetFaults("seed=1; short-page p=0.2 on=query; empty-page p=0.1 on=query"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	folding, stop := context.WithCancel(ctx)
@@ -221,9 +217,7 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 		}
 	}
 	s, err := l.Snapshot(ctx, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.check(t, s)
 	if n := doneRows(t, table); n != 1 {
 		t.Errorf("%d done rows are left, want 1", n)
@@ -265,9 +259,7 @@ func TestFoldCrashPoints(t *testing.T) {
 				t.Errorf("dies with request %d, applied %v: folded %v", dies, applied, folded)
 			}
 			s, err := l.Snapshot(ctx, id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b.check(t, s)
 		}
 	}
@@ -295,9 +287,7 @@ func TestManyPending(t *testing.T) {
 	}
 	em.ResetCounts()
 	s, err := l.Snapshot(ctx, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := em.Counts().TableTransactions(); n > 2 {
 		t.Errorf("the snapshot took %d requests, want 2", n)
 	}

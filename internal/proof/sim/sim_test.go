@@ -55,18 +55,21 @@ func TestSeeds(t *testing.T) {
 		report(t, p, violations)
 		t.Logf("%+v", stats)
 	case *stride != 0:
-		var sum summary
+		var requests, failures, redone, lost, exports int
+		var took time.Duration
 		for i := uint64(0); i < *seeds; i += *stride {
 			p := sim.Draw(*firstSeed + i)
 			fmt.Println("running seed", p.Seed)
 			stats, violations := run(t, p, zerolog.Nop())
 			report(t, p, violations)
-			sum.add(stats)
+			requests, failures, redone = requests+stats.Requests, failures+stats.Failures, redone+stats.Redone
+			lost, exports, took = lost+stats.Lost, exports+stats.Exports, took+stats.Took
 			if t.Failed() {
 				break
 			}
 		}
-		fmt.Println("sum", sum)
+		fmt.Printf("%d requests in %v of virtual time, %d failures of scans, %d retries of failed rows, %d lost rows, %d exports\n",
+			requests, took.Round(time.Second), failures, redone, lost, exports)
 	default:
 		share(t)
 	}
@@ -127,30 +130,4 @@ func runWorker(t *testing.T, executable, tests string, args ...string) (string, 
 		}
 	}
 	return last + "\n" + strings.Join(said, "\n"), cmd.Wait()
-}
-
-// summary adds up what happened in many runs.
-type summary struct {
-	runs, rows, requests, resent, poisoned, failures, retries, redone, lost, exports int
-	took, longest                                                                    time.Duration
-}
-
-func (s *summary) add(r sim.Stats) {
-	s.runs++
-	s.rows += r.Rows
-	s.requests += r.Requests
-	s.resent += r.Resent
-	s.poisoned += r.Poisoned
-	s.failures += r.Failures
-	s.retries += r.Retries
-	s.redone += r.Redone
-	s.lost += r.Lost
-	s.exports += r.Exports
-	s.took += r.Took
-	s.longest = max(s.longest, r.Took)
-}
-
-func (s summary) String() string {
-	return fmt.Sprintf("%d runs, %d rows, %d storage requests, %v of virtual time, the longest %v; %d messages sent again, %d poisoned, %d failures and %d retries of scans, and %d of failed rows; %d rows lost; %d exports",
-		s.runs, s.rows, s.requests, s.took.Round(time.Second), s.longest.Round(time.Second), s.resent, s.poisoned, s.failures, s.retries, s.redone, s.lost, s.exports)
 }
