@@ -27,8 +27,7 @@ func newCache[T any](fresh, kept time.Duration) *cache[T] {
 	return &cache[T]{fresh: fresh, kept: kept, byID: map[string]*cached[T]{}}
 }
 
-// get returns a scan's value that was fresh at the call. If there is none, it reads one, and other callers wait for that.
-// read gets the value that was kept, or the zero value.
+// get returns a scan's value that was fresh at the call. If there is none, it reads one, and others wait for that.
 func (c *cache[T]) get(ctx context.Context, id string, read func(was T) (T, error)) (T, error) {
 	return c.since(ctx, id, time.Now().Add(-c.fresh), read)
 }

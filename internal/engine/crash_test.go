@@ -14,6 +14,8 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
@@ -86,40 +88,42 @@ func (w *world) checkEnd(id string, rows int) {
 	w.equalTables("Source", "Target")
 }
 
-// TestCrashWhileStarting lets the process die at each request of a scan's
-// start. The scan then either runs to its end or is never seen again.
-func TestCrashWhileStarting(t *testing.T) {
+// crashPoints has the process die at one request after the other, before it is applied and after, until a run survives.
+func crashPoints(t *testing.T, step int, run func(t *testing.T, n int, applied bool) (survived bool)) {
 	t.Parallel()
 	for _, applied := range []bool{false, true} {
-		for n := 1; ; n++ {
-			var started error
-			synctest.Test(t, func(t *testing.T) {
-				w := withSource(t, 5, 1)
-				w.process.DieWith(n, applied)
-				_, started = w.engine.Start(t.Context(), copyRequest("Source", "Target"))
-				w.restart()
-				for range 20 {
-					time.Sleep(time.Minute)
-					w.must(w.engine.Maintain(t.Context()))
-					w.drain()
-				}
-				list, err := w.list(10)
-				w.must(err)
-				for _, s := range list {
-					w.checkEnd(s.ID, 5)
-				}
-				if len(list) == 0 && len(w.rows("tablesweep")) > 0 {
-					t.Errorf("the ledger keeps %v", w.rows("tablesweep"))
-				}
-			})
+		for n, survived := 1, false; !survived; n += step {
+			synctest.Test(t, func(t *testing.T) { survived = run(t, n, applied) })
 			if t.Failed() {
 				t.Fatalf("failed at request %d, applied %v", n, applied)
 			}
-			if started == nil {
-				break
-			}
 		}
 	}
+}
+
+// TestCrashWhileStarting lets the process die at each request of a scan's
+// start. The scan then either runs to its end or is never seen again.
+func TestCrashWhileStarting(t *testing.T) {
+	crashPoints(t, 1, func(t *testing.T, n int, applied bool) bool {
+		w := withSource(t, 5, 1)
+		w.process.DieWith(n, applied)
+		_, started := w.engine.Start(t.Context(), copyRequest("Source", "Target"))
+		w.restart()
+		for range 20 {
+			time.Sleep(time.Minute)
+			w.must(w.engine.Maintain(t.Context()))
+			w.drain()
+		}
+		list, err := w.list(10)
+		w.must(err)
+		for _, s := range list {
+			w.checkEnd(s.ID, 5)
+		}
+		if len(list) == 0 && len(w.rows("tablesweep")) > 0 {
+			t.Errorf("the ledger keeps %v", w.rows("tablesweep"))
+		}
+		return started == nil
+	})
 }
 
 // TestStepThatEndsProcesses kills a process whenever a step is begun, by whichever message and delivery. After the
@@ -418,6 +422,156 @@ func TestCanceledBeginsNothing(t *testing.T) {
 				w.drain()
 				if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Failed != 0 || s.Steps.Pending != 0 {
 					t.Errorf("%+v, want it succeeded", s)
+				}
+			})
+		})
+	}
+}
+
+// TestNewerVersion: a scan has what this version does not know, as a newer version writes it: in its request, its hints, or the message of a
+// step, which is in the poison queue, too. This version leaves the step alone for as long as an upgrade may take: it neither fails the scan nor
+// sends a message. The newer one then reads every row.
+func TestNewerVersion(t *testing.T) {
+	t.Parallel()
+	request := func(text string) storage.Property { return storage.BinaryProperty("Request", []byte(text)) }
+	for name, stored := range map[string]storage.Property{
+		"field":    request(`{"source":{"table":"Source"},"action":{"type":"count"},"limit":3}`),
+		"action":   request(`{"source":{"table":"Source"},"action":{"type":"rename"}}`),
+		"mode":     request(`{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"newest"}}`),
+		"strategy": request(`{"source":{"table":"Source"},"action":{"type":"count"},"strategy":"halving"}`),
+		"hints":    storage.BinaryProperty("Data00", gzipped(`{"version":2,"keys":{"in":"another form"}}`)),
+		"message":  {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := withSource(t, 100, 6)
+				r := copyRequest("Source", "Target")
+				r.SegmentSize = 10
+				w.run(r) // leaves hints
+				id := w.start(r)
+				if name == "message" {
+					newer := []byte(`{"v":3,"scan":"` + id + `","unknown":{"field":1}}`)
+					stored = storage.BinaryProperty("Message", newer)
+					q, first := w.take(engine.ScanPrefix, 1)
+					poison, text := w.queue(q.Name()+"-poison"), base64.StdEncoding.EncodeToString(newer)
+					w.must(q.Delete(t.Context(), first[0]), poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text))
+				}
+				was := w.replaceProperty(id, stored)
+				w.restart() // by an older version
+				for range 4 {
+					w.drain()
+					time.Sleep(time.Hour)
+					w.must(w.engine.Maintain(t.Context()))
+					if n, err := w.queue(engine.Queues[engine.ScanPrefix]).Length(t.Context()); name == "message" && (n != 0 || err != nil) {
+						t.Errorf("%d messages, %v; want none sent", n, err)
+					}
+				}
+				w.drain()
+				w.replaceProperty(id, was)
+				if s := w.status(id); s.State != ledger.Running || s.Steps.Pending != 1 || s.Steps.Done != 0 {
+					t.Errorf("%+v; want it running with its step pending", s)
+				}
+				w.restart() // by the newer
+				time.Sleep(time.Hour)
+				w.must(w.engine.Maintain(t.Context()))
+				w.tidy()
+				w.counted(id, ledger.Succeeded, 600, 600, 0)
+			})
+		})
+	}
+}
+
+// replaceProperty replaces a property of one of the ledger's rows in a partition, such as a scan's, and returns the one
+// that was there.
+func (w *world) replaceProperty(partition string, p storage.Property) (was storage.Property) {
+	w.Helper()
+	for _, row := range w.rows("tablesweep") {
+		for i, old := range row.Properties {
+			if row.Key.Partition != partition || old.Name != p.Name {
+				continue
+			}
+			row.Properties[i] = p
+			w.must(w.account.Table("tablesweep").Write(w.Context(), storage.Op{Kind: storage.Replace, Entity: row}))
+			return old
+		}
+	}
+	w.Fatalf("no row has %s", p.Name)
+	return was
+}
+
+// TestLostRows: somebody deletes rows of a scan under way from the state table. The scan then never succeeds, no count is below zero, and a
+// retry is refused: nobody knows any more what is to be done.
+func TestLostRows(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, prefix, suffix string
+		most                 int  // of the rows with both
+		export               bool // whose files must not be deleted
+		reason               string
+	}{
+		{"a pending step", "p|", "", 1, false, "lacks 1 pending steps"},
+		{"all pending steps", "p|", "", 1000, false, " pending steps, which nobody has done"},
+		{"the scan's own done row", "d|", "|", 1, false, "more are done than were begun"},
+		{"a file of an export", "w|", "", 1, true, "lacks data files that steps have written"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := withSource(t, 20, 10)
+				r := copyRequest("Source", "Target")
+				if tt.export {
+					r = exportRequest("Source", "p")
+				}
+				r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = "prefix", 10, 1
+				id := w.start(r)
+				for range 3 {
+					w.deliver()
+				}
+				removed := 0
+				for _, row := range w.ledgerRows(id, tt.prefix) {
+					if strings.HasSuffix(row.Key.Row, tt.suffix) && removed < tt.most {
+						w.remove("tablesweep", row.Key)
+						removed++
+					}
+				}
+				if removed == 0 {
+					t.Fatalf("there is no row %s…%s", tt.prefix, tt.suffix)
+				}
+				blobs := map[string]string{}
+				if tt.export {
+					blobs = w.blobs("p")
+				}
+				w.drain()
+				w.maintain(3)
+				w.drain()
+				s := w.status(id)
+				if s.State != ledger.Failed || !strings.Contains(s.Error, tt.reason) || !strings.Contains(s.Error, "tart a new scan") {
+					t.Errorf("%+v; want it failed with %q", s, tt.reason)
+				}
+				if s.Steps.Pending < 0 || s.Steps.Done < 0 || s.Rows.Scanned < 0 || s.Rows.Written < 0 || s.Rows.Failed < 0 {
+					t.Errorf("%+v has a count below zero", s)
+				}
+				after := map[string]string{}
+				if tt.export {
+					after = w.blobs("p")
+				}
+				for name := range blobs {
+					if _, ok := after[name]; !ok && strings.HasPrefix(name, place.DataPrefix) {
+						t.Errorf("the blob %s was deleted", name)
+					}
+				}
+				for _, retry := range []func() error{
+					func() error { return w.engine.Retry(t.Context(), id) },
+					func() error { return w.engine.RetryFailed(t.Context(), id) },
+				} {
+					if err := retry(); problem.Status(err) != 409 {
+						t.Errorf("a retry: %v, want a conflict", err)
+					}
+				}
+				time.Sleep(time.Hour)
+				if list, err := w.list(10); err != nil || len(list) != 1 || list[0].Steps.Pending < 0 || list[0].State != ledger.Failed {
+					t.Errorf("listed: %+v, %v", list, err)
 				}
 			})
 		})

@@ -21,7 +21,6 @@ type deletion struct {
 	rows []storage.Entity // of the pages, if this invocation has read them
 }
 
-// deletionID returns the id of a step's deletion.
 func deletionID(step string) string { return stepID([]byte("delete what was read by " + step)) }
 
 // deletionOf returns the message for the deletion of what m's step has read, without the pages, which the ledger has.

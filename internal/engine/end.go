@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"hash/fnv"
 
 	"github.com/rs/zerolog"
 
@@ -59,4 +60,21 @@ func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("hints for the next scan not saved")
 	}
 	return true, nil
+}
+
+// foldEvery is how many steps, on average, are folded at once. Folding costs two requests.
+const foldEvery = 48
+
+// foldAfter folds done steps now and then: a step's id decides, since processes share no count. A fold of a level above
+// the first takes as many rows, and is as much rarer. If a fold fails, the next one takes its rows.
+func (e *Engine) foldAfter(ctx context.Context, id, step string) {
+	h := fnv.New64a()
+	h.Write([]byte(step))
+	every := uint64(e.options.FoldEvery)
+	for n, level := h.Sum64(), 0; n%every == 0 && level < ledger.MaxLevel; n, level = n/every, level+1 {
+		if _, err := e.ledger.Fold(ctx, id, level, max(2, int(every)/4), joinNotes); err != nil {
+			zerolog.Ctx(ctx).Debug().Err(err).Msg("done steps not folded")
+			return
+		}
+	}
 }

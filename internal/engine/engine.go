@@ -18,8 +18,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// MaxDeliveries is how often the host delivers a message before it gives up. A test compares it with
-// maxDequeueCount in host.json.
+// MaxDeliveries is how often the host delivers a message: maxDequeueCount in host.json, which a test compares.
 const MaxDeliveries = 5
 
 // defaultRetention is how long scans are kept after their end.
@@ -53,8 +52,7 @@ type Options struct {
 	SegmentsPerInvocation int
 	// FoldEvery is how many done steps are folded at once, on average; 0 means 48.
 	FoldEvery int
-	// Retention is how long scans are kept after their end; 0 means 90 days. It must exceed the
-	// 7 days that messages live.
+	// Retention is how long scans are kept after their end; 0 means 90 days. Messages live 7 days: it must exceed that.
 	Retention time.Duration
 	// Price is what 10,000 storage requests cost, in dollars.
 	Price float64
@@ -132,7 +130,6 @@ func (e *Engine) TryPrepare(ctx context.Context) error {
 	return nil
 }
 
-// account returns the account of a connection that a request's field names.
 func (e *Engine) account(field, connection string) (*storage.Account, error) {
 	name := cmp.Or(connection, storage.HostConnection)
 	a, ok := e.options.Accounts[name]

@@ -117,8 +117,7 @@ func (e *Engine) collect(ctx context.Context, s ledger.Scan, rows int64) (*colle
 	return &collected{o, claim, files}, clearLeftovers(ctx, to, files)
 }
 
-// seal completes the export of a scan of which no step is pending; it does nothing for other scans. It may be
-// repeated, and run in several processes at once.
+// seal completes the export of a scan without pending steps, if it is one. It may be repeated, by several at once.
 func (e *Engine) seal(ctx context.Context, s ledger.Listed) error {
 	x, err := e.collect(ctx, s.Scan, s.Totals.Written)
 	if err != nil || x == nil {
@@ -156,8 +155,7 @@ func (e *Engine) seal(ctx context.Context, s ledger.Listed) error {
 // errFilesLost means that somebody has deleted rows of the state table in which commits recorded data files.
 var errFilesLost = errors.New("the state table lacks data files that steps have written")
 
-// exported returns the data files that a scan's commits have recorded, in table order. They must have as many rows as the scan has
-// written.
+// exported returns the files that commits have recorded, in table order, which must have as many rows as were written.
 func (e *Engine) exported(ctx context.Context, id string, rows int64) ([]exportFile, error) {
 	var files []exportFile
 	has := int64(0)
@@ -180,8 +178,7 @@ func (e *Engine) exported(ctx context.Context, id string, rows int64) ([]exportF
 	return files, err
 }
 
-// clearLeftovers deletes the data files of deliveries that were not committed. It fails if one that was is missing, or has another
-// length.
+// clearLeftovers deletes files of deliveries that were not committed, unless one that was is missing, or of other length.
 func clearLeftovers(ctx context.Context, to place.Objects, files []exportFile) error {
 	committed := map[string]int64{}
 	for _, f := range files {
@@ -252,7 +249,6 @@ func (e *Engine) exportTo(ref TableRef) (work, error) {
 	}, nil
 }
 
-// blobs opens the place in a container that a request's field names.
 func (e *Engine) blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
 	a, err := e.account(field, ref.Connection)
 	if err != nil {

@@ -21,7 +21,6 @@ type fatalError struct{ error }
 
 func (f *fatalError) Unwrap() error { return f.error }
 
-// fatalIfPermanent makes a service's refusal fatal.
 func fatalIfPermanent(what string, err error) error {
 	if !errors.As(err, new(*fatalError)) && storage.Permanent(err) {
 		return &fatalError{fmt.Errorf("%s: %w", what, err)}
@@ -97,8 +96,7 @@ func (e *Engine) failScan(ctx context.Context, m message, fatal *fatalError) (re
 	return "scan failed: " + fatal.Error(), nil
 }
 
-// failIfPending fails the scan unless the step was committed after all. It marks the step with the
-// reason, which shows what part of the table failed.
+// failIfPending fails the scan unless the step was committed after all. The step keeps the reason, for the ranges.
 func (e *Engine) failIfPending(ctx context.Context, scan, step, reason string) error {
 	p, pending, err := e.ledger.Pending(ctx, scan, step)
 	if err != nil || !pending {

@@ -28,10 +28,9 @@ type FailedRows struct {
 	Total  int64       `json:"total"` // failed rows of the scan
 	Kept   int64       `json:"kept"`  // failed rows that are listed; each step keeps its first thousand
 	Cursor string      `json:"cursor,omitempty"`
-	// Groups has the listed rows of the last steps by their reasons' codes, the largest group first. The first page has it. Grouped counts
-	// its rows.
+	// Groups has the listed rows of the last steps by their reasons' codes, the largest first. The first page has it.
 	Groups  []FailedGroup `json:"groups,omitempty"`
-	Grouped int64         `json:"grouped,omitempty"`
+	Grouped int64         `json:"grouped,omitempty"` // the rows in groups
 }
 
 // FailedGroup is the failed rows with one code.
@@ -101,7 +100,6 @@ func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) 
 	return f, nil
 }
 
-// group adds failed rows to groups by their codes.
 func group(groups map[string]*FailedGroup, rows []FailedRow) {
 	for _, row := range rows {
 		code := codeOf(row.Reason)

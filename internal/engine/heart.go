@@ -27,12 +27,11 @@ const (
 	redelivery = 30 * time.Second
 )
 
-// heart knows which steps a process has in hand, and publishes them. Others then need not guess from
-// a message's age whether it was lost. A beat names each step within beatTime of its beginning,
-// unless it has ended by then: short steps cost nothing. A heart is safe for concurrent use.
+// heart knows which steps a process has in hand, and publishes them. A beat names each step within beatTime of its
+// beginning, unless it has ended by then: short steps cost nothing. A heart is safe for concurrent use.
 //
-// A scan may end with any step that has no children, but not while another step is pending. So only
-// the last step that a process releases checks whether it has ended.
+// A scan may end with any step that has no children, but not while another step is pending. So only the last step that a
+// process releases checks whether it has ended.
 type heart struct {
 	process string               // the process's name, random
 	waits   func() []ledger.Wait // what the process waits for
@@ -142,8 +141,7 @@ func (h *heart) beatAfter(log *zerolog.Logger, d time.Duration) {
 	})
 }
 
-// beat writes a beat if the oldest step in hand is at least beatTime old, and returns the time until
-// the next one: 0 if nothing is in hand.
+// beat writes a beat if the oldest step in hand is old enough, and returns the time until the next; 0 ends them.
 func (h *heart) beat() (next time.Duration, err error) {
 	steps, longest := h.held()
 	switch {

@@ -21,8 +21,7 @@ import (
 // Hints: each step notes where its pages ended. When a scan has ended, these ends become hints for the next scan of the
 // same rows. Scans with a filter leave and take none: their pages show only the rows that match.
 
-// hintsName identifies the rows that a scan reads by account, table, bounds and
-// segment size. It is "" for a scan that leaves no hints.
+// hintsName identifies the rows that a scan reads; it is "" for a scan that leaves no hints.
 func (o *opened) hintsName() string {
 	r := o.request
 	if r.Filter != "" || r.Action.Type == Keys || o.table() == nil { // their pages don't show where the rows are, or an export's files do
@@ -116,8 +115,7 @@ func (o *opened) use(packed []byte) error {
 	return nil
 }
 
-// savedHints returns the packed hints of an earlier scan of the same rows, for the ledger to store with this
-// one, and gives them to o. It drops unusable ones.
+// savedHints gives o the hints of an earlier scan of the same rows, and returns them packed. It drops unusable ones.
 func (e *Engine) savedHints(ctx context.Context, o *opened) (packed []byte, err error) {
 	if source, ok := o.source.(storage.Hinted); ok {
 		return o.useHints(source), nil

@@ -65,7 +65,6 @@ func (q ListQuery) filtered() bool {
 	return q.State != "" || q.Action != "" || q.Table != "" || q.Name != ""
 }
 
-// takes reports whether a scan passes the filters.
 func (q ListQuery) takes(s Status) bool {
 	tables := []string{s.Source.Table}
 	if d := s.Action.Destination; d != nil {
@@ -173,7 +172,6 @@ func (l *lister) readAll(ctx context.Context, behind string) error {
 	return nil
 }
 
-// add adds those of the scans that pass the filters.
 func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	all := make([]Status, len(scans))
 	g, ctx := task.WithContext(ctx)
@@ -211,7 +209,6 @@ func (e *Engine) listed(ctx context.Context, s ledger.Listed) (Status, error) {
 	return st, err
 }
 
-// summarized returns the status that the summary of a scan gives.
 func (e *Engine) summarized(s ledger.Listed) (Status, error) {
 	return e.summaryOf(s.Scan, s.Totals, s.Pending, s.Finished)
 }

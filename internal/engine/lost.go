@@ -15,11 +15,9 @@ const (
 	lookTime = 2 * beatTime
 	// looks is the most looks of one Maintain. The first may be too early for a step whose message is about to be sent.
 	looks = 3
-	// lostIfBusy is the age at which a step that nobody has in hand counts as lost even if
-	// its message may still wait in its queue.
+	// lostIfBusy is the age at which a step that nobody has in hand is lost, although its message may still wait.
 	lostIfBusy = 12 * time.Minute
-	// firstPause is the shortest pause between sending a message again and once more. It doubles
-	// each time, up to maxPause.
+	// firstPause is the shortest pause between sending a message again and once more. It doubles up to maxPause.
 	firstPause = 30 * time.Second
 	maxPause   = 16 * time.Minute
 	// maxLost is how long a step may be lost again and again before it fails its scan.

@@ -98,7 +98,6 @@ func (m *message) seal() error {
 	return nil
 }
 
-// identify gives the message's step its id.
 func (m *message) identify() {
 	m.id = stepID(m.body)
 	if m.Delete != nil {
@@ -123,9 +122,8 @@ func stepID(body []byte) string {
 	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15]))
 }
 
-// parseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. For a message of a newer
-// version of this program the error is [problem.Stale]: the step stays pending, and an instance of that version sends
-// it again.
+// parseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. Of a message of a newer
+// version it is [problem.Stale]: the step stays pending, and an instance of that version sends it again.
 func parseMessage(body []byte) (message, error) {
 	if len(body) > maxMessageBytes {
 		return message{}, problem.TooLargef("", "the message is %d bytes, %d is the most", len(body), maxMessageBytes)
@@ -155,7 +153,6 @@ func parseMessage(body []byte) (message, error) {
 // encode returns the text to put into a queue. The host expects base64.
 func encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
 
-// send puts a message into its function's queue.
 func (e *Engine) send(ctx context.Context, m message) error {
 	return e.queues[m.function()].Put(ctx, encode(m.body))
 }

@@ -2,7 +2,11 @@ package engine
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
@@ -62,8 +66,7 @@ func parseNote(note []byte) []adaptive.PageEnd {
 	return ends
 }
 
-// blame counts the rows that could not be written at the ends of their pages. again reports that another step
-// has read the rows before, and has noted its pages.
+// blame counts failed rows at the ends of their pages. again: another step has read the rows, and noted its pages.
 func (s *yield) blame(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return
@@ -77,7 +80,6 @@ func (s *yield) blame(failed []action.Failure, again bool) {
 	}
 }
 
-// endOf returns the end of the page that has the row.
 func (s *yield) endOf(k key.Key) *adaptive.PageEnd {
 	for i := range s.ends {
 		if k.Compare(s.ends[i].Last) <= 0 {
@@ -85,4 +87,30 @@ func (s *yield) endOf(k key.Key) *adaptive.PageEnd {
 		}
 	}
 	return &s.ends[len(s.ends)-1]
+}
+
+// maxText keeps a text from filling the memory once it is unpacked.
+const maxText = 16 << 20
+
+func pack(text []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write(text)
+	if err = errors.Join(err, z.Close()); err != nil {
+		panic("engine: internal error: " + err.Error()) // a buffer takes everything
+	}
+	return b.Bytes()
+}
+
+// unpack returns the text that was packed. A text of more than maxText bytes is an error.
+func unpack(packed []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxText+1))
+	if err == nil && len(text) > maxText {
+		err = fmt.Errorf("more than %d bytes", maxText)
+	}
+	return text, err
 }

@@ -32,7 +32,6 @@ type ownError struct{ error }
 
 func (o *ownError) Unwrap() error { return o.error }
 
-// refuse returns the error for what a request's field names.
 func refuse(field, what string) error {
 	return &ownError{problem.Invalidf(field, "%s; name another", what)}
 }

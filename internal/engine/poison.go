@@ -33,8 +33,7 @@ func (e *Engine) drainPoison(ctx context.Context) error {
 	return errs
 }
 
-// NoteMaintained records that Maintain has run, with what went wrong and how many messages the
-// poison queues have, for [ledger.Ledger.Maintained].
+// NoteMaintained records that Maintain has run, with its error and how many messages the poison queues have.
 func (e *Engine) NoteMaintained(ctx context.Context, failure error) error {
 	given := 0
 	for _, q := range e.poison {

@@ -19,8 +19,7 @@ const maxRanges = 500
 type Ranges struct {
 	At     time.Time  `json:"at"` // when they were read; a few seconds ago
 	Ranges []KeyRange `json:"ranges"`
-	// Sampled is true if there were too many pending steps to read all of them. Then some ranges
-	// are pending that are shown as done.
+	// Sampled is true if not all pending steps were read. Then some ranges are pending that are shown as done.
 	Sampled bool `json:"sampled,omitempty"`
 }
 
@@ -187,8 +186,7 @@ func (d *division) add(to *key.Key, state string) {
 	d.ranges = append(d.ranges, r)
 }
 
-// edge returns a key as callers see it, nil for the table's beginning. It leaves out the NUL
-// that excludes the key itself: real keys have none.
+// edge returns a key as callers see it, nil for the table's beginning, and without the NUL that excludes the key.
 func edge(k key.Key) *Edge {
 	if k == (key.Key{}) {
 		return nil
@@ -221,8 +219,7 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range for which joins reports true into the one before it. last is that one
-// with everything merged until then.
+// joined merges each range for which joins says so into the one before it: last, with what was merged until then.
 func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}
 	for i, r := range ranges[1:] {

@@ -88,7 +88,6 @@ func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Tim
 
 func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
-// phase returns the phase of a scan with so many steps.
 func (p rates) phase(done, pending int64) string {
 	switch {
 	case done == 0:

@@ -42,7 +42,6 @@ func reachOf(m message) reach {
 	return s
 }
 
-// rangeReach returns the reach of a range.
 func rangeReach(r key.Range) reach {
 	first := func(b key.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
 		k := key.Key{Partition: b.Key}
@@ -72,8 +71,7 @@ func rangeReach(r key.Range) reach {
 	return s
 }
 
-// disjoint returns pending reaches in table order, each without what was read of it and what the reach
-// ahead of it has. whole is the scan's range.
+// disjoint returns pending reaches of the whole in order, each without what was read or the one ahead of it has.
 func disjoint(pending []reach, ends []adaptive.PageEnd, whole reach) []reach {
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)

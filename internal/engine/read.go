@@ -83,8 +83,7 @@ func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, e
 	return r.yield(m), nil
 }
 
-// roundQueries is the most queries that are made at once. The service's pages take up to 4 MiB, and nobody
-// knows how large they are before they are there.
+// roundQueries is the most queries at once: a page may have 4 MiB, and nobody knows before it is there.
 const roundQueries = 12
 
 // affordable returns how many of the steps that were found the next round may make. All rounds together

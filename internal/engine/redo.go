@@ -155,8 +155,7 @@ func (s *yield) keptOf(failed []action.Failure, all bool) keptRows {
 	return r
 }
 
-// othersRedid tells why a step could not be committed that has redone failed rows. If it is still pending, another has redone them: the
-// next delivery finds nothing to do.
+// othersRedid is why a step that has redone failed rows was not committed. If it is pending, another has redone them.
 func (e *Engine) othersRedid(ctx context.Context, m message) error {
 	_, pending, err := e.ledger.Pending(ctx, m.Scan, m.id)
 	if err == nil && pending {

@@ -37,13 +37,11 @@ type Request struct {
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
 }
 
-// exports reports whether the scan makes an export.
 func (r Request) exports() bool {
 	return r.Action.Destination != nil && r.Action.Destination.Container != ""
 }
 
-// TableRef names a table of one of the app's accounts, or an export in a container: where the
-// names of its blobs start with Prefix and a slash.
+// TableRef names a table, or an export in a container, where the names of its blobs start with Prefix and a slash.
 type TableRef struct {
 	Table      string `json:"table,omitempty"`
 	Container  string `json:"container,omitempty"`
@@ -89,8 +87,7 @@ const MaxSegments = 24
 // maxName is the most characters of a scan's name.
 const maxName = 100
 
-// ParseRequest reads a request, as strictly as [input.JSON] does, and cuts off blanks around names. Its errors are
-// [problem.Invalid], joined. Those about a field name it.
+// ParseRequest reads a request, strictly. Its errors are [problem.Invalid], joined; those about a field name it.
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
 	if err := input.JSON(body, &r); err != nil {
@@ -280,5 +277,4 @@ func (t TableRef) check(field string) error {
 // propertyName matches legal names of properties. (Microsoft Learn, "Understanding the Table service data model")
 var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{Mn}\p{Nd}_]*$`)
 
-// segmentSize returns the rows of a full page.
 func (r Request) segmentSize() int { return cmp.Or(r.SegmentSize, storage.PageRows) }

@@ -65,7 +65,6 @@ func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 	return nil
 }
 
-// retriable returns nil if the scan can be retried.
 func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	if s.State == ledger.Succeeded {
 		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)

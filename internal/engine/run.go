@@ -264,7 +264,6 @@ func (e *Engine) follow(ctx context.Context, m message, out outcome) {
 	}
 }
 
-// reportOf returns the line about a step for the function's log.
 func reportOf(m message, out outcome, took time.Duration, committed bool) string {
 	done := out.done
 	report := fmt.Sprintf("scan %s, step %s: read %d rows in %d queries, wrote %d, %d failed, sent %d messages; %d requests, throttled %d times; took %v",

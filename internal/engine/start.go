@@ -94,8 +94,7 @@ func (o *opened) probe(ctx context.Context, now time.Time) error {
 	return refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
-// createDestination creates the table unless it exists. An identity may lack the permission to
-// create tables: then a table that can be read will do.
+// createDestination creates the table unless it exists. Who may not create tables can do with one that can be read.
 func createDestination(ctx context.Context, t *storage.Table) error {
 	err := t.Create(ctx)
 	if err == nil {

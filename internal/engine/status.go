@@ -35,16 +35,14 @@ type Status struct {
 	At time.Time `json:"at,omitzero"` // of these figures, by the service's clock; absent in a list of ended scans
 	// LastStepAt is when the last step was done, by the service's clock.
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
-	// Leased tells of the steps that beats name: those that processes have had in hand for
-	// a while. It is nil if there are none.
+	// Leased tells of the steps that processes have had in hand for a while; nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
 	// Progress estimates the share of the work that is done, from 0 to 1. Only a running scan by the adaptive strategy
 	// has it, and only when the estimate is good enough. It may fall when the scan finds more rows than expected.
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
-	// Rate is how many rows a second were read over the last minute. A running scan has it, unless no step was done
-	// for 15 seconds.
+	// Rate is how many rows a second were read over the last minute; nil if no step was done for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
 	// SecondsLeft is absent unless progress and rate are known, and can be believed to be right within 2 times.
 	SecondsLeft  *float64 `json:"secondsLeft,omitempty"`
@@ -88,8 +86,7 @@ const aliveTime = 3 * beatTime
 // minute, and takes lookTime. It takes a minute longer if the instance is lost that ran Maintain.
 const repairTime = 90 * time.Second
 
-// Status returns a scan's status. Its figures are sums over committed steps. It makes at most
-// three requests, unless folding is behind.
+// Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind.
 func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 	found, err := e.ledger.Snapshot(ctx, id)
 	if err != nil {
@@ -135,8 +132,7 @@ func (r Request) connections() []string {
 	return all
 }
 
-// waits reports whether the scan waits for a connection: all its living processes do, or one does and no step was
-// done for a while.
+// waits reports whether all living processes wait for a connection, or one does and no step was done for a while.
 func (l Leased) waits(idle time.Duration) bool {
 	if len(l.Waiting) == 0 {
 		return false

@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// unfinishedStart is the age at which a listed scan without a record counts as a failed
-	// start. Starts give up long before, see startTime.
+	// unfinishedStart is the age at which a listed scan without a record is a failed start: starts end by startTime.
 	unfinishedStart = 10 * time.Minute
 	// settleTime is how long after a scan's end its last steps have ended: an invocation takes ten minutes.
 	settleTime = 15 * time.Minute

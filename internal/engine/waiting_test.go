@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/task"
 )
 
@@ -71,6 +73,105 @@ func TestWaiting(t *testing.T) {
 		w.must(g.Wait())
 		if s := w.status(id); s.State != ledger.Succeeded || s.Leased != nil || s.Throttled < l.Throttled || s.Throttled > l.Throttled+100 {
 			t.Errorf("at the end %s, throttled %d times, leased %+v; %d were seen", s.State, s.Throttled, s.Leased, l.Throttled)
+		}
+	})
+}
+
+// work handles messages as an instance does, several at once, until the scan has ended.
+func (w *world) work(e *engine.Engine, id string) error {
+	const atOnce = 12 // as host.json allows
+	var g task.Group
+	for range atOnce {
+		g.Go(func() error {
+			for {
+				found := 0
+				for function := range engine.Queues {
+					q, messages := w.take(function, 1)
+					found += len(messages)
+					for _, m := range messages {
+						_, err := e.Run(w.Context(), w.bodyOf(m), m.DequeueCount)
+						if err != nil {
+							w.Logf("delivery %d failed: %v", m.DequeueCount, err)
+							_, err = q.Update(w.Context(), m, 10*time.Second)
+						} else {
+							err = q.Delete(w.Context(), m)
+						}
+						if err != nil {
+							return err
+						}
+					}
+				}
+				if found == 0 {
+					if w.status(id).State != ledger.Running {
+						return nil
+					}
+					time.Sleep(time.Second)
+				}
+			}
+		})
+	}
+	return g.Wait()
+}
+
+// TestBusyPartition lets two instances copy into a partition that takes 20 requests a second, in virtual time. After
+// the first minute, at most a tenth may be refused, and the partition must be busy. The status tells of them.
+func TestBusyPartition(t *testing.T) {
+	if !testsize.Full() {
+		t.Skip("makes many requests; in full it does. action.TestProcessesAtOnePartition finds races")
+	}
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const rows, rate, size, instances = 18_000, 200, 10, 2 // transactions of 10 rows
+		counts := make(chan [2]int, 1)                         // requests answered by the partition, and failed ones
+		counts <- [2]int{}
+		count := func(table string, what int) {
+			if table == "Target" {
+				c := <-counts
+				c[what]++
+				counts <- c
+			}
+		}
+		w := newWorld(t, emulator.Options{
+			OnRequest: func(e emulator.Event) {
+				if e.Applied && e.Confined {
+					count(e.Table, 0)
+				}
+			},
+			OnFault: func(r fault.Request, _ fault.Name) { count(r.Table, 1) },
+		})
+		w.fill("Source", plainRows(1, rows))
+		w.fill("Target", nil)
+		w.must(w.emulator.SetFaults("partition-rate=200 table=Target; latency=10ms"))
+		r := copyRequest("Source", "Target")
+		r.SegmentSize = size
+		id := w.start(r)
+		began := time.Now()
+		var first [2]int
+		var g task.Group
+		for range instances {
+			e := w.newEngine(emulatortest.Open(w, w.emulator, nil))
+			g.Go(func() error { return w.work(e, id) })
+		}
+		g.Go(func() error {
+			time.Sleep(time.Minute)
+			first = <-counts
+			counts <- first
+			return nil
+		})
+		w.must(g.Wait())
+		took := time.Since(began)
+		last := <-counts
+		answered, refused := last[0]-first[0], last[1]-first[1]
+		t.Logf("%v; %d answered and %d refused in the first minute, %d and %d after it", took, first[0], first[1], answered, refused)
+		if took < 80*time.Second || refused*10 > answered+refused {
+			t.Errorf("%d of %d requests were refused after the first minute", refused, answered+refused)
+		}
+		if limit := 1.3 * rows / rate; took.Seconds() > limit {
+			t.Errorf("it took %v, the partition's rate allows %d s", took, rows/rate)
+		}
+		// Steps tell of it that are done, and not of their failed deliveries.
+		if s := w.status(id); s.State != ledger.Succeeded || s.Throttled > int64(last[1]) || s.Throttled < int64(last[1])/2 {
+			t.Errorf("%s, %d requests throttled; %d were", s.State, s.Throttled, last[1])
 		}
 	})
 }

@@ -31,8 +31,7 @@ type work struct {
 	destination *storage.Table
 	// deletes is set if it deletes rows of the source.
 	deletes bool
-	// packs is set if it writes a partition's rows in transactions before the step is committed. Then a page of many
-	// partitions takes long and may be handed over.
+	// packs is set if it writes transactions before the commit: a page of many partitions takes long, and is handed over
 	packs bool
 	// properties is set if it needs more of a row than its keys.
 	properties bool
@@ -47,7 +46,6 @@ type work struct {
 // count would commit more often than the ledger's partition allows.
 const countQueries = 4
 
-// queries returns the default number of queries an invocation.
 func (w work) queries() int {
 	switch {
 	case w.export != nil:

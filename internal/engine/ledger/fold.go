@@ -11,13 +11,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Folding replaces done rows by one row with their sums, in one transaction: it
-// deletes each of them, on the condition that it exists, and inserts the folded row. So at every moment a step counts in its own
-// row or in one folded row. Folding compares no times: a step that a slow clock dated far back is
-// folded when it is found. Folds share no row: two folds at once take different rows, or the service refuses one of them.
+// Folding replaces done rows by one row with their sums, in one transaction: it deletes each of them, on the condition
+// that it exists, and inserts the folded row. So at every moment a step counts in its own row or in one folded row. No
+// times are compared: a step that a slow clock dated far back is folded when it is found.
 //
-// Folded rows have levels: "d|-L|…" is a row of level L. Rows of one level fold into one of the next. So the rows of a
-// scan grow with the logarithm of its steps. Folded rows sort ahead of other done rows, and have the same properties.
+// "d|-L|…" is a row of level L. Rows of one level fold into one of the next, so a scan's rows grow with the logarithm of
+// its steps. Folded rows sort ahead of other done rows, and have the same properties.
 
 // maxFold is how many rows a fold takes: the transaction has one more.
 const maxFold = storage.MaxBatchRows - 1
@@ -82,7 +81,6 @@ func (l *Ledger) foldRows(ctx context.Context, id string, rows []storage.Entity,
 	return folded, nil
 }
 
-// fold returns the transaction that replaces the rows by one.
 func fold(id string, rows []storage.Entity, into int, join Join) []storage.Op {
 	var ops []storage.Op
 	var sums Sums
@@ -104,8 +102,7 @@ func fold(id string, rows []storage.Entity, into int, join Join) []storage.Op {
 	return append(ops, op(storage.Insert, id, levelPrefix(into)+rand.Text(), folded...))
 }
 
-// Notes calls fn with the note of each of the scan's done rows that has one. A fold meanwhile may hide notes
-// or repeat them.
+// Notes calls fn with the note of each done row that has one. A fold meanwhile may hide notes or repeat them.
 func (l *Ledger) Notes(ctx context.Context, id string, fn func(note []byte)) error {
 	q := storage.Query{Range: key.WithPrefix(id, donePrefix), Select: []string{"Note"}}
 	for p, err := range l.pages(ctx, "read notes of scan "+id, q) {

@@ -107,8 +107,7 @@ type Scan struct {
 	etag string
 }
 
-// Ran returns how long the scan has run until its end, or until now. The time between an end and a restart
-// does not count.
+// Ran returns how long the scan has run until now, or its end. Time between an end and a restart does not count.
 func (s Scan) Ran(now time.Time) time.Duration {
 	if !s.Finished.IsZero() {
 		now = s.Finished
@@ -116,7 +115,6 @@ func (s Scan) Ran(now time.Time) time.Duration {
 	return s.ran + max(0, now.Sub(s.began()))
 }
 
-// began returns when the attempt did.
 func (s Scan) began() time.Time {
 	if s.Resumed.IsZero() {
 		return s.Started
@@ -179,14 +177,10 @@ func NewID(now time.Time) string {
 	return key.Inverted(now) + "-" + strings.ToLower(rand.Text()[:6])
 }
 
-// Create records a scan and its first step. After an error the scan may have been recorded, and its message not sent:
+// Create records a scan, its first step, which counts as a child of the scan itself, and its hints, if there are any.
+// ahead estimates the scan's work. After an error the scan may have been recorded, and its message not sent:
 // [Ledger.Open] finds it. Create inserts and never replaces: if the service carries out a request late, after it was
 // repeated, it can't bring back a first step that is done.
-//
-// hints, if not empty, are stored with the scan; [Ledger.Hints] returns them.
-//
-// The first step counts as a child of the scan itself, which has a done row for that. ahead
-// estimates the work of the scan.
 func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Pending, ahead adaptive.Outlook) error {
 	if err := l.write(ctx, "list scan "+id, listed(id, 1), list(openRow(id, 1))); err != nil {
 		return err
@@ -255,10 +249,9 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 	}, nil
 }
 
-// Commit records that a step is done and that its children are pending, all or nothing. It reports false if the step
-// was not pending: it was committed before, perhaps by a first try of this very call whose answer was lost. It reports
-// false, too, if the failed rows that the step has redone are gone. The children must fit in one transaction with four
-// more rows.
+// Commit records that a step is done and that its children are pending, all or nothing. It reports false if the step was
+// committed before, perhaps by a first try of this very call whose answer was lost, or if the failed rows that it has
+// redone are gone. The children must fit in one transaction with four more rows.
 func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead}

@@ -129,7 +129,6 @@ func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	return l.unlistInTurn(ctx, "forget scan "+o.ID, rows...)
 }
 
-// unlistInTurn takes rows off the lists, one after the other.
 func (l *Ledger) unlistInTurn(ctx context.Context, what string, rows ...string) error {
 	for _, row := range rows {
 		if err := unlessOvertaken(l.write(ctx, what, unlist(row, ""))); err != nil {

@@ -29,8 +29,7 @@ type Pending struct {
 	date time.Time // the service's, when it was read
 }
 
-// Deaths returns how many processes may have died over the step: those of the deliveries that are
-// not known to have ended.
+// Deaths returns how many processes may have died over the step: deliveries that are not known to have ended.
 func (p Pending) Deaths() int {
 	if p.FirstEnded {
 		return p.Begun
@@ -77,8 +76,7 @@ func pendingOf(p storage.Page) []Pending {
 	return steps
 }
 
-// pendingStep returns a step that was read when the service's clock showed date. A zero date makes its
-// ages meaningless.
+// pendingStep returns a step that was read at a time of the service's clock; if it is zero, ages mean nothing.
 func pendingStep(e storage.Entity, date time.Time) Pending {
 	p := Pending{
 		ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message"),
@@ -101,8 +99,7 @@ func (l *Ledger) Resending(ctx context.Context, id string, p Pending) (bool, err
 	return l.change(ctx, id, p, storage.Merge, properties...)
 }
 
-// Renew records that the step's message is about to be sent anew, and clears its record of
-// trouble. It reports false as Resending does.
+// Renew records that the step's message is about to be sent anew, without its trouble. It reports false as Resending.
 func (l *Ledger) Renew(ctx context.Context, id string, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Replace, addPending(id, p).Entity.Properties...)
 }

@@ -20,8 +20,7 @@ type EndedScan struct {
 	etag string
 }
 
-// Ended returns ended scans that are yet to be tidied up, newest first: at most a thousand behind an id, or of all if it is
-// empty. It reports whether there are more.
+// Ended returns at most a thousand ended scans that are yet to be tidied up, newest first, and whether there are more.
 func (l *Ledger) Ended(ctx context.Context, behind string) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
 	if behind != "" {
@@ -74,8 +73,7 @@ func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+old.ID, unlist(endedPrefix+old.ID, old.etag)))
 }
 
-// Outdated returns the ids of at most n scans whose start and last change of their row in the list are both older
-// than age.
+// Outdated returns at most n ids of scans whose start and last change of their row in the list are older than age.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]string, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}

@@ -33,12 +33,10 @@ type Snapshot struct {
 	Date time.Time
 }
 
-// Snapshot reads a scan, the sums over its done steps, and as many pending ones as come along. It makes one request,
-// and a second one if there are many pending steps: folding keeps done rows few (see fold.go). It makes more only if
-// folding is far behind or the service's pages are short. It returns [ErrNotFound] if there is no such scan.
-//
-// The done rows come from a single page, which shows one moment, or from several pages without a fold
-// in between: a fold could hide a row, or count it twice.
+// Snapshot reads a scan, the sums over its done steps, and as many pending ones as come along, in one request: folding
+// keeps done rows few. Many pending steps take a second one, and folding that is far behind, or short pages, more. The
+// done rows come from a single page, which shows one moment, or from several pages without a fold in between: a fold
+// could hide a row, or count it twice. It returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id string) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }

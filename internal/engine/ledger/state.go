@@ -87,8 +87,7 @@ func (l *Ledger) End(ctx context.Context, id string, state State, now time.Time,
 	return l.end(ctx, s, state, now, reason)
 }
 
-// end writes the scan's end once: only over the row as it was read. It has ended then, even if its attempt
-// can't be closed: Maintain does that.
+// end writes the scan's end once, over the row as it was read. If its attempt can't be closed, Maintain does that.
 func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, reason string) (bool, error) {
 	if began := s.began(); now.Before(began) { // processes know the service's time to a second
 		now = began
@@ -108,10 +107,9 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 }
 
 // Restart begins the next attempt of a scan that was canceled or has failed, unless another process has begun it since
-// s was read. Done steps stay done and pending ones pending. The caller sends their messages. After an error the
-// attempt may have begun, except after [ErrNotFound]: then the scan was removed meanwhile.
-//
-// root, if not nil, is a step that the attempt begins with. It counts as a child, as the first step of the scan does.
+// s was read. The caller sends the messages of pending steps. After an error the attempt may have begun, except after
+// [ErrNotFound]: then the scan was removed meanwhile. root, if not nil, is a step that the attempt begins with. It
+// counts as a child, as the first step of the scan does.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead adaptive.Outlook) error {
 	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now)}
 	if err := l.write(ctx, "list scan "+s.ID, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {

@@ -84,7 +84,6 @@ var sumColumns = func() []string {
 	return columns
 }()
 
-// sumsOf returns the sums of one done row.
 func sumsOf(e storage.Entity) (s Sums) {
 	readCounts(s.counts(), e)
 	s.Times, s.Last = unpackTimes(e.Bytes("Times")), e.Time("LastAt")

@@ -11,7 +11,6 @@ import (
 
 // What the package asks of its table. An error says what the request was for.
 
-// op is an operation on one row.
 func op(kind storage.OpKind, partition, row string, properties ...storage.Property) storage.Op {
 	return storage.Op{Kind: kind, Entity: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: properties}}
 }

@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// finest is the shortest interval of [Times]. With it the rate of the last minute is exact
-	// to a few percent. Longer intervals double.
+	// finest is the shortest interval of [Times]. With it the last minute's rate is exact to a few percent.
 	finest = 5 * time.Second
 	// maxPoints bounds the span of Times, in intervals.
 	maxPoints = 240
@@ -44,14 +43,12 @@ func (t Times) Points() []Point {
 	return points
 }
 
-// add adds work that was done at a time.
 func (t *Times) add(at time.Time, done Totals) {
 	n := at.Unix() / int64(t.Interval()/time.Second)
 	t.merge(n, Point{Rows: done.Rows, Requests: done.Transactions, Throttled: done.Throttled})
 	t.fit()
 }
 
-// plus adds the work of other.
 func (t *Times) plus(other Times) {
 	for t.doublings < other.doublings {
 		t.double()
@@ -81,7 +78,6 @@ func (t *Times) fit() {
 	}
 }
 
-// double takes intervals of twice the length.
 func (t *Times) double() {
 	fine := t.points
 	t.doublings, t.points = t.doublings+1, nil

@@ -65,7 +65,6 @@ func uuids() (rows []key.Key, err error) {
 	return rows, err
 }
 
-// eachDigest calls f with the digests of Debian's packages.
 func eachDigest(f func(digest [32]byte)) error {
 	packages, err := debian.Packages()
 	for _, p := range packages {

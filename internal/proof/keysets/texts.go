@@ -104,8 +104,7 @@ func dotted(r *rand.Rand, _ int) func(int) string {
 	}
 }
 
-// cascade draws character by character. How the rows of a prefix spread over
-// the next character is random, but fixed for the prefix.
+// cascade draws character by character. How a prefix's rows spread over the next one is random, but always the same.
 func cascade(r *rand.Rand, _ int) func(int) string {
 	return func(int) string {
 		var b strings.Builder

@@ -30,8 +30,7 @@ var alphabets = [...][]rune{
 	{0xFFFF},
 }
 
-// Random returns a random case: odd alphabets, long common prefixes, counters,
-// big partitions, bounds on and off the keys.
+// Random returns a random case: odd alphabets, long common prefixes, counters, big partitions, bounds on or off keys.
 func Random(r *rand.Rand) Case {
 	c := Case{Segment: 1 + r.IntN(12), Faulty: r.IntN(2) == 0}
 	rows := map[key.Key]bool{}

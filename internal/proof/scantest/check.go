@@ -102,7 +102,6 @@ func Run(s scan.Strategy, c Case, r *rand.Rand) ([]key.Key, error) {
 	return root.appendRows(nil), nil
 }
 
-// run makes the step's query and its children.
 func (n *node) run(s scan.Strategy, t *Service) error {
 	p, err := t.Query(n.step)
 	if err != nil {

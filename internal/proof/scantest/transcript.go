@@ -69,7 +69,6 @@ func Golden(t testing.TB, name, got string) {
 	}
 }
 
-// describe returns what a step asks for.
 func describe(s scan.Step) string {
 	r := s.Range
 	what, clauses := "PK", []string{}

@@ -25,20 +25,20 @@ const settling = (engine.MaxDeliveries + 1) * (host.MessageLease + time.Minute)
 // settle waits until nothing is left to do: no message in a queue, no scan listed as
 // open. It looks twice, since late requests may be under way.
 func (w *world) settle() {
-	end, quiet := time.Now().Add(settling), false
-	for time.Now().Before(end) {
+	quiet := false
+	for end := time.Now().Add(settling); ; time.Sleep(maxLate + 5*time.Second) {
 		messages, open := w.left()
-		if messages == 0 && open == 0 && (quiet || w.plan.Late == 0) {
+		switch {
+		case messages == 0 && open == 0 && (quiet || w.plan.Late == 0):
+			return
+		case time.Now().After(end):
+			w.violated("%d messages and %d open scans are left %v after the last scan's end", messages, open, settling)
 			return
 		}
 		quiet = messages == 0 && open == 0
-		time.Sleep(maxLate + 5*time.Second)
 	}
-	messages, open := w.left()
-	w.violated("%d messages and %d open scans are left %v after the last scan's end", messages, open, settling)
 }
 
-// left counts what is left to do.
 func (w *world) left() (messages, open int) {
 	ctx := context.Background()
 	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
@@ -65,7 +65,6 @@ func queue(a *storage.Account, name string) *storage.Queue {
 	return q
 }
 
-// clearQueues loses all messages.
 func (w *world) clearQueues() {
 	ctx := context.Background()
 	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
@@ -81,7 +80,6 @@ func (w *world) clearQueues() {
 	}
 }
 
-// check checks the invariants at the end.
 func (w *world) check() {
 	w.stats.Duplicates = w.storage.FaultCounts()[string(fault.Duplicate)]
 	if err := w.storage.SetFaults(""); err != nil {
@@ -143,7 +141,6 @@ func (w *world) checkLedger() {
 	}
 }
 
-// checkScan checks a scan's record.
 func (w *world) checkScan(id string, want expected) {
 	ctx := context.Background()
 	e, err := engine.New(engine.Options{Own: w.account, Accounts: map[string]*storage.Account{storage.HostConnection: w.account}, StateTable: stateTable})
@@ -206,8 +203,7 @@ func (w *world) table(name string) []storage.Entity {
 	return rows
 }
 
-// checkExport checks an export: it has the source's rows, its manifest was put behind all else, and before its scan
-// had succeeded.
+// checkExport checks that an export has the source's rows, and its manifest was put last, before its scan had succeeded.
 func (w *world) checkExport(prefix, name string) {
 	ctx := context.Background()
 	objects, err := place.InContainer(w.account, exports, prefix)

@@ -48,7 +48,6 @@ type machine struct {
 	lost    atomic.Pointer[time.Time] // when the machine was lost
 }
 
-// end loses the machine.
 func (m *machine) end() {
 	now := time.Now()
 	if m.lost.CompareAndSwap(nil, &now) && m.holder.Load() == m {
@@ -134,8 +133,7 @@ func (m *machine) listen(f function.Function) {
 		})
 }
 
-// start starts a handler process as package main does: it takes calls at once, and
-// prepares its storage in the background.
+// start starts a handler process as package main does: it takes calls at once, and prepares its storage meanwhile.
 func (m *machine) start() *process {
 	m.lives++
 	gone, end := context.WithCancel(m.gone)
@@ -173,8 +171,7 @@ func (m *machine) ready() *process {
 	}
 }
 
-// functionTimeout is host.json's. A handler that works longer on an invocation is
-// killed, with all its other invocations.
+// functionTimeout is host.json's. A handler that works longer is killed, with all its other invocations.
 const functionTimeout = 10 * time.Minute
 
 // answer is a handler's answer to an HTTP request.

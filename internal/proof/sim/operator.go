@@ -28,8 +28,7 @@ const (
 	callLimit = 230 * time.Second
 )
 
-// operate starts the plan's scans and follows each to its end, as an operator would. It
-// retries a scan that failed for a passing reason.
+// operate starts the plan's scans, and follows each to its end. It retries one that failed for a passing reason.
 func (w *world) operate() {
 	time.Sleep(time.Second) // all machines stand then
 	var scans sync.WaitGroup
@@ -68,8 +67,7 @@ func (w *world) request(method, path string, body []byte) answer {
 	}
 }
 
-// startScan starts a scan and returns its id. If it gets no answer, it waits until the scan would
-// be listed, and starts another only if it is not.
+// startScan returns the id of a scan. Without an answer, it waits until that would be listed, and may start another.
 func (w *world) startScan(s PlannedScan) string {
 	body, err := json.Marshal(s.Request)
 	if err != nil {
@@ -237,7 +235,6 @@ func (w *world) failure(row scanRow, lost bool) {
 	}
 }
 
-// waitForEnd waits until the scan has ended.
 func (w *world) waitForEnd(id string) (scanRow, bool) {
 	for {
 		w.mu.Lock()

@@ -65,31 +65,24 @@ type Machine struct {
 	Replace   time.Duration // until a lost machine is replaced
 }
 
-// Outage adds rules to the faults: from the time From on, for the time For. With UntilFailed it
-// lasts until a scan has failed, or has ended.
+// Outage adds rules to the faults for a time; with UntilFailed until a scan has failed, or has ended.
 type Outage struct {
 	Rules       string
 	From, For   time.Duration
 	UntilFailed bool
 }
 
-// String describes the plan in a few lines.
+// String describes the plan, without its rows.
 func (p Plan) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d rows, calm %v\nfaults: %s\nlate %.3f, polling up to %v, Maintain overlaps %v, folds every %d steps\n", p.Seed, len(p.Source), p.Calm, p.Faults, p.Late, p.MaxPolling, p.Overlap, p.FoldEvery)
-	for _, s := range p.Scans {
-		fmt.Fprintf(&b, "scan %+v, %d rows at the destination, cancel at %v, retry %v later, a row of it is lost at %v\n", s.Request, len(s.Destination), s.Cancel, s.Rest, s.Lose)
+	type described Plan
+	all := described(p)
+	all.Source, all.Scans = nil, slices.Clone(p.Scans)
+	var requests []string
+	for i, s := range p.Scans {
+		requests = append(requests, fmt.Sprintf("%+v, %d rows at the destination %+v", s.Request, len(s.Destination), s.Request.Action.Destination))
+		all.Scans[i].Request, all.Scans[i].Destination = engine.Request{}, nil
 	}
-	for i, m := range p.Machines {
-		fmt.Fprintf(&b, "machine %d: clock %+v, handler restarts in %v, machine is replaced in %v, accidents %v\n", i, m.Skew, m.Restart, m.Replace, m.Accidents)
-	}
-	for _, o := range p.Outages {
-		fmt.Fprintf(&b, "outage %+v\n", o)
-	}
-	if p.Blackout > 0 {
-		fmt.Fprintf(&b, "every machine is lost at %v for %v, messages too %v\n", p.Blackout, p.Darkness, p.Cleared)
-	}
-	return b.String()
+	return fmt.Sprintf("%d rows\n%s\n%+v", len(p.Source), strings.Join(requests, "\n"), all)
 }
 
 // dice draws a plan.
@@ -97,7 +90,6 @@ type dice struct{ *rand.Rand }
 
 func (d dice) chance(p float64) bool { return d.Float64() < p }
 
-// between draws a duration.
 func (d dice) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(d.Int64N(int64(high-low)+1))
 }

@@ -8,8 +8,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// rows draws a table: nothing, few rows, one big partition, many small ones, or
-// partitions of all sizes with much in common.
+// rows draws a table: nothing, few rows, one big partition, many small ones, or all sizes with much in common.
 func (d dice) rows() []storage.Entity {
 	sizes := []int{}
 	switch d.IntN(8) {
@@ -56,8 +55,7 @@ func (d dice) names() func(i int) string {
 	return func(i int) string { return fmt.Sprintf("%08x-%d", d.Uint32(), i) }
 }
 
-// taken draws rows of the destination that have keys of the source: with the same content, other content, or so many
-// properties that a merge fails.
+// taken draws rows of the destination with keys of the source, and the same, other, or too much content for a merge.
 func (d dice) taken(source []storage.Entity) []storage.Entity {
 	var rows []storage.Entity
 	for _, row := range source {

@@ -246,5 +246,4 @@ func (w *world) fill(table string, rows []storage.Entity) error {
 	return err
 }
 
-// ledger returns the ledger as the checks read it.
 func (w *world) ledger() *ledger.Ledger { return ledger.New(w.account.Table(stateTable)) }

@@ -3,8 +3,10 @@ package sim
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"net"
 	"net/http"
@@ -19,8 +21,7 @@ import (
 // Accident happens to a machine with one of its storage requests.
 type Accident struct {
 	Kind Kind
-	// Host is set if Request counts the requests with which the host settles messages. Otherwise it counts
-	// the handler's requests.
+	// Host is set if Request counts the requests with which the host settles messages, not the handler's.
 	Host bool
 	// Request is the number of the request, from 1, in the life of the process.
 	Request int
@@ -39,14 +40,7 @@ const (
 )
 
 func (a Accident) String() string {
-	side, applied := "handler", "before it is applied"
-	if a.Host {
-		side = "host"
-	}
-	if a.Applied {
-		applied = "after it is applied"
-	}
-	return fmt.Sprintf("%s with request %d of the %s, %s", a.Kind, a.Request, side, applied)
+	return fmt.Sprintf("%s with request %d, of the host %v, applied %v", a.Kind, a.Request, a.Host, a.Applied)
 }
 
 var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
@@ -54,8 +48,7 @@ var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 // errDead is the error of requests of a dead process. It counts as cancellation: so the SDK does not try again.
 var errDead = fmt.Errorf("the process is dead: %w", context.Canceled)
 
-// maxLate is the longest time from the reported failure of a late request until it
-// is carried out. The service drops requests after 30 s.
+// maxLate is the longest time until a late request is carried out. The service drops requests after 30 s.
 const maxLate = 30 * time.Second
 
 // wire carries the storage requests of one process. It gives each a moment of its own and is where the process dies.
@@ -152,8 +145,7 @@ func forget(resp *http.Response, err error) {
 	}
 }
 
-// moment returns a number for the request: no other request has it in this run, and the
-// same request has it in every run of the seed.
+// moment returns a number that no other request of the run has, and this one has in every run of the seed.
 func (l *wire) moment(req *http.Request, body []byte) uint64 {
 	caller, _ := req.Context().Value(invocationKey{}).(string)
 	identity := draw(l.plan.Seed, l.name, caller, req.Method, req.URL.Path, req.URL.RawQuery, string(stable(body)))
@@ -185,3 +177,19 @@ func readBody(req *http.Request) ([]byte, error) {
 	b, err := io.ReadAll(req.Body)
 	return b, errors.Join(err, req.Body.Close())
 }
+
+// draw is a random number that depends only on the seed and the request, however goroutines interleave.
+func draw(seed uint64, what ...string) uint64 {
+	h := fnv.New64a()
+	_ = binary.Write(h, binary.LittleEndian, seed) // a hash takes everything
+	for _, s := range what {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
+	x := h.Sum64() // FNV mixes its last bytes poorly; finish as splitmix64 does
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+func chance(p float64, x uint64) bool { return float64(x>>11)/(1<<53) < p }

@@ -1,7 +1,6 @@
-// Package testsize says how much the slow tests do. By default, and under the race detector, a test
-// that would take longer than about two seconds does a small part of its work, so that
-// `go test ./...` is over soon. scripts/test.sh then has each of them do all of it, but for the slowest
-// ones: they do more of it, and all of it with --long. This is the only switch.
+// Package testsize says how much the slow tests do. By default, and under the race detector, a test that would take
+// longer than about two seconds does a small part of its work. scripts/test.sh then has each of them do all of it, but
+// for the slowest ones: they do more of it, and all of it with --long. This is the only switch.
 package testsize
 
 import "os"
