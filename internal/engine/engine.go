@@ -21,9 +21,6 @@ import (
 // MaxDeliveries is how often the host delivers a message: maxDequeueCount in host.json, which a test compares.
 const MaxDeliveries = 5
 
-// defaultRetention is how long scans are kept after their end.
-const defaultRetention = 90 * 24 * time.Hour
-
 const (
 	stepTime  = 8 * time.Minute  // a step's own deadline, below host.json's functionTimeout
 	readTime  = 20 * time.Second // an invocation that has read for so long reads no further page
@@ -77,7 +74,7 @@ type Engine struct {
 
 // New returns an engine. Call [Engine.TryPrepare] before its other methods.
 func New(o Options) (*Engine, error) {
-	o.FoldEvery, o.Retention = cmp.Or(o.FoldEvery, foldEvery), cmp.Or(o.Retention, defaultRetention)
+	o.FoldEvery, o.Retention = cmp.Or(o.FoldEvery, foldEvery), cmp.Or(o.Retention, 90*24*time.Hour)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -3,8 +3,15 @@ package engine
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/storage"
 )
 
 // TestFormat1: what this program stores and sends reads back as it was when format 1 was fixed. If this fails, messages
@@ -62,5 +69,103 @@ func TestFormat1(t *testing.T) {
 	}
 	if len(read) != len(reads) {
 		t.Errorf("the fixture has just %v", read)
+	}
+}
+
+// A round reads no more than an invocation may hold, if pages are as large as before.
+func TestAffordable(t *testing.T) {
+	t.Parallel()
+	var found []pageOrStep
+	for range 15 {
+		found = append(found, pageOrStep{step: &scan.Step{}}, pageOrStep{})
+	}
+	for _, tt := range []struct {
+		queries, bytes, most, want int
+	}{
+		{1, 1 << 10, 24, 12}, // 48 MiB, should the next pages be the largest there are
+		{20, 20 << 10, 24, 4},
+		{1, 1 << 10, 4, 3},
+		{4, 4 << 10, 4, 0},
+		{1, 4 << 20, 24, 2}, // of 12 MiB that are left; a page is believed to take a little more than 4
+		{3, 15 << 20, 24, 1},
+		{5, 17 << 20, 24, 0},
+	} {
+		r := reading{found: found, queries: tt.queries, bytes: tt.bytes}
+		if got := r.affordable(tt.most); got != tt.want {
+			t.Errorf("%d queries with %d bytes of %d: may make %d more, want %d", tt.queries, tt.bytes, tt.most, got, tt.want)
+		}
+	}
+}
+
+// A short span behind long ones costs less to write than to read again.
+func TestHandOverKeepsShortSpans(t *testing.T) {
+	t.Parallel()
+	span := func(name string, partitions int) (rows []storage.Entity) {
+		for i := range partitions {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("%s%03d", name, i)}})
+		}
+		return rows
+	}
+	// The first and the last partition of a span stay in any case.
+	s := yield{spans: [][]storage.Entity{span("a", 202), span("b", 9), span("c", 10)}, children: []message{{}}}
+	s.handOver(message{})
+	if len(s.spans[0]) != 202 || len(s.spans[1]) != 9 || len(s.spans[2]) != 2 || len(s.children) != 2 {
+		t.Errorf("keeps %d, %d and %d rows and has %d children, want 202, 9, 2 and 2", len(s.spans[0]), len(s.spans[1]), len(s.spans[2]), len(s.children))
+	}
+}
+
+// A step's note fits into its row, however long the keys are, and counts all rows of its pages.
+func TestNoteOfLongKeys(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		letter string // the text of a note may have six bytes for it
+		pages  int
+		want   int // ends that are told
+	}{
+		{"a", MaxSegments, MaxSegments},
+		{"漢", 15, 15},
+		{"漢", MaxSegments, MaxSegments / 2},
+		{"\u2028", MaxSegments, MaxSegments / 4},
+	} {
+		var s yield
+		long := strings.Repeat(tt.letter, 500)
+		for i := range tt.pages {
+			s.ends = append(s.ends, adaptive.PageEnd{Last: key.Key{Partition: long, Row: long + fmt.Sprintf("%02d", i)}, Rows: 10, Failed: 1})
+		}
+		note := s.note()
+		told, rows, failed := parseNote(note), 0, 0
+		for _, e := range told {
+			rows, failed = rows+e.Rows, failed+e.Failed
+		}
+		if len(note) > maxNote || len(told) != tt.want || rows != 10*tt.pages || failed != tt.pages {
+			t.Errorf("%d pages of keys of %q: a note of %d bytes has %d ends with %d rows and %d failed, want %d ends", tt.pages, tt.letter, len(note), len(told), rows, failed, tt.want)
+		}
+	}
+}
+
+// What a step leaves to be deleted fits into a message, however long the keys are: it reads on while its pages take a third of one.
+func TestDeletionFits(t *testing.T) {
+	t.Parallel()
+	for _, letter := range []string{"a", "漢", "\u2028"} {
+		long := strings.Repeat(letter, 512) // the most units of a key
+		token := "1!2048!" + strings.Repeat("A", 2048)
+		page := readPage{
+			Range: key.Range{Partition: &long, Low: &key.Bound{Key: long, Open: true}, High: &key.Bound{Key: long, Open: true}},
+			Token: &key.Token{Partition: token, Row: token, After: &key.Key{Partition: long, Row: long}}, Last: key.Key{Partition: long, Row: long}, Rows: 1000,
+		}
+		var pages []readPage
+		for bytes := 0; bytes <= maxMessageBytes/3; bytes += len(jsonOf(page)) {
+			pages = append(pages, page)
+		}
+		m := message{Scan: "2516068397287191785-bowofo"}
+		must(t, m.seal())
+		left := m.deletionOf()
+		left.Delete.Pages = pages
+		if err := left.seal(); err != nil {
+			t.Errorf("%d pages of keys of %q: %v", len(pages), letter, err)
+		}
+		if again, err := parseMessage(left.body); err != nil || again.id != left.id || again.id != m.deletionOf().id || len(again.Delete.Pages) != len(pages) {
+			t.Errorf("read as %+v, %v", again, err)
+		}
 	}
 }

@@ -213,12 +213,11 @@ func TestDetailOfAnEnd(t *testing.T) {
 		t.Fatalf("ranges %+v, %v, want some done and some pending", ranges, err)
 	}
 	w.drain()
-	if s, err := w.engine.Status(t.Context(), id); err != nil || s.State != ledger.Succeeded {
+	if s, err := w.engine.Status(t.Context(), id); err != nil || s.State != ledger.Succeeded { // by the process whose ranges are old
 		t.Fatalf("status %+v, %v", s, err)
 	}
 	w.checkTold(id, 30)
-	n := w.requests(func() error { _, err := w.engine.Timeline(t.Context(), id); return err })
-	if n != 0 {
+	if n := w.requests(func() error { _, err := w.engine.Timeline(t.Context(), id); return err }); n != 0 {
 		t.Errorf("a timeline that was just read costs %d requests", n)
 	}
 }

@@ -11,13 +11,13 @@
 //	d|-LEVEL|RANDOM  the sums of several such rows, instead of them (see fold.go)
 //	x|TICKS|STEP     rows that a done step could not write: Attempt, First, and the others (see data.go)
 //	w|STEP           the data file that a done step of an export wrote (see data.go)
-//	h                the hints that the scan was started with (see hints.go)
+//	h                the hints that the scan was started with (see data.go)
 //
 // STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has three lists: "a|ID" of all
 // scans, with the figures of those that have ended; "o|ID|ATTEMPT" of those that may be open; "t|ID" of ended ones that
-// are yet to be tidied up (see retire.go). The partition "beats" names the steps that living processes have in hand
-// (see beat.go), the partition "maintain" when Maintain last ran (see maintained.go). An id starts with inverted ticks:
-// lists are newest first. Version in a scan's row is 1; a reader refuses any other.
+// are yet to be tidied up (see retire.go). The partition "beats" names the steps that living processes have in hand,
+// the partition "maintain" when Maintain last ran (see beat.go). An id starts with inverted ticks: lists are newest
+// first. Version in a scan's row is 1; a reader refuses any other.
 //
 // A restarted scan begins a new attempt. Each is listed as open under its own key, before the scan's row becomes
 // running. So a process that closes an earlier attempt, however late, can't take a running scan off the list.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -90,24 +89,16 @@ func share(t *testing.T) {
 	n := min(uint64(runtime.NumCPU()), *seeds)
 	for i := range n {
 		workers.Go(func() {
-			worker(t, os.Args[0], "-first="+strconv.FormatUint(*firstSeed+i, 10), "-seeds="+strconv.FormatUint(*seeds-i, 10), "-stride="+strconv.FormatUint(n, 10))
+			out, err := runWorker(t, os.Args[0], "^TestSeeds$", fmt.Sprint("-first=", *firstSeed+i), fmt.Sprint("-seeds=", *seeds-i), fmt.Sprint("-stride=", n))
+			if t.Log(out); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 	workers.Wait()
 }
 
-// worker runs TestSeeds in a process of its own, and returns what it printed last: if
-// it fails, its report. It ends the test if the process fails.
-func worker(t *testing.T, executable string, args ...string) {
-	out, err := runWorker(t, executable, "^TestSeeds$", args...)
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-		return
-	}
-	t.Log(out)
-}
-
-// runWorker runs tests of this package in a process of their own, and returns what it printed.
+// runWorker runs tests of this package in a process of their own, and returns the last seed and what it printed.
 func runWorker(t *testing.T, executable, tests string, args ...string) (string, error) {
 	cmd := exec.CommandContext(t.Context(), executable, append([]string{"-test.run=" + tests, "-test.timeout=0"}, args...)...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
