@@ -10,6 +10,7 @@
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "${notes-}" "${bin-}"' EXIT
 cd "$(dirname "$0")/.."
+export GOFLAGS="${GOFLAGS:-} -trimpath" # another clone on this machine has compiled most of it
 
 case "$*" in
 "") long= ;;
@@ -162,7 +163,7 @@ go_test() {
   local report events again failed=
   report=$(mktemp) events=$(mktemp)
   go tool gotestsum --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race \
-    --rerun-fails-report="$report" --jsonfile="$events" --packages="$*" -- -vet=off "${flags[@]}" || failed=yes
+    --rerun-fails-report="$report" --jsonfile="$events" --packages="$*" -- -vet=off -count=1 "${flags[@]}" || failed=yes
   while read -r again; do
     weaken "a test failed, and passed when it ran alone: $again"
   done <"$report"

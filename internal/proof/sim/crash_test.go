@@ -87,7 +87,7 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 	delays := map[bool][]time.Duration{}
 	for _, host := range []bool{false, true} {
 		for _, applied := range []bool{false, true} {
-			for n := 1; ; n += testsize.Slow(25, 5, 1) {
+			for n := 1; ; n += testsize.Slow(25, 10, 1) {
 				p := calm
 				p.Holder = n % 2 // the machine that the accident befalls, every other time
 				p.Machines = slices.Clone(calm.Machines)
@@ -136,7 +136,7 @@ func TestNobodyLeft(t *testing.T) {
 // at one instant, and a busy machine seldom changes their order. So a pair of runs may differ, the next one must not.
 func TestSameSeedSameRun(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	for seed := range uint64(testsize.Slow(1, 20, 150)) {
+	for seed := range uint64(testsize.Slow(1, 8, 150)) {
 		for pair := 1; ; pair++ {
 			first, _ := run(t, sim.Draw(seed), zerolog.Nop())
 			again, _ := run(t, sim.Draw(seed), zerolog.Nop())
