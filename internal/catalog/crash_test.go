@@ -17,7 +17,7 @@ import (
 )
 
 // everyRequest is how far apart the requests are at which something dies.
-var everyRequest = testsize.Of(13, 1)
+var everyRequest = testsize.Slow(13, 3, 1)
 
 // TestEveryCrashPoint lets a writer die at each of its requests, before the request is carried
 // out or after. If the writer retries, the retry returns only when every index agrees. If

@@ -59,7 +59,7 @@ func TestLeftEntries(t *testing.T) {
 // in the end, what its log deletes is not.
 func TestTakeOverBesideItsWriter(t *testing.T) {
 	t.Parallel()
-	deaths(t, 1, testsize.Of(29, 3), func(t *testing.T, n int) bool {
+	deaths(t, 1, testsize.Slow(29, 9, 3), func(t *testing.T, n int) bool {
 		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
 		x := newTakeOver(w)
 		e, f := rec(t, `{"eid":"E","npi":"1","lastname":"Elm","v":"e"}`), rec(t, `{"eid":"F","npi":"1","lastname":"Fir","v":"f"}`)

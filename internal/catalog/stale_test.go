@@ -97,7 +97,7 @@ func TestRefusalIsSeen(t *testing.T) {
 					return err
 				},
 			} {
-				deaths(t, 2, testsize.Of(5, 1), func(t *testing.T, n int) bool {
+				deaths(t, 2, testsize.Slow(5, 2, 1), func(t *testing.T, n int) bool {
 					w := newWorld(t, emulator.Options{}, people, "lastname")
 					c := w.catalog()
 					old, err := c.Insert(t.Context(), rec(t, first), "")
