@@ -123,22 +123,29 @@ func (in *instance) supervise(ctx context.Context) error {
 		}
 		ever = true
 		in.reportStart(nil)
-		switch in.attend(ctx, p) {
-		case stopped:
+		in.publish(p)
+		select {
+		case <-ctx.Done():
+			p.recycle()
+		case <-p.done:
+		}
+		in.publish(nil)
+		switch { // by exit code as WorkerProcess of azure-functions-host does
+		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case gone:
+		case p.wanted.Load(), p.code == 200:
+			in.log.Info().Msg("the handler process is restarted")
+		case p.code == 0:
 			in.log.Error().Msg("the handler process exited with code 0: the host does not restart it, and every invocation fails until the app is restarted")
 			in.publish(p) // requests go to a port where nobody listens
 			<-ctx.Done()
 			in.publish(nil)
 			return context.Cause(ctx)
-		case failed:
+		default:
 			in.log.Error().Msgf("the handler process exited with code %d", p.code)
 			if failures.add(time.Now()) {
 				return errGaveUp
 			}
-		case restart:
-			in.log.Info().Msg("the handler process is restarted")
 		}
 	}
 }
@@ -158,19 +165,6 @@ func (in *instance) start(ctx context.Context) (*process, error) {
 	}
 	in.log.Info().Int("pid", p.cmd.Process.Pid).Str("url", p.url).Msg("the handler process is ready")
 	return p, nil
-}
-
-// attend lets invocations go to the process until it ends or ctx does.
-func (in *instance) attend(ctx context.Context, p *process) outcome {
-	in.publish(p)
-	defer in.publish(nil)
-	select {
-	case <-ctx.Done():
-		p.recycle()
-		return stopped
-	case <-p.done:
-		return afterExit(p.code, p.wanted.Load())
-	}
 }
 
 // publish makes p the process that invocations go to; nil makes them wait.
@@ -213,28 +207,6 @@ func (in *instance) recycle() {
 	if p := in.current(); p != nil {
 		p.recycle()
 	}
-}
-
-// outcome is what the host does after a process has ended.
-type outcome int
-
-const (
-	stopped outcome = iota
-	restart         // as intended
-	failed          // restart, and count
-	gone            // do nothing
-)
-
-// afterExit has the host's rules for exit codes of a handler: after 0 it is not restarted, after 200
-// it is, and any other code is a failure. (WorkerProcess of azure-functions-host)
-func afterExit(code int, wanted bool) outcome {
-	switch {
-	case wanted, code == 200:
-		return restart
-	case code == 0:
-		return gone
-	}
-	return failed
 }
 
 // failures counts a handler's failures as the host does: the third failure within 30 minutes

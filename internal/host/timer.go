@@ -21,19 +21,18 @@ type timer struct {
 	function hosted
 	lease    *lease
 
-	mu     sync.Mutex // guards status
-	status envelope.Status
-
-	recording chan struct{} // full while the lease is written: each of two writes at once would look like another host's
+	// state has the schedule's state while nobody writes it to the lease: each of two writes at once would look like another host's.
+	state chan envelope.Status
 }
 
 // keepTimer fires one function's timer until ctx ends. work bounds what it runs.
 func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	t := &timer{
-		host: h, function: f, recording: make(chan struct{}, 1),
+		host: h, function: f, state: make(chan envelope.Status, 1),
 		lease: &lease{table: h.own.Table(timerTable), name: f.Name, holder: h.id},
 	}
 	log := h.options.Log.With().Str("function", f.Name).Logger()
+	t.state <- envelope.Status{}
 	for ctx.Err() == nil {
 		status, err := t.lease.take(ctx, nil)
 		switch {
@@ -46,18 +45,17 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 			task.Sleep(ctx, h.options.Times.Pause)
 			continue
 		}
-		t.status = status
 		log.Debug().Msg("this host keeps the timer")
 		holding, lost := context.WithCancel(ctx)
 		var renewing sync.WaitGroup
 		renewing.Go(func() { t.renew(holding, lost) })
-		t.fireAll(holding, work)
+		t.fireAll(holding, work, status)
 		lost()
 		renewing.Wait()
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(work), settling)
 	defer cancel()
-	if err := t.lease.release(last, t.state()); err != nil && !errors.Is(err, errHeld) {
+	if err := t.lease.release(last, <-t.state); err != nil && !errors.Is(err, errHeld) {
 		log.Debug().Err(err).Msg("the timer's lease was not released, and lapses")
 	}
 }
@@ -72,7 +70,7 @@ func (t *timer) renew(ctx context.Context, lost func()) {
 		if ctx.Err() != nil {
 			return
 		}
-		err := t.record(ctx)
+		err := t.record(ctx, nil)
 		if errors.Is(err, errHeld) {
 			return
 		}
@@ -85,38 +83,30 @@ func (t *timer) renew(ctx context.Context, lost func()) {
 // keep records the schedule's state for the next holder. The real host does this when it
 // starts and after each run. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
-	t.mu.Lock()
-	t.status = status
-	t.mu.Unlock()
-	if err := t.record(ctx); err != nil && ctx.Err() == nil {
+	if err := t.record(ctx, &status); err != nil && ctx.Err() == nil {
 		t.host.options.Log.Debug().Err(err).Str("function", t.function.Name).Msg("can't record the timer's state; the next renewal will")
 	}
 }
 
-// record renews the lease and stores the schedule's state in it.
-func (t *timer) record(ctx context.Context) error {
-	t.recording <- struct{}{}
-	defer func() { <-t.recording }()
+// record renews the lease and stores the schedule's state in it: the new one, if there is one.
+func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
+	status := <-t.state
+	defer func() { t.state <- status }()
+	if changed != nil {
+		status = *changed
+	}
 	ctx, cancel := context.WithTimeout(ctx, t.host.options.Times.Away/3)
 	defer cancel()
-	status := t.state()
 	_, err := t.lease.take(ctx, &status)
 	return err
 }
 
-func (t *timer) state() envelope.Status {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.status
-}
-
 // fireAll fires the timer until ctx ends. It fires at once if a time of the schedule has passed while no host
 // kept it.
-func (t *timer) fireAll(ctx, work context.Context) {
+func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 	schedule := t.function.schedule
 	// Without Round, Go would not count the time for which the machine sleeps.
 	now := time.Now().Round(0)
-	status := t.state()
 	if status.Next.IsZero() {
 		status.Next = schedule.Next(now)
 	}
