@@ -84,24 +84,6 @@ func TestForward(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", test.name, resp.StatusCode, test.status)
 		}
 	}
-	before := len(o.all())
-	for name, req := range map[string]*http.Request{
-		"chunked body":     request(t, "POST", r.URL()+"/api/things", chunked("body")),
-		"bad Content-Type": withHeader(request(t, "POST", r.URL()+"/api/things", strings.NewReader("body")), "Content-Type", "foo bar"),
-	} {
-		if resp := do(t, req); resp.StatusCode != 500 {
-			t.Errorf("%s: status %d, want 500", name, resp.StatusCode)
-		}
-	}
-	if len(o.all()) != before {
-		t.Error("a request that can't be forwarded reached the handler")
-	}
-	req = withHeader(request(t, "POST", r.URL()+"/api/things/a%23b?e=1&E=2", strings.NewReader("body")), "Content-Encoding", "gzip")
-	do(t, withHeader(req, "Content-Language", "de"))
-	c = o.all()[before]
-	if c.URI != "/api/things/a?E=1%2C2" || c.Header.Get("Content-Encoding") != "" || c.Header.Get("Content-Language") != "" {
-		t.Errorf("the handler got %+v", c)
-	}
 }
 
 func withHeader(r *http.Request, name, value string) *http.Request {
@@ -146,13 +128,8 @@ func TestProxy(t *testing.T) {
 	if c := o.all()[0]; c.Method != "PATCH" || c.URI != "/api/things/a/b?x=1" || c.Header.Get("X-Azure-Functions-InvocationId") == "" {
 		t.Errorf("the handler got %+v", c)
 	}
-	req := withHeader(request(t, "POST", r.URL()+"/api/things/a%23b%2Fc?e=1&e=2&f", strings.NewReader("body")), "Content-Encoding", "gzip")
-	withHeader(withHeader(req, "X-Forwarded-For", "7.7.7.7"), "Content-Type", "foo bar")
-	do(t, req)
+	do(t, withHeader(request(t, "POST", r.URL()+"/api/things", strings.NewReader("body")), "X-Forwarded-For", "7.7.7.7"))
 	c := o.all()[1]
-	if c.URI != "/api/things/a%23b%252Fc?e=1&e=2&f" || c.Header.Get("Content-Encoding") != "gzip" || c.Header.Get("Content-Type") != "foo bar" {
-		t.Errorf("the handler got %+v", c)
-	}
 	if !strings.HasPrefix(c.Host, "127.0.0.1:") || "http://"+c.Host == r.URL() || "http://"+c.Header.Get("X-Forwarded-Host") != r.URL() ||
 		c.Header.Get("X-Forwarded-Proto") != "http" || c.Header.Get("X-Forwarded-For") != "127.0.0.1" {
 		t.Errorf("the handler got host %s and headers %v", c.Host, c.Header)
