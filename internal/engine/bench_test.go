@@ -21,9 +21,9 @@ func BenchmarkCopyRequests(b *testing.B) {
 		{1, 20_000, 1.03, "adaptive", 1},
 		{10, 60_000, 1.12, "adaptive", 1},
 		{100, 200_000, 1.7, "adaptive", 1},
-		{10_000, 200_000, 1.85, "adaptive", 1}, // of it, 0.4 % are for folding
-		{100, 200_000, 1.33, "adaptive", 4},
-		{10_000, 200_000, 1.51, "adaptive", 4},
+		{10_000, 200_000, 1.95, "adaptive", 1}, // of it, 0.4 % are for folding
+		{100, 200_000, 1.37, "adaptive", 4},
+		{10_000, 200_000, 1.63, "adaptive", 4},
 		{100, 100_000, 2.5, "prefix", 1},
 		{100, 100_000, 1.7, "prefix", 8},
 	} {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,7 +83,7 @@ func TestAffordable(t *testing.T) {
 	for _, tt := range []struct {
 		queries, bytes, most, want int
 	}{
-		{1, 1 << 10, 24, 12}, // 48 MiB, should the next pages be the largest there are
+		{1, 1 << 10, 24, 7}, // each may have 12 children, and all that are left must fit into one commit
 		{20, 20 << 10, 24, 4},
 		{1, 1 << 10, 4, 3},
 		{4, 4 << 10, 4, 0},
@@ -94,6 +95,29 @@ func TestAffordable(t *testing.T) {
 		if got := r.affordable(tt.most); got != tt.want {
 			t.Errorf("%d queries with %d bytes of %d: may make %d more, want %d", tt.queries, tt.bytes, tt.most, got, tt.want)
 		}
+	}
+}
+
+// The steps that an invocation leaves fit into one commit, however many children each page has, and rows that it hands over.
+func TestOneCommit(t *testing.T) {
+	t.Parallel()
+	steps := func(n int) []pageOrStep { return slices.Repeat([]pageOrStep{{step: &scan.Step{}}}, n) }
+	r := reading{found: steps(1)}
+	for n := 1; n > 0; n = r.affordable(MaxSegments) {
+		r.queries += n
+		r.found = steps(len(r.found) + n*(scan.MaxChildren-1))
+	}
+	s := yield{children: make([]message, len(r.found))}
+	for range r.queries {
+		var rows []storage.Entity
+		for i := range 1000 {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprint(i)}})
+		}
+		s.spans = append(s.spans, rows)
+	}
+	s.handOver(message{})
+	if r.queries < 4 || len(s.children)+commitRows > storage.MaxBatchRows {
+		t.Errorf("%d queries leave %d children", r.queries, len(s.children))
 	}
 }
 

@@ -86,9 +86,14 @@ func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, e
 // roundQueries is the most queries at once: a page may have 4 MiB, and nobody knows before it is there.
 const roundQueries = 12
 
+// commitRows is the most rows that a step's commit writes or deletes besides its children's: its pending row, its done row, a file or
+// rows that failed, and those that it has redone; and a child that deletes what it has read.
+const commitRows = 7
+
 // affordable returns how many of the steps that were found the next round may make. All rounds together
 // may make most queries. It expects pages of the mean size: if they are the largest there
-// are, the invocation holds readBytes and those of one round.
+// are, the invocation holds readBytes and those of one round. The steps that are left fit into one commit, however many children
+// those of the round have.
 func (r *reading) affordable(most int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -104,7 +109,8 @@ func (r *reading) affordable(most int) int {
 		return 0
 	}
 	small := max(1, (limit-r.bytes)/(r.bytes/r.queries+1))
-	return min(steps, most-r.queries, small, roundQueries)
+	commit := max(0, (storage.MaxBatchRows-commitRows-steps)/(scan.MaxChildren-1))
+	return min(steps, most-r.queries, small, roundQueries, commit)
 }
 
 // round makes the first n steps that were found, at once.
@@ -268,7 +274,8 @@ func (s *yield) handOver(m message) {
 			}
 		}
 		n := action.Transactions(middle)
-		if transactions+n <= handOverMost || n <= rereadRequests {
+		full := len(s.children)+len(handed)+commitRows >= storage.MaxBatchRows
+		if transactions+n <= handOverMost || n <= rereadRequests || full {
 			transactions += n
 			continue
 		}

@@ -121,6 +121,9 @@ const estimateTime = 20 * time.Second
 // ledgerRequests is how many requests a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
+// usualQueries is how many queries an invocation makes on the mean, about, where it may make more: it seldom finds as many steps.
+const usualQueries = 2
+
 // Estimate counts the rows that a scan would meet, and says what it would cost. It checks that it may write to the
 // destination, and changes nothing. [estimate.Report] tells whether the time sufficed.
 func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
@@ -141,7 +144,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	if o.work.deletes {
 		ledger++ // to commit the deletion
 	}
-	work := estimate.Work{PerQuery: ledger / float64(o.queries), Price: e.options.Price}
+	work := estimate.Work{PerQuery: ledger / float64(min(o.queries, usualQueries)), Price: e.options.Price}
 	if o.work.action != nil {
 		work.Writes = func(rows []storage.Entity) int { return len(o.work.action.Split(rows)) }
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 // MaxChildren is the largest number of children that one step may have.
-const MaxChildren = 8
+const MaxChildren = 12
 
 // Step is one query of a scan, and the message that asks for it.
 type Step struct {

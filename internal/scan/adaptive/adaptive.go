@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	firstCredit  = 20.0 // cuts that a scan may make before its pages have earned any
-	perPiece     = 2.25 // pages believed ahead for each piece but the first
+	firstCredit  = 60.0 // cuts that a scan may make before its pages have earned any
+	perPiece     = 1.5  // pages believed ahead for each piece but the first
 	hintCaution  = 6.0  // how much more pages it takes, ahead and to earn a cut, where hints said where to cut
 	longStreak   = 2    // pages within one partition that make it a long one
 	maxPages     = 20_000

@@ -50,11 +50,22 @@ func (st *strand) divide(g *gauge, cuts []string) {
 	st.Due /= n + 1
 	st.Credit = (st.Credit - n) / (n + 1)
 	if !st.Hinted {
-		st.Credit = max(1, st.Credit)
+		st.Credit = max(st.leastCredit(), st.Credit)
 	}
 	if depth := common([]rune(cuts[0]), g.here); !st.Trail.knows(depth) {
 		st.Trail.Tries++
 	}
+}
+
+// leastCredit is what a piece may cut whatever its scan has earned: once, and five times if it is believed to be long. Long chains
+// have seldom earned enough, and they are what a scan waits for. A strand that has cut blindly has no more than one,
+// since its pieces are often empty, and so has one within a partition that is not very long.
+func (st strand) leastCredit() float64 {
+	const most, long, longPartition = 5, 4.0, 12.0 // cuts; pages
+	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {
+		return 1
+	}
+	return 1 + (most-1)*min(1, st.Left/long)
 }
 
 // pieces returns the first steps of the pieces that start at the cuts.

@@ -22,13 +22,14 @@
 //   - it climbs from the last key up and measures what lies ahead ([gauge]).
 //     Where it has met siblings, their density goes on. Where it has met none, it is
 //     blind, and goes by the forks;
-//   - it cuts what is left into up to eight pieces, one more for each two pages or so that it believes
+//   - it cuts what is left into up to twelve pieces, one more for each page and a half that it believes
 //     ahead, as far as it has credit. Near pieces are smaller: what is near is known best.
 //
 // Measures are poor: the truth is often a hundred times more. So pieces are small, and credit limits
-// the cuts: a scan starts with credit for twenty, every page earns one, a cut costs one, and pieces share
-// the rest. Each piece may make one at least. Where there are rows, there is credit. The first page is cut
-// into eight whatever it tells: where a table starts says little of the rest.
+// the cuts: a scan starts with credit for sixty, every page earns one, a cut costs one, and pieces share
+// the rest. Each piece may make one at least, and up to five if it is believed to be long and nothing was cut blindly.
+// Where there are rows, there is credit. The first page is cut
+// into twelve whatever it tells: where a table starts says little of the rest.
 //
 // Where keys have left ASCII, half of the letters where the last key and the end part are supposed to be ones that
 // nobody has met, at even distances: a script may have thousands.

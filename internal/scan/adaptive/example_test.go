@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/scan/adaptive"
 )
 
-// The first page shows a thousand keys from 100000 on. The strategy reads on, and seven other
+// The first page shows a thousand keys from 100000 on. The strategy reads on, and eleven other
 // steps begin behind it, at ever larger distances.
 func ExampleStrategy() {
 	var strategy adaptive.Strategy
@@ -26,12 +26,16 @@ func ExampleStrategy() {
 		}
 	}
 	// Output:
-	// reads on up to 11925
-	// reads from 11925 up to 16204
-	// reads from 16204 up to 2192
-	// reads from 2192 up to 3241
-	// reads from 3241 up to 4488
-	// reads from 4488 up to 58T
-	// reads from 58T up to 7377
-	// reads from 7377 up to 9
+	// reads on up to 10966
+	// reads from 10966 up to 13101
+	// reads from 13101 up to 16204
+	// reads from 16204 up to 19c
+	// reads from 19c up to 254V
+	// reads from 254V up to 3241
+	// reads from 3241 up to 4019
+	// reads from 4019 up to 4969
+	// reads from 4969 up to 58T
+	// reads from 58T up to 68O
+	// reads from 68O up to 7964
+	// reads from 7964 up to 9
 }
