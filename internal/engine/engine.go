@@ -138,8 +138,11 @@ func (e *Engine) account(field, connection string) (*storage.Account, error) {
 
 // strategyOf returns the strategy of a request. Only adaptive takes hints.
 func strategyOf(r Request, hints *adaptive.Hints) scan.Strategy {
-	if r.Action.Type == Keys { // only prefix can skip rows
+	switch {
+	case r.Action.Type == Keys && r.Strategy == strategy.Prefix:
 		return scan.Prefix{KeepPartitions: true}
+	case r.Action.Type == Keys:
+		return adaptive.Strategy{Partitions: true}
 	}
 	return strategy.New(r.Strategy, strategy.Options{Hints: hints, FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix})
 }

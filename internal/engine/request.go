@@ -188,8 +188,8 @@ func (r Request) checkStrategy(invalid func(field, format string, args ...any)) 
 	switch {
 	case r.Strategy != "" && !slices.Contains(strategy.Names, r.Strategy):
 		invalid("strategy", "%s is unknown; use one of %s", secret.Name(r.Strategy), strings.Join(strategy.Names, ", "))
-	case r.Action.Type == Keys && r.Strategy != "" && r.Strategy != strategy.Prefix:
-		invalid("strategy", "keys always uses %s, which can step over rows; leave it out", strategy.Prefix)
+	case r.Action.Type == Keys && r.Strategy == strategy.Serial:
+		invalid("strategy", "keys steps over rows, which %s can't; leave it out", strategy.Serial)
 	}
 	for _, f := range []struct {
 		name string

@@ -14,7 +14,7 @@ const (
 
 	// Requests under way at first. A query too many is a theft that costs a request, and a pace that starts
 	// low takes half of a small table to rise; units have to be done in any case.
-	firstReads = 32
+	firstReads = 24
 	firstUnits = 64
 )
 

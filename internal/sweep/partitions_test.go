@@ -2,25 +2,30 @@ package sweep_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/scantest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
 
-// Each partition key comes once, in order, and the rows behind its first page are stepped over: about
-// a query for each partition, however many pages the partition has.
+// Each partition key comes once, in order, and the rows behind its first page are stepped over: so many queries
+// for each partition, however many pages the partition has.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
-	rows := someRows(30, 40)
+	rows := someRows(30, 400)
 	s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 10}
 	em.ResetCounts()
 	var got, want []string
-	for i := 0; i < len(rows); i += 40 {
+	for i := 0; i < len(rows); i += 400 {
 		want = append(want, rows[i].Key.Partition)
 	}
 	totals, err := sweep.Partitions(t.Context(), s, sweep.Options{}, func(p string) error {
@@ -33,11 +38,55 @@ func TestPartitions(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if requests := em.Counts().TableTransactions(); totals.Rows > 300 || requests > 70 {
-		t.Errorf("read %d rows by %d requests, want 300 and 70 at most", totals.Rows, requests)
+	if requests := em.Counts().TableTransactions(); totals.Rows > 300 || requests > 300 {
+		t.Errorf("read %d rows by %d requests, want 300 of each at most", totals.Rows, requests)
 	}
 	enough := errors.New("enough")
 	if _, err := sweep.Partitions(t.Context(), s, sweep.Options{}, func(string) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("got %v, want the caller's error", err)
+	}
+}
+
+// Random tables of odd keys, in short and empty pages: each partition within the bounds comes once, in order.
+func TestPartitionsOfRandomTables(t *testing.T) {
+	t.Parallel()
+	em, a := emulatortest.NewAccount(t, emulator.Options{})
+	met := 0
+	for i := range testsize.Of(40, 400) {
+		r := rand.New(rand.NewPCG(44, uint64(i)))
+		c := scantest.Random(r)
+		rows := make([]storage.Entity, len(c.Rows))
+		var want, got []string
+		for i, k := range c.Rows {
+			rows[i].Key = k
+		}
+		source := emulatortest.Table(t, a, fmt.Sprint("source", i), rows)
+		for _, row := range all(t, source) { // the service takes no control characters
+			if k := row.Key; c.Bounds.Range().Contains(k) && (len(want) == 0 || want[len(want)-1] != k.Partition) {
+				want = append(want, k.Partition)
+			}
+		}
+		met += len(want)
+		if c.Faulty {
+			if err := em.SetFaults("short-page p=0.3; empty-page p=0.2"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := sweep.Spec{Source: source, Bounds: c.Bounds, PageRows: c.Segment}
+		if _, err := sweep.Partitions(t.Context(), s, sweep.Options{}, func(p string) error {
+			got = append(got, p)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("case %d: (-want +got)\n%s", i, diff)
+		}
+		if err := em.SetFaults(""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if met < 100 {
+		t.Errorf("%d partitions in all", met)
 	}
 }

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"slices"
+	"sort"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
@@ -16,12 +17,14 @@ type plan struct {
 	keys   *reader // what is left of the keys to sweep; nil if rows are not listed
 	model  *steal.Model
 	steals bool // idle workers steal, and no strategy splits the scan
+	// partitions are wanted, and rows stepped over: a query goes on behind its page's last partition.
+	partitions bool
 }
 
 func newPlan(s Spec) plan {
 	p := plan{scan: s, model: steal.New(s.PageRows)}
 	if a, ok := s.Strategy.(adaptive.Strategy); ok && a.Hints == nil && s.Keys == nil {
-		p.steals = true
+		p.steals, p.partitions, p.model.Partitions = true, a.Partitions, a.Partitions
 	}
 	return p
 }
@@ -65,6 +68,10 @@ func (p *plan) more() bool { return p.keys != nil && p.keys.peek() != nil }
 // advance returns how many rows of a page are the step's, and what is left to read
 // besides.
 func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step, err error) {
+	if s.strand != nil && p.partitions {
+		yield, children = p.stepOver(s, page)
+		return yield, children, nil
+	}
 	if s.strand != nil {
 		yield, more := p.model.Page(s.strand, page)
 		if more {
@@ -88,6 +95,30 @@ func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step
 		children = []scan.Step{s.Continue(*page.Next)}
 	}
 	return yield, children, nil
+}
+
+// stepOver is advance for a strand of which the partitions are wanted. The model sees these alone, without row keys, so strands part
+// between partitions.
+func (p *plan) stepOver(s *step, page scan.Page) (yield int, children []scan.Step) {
+	seen := scan.Page{Next: page.Next}
+	for _, k := range page.Keys {
+		if n := len(seen.Keys); n == 0 || seen.Keys[n-1].Partition != k.Partition {
+			seen.Keys = append(seen.Keys, key.Key{Partition: k.Partition})
+		}
+	}
+	n, more := p.model.Page(s.strand, seen)
+	yield = len(page.Keys)
+	if n < len(seen.Keys) {
+		yield = sort.Search(yield, func(i int) bool { return key.Compare(page.Keys[i].Partition, seen.Keys[n].Partition) >= 0 })
+	}
+	switch {
+	case more && n == 0:
+		children = []scan.Step{s.Continue(*page.Next)}
+	case more:
+		r := key.Range{Low: &key.Bound{Key: seen.Keys[n-1].Partition, Open: true}, High: s.Range.High}
+		children = []scan.Step{{Range: r}}
+	}
+	return yield, children
 }
 
 // theft is what idle workers take of a step.

@@ -7,6 +7,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -104,10 +105,9 @@ func Count(ctx context.Context, s Spec, o Options, seen func([]storage.Entity)) 
 	return newRun(s, o, counting(seen), false).do(ctx)
 }
 
-// Partitions calls fn with the partition keys in order, each once. It steps over the rows behind
-// the first page of a partition.
+// Partitions calls fn with the partition keys in order, each once. It steps over the rows behind a page's last partition.
 func Partitions(ctx context.Context, s Spec, o Options, fn func(partition string) error) (Totals, error) {
-	s.Select, s.Strategy = []string{}, scan.Prefix{KeepPartitions: true}
+	s.Select, s.Strategy = []string{}, adaptive.Strategy{Partitions: true}
 	var last *string
 	return Each(ctx, s, o, func(rows []storage.Entity) error {
 		for _, row := range rows {

@@ -24,6 +24,9 @@ type Strategy struct {
 	// Hints, if set, are where an earlier scan with the same bounds found the
 	// rows. They may be out of date. All steps of a scan need the same ones.
 	Hints *Hints
+	// Partitions steps over the rows behind a page's last partition: all partition keys are met, which is what listing them
+	// takes. A step that scan.Prefix has made goes on as that would. It takes no hints.
+	Partitions bool
 }
 
 // Start implements [scan.Strategy].
@@ -31,7 +34,7 @@ func (x Strategy) Start(b key.Bounds) scan.Step {
 	if pieces := x.Hints.pieces(b); len(pieces) > 1 {
 		return x.Hints.step(pieces, group{First: 1, End: len(pieces), Sum: x.Hints.sum()}, 0)
 	}
-	return strand{First: true, Left: unknownPages, Credit: firstCredit}.step(b.Range())
+	return strand{First: true, Left: unknownPages, Credit: firstCredit, Partitions: x.Partitions}.step(b.Range())
 }
 
 // Advance implements [scan.Strategy].
@@ -39,6 +42,9 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	var st strand
 	if err := json.Unmarshal(s.State, &st); err != nil {
 		return scan.Decision{}, fmt.Errorf("adaptive step has no valid state: %w", err)
+	}
+	if x.Partitions && !st.Partitions {
+		return scan.Prefix{KeepPartitions: true}.Advance(s, p)
 	}
 	o := scan.Decision{Yield: len(p.Keys)}
 	if st.Stop != nil {
@@ -54,6 +60,9 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	case more && len(p.Keys) == 0: // nothing learned
 		o.Children = []scan.Step{s.Continue(*p.Next)}
 	case more:
+		if st.Partitions {
+			p.Keys = partitionsOf(p.Keys)
+		}
 		o.Children = st.advance(s, p)
 	}
 	return o, nil
@@ -65,7 +74,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	st.Credit += 1 / st.caution()
 	v := st.view(s, p)
 	g := st.survey(s, v)
-	if v.partition != nil || !st.goesOn(p) {
+	if v.partition != nil || st.Partitions || !st.goesOn(p) {
 		return st.cut(s, p, v, g, st.worth(g))
 	}
 	// A partition that goes on becomes a strand of its own, before the rest.
@@ -84,6 +93,17 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 		}
 	}
 	return append(st.cut(s, p, v, inner, in), rest.open(outer, g, out)...)
+}
+
+// partitionsOf returns the keys' partitions, each once, as keys without row keys.
+func partitionsOf(keys []key.Key) []key.Key {
+	var partitions []key.Key
+	for _, k := range keys {
+		if n := len(partitions); n == 0 || partitions[n-1].Partition != k.Partition {
+			partitions = append(partitions, key.Key{Partition: k.Partition})
+		}
+	}
+	return partitions
 }
 
 // worth returns the number of pieces that the rest is worth, as far as the strand has credit for cuts.

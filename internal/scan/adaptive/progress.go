@@ -52,7 +52,7 @@ type Outlook struct {
 
 // Ahead returns the outlook of one step. A step without a hint that holds counts for a page and a half
 // more than it is believed to stand for: beliefs are too small far more often than too
-// large. In a script of thousands of letters, most of which no page has shown yet, they are worth nothing.
+// large. Where rows are stepped over, and in a script of thousands of letters, most of which no page has shown yet, they are worth nothing.
 func Ahead(s scan.Step) Outlook {
 	st, ok := believer(s)
 	switch {
@@ -60,7 +60,7 @@ func Ahead(s scan.Step) Outlook {
 		return Outlook{Unknown: 1}
 	case st.Hinted && !st.outgrown():
 		return Pages(st.Left)
-	case st.Letters.wide():
+	case st.Letters.wide(), st.Partitions: // what is stepped over is in no page
 		return Outlook{Unknown: 1}
 	}
 	o := Pages(st.Left + 1.5)

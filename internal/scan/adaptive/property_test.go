@@ -47,6 +47,43 @@ func TestRandomTablesWithHints(t *testing.T) {
 	}
 }
 
+// Where rows are stepped over, every partition is met all the same, and none twice but for what others have put in: also by
+// steps that the published strategy has left.
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	for i := range 3000 / slowdown {
+		for _, s := range []scan.Strategy{adaptive.Strategy{Partitions: true}, begunByPrefix{}} {
+			r := rand.New(rand.NewPCG(9, uint64(i)))
+			c := scantest.Random(r)
+			c.Bounds, c.Churn = key.Bounds{}, 0
+			got, err := scantest.Run(s, c, r)
+			if err != nil {
+				t.Fatalf("case %d: %v", i, err)
+			}
+			if got, want := partitions(got), partitions(c.Rows); !slices.Equal(got, want) {
+				t.Fatalf("case %d: got partitions %q, want %q", i, got, want)
+			}
+		}
+	}
+}
+
+// begunByPrefix is a scan that another version began.
+type begunByPrefix struct{}
+
+func (begunByPrefix) Start(b key.Bounds) scan.Step { return scan.Prefix{KeepPartitions: true}.Start(b) }
+
+func (begunByPrefix) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
+	return adaptive.Strategy{Partitions: true}.Advance(s, p)
+}
+
+func partitions(rows []key.Key) []string {
+	var names []string
+	for _, k := range rows {
+		names = append(names, k.Partition)
+	}
+	return slices.Compact(names)
+}
+
 func someKeys(r *rand.Rand, rows []key.Key) []key.Key {
 	var keys []key.Key
 	share := r.Float64()

@@ -29,6 +29,9 @@ type strand struct {
 	Hinted bool    `json:"hinted,omitempty"` // it comes from a hint
 	Due    float64 `json:"due,omitempty"`    // pages left that its hint told of; negative if it has outgrown that
 	Group  *group  `json:"group,omitempty"`
+
+	// Partitions tells that pages are to be seen as their partitions, and rows stepped over. Such a strand has no Stop: its range ends there.
+	Partitions bool `json:"pk,omitempty"`
 }
 
 // step returns the step that starts to read a range with this state.
@@ -46,6 +49,13 @@ func short(f float64) float64 { return math.Round(f*1000) / 1000 }
 
 // resume returns the step that reads on behind the page with this state.
 func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
+	if st.Partitions {
+		r := key.Range{Low: &key.Bound{Key: p.Last().Partition, Open: true}, High: s.Range.High}
+		if st.Stop != nil {
+			r.High, st.Stop = &key.Bound{Key: st.Stop.Partition, Open: true}, nil
+		}
+		return st.step(r)
+	}
 	next := s.Continue(*p.Next)
 	next.State = st.step(s.Range).State
 	return next

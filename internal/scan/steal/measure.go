@@ -53,7 +53,7 @@ func (m *Model) newMeasure(s *Strand) *measure {
 	rows := s.rows
 	if top > depth { // the end is closer than the page is wide
 		depth = top
-	} else {
+	} else if !m.Partitions || depth < len(s.last) { // a page of one partition has no width
 		rows /= max(m.position(s.last, depth)-m.position(s.first, depth), narrow)
 	}
 	add(level{depth, rows, m.position(s.last, depth), to(depth)})

@@ -9,6 +9,9 @@ import (
 
 // Model is what all workers of a scan have learned of its keys.
 type Model struct {
+	// Partitions tells that keys have no row keys: strands part between partitions.
+	Partitions bool
+
 	page   float64 // rows in a full page
 	habits [kinds]habit
 	luck   [places]luck // by the place where thieves part from their victim's last key
@@ -51,6 +54,9 @@ func (m *Model) learn(keys []key.Key) (first, last text) {
 	shared := make([]int, len(keys)) // with the key before
 	for i, k := range keys {
 		texts[i] = textOf(k)
+		if m.Partitions {
+			texts[i] = texts[i][:len(texts[i])-1]
+		}
 		if i > 0 {
 			shared[i] = common(texts[i-1], texts[i])
 			m.branch(texts[i-1], texts[i], shared[i])

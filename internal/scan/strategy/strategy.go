@@ -11,11 +11,11 @@ import (
 const (
 	adaptiveName = "adaptive" // learns from the keys that it reads
 	Prefix       = "prefix"   // the published algorithm
-	serialName   = "serial"   // reads page after page
+	Serial       = "serial"   // reads page after page
 )
 
 // Names lists the strategies, the default first.
-var Names = []string{adaptiveName, Prefix, serialName}
+var Names = []string{adaptiveName, Prefix, Serial}
 
 // Options are for one strategy each; the others ignore them.
 type Options struct {
@@ -28,7 +28,7 @@ type Options struct {
 // New returns the strategy of that name, and the default for any other.
 func New(name string, o Options) scan.Strategy {
 	switch name {
-	case serialName:
+	case Serial:
 		return scan.Serial{}
 	case Prefix:
 		return scan.Prefix{FirstSegments: o.FirstSegments, NextSegments: o.NextSegments}
