@@ -264,7 +264,8 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.goto(`${home}#/scans/x`);
     await until("figures", async () => (await figure("Time left")) === "2 min 0 s; about");
     assert.equal(await figure("Share"), "50 %; about");
-    assert.deepEqual(await page.locator(".legend .mark:not([hidden])").allTextContents(), ["done: 1 range", "in hand: 1 range", "pending: 1 range"]);
+    const legend = async () => (await page.locator(".legend .mark:not([hidden])").allTextContents()).join("; ");
+    await until("legend", async () => (await legend()) === "done: 1 range; in hand: 1 range; pending: 1 range");
     more = { phase: "waiting", rate: undefined, secondsLeft: undefined, lastStepAt: second(1), leased: { steps: 5, throttled: 40, instances: [{ name: "a", steps: 4 }, { name: "b", steps: 1 }], waiting: [{ connection: "BACKUP", cause: "503 ServerBusy", since: second(0) }] } };
     await page.locator(".waits").getByText(/^Waiting for BACKUP: 503 ServerBusy, since 2 Jan 2026, 10:00:00$/).waitFor();
     await page.locator(".badge", { hasText: "running: waiting" }).waitFor();
