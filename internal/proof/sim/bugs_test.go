@@ -113,7 +113,7 @@ var bugs = []bugtest.Bug{
 	),
 	bugtest.New("a late delivery replaces a blob",
 		bugtest.In(formatFile, `order + "-" + hash[:min(len(hash), hashDigits)] +`, `order +`),
-		bugtest.In(blobFile, `{"If-None-Match", "*"}, `, ``),
+		bugtest.In(blobFile, `"If-None-Match": {"*"}, `, ``),
 	),
 	bugtest.New("files are recorded before the commit",
 		bugtest.In(ledgerFile, "		ops = append(ops, op(storage.Replace, id, filePrefix+stepID, dataProperties(done.File)...))\n",

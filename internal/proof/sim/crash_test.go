@@ -210,7 +210,7 @@ func TestTwoDeliveriesAtOnce(t *testing.T) {
 			for i := range 300 {
 				p.Source = append(p.Source, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("q%03d", i), Row: "r"}})
 			}
-			p.Faults += "; duplicate p=0.01 on=put"
+			p.Faults += "; duplicate p=0.03 on=put"
 			stats, violations := run(t, p, zerolog.Nop())
 			t.Logf("%+v", stats)
 			if len(violations) > 0 || stats.Duplicates < 1 || stats.Repeated < 1 || stats.Repeated > 2*stats.Duplicates {
