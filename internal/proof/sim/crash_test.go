@@ -236,6 +236,24 @@ func TestSlowSteps(t *testing.T) {
 	}
 }
 
+// TestCanceledInAStep cancels a scan while its first step reads and writes pages for half a minute: a second later no write begins.
+func TestCanceledInAStep(t *testing.T) {
+	for at := 2; at <= 20; at += 3 {
+		p := small("adaptive")
+		p.Calm = true // which fails if a write begins later
+		p.Faults = "latency=400ms on=query table=Source; latency=700ms on=batch,insert,update,merge table=Target0; " + p.Faults
+		p.Scans[0].Request.SegmentsPerInvocation = 24
+		for i := range 900 {
+			p.Source = append(p.Source, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("q%03d", i), Row: "r"}})
+		}
+		p.Scans[0].Cancel, p.Scans[0].Rest = time.Duration(at)*time.Second, time.Minute
+		stats, violations := run(t, p, zerolog.Nop())
+		if len(violations) > 0 || stats.Took < time.Duration(at)*time.Second+time.Minute {
+			t.Errorf("canceled after %d s: %v; %+v", at, violations, stats)
+		}
+	}
+}
+
 // TestWatchingIsCheap: to tell lost steps from others takes at most 1 % more requests in scans of 100 thousand rows,
 // however slow the storage is. Serial scans have the fewest requests a minute; those that write each row by itself have
 // the longest steps, and show as much with fewer rows. Polls count neither way.
