@@ -19,16 +19,6 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-const connectionHelp = `--connection takes the name of an environment variable that holds a connection string
-(default AzureWebJobsStorage), or one of these themselves:
-  a connection string, with an account key or a shared access signature (SAS)
-  UseDevelopmentStorage=true for Azurite
-  https://ACCOUNT.table.core.windows.net to sign in with Entra ID
-  https://ACCOUNT.table.core.windows.net/?SAS for a SAS
-Names keep keys out of shell histories and process lists. If AzureWebJobsStorage and
-AZURE_STORAGE_CONNECTION_STRING lead to different accounts, a command that changes something
-does not choose: give it a connection. It names what it changes in its first line on stderr.`
-
 // choice is the value of a flag that takes one of some words.
 type choice[T ~string] struct {
 	to   *T

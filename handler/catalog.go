@@ -17,31 +17,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-const catalogHelp = `Keep records that are found by any of several identifiers, in a table.
-
-A catalog has a table with a row for each index key of each record, and a second table for its
-log. These choose the catalog:
-  --table, --index-keys, --row-key and --wal; what is left out is taken from the
-      settings TABLE_CATALOG_NAME, TABLE_CATALOG_INDEX_KEYS, TABLE_CATALOG_ROW_KEY and
-      TABLE_CATALOG_WAL_NAME (default the table's name and WAL), as in the app, or
-  --catalog NAME, one of those in the setting TABLESWEEP_CATALOGS.
-
-Index keys are field names, separated by commas, such as eid,npi,ssn:digits. Values
-match in any case, unless the name ends with :exact; with :digits only the digits
-count. The row key is the field that sorts the records of one identifier:
-timestamp:newest puts the newest first, wage:number sorts numbers, and
-wage:number:desc puts the greatest first.`
-
-const catalogConnectionHelp = `--connection takes the name of an environment variable that holds a connection string,
-or one of these themselves:
-  a connection string, with an account key or a shared access signature (SAS)
-  UseDevelopmentStorage=true for Azurite
-  https://ACCOUNT.table.core.windows.net to sign in with Entra ID
-  https://ACCOUNT.table.core.windows.net/?SAS for a SAS
-The default is AZURE_STORAGE_CONNECTION_STRING or, if that is not set, AzureWebJobsStorage.
-If both are set and lead to different accounts, a command that changes something does not
-choose: give it a connection. It names what it changes in its first line on stderr.`
-
 // catalogFlags choose a command's catalog.
 type catalogFlags struct {
 	accountFlags
@@ -50,8 +25,7 @@ type catalogFlags struct {
 
 func catalogCommand() *cobra.Command {
 	var f catalogFlags
-	c := group("catalog", "Keep records and find them by any of several identifiers", catalogHelp,
-		"insert, query, patch, delete, changes, count, list, import, export, recover, check or migrate",
+	c := group("catalog", "Keep records and find them by any of several identifiers",
 		catalogInsertCommand(&f), catalogQueryCommand(&f), catalogPatchCommand(&f), catalogDeleteCommand(&f), catalogChangesCommand(&f), catalogCountCommand(&f),
 		catalogListCommand(), catalogImportCommand(&f), catalogExportCommand(&f), catalogRecoverCommand(&f), catalogCheckCommand(&f), catalogMigrateCommand(&f))
 	flags := c.PersistentFlags()
@@ -206,26 +180,23 @@ func (s *selection) what(args []string) string {
 
 func catalogListCommand() *cobra.Command {
 	var asJSON bool
-	c := command("list", "List the catalogs of the settings",
-		"List the catalogs that the settings in the environment make, with their tables, index keys\nand row keys. The one of the settings TABLE_CATALOG_… has the name -.",
-		"  handler catalog list",
-		func(c *cobra.Command) error {
-			for _, name := range []string{"connection", "catalog", "table", "index-keys", "row-key", "wal"} {
-				if c.Flags().Changed(name) {
-					return usagef("list shows the settings in the environment; leave out --%s", name)
-				}
+	c := command("list", "List the catalogs of the settings", func(c *cobra.Command) error {
+		for _, name := range []string{"connection", "catalog", "table", "index-keys", "row-key", "wal"} {
+			if c.Flags().Changed(name) {
+				return usagef("list shows the settings in the environment; leave out --%s", name)
 			}
-			all, err := config.LoadCatalogs(environment())
-			if err != nil {
-				return usageError(err)
-			}
-			l := newListing(c, asJSON)
-			for _, cat := range all {
-				info := function.Describe(cat.Name, cat.Schema)
-				l.add(info, cmp.Or(info.Name, "-"), cat.Table, strings.Join(info.IndexKeys, ","), info.RowKey)
-			}
-			return l.end()
-		})
+		}
+		all, err := config.LoadCatalogs(environment())
+		if err != nil {
+			return usageError(err)
+		}
+		l := newListing(c, asJSON)
+		for _, cat := range all {
+			info := function.Describe(cat.Name, cat.Schema)
+			l.add(info, cmp.Or(info.Name, "-"), cat.Table, strings.Join(info.IndexKeys, ","), info.RowKey)
+		}
+		return l.end()
+	})
 	c.Flags().BoolVar(&asJSON, "json", false, "print each catalog as JSON, as GET /api/catalog has it")
 	return c
 }

@@ -16,23 +16,10 @@ import (
 	"tablesweep/internal/problem"
 )
 
-const catalogRecoverHelp = `Complete writes that a crash left unfinished. Every minute, the app completes those
-that are older than half a minute. This command completes all of them now, and retries
-those that could not be applied.
-
-With --since it also applies the changes since then again. That repairs an index table
-that was damaged or restored from an old copy.
-
-` + catalogConnectionHelp
-
-const catalogRecoverExamples = `  handler catalog recover
-  handler catalog recover --since 2h
-  handler catalog recover --since 2026-02-15T10:30:00Z`
-
 func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 	var since string
 	var out jsonFlag
-	c := command("recover", "Complete unfinished writes", catalogRecoverHelp, catalogRecoverExamples, func(c *cobra.Command) error {
+	c := command("recover", "Complete unfinished writes", func(c *cobra.Command) error {
 		from, err := job.ParseSince(since, time.Now())
 		if err != nil {
 			return err
@@ -54,26 +41,6 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-const catalogCheckHelp = `Compare a catalog's index rows with each other and with its log. Prints a line for
-each mistake, and a summary.
-
---repair believes the log: it sets all rows of a record to its newest write, and puts
-back what was changed by hand. It leaves what the log does not know, for example after
-the log was lost (then run handler catalog migrate first) or restored from a backup:
-look at the index then, and choose. --adopt enters these rows into the log,
---remove-unknown deletes them; it asks first, unless --yes is given.
-
-The command may be interrupted, and run again. It refuses a table of another program,
-or with other index keys: use handler catalog migrate for those.
-
-Exits with 1 if something stays wrong.
-
-` + catalogConnectionHelp
-
-const catalogCheckExamples = `  handler catalog check
-  handler catalog check --repair
-  handler catalog check --repair --adopt`
-
 // catalogCheckOptions are the flags of the command catalog check.
 type catalogCheckOptions struct {
 	*catalogFlags
@@ -84,7 +51,7 @@ type catalogCheckOptions struct {
 
 func catalogCheckCommand(f *catalogFlags) *cobra.Command {
 	o := catalogCheckOptions{catalogFlags: f}
-	c := command("check", "Find what is wrong with a catalog, and repair it", catalogCheckHelp, catalogCheckExamples, o.run)
+	c := command("check", "Find what is wrong with a catalog, and repair it", o.run)
 	flags := c.Flags()
 	o.yesFlag.add(c)
 	flags.BoolVar(&o.Repair, "repair", false, "repair what the log knows")
@@ -129,28 +96,6 @@ func (o *catalogCheckOptions) summary(sum check.Result) error {
 	return err
 }
 
-const catalogMigrateHelp = `Move all records to the given index keys and row key. Take over the tables of the
-published program: its rows, and the entries of its log that it has not carried out.
-Whatever can't be taken over is printed and stays unchanged, for example rows that
-differ only in the case of their row key. Each run prints it again, and tries it again,
-until it is taken over, or was deleted. A row is deleted only when its contents are in
-their new places, under every key.
-
---dry-run changes nothing and shows what would be done. Otherwise the command asks
-before it starts, unless --yes is given.
-
-Stop other programs that write the tables. Meanwhile the app refuses to write; start it
-with the new settings. Before it moves records, the command waits a minute and a half, until
-all writers have noticed. It may be interrupted: run it again to continue, or with the
-old settings to move everything back.
-
-Exits with 3 if something stayed unchanged, no matter in which run it was first found.
-
-` + catalogConnectionHelp
-
-const catalogMigrateExamples = `  handler catalog migrate --dry-run
-  handler catalog migrate --index-keys eid,npi,email --yes`
-
 // catalogMigrateOptions are the flags of the command catalog migrate.
 type catalogMigrateOptions struct {
 	*catalogFlags
@@ -161,7 +106,7 @@ type catalogMigrateOptions struct {
 
 func catalogMigrateCommand(f *catalogFlags) *cobra.Command {
 	o := catalogMigrateOptions{catalogFlags: f}
-	c := command("migrate", "Move a catalog to other index keys, or take over a published one", catalogMigrateHelp, catalogMigrateExamples, o.run)
+	c := command("migrate", "Move a catalog to other index keys, or take over a published one", o.run)
 	o.yesFlag.add(c)
 	o.lister.add(c, "is left", " as it was")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "change nothing; show what would be done")

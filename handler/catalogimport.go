@@ -17,26 +17,6 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-const catalogImportHelp = `Insert the records of a file, many at once: JSON lines or, if its name ends with .csv, CSV.
-
-The first row of CSV has the fields' names. A name may end with a colon and a type:
-npi:Int64. The types are String, Boolean, Int32, Int64, Double, DateTime, Guid and Binary.
-Without a type a value is text, so that 012 stays 012. An empty cell is no field.
-
-Records that the catalog has with the same contents stay unchanged. Refused records go to
-the file FILE.failed, which can be corrected and imported, and to stderr with their reasons.
-
-` + checkpointHelp + ` If the file of
-records has moved, with its FILE.failed, or is outside the checkpoint's directory, name it again.
-
-Exits with 3 if records were refused.
-
-` + catalogConnectionHelp
-
-const catalogImportExamples = `  handler catalog import people.jsonl
-  handler catalog import people.csv --catalog people --checkpoint people.ckpt
-  handler catalog import --resume people.ckpt`
-
 // importOptions are the flags of the command catalog import.
 type importOptions struct {
 	*catalogFlags
@@ -46,7 +26,7 @@ type importOptions struct {
 
 func catalogImportCommand(f *catalogFlags) *cobra.Command {
 	o := importOptions{catalogFlags: f}
-	c := withArgs("import [FILE]", "Insert the records of a file of JSON lines or CSV", catalogImportHelp, catalogImportExamples, o.run)
+	c := withArgs("import [FILE]", "Insert the records of a file of JSON lines or CSV", o.run)
 	o.checkpointFlags.add(c)
 	o.jsonFlag.add(c, "print the summary as JSON")
 	return c

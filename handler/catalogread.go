@@ -15,18 +15,6 @@ import (
 	"tablesweep/internal/record"
 )
 
-const catalogQueryHelp = `Find records by index keys. Different keys must all match; of several values of one key,
-any may match. Prints one JSON object a line, sorted by the row key.
-
-If there are more records than --top, stderr shows the cursor of the next ones.
---all prints all of them. If records move meanwhile so that some may be missing, stderr says so.
-
-` + catalogConnectionHelp
-
-const catalogQueryExamples = `  handler catalog query eid=F314
-  handler catalog query eid=F314 npi=1414213562 --json
-  handler catalog query --catalog visits eid=F314 --row-from 2026-01 --row-to 2026-02 --all`
-
 // catalogQueryOptions are the flags of the command catalog query.
 type catalogQueryOptions struct {
 	*catalogFlags
@@ -94,7 +82,7 @@ func warnChanged(c *cobra.Command, changed bool) {
 
 func catalogQueryCommand(f *catalogFlags) *cobra.Command {
 	o := catalogQueryOptions{catalogFlags: f}
-	c := withArgs("query KEY=VALUE…", "Find records by index keys", catalogQueryHelp, catalogQueryExamples, o.run)
+	c := withArgs("query KEY=VALUE…", "Find records by index keys", o.run)
 	o.selection.add(c)
 	o.page.add(c, "records")
 	c.Flags().BoolVar(&o.all, "all", false, "print all of them")
@@ -159,15 +147,10 @@ func printAll(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q cat
 	return errors.Join(asUsage(err), out.Flush())
 }
 
-const catalogChangesHelp = `Print the changes of a catalog, the newest first, one JSON object a line. They are kept
-for 30 days, or as the setting TABLESWEEP_CATALOGS says.
-
-` + catalogConnectionHelp
-
 func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 	var p page
 	var since string
-	c := command("changes", "Print the newest changes", catalogChangesHelp, "  handler catalog changes --top 10", func(c *cobra.Command) error {
+	c := command("changes", "Print the newest changes", func(c *cobra.Command) error {
 		if err := p.check(); err != nil {
 			return err
 		}
@@ -199,14 +182,8 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-const catalogExportHelp = `Print all records of a catalog, one JSON object a line, in the order of the first index
-key's text; or only those with the given values of index keys. catalog import reads them.
-If records move meanwhile so that some may be missing, stderr says so: export again.
-
-` + catalogConnectionHelp
-
 func catalogExportCommand(f *catalogFlags) *cobra.Command {
-	return readCommand(f, "export", "Print all records", catalogExportHelp, "  handler catalog export > people.jsonl",
+	return readCommand(f, "export", "Print all records",
 		func(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup) error {
 			return printAll(ctx, c, cat, q, false)
 		})
@@ -214,10 +191,10 @@ func catalogExportCommand(f *catalogFlags) *cobra.Command {
 
 // readCommand returns a command that does something with the records that its arguments and flags select, all
 // if they select none.
-func readCommand(f *catalogFlags, name, short, long, examples string,
+func readCommand(f *catalogFlags, name, short string,
 	do func(context.Context, *cobra.Command, *catalog.Catalog, catalog.Lookup) error) *cobra.Command {
 	var s selection
-	c := withArgs(name+" [KEY=VALUE…]", short, long, examples, func(c *cobra.Command, args []string) error {
+	c := withArgs(name+" [KEY=VALUE…]", short, func(c *cobra.Command, args []string) error {
 		q, err := s.reading(args)
 		if err != nil {
 			return err
@@ -228,14 +205,9 @@ func readCommand(f *catalogFlags, name, short, long, examples string,
 	return c
 }
 
-const catalogCountHelp = `Count the records of a catalog, or those with the given values of index keys. Several values
-of one key count together, such as ssn=1 ssn=2; different keys must all match.
-
-` + catalogConnectionHelp
-
 func catalogCountCommand(f *catalogFlags) *cobra.Command {
 	var out jsonFlag
-	c := readCommand(f, "count", "Count records", catalogCountHelp, "  handler catalog count\n  handler catalog count eid=F314 eid=F315",
+	c := readCommand(f, "count", "Count records",
 		func(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup) error {
 			total, err := countAll(ctx, cat, q)
 			if err != nil {

@@ -20,21 +20,6 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-const catalogInsertHelp = `Insert records: JSON objects, given as arguments or, one a line, in a file or on stdin.
-
-Each record's line is printed with its outcome: inserted, unchanged if the catalog
-had it with the same contents, replaced with --upsert, or refused, for example because the
-catalog has it with other contents. A refused record does not stop the others; stderr shows
-it with the reason. Several records are written at once, those with the same index values
-and row key one after the other. An interrupted command can be run again.
-
-` + catalogConnectionHelp
-
-const catalogInsertExamples = `  handler catalog insert '{"eid":"F314","npi":1414213562,"lastname":"Faux"}'
-  handler catalog insert --file people.jsonl
-  handler catalog insert --upsert --json < people.jsonl
-  handler catalog insert --upsert --if-match '"17"' '{"eid":"F314","npi":1414213562,"lastname":"Faux"}'`
-
 // insertOptions are the flags of the command catalog insert.
 type insertOptions struct {
 	*catalogFlags
@@ -46,7 +31,7 @@ type insertOptions struct {
 
 func catalogInsertCommand(f *catalogFlags) *cobra.Command {
 	o := insertOptions{catalogFlags: f}
-	c := withArgs("insert [RECORD…]", "Insert records, or replace them", catalogInsertHelp, catalogInsertExamples, o.run)
+	c := withArgs("insert [RECORD…]", "Insert records, or replace them", o.run)
 	flags := c.Flags()
 	flags.StringVar(&o.file, "file", "", "file with a record a line, or CSV as for import; - is stdin, which is read if there are no records among the arguments")
 	flags.StringVar(&o.once, "idempotency-key", "", "of a single record: with the same key and record, nothing is done for a day")
@@ -159,20 +144,11 @@ func (in *inserter) print(row load.Row, r catalog.Result) error {
 // verbs has a word for each outcome.
 var verbs = map[catalog.Outcome]string{catalog.Created: "inserted", catalog.Replaced: "replaced", catalog.Unchanged: "unchanged"}
 
-const catalogPatchHelp = `Find one record by index keys, and change its fields by a JSON merge patch: its fields
-replace the record's, with their types; null removes a field, objects are merged. If index
-values change, the new values find the record. Prints the changed record.
-
-` + catalogConnectionHelp
-
-const catalogPatchExamples = `  handler catalog patch eid=F314 '{"wage":41.5,"phone":null}'
-  handler catalog patch email=faux@example.com '{"email":"f@example.com"}' --if-match '"17"'`
-
 func catalogPatchCommand(f *catalogFlags) *cobra.Command {
 	var s selection
 	var on conditionFlag
 	var withMeta bool
-	c := withArgs("patch KEY=VALUE… PATCH", "Change fields of a record", catalogPatchHelp, catalogPatchExamples, func(c *cobra.Command, args []string) error {
+	c := withArgs("patch KEY=VALUE… PATCH", "Change fields of a record", func(c *cobra.Command, args []string) error {
 		if len(args) < 2 {
 			return usagef("give an index key and its value, such as eid=F314, and then the patch, such as '{\"wage\":41.5}'")
 		}
@@ -199,17 +175,6 @@ func catalogPatchCommand(f *catalogFlags) *cobra.Command {
 	return c
 }
 
-const catalogDeleteHelp = `Delete the records that have the value of an index key; with several, all must match.
-
---dry-run counts the records that would be deleted. Otherwise the command asks before
-it starts, unless --yes is given. Interrupted, the same command goes on.
-
-` + catalogConnectionHelp
-
-const catalogDeleteExamples = `  handler catalog delete eid=F314 --dry-run
-  handler catalog delete email=faux@example.com --yes
-  handler catalog delete --catalog visits eid=F314 --row-to 2025 --yes`
-
 // catalogDeleteOptions are the flags of the command catalog delete.
 type catalogDeleteOptions struct {
 	*catalogFlags
@@ -222,7 +187,7 @@ type catalogDeleteOptions struct {
 
 func catalogDeleteCommand(f *catalogFlags) *cobra.Command {
 	o := catalogDeleteOptions{catalogFlags: f}
-	c := withArgs("delete KEY=VALUE…", "Delete records by index keys", catalogDeleteHelp, catalogDeleteExamples, o.run)
+	c := withArgs("delete KEY=VALUE…", "Delete records by index keys", o.run)
 	o.selection.add(c)
 	o.conditionFlag.add(c, "; there must be one record only")
 	o.yesFlag.add(c)

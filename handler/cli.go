@@ -31,14 +31,6 @@ const (
 	exitInterrupted = 130 // as shells report SIGINT
 )
 
-const exitHelp = `EXIT STATUS
-
-  0    success
-  1    the command failed, or verify found a difference
-  2    a wrong flag or argument; nothing was done
-  3    the command finished, but some rows or tables failed, which are listed, or --max-deletes left some
-  130  interrupted; with a checkpoint, the command can be resumed`
-
 // usageError makes an error that of a wrong flag or argument.
 func usageError(err error) error { return job.Refusal{Err: err} }
 
@@ -117,20 +109,27 @@ func refusedHere(err error) bool {
 }
 
 // command returns a command that takes flags alone.
-func command(name, short, long, examples string, run func(*cobra.Command) error) *cobra.Command {
-	c := withArgs(name, short, long, examples, func(c *cobra.Command, _ []string) error { return run(c) })
+func command(name, short string, run func(*cobra.Command) error) *cobra.Command {
+	c := withArgs(name, short, func(c *cobra.Command, _ []string) error { return run(c) })
 	c.Args = noArgs
 	return c
 }
 
 // withArgs returns a command that takes arguments, too.
-func withArgs(use, short, long, examples string, run func(c *cobra.Command, args []string) error) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Long: long, Example: examples, RunE: run}
+func withArgs(use, short string, run func(c *cobra.Command, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, RunE: run}
 }
 
 // group returns a command that has others.
-func group(name, short, long, which string, commands ...*cobra.Command) *cobra.Command {
-	c := command(name, short, long, "", func(*cobra.Command) error { return usagef("%s needs a command: %s", name, which) })
+func group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.Name())
+	}
+	last := len(names) - 1
+	c := command(name, short, func(*cobra.Command) error {
+		return usagef("%s needs a command: %s or %s", name, strings.Join(names[:last], ", "), names[last])
+	})
 	c.AddCommand(commands...)
 	return c
 }

@@ -13,38 +13,6 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-const copyHelp = `Copy the rows of a table exactly, every property with its type, to another table in any
-account and any cloud, or to files, or from files. The destination is created if it is missing. Timestamps are
-the service's own and can't be copied. Export and import are other names for copies to files and from
-files.
-
-` + placeHelp + `
-
---mode decides what happens to a row that the destination already has: replace
-overwrites it, merge overwrites the properties that the source row has, skip leaves
-it, fail leaves it and reports the row as failed. A row with the same content counts as
-copied in every mode.
-
-` + sinceHelp + `
-
-` + mirrorHelp + `
-
-` + jobHelp + `
-
-` + manyJobHelp + `
-
-` + connectionHelp
-
-const copyExamples = `  handler copy --from orders --to orders --to-connection ARCHIVE
-  handler copy --from orders --to orders2024 --prefix 2024- --mode skip --verify
-  handler copy --from orders --to orders --to-connection ARCHIVE --dry-run
-  handler copy --from orders --to orders --to-connection ARCHIVE --checkpoint orders.ckpt --failed failed.jsonl
-  handler copy --resume orders.ckpt --to-connection ARCHIVE
-  handler copy --all --to-connection ARCHIVE --checkpoint archive.ckpt --failed failed
-  handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl
-  handler copy --from orders --to orders --to-connection ARCHIVE --since last --state orders.state
-  handler copy --from orders --to orders --to-connection ARCHIVE --mirror --yes --max-deletes 1000`
-
 // copyOptions are the flags of the command copy.
 type copyOptions struct {
 	rowFlags
@@ -77,14 +45,14 @@ func (p *pairFlags) add(c *cobra.Command) {
 }
 
 func copyCommand() *cobra.Command {
-	return copyPlaces("copy", "Copy a table, across accounts too", copyHelp, copyExamples)
+	return copyPlaces("copy", "Copy a table, across accounts too")
 }
 
 // copyPlaces returns the command copy, or an alias of it. The flags that an alias always refuses are hidden: they answer with what is
 // meant in their place.
-func copyPlaces(name, short, long, examples string, refused ...string) *cobra.Command {
+func copyPlaces(name, short string, refused ...string) *cobra.Command {
 	var o copyOptions
-	c := command(name, short, long, examples, o.run)
+	c := command(name, short, o.run)
 	o.pairFlags.add(c)
 	o.rowFlags.add(c)
 	o.addSelect(c)
@@ -166,12 +134,6 @@ func (o *copyOptions) verifyCopy(c *cobra.Command, copied job.CopyOptions, j *jo
 	return nil
 }
 
-const sinceHelp = `--since TIME copies the rows that were written at TIME or later, by the Timestamps that the
-service gave them. --since last begins where the last success began, by the service's clock. --state
-FILE keeps that time, for one source, range, filter, selection and table of destination; without the file, all
-rows are copied. A destination that has none of the rows that were copied before is refused. Both begin earlier by --overlap. The service has no index of Timestamps, so it reads
-the whole range all the same. Deleted rows are not seen; --mirror sees them.`
-
 // windowFlag is the flag of the window of --since in records: the first run decides it.
 const windowFlag = "since-window"
 
@@ -183,13 +145,6 @@ func addSince(c *cobra.Command, f *job.Since, window *string) {
 	flags.StringVar(window, windowFlag, "", "")
 	_ = flags.MarkHidden(windowFlag)
 }
-
-const mirrorHelp = `--mirror makes the destination equal to the source: it compares them, shows how many rows are
-missing, different and extra, asks, copies the missing and different rows, and then deletes the
-extra ones. --yes does not ask, and needs --max-deletes N; at N it stops deleting, with the exit status 3.
-Rows outside --prefix, --after, --before and --filter stay as they are. Nothing is deleted if the
-source has no row there, or if a row could not be copied. An extra row that was written
-since it was compared stays, and so does one that the source has by then. Run an interrupted mirror again.`
 
 // mirrorFlags are the flags of a copy that deletes what only the destination has.
 type mirrorFlags struct {

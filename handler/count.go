@@ -7,20 +7,6 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-const countHelp = `Count the rows of a table.
-
-The Table service can't count. So this command reads the keys of every row, a thousand
-a query, by many queries at once.
-
-` + manyHelp + `
-
-` + connectionHelp
-
-const countExamples = `  handler count --table orders
-  handler count --table orders --prefix 2024- --filter "Total gt 100.0"
-  handler count --tables 'logs*'
-  handler count --connection https://ACCOUNT.table.core.windows.net --table orders --json`
-
 // countOptions are the flags of the command count.
 type countOptions struct {
 	sourceFlags
@@ -30,7 +16,7 @@ type countOptions struct {
 
 func countCommand() *cobra.Command {
 	var o countOptions
-	c := command("count", "Count the rows of a table", countHelp, countExamples, o.run)
+	c := command("count", "Count the rows of a table", o.run)
 	o.sourceFlags.add(c)
 	o.manyFlags.add(c)
 	o.reportFlags.add(c, progress.Auto, "print the count and what it took as JSON")

@@ -16,21 +16,6 @@ import (
 	"tablesweep/internal/task"
 )
 
-const deleteHelp = `Delete rows of a table, by range and filter. The table itself stays, even if nothing
-is left in it.
-
---dry-run counts the rows that would be deleted: all of them, or as many as 30 s suffice for.
-Otherwise the command asks before it starts, and when it is resumed, unless --yes is given. A row that matched
-when it was read is deleted, even if it has changed since.
-
-` + jobHelp + `
-
-` + connectionHelp
-
-const deleteExamples = `  handler delete --table logs --before 2023- --dry-run
-  handler delete --table logs --before 2023- --yes
-  handler delete --table orders --filter "State eq 'void'" --checkpoint void.ckpt`
-
 // deleteOptions are the flags of the command delete.
 type deleteOptions struct {
 	sourceFlags
@@ -40,7 +25,7 @@ type deleteOptions struct {
 
 func deleteCommand() *cobra.Command {
 	var o deleteOptions
-	c := command("delete", "Delete rows by range and filter", deleteHelp, deleteExamples, o.run)
+	c := command("delete", "Delete rows by range and filter", o.run)
 	o.sourceFlags.add(c)
 	o.jobFlags.add(c)
 	o.yesFlag.add(c)

@@ -14,19 +14,6 @@ import (
 	"tablesweep/internal/input/lines"
 )
 
-const demoHelp = `Copy 63,666 real rows through the function app, on this machine alone.
-
-Loads Debian's package list into embedded storage, starts handler processes behind
-the local Functions host, copies the table through them, verifies the copy, and
-counts the rows once with each strategy. Nothing is kept.
-
---watch prints the address of the console, a web page that shows all this, and keeps
-the app running until an interrupt. You can start other scans there.
-
-EXIT STATUS
-
-0 if the copy is exact, 1 if it is not or something failed, 2 if a flag is wrong.`
-
 // demoOptions are the flags of the command demo.
 type demoOptions struct {
 	jsonFlag
@@ -36,7 +23,7 @@ type demoOptions struct {
 
 func demoCommand() *cobra.Command {
 	var o demoOptions
-	c := command("demo", "Copy real rows through the function app, on this machine alone", demoHelp, "", o.run)
+	c := command("demo", "Copy real rows through the function app, on this machine alone", o.run)
 	c.Flags().IntVar(&o.instances, "instances", 3, "number of handler processes")
 	o.jsonFlag.add(c, "print the report as JSON")
 	c.Flags().BoolVar(&o.watch, "watch", false, "print the address of the console, and keep the app running")

@@ -13,26 +13,11 @@ import (
 	"tablesweep/internal/host/app"
 )
 
-const doctorHelp = `Tell what works and what is missing, one line each: settings, accounts, roles, tables,
-queues, the clock, host.json, when Maintain last ran, and the app itself by its URL.
-
-The settings are the environment's and, behind them, those of local.settings.json here:
-"func azure functionapp fetch-app-settings APP --decrypt" writes an app's there. Roles are tried by writes
-that can't change anything. With --url, the app is asked with the function key that
-an environment variable holds.
-
-Each line begins with ok, warning, failed or unknown. Unknown is what can't be checked
-from here. A warning leaves the exit status 0.
-
-`
-
 func doctorCommand() *cobra.Command {
 	var d health.Doctor
 	var key string
 	var asJSON jsonFlag
-	const examples = `  handler doctor
-  TABLESWEEP_KEY=... handler doctor --url https://APP.azurewebsites.net`
-	c := command("doctor", "Tell what works and what is missing", doctorHelp+exitHelp, examples, func(c *cobra.Command) error {
+	c := command("doctor", "Tell what works and what is missing", func(c *cobra.Command) error {
 		if !isSetting(key) {
 			return usagef("--key takes the name of an environment variable, not the key itself")
 		}

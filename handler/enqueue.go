@@ -8,26 +8,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-const enqueueHelp = `Put one message into a queue for every row of a table. The queue is created if it is
-missing; messages never expire.
-
-The message is made by a template in the syntax of Go's text/template, without loops:
-{{.PartitionKey}}, {{.RowKey}} and {{.Name}} write a property's text, {{json .Name}}
-writes it as JSON, and {{json .}}, the default, writes the whole row. A row that lacks a
-property of the template fails.
-
-Every row gets its message at least once. It may get a second one if the service's answer
-is lost, or if the command is interrupted while the message is sent.
-
-` + jobHelp + `
-
-` + connectionHelp
-
-const enqueueExamples = `  handler enqueue --table orders --queue orders-to-check
-  handler enqueue --table orders --filter "State eq 'open'" --queue work --message '{"id":{{json .RowKey}}}'
-  handler enqueue --table orders --queue orders-to-check --dry-run
-  handler enqueue --table orders --queue work --queue-connection OTHER --checkpoint work.ckpt`
-
 // enqueueOptions are the flags of the command enqueue.
 type enqueueOptions struct {
 	sourceFlags
@@ -38,7 +18,7 @@ type enqueueOptions struct {
 
 func enqueueCommand() *cobra.Command {
 	var o enqueueOptions
-	c := command("enqueue", "Put a message into a queue for every row", enqueueHelp, enqueueExamples, o.run)
+	c := command("enqueue", "Put a message into a queue for every row", o.run)
 	flags := c.Flags()
 	o.tableFlags.add(c)
 	flags.StringVar(&o.queue, "queue", "", "the queue")

@@ -10,57 +10,12 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-const exportHelp = `Write the rows of a table to files: copy, from a table to a directory or a file.
-
-A directory becomes an export: compressed files of JSON lines in table order, and a manifest,
-which is written last. Import, verify, scan, count, keys and enqueue read it like a table. A killed
-export continues with --resume DIRECTORY, behind its last whole file. It is no snapshot: rows
-written meanwhile may or may not be in it, and the manifest says between which times.
-
-` + placeHelp + `
-
-` + sinceHelp + `
-
-` + manyJobHelp + ` The directory of the exports is its own checkpoint, unless another is given.
-
-` + connectionHelp
-
-const exportExamples = `  handler export --from orders --to backup/orders
-  handler export --resume backup/orders
-  handler export --from orders --to orders.jsonl.zst --prefix 2026-
-  handler export --from orders --to backup/changed --since last --state orders.state
-  handler export --from orders --to - | jq .Total
-  handler export --all --to backup/`
-
-const importHelp = `Write the rows of files to a table: copy, from a directory, a file or stdin to a table. The table is
-created if it is missing.
-
-A page of an export is proved by its hash before a row of it is written, and a prefix is read without the rest.
-The rows of other files may stand in any order, and nothing proves that such a file is whole. Of rows with the same key,
-the last one wins; with --mode merge, the others are merged before it, and with skip and fail, the first one stays if they
-stand far apart. They are counted as repeated.
-
-` + placeHelp + `
-
-` + mirrorHelp + `
-
-` + jobHelp + `
-
-` + manyJobHelp + `
-
-` + connectionHelp
-
-const importExamples = `  handler import --from backup/orders --to orders
-  handler import --from backup/orders --to orders --prefix 2026- --mode skip --checkpoint orders.ckpt
-  handler scan --table orders | handler import --from - --to orders2
-  handler import --tables 'logs*' --from backup/ --to-connection ARCHIVE`
-
 func exportCommand() *cobra.Command {
-	return copyPlaces("export", "Write a table to files, as a backup", exportHelp, exportExamples, "mode", "failed", "rows", "dry-run", "mirror", "yes", "max-deletes")
+	return copyPlaces("export", "Write a table to files, as a backup", "mode", "failed", "rows", "dry-run", "mirror", "yes", "max-deletes")
 }
 
 func importCommand() *cobra.Command {
-	return copyPlaces("import", "Write files of rows to a table", importHelp, importExamples, "compress", "with-timestamp", "since", "overlap", "state")
+	return copyPlaces("import", "Write files of rows to a table", "compress", "with-timestamp", "since", "overlap", "state")
 }
 
 // fits refuses what does not fit the places.

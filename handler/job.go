@@ -17,19 +17,6 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-const checkpointHelp = `With --checkpoint FILE the command can be interrupted at any time, by Ctrl-C, a crash
-or a reboot. --resume FILE continues where it stopped, with the flags that FILE has. FILE holds no
-secrets, and may come from somebody else. So it does not choose where rows and tokens go outside of your
-default account: give connections, URLs, and files outside FILE's directory again.`
-
-const jobHelp = `A failed row does not stop the others. It is listed on stderr, or in the file given by --failed,
-with its keys and the reason. --rows takes such a file, of any size, and handles only
-its rows, within --prefix, --after and --before. Without --filter, a listed row that the
-table does not have fails.
-
-` + checkpointHelp + ` --failed may name another file. The file of
---rows may have moved, but its content must be unchanged.`
-
 // reportFlags are --progress and --json, of commands that work over rows.
 type reportFlags struct {
 	jsonFlag

@@ -10,18 +10,6 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-const keysHelp = `List the distinct partition keys of a table, in order, one a line.
-
-The command does not read all rows. Once a page has shown a partition's key, the next
-query starts behind that partition, however large it is. A partition is listed only if
-a row in it matches --filter.
-
-` + connectionHelp
-
-const keysExamples = `  handler keys --table orders
-  handler keys --table orders --prefix 2024- --json
-  handler keys --table orders | wc -l`
-
 // keysOptions are the flags of the command keys.
 type keysOptions struct {
 	sourceFlags
@@ -30,7 +18,7 @@ type keysOptions struct {
 
 func keysCommand() *cobra.Command {
 	var o keysOptions
-	c := command("keys", "List the partition keys of a table", keysHelp, keysExamples, o.run)
+	c := command("keys", "List the partition keys of a table", o.run)
 	o.sourceFlags.add(c)
 	o.reportFlags.add(c, progress.None, "print each key as a JSON string")
 	return c

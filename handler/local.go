@@ -18,41 +18,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-const localHelp = `Play the Azure Functions host on this machine.
-
-Reads host.json below --root, starts handler processes, polls the queues, forwards HTTP,
-and runs the timer. The handlers receive the same
-requests as from the real host, and whatever fails there fails here. A killed handler's
-messages reappear after host.json's visibilityTimeout, those of a killed host after
-ten minutes. As the real host ends itself, an instance ends when its storage has been
-away for 45 seconds, or its handler has failed three times; 3 seconds later another takes
-its place. Several of these commands may share one storage account. When every instance
-is ready, stdout shows "ready http://ADDRESS" and then "console http://ADDRESS/api/console/",
-the web page that shows the app. Logs go to stderr.
-
-The handler is this program itself, so "go run ./handler local" works without a build.
-
---storage is one of
-  embedded           storage in memory, gone when the command ends (the default)
-  CONNECTION         a connection string, UseDevelopmentStorage=true for Azurite,
-                     or https://ACCOUNT.table.core.windows.net for Entra ID
-  SETTING            the name of a setting that holds one, such as AzureWebJobsStorage
-The handlers find it in AzureWebJobsStorage. Other settings come from the
-environment, or else from local.settings.json.
-
---keys requires keys from callers, as the cloud does. --keys alone makes a function key
-and a master key and logs them; --keys=FUNCTION,MASTER sets them. A request sends
-its key in the header x-functions-key or in the query parameter code. If other machines can
-reach --addr, keys are made and logged without the flag, too. On a loopback address without --keys,
-requests that come from other web pages or under other host names are refused. POST
-/admin/functions/NAME with {"input":"..."} runs a queue or timer function by hand.
-
-EXIT STATUS
-
-0 after an interrupt, 1 if the app can't be started, 2 if a flag is wrong.
-
-An interrupt gives invocations under way 10 seconds; a second one ends at once.`
-
 // localOptions are the flags of the command local.
 type localOptions struct {
 	storage, addr, root, keys, http string
@@ -63,7 +28,7 @@ type localOptions struct {
 // localCommand runs the app below a directory.
 func localCommand() *cobra.Command {
 	var o localOptions
-	c := command("local", "Run the function app here, in the place of the Functions host", localHelp, "", o.run)
+	c := command("local", "Run the function app here, in the place of the Functions host", o.run)
 	flags := c.Flags()
 	flags.StringVar(&o.storage, "storage", embedded, "the app's storage account; see above")
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:7071", "where to serve the app; port 0 takes a free one")

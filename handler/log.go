@@ -14,13 +14,6 @@ import (
 	"tablesweep/internal/logtail/claim"
 )
 
-const logHelp = `Append events to streams, and read them, the newest first.
-
-A stream is a named log in a table. Its first event creates it. An event
-is a JSON object. It gets an id, which is also its place in the stream.
-
-` + connectionHelp
-
 // logFlags name the table of streams, and how results are printed.
 type logFlags struct {
 	tableFlags
@@ -49,7 +42,7 @@ func (f *logFlags) open(c *cobra.Command) (*logtail.Streams, error) {
 }
 
 func logCommand() *cobra.Command {
-	return group("log", "Append and read events, the newest first", logHelp, "append, tail, list or delete",
+	return group("log", "Append and read events, the newest first",
 		logAppendCommand(), logTailCommand(), logListCommand(), logDeleteCommand())
 }
 
@@ -63,22 +56,6 @@ func printEvent(w io.Writer, e logtail.Event, asJSON bool) error {
 	return err
 }
 
-const logTailHelp = `Read the newest events of a stream.
-
-The newest event comes first. With --follow it comes last, and new events follow below
-it until the command is interrupted. No event is printed twice. An event is missed only
-if it appears later than a minute after its time.
-
-An event's time comes from its writer. --since takes a time (RFC 3339), a date, a
-duration before now, or an event's id, and prints all newer events.
-
-` + connectionHelp
-
-const logTailExamples = `  handler log tail orders
-  handler log tail orders --follow
-  handler log tail orders --since 15m --json
-  handler log tail orders --since 2026-02-03T04:05:06Z --top 1000`
-
 // logTailOptions are the flags of the command log tail.
 type logTailOptions struct {
 	logFlags
@@ -89,7 +66,7 @@ type logTailOptions struct {
 
 func logTailCommand() *cobra.Command {
 	var o logTailOptions
-	c := withArgs("tail STREAM", "Read the newest events of a stream", logTailHelp, logTailExamples, o.run)
+	c := withArgs("tail STREAM", "Read the newest events of a stream", o.run)
 	flags := c.Flags()
 	o.add(c, "print each event as JSON with its id and time")
 	flags.IntVar(&o.top, "top", 50, "most events; with --since, all of them by default")
@@ -147,26 +124,23 @@ func sinceOf(text string, now time.Time) (string, error) {
 
 func logListCommand() *cobra.Command {
 	var f logFlags
-	c := command("list", "List the streams",
-		"List the streams, one name a line.\n\n"+connectionHelp,
-		"  handler log list",
-		func(c *cobra.Command) error {
-			streams, err := f.open(c)
-			if err != nil {
+	c := command("list", "List the streams", func(c *cobra.Command) error {
+		streams, err := f.open(c)
+		if err != nil {
+			return err
+		}
+		l := newListing(c, f.json)
+		for cursor, first := "", true; first || cursor != ""; first = false {
+			var page []logtail.StreamInfo
+			if page, cursor, err = streams.List(c.Context(), logtail.MaxTop, cursor); err != nil {
 				return err
 			}
-			l := newListing(c, f.json)
-			for cursor, first := "", true; first || cursor != ""; first = false {
-				var page []logtail.StreamInfo
-				if page, cursor, err = streams.List(c.Context(), logtail.MaxTop, cursor); err != nil {
-					return err
-				}
-				for _, s := range page {
-					l.add(s, s.Name)
-				}
+			for _, s := range page {
+				l.add(s, s.Name)
 			}
-			return l.end()
-		})
+		}
+		return l.end()
+	})
 	f.add(c, "print each stream as JSON, with its number of shards")
 	return c
 }
@@ -174,27 +148,24 @@ func logListCommand() *cobra.Command {
 func logDeleteCommand() *cobra.Command {
 	var f logFlags
 	var yes yesFlag
-	c := withArgs("delete STREAM", "Delete a stream with all its events",
-		"Delete a stream with all its events. The command asks before it starts, unless --yes is\ngiven. Events that are appended meanwhile may stay.\n\n"+connectionHelp,
-		"  handler log delete orders",
-		func(c *cobra.Command, args []string) error {
-			stream, err := onlyArg(c, args, "the stream's name")
-			if err != nil {
-				return err
-			}
-			streams, err := f.open(c)
-			if err != nil {
-				return err
-			}
-			if err := yes.askDelete(c, fmt.Sprintf("all events of stream %q", stream), "table "+f.table, f.table); err != nil {
-				return err
-			}
-			done, err := streams.Delete(c.Context(), stream, claim.Sent{})
-			if err != nil {
-				return asUsage(err)
-			}
-			return f.print(c, done, "deleted %d events\n", done.Events)
-		})
+	c := withArgs("delete STREAM", "Delete a stream with all its events", func(c *cobra.Command, args []string) error {
+		stream, err := onlyArg(c, args, "the stream's name")
+		if err != nil {
+			return err
+		}
+		streams, err := f.open(c)
+		if err != nil {
+			return err
+		}
+		if err := yes.askDelete(c, fmt.Sprintf("all events of stream %q", stream), "table "+f.table, f.table); err != nil {
+			return err
+		}
+		done, err := streams.Delete(c.Context(), stream, claim.Sent{})
+		if err != nil {
+			return asUsage(err)
+		}
+		return f.print(c, done, "deleted %d events\n", done.Events)
+	})
 	f.add(c, "print the number as JSON")
 	yes.add(c)
 	return c

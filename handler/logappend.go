@@ -20,20 +20,6 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-const logAppendHelp = `Append events to a stream: those given as arguments, or else the lines of a
-file or of stdin, each a JSON object.
-
-Prints the ids of the events, in the order of the events. Lines are appended as they
-arrive; waiting lines are appended together, up to 100 at once, all or none. When
-the command fails or is interrupted, it says how many events it has appended, and which may
-be missing.
-
-` + connectionHelp
-
-const logAppendExamples = `  handler log append orders '{"order":17,"total":9.5}'
-  handler log append orders --file orders.jsonl --json
-  ./worker | handler log append worker`
-
 // logAppendOptions are the flags of the command log append.
 type logAppendOptions struct {
 	logFlags
@@ -42,7 +28,7 @@ type logAppendOptions struct {
 
 func logAppendCommand() *cobra.Command {
 	var o logAppendOptions
-	c := withArgs("append STREAM [EVENT...]", "Append events to a stream", logAppendHelp, logAppendExamples, o.run)
+	c := withArgs("append STREAM [EVENT...]", "Append events to a stream", o.run)
 	o.add(c, "print each event's id and time as JSON")
 	c.Flags().StringVar(&o.file, "file", "", "file with an event a line; - is stdin, which is read if there are no events among the arguments")
 	return c

@@ -131,14 +131,8 @@ func ended(c *cobra.Command, err error) error {
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "handler",
-		Short: "Work over every row of an Azure Storage table",
-		Long: `Tablesweep works over every row of a huge Azure Storage table.
-
-Without a command this is an Azure Functions custom handler, which the
-Functions host starts.
-
-` + exitHelp,
+		Use:           "handler",
+		Short:         "Work over every row of an Azure Storage table",
 		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -151,6 +145,7 @@ Functions host starts.
 	root.AddCommand(scanCommand(), copyCommand(), exportCommand(), importCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
 		tablesCommand(), scansCommand(), catalogCommand(), logCommand(),
 		localCommand(), doctorCommand(), emulatorCommand(), demoCommand(), versionCommand(), manCommand())
+	addHelp(root)
 	onlyOnce(root)
 	return root
 }

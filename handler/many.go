@@ -19,16 +19,6 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-const manyHelp = `With --all, or --tables 'logs*', the command is about many tables: those of the account, or the exports in
-a place such as backup/ or blob:CONTAINER/PREFIX. --all takes an export of many tables, if it is complete.
---tables takes the complete exports that match, and names the others. Each has the same name at both places, and its export stands in
-backup/TABLE. Up to 8 tables at once share --workers and the limits. A table that fails does not stop the
-others: it is named at the end, with the reason, and the exit status is 3.`
-
-const manyJobHelp = manyHelp + ` --checkpoint
-and --failed then name directories, which have a file for each table; --resume continues with the tables that are
-not done, and tries those again that failed.`
-
 // manyFlags choose several tables.
 type manyFlags struct {
 	all      bool

@@ -15,15 +15,6 @@ import (
 	"tablesweep/internal/sweep"
 )
 
-const placeHelp = `A table's name has letters and digits only. A path with a slash, such as ./orders, is the
-directory of an export: files of JSON lines in table order, each page of rows with its hash,
-which all commands read like a table. blob:CONTAINER/PREFIX is an export in blobs of the
-connection's account, and https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX one in any
-account: a SAS behind the URL signs in, or else the connection, if it is for that account,
-or else Entra ID, in Azure's own clouds. orders.jsonl, .ndjson, .jsonl.gz and .jsonl.zst are single files, and - is
-stdin or stdout: only an export proves that it is whole. Any other ending, such as .csv, is
-refused, unless a slash ends the path.`
-
 // placeValue is a flag's place. Its text, which errors and checkpoints repeat, is without the SAS that a URL may have.
 type placeValue struct{ text, sas *string }
 

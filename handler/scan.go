@@ -16,21 +16,6 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-const scanHelp = `Print the rows of a table, one JSON object a line, in table order.
-
-Several requests read ranges at once. The rows are printed in order all the same, in bounded
-memory and a temporary file of at most 2 GiB (in TMPDIR). Every value keeps its type: where JSON
-alone does not show the type, an annotation does, as in the Table service's own answers. Timestamp
-and ETag are left out.
-
-` + connectionHelp
-
-const scanExamples = `  handler scan --table packages > packages.jsonl
-  handler scan --table packages --prefix lib --select Version,SizeBytes
-  handler scan --table packages --filter "SizeBytes gt 1000000L" --format count --stats
-  handler scan --table packages --limit 10
-  handler scan --connection UseDevelopmentStorage=true --table names --strategy prefix --segment-size 2 --workers 1 --stats=queries`
-
 // What --stats may be.
 const (
 	statsTotal   = "total" // without a value
@@ -47,7 +32,7 @@ type scanOptions struct {
 
 func scanCommand() *cobra.Command {
 	var o scanOptions
-	c := command("scan", "Print the rows of a table in order", scanHelp, scanExamples, o.run)
+	c := command("scan", "Print the rows of a table in order", o.run)
 	flags := c.Flags()
 	o.sourceFlags.add(c)
 	o.addSelect(c)

@@ -24,15 +24,8 @@ import (
 	"tablesweep/internal/sweep/rowlist"
 )
 
-const scansHelp = `Look at the scans of a function app: how far they are, and which rows failed.
-
-The command reads the app's own storage, as the app's API does. It needs neither the app
-nor its keys, and starts and stops nothing.
-
-` + connectionHelp
-
 func scansCommand() *cobra.Command {
-	return group("scans", "Look at the scans of a function app", scansHelp, "list, show, ranges, timeline or failed",
+	return group("scans", "Look at the scans of a function app",
 		scansListCommand(),
 		scanDetailCommand("show", "Show how far a scan is: rows, rate, time left, cost", "GET /api/scans/{id}", (*engine.Engine).Status, printStatus),
 		scanDetailCommand("ranges", "List the ranges of keys that are done, pending and failed", "GET /api/scans/{id}/ranges", (*engine.Engine).Ranges, printRanges),
@@ -90,9 +83,7 @@ func scansListCommand() *cobra.Command {
 	var f scansFlags
 	var q engine.ListQuery
 	var state, since string
-	const help = "List scans, open ones first, the newest first: id, state, what is done, when it began,\nrows, rows a second, name.\n\n" + connectionHelp
-	const examples = "  handler scans list --top 5\n  handler scans list --state failed --table orders --since 24h"
-	c := command("list", "List scans", help, examples, func(c *cobra.Command) error {
+	c := command("list", "List scans", func(c *cobra.Command) error {
 		if q.Top < 1 {
 			return usagef("--top is %d, want at least 1", q.Top)
 		}
@@ -156,7 +147,7 @@ func flagError(err error) error {
 // scanDetailCommand is a command that prints one of the engine's reports about a scan.
 func scanDetailCommand[T any](name, short, call string, get func(*engine.Engine, context.Context, string) (T, error), show func(io.Writer, T)) *cobra.Command {
 	var f scansFlags
-	c := withArgs(name+" ID", short, short+".\n\n"+connectionHelp, "  handler scans "+name+" $ID", func(c *cobra.Command, args []string) error {
+	c := withArgs(name+" ID", short, func(c *cobra.Command, args []string) error {
 		e, id, err := f.openScan(c, args)
 		if err != nil {
 			return err
@@ -178,32 +169,28 @@ func scanDetailCommand[T any](name, short, call string, get func(*engine.Engine,
 
 func scansFailedCommand() *cobra.Command {
 	var f scansFlags
-	c := withArgs("failed ID", "List the rows that a scan could not write, with the reasons",
-		"List the rows that a scan could not write, with the reasons, as JSON lines that the\nflag --rows of other commands takes. If a step kept only some of its failed rows, a\nwarning has the numbers.\n\n"+
-			connectionHelp,
-		"  handler scans failed $ID > failed.jsonl\n  handler copy --from orders --to orders --to-connection ARCHIVE --rows failed.jsonl",
-		func(c *cobra.Command, args []string) error {
-			e, id, err := f.openScan(c, args)
+	c := withArgs("failed ID", "List the rows that a scan could not write, with the reasons", func(c *cobra.Command, args []string) error {
+		e, id, err := f.openScan(c, args)
+		if err != nil {
+			return err
+		}
+		out := lines.JSON(c.OutOrStdout())
+		for cursor, first := "", true; first || cursor != ""; first = false {
+			page, err := e.Failed(c.Context(), id, failedPage, cursor)
 			if err != nil {
-				return err
+				return scanError(err)
 			}
-			out := lines.JSON(c.OutOrStdout())
-			for cursor, first := "", true; first || cursor != ""; first = false {
-				page, err := e.Failed(c.Context(), id, failedPage, cursor)
-				if err != nil {
-					return scanError(err)
-				}
-				for _, row := range page.Rows {
-					if err := out.Encode(rowlist.Line{PartitionKey: row.PartitionKey, RowKey: row.RowKey, Reason: row.Reason}); err != nil {
-						return err
-					}
-				}
-				if cursor = page.Cursor; cursor == "" && page.Kept < page.Total {
-					sharedBy(c).meter.Say("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
+			for _, row := range page.Rows {
+				if err := out.Encode(rowlist.Line{PartitionKey: row.PartitionKey, RowKey: row.RowKey, Reason: row.Reason}); err != nil {
+					return err
 				}
 			}
-			return nil
-		})
+			if cursor = page.Cursor; cursor == "" && page.Kept < page.Total {
+				sharedBy(c).meter.Say("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
+			}
+		}
+		return nil
+	})
 	f.addStorage(c)
 	return c
 }

@@ -11,12 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-const tablesHelp = `List, create and delete the tables of an account.
-
-` + connectionHelp
-
 func tablesCommand() *cobra.Command {
-	return group("tables", "List, create and delete tables", tablesHelp, "list, create or delete", tablesListCommand(), tablesCreateCommand(), tablesDeleteCommand())
+	return group("tables", "List, create and delete tables", tablesListCommand(), tablesCreateCommand(), tablesDeleteCommand())
 }
 
 // onlyTable opens the table of the only argument. exists reports whether the account has it.
@@ -45,9 +41,7 @@ func tablesListCommand() *cobra.Command {
 	var f connectionFlags
 	var prefix string
 	var asJSON jsonFlag
-	const help = "List the names of an account's tables, in order, one a line.\n\n" + connectionHelp
-	const examples = "  handler tables list\n  handler tables list --connection ARCHIVE --prefix orders"
-	c := command("list", "List the tables of an account", help, examples, func(c *cobra.Command) error {
+	c := command("list", "List the tables of an account", func(c *cobra.Command) error {
 		a, err := f.account(c)
 		if err != nil {
 			return err
@@ -69,24 +63,21 @@ func tablesListCommand() *cobra.Command {
 
 func tablesCreateCommand() *cobra.Command {
 	var f connectionFlags
-	c := withArgs("create TABLE", "Create a table",
-		"Create a table, unless the account has it. The service takes the name of a deleted\ntable again after about a minute.\n\n"+connectionHelp,
-		"  handler tables create orders",
-		func(c *cobra.Command, args []string) error {
-			t, exists, err := f.onlyTable(c, args)
-			if err != nil {
+	c := withArgs("create TABLE", "Create a table", func(c *cobra.Command, args []string) error {
+		t, exists, err := f.onlyTable(c, args)
+		if err != nil {
+			return err
+		}
+		said := "exists already"
+		if !exists {
+			said = "created"
+			if err := t.Create(c.Context()); err != nil {
 				return err
 			}
-			said := "exists already"
-			if !exists {
-				said = "created"
-				if err := t.Create(c.Context()); err != nil {
-					return err
-				}
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s %s\n", t, said)
-			return err
-		})
+		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "%s %s\n", t, said)
+		return err
+	})
 	f.add(c, "the account")
 	return c
 }
@@ -94,26 +85,23 @@ func tablesCreateCommand() *cobra.Command {
 func tablesDeleteCommand() *cobra.Command {
 	var f connectionFlags
 	var yes yesFlag
-	c := withArgs("delete TABLE", "Delete a table with all its rows",
-		"Delete a table with all its rows. The command asks before it starts, unless --yes is\ngiven.\n\n"+connectionHelp,
-		"  handler tables delete orders2019",
-		func(c *cobra.Command, args []string) error {
-			t, exists, err := f.onlyTable(c, args)
-			switch {
-			case err != nil:
-				return err
-			case !exists:
-				return job.Hint(fmt.Errorf("there is no table %s", t), "handler tables list shows which there are")
-			}
-			if err := yes.ask(c, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", t.Name()); err != nil {
-				return err
-			}
-			if err := t.Delete(c.Context()); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s deleted\n", t)
+	c := withArgs("delete TABLE", "Delete a table with all its rows", func(c *cobra.Command, args []string) error {
+		t, exists, err := f.onlyTable(c, args)
+		switch {
+		case err != nil:
 			return err
-		})
+		case !exists:
+			return job.Hint(fmt.Errorf("there is no table %s", t), "handler tables list shows which there are")
+		}
+		if err := yes.ask(c, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", t.Name()); err != nil {
+			return err
+		}
+		if err := t.Delete(c.Context()); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "%s deleted\n", t)
+		return err
+	})
 	f.add(c, "the account")
 	yes.add(c)
 	return c

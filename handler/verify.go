@@ -15,28 +15,6 @@ import (
 	"tablesweep/internal/sweep/verify"
 )
 
-const verifyHelp = `Compare two tables, or exports, row by row, values and types included. All rows that are missing
-from the destination, extra in it, or different are counted. The first of them in key order are
-listed at the end: --list says how many.
-
-Both tables are read once, many ranges at a time, in bounded memory. --repair copies the
-rows that are missing or different; rows that are extra are never touched.
-
-` + checkpointHelp + `
-
-` + manyHelp + ` The tables that only the destination has differ, too. With
---checkpoint DIRECTORY, --resume continues with the tables that are not done.
-
-` + connectionHelp
-
-const verifyExamples = `  handler verify --from orders --to orders --to-connection ARCHIVE
-  handler verify --from backup/orders --to orders
-  handler verify --from orders --to orders2024 --prefix 2024- --allow-extra
-  handler verify --from orders --to orders --to-connection ARCHIVE --repair --json
-  handler verify --from orders --to orders --to-connection ARCHIVE --checkpoint verify.ckpt
-  handler verify --resume verify.ckpt --to-connection ARCHIVE
-  handler verify --all --from backup/ --to-connection ARCHIVE`
-
 // verifyOptions are the flags of the command verify.
 type verifyOptions struct {
 	rowFlags
@@ -49,7 +27,7 @@ type verifyOptions struct {
 
 func verifyCommand() *cobra.Command {
 	var o verifyOptions
-	c := command("verify", "Compare two tables, and repair the second", verifyHelp, verifyExamples, o.run)
+	c := command("verify", "Compare two tables, and repair the second", o.run)
 	o.pairFlags.add(c)
 	o.rowFlags.add(c)
 	o.addSelect(c)

@@ -43,7 +43,7 @@ func thisBuild() build {
 
 func versionCommand() *cobra.Command {
 	var out jsonFlag
-	c := command("version", "Print the program's version", "", "", func(c *cobra.Command) error {
+	c := command("version", "Print the program's version", func(c *cobra.Command) error {
 		b := thisBuild()
 		return out.print(c, b, "handler %s %s %s\n", strings.TrimSpace(b.Version+" "+b.Revision), b.Go, b.Platform)
 	})
