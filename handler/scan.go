@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/job"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -68,21 +68,16 @@ func (o *scanOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.Of(from)
-	if err != nil {
-		return err
-	}
 	if from.Table() == nil && !c.Flags().Changed("strategy") {
 		o.strategy = "serial"
 	}
-	if err := o.split(&s); err != nil {
-		return err
+	options := job.ScanOptions{
+		Options: job.Options{Process: process(c), Rows: o.Rows, From: from}, Strategy: o.strategy, PageRows: o.segment, Limit: o.limit,
 	}
-	options := process(c).Sweep(o.Rows)
 	if o.stats == statsQueries {
 		options.Trace = explain(c.ErrOrStderr())
 	}
-	totals, err := o.printRows(c, s, options)
+	totals, err := o.printRows(c, options)
 	if err != nil {
 		return err
 	}
@@ -92,60 +87,25 @@ func (o *scanOptions) run(c *cobra.Command) error {
 	return nil
 }
 
-// split sets how the sweep is split.
-func (o *scanOptions) split(s *sweep.Spec) error {
-	if o.segment < 1 || o.segment > storage.PageRows {
-		return usagef("--segment-size is %d, want 1 to %d", o.segment, storage.PageRows)
-	}
-	if o.limit > 0 {
-		o.segment = min(o.segment, o.limit)
-	}
-	s.PageRows, s.Strategy = o.segment, strategy.New(o.strategy, strategy.Options{})
-	return nil
-}
-
-// errEnough ends a scan that has printed as many rows as were asked for.
-var errEnough = errors.New("enough rows")
-
 // printRows prints the rows, or their number.
-func (o *scanOptions) printRows(c *cobra.Command, s sweep.Spec, options sweep.Options) (totals sweep.Totals, err error) {
-	if o.format == "count" && o.limit == 0 {
-		totals, err = sweep.Count(c.Context(), s, options, nil)
-	} else {
-		totals, err = o.printEach(c, s, options)
+func (o *scanOptions) printRows(c *cobra.Command, scanned job.ScanOptions) (sweep.Totals, error) {
+	if o.format == "count" {
+		totals, err := job.Scan(c.Context(), scanned, nil)
+		if err == nil {
+			_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
+		}
+		return totals, err
 	}
-	if err == nil && o.format == "count" {
-		_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
-	}
-	return totals, err
-}
-
-// printEach reads rows in order, up to the limit, and prints them unless only their number is wanted.
-func (o *scanOptions) printEach(c *cobra.Command, s sweep.Spec, options sweep.Options) (sweep.Totals, error) {
 	out := bufio.NewWriterSize(c.OutOrStdout(), 256<<10)
 	var text []byte // of a page
-	done := 0
-	totals, err := sweep.Each(c.Context(), s, options, func(rows []storage.Entity) error {
-		if o.limit > 0 {
-			rows = rows[:min(len(rows), o.limit-done)]
-		}
-		done += len(rows)
+	totals, err := job.Scan(c.Context(), scanned, func(rows []storage.Entity) error {
 		text = text[:0]
 		for _, row := range rows {
 			text = append(row.AppendJSON(text), '\n')
 		}
-		var err error
-		if o.format != "count" {
-			_, err = out.Write(text)
-		}
-		if err == nil && o.limit > 0 && done == o.limit {
-			err = errEnough
-		}
+		_, err := out.Write(text)
 		return err
 	})
-	if errors.Is(err, errEnough) {
-		totals.Rows, err = int64(done), nil
-	}
 	if flushErr := out.Flush(); err == nil {
 		err = flushErr
 	}

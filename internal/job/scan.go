@@ -1,0 +1,62 @@
+package job
+
+import (
+	"context"
+	"errors"
+
+	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// ScanOptions are those of a scan.
+type ScanOptions struct {
+	Options
+	Strategy string            // one of [strategy.Names]
+	PageRows int               // rows a query
+	Limit    int               // most rows, the first ones in table order; 0 for all
+	Trace    func(sweep.Trace) // gets each query; nil for nothing
+}
+
+// errEnough ends a scan that has had as many rows as were asked for.
+var errEnough = errors.New("enough rows")
+
+// Scan calls fn with the rows of a place, in order; without fn, it counts them.
+func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (sweep.Totals, error) {
+	s, err := o.Of(o.From)
+	if err != nil {
+		return sweep.Totals{}, err
+	}
+	if o.PageRows < 1 || o.PageRows > storage.PageRows {
+		return sweep.Totals{}, Refuse("segment-size", " is %d, want 1 to %d", o.PageRows, storage.PageRows)
+	}
+	s.PageRows, s.Strategy = o.PageRows, strategy.New(o.Strategy, strategy.Options{})
+	options := o.Sweep(o.Rows)
+	options.Trace = o.Trace
+	if o.Limit == 0 && fn == nil {
+		return sweep.Count(ctx, s, options, nil)
+	}
+	if o.Limit > 0 {
+		s.PageRows = min(s.PageRows, o.Limit)
+	}
+	done := 0
+	totals, err := sweep.Each(ctx, s, options, func(rows []storage.Entity) error {
+		if o.Limit > 0 {
+			rows = rows[:min(len(rows), o.Limit-done)]
+		}
+		done += len(rows)
+		if fn != nil {
+			if err := fn(rows); err != nil {
+				return err
+			}
+		}
+		if o.Limit > 0 && done == o.Limit {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		totals.Rows, err = int64(done), nil
+	}
+	return totals, err
+}
