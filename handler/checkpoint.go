@@ -28,7 +28,6 @@ type checkpointFlags struct {
 	file               *journal.File     // set by restore or begin; nil without a checkpoint
 	record             jobrecord.Record  // of the checkpoint, set by restore or begin
 	was                job.Facts         // of the checkpoint, set by restore
-	ofMany             *job.Part         // one of many tables, whose checkpoint this is; nil for a command's
 	own                map[string]string // values of flags that a record has in place of the command's
 	export             string            // the id of the export of many tables that the command makes; "" for others
 }
@@ -288,8 +287,8 @@ func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error
 		if err := result(); err != nil || f.file == nil {
 			return err
 		}
-		if f.ofMany != nil {
-			f.ofMany.Ended = f.file
+		if part := sharedBy(c).part; part != nil {
+			part.Ended = f.file
 			return nil
 		}
 		return f.file.Remove()

@@ -115,7 +115,7 @@ func (o *copyOptions) run(c *cobra.Command) error {
 // one copies one of many tables.
 func (o *copyOptions) one(c *cobra.Command, t ofTable) error {
 	one := *o
-	one.manyFlags, one.from, one.to, one.failed, one.State, one.part, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.Part, t.point
+	one.manyFlags, one.from, one.to, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.point
 	return one.during(c, func() error { return one.run(c) })
 }
 

@@ -51,7 +51,7 @@ func (o *countOptions) countMany(c *cobra.Command) error {
 		Tables: job.Tables{Rows: o.Rows, Phase: "counting"}, cmd: c, choice: o.manyFlags, report: &o.reportFlags, point: &checkpointFlags{}, from: from,
 		do: func(c *cobra.Command, t ofTable) error {
 			one := *o
-			one.manyFlags, one.table, one.part = manyFlags{}, t.from, t.Part
+			one.manyFlags, one.table = manyFlags{}, t.from
 			return one.run(c)
 		},
 	}).run()

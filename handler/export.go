@@ -34,7 +34,7 @@ func (o *copyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 		{"mode failed rows dry-run mirror", to != place.KindTable, "only tables take it as destinations"},
 		{"to-connection", to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account"},
 		{"compress with-timestamp", to == place.KindTable, "it says how files are written"},
-		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to) && !o.many() && o.part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
+		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to) && !o.many() && sharedBy(c).part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
 		{"checkpoint resume verify compress", single, "only an export takes it"},
 		{"from-connection", from != place.KindTable && !place.InBlobs(o.from), "it is about a source in an account"},
 		{"since overlap state", from != place.KindTable, "only tables know when their rows were written"},

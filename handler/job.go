@@ -21,7 +21,6 @@ import (
 type reportFlags struct {
 	jsonFlag
 	style progress.Style
-	part  *job.Part // nil unless the run is for one of many tables
 }
 
 func (p *reportFlags) add(c *cobra.Command, standard progress.Style, asJSON string) {
@@ -33,8 +32,8 @@ func (p *reportFlags) add(c *cobra.Command, standard progress.Style, asJSON stri
 // process returns what a job needs of the command around it. It makes the command's meter show what the flag says, and limits the process's memory,
 // which holds the files.
 func (p *reportFlags) process(c *cobra.Command, files ...string) job.Process {
-	if p.part != nil {
-		return p.part.Process
+	if part := sharedBy(c).part; part != nil {
+		return part.Process
 	}
 	memory.Limit(files...)
 	sharedBy(c).meter.Use(p.style)
@@ -43,8 +42,8 @@ func (p *reportFlags) process(c *cobra.Command, files ...string) job.Process {
 
 // print prints a result: v as JSON, or else the text. That of one of many tables goes to their summary.
 func (p *reportFlags) print(c *cobra.Command, v any, text string, args ...any) error {
-	if p.part != nil {
-		p.part.Result = v
+	if part := sharedBy(c).part; part != nil {
+		part.Result = v
 		return nil
 	}
 	return p.jsonFlag.print(c, v, text, args...)

@@ -18,6 +18,7 @@ import (
 
 	"tablesweep/internal/function/server"
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/job"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/task"
 )
@@ -96,7 +97,8 @@ func interrupts() (first, second context.Context) {
 type shared struct {
 	meter     *progress.Meter
 	second    context.Context
-	fileBytes int // of JSON that a file of an export has; 0 for the usual size
+	part      *job.Part // nil unless the run is for one of many tables
+	fileBytes int       // of JSON that a file of an export has; 0 for the usual size
 }
 
 type sharedKey struct{}

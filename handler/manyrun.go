@@ -71,10 +71,10 @@ func (r *manyRun) run() (err error) {
 	shared := sharedBy(r.cmd)
 	r.Do = func(ctx context.Context, p *job.Part) error {
 		c, s := *r.cmd, shared // the same flags, and a context and an output of its own
-		s.meter = p.Meter
+		s.meter, s.part = p.Meter, p
 		c.SetContext(withShared(ctx, s))
 		c.SetOut(p.Out)
-		return ended(&c, r.do(&c, r.of(p)))
+		return ended(&c, r.do(&c, r.of(p.Table)))
 	}
 	err = r.Run(r.cmd.Context())
 	if r.Journal != nil {
@@ -209,21 +209,20 @@ func inside(dir, table, ext string) string {
 
 // ofTable are the values of flags that a table has in place of the command's.
 type ofTable struct {
-	*job.Part
 	from, to, failed, state string
 	point                   checkpointFlags
 }
 
 // of returns those of a table. It goes on with what was begun.
-func (r *manyRun) of(p *job.Part) ofTable {
-	t := ofTable{Part: p, from: r.from.Of(p.Table), failed: r.own("failed", p.Table), state: r.own("state", p.Table)}
+func (r *manyRun) of(table string) ofTable {
+	t := ofTable{from: r.from.Of(table), failed: r.own("failed", table), state: r.own("state", table)}
 	if r.to == nil {
 		return t
 	}
-	t.to = r.to.Of(p.Table)
+	t.to = r.to.Of(table)
 	own := map[string]string{"all": "", "tables": "", "from": t.from, "to": t.to, "failed": t.failed, "state": t.state}
-	t.point = checkpointFlags{ofMany: p, own: own}
-	path := r.pointOf(p.Table)
+	t.point = checkpointFlags{own: own}
+	path := r.pointOf(table)
 	switch local, begun := r.exports() && r.to.Local(), job.IsThere(path); {
 	case local && begun:
 		t.point.resume, own["to"] = t.to, "" // an export's own journal does not say where it is

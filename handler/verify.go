@@ -87,7 +87,7 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 // one compares one of many tables.
 func (o *verifyOptions) one(c *cobra.Command, t ofTable) error {
 	one := *o
-	one.manyFlags, one.from, one.to, one.part, one.checkpointFlags = manyFlags{}, t.from, t.to, t.Part, t.point
+	one.manyFlags, one.from, one.to, one.checkpointFlags = manyFlags{}, t.from, t.to, t.point
 	return one.during(c, func() error { return one.run(c) })
 }
 
@@ -133,8 +133,8 @@ func (p *reportFlags) printDifferences(c *cobra.Command, r verify.Result) error 
 	out := bufio.NewWriter(c.OutOrStdout())
 	e := lines.JSON(out)
 	table := ""
-	if p.part != nil {
-		table = p.part.Table
+	if part := sharedBy(c).part; part != nil {
+		table = part.Table
 	}
 	for _, d := range r.List {
 		line := difference{table, d.Kind, d.Key.Partition, d.Key.Row, d.Detail}
