@@ -29,7 +29,7 @@ type PairOptions struct {
 
 // comparison are the options of a comparison of the source with the other place.
 func (o PairOptions) comparison() sweep.Options {
-	c := o.Sweep(o.Rows)
+	c := o.sweep(o.Rows)
 	if (o.From.Export() != nil || o.To.Export() != nil) && !o.AllWorkers {
 		c.Workers = min(c.Workers, exportWorkers)
 	}
@@ -47,9 +47,9 @@ type VerifyOptions struct {
 
 // Verify prepares a comparison of two places, whose exports are open.
 func Verify(ctx context.Context, o VerifyOptions) (*Job, error) {
-	s, err := o.Of(o.From)
+	s, err := o.of(o.From)
 	if err == nil && o.To.Export() != nil {
-		_, err = Rows{Workers: 1}.Of(o.To)
+		_, err = Rows{Workers: 1}.of(o.To)
 	}
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func Mirror(ctx context.Context, o MirrorOptions) (r verify.MirrorResult, err er
 	if storage.ComparesTime(o.Filter) {
 		return r, Hint(Refuse("filter", " compares Timestamp, which is another in each table, so that --mirror would delete equal rows"), "compare a property of your own")
 	}
-	s, err := o.Of(o.From)
+	s, err := o.of(o.From)
 	if err == nil && o.From.Export() != nil {
 		err = o.whole(o.From.Export().Manifest())
 	}

@@ -29,7 +29,7 @@ type CopyOptions struct {
 
 // Copy prepares a copy between places. The source's export is open.
 func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
-	s, err := o.Of(o.From)
+	s, err := o.of(o.From)
 	if err != nil {
 		return nil, err
 	}

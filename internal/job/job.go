@@ -96,7 +96,7 @@ func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) 
 		return e, err
 	}
 	j.options.Meter.Phase("counting")
-	r, err := estimate.Count(ctx, j.spec, j.options.Sweep(j.options.Rows), limit, estimate.Work{Writes: j.intent.writes, Price: price})
+	r, err := estimate.Count(ctx, j.spec, j.options.sweep(j.options.Rows), limit, estimate.Work{Writes: j.intent.writes, Price: price})
 	j.options.Meter.End()
 	r.Creates = missing
 	return Estimate{r, j.intent.verb, sentence}, err
@@ -192,7 +192,7 @@ func (j *Job) list(ctx context.Context) error {
 
 // work does something with each row, and keeps those that fail.
 func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare func(context.Context) error, do func(sweep.Options) (sweep.Totals, error)) (r Result, err error) {
-	o := j.options.Sweep(j.options.Rows)
+	o := j.options.sweep(j.options.Rows)
 	o.Watch = func(p sweep.Progress) {
 		r.Now = p.Run
 		j.options.Meter.Show(p)
@@ -288,7 +288,7 @@ func (j *Job) expect(ctx context.Context, known int64, removes bool) error {
 		if known > 0 {
 			o.Meter.Expect(known)
 		}
-	case j.spec.Keys == nil && o.MaxRows == 0 && o.Sweep(o.Rows).Requests == nil:
+	case j.spec.Keys == nil && o.MaxRows == 0 && o.sweep(o.Rows).Requests == nil:
 		o.Meter.CountBeside(ctx, progress.CountOf(j.spec, removes))
 	case j.spec.Keys != nil && j.spec.Filter == "": // a filter hides which of the keys are done
 		n, err := j.spec.Keys.Len()

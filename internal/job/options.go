@@ -83,8 +83,8 @@ func (r Rows) String() string {
 // all reports whether no row is left out.
 func (r Rows) all() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
 
-// Of returns the sweep of a place's rows.
-func (r Rows) Of(from Place) (sweep.Spec, error) {
+// of returns the sweep of a place's rows.
+func (r Rows) of(from Place) (sweep.Spec, error) {
 	s := sweep.Spec{Source: from.Source, Bounds: r.Bounds, Filter: r.Filter, Select: r.Select, PageRows: storage.PageRows, Strategy: adaptive.Strategy{}}
 	if err := r.Check(); err != nil {
 		return s, err
@@ -98,8 +98,8 @@ func (r Rows) Of(from Place) (sweep.Spec, error) {
 	return s, nil
 }
 
-// Sweep returns the options of a sweep of the rows.
-func (p Process) Sweep(r Rows) sweep.Options {
+// sweep returns the options of a sweep of the rows.
+func (p Process) sweep(r Rows) sweep.Options {
 	o := sweep.Options{Workers: r.Workers, Watch: p.Meter.Show, Abort: p.Abort, MaxRows: r.MaxRows}
 	if p.limits != nil {
 		o.Requests, o.Share = p.limits.requests, p.limits.sweeps
@@ -130,22 +130,22 @@ type Facts struct {
 
 // Count counts the rows of a place.
 func Count(ctx context.Context, o Options) (sweep.Totals, error) {
-	s, err := o.Of(o.From)
+	s, err := o.of(o.From)
 	if err != nil {
 		return sweep.Totals{}, err
 	}
 	o.Meter.Phase("counting")
 	defer o.Meter.End()
-	return sweep.Count(ctx, s, o.Sweep(o.Rows), nil)
+	return sweep.Count(ctx, s, o.sweep(o.Rows), nil)
 }
 
 // Keys calls fn with the partition keys of a place, in order.
 func Keys(ctx context.Context, o Options, fn func(partition string) error) error {
-	s, err := o.Of(o.From)
+	s, err := o.of(o.From)
 	if err != nil {
 		return err
 	}
 	defer o.Meter.End()
-	_, err = sweep.Partitions(ctx, s, o.Sweep(o.Rows), fn)
+	_, err = sweep.Partitions(ctx, s, o.sweep(o.Rows), fn)
 	return err
 }

@@ -10,7 +10,7 @@ import (
 
 // Delete prepares a job that deletes the rows of a table.
 func Delete(ctx context.Context, o Options) (*Job, error) {
-	s, err := o.Of(o.From)
+	s, err := o.of(o.From)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func Delete(ctx context.Context, o Options) (*Job, error) {
 
 // Enqueue prepares a job that puts a message into a queue for each row. The queue is created if it is missing.
 func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
-	s, err := o.Of(o.From)
+	s, err := o.of(o.From)
 	if err != nil {
 		return nil, err
 	}

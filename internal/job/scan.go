@@ -23,7 +23,7 @@ var errEnough = errors.New("enough rows")
 
 // Scan calls fn with the rows of a place, in order; without fn, it counts them.
 func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (sweep.Totals, error) {
-	s, err := o.Of(o.From)
+	s, err := o.of(o.From)
 	if err != nil {
 		return sweep.Totals{}, err
 	}
@@ -31,7 +31,7 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (
 		return sweep.Totals{}, Refuse("segment-size", " is %d, want 1 to %d", o.PageRows, storage.PageRows)
 	}
 	s.PageRows, s.Strategy = o.PageRows, strategy.New(o.Strategy, strategy.Options{})
-	options := o.Sweep(o.Rows)
+	options := o.sweep(o.Rows)
 	options.Trace = o.Trace
 	if o.Limit == 0 && fn == nil {
 		return sweep.Count(ctx, s, options, nil)
