@@ -21,10 +21,10 @@ type localApp struct {
 	log strings.Builder
 }
 
-// startApp runs the app with settings; ok is false if it ended instead of being ready.
-func startApp(t *testing.T, settings map[string]string, args ...string) (a *localApp, ok bool) {
+// startApp runs the app with settings, and returns when it is ready.
+func startApp(t *testing.T, settings map[string]string, args ...string) *localApp {
 	t.Helper()
-	a = &localApp{cmd: exec.CommandContext(t.Context(), "handler", append([]string{"local", "--root", "..", "--addr", "127.0.0.1:0"}, args...)...)}
+	a := &localApp{cmd: exec.CommandContext(t.Context(), "handler", append([]string{"local", "--root", "..", "--addr", "127.0.0.1:0"}, args...)...)}
 	a.cmd.Env = os.Environ()
 	for name, value := range settings {
 		a.cmd.Env = append(a.cmd.Env, name+"="+value)
@@ -41,10 +41,10 @@ func startApp(t *testing.T, settings map[string]string, args ...string) (a *loca
 	line, err := a.out.ReadString('\n')
 	if err != nil {
 		_ = a.cmd.Wait()
-		return a, false
+		t.Fatalf("not ready; stderr:\n%s", &a.log)
 	}
 	a.url = strings.TrimPrefix(strings.TrimSpace(line), "ready ")
-	return a, true
+	return a
 }
 
 func (a *localApp) stop(t *testing.T) {
@@ -85,10 +85,7 @@ func TestCatalogInTheApp(t *testing.T) {
 		"TABLESWEEP_CATALOGS": `{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at:newest"}}`,
 	}
 	args := []string{"--storage", connection, "--instances", "2", "--keys=KEY,MASTER"}
-	a, ok := startApp(t, settings, args...)
-	if !ok {
-		t.Fatalf("not ready; stderr:\n%s", &a.log)
-	}
+	a := startApp(t, settings, args...)
 	const (
 		people = "/api/catalog/records"
 		faux   = `{"eid":"F314","lastname":"O'Hara/Łódź","npi":1414213562,"score":3.0,"ssn":"123-45-6789"}`
@@ -114,9 +111,7 @@ func TestCatalogInTheApp(t *testing.T) {
 
 	// A catalog of another schema is refused, and the others work. The old schema is taken again.
 	settings["TABLE_CATALOG_INDEX_KEYS"] = "eid,npi"
-	if a, ok = startApp(t, settings, args...); !ok {
-		t.Fatalf("not ready with another schema; stderr:\n%s", &a.log)
-	}
+	a = startApp(t, settings, args...)
 	answer := a.call(t, "GET", people, url.Values{"eid": {"F314"}}, "", 409, `{"title":"Conflict"`)
 	if !strings.Contains(answer, "TABLE_CATALOG_INDEX_KEYS") || !strings.Contains(answer, "handler catalog migrate") {
 		t.Errorf("another schema: %s", answer)
@@ -124,9 +119,7 @@ func TestCatalogInTheApp(t *testing.T) {
 	a.call(t, "GET", "/api/catalog/visits/records", url.Values{"eid": {"f314"}}, "", 200, all(`{"at":"2026-02-03","eid":"F314"}`))
 	a.stop(t)
 	settings["TABLE_CATALOG_INDEX_KEYS"] = "EID,NPI:lower,ssn:digits"
-	if a, ok = startApp(t, settings, args...); !ok {
-		t.Fatalf("not ready again; stderr:\n%s", &a.log)
-	}
+	a = startApp(t, settings, args...)
 	a.call(t, "GET", "/api/catalog/visits/records", url.Values{"eid": {"f314"}}, "", 200, all(`{"at":"2026-02-03","eid":"F314"}`))
 	a.stop(t)
 }

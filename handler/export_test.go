@@ -16,9 +16,21 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
+const smallFile = 20_000
+
 // smallMain is this program, whose exports have files of 20 KB.
 func smallMain() {
-	os.Exit(run(context.Background(), rootCommand(), shared{meter: progress.New(os.Stderr), second: context.Background(), fileBytes: 20_000}))
+	os.Exit(run(context.Background(), rootCommand(), shared{meter: progress.New(os.Stderr), second: context.Background(), fileBytes: smallFile}))
+}
+
+// small runs a command in this process, as the program whose exports have files of 20 KB.
+func small(t testing.TB, args ...string) {
+	t.Helper()
+	var told bytes.Buffer
+	ctx := withShared(t.Context(), shared{meter: progress.New(&told), second: context.Background(), fileBytes: smallFile})
+	if out, _, err := inProcess(ctx, nil, append(args, "--progress", "none")...); err != nil {
+		t.Fatalf("%v: %v\n%s%s", args, err, out, &told)
+	}
 }
 
 // exported returns the objects of an export but those that have times.
@@ -51,11 +63,7 @@ func TestExportedBytes(t *testing.T) {
 			}
 		}
 		dir := filepath.Join(t.TempDir(), "orders")
-		c := exec.Command("smallhandler", "export", "--from", "source", "--to", dir, "--workers", workers, "--progress", "none")
-		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		small(t, "export", "--from", "source", "--from-connection", connection, "--to", dir, "--workers", workers)
 		got := exported(t, place.Directory(dir))
 		if want == nil {
 			want = got

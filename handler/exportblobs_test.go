@@ -2,8 +2,6 @@ package main
 
 import (
 	"crypto/rand"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -51,11 +49,7 @@ func exportNasty(t *testing.T, a *storage.Account, connection string, rows []sto
 		{"copy", "--from", "blob:" + name + "/a/b", "--to", "blob:" + name + "/c", "--compress", "none"},
 		{"verify", "--from", "blob:" + name + "/c", "--to", name + "back"},
 	} {
-		c := exec.Command("smallhandler", append(args, "--progress", "none")...)
-		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
+		small(t, append(args, "--from-connection", connection)...)
 	}
 }
 

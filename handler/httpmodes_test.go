@@ -29,10 +29,7 @@ func TestHTTPModes(t *testing.T) {
 			if mode != "" {
 				args = append(args, "--http", mode)
 			}
-			a, ok := startApp(t, settings, args...)
-			if !ok {
-				t.Fatalf("not ready; stderr:\n%s", &a.log)
-			}
+			a := startApp(t, settings, args...)
 			tryHTTP(t, a, mode == "forwarding")
 			if mode != "" {
 				tryConsole(t, a)

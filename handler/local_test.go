@@ -41,10 +41,7 @@ func TestStorageSettings(t *testing.T) {
 // TestLocal runs the app of this repository as a user does.
 func TestLocal(t *testing.T) {
 	t.Parallel()
-	a, ok := startApp(t, nil, "--instances", "2")
-	if !ok {
-		t.Fatal(&a.log)
-	}
+	a := startApp(t, nil, "--instances", "2")
 	if resp, text := a.send(t, "GET", "/api/scans", nil, ""); resp.StatusCode != http.StatusOK {
 		t.Errorf("GET /api/scans: status %d, %s", resp.StatusCode, text)
 	}
