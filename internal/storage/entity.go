@@ -53,8 +53,15 @@ type Entity struct {
 	ETag       string
 	Timestamp  time.Time // last modification by the service's clock; zero if not selected
 	// JSON is the row as [Entity.AppendJSON] writes it, if a [Query] with Raw read it.
-	// All but Key and JSON is empty then.
-	JSON jsontext.Value
+	// All but Key, JSON and Columns is empty then.
+	JSON    jsontext.Value
+	Columns []Column // of JSON, in its order; rows that follow one another share them, and nobody changes them
+}
+
+// Column is a property's name and type.
+type Column struct {
+	Name string
+	Type Type
 }
 
 // Clone returns a copy that does not keep the rest of e's page in memory.
@@ -368,8 +375,8 @@ func (e Entity) AppendJSON(b []byte) []byte {
 // Equal reports whether two entities have the same key and the same properties,
 // in any order, with the same types and values.
 func Equal(a, b Entity) bool {
-	a, err1 := a.decoded()
-	b, err2 := b.decoded()
+	a, err1 := a.Decoded()
+	b, err2 := b.Decoded()
 	if err1 != nil || err2 != nil {
 		return false
 	}

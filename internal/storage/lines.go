@@ -36,7 +36,7 @@ func blanks(text []byte) int {
 
 // rawLines reads rows as [rawPage] does.
 func rawLines(text []byte) ([]Entity, bool) {
-	r := rawReader{in: text, out: make([]byte, 0, len(text)+len(text)/8)}
+	r := rawReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}}
 	for r.skipSpace(); r.at < len(text); r.skipSpace() {
 		if !r.row() {
 			return nil, false

@@ -10,9 +10,8 @@ import (
 )
 
 // rawPage reads the body of a query's answer as [decodePage] does, but leaves each row
-// as text: its entities have only a key and JSON. The text is the service's own, without
-// odata members, Timestamp and nulls, and with the annotation that [Entity.AppendJSON]
-// gives a Double. It does not retain body.
+// as text: its entities have only a key, JSON and columns. The text is what [Entity.AppendJSON] makes of the decoded
+// row, unless that has a name twice. It does not retain body.
 //
 // It knows JSON in the form in which services write rows. It reports false for any
 // other: decodePage then decides what the page means.
@@ -20,7 +19,7 @@ func rawPage(body []byte) ([]Entity, bool) {
 	out := pageBuffers.get()
 	defer pageBuffers.put(out)
 	out.Grow(len(body))
-	r := rawReader{in: body, out: out.AvailableBuffer(), rows: make([]Entity, 0, min(PageRows, len(body)/150+1))}
+	r := rawReader{in: body, out: out.AvailableBuffer(), rows: make([]Entity, 0, min(PageRows, len(body)/150+1)), names: map[string]string{}}
 	if !r.page() {
 		return nil, false
 	}
@@ -44,7 +43,11 @@ type rawReader struct {
 	at   int // of in, behind what has been read
 	out  []byte
 	rows []Entity
-	kept int // start of what of in has been read, is kept, and not been appended to out
+
+	columns []Column // of the row, at first those of the row before
+	has     int      // of the columns have been read
+	changed bool     // the columns are this row's own
+	names   map[string]string
 }
 
 func (r *rawReader) page() bool {
@@ -108,60 +111,86 @@ func (r *rawReader) row() bool {
 	var e Entity
 	begin := len(r.out)
 	r.out = append(r.out, '{')
-	r.kept = r.at
+	keys := begin + 1 // where the row's key belongs, and then the properties
+	r.has, r.changed = 0, false
 	partition, row := false, false // have been read
-	for more := true; more; {
-		start := r.at
+	for more := true; more; more = r.next(',') {
 		name := r.name()
 		if name == nil || !r.next(':') {
 			return false
 		}
-		v := r.value()
-		ok, leaveOut := v.text != nil, false
+		v, at, ok := r.value(), len(r.out), true
 		switch {
-		case !ok:
+		case v.text == nil:
+			return false
 		case string(name) == partitionName:
 			ok = !partition && setRawKey(&e.Key.Partition, v, r.lastPartition())
 			partition = true
+			r.member(name, v.text)
+			r.move(at, begin+1)
+			keys += len(r.out) - at
 		case string(name) == rowName:
 			ok = !row && setRawKey(&e.Key.Row, v, "")
 			row = true
+			r.member(name, v.text)
+			r.move(at, keys)
 		case string(name) == timestampName, bytes.HasPrefix(name, []byte(odataPrefix)):
-			leaveOut = true
 		case bytes.HasSuffix(name, []byte(typeSuffix)):
 			ok = r.annotated(name, v.text)
 		case v.text[0] == 'n': // null: a selected property that the row does not have
-			leaveOut = true
-		case v.double:
-			r.flush(start)
-			r.out = append(append(r.out, name[:len(name)-1]...), typeSuffix+`:"Edm.Double",`...)
+		default:
+			if v.kind == Double {
+				r.out = append(append(r.out, name[:len(name)-1]...), typeSuffix+`:"Edm.Double",`...)
+			}
+			r.property(name, v)
 		}
 		if !ok {
 			return false
 		}
-		if leaveOut {
-			r.flush(start)
-		}
-		more = r.next(',')
-		if leaveOut {
-			r.kept = r.at
-		}
 	}
-	end := r.at
 	if !r.next('}') || !partition || !row {
 		return false
 	}
-	r.flush(end)
-	r.out = append(bytes.TrimRight(r.out, ", \t\r\n"), '}') // the last member may have been left out
-	e.JSON = r.out[begin:]
+	r.out[len(r.out)-1] = '}' // in place of the last comma
+	e.JSON, e.Columns = r.out[begin:], r.columns[:r.has:r.has]
 	r.rows = append(r.rows, e)
 	return true
 }
 
-// flush appends what was kept of in, up to a byte of it.
-func (r *rawReader) flush(to int) {
-	r.out = append(r.out, r.in[r.kept:to]...)
-	r.kept = to
+// member appends the member that was read last to out, and a comma.
+func (r *rawReader) member(name, text []byte) {
+	if n := len(name) + 1 + len(text); &name[0] == &r.in[r.at-n] { // without white space
+		r.out = append(append(r.out, r.in[r.at-n:r.at]...), ',')
+		return
+	}
+	r.out = append(append(append(append(r.out, name...), ':'), text...), ',')
+}
+
+// move moves the end of out, from a byte of it, to one before.
+func (r *rawReader) move(from, to int) {
+	if from > to {
+		r.out = slices.Insert(r.out[:from], to, bytes.Clone(r.out[from:])...)
+	}
+}
+
+// property appends a property to out, and to the row's columns: those of the row before, as long as they are the same.
+func (r *rawReader) property(name []byte, v rawValue) {
+	r.member(name, v.text)
+	name = name[1 : len(name)-1]
+	if r.has < len(r.columns) && r.columns[r.has].Type == v.kind && r.columns[r.has].Name == string(name) {
+		r.has++
+		return
+	}
+	if !r.changed {
+		r.columns, r.changed = append(make([]Column, 0, len(r.columns)+1), r.columns[:r.has]...), true
+	}
+	known, ok := r.names[string(name)]
+	if !ok {
+		known = string(name)
+		r.names[known] = known
+	}
+	r.columns = append(r.columns, Column{known, v.kind})
+	r.has++
 }
 
 func (r *rawReader) lastPartition() string {
@@ -184,15 +213,15 @@ func setRawKey(to *string, v rawValue, last string) bool {
 	return true
 }
 
+// annotatedTypes are those that only an annotation tells.
+var annotatedTypes = map[string]Type{`"Edm.Int64"`: Int64, `"Edm.Double"`: Double, `"Edm.DateTime"`: DateTime, `"Edm.Guid"`: GUID, `"Edm.Binary"`: Binary}
+
 // annotated reads the property that must follow the annotation. It leaves nulls, and types
 // that need no annotation, to decodePage.
-func (r *rawReader) annotated(annotation, kind []byte) bool {
-	switch string(kind) {
-	case `"Edm.Int64"`, `"Edm.Double"`, `"Edm.DateTime"`, `"Edm.Guid"`, `"Edm.Binary"`:
-	default:
-		return false
-	}
-	if !r.next(',') {
+func (r *rawReader) annotated(annotation, text []byte) bool {
+	r.member(annotation, text)
+	kind, ok := annotatedTypes[string(text)]
+	if !ok || !r.next(',') {
 		return false
 	}
 	name := r.name()
@@ -201,7 +230,12 @@ func (r *rawReader) annotated(annotation, kind []byte) bool {
 		return false
 	}
 	v := r.value()
-	return v.text != nil && v.text[0] != 'n'
+	if v.text == nil || v.text[0] == 'n' {
+		return false
+	}
+	v.kind = kind
+	r.property(name, v)
+	return true
 }
 
 // special reports whether a member of the name is no property.
@@ -249,9 +283,9 @@ func (r *rawReader) name() []byte {
 
 // rawValue is a scalar. Its text is nil if the value is not a scalar.
 type rawValue struct {
-	text   []byte
-	ascii  bool // a string of ASCII without escapes
-	double bool // a number that is no Int32
+	text  []byte
+	ascii bool // a string of ASCII without escapes
+	kind  Type // without annotation
 }
 
 func (r *rawReader) value() rawValue {
@@ -263,21 +297,21 @@ func (r *rawReader) value() rawValue {
 	case '"':
 		return r.text()
 	case 't':
-		return r.word("true")
+		return r.word("true", Boolean)
 	case 'f':
-		return r.word("false")
+		return r.word("false", Boolean)
 	case 'n':
-		return r.word("null")
+		return r.word("null", String)
 	}
 	return r.number()
 }
 
-func (r *rawReader) word(w string) rawValue {
+func (r *rawReader) word(w string, kind Type) rawValue {
 	if !bytes.HasPrefix(r.in[r.at:], []byte(w)) {
 		return rawValue{}
 	}
 	r.at += len(w)
-	return rawValue{text: r.in[r.at-len(w) : r.at]}
+	return rawValue{text: r.in[r.at-len(w) : r.at], kind: kind}
 }
 
 // number reads a number: -?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?
@@ -301,7 +335,11 @@ func (r *rawReader) number() rawValue {
 	}
 	text := r.in[start:r.at]
 	// Int32 is the type of what has few digits; odata.Implied decides where they are many.
-	return rawValue{text: text, double: r.at > whole || len(text) > 9 && odata.Implied(text) == Double}
+	v := rawValue{text: text, kind: Int32}
+	if r.at > whole || len(text) > 9 {
+		v.kind = odata.Implied(text)
+	}
+	return v
 }
 
 func (r *rawReader) digits() (n int) {
@@ -369,8 +407,8 @@ func escapeLength(text []byte) int {
 	return 0
 }
 
-// decoded returns an entity with properties in the place of JSON.
-func (e Entity) decoded() (Entity, error) {
+// Decoded returns an entity with properties in the place of JSON.
+func (e Entity) Decoded() (Entity, error) {
 	if e.JSON == nil {
 		return e, nil
 	}
@@ -384,11 +422,11 @@ func (e Entity) decoded() (Entity, error) {
 
 // Over returns what a merge of the row into another one gives: its own properties, and those that only the other one has.
 func (e Entity) Over(other Entity) (Entity, error) {
-	row, err := e.decoded()
+	row, err := e.Decoded()
 	if err != nil {
 		return e, err
 	}
-	if other, err = other.decoded(); err != nil {
+	if other, err = other.Decoded(); err != nil {
 		return e, err
 	}
 	row.Properties = slices.Clone(row.Properties)
@@ -403,5 +441,11 @@ func (e Entity) Over(other Entity) (Entity, error) {
 	return row, nil
 }
 
-// asRaw returns an entity with JSON in the place of all but its key.
-func (e Entity) asRaw() Entity { return Entity{Key: e.Key, JSON: e.AppendJSON(nil)} }
+// asRaw returns an entity with JSON and columns in the place of all but its key.
+func (e Entity) asRaw() Entity {
+	raw := Entity{Key: e.Key, JSON: e.AppendJSON(nil)}
+	for _, p := range e.Properties {
+		raw.Columns = append(raw.Columns, Column{p.Name, p.Type})
+	}
+	return raw
+}

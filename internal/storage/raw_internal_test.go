@@ -1,12 +1,12 @@
 package storage
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // servicePage is an answer in the form in which the service writes it, and as much of
@@ -17,7 +17,7 @@ const servicePage = `{"odata.metadata":"https://a/$metadata#T","value":[` +
 	`"L@odata.type":"Edm.Int64","L":"9223372036854775807","N@odata.type":"Edm.Double","N":"NaN","W@odata.type":"Edm.Double","W":3,` +
 	`"T@odata.type":"Edm.DateTime","T":"2020-01-01T00:00:00.1234567Z","G@odata.type":"Edm.Guid","G":"c9da6455-213d-42c9-9a79-3e9149a57833",` +
 	`"X@odata.type":"Edm.Binary","X":"AAEC","Unselected":null},` +
-	` {"PartitionKey":"p'","RowKey":"2","Größe":1}]}`
+	` {"RowKey":"2", "S" :1,"Empty":"","PartitionKey":"p'","Größe":1}]}`
 
 func TestRawPage(t *testing.T) {
 	rows, ok := rawPage([]byte(servicePage))
@@ -85,12 +85,14 @@ func checkRaw(t *testing.T, body []byte, rows []Entity) {
 		t.Fatalf("%s: %d rows, decoded %d, %v", body, len(rows), len(want), err)
 	}
 	for i, w := range want {
-		got, err := rows[i].decoded()
-		if err != nil || got.Key != w.Key || rows[i].Key != w.Key {
-			t.Fatalf("%s: key %v, written as %v, want %v; %v", rows[i].JSON, rows[i].Key, got.Key, w.Key, err)
+		names := map[string]bool{}
+		for _, p := range w.Properties {
+			names[p.Name] = true
 		}
-		// Annotations of the type that a value has without stay away.
-		if diff := cmp.Diff(fmt.Sprintf("%q", w.Properties), fmt.Sprintf("%q", got.Properties)); diff != "" {
+		if len(names) < len(w.Properties) {
+			continue // an annotation that follows one of them is that of all
+		}
+		if diff := cmp.Diff(w.asRaw(), rows[i], cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("%s (-decoded +raw)\n%s", body, diff)
 		}
 	}
