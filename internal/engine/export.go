@@ -228,7 +228,7 @@ func (e *Engine) exportTo(ref TableRef) (work, error) {
 	}
 	const refused = "the Blob service refuses to write to it; check the name, the connection and its permissions"
 	return work{
-		export: to, codec: codec, properties: true,
+		export: to, codec: codec, properties: true, raw: true,
 		prepare: func(ctx context.Context) error {
 			err := to.Make(ctx)
 			if storage.HasCode(err, "ContainerBeingDeleted") {

@@ -83,7 +83,6 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 		rows = e.Manifest().Rows
 	}
 	s := j.spec
-	s.Raw = false
 	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) { // the destination has Timestamps of its own
 		compare.Only, s.Filter = storage.And(compare.Only, s.Filter), ""
 	}

@@ -38,7 +38,7 @@ type exporter struct {
 
 // toFiles writes the rows of a sweep to files.
 func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (*Job, error) {
-	if o.Timestamp && s.Select != nil {
+	if s.Raw = !o.Timestamp; o.Timestamp && s.Select != nil {
 		s.Select = append(slices.Clone(s.Select), "Timestamp")
 	}
 	x := &exporter{CopyOptions: o, spec: s, changes: only}

@@ -326,6 +326,9 @@ type page struct {
 	rows        int64
 	first, last key.Key
 	properties  Properties
+
+	columns []storage.Column // of the last rows
+	alike   int64            // rows that have these columns, and are not among the properties yet
 }
 
 // add appends a row, which must be behind the last one in table order. It reports false, and adds nothing, if the page
@@ -350,10 +353,23 @@ func (p *page) add(row storage.Entity, timestamp bool) bool {
 	}
 	p.last = row.Key
 	p.rows++
+	if len(row.Columns) != len(p.columns) || len(p.columns) > 0 && &row.Columns[0] != &p.columns[0] {
+		p.tally()
+		p.columns = row.Columns
+	}
+	p.alike++
 	for _, one := range row.Properties {
 		p.properties.count(one.Name, one.Type.String(), 1)
 	}
 	return true
+}
+
+// tally counts the columns of the last rows.
+func (p *page) tally() {
+	for _, one := range p.columns {
+		p.properties.count(one.Name, one.Type.String(), p.alike)
+	}
+	p.alike = 0
 }
 
 // FileDraft collects the rows of a data file. Make it with [NewFile].

@@ -73,6 +73,7 @@ func (p *Pages) flush(last bool) error {
 	if p.page.rows == 0 {
 		return nil
 	}
+	p.page.tally()
 	full, size := p.page, len(p.page.text)
 	p.page = page{text: make([]byte, 0, size+size/8)}
 	if p.json += size; last {

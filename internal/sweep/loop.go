@@ -72,7 +72,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 		plan:  newPlan(s),
 		books: books{frontier: &frontier{}, checkpoint: o.Checkpoint, differences: differences{most: o.List}, consumes: consumes},
 		pacer: newPacer(o.Share, o.Workers, o.Buffer, inOrder, !consumes),
-		spill: spill{most: o.Spill}, began: time.Now(),
+		spill: spill{most: o.Spill, raw: s.Raw}, began: time.Now(),
 		events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers), idle: make(chan func()),
 	}
 }

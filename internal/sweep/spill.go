@@ -17,6 +17,7 @@ const (
 // into memory. It belongs to the run's loop.
 type spill struct {
 	file   *os.File
+	raw    bool    // rows have JSON
 	most   int64   // bytes that the file may have
 	size   int64   // bytes that it has
 	free   []int64 // blocks in it that hold nothing
@@ -73,7 +74,7 @@ func (s *spill) load(p *spilled) ([]storage.Entity, error) {
 		}
 	}
 	s.free = append(s.free, p.blocks...)
-	return storage.ParseLines(text, false)
+	return storage.ParseLines(text, s.raw)
 }
 
 func (s *spill) open() (err error) {
