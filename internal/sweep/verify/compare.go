@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -16,7 +17,17 @@ const (
 // compare returns how the destination's row differs from the source's, "" if it
 // does not.
 func compare(source, destination storage.Entity, depth Depth) string {
-	if depth == Keys || storage.Equal(source, destination) {
+	if depth == Keys || source.JSON != nil && bytes.Equal(source.JSON, destination.JSON) {
+		return ""
+	}
+	source, err := source.Decoded()
+	if err == nil {
+		destination, err = destination.Decoded()
+	}
+	if err != nil {
+		return err.Error()
+	}
+	if storage.Equal(source, destination) {
 		return ""
 	}
 	var details []string

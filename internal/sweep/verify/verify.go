@@ -85,7 +85,7 @@ func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Op
 	o.List = cmp.Or(o.List, DefaultList)
 	p := newPair(s.Source, destination, o, cmp.Or(o.Buffer, sweep.DefaultBuffer))
 	p.limit = o.Others()
-	s.Source = p
+	s.Source, s.Raw = p, o.Extra == nil // which has ETags
 	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{o.Repair, o.AllowExtra, o.Extra})
 	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, t.Written, t.Failed, list}, err
 }
