@@ -3,12 +3,10 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/logtail/claim"
@@ -44,16 +42,6 @@ func (f *logFlags) open(c *cobra.Command) (*logtail.Streams, error) {
 func logCommand() *cobra.Command {
 	return group("log", "Append and read events, the newest first",
 		logAppendCommand(), logTailCommand(), logListCommand(), logDeleteCommand())
-}
-
-// printEvent prints an event on a line.
-func printEvent(w io.Writer, e logtail.Event, asJSON bool) error {
-	if asJSON {
-		enc := lines.JSON(w)
-		return enc.Encode(e)
-	}
-	_, err := fmt.Fprintf(w, "%s %s\n", e.Time.Format("2006-01-02T15:04:05.0000000Z"), e.Record.AppendJSON(nil))
-	return err
 }
 
 // logTailOptions are the flags of the command log tail.
@@ -95,8 +83,9 @@ func (o *logTailOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	out := c.OutOrStdout()
-	show := func(e logtail.Event) error { return printEvent(out, e, o.json) }
+	show := func(e logtail.Event) error {
+		return o.print(c, e, "%s %s\n", e.Time.Format("2006-01-02T15:04:05.0000000Z"), e.Record.AppendJSON(nil))
+	}
 	if o.follow {
 		err := streams.Follow(c.Context(), stream, logtail.FollowOptions{Newest: o.top, Since: o.since}, show)
 		if c.Context().Err() != nil {

@@ -232,30 +232,26 @@ func optional(n *float64, format string) string {
 }
 
 func printStatus(w io.Writer, s engine.Status) {
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, name+"\t"+format+"\n", args...)
-	}
-	known := func(name, text string) {
+	line := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
+	known := func(name, format, text string) {
 		if text != "" {
-			line(name, "%s", text)
+			line(name, format, text)
 		}
 	}
 	line("scan", "%s", s.ID)
 	line("action", "%s", whatIsDone(s))
-	for _, asked := range []struct{ name, value string }{
-		{"prefix", s.Range.Prefix}, {"after", s.Range.After}, {"before", s.Range.Before}, {"filter", s.Filter},
-		{"select", strings.Join(s.Select, ",")}, {"strategy", s.Strategy},
-	} {
-		if asked.value != "" {
-			line(asked.name, "%q", asked.value)
-		}
-	}
+	known("prefix", "%q", s.Range.Prefix)
+	known("after", "%q", s.Range.After)
+	known("before", "%q", s.Range.Before)
+	known("filter", "%q", s.Filter)
+	known("select", "%q", strings.Join(s.Select, ","))
+	known("strategy", "%q", s.Strategy)
 	state := string(s.State)
 	if s.Phase != "" {
 		state += ", " + string(s.Phase)
 	}
 	line("state", "%s", state)
-	known("name", shownName(s.Name))
+	known("name", "%s", shownName(s.Name))
 	line("began", "%s", s.StartedAt.Format(time.RFC3339))
 	if s.FinishedAt != nil {
 		line("ended", "%s", s.FinishedAt.Format(time.RFC3339))
@@ -269,7 +265,7 @@ func printStatus(w io.Writer, s engine.Status) {
 	if s.Progress != nil {
 		line("progress", "%.0f %%", 100**s.Progress)
 	}
-	known("rate", optional(s.Rate, "%.0f rows a second"))
+	known("rate", "%s", optional(s.Rate, "%.0f rows a second"))
 	if s.Leased != nil {
 		for _, w := range s.Leased.Waiting {
 			line("waiting", "for %s: %s, since %s", w.Connection, w.Cause, w.Since.Format(time.RFC3339))
@@ -279,7 +275,7 @@ func printStatus(w io.Writer, s engine.Status) {
 		line("left", "%v", time.Duration(*s.SecondsLeft)*time.Second)
 	}
 	line("requests", "%d, throttled %d times, $%.4f", s.Cost.Requests, s.Throttled, s.Cost.Dollars)
-	known("error", s.Error)
+	known("error", "%s", s.Error)
 }
 
 func printRanges(w io.Writer, r engine.Ranges) {
