@@ -76,8 +76,11 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	return config.CatalogSettings{}, usagef("which catalog? Give --table, --index-keys and --row-key, or --catalog NAME")
 }
 
-// with calls fn with the catalog, if that is what fn needs, and then waits for the catalog's work in the background.
-func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *catalog.Catalog) error, needs ...func(*catalog.Catalog, context.Context) error) error {
+// needs are what a command asks of its catalog before it begins, in this order.
+type needs []func(*catalog.Catalog, context.Context) error
+
+// with calls fn with the catalog, if that is as fn needs it, and then waits for the catalog's work in the background.
+func (f *catalogFlags) with(c *cobra.Command, all needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()
 	if err != nil {
 		return err
@@ -90,7 +93,7 @@ func (f *catalogFlags) with(c *cobra.Command, fn func(ctx context.Context, cat *
 	defer cat.Close()
 	changed(c, cat.Index.Address())
 	ctx := catalogLog(c).WithContext(c.Context())
-	for _, need := range needs {
+	for _, need := range all {
 		if err := need(cat, ctx); err != nil {
 			return err
 		}

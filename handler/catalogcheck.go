@@ -24,7 +24,7 @@ func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+		return f.with(c, nil, func(ctx context.Context, cat *catalog.Catalog) error {
 			r, err := cat.Recover(ctx, from)
 			if err != nil {
 				return err
@@ -65,7 +65,8 @@ func (o *catalogCheckOptions) run(c *cobra.Command) error {
 	if o.Adopt && o.RemoveUnknown {
 		return usagef("--adopt and --remove-unknown exclude each other")
 	}
-	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+	ready := needs{exists, (*catalog.Catalog).Prepare} // which makes the log's table, if there is none
+	return o.with(c, ready, func(ctx context.Context, cat *catalog.Catalog) error {
 		if o.RemoveUnknown {
 			do := fmt.Sprintf("remove all rows of %s that the log does not know", cat.Index)
 			if err := o.ask(c, do, "This can't be undone. ", "without --remove-unknown they are listed, --yes removes them without asking", cat.Index.Name()); err != nil {
@@ -77,7 +78,7 @@ func (o *catalogCheckOptions) run(c *cobra.Command) error {
 			return err
 		}
 		return o.summary(sum)
-	}, exists, (*catalog.Catalog).Prepare) // which makes the log's table, if there is none
+	})
 }
 
 // summary prints a check's totals, and returns an error if something stays wrong.
@@ -114,7 +115,7 @@ func catalogMigrateCommand(f *catalogFlags) *cobra.Command {
 }
 
 func (o *catalogMigrateOptions) run(c *cobra.Command) error {
-	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.with(c, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if !o.dryRun {
 			do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
 			if err := o.ask(c, do, "", "--dry-run shows what would be done, --yes does it without asking", cat.Index.Name()); err != nil {
@@ -131,7 +132,7 @@ func (o *catalogMigrateOptions) run(c *cobra.Command) error {
 			return err
 		}
 		return o.summary(sum)
-	}, exists)
+	})
 }
 
 // summary prints a migration's totals.

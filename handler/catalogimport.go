@@ -42,7 +42,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		return job.Unopened("", fmt.Errorf("the file of records: %w", err))
 	}
 	defer in.Close()
-	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.with(c, nil, func(ctx context.Context, cat *catalog.Catalog) error {
 		record, err := o.begin(c, job.Facts{Places: []string{cat.Index.Address(), cat.Schema.String()}})
 		if err != nil {
 			return err

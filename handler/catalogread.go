@@ -104,7 +104,7 @@ func (o *catalogQueryOptions) run(c *cobra.Command, args []string) error {
 		return usagef("--top and --all exclude each other")
 	}
 	q.Top, q.Cursor = o.top, o.cursor
-	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.with(c, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if o.all {
 			return printAll(ctx, c, cat, q, o.json)
 		}
@@ -117,7 +117,7 @@ func (o *catalogQueryOptions) run(c *cobra.Command, args []string) error {
 			items[i] = r
 		}
 		return o.print(c, "records", items, found.Meta, found.Cursor, found.Changed)
-	}, (*catalog.Catalog).Readable)
+	})
 }
 
 // printAll prints all records, holding one page of them at a time: one a line, or one JSON object.
@@ -157,7 +157,7 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 		if _, err := job.ParseSince(since, time.Now()); err != nil {
 			return err
 		}
-		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+		return f.with(c, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
 			now, err := cat.Now(ctx)
 			if err != nil {
 				return err
@@ -175,7 +175,7 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 				items[i] = ch
 			}
 			return p.print(c, "changes", items, nil, next, false)
-		}, (*catalog.Catalog).Readable)
+		})
 	})
 	p.add(c, "changes")
 	c.Flags().StringVar(&since, "since", "", "only changes newer than this: a time, a date, or how long ago, such as 2h")
@@ -199,7 +199,7 @@ func readCommand(f *catalogFlags, name, short string,
 		if err != nil {
 			return err
 		}
-		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error { return do(ctx, c, cat, q) }, exists)
+		return f.with(c, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error { return do(ctx, c, cat, q) })
 	})
 	s.add(c)
 	return c

@@ -67,13 +67,13 @@ func (o *insertOptions) run(c *cobra.Command, args []string) error {
 	if in, ok := c.InOrStdin().(*os.File); ok && len(args) == 0 && o.file == "" && isatty.IsTerminal(in.Fd()) {
 		return usagef("give records as arguments, or a --file")
 	}
-	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.with(c, needs{(*catalog.Catalog).Prepare, (*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
 		in := inserter{Catalog: cat, insertOptions: o, cmd: c}
 		if err := o.read(ctx, c, args, in.rows); err != nil {
 			return err
 		}
 		return refusedRecords(in.refused)
-	}, (*catalog.Catalog).Prepare, (*catalog.Catalog).Writable)
+	})
 }
 
 // read calls fn with the rows of the arguments, the file or stdin.
@@ -157,7 +157,7 @@ func catalogPatchCommand(f *catalogFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return f.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+		return f.with(c, nil, func(ctx context.Context, cat *catalog.Catalog) error {
 			done, err := cat.Patch(ctx, []byte(args[last]), q, on.condition())
 			if err != nil {
 				return asUsage(err)
@@ -201,7 +201,7 @@ func (o *catalogDeleteOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.with(c, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.with(c, needs{(*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if o.dryRun {
 			records, err := countAll(ctx, cat, q)
 			if err != nil {
@@ -217,7 +217,7 @@ func (o *catalogDeleteOptions) run(c *cobra.Command, args []string) error {
 			return asUsage(err)
 		}
 		return o.print(c, map[string]int{"deleted": deleted}, "deleted %d records\n", deleted)
-	}, (*catalog.Catalog).Writable)
+	})
 }
 
 // deleteAll repeats the deletion until nothing is left, and shows how far it is.
