@@ -138,15 +138,7 @@ func azurite(t *testing.T) (*storage.Account, string) {
 	if connection == "" {
 		t.Skip("SKIPPED: TABLESWEEP_AZURITE has no connection string; scripts/test.sh starts Azurite and sets it")
 	}
-	c, err := storage.ParseConnection(connection)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := storage.Open(c, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, connection
+	return accountOf(t, connection), connection
 }
 
 func (k killed) export(t *testing.T, a *storage.Account, connection string, blobs bool) {

@@ -157,7 +157,13 @@ func serveEmulator(t testing.TB, o emulator.Options) (*emulator.Emulator, *stora
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	c, err := storage.ParseConnection(server.ConnectionString())
+	return em, accountOf(t, server.ConnectionString()), server.ConnectionString()
+}
+
+// accountOf opens the account of a connection.
+func accountOf(t testing.TB, connection string) *storage.Account {
+	t.Helper()
+	c, err := storage.ParseConnection(connection)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +171,7 @@ func serveEmulator(t testing.TB, o emulator.Options) (*emulator.Emulator, *stora
 	if err != nil {
 		t.Fatal(err)
 	}
-	return em, a, server.ConnectionString()
+	return a
 }
 
 // makeTable makes a table in AzureWebJobsStorage, or in OTHER if the name starts
