@@ -15,7 +15,7 @@
 //
 // # Rows as text
 //
-// An [Entity] keeps every value as the JSON text that the service sent. A copy does not decode rows at all: raw.go keeps
+// An [Entity] keeps every value as the JSON text that the service sent. Copies, exports and comparisons of equal rows decode none: raw.go keeps
 // each row of a page as text. It knows JSON in the form in which services write rows, and leaves any other page to the
 // decoder. A single row goes as a plain request: a transaction of one row takes three times the processor time. Rows with
 // an empty key, or a URL beyond 2 KB, stay in transactions.

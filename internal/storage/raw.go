@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"tablesweep/internal/odata"
 )
 
@@ -412,12 +414,9 @@ func (e Entity) Decoded() (Entity, error) {
 	if e.JSON == nil {
 		return e, nil
 	}
-	page := append(append([]byte(`{"value":[`), e.JSON...), `]}`...)
-	all, err := decodePage(page)
-	if err != nil {
-		return Entity{}, err
-	}
-	return all[0], nil
+	d := newDecoder(e.JSON, jsontext.AllowDuplicateNames(true))
+	d.width = len(e.Columns)
+	return d.entity(), d.err
 }
 
 // Over returns what a merge of the row into another one gives: its own properties, and those that only the other one has.

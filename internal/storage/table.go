@@ -122,7 +122,7 @@ type Query struct {
 	Select []string // properties wanted, nil for all; the keys always come
 	Top    int      // rows at most; 0 means PageRows
 	Token  *key.Token
-	Raw    bool // entities have JSON and no properties, to be written unchanged
+	Raw    bool // entities have JSON and no properties: to be written unchanged, or compared
 }
 
 // Page is a query's answer.
