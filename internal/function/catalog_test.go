@@ -36,6 +36,7 @@ func TestRecordsOverHTTP(t *testing.T) {
 	a.call(t, "GET", people+"?npi=1414213562", "", 200, `{"records":[`+marriage+`],`)
 	a.call(t, "GET", people+"?ssn=123456789", "", 200, `{"records":[],"meta":[]}`)
 	a.call(t, "PUT", people+"?eid=X", `{"eid":"X","lastname":"Y"}`, 404, `{"title":"Not Found"`)
+	a.call(t, "POST", people, `{"lastname":"Faux"}`, 400, `{"title":"Bad Request","status":400,"field":"eid",`)
 
 	// With two of a person, the query string says which one is meant.
 	const second = `{"eid":"F314","lastname":"Zeta","npi":7}`
