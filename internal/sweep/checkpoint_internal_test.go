@@ -19,6 +19,18 @@ import (
 func newCheckpoint(t testing.TB, path string) *Checkpoint {
 	t.Helper()
 	f, err := journal.New(path, []byte(`{}`))
+	return opened(t, f, err)
+}
+
+func readCheckpoint(t testing.TB, path string) *Checkpoint {
+	t.Helper()
+	f, err := journal.Read(path)
+	return opened(t, f, err)
+}
+
+// opened returns the checkpoint in a journal.
+func opened(t testing.TB, f *journal.File, err error) *Checkpoint {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,18 +41,8 @@ func newCheckpoint(t testing.TB, path string) *Checkpoint {
 	return c
 }
 
-func readCheckpoint(t testing.TB, path string) *Checkpoint {
-	t.Helper()
-	f, err := journal.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := NewCheckpoint(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
+// For tests outside of the package.
+var NewCheckpointAt, ReadCheckpointAt = newCheckpoint, readCheckpoint
 
 // written makes a journal of events, of which the first ones are its snapshot.
 func written(t testing.TB, snapshot int, events ...string) (*journal.File, string) {
@@ -138,22 +140,6 @@ func TestRestoreCutOff(t *testing.T) {
 		}
 		if err == nil && r.frontier.steps.Len() != []int{1, 3, 3, 2}[strings.Count(text[snapshot:i], "\n")] {
 			t.Errorf("%d bytes: %d steps", i, r.frontier.steps.Len())
-		}
-	}
-}
-
-// TestRestoreReadWithoutRows cuts the file between the two lines that tell that a page
-// had no row: its step must not be read again, for its children are there already.
-func TestRestoreReadWithoutRows(t *testing.T) {
-	t.Parallel()
-	events := []string{`{}`, `{"node":{"id":1,"step":{}}}`, `{"read":1,"children":[{"id":2,"step":{"page":1}}],"totals":{"queries":1}}`, `{"end":1}`}
-	for n := 3; n <= 4; n++ {
-		r, err := fromEvents(t, events[:n]...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s := r.frontier.first(); s == nil || s.id != 2 || r.frontier.after(s) != nil || s.state != waiting || r.totals.Queries != 1 {
-			t.Errorf("from %q: the first step is %+v, totals %+v; want the child alone", events[:n], s, r.totals)
 		}
 	}
 }

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
@@ -33,32 +31,6 @@ func (f failing) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	return f.Serial.Advance(s, p)
 }
 
-func checkpointed(t *testing.T, path string) *sweep.Checkpoint {
-	t.Helper()
-	f, err := journal.New(path, []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := sweep.NewCheckpoint(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func reread(t *testing.T, path string) *sweep.Checkpoint {
-	t.Helper()
-	f, err := journal.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := sweep.NewCheckpoint(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // TestResumeAfterFailedAdvance fails in the strategy at each page in turn. A resume must
 // read that page again.
 func TestResumeAfterFailedAdvance(t *testing.T) {
@@ -69,12 +41,12 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 		source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
 		path := filepath.Join(t.TempDir(), "checkpoint")
 		s := sweep.Spec{Source: source, Strategy: failing{page: page}, PageRows: 10}
-		_, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: checkpointed(t, path)}, action.Copy{Destination: destination})
+		_, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: sweep.NewCheckpointAt(t, path)}, action.Copy{Destination: destination})
 		if !errors.Is(err, errPlanted) {
 			t.Fatalf("page %d: error %v, want the planted one", page, err)
 		}
 		s.Strategy = scan.Serial{}
-		totals, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: reread(t, path)}, action.Copy{Destination: destination})
+		totals, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: sweep.ReadCheckpointAt(t, path)}, action.Copy{Destination: destination})
 		if err != nil || totals.Rows != int64(len(rows)) {
 			t.Errorf("page %d: the resume ended with %+v, %v; want %d rows", page, totals, err, len(rows))
 		}
@@ -93,35 +65,6 @@ func (refusing) Split(rows []storage.Entity) [][]storage.Entity {
 
 func (refusing) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
 	return action.Result{Written: 1, Failed: []action.Failure{{Key: rows[0].Key}, {Key: rows[1].Key}}}, nil
-}
-
-// panicking is an action that panics.
-type panicking struct{ refusing }
-
-func (panicking) Do(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error) {
-	panic("planted")
-}
-
-// panickingSource is a source that panics.
-type panickingSource struct{ storage.Source }
-
-func (panickingSource) Read(context.Context, storage.RequestOptions, storage.Query) (storage.Page, int, error) {
-	panic("planted")
-}
-
-// TestPanic panics in a unit, and in a query. It is the sweep's error: an app's process, which has other
-// invocations under way, goes on.
-func TestPanic(t *testing.T) {
-	t.Parallel()
-	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	s := sweep.Spec{Source: emulatortest.Table(t, a, "source", someRows(10, 3)), PageRows: 9}
-	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, panicking{}); err == nil || !strings.Contains(err.Error(), "panic: planted") {
-		t.Errorf("a unit: %v", err)
-	}
-	s.Source = panickingSource{s.Source}
-	if _, err := sweep.Do(t.Context(), s, sweep.Options{}, refusing{}); err == nil || !strings.Contains(err.Error(), "panic: planted") {
-		t.Errorf("a query: %v", err)
-	}
 }
 
 // TestResumeAfterUnreportedFailure fails to report failed rows, as with a full disk.
@@ -143,7 +86,7 @@ func TestResumeAfterUnreportedFailure(t *testing.T) {
 		}
 		return nil
 	}
-	c := checkpointed(t, path)
+	c := sweep.NewCheckpointAt(t, path)
 	for fits = 3; ; fits += 4 {
 		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: source, PageRows: 9}, sweep.Options{Checkpoint: c, Failed: report, Workers: 4}, refusing{})
 		if err == nil {
@@ -155,6 +98,6 @@ func TestResumeAfterUnreportedFailure(t *testing.T) {
 		if !errors.Is(err, errPlanted) || fits > 100 {
 			t.Fatal(err)
 		}
-		c = reread(t, path)
+		c = sweep.ReadCheckpointAt(t, path)
 	}
 }

@@ -3,6 +3,7 @@ package sweep_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,9 @@ func copyRefused(t *testing.T, rows int, latency, rule string) (took time.Durati
 		}
 		took = time.Since(start)
 		t.Logf("%s: %.2f s, %d of %d requests refused", rule, took.Seconds(), totals.Throttles, e.Counts().TableTransactions())
+		if limited := strings.HasPrefix(rule, "seed=0; account-rate"); limited && (totals.Throttles == 0 || totals.Throttles > totals.Requests/4) {
+			t.Errorf("%d of %d requests were throttled", totals.Throttles, totals.Requests)
+		}
 	})
 	return took
 }
