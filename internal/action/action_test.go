@@ -34,9 +34,7 @@ func someRows(partitions, each int) []storage.Entity {
 func fill(t *testing.T, a *storage.Account, rows []storage.Entity) *storage.Table {
 	t.Helper()
 	table := a.Table("rows")
-	if err := table.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, table.Create(t.Context()))
 	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
@@ -49,9 +47,7 @@ func count(t *testing.T, table *storage.Table) (n int) {
 		n += len(p.Entities)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	return n
 }
 
@@ -123,24 +119,14 @@ func TestMessages(t *testing.T) {
 			t.Parallel()
 			_, a := emulatortest.NewAccount(t, emulator.Options{})
 			q, err := a.Queue("work")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := q.Create(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
+			emulatortest.Must(t, q.Create(t.Context()))
 			template, err := action.ParseTemplate(tt.template)
-			if err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
 			r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, []storage.Entity{row})
-			if err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
 			got, err := q.Get(t.Context(), 32, time.Hour)
-			if err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
 			switch {
 			case tt.want == "" && (len(got) > 0 || len(r.Failed) != 1):
 				t.Errorf("got %v, %+v; want a failed row", got, r)

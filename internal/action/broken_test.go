@@ -64,9 +64,7 @@ func TestServiceFailsOverARow(t *testing.T) {
 					em, a := emulatortest.NewAccount(t, emulator.Options{})
 					rows := rows(tt.names...)
 					target := a.Table("Target")
-					if err := target.Create(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					emulatortest.Must(t, target.Create(t.Context()))
 					began := time.Now()
 					via := emulatortest.Open(t, em, breaking{em.Transport(), began.Add(tt.away)}).Table("Target")
 					var w action.Work = action.Copy{Destination: via}

@@ -92,9 +92,7 @@ func TestConflicts(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						em, a := emulatortest.NewAccount(t, emulator.Options{})
 						target := a.Table("Target")
-						if err := target.Create(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						emulatortest.Must(t, target.Create(t.Context()))
 						via := contested{Transporter: em.Transport(), left: map[string]int{}}
 						for name, n := range tt.left {
 							via.left[name] = n

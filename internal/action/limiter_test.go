@@ -32,9 +32,7 @@ func writeToOnePartition(t *testing.T, transactions int) {
 	const processes, invocations, rate, minutes = 4, 36, 300, 2
 	em := emulatortest.New(t, emulator.Options{})
 	destination := emulatortest.Open(t, em, nil).Table("Target")
-	if err := destination.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, destination.Create(t.Context()))
 	if err := em.SetFaults("latency=10ms; partition-rate=300"); err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +61,7 @@ func writeToOnePartition(t *testing.T, transactions int) {
 	}
 	time.Sleep(time.Minute)
 	first, refusedFirst := em.Counts(), em.FaultCounts()["partition-rate"]
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, g.Wait())
 	last := em.Counts()
 	requests, refused := last.TableTransactions()-first.TableTransactions(), int64(em.FaultCounts()["partition-rate"]-refusedFirst)
 	taken := float64(requests-refused) * storage.MaxBatchRows / float64(transactions) / (rate * 60 * (minutes - 1))

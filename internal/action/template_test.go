@@ -41,14 +41,10 @@ func TestTemplatesEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			template, err := action.ParseTemplate(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
 			_, a := emulatortest.NewAccount(t, emulator.Options{})
 			q, err := a.Queue("work")
-			if err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
 			row := storage.Entity{Key: key.Key{Partition: "p"}, Properties: []storage.Property{long}}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)

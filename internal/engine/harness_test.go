@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -95,9 +94,7 @@ func withSource(t testing.TB, partitions, size int) *world {
 // must ends the test unless what it needs has worked.
 func (w *world) must(errs ...error) {
 	w.Helper()
-	if err := errors.Join(errs...); err != nil {
-		w.Fatal(err)
-	}
+	emulatortest.Must(w, errs...)
 }
 
 // fill creates a table with the rows.

@@ -46,7 +46,7 @@ func TestStatusOfManySteps(t *testing.T) {
 		}
 		em.ResetCounts()
 		s, err := e.Status(t.Context(), id)
-		must(t, err)
+		emulatortest.Must(t, err)
 		counts := em.Counts()
 		if requests := counts.TableTransactions() + counts.QueueTransactions(); requests > 3 {
 			t.Errorf("a status after %d steps takes %d requests, want at most 3", n+1, requests)
@@ -58,13 +58,6 @@ func TestStatusOfManySteps(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // startCount returns an engine with a count that was started.
 func startCount(t *testing.T) (*emulator.Emulator, *Engine, string) {
 	t.Helper()
@@ -73,9 +66,9 @@ func startCount(t *testing.T) (*emulator.Emulator, *Engine, string) {
 	if err == nil {
 		err = errors.Join(e.TryPrepare(t.Context()), account.Table("Source").Create(t.Context()))
 	}
-	must(t, err)
+	emulatortest.Must(t, err)
 	id, err := e.Start(t.Context(), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}})
-	must(t, err)
+	emulatortest.Must(t, err)
 	return em, e, id
 }
 
@@ -86,7 +79,7 @@ func TestLoadRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, e, id := startCount(t)
 		running, err := e.loadAnew(t.Context(), id, nil)
-		must(t, err)
+		emulatortest.Must(t, err)
 		before := make(chan *loaded) // what a reading that is under way finds in the end
 		go func() {
 			_, _ = e.scans.get(t.Context(), id, func(*loaded) (*loaded, error) { return <-before, nil })

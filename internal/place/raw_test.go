@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 
@@ -41,9 +42,7 @@ func TestRawRowsAreWrittenAsDecoded(t *testing.T) {
 		var files [2]*place.FileDraft
 		for i := range files {
 			codec, err := place.NewCodec(place.None)
-			if err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
 			files[i] = place.NewFile(codec)
 		}
 		names := []string{"A", "B", "C", "", "Größe", "odata"}
@@ -92,9 +91,7 @@ func TestRawRowsAreWrittenAsDecoded(t *testing.T) {
 		var lines [2]place.File
 		var texts [2]string
 		for i, file := range files {
-			if err := file.Pages.End(nil); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, file.Pages.End(nil))
 			f, content := file.End("000000")
 			lines[i], texts[i] = f, string(content)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
 )
@@ -31,13 +32,9 @@ func readCheckpoint(t testing.TB, path string) *Checkpoint {
 // opened returns the checkpoint in a journal.
 func opened(t testing.TB, f *journal.File, err error) *Checkpoint {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	c, err := NewCheckpoint(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	return c
 }
 
@@ -49,9 +46,7 @@ func written(t testing.TB, snapshot int, events ...string) (*journal.File, strin
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	f, err := journal.New(path, []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	var first []any
 	for _, e := range events[:snapshot] {
 		first = append(first, json.RawMessage(e))
@@ -60,9 +55,7 @@ func written(t testing.TB, snapshot int, events ...string) (*journal.File, strin
 	for _, e := range events[snapshot:] {
 		f.Append(json.RawMessage(e))
 	}
-	if err := errors.Join(err, f.Flush(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err, f.Flush(), f.Close())
 	if f, err = journal.Read(path); err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +73,7 @@ func fromEvents(t testing.TB, events ...string) (*Checkpoint, error) {
 func restored(t testing.TB, text string) (*Checkpoint, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "checkpoint")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	f, err := journal.Read(path)
 	if err != nil {
 		return nil, err
@@ -102,9 +93,7 @@ func record(t testing.TB) string {
 	c := newCheckpoint(t, path)
 	f := &frontier{}
 	s := f.add(scan.Step{}, 1)
-	if err := c.rewrite(f, Totals{}); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, c.rewrite(f, Totals{}))
 	f.startRead(s)
 	children := f.read(s, 0, nil, 0, []scan.Step{{Page: 1}, {Page: 2}})
 	c.read(s, &key.Key{Partition: "p", Row: "z"}, 9, children, nil, Totals{Queries: 1})
@@ -113,16 +102,10 @@ func record(t testing.TB) string {
 	if s.left != 6 {
 		t.Errorf("%d of 9 rows are left, of which 3 were done", s.left)
 	}
-	if err := c.flush(f, Totals{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.close(); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, c.flush(f, Totals{}))
+	emulatortest.Must(t, c.close())
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	return string(text)
 }
 
@@ -167,21 +150,15 @@ func TestSnapshotsStayRare(t *testing.T) {
 	f := &frontier{}
 	const many = 4 << 20 // bytes that are appended before there is another snapshot
 	f.add(scan.Step{State: []byte(`"` + strings.Repeat("x", 7*many/2) + `"`)}, 1)
-	if err := c.rewrite(f, Totals{}); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, c.rewrite(f, Totals{}))
 	defer c.close()
 	rows := span{Last: key.Key{Row: strings.Repeat("y", many)}}
 	appended, snapshots := 0, 0
 	for size := int64(0); appended < 5; appended++ {
 		c.append(line{Did: 1, Span: &rows})
-		if err := c.flush(f, Totals{}); err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, c.flush(f, Totals{}))
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, err)
 		if info.Size() < size {
 			snapshots++
 		}
@@ -212,12 +189,8 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		r.differences = &differences{most: len(r.found), all: r.found}
-		if err := r.rewrite(r.frontier, r.totals); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.close(); err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, r.rewrite(r.frontier, r.totals))
+		emulatortest.Must(t, r.close())
 		again := readCheckpoint(t, path)
 		if a, b := r.frontier.steps.Len(), again.frontier.steps.Len(); a != b || len(r.found) != len(again.found) || r.totals != again.totals {
 			t.Errorf("%d steps turned %d, %+v turned %+v", a, b, r.totals, again.totals)

@@ -45,9 +45,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, err)
 		was := readHistory(t, text, rows, map[key.Key]bool{})
 		known, snapshot := knownOnDisk(t, was.lines), len(bytes.Join(was.lines[:was.first+1], nil))
 		if half := len(text) / 2; known < half || known > len(text)-1000 {
@@ -55,9 +53,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		}
 		// resume goes on from a text that differs, and reports whether it was taken.
 		resume := func(how string, text []byte, same int) bool {
-			if err := os.WriteFile(path, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, os.WriteFile(path, text, 0o600))
 			file, err := journal.Read(path)
 			if errors.Is(err, journal.ErrDamaged) && strings.Contains(err.Error(), path+" is damaged: line ") {
 				return false
@@ -112,9 +108,7 @@ func knownOnDisk(t *testing.T, lines [][]byte) (most int) {
 	for _, one := range lines {
 		var l struct{ Disk int }
 		_, text, _ := bytes.Cut(one, []byte(" "))
-		if err := json.Unmarshal(text, &l); err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, json.Unmarshal(text, &l))
 		most = max(most, l.Disk)
 	}
 	return most

@@ -108,9 +108,7 @@ func eventOf(t *testing.T, one []byte) line {
 	t.Helper()
 	var wrapped struct{ Event line }
 	_, text, _ := bytes.Cut(one, []byte(" "))
-	if err := json.Unmarshal(text, &wrapped); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, json.Unmarshal(text, &wrapped))
 	return wrapped.Event
 }
 
@@ -158,13 +156,9 @@ func TestKilledAtAnyLine(t *testing.T) {
 			record := &recorder{}
 			s := Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: 25}
 			totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 16, Trace: func(Trace) { queries++ }}, record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
 			return text, record.keys, queries, totals
 		}
 		c := newCheckpoint(t, path)
@@ -174,9 +168,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 			t.Fatalf("only %d thefts in %d lines", len(first.steals), len(first.lines))
 		}
 		resume := func(j history, at int) history {
-			if err := os.WriteFile(path, bytes.Join(j.lines[:at+1], nil), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, os.WriteFile(path, bytes.Join(j.lines[:at+1], nil), 0o600))
 			c := readCheckpoint(t, path)
 			text, keys, queries, totals := run(c)
 			all := maps.Clone(j.done[at])
@@ -231,9 +223,7 @@ func TestKilledDeletion(t *testing.T) {
 				if seed%2 == 0 {
 					s.Keys = &Keys{}
 					for _, row := range rows {
-						if err := s.Keys.Add(row.Key); err != nil {
-							t.Fatal(err)
-						}
+						emulatortest.Must(t, s.Keys.Add(row.Key))
 					}
 				}
 				totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 8}, action.Delete{Table: s.table()})
@@ -248,9 +238,7 @@ func TestKilledDeletion(t *testing.T) {
 				}
 				c = readCheckpoint(t, path)
 			}
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, os.Remove(path))
 		})
 	}
 }
@@ -271,9 +259,7 @@ func TestPagesAreOnDiskBeforeTheirRowsAreDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, err)
 		at, ends, checked := 0, map[int64]int{}, 0 // ends of the lines of pages
 		for one := range bytes.Lines(text) {
 			at += len(one)

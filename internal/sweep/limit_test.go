@@ -86,9 +86,7 @@ func TestLimits(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := em.SetFaults(tt.faults); err != nil {
-					t.Fatal(err)
-				}
+				emulatortest.Must(t, em.SetFaults(tt.faults))
 				g := &gauge{next: em.Transport()}
 				b := emulatortest.Open(t, em, g)
 				var read []time.Time // pages

@@ -51,9 +51,7 @@ func TestPartitionsOfRandomTables(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("case %d: (-want +got)\n%s", i, diff)
 		}
-		if err := em.SetFaults(""); err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, em.SetFaults(""))
 		enough := errors.New("enough")
 		_, err := sweep.Partitions(t.Context(), s, sweep.Options{}, func(string) error { return enough })
 		if errors.Is(err, enough) != (len(want) > 0) {

@@ -92,9 +92,7 @@ func roundsOf(t *testing.T, command string, pages int, row func(i, n int) key.Ke
 		e, a := emulatortest.NewAccount(t, emulator.Options{})
 		s := Spec{Source: emulatortest.Table(t, a, "source", rows), Strategy: adaptive.Strategy{}, PageRows: page}
 		to := emulatortest.Table(t, a, "target", nil)
-		if err := e.SetFaults("latency=" + latency.String()); err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, e.SetFaults("latency="+latency.String()))
 		var totals Totals
 		var err error
 		began := time.Now()
@@ -106,9 +104,7 @@ func roundsOf(t *testing.T, command string, pages int, row func(i, n int) key.Ke
 		case "keys":
 			totals, err = Partitions(t.Context(), s, Options{}, func(string) error { return nil })
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, err)
 		c = cost{time.Since(began).Seconds() / latency.Seconds(), float64(totals.Queries)}
 	})
 	return c

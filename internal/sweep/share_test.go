@@ -75,18 +75,14 @@ func TestShare(t *testing.T) {
 								return err
 							})
 						}
-						if err := group.Wait(); err != nil {
-							t.Fatal(err)
-						}
+						emulatortest.Must(t, group.Wait())
 						return time.Since(began).Seconds()
 					}
 					source := func(i int) sweep.Spec {
 						return sweep.Spec{Source: b.Table(fmt.Sprintf("source%d", i)), Strategy: adaptive.Strategy{}}
 					}
 					copied := func(i int) *storage.Table { return b.Table(fmt.Sprintf("copied%d", i)) }
-					if err := em.SetFaults("latency=20ms..50ms"); err != nil {
-						t.Fatal(err)
-					}
+					emulatortest.Must(t, em.SetFaults("latency=20ms..50ms"))
 					work := func(ctx context.Context, i int, o sweep.Options) (int64, error) {
 						s := source(i)
 						s.Raw = true

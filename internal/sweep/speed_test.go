@@ -52,9 +52,7 @@ func byBatch(t testing.TB, e *emulator.Emulator, _ *storage.Account, limit int) 
 	}
 	eachEntity(t, e, limit, func(entity []byte) {
 		var keys struct{ PartitionKey string }
-		if err := json.Unmarshal(entity, &keys); err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, json.Unmarshal(entity, &keys))
 		if keys.PartitionKey != last || len(batch) == storage.MaxBatchRows {
 			send()
 		}
@@ -69,9 +67,7 @@ func eachEntity(t testing.TB, e *emulator.Emulator, limit int, fn func([]byte)) 
 	pager := client(t, e, "source").NewListEntitiesPager(nil)
 	for pager.More() {
 		page, err := pager.NextPage(context.WithoutCancel(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, err)
 		for _, entity := range page.Entities {
 			if limit--; limit < 0 {
 				return
@@ -87,9 +83,7 @@ func client(t testing.TB, e *emulator.Emulator, table string) *aztables.Client {
 	s, err := aztables.NewServiceClientFromConnectionString(e.ConnectionString(), &aztables.ClientOptions{
 		ClientOptions: azcore.ClientOptions{Transport: e.Transport()},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	return s.NewClient(table)
 }
 
@@ -102,9 +96,7 @@ func BenchmarkCopy(b *testing.B) {
 		e, a := emulatortest.NewAccount(b, emulator.Options{})
 		emulatortest.Table(b, a, "source", rows)
 		emulatortest.Table(b, a, "destination", nil)
-		if err := e.SetFaults("latency=" + latency.String()); err != nil {
-			b.Fatal(err)
-		}
+		emulatortest.Must(b, e.SetFaults("latency="+latency.String()))
 		perRow := func(n int, copyRows func(testing.TB, *emulator.Emulator, *storage.Account, int)) float64 {
 			start := time.Now()
 			copyRows(b, e, a, n)

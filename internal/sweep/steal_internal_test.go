@@ -28,9 +28,7 @@ import (
 func sourceTree(t testing.TB) []storage.Entity {
 	t.Helper()
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	root := filepath.Join(strings.TrimSpace(string(goroot)), "src")
 	var rows []storage.Entity
 	err = fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
@@ -40,9 +38,7 @@ func sourceTree(t testing.TB) []storage.Entity {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
 	if len(rows) < 5000 {
 		t.Fatalf("%s has only %d files", root, len(rows))
@@ -68,9 +64,7 @@ func count(t testing.TB, s Spec, workers int) (time.Duration, Totals) {
 	r := newRun(s, Options{Workers: workers}, counting(nil), false)
 	began := time.Now()
 	totals, err := r.do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	return time.Since(began), totals
 }
 
@@ -80,9 +74,7 @@ func openTree(t testing.TB, rows []storage.Entity, faults string) (*emulator.Emu
 	t.Helper()
 	e, a := emulatortest.NewAccount(t, emulator.Options{})
 	source := emulatortest.Table(t, a, "source", rows)
-	if err := e.SetFaults(faults); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, e.SetFaults(faults))
 	return e, source
 }
 
@@ -95,9 +87,7 @@ func TestPagesOfKeysLeaveRoom(t *testing.T) {
 	}
 	_, source := openTree(t, rows, "")
 	p, err := source.Query(t.Context(), storage.Query{Select: []string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	if got := Weight(p); len(p.Entities) != len(rows) || 64*got > DefaultBuffer {
 		t.Errorf("%d rows of a page weigh %d bytes, want %d and %d bytes at most", len(p.Entities), got, len(rows), DefaultBuffer/64)
 	}

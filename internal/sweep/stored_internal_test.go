@@ -50,9 +50,7 @@ func TestStoredFormat(t *testing.T) {
 
 	whole := f.add(scan.Step{Range: partitions("p0", "p8")}, 1)
 	whole.strand = steal.NewStrand(whole.Range)
-	if err := c.rewrite(f, Totals{}); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, c.rewrite(f, Totals{}))
 	listed := f.add(wantedStep("p8", []string{"1", "3"}), 1)
 	listed.wanted = []string{"1", "3"}
 	c.list(listed, key.Key{Partition: "p8", Row: "3"})
@@ -74,20 +72,12 @@ func TestStoredFormat(t *testing.T) {
 	read(thief, 0, nil, []Difference{{Kind: Missing, Key: key.Key{Partition: "p4", Row: "2"}}}, did, scan.Step{Range: partitions("p5", "p8")})
 	c.end(thief)
 
-	if err := c.flush(f, Totals{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.close(); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, c.flush(f, Totals{}))
+	emulatortest.Must(t, c.close())
 	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	want, err := os.ReadFile(storedFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
 		t.Errorf("a checkpoint's form has changed (-stored +written):\n%s", diff)
 	}
@@ -98,14 +88,10 @@ func TestStoredFormat(t *testing.T) {
 func TestGoesOnWithStored(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(storedFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "checkpoint")
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, os.WriteFile(path, text, 0o600))
 		var rows []storage.Entity
 		for i := range 40 {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%d", i/4), Row: fmt.Sprint(i % 4)}})
@@ -113,9 +99,7 @@ func TestGoesOnWithStored(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{})
 		s := Spec{Source: emulatortest.Table(t, a, "source", rows), Strategy: adaptive.Strategy{}, PageRows: 8, Keys: &Keys{}}
 		for _, k := range []key.Key{{Partition: "p8", Row: "1"}, {Partition: "p9", Row: "2"}, {Partition: "p8", Row: "3"}} {
-			if err := s.Keys.Add(k); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, s.Keys.Add(k))
 		}
 		var want []key.Key
 		for _, row := range rows {
@@ -129,9 +113,7 @@ func TestGoesOnWithStored(t *testing.T) {
 		c := readCheckpoint(t, path)
 		record := &recorder{}
 		totals, err := Do(t.Context(), s, Options{Checkpoint: c, List: 5}, record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, err)
 		slices.SortFunc(record.keys, key.Key.Compare)
 		if diff := cmp.Diff(want, record.keys); diff != "" {
 			t.Errorf("done (-want +got):\n%s", diff)

@@ -50,9 +50,7 @@ func all(t testing.TB, table *storage.Table) []storage.Entity {
 		rows = append(rows, p.Entities...)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	return rows
 }
 
@@ -73,9 +71,7 @@ func TestEachYieldsTableOrder(t *testing.T) {
 						got = append(got, rows...)
 						return nil
 					})
-					if err != nil {
-						t.Fatal(err)
-					}
+					emulatortest.Must(t, err)
 					if !sameRows(got, want) || totals.Rows != int64(len(want)) {
 						t.Errorf("got %d rows, counted %d, want the %d of the table in order", len(got), totals.Rows, len(want))
 					}
@@ -103,9 +99,7 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 		destination := emulatortest.Table(t, to, "destination", nil)
 		start := time.Now()
 		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
-		if err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, err)
 		if e.FaultCounts()["partition-rate"] == 0 || totals.Throttles == 0 {
 			t.Fatalf("nothing was throttled: %v, %+v", e.FaultCounts(), totals)
 		}
@@ -156,14 +150,10 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, err)
 		if r.IntN(3) == 0 { // the last lines never made it
 			text = text[:len(text)-r.IntN(min(200, len(text)/10))]
-			if err := os.WriteFile(path, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, os.WriteFile(path, text, 0o600))
 		}
 		c = sweep.ReadCheckpointAt(t, path)
 	}
@@ -196,9 +186,7 @@ func TestInterruptEndsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{})
 		source := emulatortest.Table(t, a, "source", someRows(10, 1))
-		if err := e.SetFaults("busy p=1"); err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, e.SetFaults("busy p=1"))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		began := time.Now()

@@ -16,6 +16,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
+// Must ends the test unless what it needs has worked.
+func Must(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // NewAccount returns an emulator, and its account opened by the emulator's own transport.
 func NewAccount(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account) {
 	t.Helper()
@@ -27,9 +35,7 @@ func NewAccount(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.
 func New(t testing.TB, o emulator.Options) *emulator.Emulator {
 	t.Helper()
 	em, err := emulator.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return em
 }
 
@@ -40,9 +46,7 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 		via = em.Transport()
 	}
 	a, err := open(em, via)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	return a
 }
 
@@ -50,12 +54,9 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 func Table(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
 	t.Helper()
 	table := a.Table(name)
-	if err := table.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, table.Create(t.Context()))
+	_, err := (action.Copy{Destination: table}).Copy(t.Context(), rows)
+	Must(t, err)
 	return table
 }
 

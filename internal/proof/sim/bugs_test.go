@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/proof/bugtest"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -138,9 +139,7 @@ var slow = []struct {
 // both looks at the pending row: without the earlier one alone, a duplicate costs a page and is refused by the commit.
 func TestBugsAreFound(t *testing.T) {
 	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	if !testsize.Full() {
 		for _, b := range bugs {
 			b.Fit(t, root)

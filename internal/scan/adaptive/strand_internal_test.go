@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof/emulatortest"
 )
 
 // TestFormOfState has a step's state in its form 1, which is stored and sent. Whoever changes it must read
@@ -16,9 +18,7 @@ func TestFormOfState(t *testing.T) {
 	var st strand
 	d := json.NewDecoder(strings.NewReader(form1))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&st); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, d.Decode(&st))
 	got, err := json.Marshal(st)
 	if err != nil || string(got) != form1 {
 		t.Errorf("%v\n%s, want\n%s", err, got, form1)

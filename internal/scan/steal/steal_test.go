@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
@@ -173,9 +174,7 @@ func TestLargerTables(t *testing.T) {
 			if err == nil {
 				err = c.Compare(rows)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
 			if thieves < 50 {
 				t.Errorf("%d thieves, want 50 at least", thieves)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/sweep/jobrecord"
 )
 
@@ -53,9 +54,7 @@ func TestParseRefuses(t *testing.T) {
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	r, err := jobrecord.Parse([]byte(stored), "copy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	r.Flags["from-connection"] = "LIVE"
 	theirs := []jobrecord.Flag{given("from-connection", "LIVE"), given("to-connection", "AccountKey=c2VjcmV0")}
 	whole := map[string]string{"from": "a", "rows": "list", "failed": "f.jsonl"}

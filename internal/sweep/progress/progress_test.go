@@ -43,9 +43,7 @@ func meter(out io.Writer, s progress.Style) *progress.Meter {
 func last(t *testing.T, out *bytes.Buffer) (f progress.Figures) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &f); err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &f))
 	return f
 }
 

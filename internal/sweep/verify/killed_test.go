@@ -22,31 +22,21 @@ import (
 func newCheckpoint(t *testing.T, path string) *sweep.Checkpoint {
 	t.Helper()
 	f, err := journal.New(path, []byte(`{}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	c, err := sweep.NewCheckpoint(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	return c
 }
 
 func readCheckpoint(t *testing.T, path string, lines ...[]byte) *sweep.Checkpoint {
 	t.Helper()
 	if lines != nil {
-		if err := os.WriteFile(path, bytes.Join(lines, nil), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, os.WriteFile(path, bytes.Join(lines, nil), 0o600))
 	}
 	f, err := journal.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	c, err := sweep.NewCheckpoint(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	return c
 }
 
@@ -55,9 +45,7 @@ func readCheckpoint(t *testing.T, path string, lines ...[]byte) *sweep.Checkpoin
 func history(t *testing.T, path string) (lines [][]byte, snapshot int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	emulatortest.Must(t, err)
 	lines = bytes.SplitAfter(text, []byte("\n"))
 	lines = lines[:len(lines)-1]
 	for snapshot = 2; snapshot < len(lines) && records(lines[snapshot], "node"); snapshot++ {
@@ -85,9 +73,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 				t.Helper()
 				w.options.Checkpoint = c
 				r, err := verify.Compare(t.Context(), w.scan, destination, w.options)
-				if err != nil {
-					t.Fatal(err)
-				}
+				emulatortest.Must(t, err)
 				w.same(t, r)
 			}
 			run(newCheckpoint(t, path))
@@ -101,9 +87,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 					t.Fatalf("seed %d, killed behind line %d", seed, n)
 				}
 			}
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, os.Remove(path))
 		})
 	}
 }
@@ -123,9 +107,7 @@ func TestBothSidesKnowWhatIsBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, err)
 		tokens := bytes.Count(text, []byte(`{\"t\":{`))
 		if before := bytes.Count(text, []byte(`\"a\":{\"Partition\":\"p\",\"Row\"`)); tokens < 10 || before < tokens {
 			t.Errorf("%d tokens, %d of them with the key before\n%s", tokens, before, text)
@@ -182,9 +164,7 @@ func TestKilledRepair(t *testing.T) {
 			if t.Failed() {
 				t.Fatalf("seed %d, after %d kills", seed, kills)
 			}
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, os.Remove(path))
 		})
 	}
 }

@@ -184,16 +184,12 @@ func TestRawRowsDifferAsDecoded(t *testing.T) {
 			for side := range places {
 				for line := range strings.Lines(texts[side].String()) { // so that one form does not make all rows be decoded
 					rows, err := storage.ParseLines([]byte(line), raw[side])
-					if err != nil {
-						t.Fatal(err)
-					}
+					emulatortest.Must(t, err)
 					places[side] = append(places[side], rows...)
 				}
 			}
 			r, err := verify.Compare(t.Context(), sweep.Spec{Source: places[0]}, places[1], verify.Options{Depth: depth})
-			if err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, err)
 			return r
 		}
 		want := compare([2]bool{})

@@ -71,15 +71,11 @@ func TestFindsEachDifference(t *testing.T) {
 			{Kind: storage.Replace, Entity: with(changed, storage.StringProperty("S", "valve"))},
 			{Kind: storage.Replace, Entity: with(retyped, storage.Property{Name: "D", Type: storage.Int32, Value: jsontext.Value("3")})},
 		} {
-			if err := destination.Write(t.Context(), op); err != nil {
-				t.Fatal(err)
-			}
+			emulatortest.Must(t, destination.Write(t.Context(), op))
 		}
 		e.ResetCounts()
 		r, err := verify.Compare(t.Context(), sweep.Spec{Source: source, Strategy: adaptive.Strategy{}}, destination, verify.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		emulatortest.Must(t, err)
 		if diff := cmp.Diff(want, r.List); diff != "" || r.Rows != int64(n) || r.Missing != 1 || r.Extra != 1 || r.Different != 2 {
 			t.Errorf("%+v (-want +got)\n%s", r, diff)
 		}
