@@ -55,22 +55,17 @@ func (b *books) count(did Totals) {
 
 // list adds a step that looks for rows of a partition.
 func (b *books) list(partition string, rows []string) {
-	s := b.frontier.add(wantedStep(partition, rows), 1)
-	s.wanted = rows
+	s := b.frontier.add(saved{Step: wantedStep(partition, rows), Depth: 1, Wanted: rows})
 	b.checkpoint.list(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
 }
 
 // stolen puts thieves behind their victim.
 func (b *books) stolen(victim *step, thieves []*steal.Strand) {
-	var steps []scan.Step
+	var steps []saved
 	for _, t := range thieves {
-		steps = append(steps, scan.Step{Range: t.Range()})
+		steps = append(steps, saved{Step: scan.Step{Range: t.Range()}, Depth: victim.Depth, Strand: t})
 	}
-	added := b.frontier.insert(victim, victim.depth, steps)
-	for i, s := range added {
-		s.strand = thieves[i]
-	}
-	b.checkpoint.steal(victim, added)
+	b.checkpoint.steal(victim, b.frontier.insert(victim, steps))
 }
 
 // unread makes a step wait again whose query failed or can't be used. The checkpoint
@@ -100,22 +95,24 @@ type found struct {
 func (b *books) read(s *step, p found, did Totals) {
 	var listed []Difference
 	gone := int64(0)
-	if s.through == nil {
+	if s.Through == nil {
 		listed = b.compare(p.rows, p.inUnits, &did)
-	} else if gone = max(0, s.left-p.inUnits); len(p.children) == 0 && b.consumes {
+	} else if gone = max(0, s.Left-p.inUnits); len(p.children) == 0 && b.consumes {
 		// They were done, and the process died before it could say so.
 		did.Rows += gone
 		did.Written += gone
 	}
 	s.spilled = p.spilled
-	added := b.frontier.read(s, p.bytes, p.units, p.inUnits, p.children)
-	for _, c := range added {
-		c.through, c.left, c.done, c.strand = s.through, gone, slices.Clip(s.done), s.strand // each appends on its own
-		if s.wanted != nil {
-			c.wanted = among(s.wanted, c.Range)
+	var children []saved
+	for _, q := range p.children {
+		c := saved{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Strand: s.Strand} // each appends on its own
+		if s.Wanted != nil {
+			c.Wanted = among(s.Wanted, q.Range)
 		}
+		children = append(children, c)
 	}
-	s.strand = nil
+	added := b.frontier.read(s, p.bytes, p.units, p.inUnits, children)
+	s.Strand = nil
 	b.count(did)
 	var last *key.Key
 	if p.inUnits > 0 { // all others have been counted

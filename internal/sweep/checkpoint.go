@@ -5,7 +5,6 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/steal"
 )
 
@@ -68,30 +67,6 @@ type line struct {
 	Differences []Difference `json:"differences,omitempty"` // to be listed
 }
 
-// saved is a step in the file.
-type saved struct {
-	ID      int64     `json:"id"`
-	Step    scan.Step `json:"step"`
-	Depth   int64     `json:"depth,omitempty"`
-	Through *key.Key  `json:"through,omitempty"`
-	Left    int64     `json:"left,omitempty"`
-	Done    []span    `json:"done,omitempty"`
-	Wanted  []string  `json:"wanted,omitempty"`
-
-	Strand *steal.Strand `json:"strand,omitempty"`
-}
-
-func save(s *step) saved {
-	return saved{ID: s.id, Step: s.Step, Depth: s.depth, Through: s.through, Left: s.left, Done: s.done, Wanted: s.wanted, Strand: s.strand}
-}
-
-// sound reports whether the step has what it says: listed keys stand in one partition.
-func (s saved) sound() bool { return s.Wanted == nil || s.Step.Range.Partition != nil }
-
-func (s saved) step() *step {
-	return &step{id: s.ID, Step: s.Step, depth: s.Depth, through: s.Through, left: s.Left, done: s.Done, wanted: s.Wanted, strand: s.Strand}
-}
-
 // NewCheckpoint returns the checkpoint in a journal: what it holds of earlier runs is gone on with.
 func NewCheckpoint(f *journal.File) (*Checkpoint, error) {
 	c := &Checkpoint{file: f, differences: &differences{}}
@@ -111,7 +86,7 @@ func (c *Checkpoint) restore() error {
 		if steps == nil { // the header
 			steps = map[int64]*step{}
 			c.listed, c.after = l.Listed, l.After
-			c.frontier, c.totals, c.found = &frontier{next: 1}, l.Totals, l.Differences
+			c.frontier, c.totals, c.found = &frontier{}, l.Totals, l.Differences
 			return nil
 		}
 		if !c.apply(steps, l) {
@@ -132,57 +107,49 @@ func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Strand != nil) || !l.newSteps(steps) {
 		return false
 	}
-	switch f := c.frontier; {
-	case l.Node != nil:
-		s = l.Node.step()
-		f.push(s)
-		steps[s.id] = s
-		if l.After != nil {
-			c.after = l.After
-		}
+	for _, one := range c.frontier.insert(s, l.added()) {
+		steps[one.ID] = one
+	}
+	switch {
+	case l.Node != nil && l.After != nil:
+		c.after = l.After
 	case l.Read != 0:
-		c.insert(steps, s, l.Children)
-		s.through, s.left, s.strand = l.Through, l.Left, nil
-		if s.through == nil { // no rows: all of it is done, even if the line that ends it is cut off
+		s.Through, s.Left, s.Strand = l.Through, l.Left, nil
+		if s.Through == nil { // no rows: all of it is done, even if the line that ends it is cut off
 			s.state = working
 		}
 	case l.Steal != 0:
-		c.insert(steps, s, l.Children)
-		s.strand = l.Strand
+		s.Strand = l.Strand
 	case l.Did != 0 && l.Span != nil:
-		s.done = append(s.done, *l.Span)
-		s.left -= l.Totals.Rows
+		s.Done = append(s.Done, *l.Span)
+		s.Left -= l.Totals.Rows
 	case l.End != 0:
-		f.steps.Remove(s.element)
-		delete(steps, s.id)
+		c.frontier.steps.Remove(s.element)
+		delete(steps, s.ID)
 	}
 	c.totals.Add(l.Totals)
 	c.found = append(c.found, l.Differences...)
 	return true
 }
 
-// insert adds steps right behind another.
-func (c *Checkpoint) insert(steps map[int64]*step, s *step, added []saved) {
-	at := s.element
-	for _, a := range added {
-		one := a.step()
-		one.element = c.frontier.steps.InsertAfter(one, at)
-		at = one.element
-		steps[one.id] = one
-		c.frontier.next = max(c.frontier.next, one.id+1)
+// added returns the steps that a line adds.
+func (l line) added() []saved {
+	if l.Node != nil {
+		return append(l.Children, *l.Node)
 	}
+	return l.Children
 }
 
 // newSteps reports whether the steps that a line adds make sense and have new ids.
 func (l line) newSteps(steps map[int64]*step) bool {
 	seen := map[int64]bool{0: true}
-	for _, s := range l.Children {
+	for _, s := range l.added() {
 		if seen[s.ID] || steps[s.ID] != nil || !s.sound() {
 			return false
 		}
 		seen[s.ID] = true
 	}
-	return l.Node == nil || l.Node.ID != 0 && steps[l.Node.ID] == nil && l.Node.sound()
+	return true
 }
 
 func (c *Checkpoint) append(l line) {
@@ -194,40 +161,39 @@ func (c *Checkpoint) append(l line) {
 // read records that s was read: through is its last row, nil if none of them is left to do,
 // left how many are.
 func (c *Checkpoint) read(s *step, through *key.Key, left int64, children []*step, listed []Difference, did Totals) {
-	s.through, s.left = through, left
+	s.Through, s.Left = through, left
 	c.pages = c.pages || left > 0
-	c.append(line{Read: s.id, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
+	c.append(line{Read: s.ID, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
 }
 
 // list records a step for listed keys, of which last is the last.
 func (c *Checkpoint) list(s *step, last key.Key) {
 	c.after = &last
-	one := save(s)
-	c.append(line{Node: &one, After: c.after})
+	c.append(line{Node: &s.saved, After: c.after})
 }
 
 // steal records that what lies behind the end of s's strand was stolen.
 func (c *Checkpoint) steal(s *step, thieves []*step) {
-	c.append(line{Steal: s.id, Strand: s.strand, Children: saveAll(thieves)})
+	c.append(line{Steal: s.ID, Strand: s.Strand, Children: saveAll(thieves)})
 }
 
 func saveAll(steps []*step) []saved {
 	var all []saved
 	for _, s := range steps {
-		all = append(all, save(s))
+		all = append(all, s.saved)
 	}
 	return all
 }
 
 func (c *Checkpoint) did(s *step, rows span, did Totals) {
-	s.done = append(s.done, rows)
-	s.left -= did.Rows
-	c.append(line{Did: s.id, Span: &rows, Totals: did})
+	s.Done = append(s.Done, rows)
+	s.Left -= did.Rows
+	c.append(line{Did: s.ID, Span: &rows, Totals: did})
 }
 
 func (c *Checkpoint) vain(did Totals) { c.append(line{Vain: true, Totals: did}) }
 
-func (c *Checkpoint) end(s *step) { c.append(line{End: s.id}) }
+func (c *Checkpoint) end(s *step) { c.append(line{End: s.ID}) }
 
 // flush writes what was recorded since the last call.
 func (c *Checkpoint) flush(f *frontier, t Totals) error {
@@ -259,8 +225,7 @@ func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 	}
 	snapshot := []any{line{Listed: c.listed, After: c.after, Totals: t, Differences: c.differences.sorted()}}
 	for s := f.first(); s != nil; s = f.after(s) {
-		one := save(s)
-		snapshot = append(snapshot, line{Node: &one})
+		snapshot = append(snapshot, line{Node: &s.saved})
 	}
 	return c.file.Renew(snapshot)
 }

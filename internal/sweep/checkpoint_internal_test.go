@@ -92,15 +92,15 @@ func record(t testing.TB) string {
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	c := newCheckpoint(t, path)
 	f := &frontier{}
-	s := f.add(scan.Step{}, 1)
+	s := f.add(saved{Depth: 1})
 	emulatortest.Must(t, c.rewrite(f, Totals{}))
 	f.startRead(s)
-	children := f.read(s, 0, nil, 0, []scan.Step{{Page: 1}, {Page: 2}})
+	children := f.read(s, 0, nil, 0, []saved{{Step: scan.Step{Page: 1}}, {Step: scan.Step{Page: 2}}})
 	c.read(s, &key.Key{Partition: "p", Row: "z"}, 9, children, nil, Totals{Queries: 1})
 	c.did(s, span{key.Key{Partition: "p", Row: "a"}, key.Key{Partition: "p", Row: "c"}}, Totals{Rows: 3})
 	c.end(children[0])
-	if s.left != 6 {
-		t.Errorf("%d of 9 rows are left, of which 3 were done", s.left)
+	if s.Left != 6 {
+		t.Errorf("%d of 9 rows are left, of which 3 were done", s.Left)
 	}
 	emulatortest.Must(t, c.flush(f, Totals{}))
 	emulatortest.Must(t, c.close())
@@ -149,7 +149,7 @@ func TestSnapshotsStayRare(t *testing.T) {
 	c := newCheckpoint(t, path)
 	f := &frontier{}
 	const many = 4 << 20 // bytes that are appended before there is another snapshot
-	f.add(scan.Step{State: []byte(`"` + strings.Repeat("x", 7*many/2) + `"`)}, 1)
+	f.add(saved{Step: scan.Step{State: []byte(`"` + strings.Repeat("x", 7*many/2) + `"`)}})
 	emulatortest.Must(t, c.rewrite(f, Totals{}))
 	defer c.close()
 	rows := span{Last: key.Key{Row: strings.Repeat("y", many)}}

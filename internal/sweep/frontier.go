@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"container/list"
 
 	"tablesweep/internal/key"
@@ -21,25 +22,9 @@ const (
 // step is a step of the scan that is not done: its query is to be made, or its page has rows left
 // to do.
 type step struct {
-	id int64
-	scan.Step
-	depth   int64 // steps from the first one to this
+	saved
 	state   state
 	element *list.Element
-	// strand is the part of the step's range that is its own while idle
-	// workers may steal from it; nil if a strategy splits it.
-	strand *steal.Strand
-
-	// wanted are the row keys that the step looks for in its partition, sorted; nil for all rows
-	// of the step's range.
-	wanted []string
-
-	// Of a page that was read before a resume, and has to be read again: the rows up
-	// to through are its own, save those in done. Its children exist already. Units
-	// had left rows more to do.
-	through *key.Key
-	done    []span
-	left    int64
 
 	bytes   int                // of the page
 	rows    int64              // of it, that no unit has done
@@ -47,6 +32,30 @@ type step struct {
 	spilled *spilled           // the only unit's rows, where they are not in memory
 	started int                // units under way
 }
+
+// saved is what a checkpoint has of a step.
+type saved struct {
+	ID        int64 `json:"id"`
+	scan.Step `json:"step"`
+	Depth     int64 `json:"depth,omitempty"` // steps from the first one to this
+
+	// Of a page that was read before a resume, and has to be read again: the rows up
+	// to Through are its own, save those in Done. Its children exist already. Units
+	// had Left rows more to do.
+	Through *key.Key `json:"through,omitempty"`
+	Left    int64    `json:"left,omitempty"`
+	Done    []span   `json:"done,omitempty"`
+
+	// Wanted are the row keys that the step looks for in its partition, sorted; nil for all rows
+	// of the step's range.
+	Wanted []string `json:"wanted,omitempty"`
+	// Strand is the part of the step's range that is its own while idle
+	// workers may steal from it; nil if a strategy splits it.
+	Strand *steal.Strand `json:"strand,omitempty"`
+}
+
+// sound reports whether the step has what it says: listed keys stand in one partition.
+func (s saved) sound() bool { return s.Wanted == nil || s.Range.Partition != nil }
 
 // span is a run of neighbouring rows, both ends included.
 type span struct {
@@ -80,17 +89,24 @@ func stepOf(e *list.Element) *step {
 	return e.Value.(*step)
 }
 
-// push appends a step that has an id.
-func (f *frontier) push(s *step) {
-	f.next = max(f.next, s.id+1)
-	s.element = f.steps.PushBack(s)
-}
+// add appends a step.
+func (f *frontier) add(one saved) *step { return f.insert(nil, []saved{one})[0] }
 
-// add appends a step for a query.
-func (f *frontier) add(query scan.Step, depth int64) *step {
-	s := &step{id: max(1, f.next), Step: query, depth: depth}
-	f.push(s)
-	return s
+// insert adds steps right behind another, or at the end if that is nil. One without an id gets the next one.
+func (f *frontier) insert(behind *step, all []saved) (added []*step) {
+	for _, one := range all {
+		one.ID = cmp.Or(one.ID, max(1, f.next))
+		f.next = max(f.next, one.ID+1)
+		s := &step{saved: one}
+		if behind == nil {
+			s.element = f.steps.PushBack(s)
+		} else {
+			s.element = f.steps.InsertAfter(s, behind.element)
+		}
+		behind = s
+		added = append(added, s)
+	}
+	return added
 }
 
 // waits returns the first step that waits and may be read now, nil if there is none. ahead tells whether
@@ -116,27 +132,13 @@ func (f *frontier) unread(s *step) {
 
 // read puts a page's rows and children in the place of the step's query. rows are
 // all rows that its units will do.
-func (f *frontier) read(s *step, bytes int, units [][]storage.Entity, rows int64, children []scan.Step) []*step {
+func (f *frontier) read(s *step, bytes int, units [][]storage.Entity, rows int64, children []saved) []*step {
 	f.reads--
 	s.state, s.bytes, s.units, s.rows = working, bytes, units, rows
 	f.ready += len(units)
 	f.bytes += bytes
 	f.buffered += rows
-	return f.insert(s, s.depth+1, children)
-}
-
-// insert adds steps right behind another, in table order.
-func (f *frontier) insert(s *step, depth int64, queries []scan.Step) []*step {
-	var added []*step
-	at := s.element
-	for _, q := range queries {
-		one := &step{id: f.next, Step: q, depth: depth}
-		f.next++
-		one.element = f.steps.InsertAfter(one, at)
-		at = one.element
-		added = append(added, one)
-	}
-	return added
+	return f.insert(s, children)
 }
 
 // unit returns the first unit that may be started, and its step. In order, only the

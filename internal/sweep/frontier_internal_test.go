@@ -16,7 +16,7 @@ func TestLooksDoNotWalkWhatWaits(t *testing.T) {
 	const steps, workers = 20_000, 8
 	f := &frontier{}
 	for range steps {
-		f.add(scan.Step{}, 1)
+		f.add(saved{Depth: 1})
 	}
 	allowed := func(string) bool { return true }
 	done := 0

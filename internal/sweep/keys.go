@@ -3,7 +3,6 @@ package sweep
 import (
 	"bufio"
 	"cmp"
-	"container/heap"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -102,7 +101,18 @@ func (k *Keys) Close() error {
 }
 
 // reader merges what was sorted in parts.
-type reader struct{ parts sortedParts }
+type reader struct{ parts []*sorted } // that have a key left, by their next one
+
+// put goes on to a part's next key, and puts the part where that belongs, unless there is none.
+func (r *reader) put(s *sorted) error {
+	more, err := s.advance()
+	if !more {
+		return err
+	}
+	i, _ := slices.BinarySearchFunc(r.parts, s.first, func(p *sorted, k key.Key) int { return p.first.Compare(k) })
+	r.parts = slices.Insert(r.parts, i, s)
+	return nil
+}
 
 // read returns a reader of all keys in table order, each once, behind one of them, if that
 // is not nil.
@@ -113,13 +123,9 @@ func (k *Keys) read(after *key.Key) (*reader, error) {
 		all = append(all, &sorted{file: bufio.NewReaderSize(io.NewSectionReader(k.file, one.at, one.bytes), 16<<10)})
 	}
 	r := &reader{}
-	for _, s := range all {
-		more, err := s.advance()
-		if err != nil {
+	for _, one := range all {
+		if err := r.put(one); err != nil {
 			return nil, err
-		}
-		if more {
-			heap.Push(&r.parts, s)
 		}
 	}
 	for after != nil && len(r.parts) > 0 && r.parts[0].first.Compare(*after) <= 0 {
@@ -142,14 +148,10 @@ func (r *reader) peek() *key.Key {
 func (r *reader) next() (key.Key, error) {
 	one := r.parts[0].first
 	for len(r.parts) > 0 && r.parts[0].first == one { // other parts may have it, too
-		more, err := r.parts[0].advance()
-		switch {
-		case err != nil:
+		part := r.parts[0]
+		r.parts = slices.Delete(r.parts, 0, 1)
+		if err := r.put(part); err != nil {
 			return one, fmt.Errorf("read keys back from the temporary file: %w", err)
-		case more:
-			heap.Fix(&r.parts, 0)
-		default:
-			heap.Pop(&r.parts)
 		}
 	}
 	return one, nil
@@ -206,20 +208,6 @@ func readText(r *bufio.Reader) (string, error) {
 	return string(text), err
 }
 
-// sortedParts is a heap.
-type sortedParts []*sorted
-
-func (p sortedParts) Len() int           { return len(p) }
-func (p sortedParts) Less(i, j int) bool { return p[i].first.Compare(p[j].first) < 0 }
-func (p sortedParts) Swap(i, j int)      { p[i], p[j] = p[j], p[i] }
-func (p *sortedParts) Push(x any)        { *p = append(*p, x.(*sorted)) }
-
-func (p *sortedParts) Pop() any {
-	last := (*p)[len(*p)-1]
-	*p = (*p)[:len(*p)-1]
-	return last
-}
-
 // wantedStep returns the query for rows of a partition, which are sorted.
 func wantedStep(partition string, rows []string) scan.Step {
 	return scan.Step{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: rows[0]}, High: &key.Bound{Key: rows[len(rows)-1]}}}
@@ -241,16 +229,16 @@ func among(rows []string, in key.Range) []string {
 // two halves, so that queries are at most as many as keys.
 func (s *step) settle(p scan.Page) (children []scan.Step, settled int) {
 	if p.Next == nil {
-		return nil, len(s.wanted)
+		return nil, len(s.Wanted)
 	}
 	if len(p.Keys) == 0 {
 		return []scan.Step{s.Continue(*p.Next)}, 0
 	}
-	settled, found := slices.BinarySearchFunc(s.wanted, p.Last().Row, key.Compare)
+	settled, found := slices.BinarySearchFunc(s.Wanted, p.Last().Row, key.Compare)
 	if found {
 		settled++
 	}
-	left := s.wanted[settled:]
+	left := s.Wanted[settled:]
 	for _, half := range [][]string{left[:(len(left)+1)/2], left[(len(left)+1)/2:]} {
 		if len(half) > 0 {
 			children = append(children, wantedStep(*s.Range.Partition, half))
@@ -263,10 +251,10 @@ func (s *step) settle(p scan.Page) (children []scan.Step, settled int) {
 // the page shows to be missing, if it is read for the first time.
 func (s *step) choose(rows []storage.Entity, p scan.Page) (chosen []storage.Entity, missing []action.Failure) {
 	settled := 0
-	if s.through == nil {
+	if s.Through == nil {
 		_, settled = s.settle(p)
 	}
-	for i, row := range s.wanted {
+	for i, row := range s.Wanted {
 		for len(rows) > 0 && key.Compare(rows[0].Key.Row, row) < 0 {
 			rows = rows[1:]
 		}

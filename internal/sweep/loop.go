@@ -116,7 +116,7 @@ func (r *run) fill() error {
 		}
 	} else if !resumed {
 		for _, first := range r.plan.first() {
-			r.books.frontier.add(first.Step, 1).strand = first.strand
+			r.books.frontier.add(first)
 		}
 	}
 	return r.books.begin(listed)

@@ -29,21 +29,15 @@ func newPlan(s Spec) plan {
 	return p
 }
 
-// start is where a sweep begins to read: a step, and its strand if idle workers steal.
-type start struct {
-	scan.Step
-	strand *steal.Strand
-}
-
-// first returns where the sweep begins, nothing if there is nothing to read.
-func (p *plan) first() (all []start) {
+// first returns the steps with which the sweep begins, none if there is nothing to read.
+func (p *plan) first() (all []saved) {
 	for _, r := range p.ranges() {
 		if r.Empty() {
 			continue
 		}
-		one := start{Step: scan.Step{Range: r}}
+		one := saved{Step: scan.Step{Range: r}, Depth: 1}
 		if p.steals {
-			one.strand = steal.NewStrand(r)
+			one.Strand = steal.NewStrand(r)
 		} else if p.scan.From == nil {
 			one.Step = p.scan.Strategy.Start(p.scan.Bounds)
 		}
@@ -68,26 +62,26 @@ func (p *plan) more() bool { return p.keys != nil && p.keys.peek() != nil }
 // advance returns how many rows of a page are the step's, and what is left to read
 // besides.
 func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step, err error) {
-	if s.strand != nil && p.partitions {
+	if s.Strand != nil && p.partitions {
 		yield, children = p.stepOver(s, page)
 		return yield, children, nil
 	}
-	if s.strand != nil {
-		yield, more := p.model.Page(s.strand, page)
+	if s.Strand != nil {
+		yield, more := p.model.Page(s.Strand, page)
 		if more {
 			children = []scan.Step{s.Continue(*page.Next)}
 		}
 		return yield, children, nil
 	}
-	if s.wanted != nil && s.through == nil {
+	if s.Wanted != nil && s.Through == nil {
 		children, _ = s.settle(page)
 		return len(page.Keys), children, nil
 	}
-	if s.through == nil {
+	if s.Through == nil {
 		o, err := p.scan.Strategy.Advance(s.Step, page)
 		return o.Yield, o.Children, err
 	}
-	yield, beyond := slices.BinarySearchFunc(page.Keys, *s.through, key.Key.Compare)
+	yield, beyond := slices.BinarySearchFunc(page.Keys, *s.Through, key.Key.Compare)
 	if beyond {
 		yield++
 	}
@@ -106,7 +100,7 @@ func (p *plan) stepOver(s *step, page scan.Page) (yield int, children []scan.Ste
 			seen.Keys = append(seen.Keys, key.Key{Partition: k.Partition})
 		}
 	}
-	n, more := p.model.Page(s.strand, seen)
+	n, more := p.model.Page(s.Strand, seen)
 	yield = len(page.Keys)
 	if n < len(seen.Keys) {
 		yield = sort.Search(yield, func(i int) bool { return key.Compare(page.Keys[i].Partition, seen.Keys[n].Partition) >= 0 })
@@ -133,12 +127,12 @@ func (p *plan) steal(f *frontier, idle int, least float64, readable func(scan.St
 	steps := map[*steal.Strand]*step{}
 	var strands []*steal.Strand
 	for s := f.first(); s != nil; s = f.after(s) {
-		if s.strand == nil || !readable(s.Step) { // more queries gain nothing from a busy partition
+		if s.Strand == nil || !readable(s.Step) { // more queries gain nothing from a busy partition
 			continue
 		}
-		if left, ok := p.model.Left(s.strand); ok && left >= least {
-			steps[s.strand] = s
-			strands = append(strands, s.strand)
+		if left, ok := p.model.Left(s.Strand); ok && left >= least {
+			steps[s.Strand] = s
+			strands = append(strands, s.Strand)
 		}
 	}
 	for _, t := range p.model.Steal(strands, idle) {

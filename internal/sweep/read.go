@@ -14,8 +14,8 @@ import (
 func (r *run) startRead(s *step) {
 	r.books.frontier.startRead(s)
 	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.PageRows, Token: s.Token, Raw: r.scan.Raw}
-	if s.wanted != nil {
-		q.Top = min(q.Top, groupMeets+keyMeets*len(s.wanted))
+	if s.Wanted != nil {
+		q.Top = min(q.Top, groupMeets+keyMeets*len(s.Wanted))
 	}
 	partition := q.Range.Partition
 	if partition != nil {
@@ -52,7 +52,7 @@ func (r *run) readEnded(s *step, p storage.Page, took time.Duration, did Totals,
 		}
 		return
 	}
-	did.Steps, did.CriticalPath = 1, s.depth
+	did.Steps, did.CriticalPath = 1, s.Depth
 	if len(p.Entities) == 0 {
 		did.EmptyQueries = 1
 	}
@@ -70,7 +70,7 @@ func (r *run) readEnded(s *step, p storage.Page, took time.Duration, did Totals,
 		return
 	}
 	rows := p.Entities[:yield]
-	if s.wanted != nil {
+	if s.Wanted != nil {
 		var missing []action.Failure
 		if rows, missing = s.choose(rows, page); r.scan.Filter == "" && len(missing) > 0 {
 			if err := r.report(missing); err != nil {
@@ -80,9 +80,9 @@ func (r *run) readEnded(s *step, p storage.Page, took time.Duration, did Totals,
 			did.Rows, did.Failed = int64(len(missing)), int64(len(missing))
 		}
 	}
-	if len(s.done) > 0 {
+	if len(s.Done) > 0 {
 		rows = slices.DeleteFunc(rows, func(e storage.Entity) bool {
-			return slices.ContainsFunc(s.done, func(done span) bool { return done.contains(e.Key) })
+			return slices.ContainsFunc(s.Done, func(done span) bool { return done.contains(e.Key) })
 		})
 	}
 	r.books.bytes += int64(p.Bytes)

@@ -37,31 +37,30 @@ func TestStoredFormat(t *testing.T) {
 	c := newCheckpoint(t, path)
 	c.listed = true
 	f := &frontier{}
-	read := func(s *step, rows int64, through *key.Key, listed []Difference, did Totals, next ...scan.Step) []*step {
+	read := func(s *step, rows int64, through *key.Key, listed []Difference, did Totals, next ...key.Range) {
 		f.startRead(s)
-		children := f.read(s, 0, nil, rows, next)
-		for _, child := range children {
-			child.strand = s.strand
+		var children []saved
+		for _, r := range next {
+			children = append(children, saved{Step: scan.Step{Range: r}, Depth: 2, Strand: s.Strand})
 		}
-		s.strand = nil
-		c.read(s, through, rows, children, listed, did)
-		return children
+		s.Strand = nil
+		c.read(s, through, rows, f.read(s, 0, nil, rows, children), listed, did)
+	}
+	strand := func(r key.Range) saved {
+		return saved{Step: scan.Step{Range: r}, Depth: 1, Strand: steal.NewStrand(r)}
 	}
 
-	whole := f.add(scan.Step{Range: partitions("p0", "p8")}, 1)
-	whole.strand = steal.NewStrand(whole.Range)
+	whole := f.add(strand(partitions("p0", "p8")))
 	emulatortest.Must(t, c.rewrite(f, Totals{}))
-	listed := f.add(wantedStep("p8", []string{"1", "3"}), 1)
-	listed.wanted = []string{"1", "3"}
+	listed := f.add(saved{Step: wantedStep("p8", []string{"1", "3"}), Depth: 1, Wanted: []string{"1", "3"}})
 	c.list(listed, key.Key{Partition: "p8", Row: "3"})
 
-	whole.strand = steal.NewStrand(partitions("p0", "p4"))
-	thief := f.insert(whole, 1, []scan.Step{{Range: partitions("p4", "p8")}})[0]
-	thief.strand = steal.NewStrand(thief.Range)
-	c.steal(whole, []*step{thief})
+	whole.Strand = steal.NewStrand(partitions("p0", "p4"))
+	thief := f.insert(whole, []saved{strand(partitions("p4", "p8"))})
+	c.steal(whole, thief)
 
 	once := Totals{Queries: 1, Steps: 1, CriticalPath: 1, Requests: 1}
-	read(whole, 8, &key.Key{Partition: "p1", Row: "3"}, nil, once, scan.Step{Range: partitions("p2", "p8")})
+	read(whole, 8, &key.Key{Partition: "p1", Row: "3"}, nil, once, partitions("p2", "p8"))
 	c.did(whole, span{key.Key{Partition: "p0", Row: "0"}, key.Key{Partition: "p0", Row: "3"}}, Totals{Rows: 4, Written: 4})
 	read(listed, 2, &key.Key{Partition: "p8", Row: "3"}, nil, once)
 	c.did(listed, span{key.Key{Partition: "p8", Row: "1"}, key.Key{Partition: "p8", Row: "3"}}, Totals{Rows: 2, Written: 2})
@@ -69,8 +68,8 @@ func TestStoredFormat(t *testing.T) {
 	c.vain(Totals{Requests: 1})
 	did := once
 	did.Rows, did.Missing = 4, 1
-	read(thief, 0, nil, []Difference{{Kind: Missing, Key: key.Key{Partition: "p4", Row: "2"}}}, did, scan.Step{Range: partitions("p5", "p8")})
-	c.end(thief)
+	read(thief[0], 0, nil, []Difference{{Kind: Missing, Key: key.Key{Partition: "p4", Row: "2"}}}, did, partitions("p5", "p8"))
+	c.end(thief[0])
 
 	emulatortest.Must(t, c.flush(f, Totals{}))
 	emulatortest.Must(t, c.close())
