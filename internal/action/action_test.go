@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -34,7 +35,7 @@ func someRows(partitions, each int) []storage.Entity {
 func fill(t *testing.T, a *storage.Account, rows []storage.Entity) *storage.Table {
 	t.Helper()
 	table := a.Table("rows")
-	emulatortest.Must(t, table.Create(t.Context()))
+	proof.Must(t, table.Create(t.Context()))
 	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func count(t *testing.T, table *storage.Table) (n int) {
 		n += len(p.Entities)
 		return nil
 	})
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return n
 }
 
@@ -119,14 +120,14 @@ func TestMessages(t *testing.T) {
 			t.Parallel()
 			_, a := emulatortest.NewAccount(t, emulator.Options{})
 			q, err := a.Queue("work")
-			emulatortest.Must(t, err)
-			emulatortest.Must(t, q.Create(t.Context()))
+			proof.Must(t, err)
+			proof.Must(t, q.Create(t.Context()))
 			template, err := action.ParseTemplate(tt.template)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, []storage.Entity{row})
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			got, err := q.Get(t.Context(), 32, time.Hour)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			switch {
 			case tt.want == "" && (len(got) > 0 || len(r.Failed) != 1):
 				t.Errorf("got %v, %+v; want a failed row", got, r)

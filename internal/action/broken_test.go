@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -64,7 +65,7 @@ func TestServiceFailsOverARow(t *testing.T) {
 					em, a := emulatortest.NewAccount(t, emulator.Options{})
 					rows := rows(tt.names...)
 					target := a.Table("Target")
-					emulatortest.Must(t, target.Create(t.Context()))
+					proof.Must(t, target.Create(t.Context()))
 					began := time.Now()
 					via := emulatortest.Open(t, em, breaking{em.Transport(), began.Add(tt.away)}).Table("Target")
 					var w action.Work = action.Copy{Destination: via}

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -92,7 +93,7 @@ func TestConflicts(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						em, a := emulatortest.NewAccount(t, emulator.Options{})
 						target := a.Table("Target")
-						emulatortest.Must(t, target.Create(t.Context()))
+						proof.Must(t, target.Create(t.Context()))
 						via := contested{Transporter: em.Transport(), left: map[string]int{}}
 						for name, n := range tt.left {
 							via.left[name] = n

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -82,7 +83,7 @@ func open(t *testing.T, p *picky) *storage.Table {
 	em := emulatortest.New(t, emulator.Options{})
 	p.next = em.Transport()
 	table := emulatortest.Open(t, em, p).Table("Target")
-	emulatortest.Must(t, table.Create(t.Context()))
+	proof.Must(t, table.Create(t.Context()))
 	return table
 }
 
@@ -110,7 +111,7 @@ func TestRefusedKeys(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			table := open(t, tt.picky)
 			r, err := action.Copy{Destination: table}.Copy(t.Context(), rows(names...))
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			want := action.Result{Written: 5, Failed: []action.Failure{
 				{Key: key.Key{Partition: "p", Row: "bad1"}, Reason: "KeyValueTooLarge: The key is too long."},
 				{Key: key.Key{Partition: "p", Row: "bad2"}, Reason: "KeyValueTooLarge: The key is too long."},
@@ -132,7 +133,7 @@ func TestRefusedKeys(t *testing.T) {
 // A table that refuses altogether is an error, not a long list of failed rows.
 func TestDestinationThatRefuses(t *testing.T) {
 	table := open(t, &picky{})
-	emulatortest.Must(t, table.Delete(t.Context()))
+	proof.Must(t, table.Delete(t.Context()))
 	for _, w := range []action.Work{action.Copy{Destination: table}, action.Delete{Table: table}} {
 		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, w, rows("a", "b"))
 		if !storage.Permanent(err) || !storage.NotFound(err) || len(r.Failed) > 0 {
@@ -165,7 +166,7 @@ func TestExistingRows(t *testing.T) {
 	for _, mode := range []action.Mode{action.Skip, action.Fail} {
 		p.batches.Store(0)
 		r, err := action.Copy{Destination: table, Mode: mode}.Copy(t.Context(), all)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		different := 17 // of the 50 that exist, every third
 		if want := int64(100 - different); r.Written != want {
 			t.Errorf("%s: %d rows written, want %d", mode, r.Written, want)

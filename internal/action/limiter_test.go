@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -32,7 +33,7 @@ func writeToOnePartition(t *testing.T, transactions int) {
 	const processes, invocations, rate, minutes = 4, 36, 300, 2
 	em := emulatortest.New(t, emulator.Options{})
 	destination := emulatortest.Open(t, em, nil).Table("Target")
-	emulatortest.Must(t, destination.Create(t.Context()))
+	proof.Must(t, destination.Create(t.Context()))
 	if err := em.SetFaults("latency=10ms; partition-rate=300"); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func writeToOnePartition(t *testing.T, transactions int) {
 	}
 	time.Sleep(time.Minute)
 	first, refusedFirst := em.Counts(), em.FaultCounts()["partition-rate"]
-	emulatortest.Must(t, g.Wait())
+	proof.Must(t, g.Wait())
 	last := em.Counts()
 	requests, refused := last.TableTransactions()-first.TableTransactions(), int64(em.FaultCounts()["partition-rate"]-refusedFirst)
 	taken := float64(requests-refused) * storage.MaxBatchRows / float64(transactions) / (rate * 60 * (minutes - 1))

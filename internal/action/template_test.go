@@ -9,6 +9,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -41,10 +42,10 @@ func TestTemplatesEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			template, err := action.ParseTemplate(text)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			_, a := emulatortest.NewAccount(t, emulator.Options{})
 			q, err := a.Queue("work")
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			row := storage.Entity{Key: key.Key{Partition: "p"}, Properties: []storage.Property{long}}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
@@ -255,7 +255,7 @@ func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step flo
 			busy = busy[1:]
 			p := rows.Query(j.step)
 			o, err := strategy.Advance(j.step, p)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			if o.Yield > 0 {
 				ends = append(ends, adaptive.PageEnd{Last: p.Keys[o.Yield-1], Rows: o.Yield})
 			}
@@ -298,7 +298,7 @@ func TestTimeLeft(t *testing.T) {
 	sets := keysets.Real("")
 	for _, set := range sets[:testsize.Of(2, len(sets))] {
 		rows, err := set.Table(math.MaxInt)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		step := work / float64(rows.Pages())
 		even := func(float64) int { return 8 }
 		guessed, _, hints := play(t, rows, adaptive.Strategy{}, step, even)

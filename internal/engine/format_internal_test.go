@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -57,11 +57,11 @@ func TestFormat1(t *testing.T) {
 	}
 	read := map[string]int{}
 	f, err := os.Open("testdata/format1.jsonl")
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var line map[string]json.RawMessage
-		emulatortest.Must(t, json.Unmarshal(lines.Bytes(), &line))
+		proof.Must(t, json.Unmarshal(lines.Bytes(), &line))
 		for kind, text := range line {
 			read[kind]++
 			if again, err := reads[kind](text); err != nil || string(again) != string(text) {
@@ -183,7 +183,7 @@ func TestDeletionFits(t *testing.T) {
 			pages = append(pages, page)
 		}
 		m := message{Scan: "2516068397287191785-bowofo"}
-		emulatortest.Must(t, m.seal())
+		proof.Must(t, m.seal())
 		left := m.deletionOf()
 		left.Delete.Pages = pages
 		if err := left.seal(); err != nil {

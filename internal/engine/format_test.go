@@ -14,7 +14,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 )
 
 // TestFormatOfSteps: today's messages have every name that those of format 1 have. Without this test a
@@ -22,12 +22,12 @@ import (
 func TestFormatOfSteps(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open("testdata/format1.jsonl")
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	defer f.Close()
 	stored := map[string]bool{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var line struct{ Message json.RawMessage }
-		emulatortest.Must(t, json.Unmarshal(lines.Bytes(), &line))
+		proof.Must(t, json.Unmarshal(lines.Bytes(), &line))
 		if line.Message != nil {
 			addNames(t, stored, line.Message)
 		}
@@ -90,7 +90,7 @@ func TestFormatOfSteps(t *testing.T) {
 func addNames(t *testing.T, names map[string]bool, message []byte) {
 	t.Helper()
 	var content any
-	emulatortest.Must(t, json.Unmarshal(message, &content))
+	proof.Must(t, json.Unmarshal(message, &content))
 	strategy := "adaptive "
 	if bytes.Contains(message, []byte(`"prefix"`)) {
 		strategy = "prefix "

@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -94,7 +95,7 @@ func withSource(t testing.TB, partitions, size int) *world {
 // must ends the test unless what it needs has worked.
 func (w *world) must(errs ...error) {
 	w.Helper()
-	emulatortest.Must(w, errs...)
+	proof.Must(w, errs...)
 }
 
 // fill creates a table with the rows.

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -63,7 +63,7 @@ func TestLost(t *testing.T) {
 func TestFront(t *testing.T) {
 	now := time.Unix(100_000, 0)
 	ours := message{Version: messageVersion, Scan: "ours"}
-	emulatortest.Must(t, ours.seal())
+	proof.Must(t, ours.seal())
 	// others returns messages put into the queue after ours, one a second, the last one so late.
 	others := func(n int, last time.Duration) []storage.Message {
 		var messages []storage.Message

@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -46,7 +47,7 @@ func TestStatusOfManySteps(t *testing.T) {
 		}
 		em.ResetCounts()
 		s, err := e.Status(t.Context(), id)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		counts := em.Counts()
 		if requests := counts.TableTransactions() + counts.QueueTransactions(); requests > 3 {
 			t.Errorf("a status after %d steps takes %d requests, want at most 3", n+1, requests)
@@ -66,9 +67,9 @@ func startCount(t *testing.T) (*emulator.Emulator, *Engine, string) {
 	if err == nil {
 		err = errors.Join(e.TryPrepare(t.Context()), account.Table("Source").Create(t.Context()))
 	}
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	id, err := e.Start(t.Context(), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}})
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return em, e, id
 }
 
@@ -79,7 +80,7 @@ func TestLoadRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, e, id := startCount(t)
 		running, err := e.loadAnew(t.Context(), id, nil)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		before := make(chan *loaded) // what a reading that is under way finds in the end
 		go func() {
 			_, _ = e.scans.get(t.Context(), id, func(*loaded) (*loaded, error) { return <-before, nil })

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/file"
+	"tablesweep/internal/proof"
 )
 
 func text(s string) func(io.Writer) error {
@@ -23,9 +24,7 @@ func text(s string) func(io.Writer) error {
 // put writes a file as others do.
 func put(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // names returns what a directory has.
@@ -33,9 +32,7 @@ func names(t *testing.T, dir string) string {
 	t.Helper()
 	var all []string
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, e := range entries {
 		all = append(all, e.Name())
 	}
@@ -77,18 +74,14 @@ func TestCreate(t *testing.T) {
 	if content, readErr := other.Read(); !errors.Is(err, fs.ErrExist) || string(content) != "precious" || readErr != nil {
 		t.Errorf("got %v, and %q, %v", err, content, readErr)
 	}
-	if err := errors.Join(other.Remove(), p.Create(text("1"))); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, errors.Join(other.Remove(), p.Create(text("1"))))
 	if err := p.Create(text("2")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v", err)
 	}
 	if content, err := p.Read(); string(content) != "1" || err != nil {
 		t.Errorf("%q, %v", content, err)
 	}
-	if err := p.Replace([]byte("3")); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, p.Replace([]byte("3")))
 	if content, err := p.Read(); string(content) != "3" || err != nil || names(t, filepath.Join(dir, "data")) != "one" {
 		t.Errorf("%q, %v, %s", content, err, names(t, filepath.Join(dir, "data")))
 	}
@@ -180,9 +173,7 @@ func TestOpenPipeOfAFile(t *testing.T) {
 	put(t, path, "x")
 	ctx, interrupt := context.WithCancel(t.Context())
 	f, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer f.Close()
 	interrupt()
 	if content, err := io.ReadAll(f); string(content) != "x" || err != nil {

@@ -13,15 +13,14 @@ import (
 	"testing"
 
 	"tablesweep/internal/file"
+	"tablesweep/internal/proof"
 )
 
 // A pipe in the place of a file is refused, and nobody waits for its other end.
 func TestPipeIsNoFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	p := file.In(dir, "pipe")
 	_, err := p.Read()
 	_, openErr := p.Open(os.O_RDWR | os.O_CREATE)
@@ -36,9 +35,7 @@ func TestPipeIsNoFile(t *testing.T) {
 func TestPipeIsNoDirectory(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, syscall.Mkfifo(pipe, 0o600))
 	for _, p := range []file.Path{file.In(pipe, "one"), file.At(filepath.Join(pipe, "one"))} {
 		if _, err := p.Stat(); !errors.Is(err, syscall.ENOTDIR) {
 			t.Errorf("got %v", err)
@@ -50,9 +47,7 @@ func TestPipeIsNoDirectory(t *testing.T) {
 func TestOpenPipe(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, syscall.Mkfifo(path, 0o600))
 	for _, flag := range []int{os.O_RDONLY, os.O_WRONLY} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		interrupt()
@@ -62,18 +57,12 @@ func TestOpenPipe(t *testing.T) {
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	both, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer both.Close()
 	in, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	out, err := file.OpenPipe(ctx, path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	read := make(chan error)
 	go func() {
 		_, err := io.ReadAll(in)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 )
 
 func TestInverted(t *testing.T) {
@@ -17,9 +18,7 @@ func TestInverted(t *testing.T) {
 		{"9999-12-31T23:59:59.9999999Z", "0000000000000000000"},
 	} {
 		at, err := time.Parse(time.RFC3339Nano, tt.time)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if got := key.Inverted(at); got != tt.want {
 			t.Errorf("Inverted(%s) = %s, want %s", tt.time, got, tt.want)
 		}

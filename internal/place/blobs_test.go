@@ -8,6 +8,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 )
 
@@ -16,7 +17,7 @@ func inBlobs(t testing.TB) (*place.Blobs, *emulator.Emulator) {
 	t.Helper()
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
 	b, err := place.InContainer(a, "backups", "orders")
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return b, em
 }
 
@@ -44,12 +45,12 @@ func TestBlobsRefuse(t *testing.T) {
 	o := place.Options{Compress: place.Zstd, FileBytes: 2000, Journal: j}
 	rows := oddRows(t, 50)
 	w, err := place.Create(t.Context(), to, claim(), o)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	dead := errors.New("dead")
 	if err := w.End(errors.Join(w.Add(rows), dead)); !errors.Is(err, dead) || w.Seal.Last() == nil {
 		t.Fatal(err)
 	}
-	emulatortest.Must(t, j.Close())
+	proof.Must(t, j.Close())
 	if _, err := place.Open(t.Context(), to); !errors.Is(err, place.ErrNoExport) || !strings.Contains(err.Error(), "it has no manifest.json") {
 		t.Errorf("got %v", err)
 	}
@@ -67,15 +68,15 @@ func TestBlobsRefuse(t *testing.T) {
 	all := content(t, to)
 	for name := range all {
 		if strings.HasPrefix(name, place.DataPrefix+"000001") {
-			emulatortest.Must(t, to.Delete(t.Context(), name))
+			proof.Must(t, to.Delete(t.Context(), name))
 		}
 	}
 	resume("is damaged: data/000001-")
-	emulatortest.Must(t, to.Delete(t.Context(), place.ClaimName))
+	proof.Must(t, to.Delete(t.Context(), place.ClaimName))
 	if _, err := place.Create(t.Context(), to, claim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it has data/") {
 		t.Errorf("got %v", err)
 	}
-	emulatortest.Must(t, place.PutClaim(t.Context(), to, place.NewClaim("another", nil, began, "test")))
+	proof.Must(t, place.PutClaim(t.Context(), to, place.NewClaim("another", nil, began, "test")))
 	resume("is taken: it has an export")
 	for name, text := range content(t, to) {
 		if name != place.ClaimName && all[name] != text {

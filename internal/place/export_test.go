@@ -19,7 +19,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
@@ -70,7 +70,7 @@ func write(t testing.TB, rows []storage.Entity, o place.Options, batch int) plac
 	t.Helper()
 	dir := place.Directory(filepath.Join(t.TempDir(), "orders"))
 	w, err := place.Create(t.Context(), dir, claim(), o)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	finish(t, w, rows, o, batch)
 	return dir
 }
@@ -81,7 +81,7 @@ func finish(t testing.TB, w *place.Writer, rows []storage.Entity, o place.Option
 	for some := range slices.Chunk(rows, batch) {
 		err = errors.Join(err, w.Add(some))
 	}
-	emulatortest.Must(t, complete(t, w, err, manifest(o)))
+	proof.Must(t, complete(t, w, err, manifest(o)))
 }
 
 // complete ends an export whose rows were added with that error.
@@ -132,7 +132,7 @@ func TestExportReadsLikeATable(t *testing.T) {
 	for _, c := range place.Compressions {
 		dir := write(t, rows, place.Options{Compress: c, FileBytes: 200_000}, 777)
 		e, err := place.Open(t.Context(), dir)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		r := rand.New(rand.NewPCG(3, 4))
 		bound := func() *key.Bound {
 			k := rows[r.IntN(len(rows))].Key
@@ -183,7 +183,7 @@ func TestSealedFiles(t *testing.T) {
 	rows := oddRows(t, 2600)
 	dir := place.Directory(t.TempDir())
 	c, err := place.NewCodec(place.Zstd)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	put := func(name string, content []byte) {
 		if made, err := dir.Put(t.Context(), name, content); err != nil || !made {
 			t.Fatal(name, made, err)
@@ -193,7 +193,7 @@ func TestSealedFiles(t *testing.T) {
 	var lines [][]byte
 	for part := range slices.Chunk(rows, 1300) {
 		file := place.NewFile(c)
-		emulatortest.Must(t, file.Add(part), file.Pages.End(nil))
+		proof.Must(t, file.Add(part), file.Pages.End(nil))
 		f, content := file.End(fmt.Sprintf("step%d", len(lines)))
 		put(f.Path, content)
 		if made, err := dir.Put(t.Context(), f.Path, []byte("other")); made || err != nil {
@@ -205,9 +205,9 @@ func TestSealedFiles(t *testing.T) {
 	var index []byte
 	for _, line := range lines {
 		f, err := place.ParseFile(line)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		one, err := seal.Add(f)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		index = append(index, one...)
 		if _, err := seal.Add(f); err == nil {
 			t.Error("a file was added twice")
@@ -216,7 +216,7 @@ func TestSealedFiles(t *testing.T) {
 	put(place.FilesName, index)
 	put(place.ManifestName, seal.Manifest(manifest(place.Options{Compress: place.Zstd})).JSON("id"))
 	e, err := place.Open(t.Context(), dir)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	if got, err := readAll(t.Context(), e.Read, storage.Query{}); err != nil || linesOf(got) != linesOf(rows) {
 		t.Errorf("%d rows, %v", len(got), err)
 	}
@@ -230,7 +230,7 @@ func asLine(t *testing.T, f place.File) []byte {
 	t.Helper()
 	var seal place.Seal
 	line, err := seal.Add(f)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return bytes.TrimSpace(line)
 }
 
@@ -243,7 +243,7 @@ func content(t testing.TB, from place.Objects) map[string]string {
 		all[name] = string(text)
 		return err
 	})
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return all
 }
 
@@ -359,7 +359,7 @@ func TestLargeRows(t *testing.T) {
 	}
 	dir := write(t, rows, place.Options{Compress: place.Zstd}, 2)
 	e, err := place.Open(t.Context(), dir)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	q := storage.Query{}
 	for _, want := range []int{2, 1, 1, 1} {
 		p, _, err := e.Read(t.Context(), storage.RequestOptions{}, q)
@@ -377,13 +377,13 @@ func TestLargeRows(t *testing.T) {
 func TestManyProperties(t *testing.T) {
 	t.Parallel()
 	c, err := place.NewCodec(place.None)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	file := place.NewFile(c)
 	for i := range 400 {
 		one := storage.Entity{Key: key.Key{Row: fmt.Sprintf("%03d", i)}, Properties: []storage.Property{storage.StringProperty(fmt.Sprintf("%0250d", i), "")}}
 		err = errors.Join(err, file.Add([]storage.Entity{one}))
 	}
-	emulatortest.Must(t, err, file.Pages.End(nil))
+	proof.Must(t, err, file.Pages.End(nil))
 	f, _ := file.End("x")
 	all := f.Properties
 	m := place.Manifest{Properties: all, Encoding: place.EncodingNames{Format: "jsonl", Compress: place.None}}

@@ -10,7 +10,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -147,7 +147,7 @@ func FuzzPage(f *testing.F) {
 		page, first, last, n := []byte(text), place.Key{}, place.Key{}, int64(1)
 		if !encoded {
 			codec, err := place.NewCodec(c)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			page = codec.Encode(page)
 			if rows, err := storage.ParseLines([]byte(text), false); err == nil && len(rows) > 0 {
 				a, z := rows[0].Key, rows[len(rows)-1].Key

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/place"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -42,7 +42,7 @@ func TestRawRowsAreWrittenAsDecoded(t *testing.T) {
 		var files [2]*place.FileDraft
 		for i := range files {
 			codec, err := place.NewCodec(place.None)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			files[i] = place.NewFile(codec)
 		}
 		names := []string{"A", "B", "C", "", "Größe", "odata"}
@@ -91,7 +91,7 @@ func TestRawRowsAreWrittenAsDecoded(t *testing.T) {
 		var lines [2]place.File
 		var texts [2]string
 		for i, file := range files {
-			emulatortest.Must(t, file.Pages.End(nil))
+			proof.Must(t, file.Pages.End(nil))
 			f, content := file.End("000000")
 			lines[i], texts[i] = f, string(content)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/place"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -21,7 +21,7 @@ func TestOpenRefuses(t *testing.T) {
 	rows := oddRows(t, 30)
 	whole := content(t, write(t, rows, place.Options{Compress: place.Zstd}, 100))
 	huge, err := place.NewCodec(place.Zstd)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	data := ""
 	for name := range whole {
 		if strings.HasPrefix(name, place.DataPrefix) {
@@ -94,14 +94,14 @@ func proven(text string) string {
 func forge(t *testing.T, c place.Compress, page []byte, rows int64, first, last place.Key) stored {
 	t.Helper()
 	codec, err := place.NewCodec(c)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	var seal place.Seal
 	f, _ := place.NewFile(codec).End("000000") // of nothing
 	sum := sha256.Sum256(page)
 	f.SHA256, f.Bytes, f.Rows, f.First, f.Last = hex.EncodeToString(sum[:]), int64(len(page)), rows, first, last
 	f.Pages = []place.PageMark{{Bytes: f.Bytes, Hash: f.SHA256[:16]}}
 	line, err := seal.Add(f)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	m := seal.Manifest(manifest(place.Options{Compress: c}))
 	return stored{f.Path: string(page), place.FilesName: string(line), place.ManifestName: string(m.JSON("id"))}
 }
@@ -127,9 +127,9 @@ func TestForgedExports(t *testing.T) {
 		{place.None, a + strings.Repeat(a, 1000) + b, 1000, "this page has 1002 rows"},
 	} {
 		codec, err := place.NewCodec(test.c)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		e, err := place.Open(t.Context(), forge(t, test.c, codec.Encode([]byte(test.text)), test.rows, first, last))
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		got, err := readAll(t.Context(), e.Read, storage.Query{})
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(got) > 0 {
 			t.Errorf("got %d rows, %v, want %q", len(got), err, test.want)
@@ -145,7 +145,7 @@ func TestCreateRefuses(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	foreign := t.TempDir()
-	emulatortest.Must(t, os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600))
+	proof.Must(t, os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600))
 	if _, err := place.Create(t.Context(), place.Directory(foreign), claim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "photo.jpg") {
 		t.Errorf("got %v", err)
 	}
@@ -156,11 +156,11 @@ func TestClaimedByNobody(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{place.JournalName + ".lock", place.JournalName + ".abcdefghijklmnop.part", place.ClaimName + ".abcdefghijklmnop.part"} {
-		emulatortest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600))
+		proof.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600))
 	}
 	w, err := place.Create(t.Context(), place.Directory(dir), claim(), place.Options{})
-	emulatortest.Must(t, err)
-	emulatortest.Must(t, complete(t, w, nil, place.Manifest{}))
+	proof.Must(t, err)
+	proof.Must(t, complete(t, w, nil, place.Manifest{}))
 	if _, err := os.Stat(filepath.Join(dir, place.ClaimName+".abcdefghijklmnop.part")); err == nil {
 		t.Error("what the dead process left is still there")
 	}

@@ -15,7 +15,7 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/place"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
@@ -23,14 +23,14 @@ import (
 func newJournal(t testing.TB, path string) *journal.File {
 	t.Helper()
 	j, err := journal.New(path, []byte(`{}`))
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return j
 }
 
 func reopen(t testing.TB, path string) *journal.File {
 	t.Helper()
 	j, err := journal.Read(path)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	t.Cleanup(func() { j.Close() })
 	return j
 }
@@ -42,11 +42,11 @@ func die(t testing.TB, to place.Objects, path string, o place.Options, rows []st
 	t.Helper()
 	o.Journal = newJournal(t, path)
 	w, err := place.Create(t.Context(), to, claim(), o)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	if err := w.End(errors.Join(w.Add(rows), errDead)); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
-	emulatortest.Must(t, o.Journal.Close())
+	proof.Must(t, o.Journal.Close())
 }
 
 // behind returns the rows behind what the export has.
@@ -91,7 +91,7 @@ func TestResume(t *testing.T) {
 			killed := func() { // while it gave an object its name
 				for _, name := range []string{place.ClaimName, place.FilesName, place.ManifestName, place.JournalName} {
 					if to, ok := to.(place.Directory); ok {
-						emulatortest.Must(t, os.WriteFile(filepath.Join(string(to), name+".abcdefghijklmnop.part"), []byte("{"), 0o600))
+						proof.Must(t, os.WriteFile(filepath.Join(string(to), name+".abcdefghijklmnop.part"), []byte("{"), 0o600))
 					}
 				}
 			}
@@ -105,12 +105,12 @@ func TestResume(t *testing.T) {
 			if _, err := to.Get(t.Context(), foreign, 0, 1); err != nil {
 				t.Fatal(err)
 			}
-			emulatortest.Must(t, to.Delete(t.Context(), foreign))
+			proof.Must(t, to.Delete(t.Context(), foreign))
 			if w.Seal.Last() != nil && w.Add(rows[:1]) == nil {
 				t.Errorf("%s: died at %d: it takes a row that its files have", to.Address(), dies)
 			}
 			finish(t, w, behind(w, rows), o, 10+dies%7)
-			emulatortest.Must(t, second.Journal.Close())
+			proof.Must(t, second.Journal.Close())
 			if diff := cmp.Diff(want, ofExport(t, to)); diff != "" {
 				t.Fatalf("%s: died at %d (-want +got):\n%s", to.Address(), dies, diff)
 			}
@@ -150,11 +150,11 @@ func TestResumeOfWhole(t *testing.T) {
 	first := o
 	first.Journal = newJournal(t, path)
 	w, err := place.Create(t.Context(), dying{dir, place.ManifestName}, claim(), first)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	if err := complete(t, w, w.Add(rows[:200]), manifest(o)); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
-	emulatortest.Must(t, first.Journal.Close())
+	proof.Must(t, first.Journal.Close())
 	o.Journal = reopen(t, path)
 	if w, err = place.Resume(t.Context(), dir, o); err != nil || !w.Whole {
 		t.Fatalf("%+v, %v", w, err)
@@ -273,7 +273,7 @@ func TestPartOfClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, err := place.Create(t.Context(), dir, claim(), place.Options{Compress: place.Zstd})
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	finish(t, w, oddRows(t, 3), place.Options{Compress: place.Zstd}, 3)
 	if there := content(t, dir); len(there) != 4 {
 		t.Errorf("got %v", slices.Sorted(maps.Keys(there)))
@@ -303,7 +303,7 @@ func TestVanishedFiles(t *testing.T) {
 		for _, with := range []string{"", "x"} {
 			dir := place.Directory(t.TempDir())
 			w, err := place.Create(t.Context(), dir, claim(), o)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			if err := w.End(w.Add(rows)); err != nil { // all files have been put
 				t.Fatal(err)
 			}
@@ -311,7 +311,7 @@ func TestVanishedFiles(t *testing.T) {
 			if err = os.Remove(path); err == nil && with != "" {
 				err = os.WriteFile(path, []byte(with), 0o600)
 			}
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			if _, err = w.Complete(t.Context(), manifest(o)); !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s replaced by %q: got %v", name, with, err)
 			}
@@ -322,9 +322,9 @@ func TestVanishedFiles(t *testing.T) {
 	}
 
 	b, _ := inBlobs(t)
-	emulatortest.Must(t, b.Make(t.Context()))
+	proof.Must(t, b.Make(t.Context()))
 	w, err := place.Create(t.Context(), forgetful{b}, claim(), o)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	err = complete(t, w, w.Add(rows), manifest(o))
 	if !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), "data/000001-") || !strings.Contains(err.Error(), "or was never there") {
 		t.Errorf("got %v", err)

@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/file"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -111,7 +111,7 @@ func TestFiles(t *testing.T) {
 				return pages.End(pages.Add(rows))
 			})
 		}
-		emulatortest.Must(t, create())
+		proof.Must(t, create())
 		if err := create(); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("got %v for a file that exists", err)
 		}
@@ -135,7 +135,7 @@ func TestFiles(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(path, text[:len(text)-20], 0o600)
 		}
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		if _, err := read(); err == nil || !strings.Contains(err.Error(), "line") {
 			t.Errorf("%s cut off: %v", name, err)
 		}
@@ -146,7 +146,7 @@ func TestFiles(t *testing.T) {
 func TestStreamFails(t *testing.T) {
 	t.Parallel()
 	c, err := place.NewCodec(place.None)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	full := errors.New("no space left")
 	pages := place.NewStream(writer(func([]byte) (int, error) { return 0, full }), c, false)
 	rows := oddRows(t, 3000)
@@ -209,19 +209,19 @@ func TestWritersRefuseDisorder(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 30)
 	c, err := place.NewCodec(place.Zstd)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	for name, open := range map[string]func(t *testing.T) *place.Pages{
 		"a stream":        func(*testing.T) *place.Pages { return place.NewStream(io.Discard, c, false) },
 		"the app's files": func(*testing.T) *place.Pages { return place.NewFile(c).Pages },
 		"an export": func(t *testing.T) *place.Pages {
 			w, err := place.Create(t.Context(), place.Directory(t.TempDir()), claim(), place.Options{Compress: place.Zstd, FileBytes: 1000})
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			return w.Pages
 		},
 	} {
 		for _, next := range []int{29, 28, 0} {
 			pages := open(t)
-			emulatortest.Must(t, pages.Add(rows))
+			proof.Must(t, pages.Add(rows))
 			if err := pages.Add(rows[next:]); err == nil || !strings.Contains(err.Error(), "but is not greater") {
 				t.Errorf("%s: row %d behind the last one: got %v", name, next, err)
 			}

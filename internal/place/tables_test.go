@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/place"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -42,10 +42,10 @@ func (p part) List(ctx context.Context, prefix string, fn func(string, int64) er
 func exportTable(t testing.TB, to place.Objects, name string, rows []storage.Entity, began time.Time) {
 	t.Helper()
 	w, err := place.Create(t.Context(), part{to, name}, place.NewClaim("id-"+name, nil, began, "test"), place.Options{Compress: place.None})
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	m := manifest(place.Options{Compress: place.None})
 	m.Table, m.StartedAt, m.FinishedAt = name, began, began.Add(time.Minute)
-	emulatortest.Must(t, complete(t, w, w.Add(rows), m))
+	proof.Must(t, complete(t, w, w.Add(rows), m))
 }
 
 func tablesClaim(id string) place.Claim { return place.NewTablesClaim(id, []byte(`{}`), began, "test") }
@@ -53,13 +53,13 @@ func tablesClaim(id string) place.Claim { return place.NewTablesClaim(id, []byte
 // exportTables makes an export of three tables.
 func exportTables(t testing.TB, to place.Objects) {
 	t.Helper()
-	emulatortest.Must(t, place.FreeOfTables(t.Context(), to), place.ClaimTables(t.Context(), to, tablesClaim("all")))
+	proof.Must(t, place.FreeOfTables(t.Context(), to), place.ClaimTables(t.Context(), to, tablesClaim("all")))
 	rows := oddRows(t, 9)
 	for i, name := range []string{"b", "a", "c"} {
 		exportTable(t, to, name, rows[:i], began.Add(time.Duration(i)*time.Hour))
 	}
 	for range 2 { // as after a crash
-		emulatortest.Must(t, place.SealTables(t.Context(), to, "all", []string{"b", "a", "c"}))
+		proof.Must(t, place.SealTables(t.Context(), to, "all", []string{"b", "a", "c"}))
 	}
 }
 

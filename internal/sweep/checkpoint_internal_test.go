@@ -12,7 +12,7 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
 )
@@ -32,9 +32,9 @@ func readCheckpoint(t testing.TB, path string) *Checkpoint {
 // opened returns the checkpoint in a journal.
 func opened(t testing.TB, f *journal.File, err error) *Checkpoint {
 	t.Helper()
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	c, err := NewCheckpoint(f)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return c
 }
 
@@ -46,7 +46,7 @@ func written(t testing.TB, snapshot int, events ...string) (*journal.File, strin
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	f, err := journal.New(path, []byte(`{}`))
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	var first []any
 	for _, e := range events[:snapshot] {
 		first = append(first, json.RawMessage(e))
@@ -55,7 +55,7 @@ func written(t testing.TB, snapshot int, events ...string) (*journal.File, strin
 	for _, e := range events[snapshot:] {
 		f.Append(json.RawMessage(e))
 	}
-	emulatortest.Must(t, err, f.Flush(), f.Close())
+	proof.Must(t, err, f.Flush(), f.Close())
 	if f, err = journal.Read(path); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func fromEvents(t testing.TB, events ...string) (*Checkpoint, error) {
 func restored(t testing.TB, text string) (*Checkpoint, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "checkpoint")
-	emulatortest.Must(t, os.WriteFile(path, []byte(text), 0o600))
+	proof.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	f, err := journal.Read(path)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func record(t testing.TB) string {
 	c := newCheckpoint(t, path)
 	f := &frontier{}
 	s := f.add(saved{Depth: 1})
-	emulatortest.Must(t, c.rewrite(f, Totals{}))
+	proof.Must(t, c.rewrite(f, Totals{}))
 	f.startRead(s)
 	children := f.read(s, 0, nil, 0, []saved{{Step: scan.Step{Page: 1}}, {Step: scan.Step{Page: 2}}})
 	c.read(s, &key.Key{Partition: "p", Row: "z"}, 9, children, nil, Totals{Queries: 1})
@@ -102,10 +102,10 @@ func record(t testing.TB) string {
 	if s.Left != 6 {
 		t.Errorf("%d of 9 rows are left, of which 3 were done", s.Left)
 	}
-	emulatortest.Must(t, c.flush(f, Totals{}))
-	emulatortest.Must(t, c.close())
+	proof.Must(t, c.flush(f, Totals{}))
+	proof.Must(t, c.close())
 	text, err := os.ReadFile(path)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return string(text)
 }
 
@@ -150,15 +150,15 @@ func TestSnapshotsStayRare(t *testing.T) {
 	f := &frontier{}
 	const many = 4 << 20 // bytes that are appended before there is another snapshot
 	f.add(saved{Step: scan.Step{State: []byte(`"` + strings.Repeat("x", 7*many/2) + `"`)}})
-	emulatortest.Must(t, c.rewrite(f, Totals{}))
+	proof.Must(t, c.rewrite(f, Totals{}))
 	defer c.close()
 	rows := span{Last: key.Key{Row: strings.Repeat("y", many)}}
 	appended, snapshots := 0, 0
 	for size := int64(0); appended < 5; appended++ {
 		c.append(line{Did: 1, Span: &rows})
-		emulatortest.Must(t, c.flush(f, Totals{}))
+		proof.Must(t, c.flush(f, Totals{}))
 		info, err := os.Stat(path)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		if info.Size() < size {
 			snapshots++
 		}
@@ -189,8 +189,8 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		r.differences = &differences{most: len(r.found), all: r.found}
-		emulatortest.Must(t, r.rewrite(r.frontier, r.totals))
-		emulatortest.Must(t, r.close())
+		proof.Must(t, r.rewrite(r.frontier, r.totals))
+		proof.Must(t, r.close())
 		again := readCheckpoint(t, path)
 		if a, b := r.frontier.steps.Len(), again.frontier.steps.Len(); a != b || len(r.found) != len(again.found) || r.totals != again.totals {
 			t.Errorf("%d steps turned %d, %+v turned %+v", a, b, r.totals, again.totals)

@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
@@ -45,7 +46,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		was := readHistory(t, text, rows, map[key.Key]bool{})
 		known, snapshot := knownOnDisk(t, was.lines), len(bytes.Join(was.lines[:was.first+1], nil))
 		if half := len(text) / 2; known < half || known > len(text)-1000 {
@@ -53,7 +54,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		}
 		// resume goes on from a text that differs, and reports whether it was taken.
 		resume := func(how string, text []byte, same int) bool {
-			emulatortest.Must(t, os.WriteFile(path, text, 0o600))
+			proof.Must(t, os.WriteFile(path, text, 0o600))
 			file, err := journal.Read(path)
 			if errors.Is(err, journal.ErrDamaged) && strings.Contains(err.Error(), path+" is damaged: line ") {
 				return false
@@ -108,7 +109,7 @@ func knownOnDisk(t *testing.T, lines [][]byte) (most int) {
 	for _, one := range lines {
 		var l struct{ Disk int }
 		_, text, _ := bytes.Cut(one, []byte(" "))
-		emulatortest.Must(t, json.Unmarshal(text, &l))
+		proof.Must(t, json.Unmarshal(text, &l))
 		most = max(most, l.Disk)
 	}
 	return most

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -46,7 +47,7 @@ func someListed(t *testing.T, a *storage.Account, r *rand.Rand) *listed {
 	for _, all := range []map[key.Key]bool{l.there, l.missing} {
 		for one := range all {
 			for range 1 + r.IntN(2) {
-				emulatortest.Must(t, l.keys.Add(one))
+				proof.Must(t, l.keys.Add(one))
 			}
 		}
 	}
@@ -101,7 +102,7 @@ func TestListedKeys(t *testing.T) {
 						}
 						return nil
 					}}, record)
-					emulatortest.Must(t, err)
+					proof.Must(t, err)
 					return record.keys, totals
 				}
 				c := newCheckpoint(t, path)
@@ -109,11 +110,11 @@ func TestListedKeys(t *testing.T) {
 				done, totals := run(c)
 				l.check(t, done, missing, totals)
 				text, err := os.ReadFile(path)
-				emulatortest.Must(t, err)
+				proof.Must(t, err)
 				lines := bytes.SplitAfter(text, []byte("\n"))
 				was := readHistory(t, text, rowsOf(l.there), map[key.Key]bool{})
 				for at := 1 + r.IntN(5); at < len(was.lines); at += 1 + r.IntN(20) {
-					emulatortest.Must(t, os.WriteFile(path, bytes.Join(lines[:at+1], nil), 0o600))
+					proof.Must(t, os.WriteFile(path, bytes.Join(lines[:at+1], nil), 0o600))
 					c := readCheckpoint(t, path)
 					before := missing // what the first run has told, it need not tell again
 					missing = map[key.Key]int{}
@@ -140,11 +141,11 @@ func TestListIsNeeded(t *testing.T) {
 	for header, keys := range map[string]*Keys{`{"listed":true}`: nil, `{}`: {}} {
 		file, _ := written(t, 1, header)
 		c, err := NewCheckpoint(file)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		if _, err := Do(t.Context(), Spec{Source: source, Keys: keys}, Options{Checkpoint: c}, &recorder{}); err == nil {
 			t.Errorf("a sweep went on from %s, with the list %v", header, keys)
 		}
-		emulatortest.Must(t, c.close())
+		proof.Must(t, c.close())
 	}
 }
 
@@ -186,7 +187,7 @@ func TestListedKeysAreGrouped(t *testing.T) {
 						rows = append(rows, storage.Entity{Key: one})
 						if i%tt.step == 0 {
 							listed++
-							emulatortest.Must(t, keys.Add(one))
+							proof.Must(t, keys.Add(one))
 						}
 					}
 				}

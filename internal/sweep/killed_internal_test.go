@@ -22,6 +22,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
@@ -108,7 +109,7 @@ func eventOf(t *testing.T, one []byte) line {
 	t.Helper()
 	var wrapped struct{ Event line }
 	_, text, _ := bytes.Cut(one, []byte(" "))
-	emulatortest.Must(t, json.Unmarshal(text, &wrapped))
+	proof.Must(t, json.Unmarshal(text, &wrapped))
 	return wrapped.Event
 }
 
@@ -156,9 +157,9 @@ func TestKilledAtAnyLine(t *testing.T) {
 			record := &recorder{}
 			s := Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: 25}
 			totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 16, Trace: func(Trace) { queries++ }}, record)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			text, err := os.ReadFile(path)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			return text, record.keys, queries, totals
 		}
 		c := newCheckpoint(t, path)
@@ -168,7 +169,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 			t.Fatalf("only %d thefts in %d lines", len(first.steals), len(first.lines))
 		}
 		resume := func(j history, at int) history {
-			emulatortest.Must(t, os.WriteFile(path, bytes.Join(j.lines[:at+1], nil), 0o600))
+			proof.Must(t, os.WriteFile(path, bytes.Join(j.lines[:at+1], nil), 0o600))
 			c := readCheckpoint(t, path)
 			text, keys, queries, totals := run(c)
 			all := maps.Clone(j.done[at])
@@ -223,7 +224,7 @@ func TestKilledDeletion(t *testing.T) {
 				if seed%2 == 0 {
 					s.Keys = &Keys{}
 					for _, row := range rows {
-						emulatortest.Must(t, s.Keys.Add(row.Key))
+						proof.Must(t, s.Keys.Add(row.Key))
 					}
 				}
 				totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 8}, action.Delete{Table: s.table()})
@@ -238,7 +239,7 @@ func TestKilledDeletion(t *testing.T) {
 				}
 				c = readCheckpoint(t, path)
 			}
-			emulatortest.Must(t, os.Remove(path))
+			proof.Must(t, os.Remove(path))
 		})
 	}
 }
@@ -259,7 +260,7 @@ func TestPagesAreOnDiskBeforeTheirRowsAreDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		at, ends, checked := 0, map[int64]int{}, 0 // ends of the lines of pages
 		for one := range bytes.Lines(text) {
 			at += len(one)

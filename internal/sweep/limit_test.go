@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -86,7 +87,7 @@ func TestLimits(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				emulatortest.Must(t, em.SetFaults(tt.faults))
+				proof.Must(t, em.SetFaults(tt.faults))
 				g := &gauge{next: em.Transport()}
 				b := emulatortest.Open(t, em, g)
 				var read []time.Time // pages

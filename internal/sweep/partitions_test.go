@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/proof/testsize"
@@ -51,7 +52,7 @@ func TestPartitionsOfRandomTables(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("case %d: (-want +got)\n%s", i, diff)
 		}
-		emulatortest.Must(t, em.SetFaults(""))
+		proof.Must(t, em.SetFaults(""))
 		enough := errors.New("enough")
 		_, err := sweep.Partitions(t.Context(), s, sweep.Options{}, func(string) error { return enough })
 		if errors.Is(err, enough) != (len(want) > 0) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
@@ -25,7 +25,7 @@ func keySets(t *testing.T) []keysets.Set {
 		return keysets.Real("")
 	}
 	sets, err := keysets.FromFiles(*keys, storage.PageRows)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return sets
 }
 
@@ -59,7 +59,7 @@ func stealAll(t *testing.T, sets []keysets.Set) (mean float64) {
 	for _, s := range sets {
 		inTime(t, func(t *testing.T) {
 			found, err := s.Rows(math.MaxInt)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			rows := make([]storage.Entity, len(found))
 			for i, k := range found {
 				rows[i].Key = k

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
@@ -92,7 +93,7 @@ func roundsOf(t *testing.T, command string, pages int, row func(i, n int) key.Ke
 		e, a := emulatortest.NewAccount(t, emulator.Options{})
 		s := Spec{Source: emulatortest.Table(t, a, "source", rows), Strategy: adaptive.Strategy{}, PageRows: page}
 		to := emulatortest.Table(t, a, "target", nil)
-		emulatortest.Must(t, e.SetFaults("latency="+latency.String()))
+		proof.Must(t, e.SetFaults("latency="+latency.String()))
 		var totals Totals
 		var err error
 		began := time.Now()
@@ -104,7 +105,7 @@ func roundsOf(t *testing.T, command string, pages int, row func(i, n int) key.Ke
 		case "keys":
 			totals, err = Partitions(t.Context(), s, Options{}, func(string) error { return nil })
 		}
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		c = cost{time.Since(began).Seconds() / latency.Seconds(), float64(totals.Queries)}
 	})
 	return c

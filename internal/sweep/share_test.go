@@ -14,6 +14,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -75,14 +76,14 @@ func TestShare(t *testing.T) {
 								return err
 							})
 						}
-						emulatortest.Must(t, group.Wait())
+						proof.Must(t, group.Wait())
 						return time.Since(began).Seconds()
 					}
 					source := func(i int) sweep.Spec {
 						return sweep.Spec{Source: b.Table(fmt.Sprintf("source%d", i)), Strategy: adaptive.Strategy{}}
 					}
 					copied := func(i int) *storage.Table { return b.Table(fmt.Sprintf("copied%d", i)) }
-					emulatortest.Must(t, em.SetFaults("latency=20ms..50ms"))
+					proof.Must(t, em.SetFaults("latency=20ms..50ms"))
 					work := func(ctx context.Context, i int, o sweep.Options) (int64, error) {
 						s := source(i)
 						s.Raw = true

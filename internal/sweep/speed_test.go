@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -52,7 +53,7 @@ func byBatch(t testing.TB, e *emulator.Emulator, _ *storage.Account, limit int) 
 	}
 	eachEntity(t, e, limit, func(entity []byte) {
 		var keys struct{ PartitionKey string }
-		emulatortest.Must(t, json.Unmarshal(entity, &keys))
+		proof.Must(t, json.Unmarshal(entity, &keys))
 		if keys.PartitionKey != last || len(batch) == storage.MaxBatchRows {
 			send()
 		}
@@ -67,7 +68,7 @@ func eachEntity(t testing.TB, e *emulator.Emulator, limit int, fn func([]byte)) 
 	pager := client(t, e, "source").NewListEntitiesPager(nil)
 	for pager.More() {
 		page, err := pager.NextPage(context.WithoutCancel(t.Context()))
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		for _, entity := range page.Entities {
 			if limit--; limit < 0 {
 				return
@@ -83,7 +84,7 @@ func client(t testing.TB, e *emulator.Emulator, table string) *aztables.Client {
 	s, err := aztables.NewServiceClientFromConnectionString(e.ConnectionString(), &aztables.ClientOptions{
 		ClientOptions: azcore.ClientOptions{Transport: e.Transport()},
 	})
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return s.NewClient(table)
 }
 
@@ -96,7 +97,7 @@ func BenchmarkCopy(b *testing.B) {
 		e, a := emulatortest.NewAccount(b, emulator.Options{})
 		emulatortest.Table(b, a, "source", rows)
 		emulatortest.Table(b, a, "destination", nil)
-		emulatortest.Must(b, e.SetFaults("latency="+latency.String()))
+		proof.Must(b, e.SetFaults("latency="+latency.String()))
 		perRow := func(n int, copyRows func(testing.TB, *emulator.Emulator, *storage.Account, int)) float64 {
 			start := time.Now()
 			copyRows(b, e, a, n)

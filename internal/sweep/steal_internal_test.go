@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
@@ -28,7 +29,7 @@ import (
 func sourceTree(t testing.TB) []storage.Entity {
 	t.Helper()
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	root := filepath.Join(strings.TrimSpace(string(goroot)), "src")
 	var rows []storage.Entity
 	err = fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
@@ -38,7 +39,7 @@ func sourceTree(t testing.TB) []storage.Entity {
 		}
 		return err
 	})
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
 	if len(rows) < 5000 {
 		t.Fatalf("%s has only %d files", root, len(rows))
@@ -64,7 +65,7 @@ func count(t testing.TB, s Spec, workers int) (time.Duration, Totals) {
 	r := newRun(s, Options{Workers: workers}, counting(nil), false)
 	began := time.Now()
 	totals, err := r.do(t.Context())
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return time.Since(began), totals
 }
 
@@ -74,7 +75,7 @@ func openTree(t testing.TB, rows []storage.Entity, faults string) (*emulator.Emu
 	t.Helper()
 	e, a := emulatortest.NewAccount(t, emulator.Options{})
 	source := emulatortest.Table(t, a, "source", rows)
-	emulatortest.Must(t, e.SetFaults(faults))
+	proof.Must(t, e.SetFaults(faults))
 	return e, source
 }
 
@@ -87,7 +88,7 @@ func TestPagesOfKeysLeaveRoom(t *testing.T) {
 	}
 	_, source := openTree(t, rows, "")
 	p, err := source.Query(t.Context(), storage.Query{Select: []string{}})
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	if got := Weight(p); len(p.Entities) != len(rows) || 64*got > DefaultBuffer {
 		t.Errorf("%d rows of a page weigh %d bytes, want %d and %d bytes at most", len(p.Entities), got, len(rows), DefaultBuffer/64)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
@@ -51,7 +52,7 @@ func TestStoredFormat(t *testing.T) {
 	}
 
 	whole := f.add(strand(partitions("p0", "p8")))
-	emulatortest.Must(t, c.rewrite(f, Totals{}))
+	proof.Must(t, c.rewrite(f, Totals{}))
 	listed := f.add(saved{Step: wantedStep("p8", []string{"1", "3"}), Depth: 1, Wanted: []string{"1", "3"}})
 	c.list(listed, key.Key{Partition: "p8", Row: "3"})
 
@@ -71,12 +72,12 @@ func TestStoredFormat(t *testing.T) {
 	read(thief[0], 0, nil, []Difference{{Kind: Missing, Key: key.Key{Partition: "p4", Row: "2"}}}, did, partitions("p5", "p8"))
 	c.end(thief[0])
 
-	emulatortest.Must(t, c.flush(f, Totals{}))
-	emulatortest.Must(t, c.close())
+	proof.Must(t, c.flush(f, Totals{}))
+	proof.Must(t, c.close())
 	got, err := os.ReadFile(path)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	want, err := os.ReadFile(storedFile)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
 		t.Errorf("a checkpoint's form has changed (-stored +written):\n%s", diff)
 	}
@@ -87,10 +88,10 @@ func TestStoredFormat(t *testing.T) {
 func TestGoesOnWithStored(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(storedFile)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "checkpoint")
-		emulatortest.Must(t, os.WriteFile(path, text, 0o600))
+		proof.Must(t, os.WriteFile(path, text, 0o600))
 		var rows []storage.Entity
 		for i := range 40 {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%d", i/4), Row: fmt.Sprint(i % 4)}})
@@ -98,7 +99,7 @@ func TestGoesOnWithStored(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{})
 		s := Spec{Source: emulatortest.Table(t, a, "source", rows), Strategy: adaptive.Strategy{}, PageRows: 8, Keys: &Keys{}}
 		for _, k := range []key.Key{{Partition: "p8", Row: "1"}, {Partition: "p9", Row: "2"}, {Partition: "p8", Row: "3"}} {
-			emulatortest.Must(t, s.Keys.Add(k))
+			proof.Must(t, s.Keys.Add(k))
 		}
 		var want []key.Key
 		for _, row := range rows {
@@ -112,7 +113,7 @@ func TestGoesOnWithStored(t *testing.T) {
 		c := readCheckpoint(t, path)
 		record := &recorder{}
 		totals, err := Do(t.Context(), s, Options{Checkpoint: c, List: 5}, record)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		slices.SortFunc(record.keys, key.Key.Compare)
 		if diff := cmp.Diff(want, record.keys); diff != "" {
 			t.Errorf("done (-want +got):\n%s", diff)

@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
@@ -50,7 +51,7 @@ func all(t testing.TB, table *storage.Table) []storage.Entity {
 		rows = append(rows, p.Entities...)
 		return nil
 	})
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return rows
 }
 
@@ -71,7 +72,7 @@ func TestEachYieldsTableOrder(t *testing.T) {
 						got = append(got, rows...)
 						return nil
 					})
-					emulatortest.Must(t, err)
+					proof.Must(t, err)
 					if !sameRows(got, want) || totals.Rows != int64(len(want)) {
 						t.Errorf("got %d rows, counted %d, want the %d of the table in order", len(got), totals.Rows, len(want))
 					}
@@ -99,7 +100,7 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 		destination := emulatortest.Table(t, to, "destination", nil)
 		start := time.Now()
 		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		if e.FaultCounts()["partition-rate"] == 0 || totals.Throttles == 0 {
 			t.Fatalf("nothing was throttled: %v, %+v", e.FaultCounts(), totals)
 		}
@@ -150,10 +151,10 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		if r.IntN(3) == 0 { // the last lines never made it
 			text = text[:len(text)-r.IntN(min(200, len(text)/10))]
-			emulatortest.Must(t, os.WriteFile(path, text, 0o600))
+			proof.Must(t, os.WriteFile(path, text, 0o600))
 		}
 		c = sweep.ReadCheckpointAt(t, path)
 	}
@@ -186,7 +187,7 @@ func TestInterruptEndsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{})
 		source := emulatortest.Table(t, a, "source", someRows(10, 1))
-		emulatortest.Must(t, e.SetFaults("busy p=1"))
+		proof.Must(t, e.SetFaults("busy p=1"))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		began := time.Now()

@@ -13,6 +13,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -105,7 +106,7 @@ func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, string) {
 	now := time.Now()
 	id := ledger.NewID(now)
 	first := ledger.Pending{ID: "000000", Message: []byte("{}")}
-	emulatortest.Must(t, ledger.New(table).Create(t.Context(), id, now, []byte("{}"), nil, first, adaptive.Outlook{Unknown: 1}))
+	proof.Must(t, ledger.New(table).Create(t.Context(), id, now, []byte("{}"), nil, first, adaptive.Outlook{Unknown: 1}))
 	return em, table, id
 }
 
@@ -144,7 +145,7 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 	t.Parallel()
 	em, table, id := begunScan(t)
 	l, b := ledger.New(table), newBook()
-	emulatortest.Must(t, em.SetFaults("seed=1; short-page p=0.2 on=query; empty-page p=0.1 on=query"))
+	proof.Must(t, em.SetFaults("seed=1; short-page p=0.2 on=query; empty-page p=0.1 on=query"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	folding, stop := context.WithCancel(ctx)
@@ -217,7 +218,7 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 		}
 	}
 	s, err := l.Snapshot(ctx, id)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	b.check(t, s)
 	if n := doneRows(t, table); n != 1 {
 		t.Errorf("%d done rows are left, want 1", n)
@@ -259,7 +260,7 @@ func TestFoldCrashPoints(t *testing.T) {
 				t.Errorf("dies with request %d, applied %v: folded %v", dies, applied, folded)
 			}
 			s, err := l.Snapshot(ctx, id)
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			b.check(t, s)
 		}
 	}
@@ -287,7 +288,7 @@ func TestManyPending(t *testing.T) {
 	}
 	em.ResetCounts()
 	s, err := l.Snapshot(ctx, id)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	if n := em.Counts().TableTransactions(); n > 2 {
 		t.Errorf("the snapshot took %d requests, want 2", n)
 	}

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -48,13 +49,13 @@ var (
 func TestFormat1(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile(formatFile)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		_, table := newTable(t)
 		writeEveryKind(t, ledger.New(table))
 		got := dump(t, table)
 		if *rewrite {
-			emulatortest.Must(t, os.WriteFile(formatFile, got, 0o644))
+			proof.Must(t, os.WriteFile(formatFile, got, 0o644))
 			want = got
 		}
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
@@ -65,9 +66,9 @@ func TestFormat1(t *testing.T) {
 		_, table := newTable(t)
 		for line := range bytes.Lines(want) {
 			var row storedRow
-			emulatortest.Must(t, json.Unmarshal(line, &row))
+			proof.Must(t, json.Unmarshal(line, &row))
 			op := storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: row.Key, Properties: row.Properties}}
-			emulatortest.Must(t, table.Write(t.Context(), op))
+			proof.Must(t, table.Write(t.Context(), op))
 		}
 		time.Sleep(time.Hour)
 		readEveryKind(t, ledger.New(table))
@@ -84,7 +85,7 @@ func newTable(t *testing.T) (*emulator.Emulator, *storage.Table) {
 	t.Helper()
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
 	table := a.Table("ledger")
-	emulatortest.Must(t, table.Create(t.Context()))
+	proof.Must(t, table.Create(t.Context()))
 	return em, table
 }
 
@@ -104,7 +105,7 @@ func dump(t *testing.T, table *storage.Table) []byte {
 		}
 		return nil
 	})
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return lines.Bytes()
 }
 
@@ -121,43 +122,43 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 		}
 		time.Sleep(time.Second)
 	}
-	emulatortest.Must(t, l.SaveHints(ctx, "rows", []byte("saved hints")))
-	emulatortest.Must(t, l.Create(ctx, failedScan, time.Now(), []byte("request"), []byte("hints"), step("a"), adaptive.Outlook{Millipages: 1500, Guessed: 2, Unknown: 1}))
+	proof.Must(t, l.SaveHints(ctx, "rows", []byte("saved hints")))
+	proof.Must(t, l.Create(ctx, failedScan, time.Now(), []byte("request"), []byte("hints"), step("a"), adaptive.Outlook{Millipages: 1500, Guessed: 2, Unknown: 1}))
 	commit(failedScan, "a", ledger.Done{Totals: first, Ahead: adaptive.Outlook{Millipages: 500, Guessed: 1, Unknown: 1}, Note: []byte("note a"), FailedRows: []byte("refused a"), Kept: 2, FirstFailed: "row 7", Attempt: 1}, step("b"), step("c"))
 	if n, err := l.Fold(ctx, failedScan, 0, 2, func(notes [][]byte) []byte { return bytes.Join(notes, nil) }); err != nil || n != 2 {
 		t.Fatal(n, err)
 	}
 	commit(failedScan, "b", ledger.Done{Totals: other, Note: []byte("note b")})
 	pending, _, err := l.Pending(ctx, failedScan, "c")
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	pending.FirstEnded = true
-	emulatortest.Must(t, l.GiveUp(ctx, failedScan, pending, "reason"))
+	proof.Must(t, l.GiveUp(ctx, failedScan, pending, "reason"))
 	time.Sleep(time.Second)
 	for _, change := range []func(ledger.Pending) (bool, error){
 		func(p ledger.Pending) (bool, error) { return l.Begin(ctx, failedScan, p) },
 		func(p ledger.Pending) (bool, error) { return l.Resending(ctx, failedScan, p) },
 	} {
 		some, err := l.FirstPending(ctx, failedScan)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		if changed, err := change(some[0]); err != nil || !changed {
 			t.Fatal(changed, err)
 		}
 	}
-	emulatortest.Must(t, l.Beat(ctx, everyBeat))
+	proof.Must(t, l.Beat(ctx, everyBeat))
 	_, err = l.End(ctx, failedScan, ledger.Canceled, time.Now(), "")
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	canceled, err := l.Scan(ctx, failedScan)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	time.Sleep(time.Minute)
-	emulatortest.Must(t, l.Restart(ctx, canceled, time.Now(), nil, adaptive.Outlook{}))
+	proof.Must(t, l.Restart(ctx, canceled, time.Now(), nil, adaptive.Outlook{}))
 	_, err = l.End(ctx, failedScan, ledger.Failed, time.Now().Add(time.Second), "why it failed")
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 
-	emulatortest.Must(t, l.Create(ctx, succeededScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
+	proof.Must(t, l.Create(ctx, succeededScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
 	commit(succeededScan, "a", ledger.Done{Totals: other})
 	_, err = l.Finish(ctx, succeededScan, time.Now(), func(ledger.Listed) error { return nil })
-	emulatortest.Must(t, err)
-	emulatortest.Must(t, l.Create(ctx, openScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
+	proof.Must(t, err)
+	proof.Must(t, l.Create(ctx, openScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
 }
 
 // readEveryKind checks what the ledger reads of the rows that writeEveryKind once wrote.

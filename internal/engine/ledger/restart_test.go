@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan/adaptive"
 )
@@ -20,16 +21,16 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 		t.Fatal(err)
 	}
 	canceled, err := l.Scan(ctx, id)
-	emulatortest.Must(t, err)
-	emulatortest.Must(t, l.Restart(ctx, canceled, now, nil, adaptive.Outlook{}))
+	proof.Must(t, err)
+	proof.Must(t, l.Restart(ctx, canceled, now, nil, adaptive.Outlook{}))
 	seen, err := l.Open(ctx)
 	if err != nil || len(seen) != 1 || seen[0].Attempt != 2 {
 		t.Fatalf("open: %+v, %v", seen, err)
 	}
 	// As if the first restart had been abandoned after it listed the attempt: it is listed again.
-	emulatortest.Must(t, l.Restart(ctx, canceled, now, nil, adaptive.Outlook{}))
+	proof.Must(t, l.Restart(ctx, canceled, now, nil, adaptive.Outlook{}))
 	for _, late := range []ledger.OpenScan{seen[0], {ID: id, Attempt: 1}} {
-		emulatortest.Must(t, l.Close(ctx, late))
+		proof.Must(t, l.Close(ctx, late))
 	}
 	if s, err := l.Scan(ctx, id); err != nil || s.State != ledger.Running || s.Attempt != 2 {
 		t.Errorf("scan %+v, %v, want the second attempt running", s, err)
@@ -38,7 +39,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	if err != nil || len(open) != 1 {
 		t.Fatalf("open: %+v, %v, want the running attempt", open, err)
 	}
-	emulatortest.Must(t, l.Close(ctx, open[0]))
+	proof.Must(t, l.Close(ctx, open[0]))
 	if open, err = l.Open(ctx); err != nil || len(open) != 0 {
 		t.Errorf("open: %+v, %v, want none", open, err)
 	}
@@ -79,7 +80,7 @@ func TestLateFinishSparesAStepOfTheNextAttempt(t *testing.T) {
 			if err == nil {
 				err = l.Restart(ctx, s, now, &ledger.Pending{ID: "000001", Message: []byte("{}")}, adaptive.Pages(1))
 			}
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 		}}
 		late := ledger.New(emulatortest.Open(t, em, slow).Table(table.Name()))
 		if ended, err := late.Finish(ctx, id, now, func(ledger.Listed) error { return nil }); err != nil || ended {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/file"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/task"
 )
 
@@ -27,12 +28,8 @@ type event struct {
 func newFile(t testing.TB, path string, snapshot ...any) *File {
 	t.Helper()
 	f, err := New(path, []byte(`{"a":1}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Renew(snapshot); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
+	proof.Must(t, f.Renew(snapshot))
 	return f
 }
 
@@ -44,9 +41,7 @@ func write(t testing.TB, f *File, n int, sync bool) {
 	if err == nil && sync {
 		err = f.Sync()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 }
 
 // read returns the numbers of the events in a text.
@@ -65,9 +60,7 @@ func read(text []byte) (numbers []int, err error) {
 func content(t testing.TB, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return text
 }
 
@@ -86,9 +79,7 @@ func TestStoredFormat(t *testing.T) {
 	f := newFile(t, path, event{1})
 	write(t, f, 2, true)
 	write(t, f, 3, false)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, f.Close())
 	if diff := cmp.Diff(strings.Split(stored, "\n"), strings.Split(string(content(t, path)), "\n")); diff != "" {
 		t.Errorf("(-stored +written)\n%s", diff)
 	}
@@ -152,16 +143,10 @@ func TestOneProcessAtATime(t *testing.T) {
 	if _, err := New(path, nil); !errors.Is(err, os.ErrExist) {
 		t.Errorf("made again: %v", err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, f.Close())
 	again, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Close(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
+	proof.Must(t, again.Close())
 	if left, err := filepath.Glob(path + ".*"); len(left) > 0 || err != nil {
 		t.Errorf("left are %v, %v", left, err)
 	}
@@ -208,19 +193,11 @@ func TestNothingIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "checkpoint")
 	f := newFile(t, path)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path+".abcdefghijklmnop.part", []byte("half a snaps"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, f.Close())
+	proof.Must(t, os.WriteFile(path+".abcdefghijklmnop.part", []byte("half a snaps"), 0o600))
 	f, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Renew(nil); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
+	proof.Must(t, f.Renew(nil))
 	for range 2 { // one that is gone is no error
 		if err := errors.Join(f.Close(), f.Remove()); err != nil && !errors.Is(err, os.ErrClosed) {
 			t.Error(err)
@@ -237,13 +214,9 @@ func TestNoLinks(t *testing.T) {
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "checkpoint"), filepath.Join(dir, "victim")
 	f := newFile(t, victim)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, f.Close())
 	before, err := os.ReadFile(victim)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if err := os.Symlink(victim, path); err != nil {
 		t.Skip(err)
 	}
@@ -252,9 +225,7 @@ func TestNoLinks(t *testing.T) {
 	if !errors.Is(newErr, file.ErrNotRegular) || !errors.Is(readErr, file.ErrNotRegular) {
 		t.Errorf("got %v and %v", newErr, readErr)
 	}
-	if err := os.Rename(path, victim+lockExt); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.Rename(path, victim+lockExt))
 	if _, err := Read(victim); !errors.Is(err, file.ErrNotRegular) {
 		t.Errorf("by the lock: %v", err)
 	}
@@ -268,13 +239,9 @@ func TestNothingIsReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	f, err := New(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer f.Close()
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.WriteFile(path, []byte("precious"), 0o600))
 	if err := f.Renew(nil); !errors.Is(err, os.ErrExist) {
 		t.Errorf("got %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/proof"
 )
 
 // texts returns lines as "NUMBER TEXT".
@@ -145,9 +146,7 @@ func TestJSON(t *testing.T) {
 	var b strings.Builder
 	e := lines.JSON(&b)
 	for _, v := range []any{"<a> & <b>", 1} {
-		if err := e.Encode(v); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, e.Encode(v))
 	}
 	if want := "\"<a> & <b>\"\n1\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)

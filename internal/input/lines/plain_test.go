@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/proof"
 )
 
 // What steers a terminal does not reach it, however it is cut up; all else does.
@@ -48,9 +49,7 @@ func FuzzPlainJSON(f *testing.F) {
 	f.Add("\x1b[2J\u009b\u202e\n\x7f日")
 	f.Fuzz(func(t *testing.T, text string) {
 		var out bytes.Buffer
-		if err := lines.JSON(lines.NewPlainWriter(&out)).Encode(text); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, lines.JSON(lines.NewPlainWriter(&out)).Encode(text))
 		var plain bytes.Buffer
 		_ = lines.JSON(&plain).Encode(text)
 		var got, want string

@@ -13,16 +13,9 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
-
-// Must ends the test unless what it needs has worked.
-func Must(t testing.TB, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // NewAccount returns an emulator, and its account opened by the emulator's own transport.
 func NewAccount(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account) {
@@ -35,7 +28,7 @@ func NewAccount(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.
 func New(t testing.TB, o emulator.Options) *emulator.Emulator {
 	t.Helper()
 	em, err := emulator.New(o)
-	Must(t, err)
+	proof.Must(t, err)
 	return em
 }
 
@@ -46,7 +39,7 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 		via = em.Transport()
 	}
 	a, err := open(em, via)
-	Must(t, err)
+	proof.Must(t, err)
 	return a
 }
 
@@ -54,9 +47,9 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 func Table(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
 	t.Helper()
 	table := a.Table(name)
-	Must(t, table.Create(t.Context()))
+	proof.Must(t, table.Create(t.Context()))
 	_, err := (action.Copy{Destination: table}).Copy(t.Context(), rows)
-	Must(t, err)
+	proof.Must(t, err)
 	return table
 }
 

@@ -32,7 +32,7 @@ var pure = []string{"key", "sweep/jobrecord", "input", "storage/pace", "odata", 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
-	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "function/console", "proof/bugtest", "task/memory", "sweep/jobrecord", "proof/testsize", "proof/deploy", "host/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
+	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "function/console", "proof", "proof/bugtest", "task/memory", "sweep/jobrecord", "proof/testsize", "proof/deploy", "host/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
 	{"input", "input/lines", "file", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
 	{"scan/adaptive", "scan/steal", "storage", "file/journal", "catalog/index", "emulator/entity", "proof/scantest", "proof/keysets"},
 	{"action", "place", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},
@@ -54,6 +54,7 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/function/server", "internal/host", "what runs in the cloud has no local host in it"},
 	{"internal/function/server", "internal/emulator", "what runs in the cloud has no emulator in it"},
 	{"handler", "internal/lab/", "benchmarks are no part of what is shipped"},
+	{"handler", "internal/proof", "what tests alone use is no part of what is shipped"},
 	{"handler", "internal/proof/", "what tests alone use is no part of what is shipped"},
 	{"internal/emulator", "internal/storage", "the emulator must not share its client's mistakes"},
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/bugtest"
-	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -139,7 +139,7 @@ var slow = []struct {
 // both looks at the pending row: without the earlier one alone, a duplicate costs a page and is refused by the commit.
 func TestBugsAreFound(t *testing.T) {
 	root, err := filepath.Abs("../../..")
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	if !testsize.Full() {
 		for _, b := range bugs {
 			b.Fit(t, root)

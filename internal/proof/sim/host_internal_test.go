@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"tablesweep/internal/host/app"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 )
 
 // TestHostIsSetAsTheApp compares the model of the host with host.json.
 func TestHostIsSetAsTheApp(t *testing.T) {
 	a, err := app.Load(os.DirFS("../../.."), func(string) string { return "" })
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	want := hostQueues
 	want.MaxPolling = a.Queues.MaxPolling // plans differ in it
 	if a.Queues != want || a.FunctionTimeout != functionTimeout {

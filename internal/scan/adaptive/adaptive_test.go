@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 )
@@ -26,7 +26,7 @@ func page(from, to int, format string) scan.Page {
 func advance(t *testing.T, s adaptive.Strategy, step scan.Step, p scan.Page) []scan.Step {
 	t.Helper()
 	o, err := s.Advance(step, p)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return o.Children
 }
 
@@ -72,7 +72,7 @@ func TestStateOfAnotherVersion(t *testing.T) {
 	}
 	p := page(300_000, 301_000, "k%d")
 	o, err := s.Advance(step, p)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	if o.Yield != 500 || len(o.Children) != 0 {
 		t.Errorf("up to its stop it yields %d rows and has %d children, want 500 and none", o.Yield, len(o.Children))
 	}

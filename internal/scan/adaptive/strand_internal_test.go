@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 )
 
 // TestFormOfState has a step's state in its form 1, which is stored and sent. Whoever changes it must read
@@ -18,7 +18,7 @@ func TestFormOfState(t *testing.T) {
 	var st strand
 	d := json.NewDecoder(strings.NewReader(form1))
 	d.DisallowUnknownFields()
-	emulatortest.Must(t, d.Decode(&st))
+	proof.Must(t, d.Decode(&st))
 	got, err := json.Marshal(st)
 	if err != nil || string(got) != form1 {
 		t.Errorf("%v\n%s, want\n%s", err, got, form1)

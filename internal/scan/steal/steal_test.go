@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
@@ -174,7 +174,7 @@ func TestLargerTables(t *testing.T) {
 			if err == nil {
 				err = c.Compare(rows)
 			}
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			if thieves < 50 {
 				t.Errorf("%d thieves, want 50 at least", thieves)
 			}

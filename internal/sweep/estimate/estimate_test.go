@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
@@ -33,7 +34,7 @@ func fill(t *testing.T, faults string, partitions, each int) *storage.Table {
 		}
 	}
 	table := emulatortest.Table(t, a, "rows", rows)
-	emulatortest.Must(t, em.SetFaults(faults))
+	proof.Must(t, em.SetFaults(faults))
 	return table
 }
 
@@ -76,7 +77,7 @@ func TestCount(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tt.spec.Source = fill(t, tt.faults, 900, 5)
 				r, err := estimate.Count(t.Context(), tt.spec, sweep.Options{}, tt.limit, tt.work)
-				emulatortest.Must(t, err)
+				proof.Must(t, err)
 				check(t, r, tt.want)
 			})
 		})
@@ -87,9 +88,9 @@ func TestCount(t *testing.T) {
 func check(t *testing.T, r estimate.Report, want string) {
 	t.Helper()
 	b, err := json.Marshal(r)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	var got, wanted map[string]any
-	emulatortest.Must(t, json.Unmarshal(b, &got), json.Unmarshal([]byte(want), &wanted))
+	proof.Must(t, json.Unmarshal(b, &got), json.Unmarshal([]byte(want), &wanted))
 	for name, v := range wanted {
 		if fmt.Sprint(got[name]) != fmt.Sprint(v) {
 			t.Errorf("%s is %v, want %v; %s", name, got[name], v, b)
@@ -109,7 +110,7 @@ func TestTimeIsOver(t *testing.T) {
 			}
 		}}
 		r, err := estimate.Count(t.Context(), sweep.Spec{Source: table, Strategy: scan.Serial{}, PageRows: 10}, watch, 950*time.Millisecond, estimate.Work{Writes: action.Transactions, Price: 1})
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		// The tenth query was under way, and its answer counts.
 		check(t, r, `{"rows":[100,null],"counted":false,"requests":30,"dollars":0.003,"dollarsPerMillion":30,"queries":10}`)
 		if took := time.Since(began); took != time.Second {
@@ -125,7 +126,7 @@ func TestSilence(t *testing.T) {
 		table := fill(t, "latency=1h..1h", 10, 1)
 		began := time.Now()
 		r, err := estimate.Count(t.Context(), sweep.Spec{Source: table, Strategy: adaptive.Strategy{}}, sweep.Options{}, 20*time.Second, estimate.Work{Price: 1})
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		check(t, r, `{"rows":[0,null],"counted":false,"dollarsPerMillion":null}`)
 		if took := time.Since(began); took > 23*time.Second {
 			t.Errorf("took %v", took)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/sweep/jobrecord"
 )
 
@@ -54,7 +54,7 @@ func TestParseRefuses(t *testing.T) {
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	r, err := jobrecord.Parse([]byte(stored), "copy")
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	r.Flags["from-connection"] = "LIVE"
 	theirs := []jobrecord.Flag{given("from-connection", "LIVE"), given("to-connection", "AccountKey=c2VjcmV0")}
 	whole := map[string]string{"from": "a", "rows": "list", "failed": "f.jsonl"}

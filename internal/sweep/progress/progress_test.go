@@ -21,6 +21,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -43,7 +44,7 @@ func meter(out io.Writer, s progress.Style) *progress.Meter {
 func last(t *testing.T, out *bytes.Buffer) (f progress.Figures) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	emulatortest.Must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &f))
+	proof.Must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &f))
 	return f
 }
 

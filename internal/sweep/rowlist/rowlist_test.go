@@ -10,7 +10,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/sweep/rowlist"
 	"tablesweep/internal/task"
 )
@@ -20,21 +20,21 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "failed.jsonl")
 	w, err := rowlist.Create(t.Context(), path, true)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	odd := key.Key{Partition: "a<&>\"\n", Row: "ü\u2028"}
 	for _, k := range []key.Key{odd, {Partition: "b", Row: "1"}, {Partition: "c"}, {Partition: "b", Row: "1"}} {
-		emulatortest.Must(t, w.Add([]action.Failure{{Key: k, Reason: "no room"}}))
+		proof.Must(t, w.Add([]action.Failure{{Key: k, Reason: "no room"}}))
 	}
-	emulatortest.Must(t, w.Close(true))
+	proof.Must(t, w.Close(true))
 	text, err := os.ReadFile(path)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	if want := `{"PartitionKey":"b","RowKey":"1","reason":"no room"}`; !strings.Contains(string(text), want) {
 		t.Errorf("the list lacks %s:\n%s", want, text)
 	}
 	digests := map[string]bool{}
 	for before, want := range map[string]int64{"": 3, "c": 2} {
 		keys, digest, err := rowlist.Read(t.Context(), strings.NewReader("\ufeff"+string(text)), key.Bounds{Before: before}.Range())
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		if n, err := keys.Len(); n != want || err != nil {
 			t.Errorf("before %q: %d rows, %v; want %d", before, n, err, want)
 		}
@@ -86,7 +86,7 @@ func TestContinue(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "failed.jsonl")
-			emulatortest.Must(t, os.WriteFile(path, []byte(tt.there), 0o600))
+			proof.Must(t, os.WriteFile(path, []byte(tt.there), 0o600))
 			if _, err := rowlist.Create(t.Context(), path, false); !errors.Is(err, os.ErrExist) {
 				t.Errorf("a list was made anew: %v", err)
 			}
@@ -115,8 +115,8 @@ func TestCloseUnused(t *testing.T) {
 	for _, unused := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "failed.jsonl")
 		w, err := rowlist.Create(t.Context(), path, false)
-		emulatortest.Must(t, err)
-		emulatortest.Must(t, w.Close(unused))
+		proof.Must(t, err)
+		proof.Must(t, w.Close(unused))
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) != unused {
 			t.Errorf("unused %v: %v", unused, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -22,21 +23,21 @@ import (
 func newCheckpoint(t *testing.T, path string) *sweep.Checkpoint {
 	t.Helper()
 	f, err := journal.New(path, []byte(`{}`))
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	c, err := sweep.NewCheckpoint(f)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return c
 }
 
 func readCheckpoint(t *testing.T, path string, lines ...[]byte) *sweep.Checkpoint {
 	t.Helper()
 	if lines != nil {
-		emulatortest.Must(t, os.WriteFile(path, bytes.Join(lines, nil), 0o600))
+		proof.Must(t, os.WriteFile(path, bytes.Join(lines, nil), 0o600))
 	}
 	f, err := journal.Read(path)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	c, err := sweep.NewCheckpoint(f)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	return c
 }
 
@@ -45,7 +46,7 @@ func readCheckpoint(t *testing.T, path string, lines ...[]byte) *sweep.Checkpoin
 func history(t *testing.T, path string) (lines [][]byte, snapshot int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	emulatortest.Must(t, err)
+	proof.Must(t, err)
 	lines = bytes.SplitAfter(text, []byte("\n"))
 	lines = lines[:len(lines)-1]
 	for snapshot = 2; snapshot < len(lines) && records(lines[snapshot], "node"); snapshot++ {
@@ -73,7 +74,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 				t.Helper()
 				w.options.Checkpoint = c
 				r, err := verify.Compare(t.Context(), w.scan, destination, w.options)
-				emulatortest.Must(t, err)
+				proof.Must(t, err)
 				w.same(t, r)
 			}
 			run(newCheckpoint(t, path))
@@ -87,7 +88,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 					t.Fatalf("seed %d, killed behind line %d", seed, n)
 				}
 			}
-			emulatortest.Must(t, os.Remove(path))
+			proof.Must(t, os.Remove(path))
 		})
 	}
 }
@@ -107,7 +108,7 @@ func TestBothSidesKnowWhatIsBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		tokens := bytes.Count(text, []byte(`{\"t\":{`))
 		if before := bytes.Count(text, []byte(`\"a\":{\"Partition\":\"p\",\"Row\"`)); tokens < 10 || before < tokens {
 			t.Errorf("%d tokens, %d of them with the key before\n%s", tokens, before, text)
@@ -164,7 +165,7 @@ func TestKilledRepair(t *testing.T) {
 			if t.Failed() {
 				t.Fatalf("seed %d, after %d kills", seed, kills)
 			}
-			emulatortest.Must(t, os.Remove(path))
+			proof.Must(t, os.Remove(path))
 		})
 	}
 }

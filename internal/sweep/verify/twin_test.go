@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/scan"
@@ -184,12 +185,12 @@ func TestRawRowsDifferAsDecoded(t *testing.T) {
 			for side := range places {
 				for line := range strings.Lines(texts[side].String()) { // so that one form does not make all rows be decoded
 					rows, err := storage.ParseLines([]byte(line), raw[side])
-					emulatortest.Must(t, err)
+					proof.Must(t, err)
 					places[side] = append(places[side], rows...)
 				}
 			}
 			r, err := verify.Compare(t.Context(), sweep.Spec{Source: places[0]}, places[1], verify.Options{Depth: depth})
-			emulatortest.Must(t, err)
+			proof.Must(t, err)
 			return r
 		}
 		want := compare([2]bool{})

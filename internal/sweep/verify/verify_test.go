@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
@@ -71,11 +72,11 @@ func TestFindsEachDifference(t *testing.T) {
 			{Kind: storage.Replace, Entity: with(changed, storage.StringProperty("S", "valve"))},
 			{Kind: storage.Replace, Entity: with(retyped, storage.Property{Name: "D", Type: storage.Int32, Value: jsontext.Value("3")})},
 		} {
-			emulatortest.Must(t, destination.Write(t.Context(), op))
+			proof.Must(t, destination.Write(t.Context(), op))
 		}
 		e.ResetCounts()
 		r, err := verify.Compare(t.Context(), sweep.Spec{Source: source, Strategy: adaptive.Strategy{}}, destination, verify.Options{})
-		emulatortest.Must(t, err)
+		proof.Must(t, err)
 		if diff := cmp.Diff(want, r.List); diff != "" || r.Rows != int64(n) || r.Missing != 1 || r.Extra != 1 || r.Different != 2 {
 			t.Errorf("%+v (-want +got)\n%s", r, diff)
 		}
