@@ -42,16 +42,6 @@ func fill(t *testing.T, a *storage.Account, rows []storage.Entity) *storage.Tabl
 	return table
 }
 
-func count(t *testing.T, table *storage.Table) (n int) {
-	t.Helper()
-	err := table.All(t.Context(), storage.Query{Select: []string{}}, func(p storage.Page) error {
-		n += len(p.Entities)
-		return nil
-	})
-	proof.Must(t, err)
-	return n
-}
-
 // TestDeleteTwice deletes rows some of which are gone: they count, and cost no
 // request each.
 func TestDeleteTwice(t *testing.T) {
@@ -69,7 +59,7 @@ func TestDeleteTwice(t *testing.T) {
 			t.Errorf("%d rows took %d requests", len(some), c.TableTransactions())
 		}
 	}
-	if n := count(t, table); n != 0 {
+	if n := len(emulatortest.Rows(t, table)); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
 }
@@ -90,7 +80,7 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 		if e.FaultCounts()["timeout-after"] == 0 {
 			t.Error("no answer was lost")
 		}
-		if n := count(t, table); n != 0 {
+		if n := len(emulatortest.Rows(t, table)); n != 0 {
 			t.Errorf("%d rows are left", n)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
@@ -70,14 +71,9 @@ func (w *world) exported(prefix string) (rows []storage.Entity, m place.Manifest
 	w.Helper()
 	e, err := place.Open(w.Context(), w.objects(prefix))
 	w.must(err)
-	for q := (storage.Query{}); ; {
-		p, _, err := e.Read(w.Context(), storage.RequestOptions{}, q)
-		w.must(err)
-		rows = append(rows, p.Entities...)
-		if q.Token = p.Next; p.Next == nil {
-			return rows, e.Manifest()
-		}
-	}
+	rows, err = emulatortest.All(w.Context(), e, storage.Query{})
+	w.must(err)
+	return rows, e.Manifest()
 }
 
 // sealed fails the test unless the export under a prefix is complete, has nothing else, and has the rows of a table.

@@ -107,13 +107,7 @@ func (w *world) fill(table string, rows []storage.Entity) {
 // rows reads a whole table.
 func (w *world) rows(table string) []storage.Entity {
 	w.Helper()
-	var rows []storage.Entity
-	err := w.account.Table(table).All(w.Context(), storage.Query{}, func(p storage.Page) error {
-		rows = append(rows, p.Entities...)
-		return nil
-	})
-	w.must(err)
-	return rows
+	return emulatortest.Rows(w, w.account.Table(table))
 }
 
 func (w *world) start(r engine.Request) string {

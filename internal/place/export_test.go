@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
@@ -100,23 +101,6 @@ func manifest(o place.Options) place.Manifest {
 	}
 }
 
-// readAll reads what a query finds, page after page.
-func readAll(ctx context.Context, read func(context.Context, storage.RequestOptions, storage.Query) (storage.Page, int, error), q storage.Query) (rows []storage.Entity, err error) {
-	for {
-		p, _, err := read(ctx, storage.RequestOptions{}, q)
-		if err != nil {
-			return rows, err
-		}
-		if len(p.Entities) > max(q.Top, 0) && q.Top > 0 {
-			return rows, fmt.Errorf("a page of %d rows, asked for %d", len(p.Entities), q.Top)
-		}
-		rows = append(rows, p.Entities...)
-		if q.Token = p.Next; p.Next == nil {
-			return rows, nil
-		}
-	}
-}
-
 func linesOf(rows []storage.Entity) string {
 	var text []byte
 	for _, r := range rows {
@@ -158,11 +142,11 @@ func TestExportReadsLikeATable(t *testing.T) {
 					want[i].Properties = want[i].Properties[:1]
 				}
 			}
-			for name, read := range map[string]func(context.Context, storage.RequestOptions, storage.Query) (storage.Page, int, error){"export": e.Read, "rows": place.Rows(slices.Clone(rows)).Read} {
+			for name, from := range map[string]storage.Source{"export": e, "rows": place.Rows(slices.Clone(rows))} {
 				if name == "rows" {
 					q.Raw = false
 				}
-				got, err := readAll(t.Context(), read, q)
+				got, err := emulatortest.All(t.Context(), from, q)
 				if err != nil {
 					t.Fatalf("%s %+v: %v", name, q, err)
 				}
@@ -171,7 +155,7 @@ func TestExportReadsLikeATable(t *testing.T) {
 				}
 			}
 		}
-		if n, err := readAll(t.Context(), e.Read, storage.Query{Select: []string{}}); err != nil || len(n) != len(rows) {
+		if n, err := emulatortest.All(t.Context(), e, storage.Query{Select: []string{}}); err != nil || len(n) != len(rows) {
 			t.Errorf("%d keys, %v", len(n), err)
 		}
 	}
@@ -217,7 +201,7 @@ func TestSealedFiles(t *testing.T) {
 	put(place.ManifestName, seal.Manifest(manifest(place.Options{Compress: place.Zstd})).JSON("id"))
 	e, err := place.Open(t.Context(), dir)
 	proof.Must(t, err)
-	if got, err := readAll(t.Context(), e.Read, storage.Query{}); err != nil || linesOf(got) != linesOf(rows) {
+	if got, err := emulatortest.All(t.Context(), e, storage.Query{}); err != nil || linesOf(got) != linesOf(rows) {
 		t.Errorf("%d rows, %v", len(got), err)
 	}
 	if c, err := place.ClaimOf(t.Context(), dir); err != nil || !c.StartedAt.Equal(began) {
@@ -325,7 +309,7 @@ func TestFlippedBytes(t *testing.T) {
 				var got []storage.Entity
 				e, err := place.Open(t.Context(), objects)
 				if err == nil {
-					got, err = readAll(t.Context(), e.Read, storage.Query{Raw: i%2 == 0})
+					got, err = emulatortest.All(t.Context(), e, storage.Query{Raw: i%2 == 0})
 				}
 				if name == place.ClaimName {
 					_, err = place.ClaimOf(t.Context(), objects)

@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 
@@ -124,7 +125,7 @@ func sameRead(t *testing.T, rows, raw []storage.Entity, err, rawErr error) {
 // checkOrder reads rows, which must be in table order, and returns them.
 func checkOrder(t *testing.T, e *place.Export, q storage.Query) ([]storage.Entity, error) {
 	t.Helper()
-	rows, err := readAll(t.Context(), e.Read, q)
+	rows, err := emulatortest.All(t.Context(), e, q)
 	inOrder(t, rows)
 	return rows, err
 }
@@ -172,7 +173,7 @@ func FuzzWindows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		read := func(raw bool) (all []storage.Entity, err error) {
 			err = place.Windows(strings.NewReader(text), raw, true, func(rows place.Rows, repeated int) error {
-				found, err := readAll(t.Context(), rows.Read, storage.Query{Raw: raw})
+				found, err := emulatortest.All(t.Context(), rows, storage.Query{Raw: raw})
 				inOrder(t, found)
 				if len(found)+repeated > strings.Count(text, "\n")+1 {
 					t.Errorf("%d rows and %d repeated", len(found), repeated)

@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 
@@ -72,7 +73,7 @@ func TestOpenRefuses(t *testing.T) {
 		}
 		e, err := place.Open(t.Context(), dir)
 		if err == nil {
-			_, err = readAll(t.Context(), e.Read, storage.Query{})
+			_, err = emulatortest.All(t.Context(), e, storage.Query{})
 		}
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), string(dir)) {
 			t.Errorf("got %v, want %q", err, want)
@@ -130,7 +131,7 @@ func TestForgedExports(t *testing.T) {
 		proof.Must(t, err)
 		e, err := place.Open(t.Context(), forge(t, test.c, codec.Encode([]byte(test.text)), test.rows, first, last))
 		proof.Must(t, err)
-		got, err := readAll(t.Context(), e.Read, storage.Query{})
+		got, err := emulatortest.All(t.Context(), e, storage.Query{})
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(got) > 0 {
 			t.Errorf("got %d rows, %v, want %q", len(got), err, test.want)
 		}

@@ -50,7 +50,7 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 		if err != nil || totals.Rows != int64(len(rows)) {
 			t.Errorf("page %d: the resume ended with %+v, %v; want %d rows", page, totals, err, len(rows))
 		}
-		if got := all(t, destination); !sameRows(got, rows) {
+		if got := emulatortest.Rows(t, destination); !sameRows(got, rows) {
 			t.Errorf("page %d: the copy has %d rows of %d", page, len(got), len(rows))
 		}
 	}

@@ -112,7 +112,7 @@ func BenchmarkCopy(b *testing.B) {
 		b.ReportMetric(loop/ours, "x-row-by-row")
 		b.ReportMetric(batches/ours, "x-serial-transactions")
 		b.ReportMetric(float64(e.Counts().TableTransactions())/float64(len(rows)), "requests/row")
-		if got := all(b, a.Table("destination")); !sameRows(got, rows) {
+		if got := emulatortest.Rows(b, a.Table("destination")); !sameRows(got, rows) {
 			b.Fatalf("copied %d rows of %d", len(got), len(rows))
 		}
 		b.StartTimer()

@@ -43,18 +43,6 @@ func someRows(partitions, each int) []storage.Entity {
 	return rows
 }
 
-// all reads a table page by page.
-func all(t testing.TB, table *storage.Table) []storage.Entity {
-	t.Helper()
-	var rows []storage.Entity
-	err := table.All(t.Context(), storage.Query{}, func(p storage.Page) error {
-		rows = append(rows, p.Entities...)
-		return nil
-	})
-	proof.Must(t, err)
-	return rows
-}
-
 func sameRows(a, b []storage.Entity) bool { return slices.EqualFunc(a, b, storage.Equal) }
 
 func TestEachYieldsTableOrder(t *testing.T) {
@@ -108,7 +96,7 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 		if took := time.Since(start); took > 15*time.Second {
 			t.Errorf("took %v", took)
 		}
-		if got := all(t, destination); !sameRows(got, rows) {
+		if got := emulatortest.Rows(t, destination); !sameRows(got, rows) {
 			t.Errorf("the copy has %d rows of %d", len(got), len(rows))
 		}
 	})
@@ -161,7 +149,7 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 	if runs < 5 {
 		t.Errorf("only %d runs: nothing was interrupted", runs)
 	}
-	if got := all(t, destination); !sameRows(got, rows) {
+	if got := emulatortest.Rows(t, destination); !sameRows(got, rows) {
 		t.Errorf("the copy has %d rows of %d", len(got), len(rows))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // Bug is a change to the source that makes it wrong. It is made in copies that only the test's build sees, so that the
@@ -35,9 +37,7 @@ func (b Bug) Fit(t *testing.T, root string) (changed map[string]string) {
 		content, ok := changed[e.file]
 		if !ok {
 			original, err := os.ReadFile(filepath.Join(root, e.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			content = string(original)
 		}
 		if n := strings.Count(content, e.old); n != 1 {
@@ -57,19 +57,13 @@ func (b Bug) Build(t *testing.T, root, directory string) string {
 	overlay := map[string]map[string]string{"Replace": {}}
 	for file, content := range changed {
 		path := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, os.WriteFile(path, []byte(content), 0o600))
 		overlay["Replace"][filepath.Join(root, file)] = path
 	}
 	list, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	listFile, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "bug.test")
-	if err := os.WriteFile(listFile, list, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.WriteFile(listFile, list, 0o600))
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay="+listFile, "-o", binary, "./"+directory)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -3,7 +3,9 @@
 package emulatortest
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log"
 	"net/http"
 	"sync/atomic"
@@ -41,6 +43,31 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 	a, err := open(em, via)
 	proof.Must(t, err)
 	return a
+}
+
+// All reads what a source has for a query, page after page.
+func All(ctx context.Context, from storage.Source, q storage.Query) (rows []storage.Entity, err error) {
+	for {
+		p, _, err := from.Read(ctx, storage.RequestOptions{}, q)
+		if err == nil && q.Top > 0 && len(p.Entities) > q.Top {
+			err = fmt.Errorf("a page of %d rows, asked for %d", len(p.Entities), q.Top)
+		}
+		if err != nil {
+			return rows, err
+		}
+		rows = append(rows, p.Entities...)
+		if q.Token = p.Next; p.Next == nil {
+			return rows, nil
+		}
+	}
+}
+
+// Rows returns all rows of a table.
+func Rows(t testing.TB, table *storage.Table) []storage.Entity {
+	t.Helper()
+	rows, err := All(t.Context(), table, storage.Query{})
+	proof.Must(t, err)
+	return rows
 }
 
 // Table makes a table of the rows.

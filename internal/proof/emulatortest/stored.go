@@ -9,6 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -18,9 +19,7 @@ import (
 func Load(t testing.TB, a *storage.Account, path string) (texts map[string]string) {
 	t.Helper()
 	archive, err := txtar.ParseFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	texts = map[string]string{}
 	for _, f := range archive.Files {
 		if f.Name == "texts" {
@@ -31,9 +30,7 @@ func Load(t testing.TB, a *storage.Account, path string) (texts map[string]strin
 			continue
 		}
 		table := a.Table(f.Name)
-		if err := table.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, table.Create(t.Context()))
 		for line := range bytes.Lines(f.Data) {
 			var at struct{ PartitionKey, RowKey string }
 			if err := json.Unmarshal(line, &at); err != nil {

@@ -32,8 +32,8 @@ var pure = []string{"key", "sweep/jobrecord", "input", "storage/pace", "odata", 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
-	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "function/console", "proof", "proof/bugtest", "task/memory", "sweep/jobrecord", "proof/testsize", "proof/deploy", "host/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
-	{"input", "input/lines", "file", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue"},
+	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "function/console", "proof", "task/memory", "sweep/jobrecord", "proof/testsize", "proof/deploy", "host/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
+	{"input", "input/lines", "file", "function/gate", "odata", "scan", "catalog/wal", "demo/debian", "emulator/queue", "proof/bugtest"},
 	{"scan/adaptive", "scan/steal", "storage", "file/journal", "catalog/index", "emulator/entity", "proof/scantest", "proof/keysets"},
 	{"action", "place", "scan/strategy", "engine/ledger", "record", "lab/split", "emulator/table", "host/app"},
 	{"sweep", "logtail/claim", "emulator"},

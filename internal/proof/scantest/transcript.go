@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/scan"
 )
 
@@ -35,9 +36,7 @@ func Transcript(t testing.TB, s scan.Strategy, b key.Bounds, query func(scan.Ste
 			fmt.Fprintf(&out, "%s  token\n", indent)
 		}
 		o, err := s.Advance(step, page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if o.Yield != len(page.Keys) {
 			fmt.Fprintf(&out, "%s  yields %d\n", indent, o.Yield)
 		}
@@ -56,14 +55,10 @@ func Golden(t testing.TB, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
 	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -28,13 +28,8 @@ import (
 func values(t *testing.T, table *storage.Table) map[key.Key]int {
 	t.Helper()
 	all := map[key.Key]int{}
-	if err := table.All(t.Context(), storage.Query{}, func(p storage.Page) error {
-		for _, e := range p.Entities {
-			all[e.Key] = int(e.Int("V"))
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
+	for _, e := range emulatortest.Rows(t, table) {
+		all[e.Key] = int(e.Int("V"))
 	}
 	return all
 }
