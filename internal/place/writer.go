@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"tablesweep/internal/file"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/task/memory"
 )
@@ -34,16 +35,29 @@ type Writer struct {
 	Seal  Seal  // what the export has so far; not to be used while rows are added
 	Whole bool  // an earlier process has written all rows: [Writer.Complete] is left to do
 	to    Objects
-	index index
 	put   map[string]int64 // the lengths of data files
 	held  memory.Held      // the content of the file under way
+
+	// What becomes files.jsonl. The journal, if there is one, keeps its lines until then, with the claim ahead of them. It keeps other
+	// processes from the export, too.
+	lines   []byte
+	journal *journal.File // nil for an export that can't be resumed
+}
+
+// JournalName is the name of an export's journal in its directory. One in blobs has its journal on this machine.
+const JournalName = "export.ckpt"
+
+// event is what the journal has: the claim, or a line of files.jsonl. In the journal, JSON may be escaped in another way.
+type event struct {
+	Claim *Claim `json:"claim,omitempty"`
+	Line  string `json:"line,omitempty"`
 }
 
 // Create begins an export in a place that is empty or does not exist.
 func Create(ctx context.Context, to Objects, c Claim, o Options) (w *Writer, err error) {
 	return begin(ctx, to, o, func(w *Writer) error {
 		w.Claim = c
-		return w.index.begin(ctx, c)
+		return w.claim(ctx)
 	})
 }
 
@@ -58,7 +72,7 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{to: to, put: map[string]int64{}, index: index{to: to, journal: o.Journal}, FileDraft: NewFile(codec)}
+	w := &Writer{to: to, put: map[string]int64{}, journal: o.Journal, FileDraft: NewFile(codec)}
 	w.timestamp, w.fileBytes = o.Timestamp, cmp.Or(o.FileBytes, fileBytes)
 	if o.Compress == None { // which is known to become so large
 		w.content = make([]byte, 0, w.fileBytes+pageBytes)
@@ -73,6 +87,30 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	}
 	w.last = w.Seal.Last()
 	return w, nil
+}
+
+// claim claims the place, which is empty or does not exist.
+func (w *Writer) claim(ctx context.Context) (err error) {
+	if b, ok := w.to.(*Blobs); ok {
+		err = b.Make(ctx)
+	}
+	if err == nil {
+		err = w.to.List(ctx, "", func(name string, _ int64) error {
+			of, _ := file.Temporary(name)
+			switch {
+			case name == JournalName+".lock", of == JournalName, of == ClaimName: // of a process that was killed before it had claimed the place
+				return nil
+			}
+			return fmt.Errorf("%w: it has %s", ErrTaken, name)
+		})
+	}
+	if err == nil && w.journal != nil {
+		err = w.journal.Renew([]any{event{Claim: &w.Claim}})
+	}
+	if err == nil {
+		err = PutClaim(ctx, w.to, w.Claim)
+	}
+	return err
 }
 
 // ClaimOf returns the claim of an export, complete or not.
@@ -125,13 +163,37 @@ func PutSame(ctx context.Context, to Objects, name string, content []byte) error
 	return err
 }
 
+// replay takes over what the journal has, and returns the files of it.
+func (w *Writer) replay(ctx context.Context) (files []File, err error) {
+	var all []any
+	err = journal.Events(w.journal, func(e event) (err error) {
+		if all = append(all, e); (len(all) == 1) != (e.Claim != nil) {
+			return errors.New("it is not one of an export")
+		}
+		if e.Claim != nil {
+			w.Claim = *e.Claim
+			return w.Claim.check("the checkpoint's claim", format)
+		}
+		f, err := ParseFile([]byte(e.Line))
+		files = append(files, f)
+		w.lines = append(append(w.lines, e.Line...), '\n')
+		return err
+	})
+	if err == nil {
+		err = w.journal.Renew(all)
+	}
+	if err == nil {
+		err = PutClaim(ctx, w.to, w.Claim) // it may have been put, or not
+	}
+	return files, err
+}
+
 // restore takes over the files that an earlier process finished.
 func (w *Writer) restore(ctx context.Context) error {
-	c, files, err := w.index.resume(ctx)
+	files, err := w.replay(ctx)
 	if err != nil {
 		return err
 	}
-	w.Claim = c
 	if d, ok := w.to.(Directory); ok {
 		if err := d.clear(); err != nil {
 			return err
@@ -187,7 +249,11 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	}
 	if err == nil {
 		w.put[f.Path] = f.Bytes
-		err = w.index.add(line)
+		w.lines = append(w.lines, line...)
+	}
+	if err == nil && w.journal != nil {
+		w.journal.Append(event{Line: string(line[:len(line)-1])})
+		err = errors.Join(w.journal.Flush(), w.journal.Sync())
 	}
 	if err != nil {
 		return fmt.Errorf("write the export: %w", err)
@@ -206,9 +272,9 @@ func (w *Writer) End(err error) error {
 // Complete proves that all files are there, and puts the manifest. It adds the facts about files and rows to what the manifest says,
 // and returns it.
 func (w *Writer) Complete(ctx context.Context, m Manifest) (Manifest, error) {
-	err := PutSame(ctx, w.to, FilesName, w.index.text)
+	err := PutSame(ctx, w.to, FilesName, w.lines)
 	if err == nil {
-		w.put[FilesName] = int64(len(w.index.text))
+		w.put[FilesName] = int64(len(w.lines))
 		err = CheckObjects(ctx, w.to, "", w.put, func(string) {})
 	}
 	if err == nil {
