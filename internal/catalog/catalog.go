@@ -96,7 +96,7 @@ func (c *Catalog) later(ctx context.Context, do func(context.Context) error) {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("entry left for recovery")
 	}
 	started := c.background.TryGo(func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTime)
+		ctx, cancel := context.WithTimeout(storage.WithPatience(context.WithoutCancel(ctx), 0), applyTime) // nobody waits
 		defer cancel()
 		if err := task.Do(func() error { return do(ctx) }); err != nil {
 			left(err)

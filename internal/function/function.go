@@ -26,6 +26,7 @@ import (
 	"tablesweep/internal/function/health"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
@@ -167,12 +168,13 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	return private(withLogger(log, timed(recovered(host.only(all.handler())))))
 }
 
-// ready returns a handler for a call that waits until the function's gates are open.
+// ready returns a handler for a call that waits until the function's gates are open, and for storage while it is patient.
 func (f Function) ready(c call) http.Handler {
 	return failing(func(w http.ResponseWriter, r *http.Request) error {
 		if err := checkHeaders(r); err != nil {
 			return err
 		}
+		r = r.WithContext(storage.WithPatience(r.Context(), awayTime))
 		for _, g := range f.gates {
 			if err := g.Pass(r.Context(), readyTime); err != nil {
 				return err

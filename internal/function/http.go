@@ -38,7 +38,9 @@ const (
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
 	// readyTime is how long a request waits until the app is ready.
-	readyTime  = 20 * time.Second
+	readyTime = 20 * time.Second
+	// awayTime is how long a call waits for storage that gives no good answer, the wait until the app is ready included.
+	awayTime   = 25 * time.Second
 	retryAfter = "10" // seconds, if the storage is away
 	// bodyTime is the most time for a body to arrive. answerTime is added to the time for
 	// handling, to write the answer.

@@ -2,6 +2,7 @@ package function_test
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +21,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
+// awayTime is how long calls wait for storage that gives no good answer.
+const awayTime = 25 * time.Second
+
 // awayTable is a transport by which a table can't be reached, once it is cut off.
 type awayTable struct {
 	policy.Transporter
@@ -35,7 +39,7 @@ func (a *awayTable) Do(r *http.Request) (*http.Response, error) {
 	return a.Transporter.Do(r)
 }
 
-// TestStartWhileStorageIsAway: whoever starts or estimates a scan learns within 30 s which account gives no
+// TestStartWhileStorageIsAway: whoever starts or estimates a scan learns within 30 s which table gives no
 // good answer, and why.
 func TestStartWhileStorageIsAway(t *testing.T) {
 	refused := func(*http.Request) error { return syscall.ECONNREFUSED }
@@ -62,11 +66,61 @@ func TestStartWhileStorageIsAway(t *testing.T) {
 				via.cut.Store(true)
 				began := time.Now()
 				got := a.call(t, "POST", tt.path, tt.body, http.StatusServiceUnavailable, "{")
-				if took := time.Since(began); took != 30*time.Second || !strings.Contains(got, " of devstoreaccount1.table.emulator.invalid: no good answer for 30s: "+tt.why) {
-					t.Errorf("after %v: %s\nwant the host and %q after 30 s", took, got, tt.why)
+				if took := time.Since(began); took < awayTime || took > 30*time.Second || !strings.Contains(got, " of devstoreaccount1.table.emulator.invalid: no good answer for "+took.String()+": "+tt.why) {
+					t.Errorf("after %v: %s\nwant the host and %q after %v to 30 s", took, got, tt.why, awayTime)
 				}
 			})
 		})
+	}
+}
+
+// TestCallsWhileStorageIsAway: every call learns after 25 s which account gives no good answer, and why.
+func TestCallsWhileStorageIsAway(t *testing.T) {
+	for why, away := range map[string]func(*http.Request) error{
+		"connection refused": func(*http.Request) error { return syscall.ECONNREFUSED },
+		"no answer within":   func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() },
+	} {
+		for _, tt := range []struct{ method, path, body string }{
+			{"GET", "/api/scans", ""},
+			{"GET", "/api/scans/ID", ""},
+			{"GET", "/api/scans/ID/timeline", ""},
+			{"GET", "/api/scans/ID/ranges", ""},
+			{"GET", "/api/scans/ID/failed", ""},
+			{"DELETE", "/api/scans/ID", ""},
+			{"POST", "/api/scans/ID/retry", ""},
+			{"POST", "/api/scans", countBody},
+			{"POST", "/api/scans/estimate", countBody},
+			{"GET", "/api/scans/connections/OTHER/tables", ""},
+			{"GET", "/api/scans/connections/OTHER/queues", ""},
+			{"GET", people + "?eid=1", ""},
+			{"GET", "/api/catalog/count", ""},
+			{"GET", "/api/catalog/changes", ""},
+			{"POST", people, `{"eid":"1","lastname":"A"}`},
+			{"PATCH", people + "?eid=1", `{"lastname":"A"}`},
+			{"DELETE", people + "?eid=1", ""},
+			{"POST", "/api/catalog/recover", ""},
+			{"GET", "/api/log/stream", ""},
+			{"POST", "/api/log/stream", `{"event":1}`},
+		} {
+			t.Run(why+" "+tt.method+tt.path, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					em := emulatortest.New(t, emulator.Options{})
+					via := &awayTable{Transporter: em.Transport(), away: away}
+					a := newAppVia(t, em, via)
+					var scan struct{ ID string }
+					if err := json.Unmarshal([]byte(a.call(t, "POST", "/api/scans", countBody, http.StatusAccepted, "{")), &scan); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Minute) // nothing is known of it any more
+					via.cut.Store(true)
+					began := time.Now()
+					got := a.call(t, tt.method, strings.Replace(tt.path, "ID", scan.ID, 1), tt.body, http.StatusServiceUnavailable, "{")
+					if took := time.Since(began); took < awayTime || took > awayTime+2*time.Second || !strings.Contains(got, ".emulator.invalid: no good answer for "+took.String()+": "+why) {
+						t.Errorf("after %v: %s\nwant the host and %q after %v", took, got, why, awayTime)
+					}
+				})
+			})
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -82,8 +83,32 @@ type exchangeKey struct{}
 // in returns a context with the exchange. In the SDK's pipeline a context is the only way from
 // a request to the policies, and this is its only value.
 func (x *exchange) in(ctx context.Context) context.Context {
+	x.hurry, _ = ctx.Value(hurryKey{}).(hurry)
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
 // exchangeOf returns the exchange of a request. Every request of this package has one.
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
+
+type hurryKey struct{}
+
+// hurry is the patience of a caller, and when it began. The zero hurry has none of its own.
+type hurry struct {
+	began    time.Time
+	patience time.Duration
+}
+
+// WithPatience returns a context whose requests end with [ErrAway] once an account has given them no good answer for
+// so long, counted from now or from its last good answer, whichever is later. It is no deadline: requests
+// that are answered go on. The account's own patience may end before, and with 0 it is the only one.
+func WithPatience(ctx context.Context, patience time.Duration) context.Context {
+	return context.WithValue(ctx, hurryKey{}, hurry{time.Now(), patience})
+}
+
+// left is how long a caller is still patient with a host that gave its last good answer at a time.
+func (h hurry) left(since time.Time) time.Duration {
+	if h.patience == 0 {
+		return math.MaxInt64
+	}
+	return h.patience - time.Since(later(since, h.began))
+}

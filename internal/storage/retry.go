@@ -152,7 +152,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			usual = min(usual, backoff(max(time.Since(sent), chanceDelay), try))
 		}
 		heard = good
-		pause, err := r.pause(resp, err, usual, began)
+		pause, err := r.pause(resp, err, usual, began, x.hurry)
 		switch {
 		case pause < 0:
 			return resp, err
@@ -287,7 +287,7 @@ const noAnswerYet = "no answer yet"
 // pause returns how long to wait after a try that failed with resp or err: usual, unless the host asks
 // for another time. Below 0, there is no further try, and the error is that of the request, which began
 // at a time.
-func (r *retries) pause(resp *http.Response, err error, usual time.Duration, began time.Time) (time.Duration, error) {
+func (r *retries) pause(resp *http.Response, err error, usual time.Duration, began time.Time, h hurry) (time.Duration, error) {
 	pause := usual
 	if asked := retryAfter(resp); asked > 0 {
 		pause = asked
@@ -302,11 +302,11 @@ func (r *retries) pause(resp *http.Response, err error, usual time.Duration, beg
 		limit = r.silencePatience()
 	}
 	began = later(r.since, began)
-	age := time.Since(began)
-	if age >= limit {
+	left := min(limit-time.Since(began), h.left(r.since))
+	if left <= 0 {
 		return -1, away(began, r.cause)
 	}
-	return min(pause, limit-age), err
+	return min(pause, left), err
 }
 
 // silencePatience is how long a request waits for a host that gives no answer at all. The caller holds r.mu.

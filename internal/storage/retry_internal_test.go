@@ -28,7 +28,7 @@ func TestPauses(t *testing.T) {
 			err = http.ErrHandlerTimeout
 		}
 		for range 100 {
-			if got, _ := r.pause(tt.resp, err, backoff(retryDelay, tt.try), time.Now()); got < tt.atLeast || got >= tt.below {
+			if got, _ := r.pause(tt.resp, err, backoff(retryDelay, tt.try), time.Now(), hurry{}); got < tt.atLeast || got >= tt.below {
 				t.Fatalf("%s: pause %v, want %v to %v", tt.name, got, tt.atLeast, tt.below)
 			}
 		}

@@ -28,6 +28,7 @@ type try struct {
 	request time.Time     // when its request began
 	allowed time.Duration // without a byte, if its host answers others
 	good    int64         // good answers of the host before it
+	hurry   hurry         // of the caller
 	heard   atomic.Int64  // when it began, or the last byte of its answer came: in nanoseconds
 	giveUp  context.CancelCauseFunc
 }
@@ -57,12 +58,12 @@ func (n noAnswer) Error() string {
 }
 
 // once makes the given try of a request, which began at a time. It gives a try up that hangs, or
-// whose request has waited for as long as the account's patience.
+// whose request has waited for as long as the account's patience, or its caller's.
 func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.Response, error) {
 	x := exchangeOf(req.Raw().Context())
 	ctx, giveUp := context.WithCancelCause(req.Raw().Context())
 	defer giveUp(nil) // the answer has been read
-	t := &try{request: began, allowed: time.Duration(number) * (hung + time.Duration(len(x.body))*sendTime), giveUp: giveUp}
+	t := &try{request: began, hurry: x.hurry, allowed: time.Duration(number) * (hung + time.Duration(len(x.body))*sendTime), giveUp: giveUp}
 	t.hears()
 	x.try = t
 	r.mu.Lock()
@@ -102,7 +103,8 @@ func (r *retries) watch() {
 	for _, t := range r.tries {
 		silent := t.silent()
 		hangs := silent >= t.allowed
-		if age := time.Since(later(r.since, t.request)); age >= limit || hangs && r.good > t.good {
+		left := min(limit-time.Since(later(r.since, t.request)), t.hurry.left(r.since))
+		if left <= 0 || hangs && r.good > t.good {
 			t.giveUp(noAnswer{silent})
 			given = true
 		}

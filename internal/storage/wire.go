@@ -28,6 +28,7 @@ type exchange struct {
 	part       *part   // its answer, if the request is a transaction
 	tries      int     // requests sent
 	try        *try    // under way
+	hurry      hurry   // of the caller
 	rows       float64 // that each try writes, or is thought to read
 	plain      bool    // the request is the only operation of a batch
 
