@@ -72,7 +72,7 @@ func (Copy) Split(rows []storage.Entity) [][]storage.Entity {
 }
 
 // Do writes rows of one partition in as few transactions as their size
-// allows, and leaves out refused rows. Its errors are those of
+// allows, and leaves out failed rows. Its errors are those of
 // [Copy.Copy].
 func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (Result, error) {
 	c.Destination = c.Destination.With(o)
@@ -86,7 +86,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.E
 		}
 		n := b.Rows()
 		err := b.With(o).Do(ctx)
-		refusal, at := refusedRow(err, n)
+		refusal, at := failedRow(err, n)
 		var about key.Key
 		if at >= 0 {
 			about = rows[at].Key
@@ -135,9 +135,9 @@ func (c Copy) kind() storage.OpKind {
 	return storage.Replace
 }
 
-// refusedRow returns the refusal of a transaction of n rows, nil if err is none, and the number of the row that it is about,
+// failedRow returns the refusal of a transaction of n rows, nil if err is none, and the number of the row that it is about,
 // -1 if it names none.
-func refusedRow(err error, n int) (refusal *storage.Error, at int) {
+func failedRow(err error, n int) (refusal *storage.Error, at int) {
 	switch {
 	case !errors.As(err, &refusal):
 		return nil, -1

@@ -7,7 +7,7 @@
 // its key and the reason.
 //
 // A copy writes the rows of one partition in entity group transactions of up to 100 rows and
-// 4 MiB. A refused transaction names the refused row: it is left out and reported, and the others are
+// 4 MiB. A refused transaction names the failed row: it is left out and reported, and the others are
 // sent again. If the destination refuses as a whole (no such table, no permission), the error ends the scan.
 package action
 

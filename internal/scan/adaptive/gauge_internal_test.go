@@ -13,24 +13,6 @@ import (
 	"tablesweep/internal/key"
 )
 
-func TestLearn(t *testing.T) {
-	t.Parallel()
-	var keys []string
-	for i := range 256 {
-		keys = append(keys, fmt.Sprintf("id-%02x", i))
-	}
-	a := alphabet(nil).learn(keys)
-	letters := ""
-	for _, l := range a {
-		if l.weight > 1 {
-			letters += string(l.char)
-		}
-	}
-	if letters != "0123456789abcdef" {
-		t.Errorf("learned %q of hexadecimal keys: %v", letters, a)
-	}
-}
-
 // measure surveys what lies behind pages of keys, which a strand from start on has
 // read.
 func measure(start string, end *string, pages ...[]string) *gauge {
@@ -90,25 +72,6 @@ func TestGauge(t *testing.T) {
 	}
 }
 
-// A strand that has cut in vain is slower to believe in siblings that it has
-// never met.
-func TestTries(t *testing.T) {
-	t.Parallel()
-	keys := numbers("deep/%04d", 0, 500)
-	a := alphabet(nil).learn(keys)
-	g := newGauge(a, keys[500], nil)
-	f := forks(forks{}).learn(keys)
-	tr := trail{}.read(g, keys, 1, "")
-	g.survey(tr, f)
-	before := g.total
-	tr.Tries = 3
-	again := newGauge(a, keys[500], nil)
-	again.survey(tr, f)
-	if again.total >= before {
-		t.Errorf("after three tries %v pages are left, before them %v", again.total, before)
-	}
-}
-
 // What a trail knows does not depend on where its pages ended, but for what a
 // separator takes of its level while it is the last key's.
 func TestTrail(t *testing.T) {
@@ -137,14 +100,6 @@ func TestTrail(t *testing.T) {
 	piece := whole.inherit("var/9")
 	if !piece.knows(0) || piece.Here != nil || piece.at(0).pages >= whole.at(0).pages {
 		t.Errorf("the piece from var/9 takes over %+v", piece)
-	}
-}
-
-func TestForks(t *testing.T) {
-	t.Parallel()
-	f := forks{}.learn(append(numbers("a/name/%03x", 0, 499), numbers("b/another name/%03x", 0, 499)...))
-	if digit, other := f.likely('0'), f.likely('m'); digit < 0.8 || other > digit-0.2 {
-		t.Errorf("keys fork with %v behind a digit, with %v behind a letter", digit, other)
 	}
 }
 
