@@ -96,23 +96,19 @@ func (r Range) Empty() bool {
 // Narrow narrows r to the partition keys that also lie between the bounds.
 // r must be a range of partition keys.
 func (r Range) Narrow(low, high *Bound) Range {
-	if r.Low == nil || low != nil && tighterLow(*low, *r.Low) {
+	if r.Low == nil || low != nil && tighter(*low, *r.Low, 1) {
 		r.Low = low
 	}
-	if r.High == nil || high != nil && tighterHigh(*high, *r.High) {
+	if r.High == nil || high != nil && tighter(*high, *r.High, -1) {
 		r.High = high
 	}
 	return r
 }
 
-func tighterLow(a, b Bound) bool {
-	c := Compare(a.Key, b.Key)
+// tighter compares lower bounds, or upper ones with a side of -1.
+func tighter(a, b Bound, side int) bool {
+	c := Compare(a.Key, b.Key) * side
 	return c > 0 || c == 0 && a.Open
-}
-
-func tighterHigh(a, b Bound) bool {
-	c := Compare(a.Key, b.Key)
-	return c < 0 || c == 0 && a.Open
 }
 
 // Token is the service's continuation token. It is opaque, and it belongs to

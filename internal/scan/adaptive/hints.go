@@ -34,8 +34,7 @@ type PageEnd struct {
 
 // Thin returns the ends in table order, the given number at most: neighbours become one.
 func Thin(ends []PageEnd, most int) []PageEnd {
-	ends = slices.Clone(ends)
-	slices.SortFunc(ends, func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
+	ends = sorted(ends)
 	pages := (len(ends) + most - 1) / most // that become one
 	var thin []PageEnd
 	for group := range slices.Chunk(ends, max(1, pages)) {
@@ -49,11 +48,14 @@ func Thin(ends []PageEnd, most int) []PageEnd {
 	return thin
 }
 
-// sorted returns the ends of pages with rows in table order.
+// sorted returns the ends in table order.
 func sorted(ends []PageEnd) []PageEnd {
-	ends = slices.DeleteFunc(slices.Clone(ends), func(e PageEnd) bool { return e.Rows == 0 })
-	slices.SortFunc(ends, func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
-	return ends
+	return slices.SortedFunc(slices.Values(ends), func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
+}
+
+// withRows returns the ends of pages with rows in table order.
+func withRows(ends []PageEnd) []PageEnd {
+	return slices.DeleteFunc(sorted(ends), func(e PageEnd) bool { return e.Rows == 0 })
 }
 
 // NewHints makes hints of the ends of all pages of a scan, in any order. Pages
@@ -63,7 +65,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	h := Hints{Bounds: b}
 	ahead := 0        // rows since the last cut
 	var edge *PageEnd // of them, the last if a partition begins on its page
-	for rest := sorted(ends); len(rest) > 0; {
+	for rest := withRows(ends); len(rest) > 0; {
 		n, rows := 0, 0
 		for n < len(rest) && rest[n].Last.Partition == rest[0].Last.Partition {
 			rows += rest[n].Rows
@@ -110,7 +112,7 @@ func (h *Hints) Weigh(ends []PageEnd, segment int) {
 	pieces := h.pieces(h.Bounds)
 	h.Pages = make([]float64, len(pieces))
 	i := 0
-	for _, e := range sorted(ends) {
+	for _, e := range withRows(ends) {
 		for ; i < len(pieces)-1 && pieces[i].Side(e.Last) > 0; i++ {
 			if p := pieces[i]; p.Partition != nil && p.High != nil && e.Last == (key.Key{Partition: *p.Partition, Row: p.High.Key}) {
 				break

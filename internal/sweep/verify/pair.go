@@ -49,9 +49,14 @@ type position struct {
 
 // side is a position in one table.
 type side struct {
-	next  *key.Token // of the next query, nil for the first
-	ended bool       // there is no next query
-	held  []rest     // not merged; none is empty
+	sideMark
+	held []rest // not merged; none is empty
+}
+
+// sideMark is what a token has of it.
+type sideMark struct {
+	Token *key.Token `json:"t,omitempty"` // of the next query, nil for the first
+	Ended bool       `json:"e,omitempty"` // there is no next query
 }
 
 // rest is what is left of a page.
@@ -67,11 +72,6 @@ type bookmark struct {
 	After *key.Key    `json:"a,omitempty"`
 }
 
-type sideMark struct {
-	Token *key.Token `json:"t,omitempty"`
-	Ended bool       `json:"e,omitempty"`
-}
-
 // Address implements [storage.Source].
 func (p *pair) Address() string { return p.places[0].Address() + " and " + p.places[1].Address() }
 
@@ -85,13 +85,13 @@ func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Que
 	g, ctx := task.WithContext(ctx)
 	for i := range at.sides {
 		s := &at.sides[i]
-		if s.ended || s.rows() >= q.Top {
+		if s.Ended || s.rows() >= q.Top {
 			continue
 		}
 		queries++
 		g.Go(func() error {
 			of := q
-			of.Token = s.next
+			of.Token = s.Token
 			o := o
 			if i == 1 {
 				o.Rows = p.limit
@@ -138,7 +138,7 @@ func (p *pair) take(token *key.Token) (*position, error) {
 	}
 	at = &position{after: from.After}
 	for i, s := range from.Sides {
-		at.sides[i] = side{next: s.Token, ended: s.Ended}
+		at.sides[i] = side{sideMark: s}
 	}
 	return at, nil
 }
@@ -149,13 +149,13 @@ func (p *pair) hold(at *position) *key.Token {
 	from := bookmark{After: at.after}
 	bytes := 0
 	for i, s := range at.sides {
-		from.Sides[i] = sideMark{s.next, s.ended}
+		from.Sides[i] = s.sideMark
 		if len(s.held) > 0 {
 			from.Sides[i] = sideMark{Token: s.held[0].token}
 		}
 		bytes += s.bytes()
 	}
-	if bytes == 0 && at.sides[0].ended && at.sides[1].ended {
+	if bytes == 0 && at.sides[0].Ended && at.sides[1].Ended {
 		return nil
 	}
 	text, err := json.Marshal(from)
@@ -211,9 +211,9 @@ func (s *side) add(a storage.Page, after *key.Key) {
 		rows = rows[1:]
 	}
 	if len(rows) > 0 {
-		s.held = append(s.held, rest{s.next, rows, sweep.Weight(a)})
+		s.held = append(s.held, rest{s.Token, rows, sweep.Weight(a)})
 	}
-	s.next, s.ended = a.Next, a.Next == nil
+	s.Token, s.Ended = a.Next, a.Next == nil
 }
 
 // peek returns the next row, nil if none is held.
@@ -236,7 +236,7 @@ func (at *position) merge(depth Depth) (rows []storage.Entity) {
 	a, b := &at.sides[0], &at.sides[1]
 	for {
 		x, y := a.peek(), b.peek()
-		if x == nil && !a.ended || y == nil && !b.ended || x == nil && y == nil {
+		if x == nil && !a.Ended || y == nil && !b.Ended || x == nil && y == nil {
 			break
 		}
 		order := 0 // of x and y
