@@ -204,6 +204,9 @@ func TestMaintainAllParts(t *testing.T) {
 		}
 	}
 	maintain(200, `"Logs":[]`)
+	if _, ok := a.asked.Load("log"); !ok {
+		t.Error("the event log was not maintained")
+	}
 	// Another program's records are left alone: a state of things, no failure.
 	foreign := a.account.Table("Foreign")
 	if err := errors.Join(foreign.Create(t.Context()), a.account.Table("ForeignWAL").Create(t.Context()),
@@ -223,4 +226,5 @@ func TestMaintainAllParts(t *testing.T) {
 	if _, ok := a.asked.Load("VisitsWAL"); !ok {
 		t.Error("the other catalog was not maintained")
 	}
+	a.call(t, "GET", "/api/scans", "", 500, `{"title":"Internal Server Error","status":500,"detail":"something went wrong; the app's log tells what"}`)
 }

@@ -2,6 +2,7 @@ package function_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -32,6 +33,9 @@ func TestRepeatedDeletes(t *testing.T) {
 				t.Fatalf("%s, %s: %s", tt.name, name, got)
 			}
 			a.call(t, "DELETE", tt.path, "", http.StatusOK, `{"deleted":1}`)
+			if got := a.send("GET", tt.find, "").Body.String(); strings.Contains(got, tt.left) {
+				t.Errorf("%s, %s: another id's deletion leaves %s", tt.name, name, got)
+			}
 		}
 	}
 	key := []string{"Idempotency-Key", "one"}

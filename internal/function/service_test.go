@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -109,5 +110,9 @@ func TestHealthBehindGates(t *testing.T) {
 	full.parts.Gates.Catalogs = map[string]*gate.Gate{"visits": closed(problem.NotReadyf("", "its table is away"))}
 	if _, checks := appOf(full.parts).healthOf(t, http.StatusOK); checks["catalog Visits"].State != health.Warning || checks["catalog Visits"].Detail != "its table is away" {
 		t.Errorf("%+v", checks)
+	}
+	appOf(full.parts).refuse(t, "GET", visits+"?eid=1", "", 503, "", "its table is away")
+	if w := appOf(full.parts).send("POST", "/Maintain", timerBody); !strings.Contains(w.Body.String(), "its table is away") {
+		t.Errorf("Maintain: %d %s", w.Code, w.Body)
 	}
 }
