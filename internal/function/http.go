@@ -110,26 +110,10 @@ func timed(next http.Handler) http.Handler {
 		// It fails only for the connections of tests, which have no deadlines.
 		_ = c.SetWriteDeadline(time.Now().Add(requestTime + answerTime))
 		if r.Body != http.NoBody {
-			_ = c.SetReadDeadline(time.Now().Add(bodyTime))
-			r.Body = &timedBody{r.Body, c}
+			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // which the server clears when the body has arrived
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// timedBody clears the read deadline when the body has arrived: the server keeps reading to
-// notice a disconnect.
-type timedBody struct {
-	io.ReadCloser
-	connection *http.ResponseController
-}
-
-func (b *timedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		_ = b.connection.SetReadDeadline(time.Time{})
-	}
-	return n, err
 }
 
 // parameters reads the query's parameters, of which only the allowed ones may be given, once. See
