@@ -231,6 +231,17 @@ func content(t testing.TB, from place.Objects) map[string]string {
 	return all
 }
 
+// directory makes a directory of objects.
+func directory(t testing.TB, files map[string]string) place.Directory {
+	t.Helper()
+	dir := place.Directory(t.TempDir())
+	for name, text := range files {
+		_, err := dir.Put(t.Context(), name, []byte(text))
+		proof.Must(t, err)
+	}
+	return dir
+}
+
 // The stored form. A difference means that other versions can't read it: the version must change, too.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,17 +61,9 @@ func TestOpenRefuses(t *testing.T) {
 			f[place.ManifestName] = proven(strings.Replace(f[place.ManifestName], `"zstd"`, `"lz4"`, 1))
 		},
 	} {
-		files := map[string]string{}
-		for name, text := range whole {
-			files[name] = text
-		}
+		files := maps.Clone(whole)
 		change(files)
-		dir := place.Directory(t.TempDir())
-		for name, text := range files {
-			if _, err := dir.Put(t.Context(), name, []byte(text)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		dir := directory(t, files)
 		e, err := place.Open(t.Context(), dir)
 		if err == nil {
 			_, err = emulatortest.All(t.Context(), e, storage.Query{})
@@ -135,20 +128,6 @@ func TestForgedExports(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(got) > 0 {
 			t.Errorf("got %d rows, %v, want %q", len(got), err, test.want)
 		}
-	}
-}
-
-// A directory that has something is not written to.
-func TestCreateRefuses(t *testing.T) {
-	t.Parallel()
-	whole := write(t, oddRows(t, 10), place.Options{Compress: place.Gzip}, 5)
-	if _, err := place.Create(t.Context(), whole, claim(), place.Options{}); !errors.Is(err, place.ErrTaken) {
-		t.Errorf("got %v", err)
-	}
-	foreign := t.TempDir()
-	proof.Must(t, os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600))
-	if _, err := place.Create(t.Context(), place.Directory(foreign), claim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "photo.jpg") {
-		t.Errorf("got %v", err)
 	}
 }
 

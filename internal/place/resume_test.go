@@ -168,12 +168,7 @@ func TestResumeOfWhole(t *testing.T) {
 // goOn resumes an export with such files, and compares what it makes. If it is refused, its objects must be as they were.
 func goOn(t *testing.T, files map[string]string, o place.Options, rows []storage.Entity, want map[string]string) error {
 	t.Helper()
-	dir := place.Directory(t.TempDir())
-	for name, text := range files {
-		if _, err := dir.Put(t.Context(), name, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := directory(t, files)
 	j, err := journal.Read(filepath.Join(string(dir), place.JournalName))
 	if err == nil {
 		defer j.Close()
@@ -265,21 +260,6 @@ func TestResumeBehindEdits(t *testing.T) {
 	}
 }
 
-// A process that died while it wrote the claim leaves a part of it, which no other export minds.
-func TestPartOfClaim(t *testing.T) {
-	t.Parallel()
-	dir := place.Directory(t.TempDir())
-	if _, err := dir.Put(t.Context(), place.ClaimName+".abcdefghijklmnop.part", []byte(`{"form`)); err != nil {
-		t.Fatal(err)
-	}
-	w, err := place.Create(t.Context(), dir, claim(), place.Options{Compress: place.Zstd})
-	proof.Must(t, err)
-	finish(t, w, oddRows(t, 3), place.Options{Compress: place.Zstd}, 3)
-	if there := content(t, dir); len(there) != 4 {
-		t.Errorf("got %v", slices.Sorted(maps.Keys(there)))
-	}
-}
-
 // forgetful says of a data file that it is put, and has none.
 type forgetful struct{ *place.Blobs }
 
@@ -328,26 +308,5 @@ func TestVanishedFiles(t *testing.T) {
 	err = complete(t, w, w.Add(rows), manifest(o))
 	if !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), "data/000001-") || !strings.Contains(err.Error(), "or was never there") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// unreadable has objects that may be listed and put, but not read.
-type unreadable struct{ place.Directory }
-
-var errUnreadable = errors.New("no permission to read")
-
-func (unreadable) Get(context.Context, string, int64, int64) ([]byte, error) {
-	return nil, errUnreadable
-}
-
-// Who may not read is told so before anything is put: a resume would be too late.
-func TestReadsFirst(t *testing.T) {
-	t.Parallel()
-	dir := unreadable{place.Directory(t.TempDir())}
-	if _, err := place.Create(t.Context(), dir, claim(), place.Options{Compress: place.Zstd}); !errors.Is(err, errUnreadable) {
-		t.Errorf("got %v", err)
-	}
-	if err := dir.List(t.Context(), "", func(name string, _ int64) error { return errors.New(name) }); err != nil {
-		t.Errorf("there is %v", err)
 	}
 }

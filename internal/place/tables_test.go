@@ -130,12 +130,7 @@ func TestTablesRefuses(t *testing.T) {
 	} {
 		files := maps.Clone(all)
 		change(files)
-		dir := place.Directory(t.TempDir())
-		for name, text := range files {
-			if _, err := dir.Put(t.Context(), name, []byte(text)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		dir := directory(t, files)
 		if _, err := place.OpenTables(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
