@@ -24,9 +24,11 @@ type App struct {
 	StateTable string
 	Root       fs.FS            // the app's folder, with host.json
 	Settings   storage.Settings // which may stand in its files
+	// Others are the accounts that scans read and write besides, by their connections.
+	Others map[string]*storage.Account
 }
 
-// Check makes the checks of a running app, by five requests to its own storage.
+// Check makes the checks of a running app, by five requests to its own storage and one to each other account.
 func (a App) Check(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -48,6 +50,12 @@ func (a App) Check(ctx context.Context) []Check {
 				err = errors.New("there is none; the app makes it when it starts")
 			}
 			return []Check{Of("queue "+name, fmt.Sprintf("about %d messages", n), err)}
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Others)) {
+		parts = append(parts, func() []Check {
+			_, err := a.Others[name].Table(nowhere).With(once).Query(ctx, storage.Query{Top: 1})
+			return []Check{judgeOther(name, err)}
 		})
 	}
 	return together(parts)

@@ -84,6 +84,24 @@ func TestAppWithoutStorage(t *testing.T) {
 	}
 }
 
+// An account of scans that is away, or refuses the app, is a warning by its name; any other answer will do.
+func TestAppWhoseDataIsAway(t *testing.T) {
+	_, own := emulatortest.NewAccount(t, emulator.Options{})
+	prepare(t, own, "tablesweep")
+	others := map[string]*storage.Account{}
+	for name, faults := range map[string]string{"AWAY": "reset-before p=1", "BUSY": "busy p=1", "GOOD": ""} {
+		em, a := emulatortest.NewAccount(t, emulator.Options{})
+		if err := em.SetFaults(faults); err != nil {
+			t.Fatal(err)
+		}
+		others[name] = a
+	}
+	got := states(t, health.App{Own: own, StateTable: "tablesweep", Root: root, Others: others}.Check(t.Context()))
+	if !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 // doctorOf returns the checks of a set-up, by name.
 func doctorOf(t *testing.T, d health.Doctor) map[string]health.Check {
 	t.Helper()

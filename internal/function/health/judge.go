@@ -7,6 +7,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/host/app"
+	"tablesweep/internal/storage"
 )
 
 const (
@@ -39,6 +40,18 @@ func judgeClock(ahead time.Duration) Check {
 		return Check{"clock", Warning, detail + "; set this machine's clock"}
 	}
 	return Check{"clock", OK, "right to " + clockSlack.String()}
+}
+
+// judgeOther says what the answer to a query of no table means: scans wait for an account that gives no good one, and go on.
+func judgeOther(connection string, err error) Check {
+	name := "connection " + connection
+	switch {
+	case storage.Passing(err):
+		return Check{name, Warning, oneLine("steps that need it wait: " + err.Error())}
+	case storage.Denied(err):
+		return Check{name, Warning, oneLine("it refuses this app: " + err.Error())}
+	}
+	return Check{name, OK, "answers"}
 }
 
 // judgeMaintained says what Maintain's last run means.

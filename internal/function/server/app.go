@@ -126,7 +126,9 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 		return function.App{}, nil, err
 	}
 	log := logtail.New(logtail.Options{Table: own.Table(c.LogTable), Retention: c.LogRetention, Streams: c.LogStreams})
-	checked := health.App{Own: own, StateTable: c.StateTable, Root: os.DirFS("."), Settings: settings}
+	others := maps.Clone(accounts)
+	delete(others, storage.HostConnection)
+	checked := health.App{Own: own, StateTable: c.StateTable, Root: os.DirFS("."), Settings: settings, Others: others}
 	return function.App{Engine: e, Log: log, Catalogs: catalogs, Health: checked}, all, nil
 }
 
