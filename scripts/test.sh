@@ -253,7 +253,7 @@ check_console
 # what they call is seen where it stands.
 concurrent=$(packages '^\s+go |\.Go\(|^\s+"(testing/synctest|tablesweep/internal/task)' '*.go' | grep -v internal/lab)
 say "tests under the race detector, of the packages with goroutines"
-go_test -race -timeout=30m -- $concurrent
+GORACE=atexit_sleep_ms=50 go_test -race -timeout=30m -- $concurrent
 
 # Tests that have two sizes say so by package testsize. The seeds and the planted bugs are among them.
 sized=$(packages 'testsize\.' '*_test.go')
