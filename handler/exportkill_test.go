@@ -113,8 +113,8 @@ func TestKilledExport(t *testing.T) {
 	few := testsize.Slow(2, 6, 20)
 	const slow = "latency=20ms on=query table=source" // so that workers are idle, and steal
 	for name, k := range map[string]killed{
-		"small partitions": {partitions: testsize.Slow(600, 2000, 6000), each: 10, exports: 1, kills: few},
-		"large partitions": {partitions: 6, each: 6000, exports: testsize.Slow(1, 3, 25), kills: 2}, // a run must get beyond the partition it begins in
+		"small partitions": {partitions: testsize.Slow(300, 2000, 6000), each: 10, exports: 1, kills: few},
+		"large partitions": {partitions: 6, each: testsize.Of(2500, 6000), exports: testsize.Slow(1, 3, 25), kills: 2}, // a run must get beyond the partition it begins in
 	} {
 		for _, to := range []string{"directory", "blobs"} {
 			t.Run(name+" to "+to, func(t *testing.T) {

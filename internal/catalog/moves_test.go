@@ -38,6 +38,7 @@ import (
 // time is found by every selector and in every reading, unless the answer says that it may be
 // missing; no answer is older than a write that was acknowledged before the request.
 func TestMoves(t *testing.T) {
+	testsize.WithoutRace(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the same seed is to be the same run
 	first, n := *firstSeed, cmp.Or(*moves, testsize.Slow[uint64](32, 256, 1000))
 	if *oneSeed != 0 {

@@ -111,6 +111,7 @@ func linesOf(rows []storage.Entity) string {
 
 // An export answers any query as the sorted rows do, whatever its files and pages.
 func TestExportReadsLikeATable(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := oddRows(t, 2200)
 	for _, c := range place.Compressions {

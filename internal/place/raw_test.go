@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
 
@@ -37,6 +38,7 @@ func oddMember(r *rand.Rand, name string, decode bool) string {
 
 // A file of rows that are kept as text is that of decoded rows, byte by byte, and so is what it says of their properties.
 func TestRawRowsAreWrittenAsDecoded(t *testing.T) {
+	testsize.WithoutRace(t)
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var files [2]*place.FileDraft

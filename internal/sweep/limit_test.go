@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -78,6 +79,9 @@ func TestLimits(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.requests == 0 { // TestShare limits rows
+				testsize.WithoutRace(t)
+			}
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				em, a := emulatortest.NewAccount(t, emulator.Options{})

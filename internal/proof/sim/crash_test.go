@@ -177,6 +177,7 @@ func TestOutages(t *testing.T) {
 // TestShortOutages: a data account that is away costs a copy by three handlers the outage's own length and a few
 // seconds. Nobody sends a step again meanwhile.
 func TestShortOutages(t *testing.T) {
+	testsize.WithoutRace(t)
 	for name, rules := range map[string]string{
 		"the source does not answer":      "reset-before p=1 on=query table=Source",
 		"the source is busy":              "busy p=1 on=query table=Source",
@@ -223,6 +224,7 @@ func TestTwoDeliveriesAtOnce(t *testing.T) {
 // TestSlowSteps: steps that take long are in living hands, and messages that are long in
 // being sent are not lost: nothing is sent again.
 func TestSlowSteps(t *testing.T) {
+	testsize.WithoutRace(t)
 	for by := 4; by <= 32; by += 4 {
 		for _, sending := range []int{1, 8} {
 			p := small("serial")
@@ -238,6 +240,7 @@ func TestSlowSteps(t *testing.T) {
 
 // TestCanceledInAStep cancels a scan while its first step reads and writes pages for half a minute: a second later no write begins.
 func TestCanceledInAStep(t *testing.T) {
+	testsize.WithoutRace(t)
 	for at := 2; at <= 20; at += 3 {
 		p := small("adaptive")
 		p.Calm = true // which fails if a write begins later
