@@ -99,26 +99,6 @@ func TestFollowingOverHTTP(t *testing.T) {
 	}
 }
 
-// The error lists everything that is wrong with an array of events.
-func TestAllWrongFieldsAreNamed(t *testing.T) {
-	a := newApp(t)
-	var p struct {
-		Field  string
-		Errors []struct{ Field, Detail string }
-	}
-	a.ask(t, "POST", "/api/log/s", `[{"a":1e400,"b":1},{"a":1,"c":"\ud800","d@odata.type":"Edm.Byte","d":1}, {"d":"\udc00"}]`, &p)
-	var fields []string
-	for _, e := range p.Errors {
-		if e.Detail == "" {
-			t.Errorf("%s has no detail", e.Field)
-		}
-		fields = append(fields, e.Field)
-	}
-	if got := strings.Join(fields, " "); got != "[0].a [1].d@odata.type [1].c [2].d" || p.Field != "[0].a" {
-		t.Errorf("field %s, errors about %s", p.Field, got)
-	}
-}
-
 func TestStreamNamesOverHTTP(t *testing.T) {
 	a := newApp(t)
 	for _, name := range []string{"a/b", "a b", "50%", "é?#", "%2F", "..x", "a//b"} {
@@ -209,36 +189,6 @@ func (b breaking) Do(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	return b.next.Do(r)
-}
-
-// A retry with the Idempotency-Key gets the first answer again, and appends nothing. Other events get 422.
-func TestEventsAreAppendedOnce(t *testing.T) {
-	a := newApp(t)
-	send := func(path, body, kind, key string, status int, answer string) string {
-		t.Helper()
-		w := a.send("POST", path, body, "Content-Type", kind, "Idempotency-Key", key)
-		if w.Code != status || !strings.Contains(w.Body.String(), answer) {
-			t.Errorf("%s with key %s: %d %s, want %d %s", body, key, w.Code, w.Body, status, answer)
-		}
-		return w.Body.String()
-	}
-	const plain, lines = "application/json", "application/x-ndjson"
-	first := send("/api/log/s", `[{"n":1},{"n":2.0}]`, plain, "a", 201, `{"events":[{"id"`)
-	for _, again := range []struct{ body, kind string }{{`[{"n":1},{"n":2.0}]`, plain}, {"{\"n\":1}\n{\"n\":2.0}\n", lines}} {
-		if got := send("/api/log?stream=s", again.body, again.kind, "a", 201, ""); got != first {
-			t.Errorf("a retry with %q: %s, want %s", again.body, got, first)
-		}
-	}
-	for _, other := range []string{`[{"n":1}]`, `[{"n":2.0},{"n":1}]`, `[{"n":1},{"n":2}]`, `{"n":1}`} {
-		send("/api/log/s", other, plain, "a", 422, `"field":"Idempotency-Key"`)
-	}
-	send("/api/log/other", `{"n":1}`, plain, "a", 201, "")
-	send("/api/log/s", `{"n":3}`, plain, "b", 201, "")
-	send("/api/log/s", `{"n":4}`, plain, "with blanks", 400, `"field":"Idempotency-Key"`)
-	var p logPage
-	if a.ask(t, "GET", "/api/log/s", "", &p); p.texts() != `{"n":3} {"n":2.0} {"n":1}` {
-		t.Errorf("the stream has %s", p.texts())
-	}
 }
 
 // If an array is appended in part, the caller learns which part.

@@ -59,18 +59,6 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestRoutesInAnyCase: the host matches fixed parts in any case, and forwards the path as it was
-// sent. Names are case-sensitive.
-func TestRoutesInAnyCase(t *testing.T) {
-	a := newApp(t)
-	a.call(t, "GET", "/API/Scans/", "", 200, `{"scans":[]}`)
-	a.call(t, "POST", "/api/SCANS/x/Retry/", "", 404, `{"title":"Not Found","status":404,"field":"id","detail":"there is no scan \"x\""`)
-	a.call(t, "POST", "/Api/Catalog/RECORDS/", faux, 201, faux)
-	a.call(t, "GET", "/api/catalog/visits/Records?eid=1", "", 200, `{"records":[],"meta":[]}`)
-	a.call(t, "GET", "/api/catalog/Visits/records?eid=1", "", 404, `{"title":"Not Found","status":404,"detail":"there is no catalog \"Visits\"`)
-	a.call(t, "GET", "/api/catalog/records/records?eid=1", "", 404, `{"title":"Not Found","status":404,"detail":"there is no catalog \"records\"`)
-}
-
 func gzipped(s string) string {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
