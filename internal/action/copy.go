@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"tablesweep/internal/key"
@@ -175,7 +176,7 @@ func without(rows []storage.Entity, i int) []storage.Entity {
 // resolve decides about the rows that the destination already has, and returns the
 // others.
 func (c Copy) resolve(ctx context.Context, rows []storage.Entity, r *Result) ([]storage.Entity, error) {
-	existing, err := c.existing(ctx, rows)
+	existing, err := Existing(rows, storage.Query{}, func(q storage.Query) (storage.Page, error) { return c.Destination.Query(ctx, q) })
 	if err != nil {
 		return rows, fmt.Errorf("compare with rows that exist: %w", err)
 	}
@@ -194,35 +195,33 @@ func (c Copy) resolve(ctx context.Context, rows []storage.Entity, r *Result) ([]
 	return missing, nil
 }
 
-// existing reads which of the rows the destination has. The rows are of one partition, in table
-// order. It reads one page from the first row to the last, and then one by one the rows
-// that the page does not reach: there may be any number of others in between.
-func (c Copy) existing(ctx context.Context, rows []storage.Entity) (map[key.Key]storage.Entity, error) {
+// Existing returns those of some rows of one partition, in table order, that queries find, as they have them. A query looks from the
+// first of them on. There may be any number of others in between: the next one begins at the first row that was not reached, and
+// asks for a single row, unless it asks for keys alone.
+func Existing(rows []storage.Entity, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Entity, error) {
 	found := map[key.Key]storage.Entity{}
-	p, err := c.Destination.Query(ctx, storage.Query{Range: key.Range{
-		Partition: &rows[0].Key.Partition,
-		Low:       &key.Bound{Key: rows[0].Key.Row},
-		High:      &key.Bound{Key: rows[len(rows)-1].Key.Row},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range p.Entities {
-		found[e.Key] = e
-	}
-	if p.Next == nil {
-		return found, nil
-	}
-	for _, row := range rows {
-		if len(p.Entities) > 0 && row.Key.Compare(p.Entities[len(p.Entities)-1].Key) <= 0 {
-			continue
-		}
-		e, ok, err := c.Destination.Get(ctx, row.Key)
+	for last := rows[len(rows)-1].Key; len(rows) > 0; {
+		q.Range = key.Range{Partition: &last.Partition, Low: &key.Bound{Key: rows[0].Key.Row}, High: &key.Bound{Key: last.Row}}
+		p, err := query(q)
 		if err != nil {
 			return nil, err
 		}
-		if ok {
-			found[e.Key] = e
+		reached := 0
+		for _, e := range p.Entities {
+			at, asked := slices.BinarySearchFunc(rows, e.Key, func(row storage.Entity, k key.Key) int { return row.Key.Compare(k) })
+			if reached = at; asked {
+				found[e.Key] = e
+				reached++
+			}
+		}
+		if p.Next == nil {
+			break
+		}
+		if q.Token = p.Next; reached > 0 {
+			rows, q.Token = rows[reached:], nil
+			if q.Select == nil {
+				q.Top = 1
+			}
 		}
 	}
 	return found, nil

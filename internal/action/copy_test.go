@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -194,5 +197,49 @@ func TestExistingRows(t *testing.T) {
 	}
 	if !slices.IsSortedFunc(all, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) }) {
 		t.Error("the rows were reordered")
+	}
+}
+
+// TestExisting finds some of a partition's rows, whatever other rows lie between them, by short and empty pages.
+func TestExisting(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var asked, there []storage.Entity
+		var want []key.Key
+		for i := range 1 + r.IntN(40) {
+			e := storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}}
+			is := r.IntN(2) == 0
+			if is {
+				there = append(there, e)
+			}
+			if i == 0 || r.IntN(3) == 0 {
+				if asked = append(asked, e); is {
+					want = append(want, e.Key)
+				}
+			}
+		}
+		found, err := action.Existing(asked, storage.Query{Select: [][]string{nil, {}}[r.IntN(2)]}, func(q storage.Query) (p storage.Page, err error) {
+			from := 0
+			if q.Token != nil {
+				from, err = strconv.Atoi(q.Token.Partition)
+			}
+			for ; from < len(there) && q.Range.Side(there[from].Key) < 0; from++ {
+			}
+			n := r.IntN(4)
+			if q.Token == nil && seed%2 == 0 {
+				n = 0 // for as long as the token is not used
+			}
+			for ; from < len(there) && n > 0 && q.Range.Contains(there[from].Key); n, from = n-1, from+1 {
+				p.Entities = append(p.Entities, there[from])
+			}
+			if from < len(there) && q.Range.Contains(there[from].Key) {
+				p.Next = &key.Token{Partition: strconv.Itoa(from)}
+			}
+			return p, err
+		})
+		if got := slices.SortedFunc(maps.Keys(found), key.Key.Compare); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("seed %d: found %v of %v, want %v; %v", seed, got, asked, want, err)
+		}
 	}
 }

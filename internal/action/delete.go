@@ -109,7 +109,7 @@ func (d Delete) op(row storage.Entity) storage.Op {
 
 // left returns the rows that the table still has.
 func (d Delete) left(ctx context.Context, rows []storage.Entity) ([]storage.Entity, error) {
-	there, err := Copy{Destination: d.Table}.existing(ctx, rows)
+	there, err := Existing(rows, storage.Query{Select: []string{}}, func(q storage.Query) (storage.Page, error) { return d.Table.Query(ctx, q) })
 	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Entity) bool {
 		_, ok := there[e.Key]
 		return !ok

@@ -214,37 +214,14 @@ func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []stora
 	return d.Delete.Do(ctx, o, rows)
 }
 
-// lacking returns the rows of a partition that the source does not have. A query looks from the first of them on. Other rows
-// may lie in between, so the next one begins at the first row that it has not reached.
-func (d deletion) lacking(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (lacking []storage.Entity, err error) {
-	last := rows[len(rows)-1].Key
-	q := storage.Query{Filter: d.filter, Select: []string{}}
-	for len(rows) > 0 {
-		q.Range = key.Range{Partition: &last.Partition, Low: &key.Bound{Key: rows[0].Key.Row}, High: &key.Bound{Key: last.Row}}
+// lacking returns the rows of a partition that the source does not have.
+func (d deletion) lacking(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) ([]storage.Entity, error) {
+	there, err := action.Existing(rows, storage.Query{Filter: d.filter, Select: []string{}}, func(q storage.Query) (storage.Page, error) {
 		p, _, err := d.source.Read(ctx, o, q)
-		if err != nil {
-			return nil, err
-		}
-		there := p.Keys()
-		reached := len(rows)
-		switch {
-		case p.Next == nil:
-		case len(there) == 0:
-			q.Token = p.Next
-			continue
-		default:
-			beyond := there[len(there)-1]
-			reached = 0
-			for reached < len(rows) && rows[reached].Key.Compare(beyond) <= 0 {
-				reached++
-			}
-		}
-		for _, row := range rows[:reached] {
-			if _, has := slices.BinarySearchFunc(there, row.Key, key.Key.Compare); !has {
-				lacking = append(lacking, row)
-			}
-		}
-		rows, q.Token = rows[reached:], nil
-	}
-	return lacking, nil
+		return p, err
+	})
+	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Entity) bool {
+		_, has := there[e.Key]
+		return has
+	}), err
 }

@@ -214,20 +214,6 @@ func TestDetailsAreShort(t *testing.T) {
 	}
 }
 
-// TestErrorsAreNoDifferences makes one table fail half-way: what is not read must
-// not count as missing.
-func TestErrorsAreNoDifferences(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})
-		source := emulatortest.Table(t, a, "source", someRows(100))
-		r, err := verify.Compare(t.Context(), sweep.Spec{Source: source}, a.Table("nothere"), verify.Options{})
-		if !storage.NotFound(err) || r.Differences() > 0 {
-			t.Errorf("%+v, %v", r, err)
-		}
-	})
-}
-
 // A comparison asks for no more than what the copy's mode promises.
 func TestDepthOf(t *testing.T) {
 	t.Parallel()
