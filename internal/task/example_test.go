@@ -17,7 +17,7 @@ func ExampleWithContext() {
 		return ctx.Err()
 	})
 	g.Go(func() error { panic("a bug") })
-	text, _, _ := strings.Cut(g.Wait().Error(), "\n") // the stack follows
-	fmt.Println(text)
-	// Output: internal error: panic: a bug
+	text, stack, _ := strings.Cut(g.Wait().Error(), "\n")
+	fmt.Println(text, strings.Contains(stack, "task/example_test.go"))
+	// Output: internal error: panic: a bug true
 }

@@ -3,23 +3,10 @@ package task_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"tablesweep/internal/task"
 )
-
-func TestPanicIsAnError(t *testing.T) {
-	g, ctx := task.WithContext(t.Context())
-	g.Go(func() error { panic("lost") })
-	g.Go(func() error {
-		<-ctx.Done() // as after any error
-		return nil
-	})
-	if err := g.Wait(); err == nil || !strings.Contains(err.Error(), "panic: lost") || !strings.Contains(err.Error(), "task_test.go") {
-		t.Errorf("got %v, want the panic and its place", err)
-	}
-}
 
 func TestGroup(t *testing.T) {
 	var g task.Group

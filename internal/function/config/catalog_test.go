@@ -26,7 +26,7 @@ func people(more map[string]string) map[string]string {
 }
 
 func TestCatalogs(t *testing.T) {
-	c, err := load(people(map[string]string{
+	c, err := config.Load(people(map[string]string{
 		"AZURE_STORAGE_CONNECTION_STRING": "AccountName=other;AccountKey=c2VjcmV0",
 		"THIRD__accountName":              "third",
 		"TABLESWEEP_CATALOGS": `{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at:newest","wal":"VisitLog","connection":"THIRD","changes":"7d"},
@@ -51,11 +51,11 @@ func TestCatalogs(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("catalogs (-want +got)\n%s", diff)
 	}
-	c, err = load(map[string]string{"AzureWebJobsStorage__accountName": "own", "TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "n", "TABLE_CATALOG_WAL_NAME": "Log"})
+	c, err = config.Load(map[string]string{"AzureWebJobsStorage__accountName": "own", "TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "n", "TABLE_CATALOG_WAL_NAME": "Log"})
 	if err != nil || c.Catalogs[0].Connection.String() != "own" || c.Catalogs[0].WAL != "Log" {
 		t.Errorf("%+v, %v; want the app's own account, and the log's table Log", c.Catalogs, err)
 	}
-	if c, err := load(map[string]string{"AzureWebJobsStorage": development}); err != nil || len(c.Catalogs) > 0 {
+	if c, err := config.Load(map[string]string{"AzureWebJobsStorage": development}); err != nil || len(c.Catalogs) > 0 {
 		t.Errorf("%+v, %v; want no catalog", c.Catalogs, err)
 	}
 }
@@ -88,7 +88,7 @@ func TestBadCatalogs(t *testing.T) {
 			[]string{"TABLE_CATALOG_INDEX_KEYS", "TABLESWEEP_STATE_TABLE", "a: table", "a: indexKeys and rowKey", "NOWHERE"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := load(people(tt.env))
+			_, err := config.Load(people(tt.env))
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -111,7 +111,7 @@ func TestBadCatalogs(t *testing.T) {
 // account may be reached in two ways.
 func TestCatalogsInTwoAccounts(t *testing.T) {
 	for account, shared := range map[string]bool{"other": false, "own": true} {
-		_, err := load(people(map[string]string{
+		_, err := config.Load(people(map[string]string{
 			"AzureWebJobsStorage": "AccountName=own;AccountKey=c2VjcmV0",
 			"OTHER__accountName":  account,
 			"TABLESWEEP_CATALOGS": `{"a":{"table":"People","indexKeys":"x","rowKey":"y","connection":"OTHER"}}`,

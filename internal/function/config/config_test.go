@@ -10,12 +10,8 @@ import (
 	"tablesweep/internal/function/config"
 )
 
-func load(env map[string]string) (config.Config, error) {
-	return config.Load(env)
-}
-
 func TestLoad(t *testing.T) {
-	c, err := load(map[string]string{
+	c, err := config.Load(map[string]string{
 		"AzureWebJobsStorage":    "UseDevelopmentStorage=true",
 		"TABLESWEEP_CONNECTIONS": "AzureWebJobsStorage, OTHER",
 		"OTHER__accountName":     "other",
@@ -33,7 +29,7 @@ func TestLoad(t *testing.T) {
 
 func TestLoadReportsEverythingAtOnce(t *testing.T) {
 	const secret = "AccountName=a;AccountKey=c2VjcmV0"
-	_, err := load(map[string]string{
+	_, err := config.Load(map[string]string{
 		"AzureWebJobsStorage":                "AccountName=a",
 		"TABLESWEEP_CONNECTIONS":             "MISSING," + secret,
 		"TABLESWEEP_STATE_TABLE":             "my_state",
@@ -105,7 +101,7 @@ func TestConsole(t *testing.T) {
 		{"off, and no storage", map[string]string{"TABLESWEEP_CONSOLE": "off"}, false, true},
 		{"no storage", nil, true, true},
 	} {
-		if c, err := load(tt.env); c.Console != tt.want || (err != nil) != tt.bad {
+		if c, err := config.Load(tt.env); c.Console != tt.want || (err != nil) != tt.bad {
 			t.Errorf("%s: %v, %v; want %v, an error: %v", tt.name, c.Console, err, tt.want, tt.bad)
 		}
 	}
