@@ -36,9 +36,8 @@ func fill(t *testing.T, a *storage.Account, rows []storage.Entity) *storage.Tabl
 	t.Helper()
 	table := a.Table("rows")
 	proof.Must(t, table.Create(t.Context()))
-	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
+	_, err := (action.Copy{Destination: table}).Copy(t.Context(), rows)
+	proof.Must(t, err)
 	return table
 }
 

@@ -70,9 +70,8 @@ func TestServiceFailsOverARow(t *testing.T) {
 					via := emulatortest.Open(t, em, breaking{em.Transport(), began.Add(tt.away)}).Table("Target")
 					var w action.Work = action.Copy{Destination: via}
 					if deletes {
-						if _, err := (action.Copy{Destination: target}).Copy(t.Context(), rows); err != nil {
-							t.Fatal(err)
-						}
+						_, err := (action.Copy{Destination: target}).Copy(t.Context(), rows)
+						proof.Must(t, err)
 						w = action.Delete{Table: via}
 					}
 					r, err := action.All(t.Context(), storage.RequestOptions{}, &action.Limiter{}, w, rows)

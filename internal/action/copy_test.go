@@ -163,9 +163,8 @@ func TestExistingRows(t *testing.T) {
 			there = append(there, e)
 		}
 	}
-	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), there); err != nil {
-		t.Fatal(err)
-	}
+	_, err := (action.Copy{Destination: table}).Copy(t.Context(), there)
+	proof.Must(t, err)
 	for _, mode := range []action.Mode{action.Skip, action.Fail} {
 		p.batches.Store(0)
 		r, err := action.Copy{Destination: table, Mode: mode}.Copy(t.Context(), all)
@@ -186,9 +185,8 @@ func TestExistingRows(t *testing.T) {
 	for i := range 3000 {
 		between = append(between, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("050-%04d", i)}})
 	}
-	if _, err := (action.Copy{Destination: table}).Copy(t.Context(), between); err != nil {
-		t.Fatal(err)
-	}
+	_, err = (action.Copy{Destination: table}).Copy(t.Context(), between)
+	proof.Must(t, err)
 	var counter storage.Counter
 	counted := storage.RequestOptions{Counter: &counter}
 	r, err := action.All(t.Context(), counted, nil, action.Copy{Destination: table, Mode: action.Skip}, []storage.Entity{all[0], all[1], all[99]})

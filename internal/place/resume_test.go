@@ -84,9 +84,8 @@ func TestResume(t *testing.T) {
 			die(t, to, path, o, rows[:dies])
 			const foreign = "data/orders/data/000007-0123456789abcdef.jsonl.zst" // of an export that stands there
 			for _, name := range []string{"data/000007-0123456789abcdef.jsonl.zst", "data/000008-0123456789abcdef.jsonl.zst.abcdefghijklmnop.part", foreign} {
-				if _, err := to.Put(t.Context(), name, []byte("a leftover")); err != nil {
-					t.Fatal(err)
-				}
+				_, err := to.Put(t.Context(), name, []byte("a leftover"))
+				proof.Must(t, err)
 			}
 			killed := func() { // while it gave an object its name
 				for _, name := range []string{place.ClaimName, place.FilesName, place.ManifestName, place.JournalName} {
@@ -102,9 +101,8 @@ func TestResume(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: died at %d: %v", to.Address(), dies, err)
 			}
-			if _, err := to.Get(t.Context(), foreign, 0, 1); err != nil {
-				t.Fatal(err)
-			}
+			_, err = to.Get(t.Context(), foreign, 0, 1)
+			proof.Must(t, err)
 			proof.Must(t, to.Delete(t.Context(), foreign))
 			if w.Seal.Last() != nil && w.Add(rows[:1]) == nil {
 				t.Errorf("%s: died at %d: it takes a row that its files have", to.Address(), dies)

@@ -256,9 +256,8 @@ func TestPagesAreOnDiskBeforeTheirRowsAreDeleted(t *testing.T) {
 		}
 		_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=1; latency=1ms..20ms"})
 		s := Spec{Source: emulatortest.Table(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 25}
-		if _, err := Do(t.Context(), s, Options{Checkpoint: newCheckpoint(t, path), Workers: 8}, action.Delete{Table: s.table()}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := Do(t.Context(), s, Options{Checkpoint: newCheckpoint(t, path), Workers: 8}, action.Delete{Table: s.table()})
+		proof.Must(t, err)
 		text, err := os.ReadFile(path)
 		proof.Must(t, err)
 		at, ends, checked := 0, map[int64]int{}, 0 // ends of the lines of pages

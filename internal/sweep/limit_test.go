@@ -87,9 +87,8 @@ func TestLimits(t *testing.T) {
 				em, a := emulatortest.NewAccount(t, emulator.Options{})
 				source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
 				if strings.Contains(tt.name, "comparison") {
-					if _, err := sweep.Do(t.Context(), sweep.Spec{Source: source}, sweep.Options{}, action.Copy{Destination: destination}); err != nil {
-						t.Fatal(err)
-					}
+					_, err := sweep.Do(t.Context(), sweep.Spec{Source: source}, sweep.Options{}, action.Copy{Destination: destination})
+					proof.Must(t, err)
 				}
 				proof.Must(t, em.SetFaults(tt.faults))
 				g := &gauge{next: em.Transport()}

@@ -92,9 +92,8 @@ func TestShare(t *testing.T) {
 					}
 					if compare {
 						for i := range tables {
-							if _, err := work(t.Context(), i, sweep.Options{}); err != nil {
-								t.Fatal(err)
-							}
+							_, err := work(t.Context(), i, sweep.Options{})
+							proof.Must(t, err)
 						}
 						c.most = [2]int{}
 						work = func(ctx context.Context, i int, o sweep.Options) (int64, error) {

@@ -107,9 +107,8 @@ func TestOnlyAdaptiveSteals(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "checkpoint")
 		c := newCheckpoint(t, path)
-		if _, err := Count(t.Context(), Spec{Source: source, Strategy: scan.Prefix{}, PageRows: page}, Options{Checkpoint: c}, nil); err != nil {
-			t.Fatal(err)
-		}
+		_, err := Count(t.Context(), Spec{Source: source, Strategy: scan.Prefix{}, PageRows: page}, Options{Checkpoint: c}, nil)
+		proof.Must(t, err)
 		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(`"steal"`)) {
 			t.Errorf("prefix's journal tells of thefts, or %v", err)
 		}
@@ -145,9 +144,8 @@ func TestOrderedStealing(t *testing.T) {
 			}), true)
 			r.pacer.source.pace = pace.New(64, 64)
 			began := time.Now()
-			if _, err := r.do(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			_, err := r.do(t.Context())
+			proof.Must(t, err)
 			if !slices.EqualFunc(got, rows, storage.Equal) {
 				t.Errorf("got %d rows, want the %d of the table in order", len(got), len(rows))
 			}

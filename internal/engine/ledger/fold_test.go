@@ -241,9 +241,8 @@ func TestFoldCrashPoints(t *testing.T) {
 		for _, applied := range []bool{false, true} {
 			for range 10 {
 				step, done, children := b.take(r)
-				if _, err := l.Commit(ctx, id, step, now, done, children); err != nil {
-					t.Fatal(err)
-				}
+				_, err := l.Commit(ctx, id, step, now, done, children)
+				proof.Must(t, err)
 				b.committed(children)
 			}
 			p := &emulatortest.Process{Next: em.Transport()}
@@ -281,9 +280,8 @@ func TestManyPending(t *testing.T) {
 			done.Ahead.Guessed++
 			children = append(children, c)
 		}
-		if _, err := l.Commit(ctx, id, step, time.Now(), done, children); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Commit(ctx, id, step, time.Now(), done, children)
+		proof.Must(t, err)
 		b.committed(children)
 	}
 	em.ResetCounts()

@@ -17,9 +17,8 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	t.Parallel()
 	_, table, id := begunScan(t)
 	l, ctx, now := ledger.New(table), t.Context(), time.Now()
-	if _, err := l.End(ctx, id, ledger.Canceled, now, ""); err != nil {
-		t.Fatal(err)
-	}
+	_, err := l.End(ctx, id, ledger.Canceled, now, "")
+	proof.Must(t, err)
 	canceled, err := l.Scan(ctx, id)
 	proof.Must(t, err)
 	proof.Must(t, l.Restart(ctx, canceled, now, nil, adaptive.Outlook{}))

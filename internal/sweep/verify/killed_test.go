@@ -104,9 +104,8 @@ func TestBothSidesKnowWhatIsBefore(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "checkpoint")
 		s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 5}
-		if _, err := verify.Compare(t.Context(), s, emulatortest.Table(t, a, "destination", rows[:30]), verify.Options{Options: sweep.Options{Checkpoint: newCheckpoint(t, path)}}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := verify.Compare(t.Context(), s, emulatortest.Table(t, a, "destination", rows[:30]), verify.Options{Options: sweep.Options{Checkpoint: newCheckpoint(t, path)}})
+		proof.Must(t, err)
 		text, err := os.ReadFile(path)
 		proof.Must(t, err)
 		tokens := bytes.Count(text, []byte(`{\"t\":{`))

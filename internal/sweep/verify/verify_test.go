@@ -101,9 +101,8 @@ func TestTakesNoLongerThanACopy(t *testing.T) {
 		s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 100, Strategy: adaptive.Strategy{}}
 		destination := emulatortest.Table(t, a, "destination", nil)
 		began := time.Now()
-		if _, err := sweep.Do(t.Context(), s, sweep.Options{}, action.Copy{Destination: destination}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := sweep.Do(t.Context(), s, sweep.Options{}, action.Copy{Destination: destination})
+		proof.Must(t, err)
 		copied := time.Since(began)
 		r, err := verify.Compare(t.Context(), s, destination, verify.Options{})
 		if err != nil || r.Differences() > 0 || int(r.Rows) != len(rows) {
