@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -57,7 +56,6 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	// In random order: a stream that takes all the time must not always block the same
 	// others.
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
-	s.forgetTrims(date)
 	for _, l := range streams {
 		n, err := s.trim(ctx, l, date)
 		removed += n
@@ -110,14 +108,6 @@ func (o Options) retention(stream string) time.Duration {
 	return o.Retention
 }
 
-// forgetTrims drops the times that no longer matter. Otherwise, deleted streams would be
-// remembered forever.
-func (s *Streams) forgetTrims(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.trimmed, func(_ string, last time.Time) bool { return now.Sub(last) >= maxTrimInterval })
-}
-
 // trim deletes a stream's old events, unless it was trimmed lately. It returns their number.
 func (s *Streams) trim(ctx context.Context, l listing, now time.Time) (removed int64, err error) {
 	keep := s.options.retention(l.name)
@@ -141,8 +131,6 @@ func (s *Streams) trim(ctx context.Context, l listing, now time.Time) (removed i
 	if err != nil {
 		return removed, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.trimmed[l.name] = now
+	remember(s, s.trimmed, l.name, now)
 	return removed, nil
 }

@@ -54,11 +54,11 @@ type Streams struct {
 	clock   *Clock
 	tidying claim.Tidying
 
-	mu      sync.Mutex         // guards the fields below
-	known   map[string]listing // rows of the list as they were read, by escaped name
-	spread  map[string]int     // number of shards that a stream's events may be written to
-	turn    int                // counts transactions: shards take turns
-	trimmed map[string]time.Time
+	mu      sync.Mutex           // guards the fields below
+	known   map[string]listing   // rows of the list as they were read, by escaped name
+	spread  map[string]int       // number of shards that a stream's events may be written to
+	turn    int                  // counts transactions: shards take turns
+	trimmed map[string]time.Time // when streams were trimmed last, by name
 }
 
 // New returns access to the streams of a table.
