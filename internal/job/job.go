@@ -289,7 +289,7 @@ func (j *Job) expect(ctx context.Context, known int64, removes bool) error {
 			o.Meter.Expect(known)
 		}
 	case j.spec.Keys == nil && o.MaxRows == 0 && o.sweep(o.Rows).Requests == nil:
-		o.Meter.CountBeside(ctx, progress.CountOf(j.spec, removes))
+		o.Meter.CountBeside(ctx, progress.RowsOf(j.spec), removes)
 	case j.spec.Keys != nil && j.spec.Filter == "": // a filter hides which of the keys are done
 		n, err := j.spec.Keys.Len()
 		if err != nil {

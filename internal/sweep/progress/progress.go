@@ -3,7 +3,7 @@
 // changes. Elsewhere it writes a line of JSON every few seconds.
 //
 // It shows nothing that may be wrong. The share done and the time left need the number
-// of rows, which a [Count] beside the work may find.
+// of rows, which a count beside the work may find ([Meter.CountBeside]).
 //
 // The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work
 // makes four requests or more for each query. So short work and plain reading cost nothing

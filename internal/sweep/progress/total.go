@@ -24,32 +24,23 @@ const (
 	besideBuffer  = 8 << 20 // bytes
 )
 
-// CountOf counts the rows of a sweep by their keys alone. removes means that the work beside it removes
-// them.
-func CountOf(s sweep.Spec, removes bool) Count {
-	return Count{Removes: removes, Rows: func(ctx context.Context) (int64, error) {
+// RowsOf counts the rows of a sweep by their keys alone.
+func RowsOf(s sweep.Spec) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (int64, error) {
 		o := sweep.Options{Workers: besideWorkers, Buffer: besideBuffer, Abort: ctx.Done()}
 		t, err := sweep.Count(ctx, s, o, nil)
 		return t.Rows, err
-	}}
+	}
 }
 
-// Count counts the rows of a phase beside it.
-type Count struct {
-	// Rows returns how many rows the source has now. It ends soon after its context.
-	Rows func(context.Context) (int64, error)
-	// Removes means that the phase removes rows from the source. The count then misses
-	// the rows that went before it came by.
-	Removes bool
-}
-
-// counting is a count, of one phase.
+// counting is a count of the rows of one phase, beside it.
 type counting struct {
-	Count
-	ctx   context.Context
-	begun bool
-	at    sweep.Progress // when the count began
-	rows  int64          // what it found; 0 while it is under way
+	ctx     context.Context
+	count   func(context.Context) (int64, error) // how many rows the source has now
+	removes bool                                 // the phase removes rows: the count misses those that went before it came by
+	begun   bool
+	at      sweep.Progress // when the count began
+	rows    int64          // what it found; 0 while it is under way
 }
 
 // worth reports whether a count pays: people have waited for a while, and the phase makes
@@ -64,7 +55,7 @@ func (c *counting) total(p sweep.Progress) total {
 	switch {
 	case c.rows == 0:
 		return total{}
-	case !c.Removes:
+	case !c.removes:
 		return total{c.rows, c.rows}
 	}
 	// Rows that failed are done, and are still there to be counted.
@@ -74,11 +65,11 @@ func (c *counting) total(p sweep.Progress) total {
 
 // CountBeside counts the rows of the phase while it is under way, if that turns out to pay,
 // and takes the count for the phase's number of rows. It ignores a count that fails. The
-// count ends with ctx.
-func (m *Meter) CountBeside(ctx context.Context, c Count) {
+// count ends soon after ctx. removes means that the phase removes rows from what is counted.
+func (m *Meter) CountBeside(ctx context.Context, count func(context.Context) (int64, error), removes bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.counting = &counting{Count: c, ctx: ctx}
+	m.counting = &counting{ctx: ctx, count: count, removes: removes}
 }
 
 // consult starts the count when it is time to, and takes in what it found.
@@ -91,7 +82,7 @@ func (m *Meter) consult(p sweep.Progress) {
 	case !c.begun && m.style != None && worth(p):
 		c.begun, c.at = true, p
 		go func() { // ends with the count
-			rows, err := c.Rows(c.ctx)
+			rows, err := c.count(c.ctx)
 			if err != nil {
 				return
 			}

@@ -52,11 +52,11 @@ func TestCountBeside(t *testing.T) {
 				m := meter(&out, tt.style)
 				m.Phase("copying")
 				begins, began := 0, time.Now()
-				m.CountBeside(t.Context(), progress.Count{Removes: tt.removes, Rows: func(context.Context) (int64, error) {
+				m.CountBeside(t.Context(), func(context.Context) (int64, error) {
 					begins = int(time.Since(began).Seconds())
 					time.Sleep(time.Duration(tt.took)*time.Second - time.Millisecond)
 					return tt.found, tt.err
-				}})
+				}, tt.removes)
 				for second := range 51 {
 					synctest.Wait()
 					m.Show(working(second, tt.requests))
