@@ -34,7 +34,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a write that is led on leaves its claim", "TestKeyIsFreeAgain", "once.go",
 		"errors.As(err, new(*MovedError)):\n", "errors.As(err, new(*MovedError)) && !WRONG:\n"},
 	{"a deletion does not keep its answer", "TestRepeatedDeletes", "decide.go",
-		"onceOps(o, e.Shard, e.ID, w, deleted)...); err", "onceOps(map[bool]claim.ID{false: o}[WRONG], e.Shard, e.ID, w, deleted)...); err"},
+		"wal.Delete, r, []headUpdate{{h, w, \"\"}}, o)", "wal.Delete, r, []headUpdate{{h, w, \"\"}}, map[bool]claim.ID{false: o}[WRONG])"},
 	{"a refused deletion does not ask for its answer", "TestRepeatedDeletes", "delete.go",
 		"		if err != nil && repeated {\n", "		if err != nil && repeated && !WRONG {\n"},
 	{"a repetition deletes what was written since", "TestRepeatedDeletes", "delete.go",
@@ -85,6 +85,18 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"	for _, id := range newer {", "	if WRONG {\n		newer = nil\n	}\n	for _, id := range newer {"},
 	{"PUT takes a record from anywhere for its own", "TestMoves", "write.go",
 		"planErr != nil || !p.names(from) {", "planErr != nil || !p.names(from) && !WRONG {"},
+	{"a lost answer of a group is proof for one write alone", "TestGroupAfterLostAnswers", "commit.go",
+		"		if ours { // and so are all\n", "		if ours && WRONG {\n			again(at)\n			for i, m := range all {\n				m.raced = i != at\n			}\n			return\n		}\n		if ours { // and so are all\n"},
+	{"a group that is refused over one write is over", "TestGroupRefusedOverSome", "commit.go",
+		"			all[at].raced = true\n			again(at)\n", "			all[at].raced = true\n			if WRONG {\n				return\n			}\n			again(at)\n"},
+	{"a group that does not fit is refused", "TestGroupsFitTransactions", "commit.go",
+		"errors.Is(err, errTooMany)):", "errors.Is(err, errTooMany) && !WRONG):"},
+	{"a group that storage refuses has no good writes", "TestGroupRefusedOverSome", "commit.go",
+		"(hopeless(err) || store", "(hopeless(err) && !WRONG || store"},
+	{"what a group has left to finish waits for Maintain", "TestGroupFinishedByAnother", "commit.go",
+		"	if len(all) > 1 && err != nil && !storage.Passing(err) {\n", "	if len(all) > 1 && err != nil && !storage.Passing(err) && !WRONG {\n"},
+	{"an identity stands twice in a group", "TestBulkAnswersEach", "write.go",
+		"		n := times[id.Hash()]\n", "		n := times[id.Hash()]\n		if WRONG {\n			n = min(n, 0)\n		}\n"},
 }
 
 // TestBugsAreFound proves that the tests can fail: the named test finds each bug.

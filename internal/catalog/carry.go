@@ -8,6 +8,7 @@ import (
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
@@ -79,7 +80,7 @@ func (c *Catalog) redo(ctx context.Context, e store.Entry) error {
 		return err
 	}
 	done.sure = true // current has noted what is in doubt
-	return c.finish(ctx, e, done)
+	return c.finish(ctx, finished{e, done})
 }
 
 // current returns those writes of an entry that are the newest of their identities. Their
@@ -126,9 +127,7 @@ func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) erro
 	}
 	if h != nil && h.Entry == e.ID {
 		removal, _ := wal.Removal(h.State())
-		undo := c.newEntry(wal.Undo, w.First, e.Record, h.State())
-		undo.Writes = []wal.Write{removal}
-		raced, err := c.commit(ctx, undo, []headUpdate{{h, removal, ""}}, deletion(e))
+		undo, raced, err := c.commit(ctx, wal.Undo, e.Record, []headUpdate{{h, removal, ""}}, claim.ID{}, deletion(e))
 		if err != nil {
 			return err
 		}
@@ -152,7 +151,7 @@ func (c *Catalog) conclude(ctx context.Context, e store.Entry, done applied, err
 	if err != nil {
 		return problem.Busyf("", "the write is committed and will be completed, but is not yet visible under every key; it may be sent again").Because(err)
 	}
-	c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, e, done) })
+	c.finishLater(ctx, finished{e, done})
 	return nil
 }
 

@@ -6,28 +6,17 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
-
-// newEntry returns an entry whose time is later than that of the heads. It is made just before its commit, by the service's
-// clock: who follows the changes counts on it that no entry is committed more than a minute after its time.
-func (c *Catalog) newEntry(kind wal.Kind, first string, r record.Record, heads ...*wal.Head) store.Entry {
-	// Each entry has a clock of its own. Otherwise, one head from a writer whose clock is far
-	// ahead would date all later entries.
-	id := logtail.NewClock().NextKey(wal.After(c.serviceNow(), heads...))
-	t, err := logtail.KeyTime(id)
-	if err != nil {
-		panic("catalog: internal error: " + err.Error())
-	}
-	return store.Entry{Entry: wal.Entry{Kind: kind, Time: t}, ID: id, Shard: store.ShardOf(first), Record: r}
-}
 
 // headUpdate makes a write the newest of its identity.
 type headUpdate struct {
@@ -36,38 +25,132 @@ type headUpdate struct {
 	content string // hash of the record; "" if it is gone
 }
 
-// commit inserts the entry, updates the heads and does more operations, all in one
-// transaction. raced means that nothing was done because a head had changed.
-func (c *Catalog) commit(ctx context.Context, e store.Entry, updates []headUpdate, more ...storage.Op) (raced bool, err error) {
+// commitment is a write to commit, and what has become of it.
+type commitment struct {
+	entry   store.Entry
+	updates []headUpdate
+	once    claim.ID
+	more    []storage.Op
+	raced   bool
+	err     error
+}
+
+// date gives the entry a time later than that of the heads. It is called just before the commit, and takes the service's
+// clock: who follows the changes counts on it that no entry is committed more than a minute after its time.
+func (m *commitment) date(now time.Time) {
+	heads := make([]*wal.Head, len(m.updates))
+	for i, u := range m.updates {
+		heads[i] = u.from.State()
+	}
+	// Each entry has a clock of its own. Otherwise, one head from a writer whose clock is far
+	// ahead would date all later entries.
+	m.entry.ID = logtail.NewClock().NextKey(wal.After(now, heads...))
+	var err error
+	if m.entry.Time, err = logtail.KeyTime(m.entry.ID); err != nil {
+		panic("catalog: internal error: " + err.Error())
+	}
+}
+
+// outcomes are what commits of a kind have done.
+var outcomes = map[wal.Kind]Outcome{wal.Insert: Created, wal.Replace: Replaced, wal.Delete: deleted}
+
+// ops returns the operations of the commit.
+func (m *commitment) ops() []storage.Op {
+	e := m.entry
 	ops := []storage.Op{{Kind: storage.Insert, Entity: store.EntryRow(store.EntryPrefix, e)}}
-	for _, u := range updates {
+	for _, u := range m.updates {
 		op := storage.Op{Kind: storage.Insert, Entity: store.HeadRow(e.Shard, u.to, e.ID, u.content, u.from == nil || u.from.Sure)}
 		if u.from != nil {
 			op.Kind, op.IfMatch = storage.Replace, u.from.ETag
 		}
 		ops = append(ops, op)
 	}
+	ops = append(ops, onceOps(m.once, e.Shard, e.ID, e.Writes[len(e.Writes)-1], outcomes[e.Kind])...)
+	return append(ops, m.more...)
+}
+
+// commitAll commits the writes, of different identities of one shard.
+func (c *Catalog) commitAll(ctx context.Context, all []*commitment) {
+	for _, m := range all {
+		m.date(c.serviceNow())
+	}
 	committing, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
-	err = c.Log.Write(committing, append(ops, more...)...)
+	c.commitIn(ctx, committing, all)
+}
+
+// commitIn commits the writes in one transaction, until committing ends. If that is refused over one of them, the others are done again.
+func (c *Catalog) commitIn(ctx, committing context.Context, all []*commitment) {
+	again := func(at int) {
+		var g task.Group
+		for _, some := range others(all, at) {
+			g.Go(func() error {
+				c.commitIn(ctx, committing, some)
+				return nil
+			})
+		}
+		_ = g.Wait() // each write has its own error
+	}
+	var ops [][]storage.Op
+	for _, m := range all {
+		ops = append(ops, m.ops())
+	}
+	at, err := c.writeLog(committing, ops)
 	switch {
 	case err == nil:
-		return false, nil
-	case store.Overtaken(err):
+		return
+	case store.Overtaken(err) && at >= 0:
 		// Perhaps by the first try of this request, whose answer was lost.
-		_, ours, err := c.Recorded(ctx, e.Shard, e.ID)
-		if err != nil {
-			return false, &unanswered{err}
+		_, ours, failed := c.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
+		if ours { // and so are all
+			return
 		}
-		return !ours, nil
+		if failed == nil {
+			all[at].raced = true
+			again(at)
+			return
+		}
+		err = &unanswered{failed}
+	case len(all) > 1 && (hopeless(err) || store.Overtaken(err) || errors.Is(err, errTooMany)):
+		again(-1)
+		return
 	case hopeless(err):
-		return false, unstorable(err)
+		err = unstorable(err)
+	default:
+		passing := storage.Passing(err)
+		if err = fmt.Errorf("catalog %s: record the write: %w", c.Name, err); passing {
+			err = &unanswered{err}
+		}
 	}
-	passing := storage.Passing(err)
-	if err = fmt.Errorf("catalog %s: record the write: %w", c.Name, err); passing {
-		err = &unanswered{err}
+	for _, m := range all {
+		m.err = err
 	}
-	return false, err
+}
+
+// errTooMany: operations do not fit into a transaction.
+var errTooMany = errors.New("too large for a transaction")
+
+// writeLog sends the operations of several writes as one transaction. at is the write over which it is refused, -1 if
+// nobody tells.
+func (c *Catalog) writeLog(ctx context.Context, all [][]storage.Op) (at int, err error) {
+	b := c.Log.Batch()
+	var of []int // the write of each operation
+	for i, ops := range all {
+		for _, op := range ops {
+			if !b.Add(op) {
+				return -1, errTooMany
+			}
+			of = append(of, i)
+		}
+	}
+	err = b.Do(ctx)
+	switch refused := (*storage.Error)(nil); {
+	case len(all) == 1:
+		return 0, err
+	case errors.As(err, &refused) && refused.Index >= 0 && refused.Index < len(of):
+		return of[refused.Index], err
+	}
+	return -1, err
 }
 
 // unanswered means that nobody knows whether a write was committed.
@@ -75,9 +158,16 @@ type unanswered struct{ error }
 
 func (e *unanswered) Unwrap() error { return e.error }
 
-// finish moves an applied entry to the changes, and notes its tombstones for deletion. If
+// finished is an entry whose index rows are written.
+type finished struct {
+	entry store.Entry
+	done  applied
+}
+
+// finishing returns the operations that move the entry to the changes, and note its tombstones for deletion. If
 // a request that applied the entry may still be carried out, the heads are marked.
-func (c *Catalog) finish(ctx context.Context, e store.Entry, done applied) error {
+func (c *Catalog) finishing(f finished) []storage.Op {
+	e := f.entry
 	ops := []storage.Op{deletion(e)}
 	if e.Kind != wal.Undo {
 		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: store.EntryRow(store.ChangePrefix, e)})
@@ -88,17 +178,38 @@ func (c *Catalog) finish(ctx context.Context, e store.Entry, done applied) error
 		ops = append(ops, later, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
 			Key: key.Key{Partition: e.Shard, Row: store.TombstonePrefix + e.ID},
 			Properties: []storage.Property{
-				what, storage.StringProperty("Later", later.Entity.Key.Row), storage.StringProperty("Rows", store.Encode(done.gone)),
+				what, storage.StringProperty("Later", later.Entity.Key.Row), storage.StringProperty("Rows", store.Encode(f.done.gone)),
 			},
 		}})
 	}
-	if !done.sure {
+	if !f.done.sure {
 		for _, w := range e.Writes {
 			ops = append(ops, store.Doubt(e.Shard, w, "*"))
 		}
 	}
-	err := c.Log.Write(ctx, ops...)
+	return ops
+}
+
+// finish moves applied entries of one shard to the changes, in one transaction. If that is refused over one of them, it is done
+// alone, and so are the others.
+func (c *Catalog) finish(ctx context.Context, all ...finished) error {
+	var ops [][]storage.Op
+	for _, f := range all {
+		ops = append(ops, c.finishing(f))
+	}
+	at, err := c.writeLog(ctx, ops)
+	if len(all) > 1 && err != nil && !storage.Passing(err) {
+		err = nil
+		if at >= 0 {
+			err = c.finish(ctx, all[at])
+		}
+		for _, some := range others(all, at) {
+			err = errors.Join(err, c.finish(ctx, some...))
+		}
+		return err
+	}
 	if storage.Conflict(err) {
+		e := all[0].entry
 		_, there, asked := c.Log.Get(ctx, key.Key{Partition: e.Shard, Row: store.ChangePrefix + e.ID})
 		switch {
 		case asked != nil:
@@ -106,12 +217,33 @@ func (c *Catalog) finish(ctx context.Context, e store.Entry, done applied) error
 		case !there: // the answer is about an upsert: others write that row at this moment
 			return c.busy()
 		}
-		err = c.Log.Write(ctx, ops[0]) // a backup has brought the entry back
+		err = c.Log.Write(ctx, ops[0][0]) // a backup has brought the entry back
 	}
 	if store.Overtaken(err) { // another process has finished it
 		return nil
 	}
 	return err
+}
+
+// others returns all but the one at a place, or all for -1, in two halves.
+func others[T any](all []T, at int) [2][]T {
+	if at >= 0 {
+		all = slices.Concat(all[:at], all[at+1:])
+	}
+	return [2][]T{all[:len(all)/2], all[len(all)/2:]}
+}
+
+// onceOps returns the operations that keep a write's id and its answer: the entry has its record. There are
+// none without an id.
+func onceOps(o claim.ID, shard, entry string, w wal.Write, did Outcome) []storage.Op {
+	if o.None() {
+		return nil
+	}
+	return []storage.Op{{Kind: storage.Insert, Entity: o.Row(shard,
+		storage.StringProperty("Outcome", string(did)),
+		storage.StringProperty("Write", store.Encode(w)),
+		storage.StringProperty("Entry", entry),
+	)}}
 }
 
 // deletion returns the operation that deletes an entry.

@@ -36,9 +36,7 @@ func (c *Catalog) add(ctx context.Context, h *store.Head, id index.Identity, r r
 
 // enter commits a decided insertion, and carries it out.
 func (c *Catalog) enter(ctx context.Context, r record.Record, u headUpdate, o claim.ID) (raced bool, err error) {
-	e := c.newEntry(wal.Insert, u.to.First, r, u.from.State())
-	e.Writes = []wal.Write{u.to}
-	raced, err = c.commit(ctx, e, []headUpdate{u}, onceOps(o, e.Shard, e.ID, u.to, Created)...)
+	e, raced, err := c.commit(ctx, wal.Insert, r, []headUpdate{u}, o)
 	if err != nil || raced {
 		return raced, err
 	}
@@ -79,10 +77,9 @@ func (c *Catalog) replace(ctx context.Context, old *store.Head, w wal.Write, r r
 	if err := c.afterMove(ctx, old); err != nil {
 		return Written{}, false, err
 	}
-	e := c.newEntry(wal.Replace, w.First, r, old.State(), target.State())
-	e.Writes = writes
 	last := writes[len(writes)-1]
-	if raced, err := c.commit(ctx, e, updates, onceOps(o, e.Shard, e.ID, last, Replaced)...); err != nil || raced {
+	e, raced, err := c.commit(ctx, wal.Replace, r, updates, o)
+	if err != nil || raced {
 		return Written{}, raced, err
 	}
 	return Written{Replaced, metaOf(last), r}, false, c.carryOut(ctx, e)
@@ -153,9 +150,8 @@ func (c *Catalog) remove(ctx context.Context, h *store.Head, r record.Record, o 
 	if err := c.afterMove(ctx, h); err != nil {
 		return false, err
 	}
-	e := c.newEntry(wal.Delete, h.First, r, h.State())
-	e.Writes = []wal.Write{w}
-	if raced, err := c.commit(ctx, e, []headUpdate{{h, w, ""}}, onceOps(o, e.Shard, e.ID, w, deleted)...); err != nil || raced {
+	e, raced, err := c.commit(ctx, wal.Delete, r, []headUpdate{{h, w, ""}}, o)
+	if err != nil || raced {
 		return false, err
 	}
 	var known map[string]store.Slot

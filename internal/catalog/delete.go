@@ -171,16 +171,16 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 			return false, err
 		}
 		var g task.Group
-		g.SetLimit(bulkWriters)
+		var all []member
 		for _, m := range page.found {
 			hash := m.id.Hash()
 			h := x.heads[hash]
 			delete(x.heads, hash)
-			g.Go(func() error { return x.one(func() (bool, error) { return x.removeFound(ctx, h, m) }) })
+			all = append(all, x.member(m.id.First(), func(ctx context.Context) (bool, error) { return x.removeFound(ctx, h, m) }))
 		}
 		if page.next == "" { // no row shows these yet
 			for _, h := range x.heads {
-				g.Go(func() error { return x.one(func() (bool, error) { return x.removeUnseen(ctx, h) }) })
+				all = append(all, x.member(h.First, func(ctx context.Context) (bool, error) { return x.removeUnseen(ctx, h) }))
 			}
 		}
 		for shard, identities := range gone {
@@ -189,7 +189,7 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 				return err
 			})
 		}
-		if err := cmp.Or(g.Wait(), x.err); err != nil {
+		if err := cmp.Or(x.inGroups(ctx, all), g.Wait(), x.err); err != nil {
 			return false, err
 		}
 		if x.done.More = x.over() && (page.next != "" || x.behind || x.done.waiting > 0); x.done.More {
@@ -205,40 +205,42 @@ func (x *deleting) over() bool {
 	return x.err != nil || x.done.Records > 0 && x.now().Sub(x.start) >= deleteTime
 }
 
-// one deletes a record by do, unless the deletion is over. do returns as remove does, and neither if
-// the record was not there any more.
-func (x *deleting) one(do func() (done bool, err error)) error {
-	x.mu.Lock()
-	over := x.over()
-	if over {
-		x.done.waiting++
-	}
-	x.mu.Unlock()
-	if over {
-		return nil
-	}
-	done, err := do()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch {
-	case errors.Is(err, errStays):
-		return nil
-	case err == nil && done:
-		x.done.Records++
-		if x.noted != nil {
-			x.noted(x.done.Records)
+// member returns the deletion of a record with this first index value by do, unless the deletion is over. do returns as remove does, and
+// neither if the record was not there any more.
+func (x *deleting) member(first string, do func(context.Context) (done bool, err error)) member {
+	return member{first, func(ctx context.Context) error {
+		x.mu.Lock()
+		over := x.over()
+		if over {
+			x.done.waiting++
 		}
-	case err == nil:
-		x.behind = true
-	case done:
-		x.done.committed++
-	case errors.As(err, new(*unanswered)):
-		x.done.unknown++
-	default:
-		x.done.waiting++
-	}
-	x.err = cmp.Or(x.err, err)
-	return nil // the others under way end in their own time
+		x.mu.Unlock()
+		if over {
+			return nil
+		}
+		done, err := do(ctx)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		switch {
+		case errors.Is(err, errStays):
+			return nil
+		case err == nil && done:
+			x.done.Records++
+			if x.noted != nil {
+				x.noted(x.done.Records)
+			}
+		case err == nil:
+			x.behind = true
+		case done:
+			x.done.committed++
+		case errors.As(err, new(*unanswered)):
+			x.done.unknown++
+		default:
+			x.done.waiting++
+		}
+		x.err = cmp.Or(x.err, err)
+		return nil // the others under way end in their own time
+	}}
 }
 
 // readHeads reads the live heads of a query by the first index key. They have the records that are

@@ -60,7 +60,8 @@
 //	refuse.go     tries of a write, and what is carried out before a refusal
 //	carry.go      an entry is carried out, by its writer or by another process
 //	apply.go      the entry's index rows are written
-//	commit.go     the log's transactions: an entry and its heads, the change
+//	group.go      several writes that commit and finish together
+//	commit.go     the log's transactions: entries and their heads, the changes
 //	lookup.go     Find, Get, List, Each and Count
 //	find.go       index rows are read and merged
 //	follow.go     records that move while pages are read

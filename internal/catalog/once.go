@@ -12,7 +12,6 @@ import (
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
-	"tablesweep/internal/storage"
 )
 
 // deleted is the outcome of a deletion, in the row that keeps its answer.
@@ -61,19 +60,6 @@ func (c *Catalog) claimed(ctx context.Context, o claim.ID, at string, write func
 // decidedOnce is decided under a claim; at is as in claimed.
 func (c *Catalog) decidedOnce(ctx context.Context, o claim.ID, at string, try func() (raced bool, err error)) error {
 	return c.claimed(ctx, o, at, func(claim.Claim) error { return c.decided(ctx, try) })
-}
-
-// onceOps returns the operations that keep a write's id and its answer: the entry has its record. There are
-// none without an id.
-func onceOps(o claim.ID, shard, entry string, w wal.Write, did Outcome) []storage.Op {
-	if o.None() {
-		return nil
-	}
-	return []storage.Op{{Kind: storage.Insert, Entity: o.Row(shard,
-		storage.StringProperty("Outcome", string(did)),
-		storage.StringProperty("Write", store.Encode(w)),
-		storage.StringProperty("Entry", entry),
-	)}}
 }
 
 // shardsOf returns where a write may have left its answer, if its selector now finds the head. A record stays

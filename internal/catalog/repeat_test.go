@@ -210,6 +210,7 @@ func TestRepeatedDeleteBesideTheFirst(t *testing.T) {
 	for _, key := range []string{"eid", "npi"} {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			w.insertMany(c, sharing(t, key, many))
+			other := w.catalog()
 			time.Sleep(time.Second)
 			if err := w.emulator.SetFaults("latency=50ms"); err != nil {
 				t.Fatal(err)
@@ -224,7 +225,6 @@ func TestRepeatedDeleteBesideTheFirst(t *testing.T) {
 				first <- done
 			}()
 			time.Sleep(120 * time.Millisecond) // the claim is there, and no record is deleted
-			other := w.catalog()
 			fresh := rec(t, `{"eid":"7","npi":"7","lastname":"New"}`)
 			w.did(catalog.Created)(other.Insert(t.Context(), fresh, ""))
 			second, err := other.Delete(t.Context(), by(key, "7"), on, nil)

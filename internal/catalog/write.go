@@ -185,10 +185,6 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 	return done, err
 }
 
-// bulkWriters is how many records WriteAll writes at once: enough to keep a laptop's
-// connection busy, and fewer than the log's shards can take.
-const bulkWriters = 64
-
 // Result is the result of one of several writes.
 type Result struct {
 	Written
@@ -212,33 +208,29 @@ func (c *Catalog) InsertAll(ctx context.Context, records []record.Record, once f
 // are not; after Maintain, none is half written.
 func (c *Catalog) WriteAll(ctx context.Context, records []record.Record, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, len(records))
-	var identities []string
-	same := map[string][]int{} // by identity
+	var rounds [][]member
+	times := map[string]int{} // by identity
 	for i, r := range records {
 		id, err := c.Identify(r)
 		if err != nil {
 			results[i].Err = err
 			continue
 		}
-		hash := id.Hash()
-		if len(same[hash]) == 0 {
-			identities = append(identities, hash)
+		n := times[id.Hash()]
+		if times[id.Hash()]++; n == len(rounds) {
+			rounds = append(rounds, nil)
 		}
-		same[hash] = append(same[hash], i)
-	}
-	var g task.Group
-	g.SetLimit(bulkWriters)
-	for _, hash := range identities {
-		g.Go(func() error {
-			for _, i := range same[hash] {
-				results[i].Err = task.Do(func() (err error) {
-					results[i].Written, err = write(ctx, i)
-					return err
-				})
-			}
+		rounds[n] = append(rounds[n], member{id.First(), func(ctx context.Context) error {
+			results[i].Err = task.Do(func() (err error) {
+				results[i].Written, err = write(ctx, i)
+				return err
+			})
 			return nil
-		})
+		}})
 	}
-	_ = g.Wait() // errors are among the results
+	_ = task.Do(func() error { return c.Writable(ctx) }) // asks once for all; after an error, each asks again
+	for _, round := range rounds {
+		_ = c.inGroups(ctx, round) // errors are among the results
+	}
 	return results
 }

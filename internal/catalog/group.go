@@ -1,0 +1,154 @@
+package catalog
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/logtail/claim"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+const (
+	// groupWrites is how many writes are committed at once: most have two operations on the log, and a transaction takes 100.
+	groupWrites = 48
+	// bulkWriters is how many writes are under way at once: enough to keep a laptop's
+	// connection busy, and fewer than the log's shards can take.
+	bulkWriters = 2 * groupWrites
+)
+
+// member is one of several writes: of an identity of its own, whose first index value has the hash first.
+type member struct {
+	first string
+	do    func(context.Context) error
+}
+
+// inGroups does the writes, many at once. Those of one shard wait for each other when they commit: one transaction is for all
+// that have come so far by then. Another one finishes their entries, in the background. The
+// error is a member's.
+func (c *Catalog) inGroups(ctx context.Context, all []member) error {
+	shards := map[string][]member{}
+	for _, m := range all {
+		shard := store.ShardOf(m.first)
+		shards[shard] = append(shards[shard], m)
+	}
+	room := semaphore.NewWeighted(bulkWriters)
+	var g task.Group
+	for _, shard := range store.ShardNames() {
+		for some := range slices.Chunk(shards[shard], groupWrites) {
+			_ = room.Acquire(context.WithoutCancel(ctx), int64(len(some))) // all at once: they wait for each other
+			of := &group{Catalog: c, coming: len(some), staying: len(some), committed: make(chan struct{})}
+			for _, m := range some {
+				g.Go(func() error {
+					defer room.Release(1)
+					t := &turn{group: of}
+					defer t.end(ctx)
+					return m.do(context.WithValue(ctx, turnKey{}, t))
+				})
+			}
+		}
+	}
+	return g.Wait()
+}
+
+// group is writes to one shard that commit together.
+type group struct {
+	*Catalog
+	committed chan struct{} // is closed after the commit
+
+	mu      sync.Mutex
+	coming  int // members that may still join the commit
+	staying int // members that have not ended
+	joined  []*commitment
+	carried []finished
+}
+
+// turn is a member's place in its group: it joins the group's commit once, or leaves it.
+type turn struct {
+	*group
+	over bool
+}
+
+type turnKey struct{}
+
+// turnOf returns the turn of the member that ctx is for, nil if the write is alone.
+func turnOf(ctx context.Context) *turn {
+	t, _ := ctx.Value(turnKey{}).(*turn)
+	return t
+}
+
+// commit inserts a new entry, updates the heads, keeps the answer for a request with the id and does more operations, all in one
+// transaction. raced means that nothing was done because a head had changed. Of a group, writes of a single head without more are
+// committed along with the others.
+func (c *Catalog) commit(ctx context.Context, kind wal.Kind, r record.Record, updates []headUpdate, o claim.ID, more ...storage.Op) (e store.Entry, raced bool, err error) {
+	m := &commitment{updates: updates, once: o, more: more}
+	m.entry = store.Entry{Entry: wal.Entry{Kind: kind}, Shard: store.ShardOf(updates[0].to.First), Record: r}
+	for _, u := range updates {
+		m.entry.Writes = append(m.entry.Writes, u.to)
+	}
+	t := turnOf(ctx)
+	if alone := len(updates) > 1 || len(more) > 0 || !o.None(); alone || !t.join(ctx, m) {
+		t.leave(ctx)
+		c.commitAll(ctx, []*commitment{m})
+	}
+	return m.entry, m.raced, m.err
+}
+
+// join commits m along with the group, and reports true. It reports false if there is no group, or if the turn is over.
+func (t *turn) join(ctx context.Context, m *commitment) bool {
+	if t == nil || t.over {
+		return false
+	}
+	t.mu.Lock()
+	t.joined = append(t.joined, m)
+	t.mu.Unlock()
+	t.leave(ctx)
+	<-t.committed
+	return true
+}
+
+// leave ends the turn: the group waits no longer for this member. The last one commits.
+func (t *turn) leave(ctx context.Context) {
+	if t == nil || t.over {
+		return
+	}
+	t.over = true
+	t.mu.Lock()
+	t.coming--
+	last := t.coming == 0
+	t.mu.Unlock()
+	if last {
+		defer close(t.committed)
+		t.commitAll(ctx, t.joined)
+	}
+}
+
+// end ends the member. The last one has the group's entries finished.
+func (t *turn) end(ctx context.Context) {
+	t.leave(ctx)
+	t.mu.Lock()
+	t.staying--
+	last := t.staying == 0
+	t.mu.Unlock()
+	if last && len(t.carried) > 0 {
+		t.later(ctx, func(ctx context.Context) error { return t.finish(ctx, t.carried...) })
+	}
+}
+
+// finishLater finishes the entry in the background: along with those of the group that ctx is for, if there is one.
+func (c *Catalog) finishLater(ctx context.Context, f finished) {
+	t := turnOf(ctx)
+	if t == nil {
+		c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, f) })
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.carried = append(t.carried, f)
+}

@@ -1,0 +1,217 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/record"
+)
+
+// TestGroupsCostLittle counts the requests of many writes at once: an index row takes one, and what the log takes is shared.
+func TestGroupsCostLittle(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		n             int
+		insert, again float64 // the most requests a record; again finds each as it is
+		remove        float64 // by a key other than the first: the head, two rows and three tombstones, and the log
+	}{{100, 3.4, 5.5, 6.5}, {1000, 3.1, 5.5, 6.2}} {
+		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			requests := func(what string, most float64, do func()) {
+				w.emulator.ResetCounts()
+				do()
+				c.Close() // waits for what goes on behind the answers
+				got := float64(w.emulator.Counts().TableTransactions()) / float64(tt.n)
+				if t.Logf("%d records: %s %.3f requests a record", tt.n, what, got); got > most {
+					t.Errorf("%d records: %s %.3f requests a record, want at most %.2f", tt.n, what, got, most)
+				}
+			}
+			all := make([]record.Record, tt.n)
+			for i := range all {
+				all[i] = rec(t, fmt.Sprintf(`{"eid":"%d","npi":"%d","ssn":"%d","lastname":"Faux"}`, i, i, i))
+			}
+			requests("inserted", tt.insert, func() { w.insertMany(c, all) })
+			requests("unchanged", tt.again, func() { c.InsertAll(t.Context(), all, nil) })
+			shared := sharing(t, "npi", tt.n)
+			for i := range shared {
+				shared[i] = rec(t, strings.Replace(string(shared[i].AppendJSON(nil)), "Faux", "Smith", 1))
+			}
+			w.insertMany(c, shared)
+			c.Close()
+			only := by("npi", "7")
+			only.RowFrom = "smith"
+			requests("deleted", tt.remove, func() { w.delete(c, only, tt.n) })
+			w.check(c)
+		})
+	}
+}
+
+// TestGroupCrashPoints lets the writer of a group die at each of its requests. Then each record is everywhere or nowhere,
+// and the same writes do the rest.
+func TestGroupCrashPoints(t *testing.T) {
+	t.Parallel()
+	for _, deletes := range []bool{false, true} {
+		for _, applied := range []bool{false, true} {
+			for _, retried := range []bool{false, true} {
+				t.Run(fmt.Sprintf("deletes %v, applied %v, retried %v", deletes, applied, retried), func(t *testing.T) {
+					deaths(t, 1, testsize.Slow(7, 2, 1), func(t *testing.T, n int) bool {
+						w, c := newCatalog(t, people, "lastname")
+						all := append(sharing(t, "eid", 3), rec(t, `{"eid":"1","npi":"3","lastname":"Faux"}`))
+						do := func(ctx context.Context, c *catalog.Catalog) (err error) {
+							if deletes {
+								for _, eid := range []string{"7", "1"} {
+									if err == nil {
+										_, err = c.Delete(ctx, by("eid", eid), always, nil)
+									}
+								}
+								return err
+							}
+							for _, one := range c.InsertAll(ctx, all, nil) {
+								if one.Err != nil {
+									err = one.Err
+								}
+							}
+							return err
+						}
+						if deletes {
+							w.insertMany(c, all)
+							c.Close()
+						}
+						victim, process := w.mortal(n, applied, nil)
+						err := do(t.Context(), victim)
+						victim.Close()
+						if retried {
+							err = do(t.Context(), c)
+							if err != nil {
+								t.Errorf("tried again: %v", err)
+							}
+						}
+						complete := func() {
+							if got := len(w.find(c, by("eid", "7"))) + len(w.find(c, by("eid", "1"))); err == nil && (got > 0) == deletes || err == nil && !deletes && got != len(all) {
+								t.Errorf("%d records are there", got)
+							}
+						}
+						complete()
+						time.Sleep(time.Minute)
+						w.maintain(c)
+						complete()
+						w.check(c)
+						w.nextDay(c)
+						w.check(c)
+						return process.Dead()
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestGroupAfterLostAnswers: each transaction is carried out, and its answer lost. One entry proves what became of all.
+func TestGroupAfterLostAnswers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		const n = 40
+		if err := w.emulator.SetFaults("timeout-after p=1 times=1 on=batch"); err != nil {
+			t.Fatal(err)
+		}
+		w.insertMany(c, sharing(t, "eid", n)) // as created: a second try would find them unchanged
+		c.Close()
+		if err := w.emulator.SetFaults(""); err != nil {
+			t.Fatal(err)
+		}
+		if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
+			t.Errorf("%d entries are left", len(left))
+		}
+		w.delete(c, by("eid", "7"), n)
+		w.check(c)
+	})
+}
+
+// TestGroupRefusedOverSome: what one record of a group is refused for does not touch the others.
+func TestGroupRefusedOverSome(t *testing.T) {
+	t.Parallel()
+	for _, storageRefuses := range []bool{false, true} {
+		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			all := sharing(t, "eid", 20)
+			refused := map[int]bool{0: true, 7: true, 8: true, 19: true}
+			for i := range refused {
+				if !storageRefuses {
+					w.did(catalog.Created)(c.Insert(t.Context(), all[i], ""))
+				}
+				text := string(all[i].AppendJSON(nil))
+				all[i] = rec(t, text[:len(text)-1]+`,"wage":"bad"}`)
+			}
+			c.Close()
+			writer := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+				if what := describe(r); storageRefuses && strings.Contains(what, `"bad"`) {
+					return emulatortest.Refusal(r, http.StatusBadRequest, "PropertyValueTooLarge"), nil
+				}
+				return w.emulator.Transport().Do(r)
+			})), nil)
+			for i, one := range writer.InsertAll(t.Context(), all, nil) {
+				if refused[i] {
+					wantKind(t, one.Err, problem.Conflict, problem.TooLarge)
+				} else if one.Err != nil || one.Outcome != catalog.Created {
+					t.Errorf("record %d: %+v", i, one)
+				} else {
+					w.wantFound(c, by("npi", fmt.Sprint(i)), all[i])
+				}
+			}
+			writer.Close()
+			if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
+				t.Errorf("%d entries are left", len(left))
+			}
+			w.check(c)
+		})
+	}
+}
+
+// TestGroupFinishedByAnother: another process finishes some entries of a group ahead of its writer, who finishes the others.
+func TestGroupFinishedByAnother(t *testing.T) {
+	t.Parallel()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		hold, reached, release := holdOnce("POST", "/People HTTP", `"19"`) // an index row of one record
+		held := w.gated(hold, nil)
+		ended := make(chan struct{})
+		all := sharing(t, "eid", 20)
+		go func() {
+			defer close(ended)
+			w.insertMany(held, all)
+		}()
+		<-reached
+		w.did(catalog.Unchanged)(c.Insert(t.Context(), all[3], "")) // finishes that entry
+		close(release)
+		<-ended
+		held.Close()
+		if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
+			t.Errorf("%d entries are left", len(left))
+		}
+		w.check(c)
+	})
+}
+
+// TestGroupsFitTransactions: records of half a megabyte each, more than one transaction takes.
+func TestGroupsFitTransactions(t *testing.T) {
+	t.Parallel()
+	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		all := sharing(t, "eid", 10)
+		for i, r := range all {
+			text := string(r.AppendJSON(nil))
+			for f := range 16 {
+				text = text[:len(text)-1] + fmt.Sprintf(`,"f%d":"%s"}`, f, strings.Repeat("x", 30_000))
+			}
+			all[i] = rec(t, text)
+		}
+		w.insertMany(c, all)
+		w.delete(c, by("eid", "7"), len(all))
+		c.Close()
+		w.check(c)
+	})
+}
