@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
@@ -35,22 +34,6 @@ type commitment struct {
 	err     error
 }
 
-// date gives the entry a time later than that of the heads. It is called just before the commit, and takes the service's
-// clock: who follows the changes counts on it that no entry is committed more than a minute after its time.
-func (m *commitment) date(now time.Time) {
-	heads := make([]*wal.Head, len(m.updates))
-	for i, u := range m.updates {
-		heads[i] = u.from.State()
-	}
-	// Each entry has a clock of its own. Otherwise, one head from a writer whose clock is far
-	// ahead would date all later entries.
-	m.entry.ID = logtail.NewClock().NextKey(wal.After(now, heads...))
-	var err error
-	if m.entry.Time, err = logtail.KeyTime(m.entry.ID); err != nil {
-		panic("catalog: internal error: " + err.Error())
-	}
-}
-
 // outcomes are what commits of a kind have done.
 var outcomes = map[wal.Kind]Outcome{wal.Insert: Created, wal.Replace: Replaced, wal.Delete: deleted}
 
@@ -69,10 +52,18 @@ func (m *commitment) ops() []storage.Op {
 	return append(ops, m.more...)
 }
 
-// commitAll commits the writes, of different identities of one shard.
+// commitAll commits the writes, of different identities of one shard. It dates their entries, later than the heads, by the service's
+// clock: who follows the changes counts on it that no entry is committed more than a minute after its time.
 func (c *Catalog) commitAll(ctx context.Context, all []*commitment) {
 	for _, m := range all {
-		m.date(c.serviceNow())
+		t := c.serviceNow()
+		for _, u := range m.updates {
+			t = wal.After(t, u.from.State())
+		}
+		// Each entry has a clock of its own. Otherwise, one head from a writer whose clock is far
+		// ahead would date all later entries.
+		m.entry.ID = logtail.NewClock().NextKey(t)
+		m.entry.Time = t
 	}
 	committing, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
@@ -81,15 +72,9 @@ func (c *Catalog) commitAll(ctx context.Context, all []*commitment) {
 
 // commitIn commits the writes in one transaction, until committing ends. If that is refused over one of them, the others are done again.
 func (c *Catalog) commitIn(ctx, committing context.Context, all []*commitment) {
-	again := func(at int) {
-		var g task.Group
-		for _, some := range others(all, at) {
-			g.Go(func() error {
-				c.commitIn(ctx, committing, some)
-				return nil
-			})
-		}
-		_ = g.Wait() // each write has its own error
+	again := func(some []*commitment) error {
+		c.commitIn(ctx, committing, some)
+		return nil // each write has its own error
 	}
 	var ops [][]storage.Op
 	for _, m := range all {
@@ -107,12 +92,12 @@ func (c *Catalog) commitIn(ctx, committing context.Context, all []*commitment) {
 		}
 		if failed == nil {
 			all[at].raced = true
-			again(at)
+			_ = others(all, at, again)
 			return
 		}
 		err = &unanswered{failed}
 	case len(all) > 1 && (hopeless(err) || store.Overtaken(err) || errors.Is(err, errTooMany)):
-		again(-1)
+		_ = others(all, -1, again)
 		return
 	case hopeless(err):
 		err = unstorable(err)
@@ -199,12 +184,9 @@ func (c *Catalog) finish(ctx context.Context, all ...finished) error {
 	}
 	at, err := c.writeLog(ctx, ops)
 	if len(all) > 1 && err != nil && !storage.Passing(err) {
-		err = nil
+		err = others(all, at, func(some []finished) error { return c.finish(ctx, some...) })
 		if at >= 0 {
-			err = c.finish(ctx, all[at])
-		}
-		for _, some := range others(all, at) {
-			err = errors.Join(err, c.finish(ctx, some...))
+			err = errors.Join(err, c.finish(ctx, all[at]))
 		}
 		return err
 	}
@@ -225,12 +207,15 @@ func (c *Catalog) finish(ctx context.Context, all ...finished) error {
 	return err
 }
 
-// others returns all but the one at a place, or all for -1, in two halves.
-func others[T any](all []T, at int) [2][]T {
+// others does all but the one at a place, or all for -1, in two halves.
+func others[T any](all []T, at int, do func([]T) error) error {
 	if at >= 0 {
 		all = slices.Concat(all[:at], all[at+1:])
 	}
-	return [2][]T{all[:len(all)/2], all[len(all)/2:]}
+	var g task.Group
+	g.Go(func() error { return do(all[:len(all)/2]) })
+	g.Go(func() error { return do(all[len(all)/2:]) })
+	return g.Wait()
 }
 
 // onceOps returns the operations that keep a write's id and its answer: the entry has its record. There are

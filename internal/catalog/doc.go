@@ -45,6 +45,12 @@
 // records that it is about are applied (decided, in refuse.go): whoever reads after a 412, 409 or 404 finds what it was
 // for. That holds because an entry leaves the log only when all rows have its writes, or later ones.
 //
+// # Groups
+//
+// Writes of many records that are in one shard commit together, and are finished together (group.go): an identity stands once in a group, and
+// writes with an Idempotency-Key, moves and withdrawals commit alone. A transaction is carried out whole. So if the one over whose entry it is
+// refused was committed, all were, by a try whose answer was lost. If not, none was, and none will be: what it was refused for stays.
+//
 // # Files
 //
 // Calls go down this list, never up.

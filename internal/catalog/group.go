@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 
@@ -43,7 +44,9 @@ func (c *Catalog) inGroups(ctx context.Context, all []member) error {
 	for _, shard := range store.ShardNames() {
 		for some := range slices.Chunk(shards[shard], groupWrites) {
 			_ = room.Acquire(context.WithoutCancel(ctx), int64(len(some))) // all at once: they wait for each other
-			of := &group{Catalog: c, coming: len(some), staying: len(some), committed: make(chan struct{})}
+			of := &group{Catalog: c, committed: make(chan struct{})}
+			of.coming.Store(int64(len(some)))
+			of.staying.Store(int64(len(some)))
 			for _, m := range some {
 				g.Go(func() error {
 					defer room.Release(1)
@@ -60,11 +63,11 @@ func (c *Catalog) inGroups(ctx context.Context, all []member) error {
 // group is writes to one shard that commit together.
 type group struct {
 	*Catalog
+	coming    atomic.Int64  // members that may still join the commit
+	staying   atomic.Int64  // members that have not ended
 	committed chan struct{} // is closed after the commit
 
-	mu      sync.Mutex
-	coming  int // members that may still join the commit
-	staying int // members that have not ended
+	mu      sync.Mutex // guards the fields below
 	joined  []*commitment
 	carried []finished
 }
@@ -119,11 +122,7 @@ func (t *turn) leave(ctx context.Context) {
 		return
 	}
 	t.over = true
-	t.mu.Lock()
-	t.coming--
-	last := t.coming == 0
-	t.mu.Unlock()
-	if last {
+	if t.coming.Add(-1) == 0 {
 		defer close(t.committed)
 		t.commitAll(ctx, t.joined)
 	}
@@ -132,11 +131,7 @@ func (t *turn) leave(ctx context.Context) {
 // end ends the member. The last one has the group's entries finished.
 func (t *turn) end(ctx context.Context) {
 	t.leave(ctx)
-	t.mu.Lock()
-	t.staying--
-	last := t.staying == 0
-	t.mu.Unlock()
-	if last && len(t.carried) > 0 {
+	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {
 		t.later(ctx, func(ctx context.Context) error { return t.finish(ctx, t.carried...) })
 	}
 }
