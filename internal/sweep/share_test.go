@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -56,6 +57,9 @@ func TestShare(t *testing.T) {
 	for _, maxRows := range []int{0, 2000} {
 		for _, compare := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d rows, compare %v", maxRows, compare), func(t *testing.T) {
+				if maxRows == 0 {
+					testsize.WithoutRace(t)
+				}
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					em, a := emulatortest.NewAccount(t, emulator.Options{})
