@@ -68,6 +68,7 @@ func TestFollowShowsWhatIsThereFirst(t *testing.T) {
 	}{
 		{"the newest", logtail.FollowOptions{Newest: 1}, []string{"n 1", "late", "live"}}, // the late one is never the newest
 		{"more than there are", logtail.FollowOptions{Newest: 100}, []string{"e 0", "e 1", "e 2", "e 3", "e 4", "n 0", "n 1", "late", "live"}},
+		{"since a time", logtail.FollowOptions{Newest: 3, Since: "2000-01-01T00:01:50Z"}, []string{"n 0", "n 1", "live"}},
 		{"none", logtail.FollowOptions{}, []string{"late", "live"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,23 +113,6 @@ func TestFollowBeginsWhileEventsCome(t *testing.T) {
 		}))}), logtail.FollowOptions{Newest: 10})
 		time.Sleep(time.Minute)
 		if got, want := stop(), []string{"before", "between"}; !slices.Equal(got, want) {
-			t.Errorf("shown %q, want %q", got, want)
-		}
-	})
-}
-
-func TestFollowSince(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		s := w.streams(logtail.Options{})
-		events := w.append(s, "s", numbered(t, "e", 5)...)
-		stop := w.watch(logtail.FollowOptions{Since: events[2].ID})
-		time.Sleep(10 * time.Second)
-		w.late("before since", 20*time.Second)
-		w.append(s, "s", event(t, "live"))
-		time.Sleep(20 * time.Second)
-		if got, want := stop(), []string{"e 3", "e 4", "live"}; !slices.Equal(got, want) {
 			t.Errorf("shown %q, want %q", got, want)
 		}
 	})
