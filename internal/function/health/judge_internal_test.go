@@ -76,20 +76,6 @@ func TestJudgeHost(t *testing.T) {
 	}
 }
 
-func TestReportHasTheWorstState(t *testing.T) {
-	for want, states := range map[State][]State{
-		OK: {OK, Unknown}, Warning: {OK, Warning, Unknown}, Failed: {Warning, Failed, OK},
-	} {
-		var checks []Check
-		for _, s := range states {
-			checks = append(checks, Check{State: s})
-		}
-		if got := NewReport(time.Now(), checks).Status; got != want {
-			t.Errorf("%v: %s, want %s", states, got, want)
-		}
-	}
-}
-
 func TestDetailsAreOneLine(t *testing.T) {
 	got := Of("x", "", errors.Join(errors.New("a\x1b[31m"), errors.New(strings.Repeat("é", 500)))).Detail
 	if strings.ContainsAny(got, "\n\x1b") || len([]rune(got)) != maxDetail+1 {
