@@ -63,7 +63,7 @@ func (c *Catalog) commitAll(ctx context.Context, all []*commitment) {
 		// Each entry has a clock of its own. Otherwise, one head from a writer whose clock is far
 		// ahead would date all later entries.
 		m.entry.ID = logtail.NewClock().NextKey(t)
-		m.entry.Time = t
+		m.entry.Time, m.err = t, errLost
 	}
 	committing, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
@@ -83,19 +83,17 @@ func (c *Catalog) commitIn(ctx, committing context.Context, all []*commitment) {
 	at, err := c.writeLog(committing, ops)
 	switch {
 	case err == nil:
-		return
 	case store.Overtaken(err) && at >= 0:
 		// Perhaps by the first try of this request, whose answer was lost.
 		_, ours, failed := c.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
-		if ours { // and so are all
-			return
-		}
-		if failed == nil {
-			all[at].raced = true
+		if failed == nil && !ours {
+			all[at].raced, all[at].err = true, nil
 			_ = others(all, at, again)
 			return
 		}
-		err = &unanswered{failed}
+		if err = nil; !ours { // else so are all
+			err = &unanswered{failed}
+		}
 	case len(all) > 1 && (hopeless(err) || store.Overtaken(err) || errors.Is(err, errTooMany)):
 		_ = others(all, -1, again)
 		return
@@ -111,6 +109,9 @@ func (c *Catalog) commitIn(ctx, committing context.Context, all []*commitment) {
 		m.err = err
 	}
 }
+
+// errLost is the error of a write whose commit did not come to an end, by a panic.
+var errLost = &unanswered{errors.New("the commit did not end")}
 
 // errTooMany: operations do not fit into a transaction.
 var errTooMany = errors.New("too large for a transaction")

@@ -215,3 +215,29 @@ func TestGroupsFitTransactions(t *testing.T) {
 		w.check(c)
 	})
 }
+
+// TestGroupPanics: a panic in the commit of a group, or of a half of it, is the error of each write that was not committed.
+func TestGroupPanics(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{4, 20} { // the second has an existing record, and halves
+		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			all := sharing(t, "eid", size)
+			if size == 20 {
+				w.did(catalog.Created)(c.Insert(t.Context(), all[0], ""))
+			}
+			writer := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+				if n := strings.Count(describe(r), "tsw_kind"); n > 1 && n < 20 {
+					panic("planted")
+				}
+				return w.emulator.Transport().Do(r)
+			})), nil)
+			for i, one := range writer.InsertAll(t.Context(), all, nil) {
+				if (one.Err == nil) != (size == 20 && i == 0) {
+					t.Errorf("record %d: %+v", i, one)
+				}
+			}
+			writer.Close()
+			w.check(c)
+		})
+	}
+}
