@@ -241,3 +241,18 @@ func TestGroupPanics(t *testing.T) {
 		})
 	}
 }
+
+// TestGroupKeepsTheOrder: an identity stands once in a group. Of several writes with the same identity the first one wins.
+func TestGroupKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	_, c := newCatalog(t, people, "lastname")
+	same := make([]record.Record, 20)
+	for i := range same {
+		same[i] = rec(t, fmt.Sprintf(`{"eid":"3","lastname":"a","x":%d}`, i))
+	}
+	for i, one := range c.InsertAll(t.Context(), same, nil) {
+		if (one.Err == nil) != (i == 0) {
+			t.Errorf("%d of the same: %+v, want the first", i, one)
+		}
+	}
+}
