@@ -133,23 +133,3 @@ func TestBulkIsFast(t *testing.T) {
 		}
 	})
 }
-
-// TestBulkAnswersEach inserts what is new, what is there, what collides, and the same twice.
-func TestBulkAnswersEach(t *testing.T) {
-	t.Parallel()
-	w, c := newCatalog(t, people, "lastname")
-	there := rec(t, `{"eid":"1","lastname":"a"}`)
-	w.did(catalog.Created)(c.Insert(t.Context(), there, ""))
-	got := c.InsertAll(t.Context(), []record.Record{there, rec(t, `{"eid":"1","lastname":"a","x":1}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a"}`), rec(t, `{"eid":"2","lastname":"a","x":2}`)}, nil)
-	for i, want := range []struct {
-		outcome catalog.Outcome
-		kind    problem.Kind
-	}{{catalog.Unchanged, 0}, {"", problem.Conflict}, {catalog.Created, 0}, {"", problem.Invalid}, {catalog.Unchanged, 0}, {"", problem.Conflict}} {
-		if got[i].Outcome != want.outcome || (got[i].Err != nil) != (want.kind != 0) {
-			t.Errorf("%d: %+v, want %+v", i, got[i], want)
-		}
-		if want.kind != 0 {
-			wantKind(t, got[i].Err, want.kind)
-		}
-	}
-}
