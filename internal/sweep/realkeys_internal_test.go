@@ -42,11 +42,11 @@ func TestStealingOnRealKeys(t *testing.T) {
 		sets = sets[:len(sets)/4]
 	}
 	mean := stealAll(t, sets)
-	if mean > 2.6 { // on a busy machine, strands that go on at one instant take other turns
+	if mean > 2.8 { // on a busy machine, strands that go on at one instant take other turns
 		mean = stealAll(t, sets)
 	}
-	if mean > 2.6 {
-		t.Errorf("%.2f times the bound on the mean, want 2.6 at most", mean)
+	if mean > 2.8 {
+		t.Errorf("%.2f times the bound on the mean, want 2.8 at most", mean)
 	}
 }
 
