@@ -1,20 +1,12 @@
 package catalog_test
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"tablesweep/internal/proof/bugtest"
-	"tablesweep/internal/proof/testsize"
 )
 
-// planted are bugs, each with the test that must find it, and its file in this folder. All are in one build, which only this
-// test makes. WRONG is the condition that this bug is switched on.
+// planted are bugs, each with the test that must find it, and its file in this folder.
 var planted = []struct{ name, test, file, old, wrong string }{
 	{"keys have a number's text, not its value", "TestNumbersAsKeys", "store/store.go",
 		"if n, ok := index.Number(text); ok {", "if n, ok := index.Number(text); ok && !WRONG {"},
@@ -101,44 +93,11 @@ var planted = []struct{ name, test, file, old, wrong string }{
 
 // TestBugsAreFound proves that the tests can fail: the named test finds each bug.
 func TestBugsAreFound(t *testing.T) {
-	const variable = "TABLESWEEP_BUG"
-	if os.Getenv(variable) != "" {
-		t.Skip("has a bug")
-	}
-	var edits []bugtest.Edit
-	var files []string
+	var bugs []bugtest.Bug
 	for _, b := range planted {
-		file := "internal/catalog/" + b.file
-		if !slices.Contains(files, file) {
-			files = append(files, file)
-			edits = append(edits, bugtest.In(file, "\nimport ", "\nimport switches \"os\"\nimport "))
-		}
-		on := fmt.Sprintf("(switches.Getenv(%q) == %q)", variable, b.name)
-		edits = append(edits, bugtest.In(file, b.old, strings.ReplaceAll(b.wrong, "WRONG", on)))
+		edit := bugtest.In("internal/catalog/"+b.file, b.old, b.wrong)
+		bugs = append(bugs, bugtest.Bug{Name: b.name, Test: b.test, Edits: []bugtest.Edit{edit}})
 	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := bugtest.New("one of them", edits...)
-	if !testsize.Full() {
-		all.Fit(t, root)
-		t.Skip("builds the tests with bugs; in full it does")
-	}
-	binary := all.Build(t, root, "internal/catalog")
-	for _, b := range planted {
-		t.Run(b.name, func(t *testing.T) {
-			t.Parallel()
-			// Some depend on which of two goroutines is first: many runs make it certain. Some need a rare seed.
-			cmd := exec.CommandContext(t.Context(), binary, "-test.run=^"+b.test+"$", "-test.count=400", "-test.failfast", "-moves=256", "-seeds=240")
-			cmd.Env = append(os.Environ(), variable+"="+b.name, "TABLESWEEP_TESTS=") // but for TestMoves, the small sizes find them
-			out, err := cmd.CombinedOutput()
-			if err == nil {
-				t.Fatalf("%s does not find it", b.test)
-			}
-			if !strings.Contains(string(out), "--- FAIL: "+b.test) {
-				t.Fatalf("%s did not run to its end:\n%s", b.test, out)
-			}
-		})
-	}
+	// Some depend on which of two goroutines is first: many runs make it certain. Some need a rare seed.
+	bugtest.Find(t, "internal/catalog", bugs, "-test.count=400", "-test.failfast", "-moves=256", "-seeds=240")
 }

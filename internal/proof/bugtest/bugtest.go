@@ -3,6 +3,7 @@ package bugtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,50 +11,90 @@ import (
 	"testing"
 
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/testsize"
 )
 
 // Bug is a change to the source that makes it wrong. It is made in copies that only the test's build sees, so that the
 // app has neither the bugs nor switches for them. Who changes a piece of code that a bug names changes it there, too.
 type Bug struct {
 	Name  string
+	Test  string // which must find it
+	Says  string // what the test prints then; "" for no more than that it failed
 	Edits []Edit
 }
-
-// New returns a bug.
-func New(name string, edits ...Edit) Bug { return Bug{name, edits} }
 
 // Edit is a change to one file.
 type Edit struct{ file, old, replacement string }
 
-// In returns the edit that replaces a piece of a file, which must be there exactly once. The
-// file's path begins at the module's root.
+// In returns the edit that replaces a piece of a file, which must be there exactly once when the edits before it are
+// made. The file's path begins at the module's root. WRONG in the replacement is the condition that the bug is on.
 func In(file, old, replacement string) Edit { return Edit{file, old, replacement} }
 
-// Fit fails the test unless the source still has each piece that the bug changes. It returns the changed files' content.
-func (b Bug) Fit(t *testing.T, root string) (changed map[string]string) {
+// variable is the environment variable that names the bug that is on.
+const variable = "TABLESWEEP_BUG"
+
+// Find proves that the tests of the package in the directory, which begins at the module's root, can fail: each bug's
+// test finds it. All bugs are in one build. A test gets args, and has the small sizes. Find needs the full ones:
+// otherwise it only checks that the source still has each piece that a bug changes.
+func Find(t *testing.T, directory string, bugs []Bug, args ...string) {
 	t.Helper()
-	changed = map[string]string{}
-	for _, e := range b.Edits {
-		content, ok := changed[e.file]
-		if !ok {
-			original, err := os.ReadFile(filepath.Join(root, e.file))
-			proof.Must(t, err)
-			content = string(original)
+	root := strings.Repeat("../", strings.Count(directory, "/")+1)
+	root, err := filepath.Abs(root)
+	proof.Must(t, err)
+	changed := change(t, root, bugs)
+	if !testsize.Full() {
+		t.Skip("builds the tests with bugs; in full it does")
+	}
+	binary := build(t, root, directory, changed)
+	for _, b := range bugs {
+		t.Run(b.Name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), binary, append([]string{"-test.run=^" + b.Test + "$", "-test.timeout=0"}, args...)...)
+			cmd.Env = append(os.Environ(), variable+"="+b.Name, "TABLESWEEP_TESTS=")
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Fatalf("%s does not find it", b.Test)
+			}
+			for _, want := range []string{"--- FAIL: " + b.Test, b.Says} {
+				if !strings.Contains(string(out), want) {
+					t.Fatalf("%s failed for something else; want %q:\n%s", b.Test, want, out)
+				}
+			}
+		})
+	}
+}
+
+// change returns the content of each file that the bugs change.
+func change(t *testing.T, root string, bugs []Bug) map[string]string {
+	t.Helper()
+	changed := map[string]string{}
+	for _, b := range bugs {
+		on := fmt.Sprintf("(switches.Getenv(%q) == %q)", variable, b.Name)
+		for _, e := range b.Edits {
+			content, ok := changed[e.file]
+			if !ok {
+				original, err := os.ReadFile(filepath.Join(root, e.file))
+				proof.Must(t, err)
+				content = string(original)
+			}
+			if n := strings.Count(content, e.old); n != 1 {
+				t.Fatalf("%s: %s has %d times %q; adapt the bug to the source", b.Name, e.file, n, e.old)
+			}
+			changed[e.file] = strings.Replace(content, e.old, strings.ReplaceAll(e.replacement, "WRONG", on), 1)
 		}
-		if n := strings.Count(content, e.old); n != 1 {
-			t.Fatalf("%s: %s has %d times %q; adapt the bug to the source", b.Name, e.file, n, e.old)
+	}
+	for file, content := range changed {
+		if strings.Contains(content, "(switches.Getenv(") {
+			changed[file] = strings.Replace(content, "\nimport ", "\nimport switches \"os\"\nimport ", 1)
 		}
-		changed[e.file] = strings.Replace(content, e.old, e.replacement, 1)
 	}
 	return changed
 }
 
-// Build builds the tests of the package in the directory, which begins at the module's
-// root, with the bug. It returns the path of the executable.
-func (b Bug) Build(t *testing.T, root, directory string) string {
+// build builds the tests of the package with the changed files. It returns the path of the executable.
+func build(t *testing.T, root, directory string, changed map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
-	changed := b.Fit(t, root)
 	overlay := map[string]map[string]string{"Replace": {}}
 	for file, content := range changed {
 		path := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
@@ -67,7 +108,7 @@ func (b Bug) Build(t *testing.T, root, directory string) string {
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay="+listFile, "-o", binary, "./"+directory)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build with the bug: %v\n%s", err, out)
+		t.Fatalf("build with the bugs: %v\n%s", err, out)
 	}
 	return binary
 }

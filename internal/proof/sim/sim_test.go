@@ -89,7 +89,7 @@ func share(t *testing.T) {
 	n := min(uint64(runtime.NumCPU()), *seeds)
 	for i := range n {
 		workers.Go(func() {
-			out, err := runWorker(t, os.Args[0], "^TestSeeds$", fmt.Sprint("-first=", *firstSeed+i), fmt.Sprint("-seeds=", *seeds-i), fmt.Sprint("-stride=", n))
+			out, err := runWorker(t, fmt.Sprint("-first=", *firstSeed+i), fmt.Sprint("-seeds=", *seeds-i), fmt.Sprint("-stride=", n))
 			if t.Log(out); err != nil {
 				t.Error(err)
 			}
@@ -98,9 +98,9 @@ func share(t *testing.T) {
 	workers.Wait()
 }
 
-// runWorker runs tests of this package in a process of their own, and returns the last seed and what it printed.
-func runWorker(t *testing.T, executable, tests string, args ...string) (string, error) {
-	cmd := exec.CommandContext(t.Context(), executable, append([]string{"-test.run=" + tests, "-test.timeout=0"}, args...)...)
+// runWorker runs TestSeeds in a process of its own, and returns the last seed and what it printed.
+func runWorker(t *testing.T, args ...string) (string, error) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"-test.run=^TestSeeds$", "-test.timeout=0"}, args...)...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
