@@ -41,7 +41,7 @@ func (a *attackedApp) Write(p []byte) (int, error) {
 func startAttacked(t *testing.T, mode host.HTTPMode) *attackedApp {
 	t.Helper()
 	_, _, connection := serveEmulator(t, emulator.Options{})
-	program, err := exec.LookPath("handler")
+	program, err := exec.LookPath("tablesweep")
 	if err == nil {
 		program, err = filepath.Abs(program)
 	}

@@ -22,7 +22,7 @@ type localApp struct {
 // startApp runs the app with settings, and returns when it is ready.
 func startApp(t *testing.T, settings map[string]string, args ...string) *localApp {
 	t.Helper()
-	a := &localApp{cmd: exec.CommandContext(t.Context(), "handler", append([]string{"local", "--root", "..", "--addr", "127.0.0.1:0"}, args...)...)}
+	a := &localApp{cmd: exec.CommandContext(t.Context(), "tablesweep", append([]string{"local", "--root", "..", "--addr", "127.0.0.1:0"}, args...)...)}
 	a.cmd.Env = os.Environ()
 	for name, value := range settings {
 		a.cmd.Env = append(a.cmd.Env, name+"="+value)
@@ -100,7 +100,7 @@ func TestCatalogInTheApp(t *testing.T) {
 	settings["TABLE_CATALOG_INDEX_KEYS"] = "eid,npi"
 	a = startApp(t, settings, args...)
 	answer := a.call(t, "GET", people, url.Values{"eid": {"F314"}}, "", 409, `{"title":"Conflict"`)
-	if !strings.Contains(answer, "TABLE_CATALOG_INDEX_KEYS") || !strings.Contains(answer, "handler catalog migrate") {
+	if !strings.Contains(answer, "TABLE_CATALOG_INDEX_KEYS") || !strings.Contains(answer, "tablesweep catalog migrate") {
 		t.Errorf("another schema: %s", answer)
 	}
 	a.call(t, "GET", "/api/catalog/visits/records", url.Values{"eid": {"f314"}}, "", 200, all(`{"at":"2026-02-03","eid":"F314"}`))

@@ -89,7 +89,7 @@ func hintFor(err error) string {
 	case storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure"):
 		return "reading takes the role Storage Table Data Reader, writing Storage Table Data Contributor, or a SAS with those permissions; the account's firewall may refuse this machine, too"
 	case refusedHere(err):
-		return "is the emulator running? handler emulator is one"
+		return "is the emulator running? tablesweep emulator is one"
 	case errors.As(err, &dns):
 		return "check the account's name in the connection"
 	case errors.Is(err, storage.ErrAway):

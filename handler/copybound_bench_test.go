@@ -34,7 +34,7 @@ func benchmarkCopyBound(b *testing.B, partitions, each int) {
 	if err := em.SetFaults("latency=40ms"); err != nil {
 		b.Fatal(err)
 	}
-	ways := [][]string{{"handler", "copy", "--from", "source", "--to", "ours", "--progress", "none"}, {"boundcopier", "source", "bound"}}
+	ways := [][]string{{"tablesweep", "copy", "--from", "source", "--to", "ours", "--progress", "none"}, {"boundcopier", "source", "bound"}}
 	limits := []struct {
 		what string
 		most float64 // times what the shortest program takes

@@ -436,7 +436,7 @@ func TestDamagedAnswers(t *testing.T) {
 						env = append(env, setting+"="+connection)
 					}
 					damage := max(0, *damageFor)
-					c := &child{Cmd: exec.Command("handler", strings.Fields(work.args)...)}
+					c := &child{Cmd: exec.Command("tablesweep", strings.Fields(work.args)...)}
 					c.Env, c.Stdout, c.Stderr = env, &c.out, &c.told
 					began := time.Now()
 					if damage == 0 {

@@ -21,7 +21,7 @@ func TestDemoCommand(t *testing.T) {
 		t.Skip("copies all rows, in half a minute; demo.TestDemo copies some")
 	}
 	t.Parallel()
-	c := exec.CommandContext(t.Context(), "handler", "demo", "--json", "--watch")
+	c := exec.CommandContext(t.Context(), "tablesweep", "demo", "--json", "--watch")
 	var told buffer
 	c.Dir, c.Stderr = "..", io.MultiWriter(&told, t.Output())
 	out, err := c.StdoutPipe()

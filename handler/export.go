@@ -85,7 +85,7 @@ func (o *copyOptions) export(c *cobra.Command, copied job.CopyOptions, j *job.Jo
 	return j.Close(err)
 }
 
-func program() string { return "handler " + thisBuild().Version }
+func program() string { return "tablesweep " + thisBuild().Version }
 
 // exportResult has what an export wrote.
 type exportResult struct {

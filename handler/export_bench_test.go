@@ -47,7 +47,7 @@ func benchmarkExport(b *testing.B, rows []storage.Entity) {
 				{"scan", "scan --table source"}, {"export", "export --from source --to " + dir}, {"plain", "export --from source --compress none --to " + dir + "plain"},
 				{"import", "import --from " + dir + " --to back"}, {"copy", "copy --from source --to copied"}, {"verify", "verify --from source --to same"},
 			} {
-				args := append([]string{"handler"}, strings.Fields(w[1])...)
+				args := append([]string{"tablesweep"}, strings.Fields(w[1])...)
 				if w[0] != "scan" {
 					args = append(args, "--progress", "none")
 				}
@@ -56,7 +56,7 @@ func benchmarkExport(b *testing.B, rows []storage.Entity) {
 				}
 			}
 			if round == 0 {
-				timed(b, connection, "handler", "verify", "--from", dir, "--to", "back", "--progress", "none")
+				timed(b, connection, "tablesweep", "verify", "--from", dir, "--to", "back", "--progress", "none")
 			}
 			holds = true
 			for _, l := range limits {

@@ -86,14 +86,14 @@ func TestFullDisk(t *testing.T) {
 	emulatortest.Table(t, a, "source", manyRows(100, 10))
 	dir := filepath.Join(t.TempDir(), "orders")
 	run := func(limit string, args ...string) (string, error) {
-		script := fmt.Sprintf("ulimit -f %s; exec smallhandler \"$@\" --progress none", limit)
+		script := fmt.Sprintf("ulimit -f %s; exec smalltablesweep \"$@\" --progress none", limit)
 		c := exec.Command("sh", append([]string{"-c", script, "sh"}, args...)...)
 		c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
 		out, err := c.CombinedOutput()
 		return string(out), err
 	}
 	out, err := run("4", "export", "--from", "source", "--to", dir, "--compress", "none")
-	if err == nil || !strings.Contains(out, "file too large") || !strings.Contains(out, "handler export --resume "+dir+" continues") {
+	if err == nil || !strings.Contains(out, "file too large") || !strings.Contains(out, "tablesweep export --resume "+dir+" continues") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if out, err = run("unlimited", "export", "--resume", dir); err != nil || !strings.Contains(out, "exported 1000 rows") {
@@ -115,7 +115,7 @@ func TestReadmeRestores(t *testing.T) {
 	for line := range bytes.Lines(text) {
 		command, _, _ := bytes.Cut(line, []byte("#"))
 		fields := strings.Fields(string(command))
-		if len(fields) < 2 || fields[0] != "handler" || !bytes.Contains(line, []byte("backup/orders")) || !bytes.HasPrefix(line, []byte("    ")) {
+		if len(fields) < 2 || fields[0] != "tablesweep" || !bytes.Contains(line, []byte("backup/orders")) || !bytes.HasPrefix(line, []byte("    ")) {
 			continue
 		}
 		ran++

@@ -147,7 +147,7 @@ func (k killed) export(t *testing.T, a *storage.Account, connection string, blob
 	source, back := "source"+k.unique, "back"+k.unique
 	emulatortest.Table(t, a, source, rows)
 	command := func(args ...string) *exec.Cmd {
-		c := exec.Command("smallhandler", append(args, "--progress", "none", "--json")...)
+		c := exec.Command("smalltablesweep", append(args, "--progress", "none", "--json")...)
 		c.Env = append(os.Environ(), "AzureWebJobsStorage="+g.connection)
 		return c
 	}

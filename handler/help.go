@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpFiles hold what commands say of themselves: catalog-import.txt is the help of "handler catalog import", behind EXAMPLES with its
+// helpFiles hold what commands say of themselves: catalog-import.txt is the help of "tablesweep catalog import", behind EXAMPLES with its
 // examples. <<since>> stands for parts/since.txt, which several of them have.
 //
 //go:embed help
@@ -18,7 +18,7 @@ var helpPart = regexp.MustCompile(`<<([a-z-]+)>>`)
 
 // addHelp gives their help to the command and those below it. The help of those without a file is their one line.
 func addHelp(c *cobra.Command) {
-	name := strings.ReplaceAll(strings.TrimPrefix(c.CommandPath(), "handler "), " ", "-")
+	name := strings.ReplaceAll(strings.TrimPrefix(c.CommandPath(), "tablesweep "), " ", "-")
 	if text, err := helpFiles.ReadFile("help/" + name + ".txt"); err == nil {
 		c.Long, c.Example, _ = strings.Cut(withParts(text), "\n\nEXAMPLES\n\n")
 	}

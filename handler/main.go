@@ -133,7 +133,7 @@ func ended(c *cobra.Command, err error) error {
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "handler",
+		Use:           "tablesweep",
 		Short:         "Work over every row of an Azure Storage table",
 		Args:          noArgs,
 		SilenceUsage:  true,

@@ -50,7 +50,7 @@ func (f *manyFlags) choose(names []string) ([]string, error) {
 			return nil, usagef("--tables is %s, want a pattern such as 'logs*' or 'log[0-9]'", secret.Name(pattern))
 		}
 		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
-			return nil, job.Hint(usagef("--tables: %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), "handler tables list shows which an account has")
+			return nil, job.Hint(usagef("--tables: %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), "tablesweep tables list shows which an account has")
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return !f.chooses(name) }), nil

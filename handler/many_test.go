@@ -170,7 +170,7 @@ func TestManyTablesInterrupted(t *testing.T) {
 	const all = 66 * 20
 	dir := filepath.Join(t.TempDir(), "points")
 	_, sum, err := manyResult(ctx, "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir, "--workers", "16")
-	if exitCode(err) != exitInterrupted || hintFor(err) != "handler copy --resume "+dir+" --from-connection CONNECTION --to-connection CONNECTION continues with the rest" || sum.Pending == 0 || sum.Failed > 0 {
+	if exitCode(err) != exitInterrupted || hintFor(err) != "tablesweep copy --resume "+dir+" --from-connection CONNECTION --to-connection CONNECTION continues with the rest" || sum.Pending == 0 || sum.Failed > 0 {
 		t.Fatalf("got %v, the hint %q and %+v", err, hintFor(err), sum)
 	}
 	if points, _ := filepath.Glob(filepath.Join(dir, "*"+tableExt)); len(points) == 0 {
@@ -195,7 +195,7 @@ func TestKilledMany(t *testing.T) {
 	names := manyTables(t, a, 20, size)
 	source, destination := newGate(t, from), newGate(t, to)
 	command := func(args ...string) *exec.Cmd {
-		c := exec.Command("smallhandler", append(args, "--progress", "none", "--json")...)
+		c := exec.Command("smalltablesweep", append(args, "--progress", "none", "--json")...)
 		c.Env = append(os.Environ(), "AzureWebJobsStorage="+source.connection, "OTHER="+destination.connection)
 		return c
 	}

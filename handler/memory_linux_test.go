@@ -79,7 +79,7 @@ func BenchmarkExportMemory(b *testing.B) {
 
 // peak runs a command about so many rows, and returns its result and its peak memory in megabytes.
 func peak(b *testing.B, connection string, rows int64, args ...string) (result jobResult, megabytes float64) {
-	c := exec.Command("handler", append(args, "--progress", "none", "--json")...)
+	c := exec.Command("tablesweep", append(args, "--progress", "none", "--json")...)
 	c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
 	var out bytes.Buffer
 	c.Stdout = &out

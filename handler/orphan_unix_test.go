@@ -27,7 +27,7 @@ func TestOrphan(t *testing.T) {
 	}
 	port := fmt.Sprint(free.Addr().(*net.TCPAddr).Port)
 	free.Close()
-	host := exec.Command("sh", "-c", "handler & echo started; exec sleep 60")
+	host := exec.Command("sh", "-c", "tablesweep & echo started; exec sleep 60")
 	host.Env = append(os.Environ(), "FUNCTIONS_CUSTOMHANDLER_PORT="+port, "AzureWebJobsStorage="+connection)
 	pipe, err := host.StdoutPipe()
 	if err != nil {

@@ -38,7 +38,7 @@ func newAway(t *testing.T, rows []storage.Entity) *away {
 
 // command is the program with the account as its default one.
 func (a *away) command(args ...string) *child {
-	c := &child{Cmd: exec.Command("handler", args...)}
+	c := &child{Cmd: exec.Command("tablesweep", args...)}
 	c.Env = append(os.Environ(), "AzureWebJobsStorage="+a.Connection)
 	c.Stdout, c.Stderr = &c.out, &c.told
 	return c

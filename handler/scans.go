@@ -199,7 +199,7 @@ func scansFailedCommand() *cobra.Command {
 func scanError(err error) error {
 	var p *problem.Error
 	if errors.As(err, &p) && p.Kind == problem.NotFound {
-		return job.Hint(err, "handler scans list shows the newest")
+		return job.Hint(err, "tablesweep scans list shows the newest")
 	}
 	return err
 }

@@ -32,7 +32,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts in testdata 
 func TestMain(m *testing.M) {
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or else each process waits a second at its end, with -race
 	_ = flag.Set("test.parallel", "6")       // most tests wait for what other processes do
-	testscript.Main(m, map[string]func(){"handler": main, "smallhandler": smallMain, "boundcopier": boundMain, "servant": servantMain})
+	testscript.Main(m, map[string]func(){"tablesweep": main, "smalltablesweep": smallMain, "boundcopier": boundMain, "servant": servantMain})
 }
 
 // TestScripts runs the program as users do. Each script has two accounts to itself,

@@ -91,7 +91,7 @@ func tablesDeleteCommand() *cobra.Command {
 		case err != nil:
 			return err
 		case !exists:
-			return job.Hint(fmt.Errorf("there is no table %s", t), "handler tables list shows which there are")
+			return job.Hint(fmt.Errorf("there is no table %s", t), "tablesweep tables list shows which there are")
 		}
 		if err := yes.ask(c, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", t.Name()); err != nil {
 			return err

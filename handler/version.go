@@ -14,7 +14,7 @@ import (
 // version is set by the linker, see scripts/build.sh.
 var version string
 
-// build is the output of "handler version".
+// build is the output of "tablesweep version".
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"` // of the source; ends in + if that was changed
@@ -45,7 +45,7 @@ func versionCommand() *cobra.Command {
 	var out jsonFlag
 	c := command("version", "Print the program's version", func(c *cobra.Command) error {
 		b := thisBuild()
-		return out.print(c, b, "handler %s %s %s\n", strings.TrimSpace(b.Version+" "+b.Revision), b.Go, b.Platform)
+		return out.print(c, b, "tablesweep %s %s %s\n", strings.TrimSpace(b.Version+" "+b.Revision), b.Go, b.Platform)
 	})
 	out.add(c, "print JSON")
 	return c

@@ -22,7 +22,7 @@ func runRoot(t *testing.T, args ...string) string {
 func TestVersion(t *testing.T) {
 	t.Cleanup(func() { version = "" })
 	version = "v1.2.3"
-	if got := runRoot(t, "version"); !strings.HasPrefix(got, "handler v1.2.3 ") || !strings.Contains(got, runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH) {
+	if got := runRoot(t, "version"); !strings.HasPrefix(got, "tablesweep v1.2.3 ") || !strings.Contains(got, runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH) {
 		t.Errorf("version prints %q", got)
 	}
 	var b build
@@ -40,13 +40,13 @@ func TestManPagesAndCompletions(t *testing.T) {
 		if c.Hidden {
 			continue
 		}
-		page, err := os.ReadFile(filepath.Join(dir, "handler-"+c.Name()+".1"))
+		page, err := os.ReadFile(filepath.Join(dir, "tablesweep-"+c.Name()+".1"))
 		if err != nil || !strings.Contains(string(page), c.Short) {
 			t.Errorf("command %s: %v, page of %d bytes", c.Name(), err, len(page))
 		}
 	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if got := runRoot(t, "completion", shell); !strings.Contains(got, "handler") {
+		if got := runRoot(t, "completion", shell); !strings.Contains(got, "tablesweep") {
 			t.Errorf("completion %s prints %q", shell, got)
 		}
 	}

@@ -134,6 +134,6 @@ if storage=$(azure functionapp config appsettings list --subscription "$subscrip
   cat <<END
 The app's storage takes no account keys. This gives you the roles for the command line; they take up to ten minutes:
   for service in Table Queue Blob; do az role assignment create --assignee-object-id "\$(az ad signed-in-user show --query id --output tsv)" --assignee-principal-type User --role "Storage \$service Data Contributor" --scope $scope; done
-  handler tables list --connection $tables
+  tablesweep tables list --connection $tables
 END
 fi

@@ -33,19 +33,19 @@ pack() {
   rm -r "dist/$name"
 }
 
-OUT=dist/docs/handler scripts/build.sh
+OUT=dist/docs/tablesweep scripts/build.sh
 for shell in bash zsh fish powershell; do
-  dist/docs/handler completion "$shell" >"dist/docs/completions/handler.$shell"
+  dist/docs/tablesweep completion "$shell" >"dist/docs/completions/tablesweep.$shell"
 done
-dist/docs/handler man dist/docs/man
-rm dist/docs/handler
+dist/docs/tablesweep man dist/docs/man
+rm dist/docs/tablesweep
 
 for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; do
   name=tablesweep_${version#v}_${target/\//_}
   mkdir "dist/$name"
   suffix=
   [ "${target%/*}" != windows ] || suffix=.exe
-  OUT=dist/$name/handler$suffix scripts/build.sh "$target"
+  OUT=dist/$name/tablesweep$suffix scripts/build.sh "$target"
   cp -r LICENSE README.md CHANGELOG.md dist/docs/man dist/docs/completions "dist/$name/"
   pack ${suffix:+zip}
 done

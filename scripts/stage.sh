@@ -11,8 +11,8 @@ for file in */function.json; do
   cp "$file" "$dir/$file"
 done
 if [ -d handler ]; then
-  OUT=$dir/bin/handler scripts/build.sh linux/amd64
+  OUT=$dir/bin/tablesweep scripts/build.sh linux/amd64
 else
-  cp bin/handler "$dir/bin/"
+  cp bin/tablesweep "$dir/bin/"
 fi
-chmod 755 "$dir/bin/handler"
+chmod 755 "$dir/bin/tablesweep"

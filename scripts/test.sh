@@ -85,7 +85,7 @@ start_azurite() {
 check_sdks() {
   say "Microsoft's JavaScript and Python clients against embedded storage"
   local connection=""
-  "$bin/handler" emulator --table-addr 127.0.0.1:0 --queue-addr 127.0.0.1:0 --blob-addr 127.0.0.1:0 >"$bin/connection" &
+  "$bin/tablesweep" emulator --table-addr 127.0.0.1:0 --queue-addr 127.0.0.1:0 --blob-addr 127.0.0.1:0 >"$bin/connection" &
   local emulator=$!
   for _ in $(seq 100); do
     connection=$(head -n 1 "$bin/connection")
@@ -115,7 +115,7 @@ check_openapi() {
     return
   fi
   say "docs/openapi.json"
-  node scripts/openapi/check.mjs "$bin/handler"
+  node scripts/openapi/check.mjs "$bin/tablesweep"
 }
 
 # The files of an export, as another program reads them.
@@ -125,7 +125,7 @@ check_export() {
     return
   fi
   say "the files of exports in DuckDB"
-  node scripts/duckdb/check.mjs "$bin/handler"
+  node scripts/duckdb/check.mjs "$bin/tablesweep"
 }
 
 # The console as people see it.
@@ -136,7 +136,7 @@ check_console() {
     return
   fi
   say "the console in $executable"
-  twice node scripts/browser/check.mjs "$bin/handler" "$executable"
+  twice node scripts/browser/check.mjs "$bin/tablesweep" "$executable"
 }
 
 # What deploys the app. The tests of internal/proof/deploy start az, where it is installed.
@@ -224,7 +224,7 @@ fetch_tools >"$fetch_log" 2>&1 &
 fetching=$!
 
 bin=$(mktemp -d)
-go build -o "$bin/handler" ./handler
+go build -o "$bin/tablesweep" ./handler
 wait "$fetching" || true
 cat "$fetch_log"
 start_azurite

@@ -87,9 +87,9 @@ func (c *Catalog) checkSchema(ctx context.Context, log *storage.Table) (found bo
 	}
 	switch stored := row.Get("Schema"); {
 	case row.Get("State") != store.Ready:
-		return true, problem.Movingf("", "the records of catalog %s are being moved to the schema %s; try again later. If that was interrupted, finish it with: handler catalog migrate; with the settings from before, the same command takes it back", c.Name, stored)
+		return true, problem.Movingf("", "the records of catalog %s are being moved to the schema %s; try again later. If that was interrupted, finish it with: tablesweep catalog migrate; with the settings from before, the same command takes it back", c.Name, stored)
 	case stored != c.Schema.String():
-		return true, problem.Conflictf("", "catalog %s was written with the schema %s, but the settings say %s; restore the settings of the index keys and the row key, or move every record with: handler catalog migrate", c.Name, stored, c.Schema)
+		return true, problem.Conflictf("", "catalog %s was written with the schema %s, but the settings say %s; restore the settings of the index keys and the row key, or move every record with: tablesweep catalog migrate", c.Name, stored, c.Schema)
 	}
 	return true, nil
 }
@@ -126,7 +126,7 @@ func (c *Catalog) Writable(ctx context.Context) error {
 	}
 	found, err := c.askSchema(ctx)
 	if err == nil && !found {
-		err = problem.Conflictf("", "catalog %s holds records that another program wrote, or has lost its log; it can be read, but before any write run: handler catalog migrate", c.Name)
+		err = problem.Conflictf("", "catalog %s holds records that another program wrote, or has lost its log; it can be read, but before any write run: tablesweep catalog migrate", c.Name)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ const healthTime = 10 * time.Second
 
 // serviceCalls tell what the app says of itself. No gate holds them back.
 //
-// caller: whoever watches the app, and "handler doctor".
+// caller: whoever watches the app, and "tablesweep doctor".
 func serviceCalls(a App) []call {
 	h := healthCache{app: a, last: make(chan health.Report, 1)}
 	h.last <- health.Report{}

@@ -128,7 +128,7 @@ func Mirror(ctx context.Context, o MirrorOptions) (r verify.MirrorResult, err er
 	o.Meter.End()
 	switch {
 	case errors.Is(err, verify.ErrEmptySource):
-		err = Hint(err, fmt.Sprintf("%s has %s there; handler delete removes them", to, progress.Plural(r.Extra, "row")))
+		err = Hint(err, fmt.Sprintf("%s has %s there; tablesweep delete removes them", to, progress.Plural(r.Extra, "row")))
 	case errors.Is(err, task.ErrInterrupted):
 		err = Hint(err, "run it again: it compares what is there then")
 	}

@@ -98,7 +98,7 @@ func (p *Place) Read(ctx context.Context, option string) error {
 	case !IsThere(filepath.Join(with, place.JournalName)):
 		return refusal
 	}
-	return Hint(refusal, fmt.Sprintf("it was begun; handler export --resume %s finishes it", with))
+	return Hint(refusal, fmt.Sprintf("it was begun; tablesweep export --resume %s finishes it", with))
 }
 
 // try reads one row of the source, so that a missing table or a bad filter is reported before anything is created. It returns the service's

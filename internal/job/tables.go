@@ -226,7 +226,7 @@ func (h Home) Whole(ctx context.Context) error {
 	}
 	hint := "--tables '*' takes the complete exports that are there, and names the others"
 	if h.Local() && IsThere(filepath.Join(h.Path, TablesJournal)) {
-		hint = fmt.Sprintf("handler export --resume %s completes it; %s", strings.TrimRight(h.Path, "/"), hint)
+		hint = fmt.Sprintf("tablesweep export --resume %s completes it; %s", strings.TrimRight(h.Path, "/"), hint)
 	}
 	return Hint(Refuse("all", ": %w", err), hint)
 }

@@ -1,4 +1,4 @@
-// Drives a real browser through the console, which handler local serves. Arguments: the
+// Drives a real browser through the console, which tablesweep local serves. Arguments: the
 // program, the browser's executable, and optionally a part of the names of the cases to run.
 // Exits 1 if a case fails, after all have run.
 import assert from "node:assert/strict";

@@ -1,5 +1,5 @@
 // Lints docs/openapi.json, makes a client's types from it, compiles client.ts with them, and runs it
-// against handler local. Argument: the program.
+// against tablesweep local. Argument: the program.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";

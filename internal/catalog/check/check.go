@@ -154,7 +154,7 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 	}
 	if id, err := k.Identify(r); err != nil || id.Hash() != h.Identity {
 		k.claim(h.Identity)
-		k.report(at, false, "the record is placed by another schema; move it with: handler catalog migrate")
+		k.report(at, false, "the record is placed by another schema; move it with: tablesweep catalog migrate")
 		return nil
 	}
 	allowed := k.do.Repair

@@ -57,7 +57,7 @@ func (k *checker) unknown(ctx context.Context, row storage.Entity, what string, 
 	k.count(&k.sum.Untracked, 1)
 	switch {
 	case store.Foreign(row) && adopt != nil:
-		k.report(row.Key, false, "another program wrote the row; take it over with: handler catalog migrate")
+		k.report(row.Key, false, "another program wrote the row; take it over with: tablesweep catalog migrate")
 		return nil
 	case k.do.Adopt && adopt != nil:
 		return k.repairing(true, row.Key, what, adopt)

@@ -103,7 +103,7 @@ func (m *migrator) heads(ctx context.Context, shard string) error {
 			return err
 		}
 		if !found {
-			m.leave(at, "none of the record's index rows is as it was last written, and the log keeps it no longer; run: handler catalog check")
+			m.leave(at, "none of the record's index rows is as it was last written, and the log keeps it no longer; run: tablesweep catalog check")
 			return nil
 		}
 		id, err := m.Identify(r)
@@ -200,7 +200,7 @@ func (m *migrator) original(ctx context.Context, row foreignRow) error {
 		return err
 	}
 	if !there {
-		m.leave(row.Key, "the record in the log has other contents, or lacks rows; run: handler catalog check")
+		m.leave(row.Key, "the record in the log has other contents, or lacks rows; run: tablesweep catalog check")
 		return nil
 	}
 	if err := m.DeleteRow(ctx, row.Entity); store.Overtaken(err) {

@@ -1,7 +1,7 @@
 // Package health tells what works and what is missing: settings, storage and its roles, the clock,
 // host.json, queues, and when Maintain last ran.
 //
-// GET /api/health answers with the checks of a running app ([App]), "handler doctor" prints these and those
+// GET /api/health answers with the checks of a running app ([App]), "tablesweep doctor" prints these and those
 // that only somebody from outside can make ([Doctor]). What a finding means is decided in judge.go, without I/O.
 package health
 

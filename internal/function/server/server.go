@@ -27,7 +27,7 @@ import (
 var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT"}
 
 // errNoHost helps somebody who started the binary by hand.
-var errNoHost = errors.New("FUNCTIONS_CUSTOMHANDLER_PORT is not set: without an argument this program is started by the Azure Functions host; run \"handler demo\" or \"handler --help\"")
+var errNoHost = errors.New("FUNCTIONS_CUSTOMHANDLER_PORT is not set: without an argument this program is started by the Azure Functions host; run \"tablesweep demo\" or \"handler --help\"")
 
 const (
 	shutdownTime = 5 * time.Second

@@ -182,7 +182,7 @@ func TestLocalSettings(t *testing.T) {
 func TestOwnApp(t *testing.T) {
 	t.Parallel()
 	a := load(t, os.DirFS("../../.."), nil)
-	if a.Handler.Executable != "bin/handler" {
+	if a.Handler.Executable != "bin/tablesweep" {
 		t.Errorf("loaded %+v", a)
 	}
 }

@@ -38,7 +38,7 @@ esac`,
 	"func": `if [ "$1" = --version ]; then cat "$FAKE/func-version"; exit; fi
 echo "func $*" >>"$FAKE/calls"
 find . -type f | sort >"$FAKE/published"
-[ -x bin/handler ] && echo "bin/handler runs" >>"$FAKE/published"
+[ -x bin/tablesweep ] && echo "bin/tablesweep runs" >>"$FAKE/published"
 case "$*" in *--show-keys*) echo "Invoke url: https://app.example/api/scans?code=MARKED-SECRET" ;; esac
 answer=$(ls "$FAKE"/publish.* | head -n 1)
 cat "$answer"

@@ -16,17 +16,17 @@ import (
 // What is published is the app, all of it and nothing else, and this machine's program stays.
 func TestPackage(t *testing.T) {
 	host, err := os.ReadFile(filepath.Join(root, "host.json"))
-	if err != nil || !strings.Contains(string(host), `"defaultExecutablePath": "bin/handler"`) {
-		t.Errorf("host.json does not start bin/handler: %v", err) // to which alone Core Tools give the right to run
+	if err != nil || !strings.Contains(string(host), `"defaultExecutablePath": "bin/tablesweep"`) {
+		t.Errorf("host.json does not start bin/tablesweep: %v", err) // to which alone Core Tools give the right to run
 	}
-	want := []string{"./bin/handler", "./host.json"}
+	want := []string{"./bin/tablesweep", "./host.json"}
 	for _, f := range function.Functions(function.App{}) {
 		want = append(want, "./"+f.Name+"/function.json")
 	}
 	slices.Sort(want)
-	want = append(want, "bin/handler runs")
+	want = append(want, "bin/tablesweep runs")
 
-	own := filepath.Join(root, "bin", "handler")
+	own := filepath.Join(root, "bin", "tablesweep")
 	before, _ := os.ReadFile(own)
 	p := play(t)
 	if out, code := p.publish(nil, "app"); code != 0 {
@@ -41,7 +41,7 @@ func TestPackage(t *testing.T) {
 		t.Errorf("built %d times, want once:\n%s", n, p.read("calls"))
 	}
 	if after, _ := os.ReadFile(own); string(after) != string(before) {
-		t.Error("this machine's bin/handler was overwritten")
+		t.Error("this machine's bin/tablesweep was overwritten")
 	}
 }
 
@@ -79,10 +79,10 @@ func TestPublishFromARelease(t *testing.T) {
 	if err := os.Remove(filepath.Join(p.path, "go")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(filepath.Join(p.root, "bin", "handler"), 0o644); err != nil { // unpacked without its right to run
+	if err := os.Chmod(filepath.Join(p.root, "bin", "tablesweep"), 0o644); err != nil { // unpacked without its right to run
 		t.Fatal(err)
 	}
-	if out, code := p.publish(nil, "app"); code != 0 || !strings.HasSuffix(p.read("published"), "bin/handler runs\n") {
+	if out, code := p.publish(nil, "app"); code != 0 || !strings.HasSuffix(p.read("published"), "bin/tablesweep runs\n") {
 		t.Errorf("exit code %d; it printed\n%s\npublished:\n%s", code, out, p.read("published"))
 	}
 }

@@ -231,7 +231,7 @@ func TestPublishSaysWhatComesNext(t *testing.T) {
 		`curl -H "x-functions-key: $KEY" https://app.example/api/health` + "\n",
 		`curl -X POST https://app.example/api/scans -H "x-functions-key: $KEY" -d '{"source":{"table":"TABLE"},"action":{"type":"count"}}'`,
 		`--role "Storage $service Data Contributor" --scope /subscriptions/S/resourceGroups/rg-app/providers/Microsoft.Storage/storageAccounts/stapp; done`,
-		"handler tables list --connection https://stapp.table.example/",
+		"tablesweep tables list --connection https://stapp.table.example/",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
