@@ -65,12 +65,8 @@ func (x *exporting) put(ctx context.Context, to place.Objects, step string) (row
 // claim makes the place this scan's, before it has another object.
 func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	to := o.work.export
-	const refused = "the Blob service refuses what an export needs: to list, to read and to write blobs; check the connection and its permissions"
-	taken := func(name string, _ int64) error {
-		return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
-	}
-	if err := to.List(ctx, "", taken); err != nil {
-		return refusal("action.destination", refused, err)
+	if err := to.List(ctx, "", takenBy); err != nil {
+		return refusal("action.destination", exportRefused, err)
 	}
 	c := place.NewClaim(id, jsonOf(o.request), o.began, program)
 	if x := o.export(); x != nil {
@@ -79,9 +75,16 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	}
 	err := place.PutClaim(ctx, to, c)
 	if errors.Is(err, place.ErrTaken) {
-		err = taken(place.ClaimName, 0)
+		err = takenBy(place.ClaimName, 0)
 	}
-	return refusal("action.destination", refused, err)
+	return refusal("action.destination", exportRefused, err)
+}
+
+const exportRefused = "the Blob service refuses what an export needs: to list, to read and to write blobs; check the name, the connection and its permissions"
+
+// takenBy is the error for a place that has an object.
+func takenBy(name string, _ int64) error {
+	return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
 }
 
 // collected is a scan that exports, with all that it has written.
@@ -226,7 +229,6 @@ func (e *Engine) exportTo(ref TableRef) (work, error) {
 	if err != nil {
 		return work{}, err
 	}
-	const refused = "the Blob service refuses to write to it; check the name, the connection and its permissions"
 	return work{
 		export: to, codec: codec, properties: true, raw: true,
 		prepare: func(ctx context.Context) error {
@@ -234,17 +236,14 @@ func (e *Engine) exportTo(ref TableRef) (work, error) {
 			if storage.HasCode(err, "ContainerBeingDeleted") {
 				return problem.Conflictf("action.destination.container", "is being deleted; try again in a minute").Because(err)
 			}
-			return refusal("action.destination", refused, err)
+			return refusal("action.destination", exportRefused, err)
 		},
 		missing: func(ctx context.Context) (bool, error) {
-			_, err := to.Get(ctx, place.ClaimName, 0, 1)
-			switch {
-			case errors.Is(err, fs.ErrNotExist): // in a container that exists
-				return false, nil
-			case storage.NotFound(err):
+			err := to.List(ctx, "", takenBy)
+			if storage.NotFound(err) { // the container
 				return true, nil
 			}
-			return false, refusal("action.destination", refused, err)
+			return false, refusal("action.destination", exportRefused, err)
 		},
 	}, nil
 }

@@ -254,7 +254,7 @@ func TestExportWithoutPermission(t *testing.T) {
 			}[lacks]
 		})
 		_, err := w.engine.Start(t.Context(), exportRequest("Source", "p"))
-		if problem.Status(err) != http.StatusBadRequest || !strings.Contains(err.Error(), "action.destination") || !strings.Contains(err.Error(), "to list, to read and to write") {
+		if problem.Status(err) != http.StatusBadRequest || !strings.HasPrefix(err.Error(), "action.destination.connection: ") || !strings.Contains(err.Error(), "to list, to read and to write") {
 			t.Errorf("without %s: got %v", lacks, err)
 		}
 		w.process.Next = w.emulator.Transport()
@@ -311,11 +311,15 @@ func TestExportsThatAreRefused(t *testing.T) {
 		body, err := json.Marshal(tt.request)
 		w.must(err)
 		r, err := engine.ParseRequest(body)
-		if err == nil {
-			_, err = w.engine.Start(t.Context(), r)
+		start := err
+		if err == nil { // what a start refuses, an estimate does
+			_, err = w.engine.Estimate(t.Context(), r)
+			_, start = w.engine.Start(t.Context(), r)
 		}
-		if err == nil || problem.Status(err) != tt.status || !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: got %v, want %d and %q", tt.name, err, tt.status, tt.says)
+		for how, err := range map[string]error{"estimated": err, "started": start} {
+			if err == nil || problem.Status(err) != tt.status || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%s, %s: got %v, want %d and %q", tt.name, how, err, tt.status, tt.says)
+			}
 		}
 	}
 	if blobs := w.blobs("mode"); len(blobs) != 0 {

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -94,16 +95,39 @@ func ParseRequest(body []byte) (Request, error) {
 		return r, err
 	}
 	r.trim()
-	var given struct {
-		SegmentSize *int `json:"segmentSize"`
-	}
+	var given map[string]any
 	if err := input.Part(body, &given); err != nil {
 		return r, err
 	}
-	if given.SegmentSize != nil && r.SegmentSize == 0 {
-		return r, errors.Join(badSegmentSize(), r.check())
+	var errs wrongs
+	for _, s := range r.sizes() {
+		if n, is := given[s.field]; is && n != nil && s.n == 0 {
+			errs.add(s.field, "must be %s", s.allowed())
+		}
 	}
-	return r, r.check()
+	return r, errors.Join(append(errs, r.check())...)
+}
+
+// size is a number of a request, of which 0 stands for one that is not given.
+type size struct {
+	field   string
+	n, most int // most is 0 if there is no bound
+}
+
+func (s size) allowed() string {
+	if s.most == 0 {
+		return "at least 1"
+	}
+	return fmt.Sprintf("1 to %d", s.most)
+}
+
+func (r Request) sizes() []size {
+	return []size{
+		{"segmentSize", r.SegmentSize, storage.PageRows},
+		{"segmentsPerInvocation", r.SegmentsPerInvocation, MaxSegments},
+		{"segmentsPerFirstPrefix", r.SegmentsPerFirstPrefix, 0},
+		{"segmentsPerSubsequentPrefix", r.SegmentsPerSubsequentPrefix, 0},
+	}
 }
 
 // trim cuts off the blanks that a form or a clipboard leaves around names.
@@ -118,10 +142,6 @@ func (r *Request) trim() {
 	for _, name := range names {
 		*name = strings.TrimSpace(*name)
 	}
-}
-
-func badSegmentSize() error {
-	return problem.Invalidf("segmentSize", "must be 1 to %d", storage.PageRows)
 }
 
 // parseStored reads the request of a scan that is under way. If only a newer version of this program can do what it
@@ -151,11 +171,10 @@ func (r Request) check() error {
 	}
 	errs = append(errs, r.Source.check("source"))
 	r.Action.check(&errs)
-	if r.SegmentSize < 0 || r.SegmentSize > storage.PageRows {
-		errs = append(errs, badSegmentSize())
-	}
-	if r.SegmentsPerInvocation < 0 || r.SegmentsPerInvocation > MaxSegments {
-		invalid("segmentsPerInvocation", "must be 1 to %d", MaxSegments)
+	for _, s := range r.sizes() {
+		if s.n < 0 || s.most > 0 && s.n > s.most {
+			invalid(s.field, "must be %s", s.allowed())
+		}
 	}
 	r.checkStrategy(invalid)
 	if len(r.Select) > 0 && slices.Contains([]string{Count, Keys, Delete}, r.Action.Type) {
@@ -191,17 +210,13 @@ func (r Request) checkStrategy(invalid func(field, format string, args ...any)) 
 	case r.Action.Type == Keys && r.Strategy == strategy.Serial:
 		invalid("strategy", "keys steps over rows, which %s can't; leave it out", strategy.Serial)
 	}
-	for _, f := range []struct {
-		name string
-		n    int
-	}{{"segmentsPerFirstPrefix", r.SegmentsPerFirstPrefix}, {"segmentsPerSubsequentPrefix", r.SegmentsPerSubsequentPrefix}} {
+	for _, s := range r.sizes()[2:] {
 		switch {
-		case f.n < 0:
-			invalid(f.name, "must be at least 1")
-		case f.n > 0 && r.Strategy != strategy.Prefix:
-			invalid(f.name, "is an option of the strategy %s; leave it out or choose that one", strategy.Prefix)
-		case f.n > 0 && r.Action.Type == Keys:
-			invalid(f.name, "is not an option of keys, which steps over rows instead; leave it out")
+		case s.n <= 0:
+		case r.Strategy != strategy.Prefix:
+			invalid(s.field, "is an option of the strategy %s; leave it out or choose that one", strategy.Prefix)
+		case r.Action.Type == Keys:
+			invalid(s.field, "is not an option of keys, which steps over rows instead; leave it out")
 		}
 	}
 }
@@ -241,7 +256,9 @@ func (a Action) check(errs *wrongs) {
 		}
 	}
 	if a.Queue != nil {
-		if err := storage.CheckQueueName(a.Queue.Name); err != nil {
+		if a.Queue.Name == "" {
+			invalid("action.queue.name", "is missing; name a queue")
+		} else if err := storage.CheckQueueName(a.Queue.Name); err != nil {
 			invalid("action.queue.name", "%v", err)
 		}
 	}
@@ -257,6 +274,8 @@ func (t TableRef) check(field string) error {
 		return problem.Invalidf(field+".export", "belongs to a source in a container")
 	case t.Container == "" && t.Prefix != "":
 		return problem.Invalidf(field+".prefix", "belongs to a container, and there is none")
+	case t.Container == "" && t.Table == "":
+		return problem.Invalidf(field+".table", "is missing; name a table")
 	case t.Container == "":
 		if err := storage.CheckTableName(t.Table); err != nil {
 			return problem.Invalidf(field+".table", "%v", err)

@@ -93,6 +93,10 @@ func (o *opened) probe(ctx context.Context, now time.Time) error {
 	case storage.NotFound(err):
 		return problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)
 	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
+		// Without the range, the service counts positions in the text that the caller wrote.
+		if _, _, alone := o.source.Read(ctx, o.options, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
+			err = alone
+		}
 		return problem.Invalidf("filter", "the Table service refuses it").Because(err)
 	}
 	return refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)

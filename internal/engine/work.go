@@ -168,8 +168,12 @@ func (c copyKeys) Split(rows []storage.Entity) [][]storage.Entity {
 	return c.Copy.Split(keys)
 }
 
-// refusal returns an error of a service as the caller's, who named what it refuses; an error that may pass as it is.
+// refusal returns an error of a service as the caller's, who named what it refuses; an error that may pass as it is. A key or a role
+// that the service does not take is the connection's.
 func refusal(field, detail string, err error) error {
+	if storage.Denied(err) {
+		field += ".connection"
+	}
 	if storage.Permanent(err) {
 		return problem.Invalidf(field, "%s", detail).Because(err)
 	}
