@@ -62,6 +62,16 @@ func (c *cache[T]) since(ctx context.Context, id string, oldest time.Time, read 
 	}
 }
 
+// age returns how long ago the reading of a scan's value began, 0 if there is none.
+func (c *cache[T]) age(id string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of := c.byID[id]; of != nil {
+		return time.Since(of.at)
+	}
+	return 0
+}
+
 // fill reads a value for whoever waits for it. After an error, the next one reads.
 func (c *cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, err error) {
 	filled, began := false, time.Now()

@@ -270,8 +270,8 @@ func TestLeased(t *testing.T) {
 			if l := w.status(id).Leased; l == nil || l.Steps != 1 || time.Until(l.Until) < 80*time.Second || time.Until(l.Until) > 90*time.Second {
 				t.Errorf("leased %+v at %v, want 1 step for up to 90 s", l, time.Now())
 			}
-			if n := w.requests(func() error { ranges("leased"); return nil }); n != 0 {
-				t.Errorf("%d requests for ranges that were read 7 s ago, want none", n)
+			if n := w.requests(func() error { ranges("leased"); return nil }); n != 1 {
+				t.Errorf("%d requests for ranges that were read 7 s ago, want one that asks whether the scan has ended", n)
 			}
 			time.Sleep(6 * time.Second)
 			if !dies {

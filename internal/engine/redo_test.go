@@ -84,6 +84,14 @@ func TestRedo(t *testing.T) {
 	if err := w.engine.RetryFailed(t.Context(), id); err != nil {
 		t.Errorf("the same request once more: %v", err)
 	}
+	timeline, err := w.observer.Timeline(t.Context(), id)
+	worked := int64(0)
+	for _, p := range timeline.Points {
+		worked += p.Rows
+	}
+	if err != nil || worked != 80 {
+		t.Errorf("the timeline has %d rows, %v, want 60 and the 20 that were done again", worked, err)
+	}
 	ranges, err := w.observer.Ranges(t.Context(), id)
 	if err != nil || len(ranges.Ranges) != 1 || ranges.Ranges[0].State != engine.RangeDone {
 		t.Errorf("ranges %+v, %v", ranges, err)

@@ -42,7 +42,7 @@ type Status struct {
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
-	// Rate is how many rows a second were read over the last minute; nil if no step was done for 15 seconds.
+	// Rate is how many rows a second were read, or done again, over the last minute; nil if no step was done for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
 	// SecondsLeft is absent unless progress and rate are known, and can be believed to be right within 2 times.
 	SecondsLeft  *float64 `json:"secondsLeft,omitempty"`

@@ -26,9 +26,19 @@ func (e *Engine) Timeline(ctx context.Context, id string) (Timeline, error) {
 // detailTime is how old a scan's timeline and ranges may be. They are read together.
 const detailTime = 15 * time.Second
 
-// detail returns a scan's detail, at most detailTime old.
+// detail returns a scan's detail: at most detailTime old. If the scan has ended since, perhaps in another process, that takes scanTime to be seen.
 func (e *Engine) detail(ctx context.Context, id string) (ledger.Snapshot, error) {
-	found, err := e.details.get(ctx, id, func(ledger.Snapshot) (ledger.Snapshot, error) { return e.ledger.Detail(ctx, id) })
+	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return e.ledger.Detail(ctx, id) }
+	found, err := e.details.get(ctx, id, read)
+	if err != nil || found.Scan.State != ledger.Running || e.details.age(id) < scanTime {
+		return found, notFound(id, err)
+	}
+	now, err := e.ledger.Scan(ctx, id)
+	if err != nil || now.State == ledger.Running {
+		return found, notFound(id, err)
+	}
+	e.detailEnded(now)
+	found, err = e.details.get(ctx, id, read)
 	return found, notFound(id, err)
 }
 

@@ -45,7 +45,8 @@ func (t Times) Points() []Point {
 
 func (t *Times) add(at time.Time, done Totals) {
 	n := at.Unix() / int64(t.Interval()/time.Second)
-	t.merge(n, Point{Rows: done.Rows, Requests: done.Transactions, Throttled: done.Throttled})
+	rows := done.Rows + max(0, -done.Failed) // failed rows that were done again, which an earlier step has read
+	t.merge(n, Point{Rows: rows, Requests: done.Transactions, Throttled: done.Throttled})
 	t.fit()
 }
 
