@@ -114,14 +114,18 @@ func below(n int64) int64 {
 
 // takes writes what work takes.
 func takes(requests int64, dollars float64) string {
-	cost := fmt.Sprintf("$%.2f", dollars)
+	return "about " + grouped(requests, "request") + ", " + money(dollars)
+}
+
+// money writes a cost, as the console does.
+func money(dollars float64) string {
 	switch {
 	case dollars < 0.0001:
-		cost = "less than $0.0001"
+		return "less than $0.0001"
 	case dollars < 1:
-		cost = fmt.Sprintf("$%.4f", dollars)
+		return fmt.Sprintf("$%.4f", dollars)
 	}
-	return "about " + grouped(requests, "request") + ", " + cost
+	return fmt.Sprintf("$%.2f", dollars)
 }
 
 // grouped writes a number of things, with commas between thousands.

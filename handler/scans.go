@@ -274,7 +274,7 @@ func printStatus(w io.Writer, s engine.Status) {
 	if s.SecondsLeft != nil {
 		line("left", "%v", time.Duration(*s.SecondsLeft)*time.Second)
 	}
-	line("requests", "%d, throttled %d times, $%.4f", s.Cost.Requests, s.Throttled, s.Cost.Dollars)
+	line("requests", "%d, throttled %d times, %s", s.Cost.Requests, s.Throttled, money(s.Cost.Dollars))
 	known("error", "%s", s.Error)
 }
 
