@@ -69,7 +69,7 @@ type accountFlags struct {
 }
 
 func (f *accountFlags) addPatience(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.patience, "patience", storage.DefaultPatience, "how long to wait for an account that stops answering; if given, from the first request on")
+	flags.DurationVar(&f.patience, "patience", storage.DefaultPatience, "how long to wait for an account that does not answer")
 }
 
 // openAccount opens the account of a flag's connection. While requests wait for an account
@@ -197,7 +197,7 @@ type connectionFlags struct {
 
 func (f *connectionFlags) add(c *cobra.Command, what string) {
 	f.addPatience(c.Flags())
-	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, what+"; see above")
+	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, what)
 }
 
 func (f *connectionFlags) account(c *cobra.Command) (*storage.Account, error) {
@@ -212,7 +212,7 @@ type tableFlags struct {
 
 func (f *tableFlags) add(c *cobra.Command) {
 	f.connectionFlags.add(c, "the table's account")
-	c.Flags().Var(placeValue{&f.table, &f.tableSAS}, "table", "the table; to read, an export, too")
+	c.Flags().Var(placeValue{&f.table, &f.tableSAS}, "table", "the table; to read, also an export")
 }
 
 // addConnection adds a flag that takes a connection. The shell completes it to the names

@@ -30,7 +30,7 @@ func catalogCommand() *cobra.Command {
 		catalogListCommand(), catalogImportCommand(&f), catalogExportCommand(&f), catalogRecoverCommand(&f), catalogCheckCommand(&f), catalogMigrateCommand(&f))
 	flags := c.PersistentFlags()
 	f.addPatience(flags)
-	addConnection(c, flags, &f.connection, "connection", "", "the catalog's account; see above")
+	addConnection(c, flags, &f.connection, "connection", "", "the catalog's account")
 	flags.StringVar(&f.name, "catalog", "", "name of a catalog in the setting TABLESWEEP_CATALOGS")
 	flags.StringVar(&f.table, "table", "", "the index table")
 	flags.StringVar(&f.indexKeys, "index-keys", "", "the index keys, such as eid,npi,ssn:digits")

@@ -34,8 +34,8 @@ type checkpointFlags struct {
 
 func (f *checkpointFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.checkpoint, "checkpoint", "", "file that records the progress; it must not exist, and is removed at the end")
-	flags.StringVar(&f.resume, "resume", "", "resume from this checkpoint; give connections, URLs, and files outside its directory again")
+	flags.StringVar(&f.checkpoint, "checkpoint", "", "new file that records the progress until the end")
+	flags.StringVar(&f.resume, "resume", "", "resume from this checkpoint")
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return f.during(c, func() error { return run(c, args) })

@@ -38,9 +38,9 @@ func (p *pairFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	p.addPatience(flags)
 	p.manyFlags.add(c)
-	flags.Var(placeValue{&p.from, &p.fromSAS}, "from", "the source: a table, or files; see above")
+	flags.Var(placeValue{&p.from, &p.fromSAS}, "from", "the source: a table, or files")
 	flags.Var(placeValue{&p.to, &p.toSAS}, "to", "the destination: a table, or files")
-	addConnection(c, flags, &p.fromConnection, "from-connection", storage.HostConnection, "the source's account; see above")
+	addConnection(c, flags, &p.fromConnection, "from-connection", storage.HostConnection, "the source's account")
 	addConnection(c, flags, &p.toConnection, "to-connection", "", "the destination's account (default the source's)")
 }
 
@@ -66,10 +66,10 @@ func copyPlaces(name, short string, refused ...string) *cobra.Command {
 		return nil
 	}
 	flags := c.Flags()
-	addChoice(c, &o.mode, "mode", "for rows that the destination already has: replace, merge, skip or fail", "", action.Modes...)
+	addChoice(c, &o.mode, "mode", "what a row does to one with its key: replace, merge, skip, fail", "", action.Modes...)
 	flags.BoolVar(&o.verify, "verify", false, "compare both places afterwards")
-	addChoice(c, &o.compress, "compress", "how the files of a directory are compressed: zstd, gzip or none", "", place.Compressions...)
-	flags.BoolVar(&o.timestamp, "with-timestamp", false, "write each row's Timestamp, too; an import ignores it")
+	addChoice(c, &o.compress, "compress", "compression of an export's files: zstd, gzip or none", "", place.Compressions...)
+	flags.BoolVar(&o.timestamp, "with-timestamp", false, "write each row's Timestamp, too")
 	for _, name := range refused {
 		_ = flags.MarkHidden(name)
 	}
@@ -139,8 +139,8 @@ const windowFlag = "since-window"
 
 func addSince(c *cobra.Command, f *job.Since, window *string) {
 	flags := c.Flags()
-	flags.StringVar(&f.Text, "since", "", "only rows written since a time, or since so long ago, such as 24h, or since the last success: last")
-	flags.StringVar(&f.State, "state", "", "file that keeps the beginning of the last success, for --since last")
+	flags.StringVar(&f.Text, "since", "", "only rows written since a time, for so long, such as 24h, or since the last success: last")
+	flags.StringVar(&f.State, "state", "", "file that keeps when the last success began")
 	flags.DurationVar(&f.Overlap, "overlap", 5*time.Minute, "how much earlier --since begins")
 	flags.StringVar(window, windowFlag, "", "")
 	_ = flags.MarkHidden(windowFlag)
@@ -156,7 +156,7 @@ type mirrorFlags struct {
 func (f *mirrorFlags) add(c *cobra.Command) {
 	f.yesFlag.add(c)
 	flags := c.Flags()
-	flags.BoolVar(&f.mirror, "mirror", false, "make the destination equal to the source: delete its extra rows, too")
+	flags.BoolVar(&f.mirror, "mirror", false, "copy what differs, and delete extra rows")
 	flags.Int64Var(&f.maxDeletes, "max-deletes", 0, "most rows that --mirror deletes")
 }
 

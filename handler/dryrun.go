@@ -23,7 +23,7 @@ const dryRunTime = 30 * time.Second
 type dryRun struct{ on, full bool }
 
 func (d *dryRun) add(c *cobra.Command) {
-	f := c.Flags().VarPF(d, "dry-run", "", "change nothing; count the rows for 30 s, show what the work takes, and check the permissions; --dry-run=full counts to the end")
+	f := c.Flags().VarPF(d, "dry-run", "", "change nothing: count for 30 s, show what the work takes, check permissions; --dry-run=full counts to the end")
 	f.NoOptDefVal = "true"
 }
 

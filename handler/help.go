@@ -2,19 +2,39 @@ package main
 
 import (
 	"embed"
+	"fmt"
+	"io"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // helpFiles hold what commands say of themselves: catalog-import.txt is the help of "tablesweep catalog import", behind EXAMPLES with its
-// examples. <<since>> stands for parts/since.txt, which several of them have.
+// examples. <<since>> stands for parts/since.txt, which several of them have. Lines that begin with a space stay as they are; others are filled.
 //
 //go:embed help
 var helpFiles embed.FS
 
 var helpPart = regexp.MustCompile(`<<([a-z-]+)>>`)
+
+const (
+	helpWidth = 80 // columns
+	longPage  = 12 // from so many on, a command's page has its flags in groups, and its first paragraph alone
+)
+
+// flagGroups order a page's flags: the most used first. A flag that no group names stands at the end of the first one.
+var flagGroups = []struct{ title, names string }{
+	{"Flags", "table from to connection from-connection to-connection all tables queue queue-connection message mode verify list repair allow-extra mirror max-deletes dry-run yes format"},
+	{"Which rows", "prefix after before filter select keys-only limit rows since state overlap"},
+	{"Files", "compress with-timestamp"},
+	{"After an interrupt or a failure", "checkpoint resume failed patience"},
+	{"Speed", "workers max-rows-per-second max-requests-per-second strategy segment-size"},
+	{"Output", "json progress stats quiet help"},
+}
 
 // addHelp gives their help to the command and those below it. The help of those without a file is their one line.
 func addHelp(c *cobra.Command) {
@@ -36,4 +56,142 @@ func withParts(text []byte) string {
 		}
 		return withParts(part)
 	})
+}
+
+// helpCommand returns the command help, which has all of a command's help where --help has a page.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Tell all about a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return noArgs(about, rest)
+			}
+			about.InitDefaultHelpFlag()
+			return printHelp(about, true)
+		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			if about, rest, err := c.Root().Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range about.Commands() {
+					names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// printHelp prints a command's page or, if asked for, all of its help.
+func printHelp(c *cobra.Command, all bool) error {
+	addHelp(c) // of the commands that come late: completion and its own
+	var flags []*pflag.Flag
+	collect := func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, f)
+		}
+	}
+	c.InheritedFlags().VisitAll(collect)
+	c.LocalFlags().VisitAll(collect)
+	grouped := len(flags) >= longPage
+	about, more := c.Long, ""
+	if about == "" {
+		about = c.Short + "."
+	}
+	if grouped {
+		about, more, _ = strings.Cut(about, "\n\n")
+	}
+	text := fill(about)
+	if c.Example != "" {
+		text += "\nExamples:\n" + c.Example + "\n"
+	}
+	text += "\nUsage:\n"
+	if c.Runnable() {
+		text += "  " + c.UseLine() + "\n"
+	}
+	if c.HasAvailableSubCommands() {
+		text += "  " + c.CommandPath() + " COMMAND\n\nCommands:\n"
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				text += fmt.Sprintf("  %-*s %s\n", c.Commands()[0].NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+	}
+	var set *pflag.FlagSet
+	for i, g := range flagGroups {
+		if i == 0 || grouped {
+			set = pflag.NewFlagSet("", pflag.ContinueOnError)
+			set.SortFlags = false
+		}
+		add := func(of func(name string) bool) {
+			for _, f := range flags {
+				if of(f.Name) {
+					set.AddFlag(f)
+				}
+			}
+		}
+		for _, name := range strings.Fields(g.names) {
+			add(func(n string) bool { return n == name })
+		}
+		if i == 0 {
+			add(func(n string) bool { return !inGroup(n) })
+		}
+		title := g.title
+		if !grouped {
+			title = flagGroups[0].title
+		}
+		if set.HasFlags() && (grouped || i == len(flagGroups)-1) {
+			text += "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
+		}
+	}
+	switch {
+	case all && more != "":
+		text += "\n" + fill(more)
+	case more != "":
+		text += fmt.Sprintf("\n\"%s help%s\" tells more.\n", c.Root().Name(), strings.TrimPrefix(c.CommandPath(), c.Root().Name()))
+	}
+	_, err := io.WriteString(c.OutOrStdout(), text)
+	return err
+}
+
+func inGroup(flag string) bool {
+	for _, g := range flagGroups {
+		if slices.Contains(strings.Fields(g.names), flag) {
+			return true
+		}
+	}
+	return false
+}
+
+// fill fills the lines of a text, but for those that begin with a space.
+func fill(text string) string {
+	var b strings.Builder
+	column := 0
+	newline := func() {
+		if column > 0 {
+			b.WriteByte('\n')
+			column = 0
+		}
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\n"); line == "" || line[0] == ' ' || line[0] == '\t' {
+			newline()
+			b.WriteString(line + "\n")
+			continue
+		}
+		for _, word := range strings.Fields(line) {
+			width := utf8.RuneCountInString(word)
+			switch {
+			case column+1+width > helpWidth:
+				newline()
+			case column > 0:
+				b.WriteByte(' ')
+				column++
+			}
+			b.WriteString(word)
+			column += width
+		}
+	}
+	newline()
+	return b.String()
 }

@@ -26,7 +26,7 @@ type reportFlags struct {
 func (p *reportFlags) add(c *cobra.Command, standard progress.Style, asJSON string) {
 	p.jsonFlag.add(c, asJSON)
 	p.style = standard
-	addChoice(c, &p.style, "progress", "plain: one live line on a terminal; json: a line every 5 s; auto: plain on a terminal, else json; none: nothing, and no count of the rows beside the work", "", progress.Styles...)
+	addChoice(c, &p.style, "progress", "plain (a live line), json, none, or auto: plain on a terminal, else json", "", progress.Styles...)
 }
 
 // process returns what a job needs of the command around it. It makes the command's meter show what the flag says, and limits the process's memory,
@@ -59,8 +59,8 @@ type jobFlags struct {
 
 func (j *jobFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&j.failed, "failed", "", "file for the rows that failed, a JSON object a line")
-	flags.StringVar(&j.rows, "rows", "", "only the rows that this file lists, in the form of --failed and scan")
+	flags.StringVar(&j.failed, "failed", "", "file for the rows that failed")
+	flags.StringVar(&j.rows, "rows", "", "only the rows in this file, of --failed or scan")
 	j.reportFlags.add(c, progress.Auto, "print the result as JSON")
 	j.checkpointFlags.add(c)
 	j.dryRun.add(c)

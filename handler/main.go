@@ -138,12 +138,20 @@ func rootCommand() *cobra.Command {
 		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return server.Serve(cmd.Context(), environment(), os.Stdout, os.Stderr)
-		},
+		Version:       thisBuild().String(),
 	}
+	licenses := root.Flags().Bool("licenses", false, "print the licences of the program and of all that is linked into it")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *licenses {
+			return printLicenses(c.OutOrStdout())
+		}
+		return server.Serve(c.Context(), environment(), os.Stdout, os.Stderr)
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
-	addPprof(root)
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = printHelp(c, false) })
+	root.SetHelpCommand(helpCommand())
+	addGlobals(root)
 	root.AddCommand(scanCommand(), copyCommand(), exportCommand(), importCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
 		tablesCommand(), scansCommand(), catalogCommand(), logCommand(),
 		localCommand(), doctorCommand(), emulatorCommand(), demoCommand(), versionCommand(), manCommand())

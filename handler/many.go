@@ -26,8 +26,8 @@ type manyFlags struct {
 }
 
 func (f *manyFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.all, "all", false, "all tables of the account, or of an export of many tables")
-	c.Flags().StringSliceVar(&f.patterns, "tables", nil, "the tables whose names match, in any case, such as 'logs*'; several are separated by commas")
+	c.Flags().BoolVar(&f.all, "all", false, "all tables of the account, or of an export")
+	c.Flags().StringSliceVar(&f.patterns, "tables", nil, "tables whose names match, such as 'logs*,orders'")
 }
 
 // many reports whether the command is about several tables.

@@ -261,12 +261,12 @@ func (f *rowFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.Bounds.After, "after", "", "only partition keys greater than this")
 	flags.StringVar(&f.Bounds.Before, "before", "", "only partition keys less than this")
 	flags.StringVar(&f.Filter, "filter", "", "OData filter, such as \"Size gt 10 and Color eq 'red'\"")
-	flags.IntVar(&f.Workers, "workers", sweep.DefaultWorkers, "most requests at once; the command uses fewer while more do not help")
-	flags.IntVar(&f.MaxRows, "max-rows-per-second", 0, "most rows a second that are read from a table, and that are written to one, retries included")
-	flags.IntVar(&f.MaxRequests, "max-requests-per-second", 0, "most requests a second to all accounts, retries included")
+	flags.IntVar(&f.Workers, "workers", sweep.DefaultWorkers, "most requests at once")
+	flags.IntVar(&f.MaxRows, "max-rows-per-second", 0, "most rows a second, read and written")
+	flags.IntVar(&f.MaxRequests, "max-requests-per-second", 0, "most requests a second, retries included")
 }
 
 // addSelect adds --select, for commands that need more than the keys.
 func (f *rowFlags) addSelect(c *cobra.Command) {
-	c.Flags().StringSliceVar(&f.Select, "select", nil, "only these properties, separated by commas; the keys always come")
+	c.Flags().StringSliceVar(&f.Select, "select", nil, "only these properties, such as A,B, and the keys")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
+	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/task/memory"
 )
 
@@ -25,6 +27,7 @@ const (
 // scanOptions are the flags of the command scan.
 type scanOptions struct {
 	sourceFlags
+	jsonFlag
 	format, strategy, stats string
 	segment, limit          int
 	keysOnly                bool
@@ -36,13 +39,14 @@ func scanCommand() *cobra.Command {
 	flags := c.Flags()
 	o.sourceFlags.add(c)
 	o.addSelect(c)
+	o.jsonFlag.add(c, "all that is on stderr as JSON, and a summary as its last line")
 	addChoice(c, &o.format, "format", "jsonl, or count for only the number of rows", "jsonl or count", "jsonl", "count")
 	flags.BoolVar(&o.keysOnly, "keys-only", false, "only PartitionKey and RowKey")
 	names := strings.Join(strategy.Names, ", ")
 	addChoice(c, &o.strategy, "strategy", "how the rows are split into ranges: "+names, "one of "+names, strategy.Names...)
 	flags.IntVar(&o.segment, "segment-size", storage.PageRows, "rows a query, 1 to 1000")
-	flags.IntVar(&o.limit, "limit", 0, "only so many rows, the first ones in table order; they are read page after page unless --strategy is given")
-	flags.StringVar(&o.stats, "stats", "", "print a JSON line of figures on stderr at the end; --stats=queries prints one for each query, too")
+	flags.IntVar(&o.limit, "limit", 0, "only so many rows, the first ones")
+	flags.StringVar(&o.stats, "stats", "", "print a line of figures on stderr at the end; --stats=queries prints one a query, too")
 	flags.Lookup("stats").NoOptDefVal = statsTotal
 	return c
 }
@@ -63,6 +67,9 @@ func (o *scanOptions) run(c *cobra.Command) error {
 	if o.keysOnly {
 		o.Select = []string{}
 	}
+	if o.json {
+		sharedBy(c).meter.Use(progress.JSON)
+	}
 	memory.Limit()
 	from, err := o.source(c)
 	if err != nil {
@@ -77,21 +84,27 @@ func (o *scanOptions) run(c *cobra.Command) error {
 	if o.stats == statsQueries {
 		options.Trace = explain(c.ErrOrStderr())
 	}
+	began := time.Now()
 	totals, err := o.printRows(c, options)
-	if err != nil {
+	sharedBy(c).meter.End()
+	if err != nil || o.stats == "" && !o.json {
 		return err
 	}
-	if o.stats != "" {
-		return lines.JSON(c.ErrOrStderr()).Encode(statsOf(totals))
+	sum := statsOf(totals)
+	if o.json {
+		sum.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
 	}
-	return nil
+	if o.json && o.format == "count" {
+		return o.print(c, sum, "")
+	}
+	return lines.JSON(c.ErrOrStderr()).Encode(sum)
 }
 
 // printRows prints the rows, or their number.
 func (o *scanOptions) printRows(c *cobra.Command, scanned job.ScanOptions) (sweep.Totals, error) {
 	if o.format == "count" {
 		totals, err := job.Scan(c.Context(), scanned, nil)
-		if err == nil {
+		if err == nil && !o.json {
 			_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
 		}
 		return totals, err
@@ -114,16 +127,17 @@ func (o *scanOptions) printRows(c *cobra.Command, scanned job.ScanOptions) (swee
 
 // scanStats are a scan's figures, each named.
 type scanStats struct {
-	Rows             int64 `json:"rows"`
-	Queries          int64 `json:"queries"`
-	EmptyQueries     int64 `json:"emptyQueries"`
-	PartitionQueries int64 `json:"partitionQueries"`
-	Steps            int64 `json:"steps"`
-	CriticalPath     int64 `json:"criticalPath"`
+	Rows             int64   `json:"rows"`
+	Queries          int64   `json:"queries"`
+	EmptyQueries     int64   `json:"emptyQueries"`
+	PartitionQueries int64   `json:"partitionQueries"`
+	Steps            int64   `json:"steps"`
+	CriticalPath     int64   `json:"criticalPath"`
+	Seconds          float64 `json:"seconds,omitempty"` // with --json
 }
 
 func statsOf(t sweep.Totals) scanStats {
-	return scanStats{t.Rows, t.Queries, t.EmptyQueries, t.PartitionQueries, t.Steps, t.CriticalPath}
+	return scanStats{t.Rows, t.Queries, t.EmptyQueries, t.PartitionQueries, t.Steps, t.CriticalPath, 0}
 }
 
 // explain returns a function that prints each query.

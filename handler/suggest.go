@@ -28,7 +28,7 @@ func didYouMean(word, prefix string, candidates []string) string {
 // otherNames are commands and flags by the names that other programs give them.
 var otherNames = map[string]string{
 	"list": "tables list", "ls": "tables list", "rm": "delete", "sync": "copy", "cp": "copy", "backup": "export", "restore": "import",
-	"--source": "--from", "--destination": "--to", "--target": "--to", "--version": "version",
+	"--source": "--from", "--destination": "--to", "--target": "--to",
 }
 
 // meantCommand returns a question with the command that a word may mean.
@@ -43,12 +43,10 @@ func meantCommand(c *cobra.Command, word string) string {
 	return didYouMean(word, c.CommandPath()+" ", names)
 }
 
-// meantFlag returns a question with the flag, or the command, that an unknown flag may mean.
+// meantFlag returns a question with the flag that an unknown flag may mean.
 func meantFlag(c *cobra.Command, name string) string {
 	other, isFlag := strings.CutPrefix(otherNames["--"+name], "--")
 	switch {
-	case other != "" && !isFlag:
-		return "; did you mean " + c.Root().Name() + " " + other + "?"
 	case isFlag && c.Flags().Lookup(other) != nil:
 		return "; did you mean --" + other + "?"
 	case isFlag && c.Flags().Lookup("table") != nil:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -41,11 +42,15 @@ func thisBuild() build {
 	return b
 }
 
+// String implements [fmt.Stringer].
+func (b build) String() string {
+	return fmt.Sprintf("tablesweep %s %s %s", strings.TrimSpace(b.Version+" "+b.Revision), b.Go, b.Platform)
+}
+
 func versionCommand() *cobra.Command {
 	var out jsonFlag
 	c := command("version", "Print the program's version", func(c *cobra.Command) error {
-		b := thisBuild()
-		return out.print(c, b, "tablesweep %s %s %s\n", strings.TrimSpace(b.Version+" "+b.Revision), b.Go, b.Platform)
+		return out.print(c, thisBuild(), "%s\n", thisBuild())
 	})
 	out.add(c, "print JSON")
 	return c
@@ -64,7 +69,7 @@ func manCommand() *cobra.Command {
 			}
 			root := c.Root()
 			root.DisableAutoGenTag = true // it has a date
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "HANDLER", Section: "1", Source: "Tablesweep " + thisBuild().Version, Manual: "Tablesweep"}, args[0])
+			return doc.GenManTree(root, &doc.GenManHeader{Title: "TABLESWEEP", Section: "1", Source: "Tablesweep " + thisBuild().Version, Manual: "Tablesweep"}, args[0])
 		},
 	}
 }

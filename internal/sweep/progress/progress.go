@@ -66,6 +66,7 @@ type Meter struct {
 	mu       sync.Mutex
 	style    Style
 	machine  bool // all messages are JSON
+	quiet    bool // only what went wrong is said
 	terminal bool
 	live     bool // the line is written over
 	shown    bool // a line that must be cleared is on the terminal
@@ -116,8 +117,21 @@ func (m *Meter) Use(s Style) {
 			s = Plain
 		}
 	}
+	if m.quiet {
+		s = None
+	}
 	m.style, m.live = s, m.terminal && s == Plain && os.Getenv("TERM") != "dumb" // which knows no cursor
 }
+
+// Quiet makes the meter say nothing but what went wrong, whatever its style.
+func (m *Meter) Quiet() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.quiet = true
+}
+
+// news are the kinds of messages that tell of nothing wrong.
+var news = []string{"changes", "would change", "writes", "since", "compared", "import"}
 
 // Phase begins a part of the work, such as "copying", and resets rates.
 func (m *Meter) Phase(name string) {
@@ -215,6 +229,9 @@ func (m *Meter) Say(kind, text string) {
 }
 
 func (m *Meter) say(kind, text string) {
+	if m.quiet && slices.Contains(news, kind) {
+		return
+	}
 	text = secret.Hide(text)
 	m.clear()
 	if m.machine {

@@ -11,12 +11,16 @@ import (
 	"tablesweep/internal/input/loopback"
 )
 
-// addPprof gives every command the flag --pprof.
-func addPprof(root *cobra.Command) {
+// addGlobals gives every command the flags --quiet and --pprof.
+func addGlobals(root *cobra.Command) {
 	var addr string
+	quiet := root.PersistentFlags().BoolP("quiet", "q", false, "say nothing on stderr but what went wrong")
 	root.PersistentFlags().StringVar(&addr, "pprof", "", "serve profiles for go tool pprof at this address of this machine alone, such as 127.0.0.1:6060, while the command runs")
 	_ = root.PersistentFlags().MarkHidden("pprof") // it exists
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if *quiet {
+			sharedBy(c).meter.Quiet()
+		}
 		if err := noEmptyFlags(c); err != nil || addr == "" {
 			return err
 		}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// TestHelpFits: what each command says of itself has 80 columns, has each of its flags once, and no hidden one.
+func TestHelpFits(t *testing.T) {
+	t.Parallel()
+	root := rootCommand()
+	root.InitDefaultCompletionCmd()
+	listed := regexp.MustCompile(`(?m)^ {2}(?:-\w, | {4})--([a-z-]+)`)
+	commands := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.InitDefaultHelpFlag()
+		c.InitDefaultVersionFlag()
+		for _, all := range []bool{false, true} {
+			var out bytes.Buffer
+			c.SetOut(&out)
+			if err := printHelp(c, all); err != nil {
+				t.Error(err)
+			}
+			for line := range strings.Lines(out.String()) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
+					t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
+				}
+			}
+			count := map[string]int{}
+			_, flags, _ := strings.Cut(out.String(), "\nUsage:\n")
+			for _, found := range listed.FindAllStringSubmatch(flags, -1) {
+				count[found[1]]++
+			}
+			check := func(f *pflag.Flag) {
+				if n := count[f.Name]; (n == 1) == f.Hidden || n > 1 {
+					t.Errorf("%s: --%s stands there %d times", c.CommandPath(), f.Name, n)
+				}
+			}
+			c.LocalFlags().VisitAll(check)
+			c.InheritedFlags().VisitAll(check)
+		}
+		commands++
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	if commands < 40 {
+		t.Errorf("only %d commands", commands)
+	}
+}

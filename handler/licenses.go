@@ -1,0 +1,30 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+)
+
+// notices has licenses/notices.txt if scripts/build.sh built the program.
+//
+//go:embed licenses
+var notices embed.FS
+
+// printLicenses prints the licences of the program and of what is linked into it or, if it was built without them, the modules.
+func printLicenses(w io.Writer) error {
+	text, err := notices.ReadFile("licenses/notices.txt")
+	if err != nil {
+		text, _ = notices.ReadFile("licenses/plain.txt")
+		text = fmt.Appendf(text, "  std %s\n", runtime.Version())
+		if info, ok := debug.ReadBuildInfo(); ok {
+			for _, m := range info.Deps {
+				text = fmt.Appendf(text, "  %s %s\n", m.Path, m.Version)
+			}
+		}
+	}
+	_, err = w.Write(text)
+	return err
+}
