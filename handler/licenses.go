@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 )
 
-// notices has licenses/notices.txt if scripts/build.sh built the program.
+// notices has licenses/notices.txt if scripts/notices.sh made it before the build, as for a release.
 //
 //go:embed licenses
 var notices embed.FS

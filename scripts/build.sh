@@ -8,7 +8,6 @@ target=${1:-$(go env GOOS)/$(go env GOARCH)}
 suffix=
 [ "${target%/*}" != windows ] || suffix=.exe
 out=${OUT:-bin/tablesweep$suffix}
-scripts/notices.sh "$target"
 CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} \
   go build -trimpath -ldflags="-s -w -X main.version=${VERSION:-}" -o "$out" ./handler
 echo "built $out for $target"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes handler/licenses/notices.txt, which the next build for OS/ARCH has in it: the licences and notices of this program, of Go, and of
+# Writes handler/licenses/notices.txt, which a build for OS/ARCH takes in: the licences and notices of this program, of Go, and of
 # each module that is linked, from where their packages stand. scripts/notices.sh OS/ARCH
 set -euo pipefail
 cd "$(dirname "$0")/.."

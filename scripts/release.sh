@@ -21,6 +21,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH # the man pages' date
 rm -rf dist
 mkdir -p dist/docs/man dist/docs/completions
+trap 'rm -f handler/licenses/notices.txt' EXIT
 
 # pack makes dist/$name an archive, as zip if asked to.
 pack() {
@@ -40,25 +41,28 @@ done
 dist/docs/tablesweep man dist/docs/man
 rm dist/docs/tablesweep
 
-for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64; do
+for target in linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 linux/amd64; do
   name=tablesweep_${version#v}_${target/\//_}
   mkdir "dist/$name"
   suffix=
   [ "${target%/*}" != windows ] || suffix=.exe
+  scripts/notices.sh "$target"
   OUT=dist/$name/tablesweep$suffix scripts/build.sh "$target"
+  cp handler/licenses/notices.txt "dist/$name/NOTICES.txt"
   cp -r LICENSE README.md CHANGELOG.md dist/docs/man dist/docs/completions "dist/$name/"
   pack ${suffix:+zip}
 done
 rm -r dist/docs
 
-# The function app with all that deploys it, for who has no Go.
+# The function app with all that deploys it, for who has no Go. It is for linux/amd64, whose notices were made last.
 name=tablesweep_${version#v}_app
 scripts/stage.sh "dist/$name"
 mkdir "dist/$name/scripts" "dist/$name/docs"
 cp scripts/publish.sh scripts/stage.sh "dist/$name/scripts/"
 cp docs/deploy.md "dist/$name/docs/"
 cp -r LICENSE azure.yaml infra "dist/$name/"
-rm "dist/$name/infra/"Dockerfile*
+cp handler/licenses/notices.txt "dist/$name/NOTICES.txt"
+rm "dist/$name/infra/Dockerfile"
 pack
 scripts/spdx.sh "$version" >"dist/tablesweep_${version#v}.spdx"
 (cd dist && sha256sum -- *.tar.gz *.zip *.spdx >SHA256SUMS && cat SHA256SUMS)

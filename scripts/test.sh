@@ -144,7 +144,7 @@ check_infra() {
   command -v az >/dev/null || weaken "no az command of the documents was parsed: Azure CLI is not installed, which --long does for root on Debian"
   command -v bicep >/dev/null || weaken "the Bicep files were not compiled: bicep is not on PATH"
   if [ ! -d scripts/infra/node_modules ]; then
-    skip "the Bicep files and the Dockerfile: npm did not install their parsers"
+    skip "the Bicep files and the Dockerfiles: npm did not install their parsers"
     return
   fi
   say "infra"

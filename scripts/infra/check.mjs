@@ -1,5 +1,5 @@
 // Checks infra/: the Bicep files by the real compiler and its linter where "bicep" is on PATH, else by
-// tree-sitter's grammar; that what connects them fits; and the Dockerfile's form.
+// tree-sitter's grammar; that what connects them fits; and the Dockerfiles' form.
 //   npm ci --legacy-peer-deps --ignore-scripts --prefix scripts/infra && node scripts/infra/check.mjs
 import { spawnSync } from 'node:child_process'
 import { readFileSync, readdirSync } from 'node:fs'
@@ -147,7 +147,9 @@ for (const [, name] of readFileSync(join(infra, '..', 'azure.yaml'), 'utf8').mat
   if (!main.outputs.has(name)) fail('azure.yaml', `main.bicep has no output ${name}`)
 }
 
-for (const d of validate(readFileSync(join(infra, 'Dockerfile'), 'utf8'))) fail(`infra/Dockerfile:${d.range.start.line + 1}`, d.message)
+for (const name of ['Dockerfile', 'infra/Dockerfile']) {
+  for (const d of validate(readFileSync(join(here, '..', '..', name), 'utf8'))) fail(`${name}:${d.range.start.line + 1}`, d.message)
+}
 
 if (spawnSync('bicep', ['--version']).status === 0) {
   for (const args of [['build', '--stdout'], ['lint']]) {
@@ -158,4 +160,4 @@ if (spawnSync('bicep', ['--version']).status === 0) {
   console.log('!! bicep is not on PATH: the templates were parsed by tree-sitter, which knows no types and no resources')
 }
 if (failures > 0) process.exit(1)
-console.log(`${files.size} Bicep files, ${[...files.values()].reduce((n, f) => n + f.modules.size, 0)} modules and the Dockerfile fit together`)
+console.log(`${files.size} Bicep files, ${[...files.values()].reduce((n, f) => n + f.modules.size, 0)} modules and the Dockerfiles fit together`)

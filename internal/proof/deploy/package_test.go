@@ -60,7 +60,10 @@ func TestPublishFromARelease(t *testing.T) {
 	for _, pattern := range []string{"host.json", "*/function.json", "scripts/*.sh", "docs/*.md", "infra", "azure.yaml", "LICENSE"} {
 		copyAll(t, pattern, source)
 	}
-	if err := os.Mkdir(filepath.Join(source, "handler"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(source, "handler", "licenses"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(source, "handler", "licenses", "notices.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := play(t)
@@ -71,7 +74,7 @@ func TestPublishFromARelease(t *testing.T) {
 	}
 
 	p.root = filepath.Join(source, "dist", "tablesweep_1.2.3_app")
-	for _, name := range []string{"azure.yaml", "infra/main.bicep", "docs/deploy.md"} {
+	for _, name := range []string{"azure.yaml", "infra/main.bicep", "docs/deploy.md", "NOTICES.txt"} {
 		if _, err := os.Stat(filepath.Join(p.root, name)); err != nil {
 			t.Error(err)
 		}
@@ -89,7 +92,7 @@ func TestPublishFromARelease(t *testing.T) {
 
 // What a container's build gets is all that the program is made of. Building it would take a minute.
 func TestContainerGetsTheSource(t *testing.T) {
-	ignore, err := os.ReadFile(filepath.Join(root, "infra", "Dockerfile.dockerignore"))
+	ignore, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +107,7 @@ func TestContainerGetsTheSource(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for _, name := range []string{"host.json", "Service/function.json", "scripts/stage.sh", "scripts/build.sh"} {
+	for _, name := range []string{"host.json", "Service/function.json", "scripts/stage.sh", "scripts/build.sh", "scripts/notices.sh", "LICENSE"} {
 		if _, err := os.Stat(filepath.Join(source, name)); err != nil {
 			t.Error(err)
 		}
