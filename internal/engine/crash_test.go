@@ -102,28 +102,40 @@ func crashPoints(t *testing.T, step int, run func(t *testing.T, n int, applied b
 }
 
 // TestCrashWhileStarting lets the process die at each request of a scan's
-// start. The scan then either runs to its end or is never seen again.
+// start. The scan then either runs to its end or is never seen again. Once an export has its place, it runs.
 func TestCrashWhileStarting(t *testing.T) {
 	crashPoints(t, 1, func(t *testing.T, n int, applied bool) bool {
-		w := withSource(t, 5, 1)
-		w.process.DieWith(n, applied)
-		_, started := w.engine.Start(t.Context(), copyRequest("Source", "Target"))
-		w.restart()
-		for range 20 {
-			time.Sleep(time.Minute)
-			w.must(w.engine.Maintain(t.Context()))
-			w.drain()
-		}
-		list, err := w.list(10)
-		w.must(err)
-		for _, s := range list {
-			w.checkEnd(s.ID, 5)
-		}
-		if len(list) == 0 && len(w.rows("tablesweep")) > 0 {
-			t.Errorf("the ledger keeps %v", w.rows("tablesweep"))
-		}
-		return started == nil
+		copied := crashWhileStarting(t, n, applied, copyRequest("Source", "Target"), func(w *world, id string) { w.checkEnd(id, 5) })
+		exported := crashWhileStarting(t, n, applied, exportRequest("Source", "p"), func(w *world, id string) {
+			w.counted(id, ledger.Succeeded, 5, 5, 0)
+			w.sealed("p", "Source")
+			if left := w.ledgerRows("scans", "r|"); len(left) > 0 {
+				t.Errorf("asked for: %v", left)
+			}
+		})
+		return copied && exported
 	})
+}
+
+func crashWhileStarting(t *testing.T, n int, applied bool, r engine.Request, check func(w *world, id string)) (survived bool) {
+	w := withSource(t, 5, 1)
+	w.process.DieWith(n, applied)
+	_, started := w.engine.Start(t.Context(), r)
+	w.restart()
+	for range 20 {
+		time.Sleep(time.Minute)
+		w.must(w.engine.Maintain(t.Context()))
+		w.drain()
+	}
+	list, err := w.list(10)
+	w.must(err)
+	for _, s := range list {
+		check(w, s.ID)
+	}
+	if len(list) == 0 && (len(w.rows("tablesweep")) > 0 || len(w.blobs("p")) > 0) {
+		t.Errorf("the ledger keeps %v, the export %v", w.rows("tablesweep"), w.blobs("p"))
+	}
+	return started == nil
 }
 
 // TestStepThatEndsProcesses kills a process whenever a step is begun, by whichever message and delivery. After the

@@ -18,7 +18,11 @@ func (e *Engine) end(ctx context.Context, scan string, state ledger.State, reaso
 	if err != nil {
 		return false, err
 	}
-	return e.ledger.End(ctx, scan, state, now, reason)
+	ended, err := e.ledger.End(ctx, scan, state, now, reason)
+	if ended {
+		e.remindOfAsked(ctx)
+	}
+	return ended, err
 }
 
 // endIfDone ends the scan if no step is pending.
@@ -56,6 +60,7 @@ func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 	if err != nil || !ended {
 		return ended, err
 	}
+	e.remindOfAsked(ctx)
 	if err := e.saveHints(ctx, scan); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("hints for the next scan not saved")
 	}

@@ -62,18 +62,28 @@ func (x *exporting) put(ctx context.Context, to place.Objects, step string) (row
 	return f.Rows, kept, nil
 }
 
-// claim makes the place this scan's, before it has another object.
+// claim makes the place this scan's, before it has another object. It first asks for the scan: if this process dies behind the claim,
+// another one starts the scan.
 func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	to := o.work.export
-	if err := to.List(ctx, "", takenBy); err != nil {
+	err := to.List(ctx, "", takenBy)
+	if problem.Of(err).Kind == problem.Conflict {
+		if there, err := place.ClaimOf(ctx, to); err == nil && there.ID == id {
+			return nil // of a process that has died, or is faster
+		}
+	}
+	if err != nil {
 		return refusal("action.destination", exportRefused, err)
+	}
+	if _, err := e.ledger.Ask(ctx, id, jsonOf(o.request)); err != nil {
+		return err
 	}
 	c := place.NewClaim(id, jsonOf(o.request), o.began, program)
 	if x := o.export(); x != nil {
 		source := place.Manifest{}.Of(x.content.Manifest())
 		c.Source = &source
 	}
-	err := place.PutClaim(ctx, to, c)
+	err = place.PutClaim(ctx, to, c)
 	if errors.Is(err, place.ErrTaken) {
 		err = takenBy(place.ClaimName, 0)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/proof"
 )
 
@@ -65,6 +66,7 @@ func TestFormatOfSteps(t *testing.T) {
 		w.must(w.engine.RetryFailed(t.Context(), failed.ID))
 		w.restart()
 		w.drain()
+		w.must(w.engine.Ask(t.Context(), ledger.NewID(time.Now()), copyRequest("Few", "Target")))
 		d := deleteRequest("serial", 1)
 		d.Source.Table, d.Range.After = "Wide", "a"
 		var deletions atomic.Int32

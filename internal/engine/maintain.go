@@ -21,7 +21,7 @@ const (
 	resends = 32
 )
 
-// Maintain completes what crashes have left. For every open scan it sends the messages of lost steps again, ends the
+// Maintain completes what crashes have left, and starts scans that were asked for. For every open scan it sends the messages of lost steps again, ends the
 // scan if nobody noticed its end, and fails it if it has a step that can't be done. It may run at any time, in several
 // processes at once. An error of one scan does not stop it from working on the others.
 func (e *Engine) Maintain(ctx context.Context) error {
@@ -43,7 +43,7 @@ func (e *Engine) Maintain(ctx context.Context) error {
 			running = append(running, s.ID)
 		}
 	}
-	return errors.Join(errs, e.sendLost(ctx, running), e.tidyEnded(ctx), e.removeOld(ctx))
+	return errors.Join(errs, e.startAsked(ctx), e.sendLost(ctx, running), e.tidyEnded(ctx), e.removeOld(ctx))
 }
 
 // sendLost looks for lost steps of the running scans, and sends them again.

@@ -40,7 +40,7 @@ const messageVersion = 2
 // maxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the service's limit.
 const maxMessageBytes = 48 << 10
 
-// message asks for one step of one scan. Its JSON is the body of a queue message and stands in the step's pending row.
+// message asks for one step of one scan, or for a scan's start. Its JSON is the body of a queue message and stands in the step's pending row.
 type message struct {
 	Version int       `json:"v"` // [message.seal] sets it
 	Scan    string    `json:"scan"`
@@ -48,6 +48,7 @@ type message struct {
 	Step    scan.Step `json:"step"`
 	Again   *again    `json:"again,omitempty"`  // to do failed rows again; then Step is empty
 	Delete  *deletion `json:"delete,omitempty"` // of what a step has read; then Step is empty
+	Start   string    `json:"start,omitempty"`  // the id of a scan that was asked for; then there is no scan and no step yet
 
 	// [parseMessage] and [message.seal] set these.
 	body []byte // the JSON
@@ -90,7 +91,12 @@ func (m *message) seal() error {
 	if m.Version = 1; m.Again != nil || m.Delete != nil {
 		m.Version = messageVersion
 	}
-	m.body = jsonOf(m)
+	if m.body = jsonOf(m); m.Start != "" {
+		m.body = jsonOf(struct {
+			Version int    `json:"v"`
+			Start   string `json:"start"`
+		}{m.Version, m.Start})
+	}
 	if len(m.body) > maxMessageBytes {
 		return fmt.Errorf("a step's message is %d bytes, %d is the most", len(m.body), maxMessageBytes)
 	}
@@ -144,7 +150,8 @@ func parseMessage(body []byte) (message, error) {
 	switch {
 	case m.Version < 1 || (m.Version == 2) != (m.Again != nil || m.Delete != nil) || m.Again != nil && m.Delete != nil:
 		return m, problem.Invalidf("v", "the message has format %d and this program knows format %d", m.Version, messageVersion)
-	case !ledger.IsID(m.Scan):
+	case m.Start != "" && ledger.IsID(m.Start) && m.Scan == "":
+	case m.Start != "" || !ledger.IsID(m.Scan):
 		return m, problem.Invalidf("scan", "is not the id of a scan")
 	}
 	return m, nil

@@ -29,6 +29,9 @@ func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report str
 	if err != nil {
 		return "", err
 	}
+	if m.Start != "" {
+		return "", e.startAskedFor(ctx, m.Start)
+	}
 	zerolog.Ctx(ctx).UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", m.id) })
 	working, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()

@@ -21,45 +21,63 @@ import (
 func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	o, err := e.check(ctx, r)
+	o, hints, err := e.ready(ctx, r)
 	if err != nil {
 		return "", err
-	}
-	if o.work.prepare != nil {
-		if err := o.work.prepare(ctx); err != nil {
-			return "", err
-		}
-	}
-	hints, err := e.savedHints(ctx, o)
-	if err != nil {
-		return "", err
-	}
-	if x := o.export(); x != nil { // in the end, each row comes from this one
-		x.hash = x.content.Hash()
-		r.Source.Export = x.hash
 	}
 	now, err := e.Now(ctx)
 	if err != nil {
 		return "", err
 	}
 	id := ledger.NewID(now)
-	if o.work.export != nil {
-		if err := e.claim(ctx, o, id); err != nil {
-			return "", err
+	err = e.create(ctx, id, now, o, hints)
+	if o.work.export != nil && (err == nil || problem.FateOf(err) != problem.Retry) {
+		if err := e.ledger.Answered(ctx, id); err != nil {
+			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", id).Msg("request for a scan not removed; Maintain will")
 		}
 	}
-	first := message{Scan: id, Step: o.strategy.Start(r.Range)}
-	if err := first.seal(); err != nil {
-		return "", err
+	return id, err
+}
+
+// ready checks a request, and makes ready what its scan needs: the destination, and hints.
+func (e *Engine) ready(ctx context.Context, r Request) (o *opened, hints []byte, err error) {
+	if o, err = e.check(ctx, r); err != nil {
+		return nil, nil, err
 	}
-	if err := e.ledger.Create(ctx, id, now, jsonOf(r), hints, first.pending(), first.ahead()); err != nil {
-		return "", err
+	if o.work.prepare != nil {
+		if err := o.work.prepare(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	if hints, err = e.savedHints(ctx, o); err != nil {
+		return nil, nil, err
+	}
+	if x := o.export(); x != nil { // in the end, each row comes from this one
+		x.hash = x.content.Hash()
+		o.request.Source.Export = x.hash
+	}
+	return o, hints, nil
+}
+
+// create records a scan that is ready under an id, and sends its first message. It may be repeated, by several at once.
+func (e *Engine) create(ctx context.Context, id string, now time.Time, o *opened, hints []byte) error {
+	if o.work.export != nil {
+		if err := e.claim(ctx, o, id); err != nil {
+			return err
+		}
+	}
+	first := message{Scan: id, Step: o.strategy.Start(o.request.Range)}
+	if err := first.seal(); err != nil {
+		return err
+	}
+	if err := e.ledger.Create(ctx, id, now, jsonOf(o.request), hints, first.pending(), first.ahead()); err != nil {
+		return err
 	}
 	// The scan is recorded now: if its message is lost, Maintain sends it.
 	if err := e.send(ctx, first); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("first message not sent; Maintain will send it")
 	}
-	return id, nil
+	return nil
 }
 
 // check opens a request, and finds what would keep its scan from running or would do damage.

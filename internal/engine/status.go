@@ -89,6 +89,9 @@ const repairTime = 90 * time.Second
 // Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind.
 func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 	found, err := e.ledger.Snapshot(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = e.notStarted(ctx, id, err)
+	}
 	if err != nil {
 		return Status{}, notFound(id, err)
 	}

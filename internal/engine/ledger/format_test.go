@@ -159,6 +159,10 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	_, err = l.Finish(ctx, succeededScan, time.Now(), func(ledger.Listed) error { return nil })
 	proof.Must(t, err)
 	proof.Must(t, l.Create(ctx, openScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
+	_, err = l.Ask(ctx, failedScan, []byte("request"))
+	proof.Must(t, err)
+	asked, _, err := l.AskedFor(ctx, failedScan)
+	proof.Must(t, err, l.Refuse(ctx, asked, "why it was refused"))
 }
 
 // readEveryKind checks what the ledger reads of the rows that writeEveryKind once wrote.
@@ -167,7 +171,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	ctx := t.Context()
 	check := func(what string, got, want any, err error) {
 		t.Helper()
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ledger.Scan{}, ledger.Pending{}, ledger.Beat{}, ledger.OpenScan{}, ledger.EndedScan{}),
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ledger.Scan{}, ledger.Pending{}, ledger.Beat{}, ledger.OpenScan{}, ledger.EndedScan{}, ledger.Asked{}),
 			cmpopts.IgnoreTypes(time.Duration(0)), cmpopts.IgnoreFields(ledger.Pending{}, "At"), cmpopts.IgnoreFields(ledger.Beat{}, "At")); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 		}
@@ -218,4 +222,6 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("open scans", open, []ledger.OpenScan{{ID: openScan, Attempt: 1}}, err)
 	ended, _, err := l.Ended(ctx, "")
 	check("ended scans", ended, []ledger.EndedScan{{ID: succeededScan, Settled: true}, {ID: failedScan}}, err)
+	asked, err := l.Asked(ctx)
+	check("what was asked for", asked, []ledger.Asked{{ID: failedScan, Request: []byte("request"), Refused: "why it was refused"}}, err)
 }

@@ -13,9 +13,9 @@
 //	w|STEP           the data file that a done step of an export wrote (see data.go)
 //	h                the hints that the scan was started with (see data.go)
 //
-// STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has three lists: "a|ID" of all
+// STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has four lists: "a|ID" of all
 // scans, with the figures of those that have ended; "o|ID|ATTEMPT" of those that may be open; "t|ID" of ended ones that
-// are yet to be tidied up (see retire.go). The partition "beats" names the steps that living processes have in hand,
+// are yet to be tidied up (see retire.go); and "r|ID" of those that are to be started (see asked.go). The partition "beats" names the steps that living processes have in hand,
 // the partition "maintain" when Maintain last ran (see beat.go). An id starts with inverted ticks: lists are newest
 // first. Version in a scan's row is 1; a reader refuses any other.
 //
@@ -166,8 +166,8 @@ func (l *Ledger) Now(ctx context.Context, own time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// idForm matches what [NewID] returns.
-var idForm = regexp.MustCompile(`^[0-9]{19}-[a-z2-7]{6}$`)
+// idForm matches what [NewID] returns, and the id of the scan that verifies such a scan.
+var idForm = regexp.MustCompile(`^[0-9]{19}-[a-z2-7]{6}(-v)?$`)
 
 // IsID reports whether a text has the form of a scan's id.
 func IsID(text string) bool { return idForm.MatchString(text) }
@@ -180,9 +180,12 @@ func NewID(now time.Time) string {
 // Create records a scan, its first step, which counts as a child of the scan itself, and its hints, if there are any.
 // ahead estimates the scan's work. After an error the scan may have been recorded, and its message not sent:
 // [Ledger.Open] finds it. Create inserts and never replaces: if the service carries out a request late, after it was
-// repeated, it can't bring back a first step that is done.
+// repeated, it can't bring back a first step that is done. Several processes may create a scan that was asked for: the
+// first record counts.
 func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Pending, ahead adaptive.Outlook) error {
-	if err := l.write(ctx, "list scan "+id, listed(id, 1), list(openRow(id, 1))); err != nil {
+	inAll := listed(id, 1)
+	inAll.Kind = storage.Merge // it may have the figures of a scan that was started and has ended since
+	if err := l.write(ctx, "list scan "+id, inAll, list(openRow(id, 1))); err != nil {
 		return err
 	}
 	pending := addPending(id, first)
@@ -192,7 +195,7 @@ func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, 
 		ops = append(ops, op(storage.Insert, id, scanHintsRow, dataProperties(hints)...))
 	}
 	err := l.write(ctx, "record scan "+id, ops...)
-	if storage.Conflict(err) { // the id is ours alone: a try whose answer was lost recorded the scan
+	if storage.Conflict(err) { // a try whose answer was lost recorded the scan, or another process that was asked for it
 		return nil
 	}
 	return err

@@ -118,15 +118,19 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 	return unlessOvertaken(l.write(ctx, "close scan "+o.ID, ops...))
 }
 
-// Forget takes an attempt of a scan without a record off the list of open scans. If it is the first attempt, its start
-// failed, and the list of all loses it as well. A later one came while the scan was being removed:
+// Forget takes an attempt of a scan without a record off the list of open scans, unless it was listed again since. If it is
+// the first attempt, its start failed, and the list of all loses it as well. A later one came while the scan was being removed:
 // the list of all keeps the scan until nothing of it is left.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
-	rows := []string{openRow(o.ID, o.Attempt)}
-	if o.Attempt == 1 {
-		rows = []string{allPrefix + o.ID, rows[0]} // what makes Maintain come back goes last
+	what, open := "forget scan "+o.ID, unlist(openRow(o.ID, o.Attempt), o.etag)
+	if o.Attempt > 1 {
+		return unlessOvertaken(l.write(ctx, what, open))
 	}
-	return l.unlistInTurn(ctx, "forget scan "+o.ID, rows...)
+	err := l.write(ctx, what, unlist(allPrefix+o.ID, ""), open)
+	if storage.NotFound(err) { // an older version of the program has begun with the list of all
+		err = l.write(ctx, what, open)
+	}
+	return unlessOvertaken(err)
 }
 
 func (l *Ledger) unlistInTurn(ctx context.Context, what string, rows ...string) error {

@@ -13,7 +13,6 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -82,9 +81,7 @@ func (w *world) startScan(s PlannedScan) string {
 				w.violated("answer %s: %v", a.body, err)
 			}
 			return started.ID
-		case a.status == http.StatusConflict && s.Request.Action.Destination != nil && s.Request.Action.Destination.Container == exports:
-			w.dropClaim(s.Request.Action.Destination.Prefix)
-			continue
+		case a.status == http.StatusConflict && s.Request.Action.Destination != nil && s.Request.Action.Destination.Container == exports: // a start without an answer has the place
 		case a.status >= 400 && a.status < 500:
 			w.violated("POST /api/scans %s: %d %s", body, a.status, a.body)
 			return ""
@@ -98,17 +95,6 @@ func (w *world) startScan(s PlannedScan) string {
 	}
 	w.violated("the scan could not be started %d times", maxRetries)
 	return ""
-}
-
-// dropClaim deletes the claim of a start that died. Nobody else exports to the prefix.
-func (w *world) dropClaim(prefix string) {
-	objects, err := place.InContainer(w.account, exports, prefix)
-	if err == nil {
-		err = objects.Delete(context.Background(), place.ClaimName)
-	}
-	if err != nil {
-		w.violated("delete the claim of %s: %v", prefix, err)
-	}
 }
 
 // target identifies one of the plan's scans.

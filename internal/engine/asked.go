@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// A scan can be asked for by its id: a row in the ledger has its request, and any instance starts it. Who asks may die, and
+// many may ask for the same scan, and start it: it is one scan. A scan that can't be started leaves the reason in that row.
+
+const (
+	refusedKept = 7 * 24 * time.Hour // how long the reason is kept
+	askedAtOnce = 8                  // starts at once
+	askedTime   = time.Minute        // for all of them; the next Maintain goes on
+)
+
+// Ask has an instance start a scan with an id, unless that exists or was asked for before. It makes a message for that;
+// without it, Maintain starts the scan.
+func (e *Engine) Ask(ctx context.Context, id string, r Request) error {
+	asked, err := e.ledger.Ask(ctx, id, jsonOf(r))
+	if err != nil || !asked {
+		return err
+	}
+	e.sendStart(ctx, id)
+	return nil
+}
+
+// sendStart sends a message that starts a scan that was asked for.
+func (e *Engine) sendStart(ctx context.Context, id string) {
+	m := message{Start: id}
+	err := m.seal()
+	if err == nil {
+		err = e.send(ctx, m)
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("message for a start not sent; Maintain will start the scan")
+	}
+}
+
+// remindOfAsked has the scans started that were asked for: they may have waited for the end of another one.
+func (e *Engine) remindOfAsked(ctx context.Context) {
+	all, err := e.ledger.Asked(ctx)
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("scans that were asked for not read; Maintain will start them")
+	}
+	for _, a := range all {
+		if a.Refused == "" {
+			e.sendStart(ctx, a.ID)
+		}
+	}
+}
+
+// notStarted returns an error that says what becomes of a scan that was asked for and does not exist: otherwise the error as it is.
+func (e *Engine) notStarted(ctx context.Context, id string, missing error) error {
+	a, found, err := e.ledger.AskedFor(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return missing
+	case a.Refused != "":
+		return problem.NotFoundf("id", "the scan %s was not started: %s", id, a.Refused)
+	}
+	return problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
+}
+
+// startAsked starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.
+func (e *Engine) startAsked(ctx context.Context) error {
+	all, err := e.ledger.Asked(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askedTime)
+	defer cancel()
+	errs := make([]error, len(all))
+	var g task.Group
+	g.SetLimit(askedAtOnce)
+	for i, a := range all {
+		g.Go(func() error {
+			errs[i] = e.startOne(ctx, a)
+			return nil
+		})
+	}
+	_ = g.Wait() // each error is in errs
+	return errors.Join(errs...)
+}
+
+// startAskedFor starts a scan that was asked for, unless another instance has done it.
+func (e *Engine) startAskedFor(ctx context.Context, id string) error {
+	a, found, err := e.ledger.AskedFor(ctx, id)
+	if err != nil || !found {
+		return err
+	}
+	return e.startOne(ctx, a)
+}
+
+// startOne starts a scan that was asked for, or keeps the reason why it can't be started.
+func (e *Engine) startOne(ctx context.Context, a ledger.Asked) error {
+	if a.Refused != "" {
+		if a.Age < refusedKept {
+			return nil
+		}
+		return e.ledger.Answered(ctx, a.ID)
+	}
+	err := e.startAs(ctx, a.ID, a.Request)
+	switch fate := problem.FateOf(err); {
+	case err == nil:
+		return e.ledger.Answered(ctx, a.ID)
+	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts it
+		return nil
+	case a.Age < maxLost && (fate == problem.Retry || storage.HasCode(err, "TableBeingDeleted", "ContainerBeingDeleted")):
+		return fmt.Errorf("start scan %s, which was asked for: %w", a.ID, err)
+	}
+	zerolog.Ctx(ctx).Error().Err(err).Str("scan", a.ID).Msg("scan refused that was asked for")
+	return e.ledger.Refuse(ctx, a, shortened(err.Error()))
+}
+
+// startAs starts the scan of a stored request under an id, unless it exists.
+func (e *Engine) startAs(ctx context.Context, id string, request []byte) error {
+	_, err := e.ledger.Scan(ctx, id)
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	r, err := parseStored(request)
+	if err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	o, hints, err := e.ready(ctx, r)
+	if err != nil {
+		return err
+	}
+	now, err := e.Now(ctx)
+	if err != nil {
+		return err
+	}
+	return e.create(ctx, id, now, o, hints)
+}
