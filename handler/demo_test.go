@@ -17,9 +17,7 @@ import (
 
 // TestDemoCommand runs the demonstration as its user does, who then looks at the console.
 func TestDemoCommand(t *testing.T) {
-	if !testsize.Full() {
-		t.Skip("copies all rows, in half a minute; demo.TestDemo copies some")
-	}
+	testsize.InFull(t)
 	t.Parallel()
 	c := exec.CommandContext(t.Context(), "tablesweep", "demo", "--json", "--watch")
 	var told buffer

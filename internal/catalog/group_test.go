@@ -22,7 +22,7 @@ func TestGroupsCostLittle(t *testing.T) {
 		n             int
 		insert, again float64 // the most requests a record; again finds each as it is
 		remove        float64 // by a key other than the first: the head, two rows and three tombstones, and the log
-	}{{100, 3.4, 5.5, 6.5}, {1000, 3.1, 5.5, 6.2}} {
+	}{{100, 3.4, 5.5, 6.5}, {1000, 3.1, 5.5, 6.2}}[:testsize.Of(1, 2)] {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			requests := func(what string, most float64, do func()) {
 				w.emulator.ResetCounts()

@@ -116,9 +116,7 @@ func (w *world) work(e *engine.Engine, id string) error {
 // TestBusyPartition lets two instances copy into a partition that takes 20 requests a second, in virtual time. After
 // the first minute, at most a tenth may be refused, and the partition must be busy. The status tells of them.
 func TestBusyPartition(t *testing.T) {
-	if !testsize.Full() {
-		t.Skip("makes many requests; in full it does. action.TestProcessesAtOnePartition finds races")
-	}
+	testsize.InFull(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rows, rate, size, instances = 18_000, 200, 10, 2 // transactions of 10 rows

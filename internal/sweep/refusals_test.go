@@ -55,34 +55,34 @@ func median(t *testing.T, rows int, rule string, copies int) time.Duration {
 }
 
 // TestRefusedByChance: requests that are refused whatever the load hardly slow a copy down. The times are
-// medians of three, since the last request of a copy may be refused several times. The small test is so short that this shows.
+// medians of three, since the last request of a copy may be refused several times.
 func TestRefusedByChance(t *testing.T) {
-	testsize.WithoutRace(t)
+	testsize.InFull(t)
 	t.Parallel()
-	rows := testsize.Of(4000, 20_000)
+	const rows = 20_000
 	undisturbed := copyRefused(t, rows, quick, "seed=0")
 	for rule, most := range map[string]float64{
-		"busy p=0.01":           testsize.Of(2.5, 1.3),
-		"timeout-before p=0.05": testsize.Of(3.5, 1.8),
+		"busy p=0.01":           1.3,
+		"timeout-before p=0.05": 1.8,
 	} {
-		if times := median(t, rows, rule, testsize.Of(1, 3)).Seconds() / undisturbed.Seconds(); times > most {
+		if times := median(t, rows, rule, 3).Seconds() / undisturbed.Seconds(); times > most {
 			t.Errorf("%s: it took %.2f times as long, want at most %.1f times", rule, times, most)
 		}
 	}
 }
 
 // TestOftenRefused: a copy of a minute takes at most 1.6 times as long if 20 % of all requests are refused, whatever the load. If each is
-// made once more for each refusal, it takes 1.25 times as long. The small test is so short that the last requests' pauses show.
+// made once more for each refusal, it takes 1.25 times as long.
 func TestOftenRefused(t *testing.T) {
-	testsize.WithoutRace(t)
+	testsize.InFull(t)
 	t.Parallel()
 	const slow = "latency=150ms..250ms"
-	rows := testsize.Of(4000, 40_000)
+	const rows = 40_000
 	undisturbed := copyRefused(t, rows, slow, "seed=0")
 	for seed := range testsize.Slow(1, 1, 3) {
 		times := copyRefused(t, rows, slow, fmt.Sprintf("seed=%d; busy p=0.2", seed)).Seconds() / undisturbed.Seconds()
-		if most := testsize.Of(4, 1.6); times > most {
-			t.Errorf("with seed %d it took %.2f times as long, want at most %.1f times", seed, times, most)
+		if times > 1.6 {
+			t.Errorf("with seed %d it took %.2f times as long, want at most 1.6 times", seed, times)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (c *crowd) Do(r *http.Request) (*http.Response, error) {
 func TestShare(t *testing.T) {
 	t.Parallel()
 	const tables, workers = 5, 12
-	for _, maxRows := range []int{0, 2000} {
+	for _, maxRows := range testsize.Of([]int{2000}, []int{0, 2000}) {
 		for _, compare := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d rows, compare %v", maxRows, compare), func(t *testing.T) {
 				if maxRows == 0 {

@@ -125,9 +125,7 @@ func TestQueryCostsWhatAnIndexCosts(t *testing.T) {
 
 // A scan that finds nothing ends its pages all the same, as the service's do.
 func TestFruitlessScanIsCut(t *testing.T) {
-	if !testsize.Full() {
-		t.Skip("needs 300,000 rows")
-	}
+	testsize.InFull(t)
 	t.Parallel()
 	rows := newTable(t)
 	for i := range 3000 {

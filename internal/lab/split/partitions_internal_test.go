@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 )
 
 // Few queries look behind the last row of a partition: no rule about that could save more than these.
 func TestRestsOfPartitions(t *testing.T) {
+	testsize.InFull(t)
 	t.Parallel()
 	sets, sum := keysets.Real(""), 0.0
 	for _, set := range sets {

@@ -4,9 +4,11 @@ import (
 	"testing"
 
 	"tablesweep/internal/lab/split"
+	"tablesweep/internal/proof/testsize"
 )
 
 func TestStealing(t *testing.T) {
+	testsize.InFull(t)
 	t.Parallel()
 	means, worst := map[split.Contender]float64{}, 0.0 // times, as multiples of the bound
 	sets := madeUp(t)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 )
 
@@ -12,6 +13,7 @@ import (
 // told there is off by 50 points at most. It would be 71 if steps that believe to be at their end
 // were trusted early.
 func TestProgressOfFirstHalves(t *testing.T) {
+	testsize.InFull(t)
 	t.Parallel()
 	told := 0
 	for _, set := range keysets.Real("") {

@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/lab/split"
 	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/testsize"
 )
 
 func madeUp(t testing.TB) []keysets.Set {
@@ -93,6 +94,7 @@ func compareAll(t testing.TB, sets []keysets.Set, rows int) []split.Result {
 // The targets for 1 million rows are checked by the benchmark. These, for small
 // tables, are what has been reached: they are to notice when something breaks.
 func TestSplitOfSmallTables(t *testing.T) {
+	testsize.InFull(t)
 	t.Parallel()
 	const rows = 30_000
 	targets{queries: 1.85, worstSet: 2.45, empty: 0.2, hinted: 1.2, hinted80: 1.2, time: 0.45, time4: 0.6, onePartition: 0.4}.

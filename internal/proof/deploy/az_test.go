@@ -31,9 +31,7 @@ var permissions = map[string]struct {
 
 // Every az command that is documented, printed or called is one that az takes.
 func TestAzTakesTheCommands(t *testing.T) {
-	if !testsize.Full() {
-		t.Skip("starts az: only in full")
-	}
+	testsize.InFull(t)
 	version, err := exec.Command("az", "--version").Output()
 	if err != nil {
 		t.Skipf("az is not at hand: %v", err)

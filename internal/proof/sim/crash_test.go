@@ -115,7 +115,7 @@ func TestNobodyLeft(t *testing.T) {
 			undisturbed, _ := run(t, small(strategy), zerolog.Nop())
 			var longest time.Duration
 			const start = time.Second // when the operator calls
-			for at := start; at < start+undisturbed.Took; at += testsize.Of(111*time.Millisecond, 37*time.Millisecond) {
+			for at := start; at < start+undisturbed.Took; at += testsize.Of(333*time.Millisecond, 37*time.Millisecond) {
 				p := small(strategy)
 				p.Blackout, p.Darkness, p.Cleared = at, time.Hour, true
 				stats, violations := run(t, p, zerolog.Nop())
@@ -225,7 +225,7 @@ func TestTwoDeliveriesAtOnce(t *testing.T) {
 // being sent are not lost: nothing is sent again.
 func TestSlowSteps(t *testing.T) {
 	testsize.WithoutRace(t)
-	for by := 4; by <= 32; by += 4 {
+	for by := 4; by <= 32; by += testsize.Of(14, 4) {
 		for _, sending := range []int{1, 8} {
 			p := small("serial")
 			p.Calm = true // which fails if a message is sent again
@@ -241,7 +241,7 @@ func TestSlowSteps(t *testing.T) {
 // TestCanceledInAStep cancels a scan while its first step reads and writes pages for half a minute: a second later no write begins.
 func TestCanceledInAStep(t *testing.T) {
 	testsize.WithoutRace(t)
-	for at := 2; at <= 20; at += 3 {
+	for at := 2; at <= 20; at += testsize.Of(9, 3) {
 		p := small("adaptive")
 		p.Calm = true // which fails if a write begins later
 		p.Faults = "latency=400ms on=query table=Source; latency=700ms on=batch,insert,update,merge table=Target0; " + p.Faults
@@ -261,9 +261,7 @@ func TestCanceledInAStep(t *testing.T) {
 // however slow the storage is. Serial scans have the fewest requests a minute; those that write each row by itself have
 // the longest steps, and show as much with fewer rows. Polls count neither way.
 func TestWatchingIsCheap(t *testing.T) {
-	if !testsize.Full() {
-		t.Skip("reads many rows; in full it does")
-	}
+	testsize.InFull(t)
 	count := engine.Action{Type: engine.Count}
 	copying := engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target0"}}
 	for _, tt := range []struct {

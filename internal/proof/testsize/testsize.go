@@ -33,6 +33,13 @@ func Slow[T any](small, more, full T) T {
 	return Of(small, more)
 }
 
+// InFull skips a test whose claim small sizes can't show, unless tests do all of their work.
+func InFull(t interface{ Skip(...any) }) {
+	if !Full() {
+		t.Skip("does much work; in full it runs: TABLESWEEP_TESTS=full")
+	}
+}
+
 // WithoutRace skips a test under the race detector: one that counts or measures for long, in a package where others do the same work at
 // once. scripts/test.sh runs it besides.
 func WithoutRace(t interface{ Skip(...any) }) {

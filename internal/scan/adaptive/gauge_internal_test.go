@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/testsize"
 )
 
 // measure surveys what lies behind pages of keys, which a strand from start on has
@@ -116,7 +117,7 @@ func TestGaugeOfOddKeys(t *testing.T) {
 		}
 		return string(k)
 	}
-	for range 100_000 {
+	for range testsize.Of(20_000, 100_000) {
 		from, here, last := odd(), odd(), odd()
 		if !key.Less(from, here) {
 			continue

@@ -119,7 +119,7 @@ func TestLargerTables(t *testing.T) {
 			return key.Key{Partition: "k" + strings.Repeat("\u2028", 511), Row: strings.Repeat("\u2028", 509) + fmt.Sprintf("%03x", i)}
 		},
 	} {
-		for _, segment := range []int{5, 20} {
+		for _, segment := range testsize.Of([]int{20}, []int{5, 20}) {
 			t.Run(fmt.Sprintf("%s by %d", name, segment), func(t *testing.T) {
 				t.Parallel()
 				var rows []key.Key
