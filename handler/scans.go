@@ -109,7 +109,7 @@ func scansListCommand() *cobra.Command {
 				return flagError(err)
 			}
 			for _, s := range page.Scans {
-				l.add(s, s.ID, string(s.State), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s"), shownName(s.Name))
+				l.add(s, s.ID, stateOf(s), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s"), shownName(s.Name), s.Cause)
 			}
 			most -= len(page.Scans)
 			if q.Top, q.Cursor = most, page.Cursor; q.Top == 0 || q.Cursor == "" {
@@ -223,6 +223,14 @@ func tableName(t engine.TableRef) string {
 	return t.Connection + "/" + name
 }
 
+// stateOf writes a scan's state, and its phase while it runs.
+func stateOf(s engine.Status) string {
+	if s.Phase == "" {
+		return string(s.State)
+	}
+	return string(s.State) + ", " + s.Phase
+}
+
 // optional writes a number that may be absent.
 func optional(n *float64, format string) string {
 	if n == nil {
@@ -246,11 +254,8 @@ func printStatus(w io.Writer, s engine.Status) {
 	known("filter", "%q", s.Filter)
 	known("select", "%q", strings.Join(s.Select, ","))
 	known("strategy", "%q", s.Strategy)
-	state := string(s.State)
-	if s.Phase != "" {
-		state += ", " + string(s.Phase)
-	}
-	line("state", "%s", state)
+	line("state", "%s", stateOf(s))
+	known("cause", "%s", s.Cause)
 	known("name", "%s", shownName(s.Name))
 	line("began", "%s", s.StartedAt.Format(time.RFC3339))
 	if s.FinishedAt != nil {

@@ -176,7 +176,7 @@ func TestPace(t *testing.T) {
 			if p.rate < tt.rate-0.01 || p.rate > tt.rate+0.01 {
 				t.Errorf("rate %v, want %v", p.rate, tt.rate)
 			}
-			if got := p.phase(1, 1); got != tt.phase {
+			if got, _ := p.phase(1, 1, Leased{}); got != tt.phase {
 				t.Errorf("phase %s, want %s", got, tt.phase)
 			}
 			if left := p.left(1000, 1, adaptive.Pages(4)); left != nil {
@@ -188,8 +188,16 @@ func TestPace(t *testing.T) {
 			}
 		})
 	}
-	if (rates{}).phase(0, 1) != starting {
-		t.Error("a scan without a done step doesn't start")
+	slowly, silent := []ledger.Slow{{Connection: "DATA", Seconds: 6}}, []ledger.Wait{{Connection: "DATA", Cause: "connection refused"}}
+	for want, l := range map[string]Leased{
+		"starting:":                          {},
+		"slow: DATA takes 6 s for an answer": {slow: slowly, Requests: 10, Throttled: 1},
+		"throttled: the storage throttles 20 % of the requests": {slow: slowly, Requests: 10, Throttled: 2},
+		"waiting: DATA: connection refused":                     {slow: slowly, Waiting: silent, Requests: 10, Throttled: 9},
+	} {
+		if phase, cause := (rates{}).phase(0, 1, l); strings.TrimSpace(phase+": "+cause) != want {
+			t.Errorf("%+v: %s: %s, want %s", l, phase, cause, want)
+		}
 	}
 }
 

@@ -99,17 +99,18 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	return e.ledger.Now(ctx, e.options.Now())
 }
 
-// waits returns the app's connections that give no good answer, in their order.
-func (e *Engine) waits() []ledger.Wait {
+// waits adds to a beat the app's connections that give no good answer, or take long for one, in their order.
+func (e *Engine) waits(b *ledger.Beat) {
 	accounts := map[string]*storage.Account{storage.HostConnection: e.options.Own}
 	maps.Copy(accounts, e.options.Accounts)
-	var waits []ledger.Wait
 	for _, name := range slices.Sorted(maps.Keys(accounts)) {
 		for _, o := range accounts[name].Outages() {
-			waits = append(waits, ledger.Wait{Connection: name, Cause: o.Cause, Since: o.Since.UTC()})
+			b.Waiting = append(b.Waiting, ledger.Wait{Connection: name, Cause: o.Cause, Since: o.Since.UTC()})
+		}
+		if took := accounts[name].Slow(); took > 0 {
+			b.Slow = append(b.Slow, ledger.Slow{Connection: name, Seconds: took.Round(time.Second).Seconds()})
 		}
 	}
-	return waits
 }
 
 // TryPrepare creates the state table and the queues where they are missing, without retries. Its

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
@@ -33,8 +33,8 @@ const (
 // A scan may end with any step that has no children, but not while another step is pending. So only the last step that a
 // process releases checks whether it has ended.
 type heart struct {
-	process string               // the process's name, random
-	waits   func() []ledger.Wait // what the process waits for
+	process string             // the process's name, random
+	waits   func(*ledger.Beat) // adds to a beat what the process waits for
 	write   func(context.Context, ledger.Beat) error
 
 	mu      sync.Mutex       // guards the fields below
@@ -45,32 +45,32 @@ type heart struct {
 // hand is a step in hand.
 type hand struct {
 	scan       string
-	since      time.Time // its beginning
-	deliveries int       // under way
-	until      time.Time // if it failed: the host delivers it again before this time
-	mayEnd     bool      // this step, or one that was released before it, has ended without children
-	throttled  atomic.Int64
+	since      time.Time          // its beginning
+	deliveries int                // under way
+	until      time.Time          // if it failed: the host delivers it again before this time
+	mayEnd     bool               // this step, or one that was released before it, has ended without children
+	counters   []*storage.Counter // of the deliveries
 }
 
 // newHeart returns a heart that writes its beats by write, which must try once: the storage's growing
 // pauses would delay the next beat, and after an outage, others must hear of this process soon.
-func newHeart(waits func() []ledger.Wait, write func(context.Context, ledger.Beat) error) *heart {
+func newHeart(waits func(*ledger.Beat), write func(context.Context, ledger.Beat) error) *heart {
 	return &heart{process: strings.ToLower(rand.Text()), waits: waits, write: write, hands: map[string]*hand{}}
 }
 
-// take records that a delivery of a step has begun. It returns the counter of the step's throttles.
-func (h *heart) take(log *zerolog.Logger, scan, step string) (throttled *atomic.Int64) {
+// take records that a delivery of a step has begun, whose requests the counter counts.
+func (h *heart) take(log *zerolog.Logger, scan, step string, counter *storage.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.hands[step] == nil {
 		h.hands[step] = &hand{scan: scan, since: time.Now()}
 	}
 	h.hands[step].deliveries++
+	h.hands[step].counters = append(h.hands[step].counters, counter)
 	if !h.beating {
 		h.beating = true
 		h.beatAfter(log, beatTime)
 	}
-	return &h.hands[step].throttled
 }
 
 // childless records that a step in hand was committed without children.
@@ -120,8 +120,11 @@ func (h *heart) held() (steps []ledger.Held, longest time.Duration) {
 	}
 	h.beating = len(h.hands) > 0
 	for _, step := range slices.Sorted(maps.Keys(h.hands)) {
-		held := h.hands[step]
-		steps = append(steps, ledger.Held{Scan: held.scan, Step: step, Throttled: held.throttled.Load()})
+		s := ledger.Held{Scan: h.hands[step].scan, Step: step}
+		for _, c := range h.hands[step].counters {
+			s.Requests, s.Throttled = s.Requests+c.Requests(), s.Throttled+c.Throttled()
+		}
+		steps = append(steps, s)
 	}
 	return steps, longest
 }
@@ -152,5 +155,7 @@ func (h *heart) beat() (next time.Duration, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
 	defer cancel()
-	return beatTime, h.write(ctx, ledger.Beat{Process: h.process, Steps: steps, Waiting: h.waits()})
+	b := ledger.Beat{Process: h.process, Steps: steps}
+	h.waits(&b)
+	return beatTime, h.write(ctx, b)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"tablesweep/internal/engine/ledger"
@@ -75,8 +76,8 @@ func (q ListQuery) takes(s Status) bool {
 		strings.Contains(strings.ToLower(s.Name), strings.ToLower(q.Name)) && !s.StartedAt.Before(q.Since)
 }
 
-// List returns a page of the list of scans, without leased steps: first those that may be open, then the others, each the newest
-// first. The first page makes two requests, further ones one, and one more for each scan that is open, or may have steps under way. A filtered
+// List returns a page of the list of scans: first those that may be open, then the others, each the newest
+// first. The first page makes two requests, further ones one, one more for each scan that is open, or may have steps under way, and one for all that are leased. A filtered
 // one reads at most listPages pages of the list, and openMost open scans: it may have few scans, or none, and a cursor.
 func (e *Engine) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
@@ -86,7 +87,8 @@ func (e *Engine) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err != nil {
 		return ScanList{}, err
 	}
-	l := lister{engine: e, ListQuery: q, list: ScanList{Scans: []Status{}}}
+	beats := sync.OnceValues(func() ([]ledger.Beat, error) { return e.ledger.Beats(ctx) })
+	l := lister{engine: e, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats}
 	if at.open && (q.State == "" || q.State == ledger.Running) {
 		if err := l.readOpen(ctx, at.behind); err != nil || l.list.Cursor != "" {
 			return l.list, err
@@ -105,6 +107,7 @@ type lister struct {
 	engine *Engine
 	list   ScanList
 	open   map[string]bool // scans that are listed as open
+	beats  func() ([]ledger.Beat, error)
 }
 
 // readOpen adds open scans behind an id.
@@ -179,7 +182,7 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	for i := range scans {
 		g.Go(func() error {
 			var err error
-			if all[i], err = l.engine.listed(ctx, scans[i]); errors.Is(err, ledger.ErrNotFound) {
+			if all[i], err = l.listed(ctx, scans[i]); errors.Is(err, ledger.ErrNotFound) {
 				return nil // being created, or never completed
 			}
 			return err
@@ -197,20 +200,16 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 }
 
 // listed returns the status of a scan in the list. It reads the scan if its row there has no summary, or one that is not settled.
-func (e *Engine) listed(ctx context.Context, s ledger.Listed) (Status, error) {
+func (l *lister) listed(ctx context.Context, s ledger.Listed) (Status, error) {
 	if s.Summarized && !s.Unsettled {
-		return e.summarized(s)
+		return l.engine.summarized(s)
 	}
-	found, err := e.ledger.Snapshot(ctx, s.ID)
-	if err != nil {
-		return Status{}, err
-	}
-	st, _, err := e.statusOf(found)
-	return st, err
+	return l.engine.status(ctx, s.ID, l.beats)
 }
 
 func (e *Engine) summarized(s ledger.Listed) (Status, error) {
-	return e.summaryOf(s.Scan, s.Totals, s.Pending, s.Finished)
+	r, err := requestOf(s.Scan)
+	return e.summaryOf(s.Scan, r, s.Totals, s.Pending, s.Finished), err
 }
 
 // listCursor says where a page of the list begins: behind an id in the list of open scans or of all.

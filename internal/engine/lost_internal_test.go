@@ -108,7 +108,7 @@ func TestHeart(t *testing.T) {
 		var mu sync.Mutex // guards said and fail
 		var said [][]string
 		fail := 0
-		h := newHeart(func() []ledger.Wait { return nil }, func(_ context.Context, b ledger.Beat) error {
+		h := newHeart(func(*ledger.Beat) {}, func(_ context.Context, b ledger.Beat) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if fail > 0 {
@@ -135,29 +135,29 @@ func TestHeart(t *testing.T) {
 			}
 			said = nil
 		}
-		h.take(&log, "scan", "a")
+		h.take(&log, "scan", "a", new(storage.Counter))
 		h.release("a", false)
 		expect("a short step", time.Minute)
 		for range 20 { // steps that overlap, so that there is always one in hand
-			h.take(&log, "scan", "a")
+			h.take(&log, "scan", "a", new(storage.Counter))
 			time.Sleep(beatTime / 2)
-			h.take(&log, "scan", "b")
+			h.take(&log, "scan", "b", new(storage.Counter))
 			h.release("a", false)
 			time.Sleep(beatTime / 2)
 			h.release("b", false)
 		}
 		expect("short steps all the time", 0)
 		time.Sleep(time.Minute)
-		h.take(&log, "scan", "a")
+		h.take(&log, "scan", "a", new(storage.Counter))
 		time.Sleep(beatTime - time.Millisecond)
-		h.take(&log, "scan", "b")
+		h.take(&log, "scan", "b", new(storage.Counter))
 		h.release("a", false)
 		expect("a step taken before the first one's beat was due", beatTime+time.Millisecond, []string{"b"})
 		h.release("b", false)
 		time.Sleep(time.Minute)
-		h.take(&log, "scan", "a")
-		h.take(&log, "scan", "b")
-		h.take(&log, "scan", "b") // twice, by two deliveries
+		h.take(&log, "scan", "a", new(storage.Counter))
+		h.take(&log, "scan", "b", new(storage.Counter))
+		h.take(&log, "scan", "b", new(storage.Counter)) // twice, by two deliveries
 		h.release("b", false)
 		expect("two steps", beatTime+time.Second, []string{"a", "b"})
 		mu.Lock()
@@ -188,9 +188,9 @@ func TestLastStepEndsTheScan(t *testing.T) {
 			}
 		}
 		for _, step := range []string{"a", "b", "b", "c", "d"} { // b is delivered twice
-			h.take(&log, "scan", step)
+			h.take(&log, "scan", step, new(storage.Counter))
 		}
-		h.take(&log, "other", "x")
+		h.take(&log, "other", "x", new(storage.Counter))
 		release("d", true, false)
 		h.childless("a")
 		release("a", false, false)
@@ -198,9 +198,9 @@ func TestLastStepEndsTheScan(t *testing.T) {
 		release("c", false, false)
 		release("b", false, true)
 		release("x", false, false)
-		h.take(&log, "scan", "d")
+		h.take(&log, "scan", "d", new(storage.Counter))
 		release("d", false, false) // d had children
-		h.take(&log, "scan", "e")
+		h.take(&log, "scan", "e", new(storage.Counter))
 		h.childless("e")
 		release("e", false, true)
 		time.Sleep(time.Minute)

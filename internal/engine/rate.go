@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"tablesweep/internal/engine/ledger"
@@ -13,6 +15,7 @@ const (
 	starting  = "starting"  // no step is done yet
 	Working   = "working"   // steps are being done
 	waiting   = "waiting"   // for a connection that gives no good answer
+	slow      = "slow"      // working, but a connection takes unusually long for an answer
 	throttled = "throttled" // working, but the storage throttled at least a fifth of the last minute's requests
 	stalled   = "stalled"   // steps are pending, and none was done for two minutes
 )
@@ -30,7 +33,7 @@ const (
 // rates are a scan's recent progress.
 type rates struct {
 	rate, late float64       // rows a second over the last minute and lateTime
-	throttled  float64       // share of the last minute's requests
+	lately     ledger.Point  // the last minute's work
 	ran        time.Duration // since the scan's attempt began
 	idle       time.Duration // since the last step was done, or the attempt began
 }
@@ -53,12 +56,9 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 		return worked(points, interval, began, now, t), max(1, t.Seconds())
 	}
 	lately, seconds := over(rateTime)
-	p.rate = float64(lately.Rows) / seconds
+	p.lately, p.rate = lately, float64(lately.Rows)/seconds
 	late, seconds := over(lateTime)
 	p.late = float64(late.Rows) / seconds
-	if lately.Requests > 0 {
-		p.throttled = float64(lately.Throttled) / float64(lately.Requests)
-	}
 	return p
 }
 
@@ -88,16 +88,30 @@ func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Tim
 
 func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
-func (p rates) phase(done, pending int64) string {
-	switch {
-	case done == 0:
-		return starting
-	case pending > 0 && p.idle >= stalledTime:
-		return stalled
-	case p.throttled >= throttling:
-		return throttled
+// phase returns the phase of a scan with so many steps, some of them leased, and the cause of a bad one.
+func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
+	var causes []string
+	if l.waits(p.idle) {
+		for _, w := range l.Waiting {
+			causes = append(causes, w.Connection+": "+w.Cause)
+		}
+		return waiting, strings.Join(causes, "; ")
 	}
-	return Working
+	requests, busy := p.lately.Requests+l.Requests, p.lately.Throttled+l.Throttled
+	for _, s := range l.slow {
+		causes = append(causes, fmt.Sprintf("%s takes %.0f s for an answer", s.Connection, s.Seconds))
+	}
+	switch {
+	case requests > 0 && float64(busy) >= throttling*float64(requests):
+		return throttled, fmt.Sprintf("the storage throttles %.0f %% of the requests", 100*float64(busy)/float64(requests))
+	case len(causes) > 0:
+		return slow, strings.Join(causes, "; ")
+	case done == 0:
+		return starting, ""
+	case pending > 0 && p.idle >= stalledTime && l.Steps == 0:
+		return stalled, ""
+	}
+	return Working, ""
 }
 
 // left estimates how many more seconds a scan takes. It has read so many rows, which fill so many pages, and has the work

@@ -202,7 +202,7 @@ func TestRefreshRequests(t *testing.T) {
 			w.drain() // no message is left that the next delivery could be
 			time.Sleep(time.Second)
 		}
-		for _, most := range []int64{6 + canceled, 6} {
+		for _, most := range []int64{7 + canceled, 7} {
 			id := w.start(inSteps)
 			w.deliver()
 			w.deliver()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -45,7 +44,8 @@ func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report str
 
 // step makes a message's step in the time that working has. If it leaves a deletion to this invocation, it returns that.
 func (e *Engine) step(ctx, working context.Context, m message, delivery int) (report string, left *message, err error) {
-	throttled := e.heart.take(zerolog.Ctx(ctx), m.Scan, m.id)
+	var counter storage.Counter
+	e.heart.take(zerolog.Ctx(ctx), m.Scan, m.id, &counter)
 	again := true // also if it panics
 	defer func() {
 		if e.heart.release(m.id, again && delivery < MaxDeliveries) {
@@ -53,7 +53,7 @@ func (e *Engine) step(ctx, working context.Context, m message, delivery int) (re
 		}
 	}()
 	err = task.Do(func() (err error) {
-		report, left, err = e.process(working, m, delivery, throttled)
+		report, left, err = e.process(working, m, delivery, &counter)
 		return err
 	})
 	if fatal := fatalOf(err, delivery); fatal != nil {
@@ -65,9 +65,9 @@ func (e *Engine) step(ctx, working context.Context, m message, delivery int) (re
 	return report, left, err
 }
 
-// process makes the message's step, commits it, and sends its children's messages. It counts the step's throttles
-// as they come. It returns what it leaves to this invocation, as step does.
-func (e *Engine) process(ctx context.Context, m message, delivery int, throttles *atomic.Int64) (report string, left *message, err error) {
+// process makes the message's step, commits it, and sends its children's messages. It counts the step's requests. It
+// returns what it leaves to this invocation, as step does.
+func (e *Engine) process(ctx context.Context, m message, delivery int, counter *storage.Counter) (report string, left *message, err error) {
 	start := time.Now()
 	o, err := e.load(ctx, m.Scan)
 	if err != nil {
@@ -76,9 +76,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, throttles
 	if err := o.ended(); err != nil {
 		return "", nil, err
 	}
-	var throttled atomic.Int64
-	counter := storage.Counter{OnThrottle: func(bool) { throttled.Add(1); throttles.Add(1) }}
-	counted := storage.RequestOptions{Counter: &counter}
+	counted := storage.RequestOptions{Counter: counter}
 	p, pending, err := e.begin(ctx, counted, m, delivery)
 	switch {
 	case err != nil:
@@ -111,7 +109,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, throttles
 	out.done.Ahead = out.ahead(m)
 	out.done.Attempt = o.attempt
 	out.done.Transactions = counter.Requests() + 1 + int64(len(out.children))
-	out.done.Throttled = throttled.Load()
+	out.done.Throttled = counter.Throttled()
 	committed, maybe, err := e.commit(ctx, m, out)
 	if err == nil && !committed && out.done.Redone != "" {
 		err = e.othersRedid(ctx, m)

@@ -42,18 +42,21 @@ type Status struct {
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
+	// Cause is why it waits, or is slow or throttled.
+	Cause string `json:"cause,omitempty"`
 	// Rate is how many rows a second were read, or done again, over the last minute; nil if no step was done for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
 	// SecondsLeft is absent unless progress and rate are known, and can be believed to be right within 2 times.
-	SecondsLeft  *float64 `json:"secondsLeft,omitempty"`
-	Throttled    int64    `json:"throttled"` // requests that the storage throttled
-	Cost         Cost     `json:"cost"`
-	Queries      int64    `json:"queries"`
-	Transactions int64    `json:"transactions"`
-	Error        string   `json:"error,omitempty"`
+	SecondsLeft *float64 `json:"secondsLeft,omitempty"`
+	// Requests are those of done steps and of leased ones.
+	Throttled    int64  `json:"throttled"` // requests that the storage throttled
+	Cost         Cost   `json:"cost"`
+	Queries      int64  `json:"queries"` // of done steps
+	Transactions int64  `json:"transactions"`
+	Error        string `json:"error,omitempty"`
 }
 
-// Cost is the cost of a scan's done steps.
+// Cost is what a scan's requests cost.
 type Cost struct {
 	Requests int64   `json:"requests"`
 	Dollars  float64 `json:"dollars"`
@@ -64,12 +67,14 @@ type Leased struct {
 	Steps int64 `json:"steps"`
 	// Until is when their messages are sent again at the latest if their processes are dead now.
 	Until time.Time `json:"until"`
-	// Throttled counts their requests that the storage throttled, so far. [Status] has only those of done steps.
+	// Requests are theirs so far, and Throttled those that the storage throttled. The [Status] counts them, too.
+	Requests  int64 `json:"requests"`
 	Throttled int64 `json:"throttled"`
 	// Instances are the living processes that have them in hand.
 	Instances []Instance `json:"instances"`
 	// Waiting are the scan's connections that give a living process no good answer.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
+	slow    []ledger.Slow // those that take a living process unusually long for an answer
 }
 
 // Instance is a living process with steps in hand.
@@ -88,39 +93,38 @@ const repairTime = 90 * time.Second
 
 // Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind.
 func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
-	found, err := e.ledger.Snapshot(ctx, id)
+	s, err := e.status(ctx, id, func() ([]ledger.Beat, error) { return e.ledger.Beats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
 		err = e.notStarted(ctx, id, err)
 	}
+	return s, notFound(id, err)
+}
+
+// status is what every call tells of a scan that may have steps under way. beats reads them if they are needed.
+func (e *Engine) status(ctx context.Context, id string, beats func() ([]ledger.Beat, error)) (Status, error) {
+	found, err := e.ledger.Snapshot(ctx, id)
 	if err != nil {
-		return Status{}, notFound(id, err)
-	}
-	st, p, err := e.statusOf(found)
-	if err != nil {
-		return st, err
+		return Status{}, err
 	}
 	running := found.Scan.State == ledger.Running
 	if !running {
 		e.detailEnded(found.Scan)
 	}
-	if !running && (st.Steps.Pending == 0 || found.Date.Sub(found.Scan.Finished) >= settleTime) {
-		return st, nil // else steps of a canceled or failed scan may still be under way
-	}
-	beats, err := e.ledger.Beats(ctx)
+	r, err := requestOf(found.Scan)
 	if err != nil {
 		return Status{}, err
 	}
-	e.heard.Store(&heard{beats, found.Date})
-	if st.Leased = leased(found, st.connections(), beats); st.Leased == nil || !running {
-		return st, nil
+	var l Leased
+	// Steps of a canceled or failed scan may still be under way.
+	if pending, _ := found.Sums.Pending(); running || pending > 0 && found.Date.Sub(found.Scan.Finished) < settleTime {
+		all, err := beats()
+		if err != nil {
+			return Status{}, err
+		}
+		e.heard.Store(&heard{all, found.Date})
+		l = leased(found, r.connections(), all)
 	}
-	switch {
-	case st.Leased.waits(p.idle):
-		st.Phase, st.SecondsLeft = waiting, nil
-	case st.Phase == stalled:
-		st.Phase = Working
-	}
-	return st, nil
+	return e.statusOf(found, r, l), nil
 }
 
 // connections returns the names of the settings whose storage the scan uses.
@@ -154,25 +158,38 @@ func notFound(id string, err error) error {
 // leased tells of the scan's pending steps that beats name. A process without a beat for
 // repairTime holds none. If not all pending steps were read, a step counts as pending
 // unless it is among the newest done ones. The scan uses the connections.
-func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) *Leased {
+func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) Leased {
 	held := map[string]bool{}
-	l := &Leased{Instances: []Instance{}}
-	waits := map[string]ledger.Wait{} // the longest, by connection
+	l := Leased{Instances: []Instance{}}
+	waits, slow := map[string]ledger.Wait{}, map[string]float64{} // the longest, by connection
 	for _, b := range beats {
 		if b.Age >= repairTime {
 			continue
 		}
-		i := Instance{Name: b.Process}
+		i, works := Instance{Name: b.Process}, false
 		for _, h := range b.Steps {
-			if h.Scan != s.Scan.ID || !s.Steps[h.Step] && (s.Whole || s.Done[h.Step]) {
+			if h.Scan != s.Scan.ID {
+				continue
+			}
+			works = true // perhaps at the next steps, which no beat names yet
+			if !s.Steps[h.Step] && (s.Whole || s.Done[h.Step]) {
 				continue
 			}
 			held[h.Step] = true
 			i.Steps++
+			l.Requests += h.Requests
 			l.Throttled += h.Throttled
 			l.Until = later(l.Until, b.At.Add(repairTime))
 		}
-		if i.Steps == 0 || b.Age >= aliveTime {
+		if !works || b.Age >= aliveTime {
+			continue
+		}
+		for _, s := range b.Slow {
+			if slices.Contains(connections, s.Connection) {
+				slow[s.Connection] = max(slow[s.Connection], s.Seconds)
+			}
+		}
+		if i.Steps == 0 {
 			continue
 		}
 		for _, w := range b.Waiting {
@@ -186,52 +203,51 @@ func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) *Lease
 		}
 		l.Instances = append(l.Instances, i)
 	}
-	if len(held) == 0 {
-		return nil
-	}
 	l.Steps = int64(len(held))
 	for _, name := range slices.Sorted(maps.Keys(waits)) {
 		l.Waiting = append(l.Waiting, waits[name])
 	}
+	for _, name := range slices.Sorted(maps.Keys(slow)) {
+		if _, waits := waits[name]; !waits {
+			l.slow = append(l.slow, ledger.Slow{Connection: name, Seconds: slow[name]})
+		}
+	}
 	return l
 }
 
-// statusOf returns a status without leased steps, and the recent progress of a running scan.
-func (e *Engine) statusOf(found ledger.Snapshot) (Status, rates, error) {
+// statusOf returns the status of a scan whose steps are leased so.
+func (e *Engine) statusOf(found ledger.Snapshot, r Request, l Leased) Status {
 	pending, ahead := found.Sums.Pending()
-	st, err := e.summaryOf(found.Scan, found.Sums.Totals, pending, found.Date)
-	if err != nil {
-		return st, rates{}, err
+	totals := found.Sums.Totals
+	totals.Transactions, totals.Throttled = totals.Transactions+l.Requests, totals.Throttled+l.Throttled
+	st := e.summaryOf(found.Scan, r, totals, pending, found.Date)
+	if st.At = found.Date; l.Steps > 0 {
+		st.Leased = &l
 	}
-	st.At = found.Date
 	if last := found.Sums.Last; !last.IsZero() {
 		st.LastStepAt = &last
 	}
 	if found.Scan.State != ledger.Running {
-		return st, rates{}, nil
+		return st
 	}
 	pages := float64(st.Rows.Scanned) / float64(st.Request.segmentSize())
 	if share, ok := ahead.Progress(pages); ok && pending > 0 {
 		st.Progress = &share
 	}
 	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Sums.Last, found.Date)
-	st.Phase = p.phase(st.Steps.Done, pending)
+	st.Phase, st.Cause = p.phase(st.Steps.Done, pending, l)
 	if p.idle >= idleTime {
-		return st, p, nil
+		return st
 	}
 	st.Rate = &p.rate
-	if st.Progress != nil {
+	if st.Progress != nil && st.Phase != waiting {
 		st.SecondsLeft = p.left(st.Rows.Scanned, pages, ahead)
 	}
-	return st, p, nil
+	return st
 }
 
 // summaryOf returns the part of a status that an ended scan has, too.
-func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, pending int64, now time.Time) (Status, error) {
-	r, err := requestOf(s)
-	if err != nil {
-		return Status{}, err
-	}
+func (e *Engine) summaryOf(s ledger.Scan, r Request, t ledger.Totals, pending int64, now time.Time) Status {
 	st := Status{
 		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
 		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error,
@@ -243,7 +259,7 @@ func (e *Engine) summaryOf(s ledger.Scan, t ledger.Totals, pending int64, now ti
 	// If somebody has deleted rows of the scan from the state table, sums may be below 0.
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed, st.Rows.Gone = max(0, t.Rows), max(0, t.Written), max(0, t.Failed), max(0, t.Gone)
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
-	return st, nil
+	return st
 }
 
 // Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, no step and no request

@@ -1,9 +1,13 @@
 package engine_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/fault"
@@ -75,6 +79,51 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("at the end %s, throttled %d times, leased %+v; %d were seen", s.State, s.Throttled, s.Leased, l.Throttled)
 		}
 	})
+}
+
+// TestPhases: whatever the destination does, the status says it, the same all the time, and the list says the very same.
+func TestPhases(t *testing.T) {
+	for _, tt := range []struct{ faults, phase, cause string }{
+		{"latency=3s", engine.Working, ""},
+		{"latency=1s; busy p=0.6", "throttled", "the storage throttles "},
+		{"busy p=1", "waiting", "BACKUP: it answers 503 ServerBusy"},
+		{"reset-before p=1", "waiting", "BACKUP: connection broken"},
+		{"latency=1h", "waiting", "BACKUP: no answer "},
+		{"latency=6s", "slow", "BACKUP takes 6 s for an answer"},
+	} {
+		t.Run(tt.faults, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, emulator.Options{})
+				backup := emulatortest.New(t, emulator.Options{})
+				w.fill("Source", plainRows(1100, 5))
+				e := w.newEngine(w.account, func(o *engine.Options) { o.Accounts["BACKUP"] = emulatortest.Open(t, backup, nil) })
+				r := copyRequest("Source", "Target")
+				r.Action.Destination.Connection, r.SegmentSize = "BACKUP", 30
+				id, err := e.Start(t.Context(), r)
+				w.must(err)
+				var g task.Group
+				w.must(backup.SetFaults("latency=1s"))
+				g.Go(func() error { return w.work(e, id) })
+				time.Sleep(4 * time.Second) // until several steps are under way
+				w.must(backup.SetFaults(tt.faults))
+				time.Sleep(15*time.Second + 300*time.Millisecond)
+				for range 9 {
+					time.Sleep(1300 * time.Millisecond)
+					synctest.Wait()
+					s := w.status(id)
+					if s.Phase != tt.phase || !strings.HasPrefix(s.Cause, tt.cause) || s.Throttled > s.Cost.Requests || s.Transactions != s.Cost.Requests {
+						t.Errorf("%v: %s: %q, %d requests, %d throttled; want %s: %q", s.Seconds, s.Phase, s.Cause, s.Cost.Requests, s.Throttled, tt.phase, tt.cause)
+					}
+					list, err := w.list(1)
+					w.must(err)
+					if diff := cmp.Diff(s, list[0], cmpopts.IgnoreUnexported(engine.Leased{}, engine.Instance{})); diff != "" {
+						t.Errorf("the list says another thing (-status +list):\n%s", diff)
+					}
+				}
+				w.must(backup.SetFaults(""), w.engine.Cancel(t.Context(), id), g.Wait())
+			})
+		})
+	}
 }
 
 // work handles messages as an instance does, several at once, until the scan has ended.

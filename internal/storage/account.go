@@ -101,6 +101,14 @@ func (a *Account) Outages() []Outage {
 	return all
 }
 
+// Slow returns how long the account takes for an answer, if that is unusually long, and else 0.
+func (a *Account) Slow() (took time.Duration) {
+	for _, r := range a.retries {
+		took = max(took, r.slow())
+	}
+	return took
+}
+
 // transport is the network. The service sends no redirections, so this does without
 // [http.Client] and its work for them.
 type transport struct{ *http.Transport }

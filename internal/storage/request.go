@@ -42,11 +42,14 @@ type Counter struct {
 	// that the answer says how long to wait. It must not block, and may be called concurrently.
 	OnThrottle func(waits bool)
 
-	n, doubts atomic.Int64
+	n, doubts, throttles atomic.Int64
 }
 
 // Requests returns the number of requests counted so far.
 func (c *Counter) Requests() int64 { return c.n.Load() }
+
+// Throttled returns the number of requests that were throttled so far.
+func (c *Counter) Throttled() int64 { return c.throttles.Load() }
 
 // Doubts returns the number of requests with an unknown outcome: no answer came, or one
 // that the service may give although it carries the request out.
@@ -68,7 +71,11 @@ func (c *Counter) doubtful() {
 
 // throttled reports a throttled request.
 func (c *Counter) throttled(resp *http.Response) {
-	if c != nil && c.OnThrottle != nil {
+	if c == nil {
+		return
+	}
+	c.throttles.Add(1)
+	if c.OnThrottle != nil {
 		c.OnThrottle(retryAfter(resp) > 0)
 	}
 }
@@ -105,7 +112,7 @@ func WithPatience(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, hurryKey{}, hurry{time.Now(), patience})
 }
 
-// left is how long a caller is still patient with a host that gave its last good answer at a time.
+// left is how long a caller is still patient with a host that has given no good answer since a time.
 func (h hurry) left(since time.Time) time.Duration {
 	if h.patience == 0 {
 		return math.MaxInt64

@@ -43,7 +43,9 @@ const (
 
 	firstPatience = 15 * time.Second // for a host that has never answered, if the connection is unproven
 	noticed       = 2 * time.Second  // of failed tries are an outage
-	silence       = 4 * time.Second  // of a host that is asked is one, too
+	silence       = 4 * time.Second  // of a host that is asked is unusual: it is probed
+	probed        = 2 * time.Second  // without an answer to that, too, are an outage
+	lately        = 30 * time.Second // for so long, a slow answer tells what is usual for the host
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -76,6 +78,8 @@ type retries struct {
 	since   time.Time     // of the last good answer, or when the first request after it began
 	cause   string        // of the last failure since then
 	good    int64         // good answers so far
+	took    time.Duration // the longest that a good answer took lately
+	tookAt  time.Time     // when that came
 	again   chan struct{} // closed by the next good answer
 
 	tries     []*try // under way, in order
@@ -124,7 +128,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		case ctx.Err() != nil:
 			return nil, ended(ctx, began, cause)
 		case !mayPass(resp, err):
-			r.answered(err)
+			r.answered(err, time.Since(sent))
 			return resp, err
 		}
 		cause = causeOf(resp, err, x.answer)
@@ -246,8 +250,8 @@ func (r *retries) end() {
 	r.pending--
 }
 
-// answered notes a try that is not made again: a good answer, if err is nil.
-func (r *retries) answered(err error) {
+// answered notes a try that is not made again: a good answer after the time took, if err is nil.
+func (r *retries) answered(err error, took time.Duration) {
 	if err != nil {
 		return
 	}
@@ -255,6 +259,9 @@ func (r *retries) answered(err error) {
 	defer r.mu.Unlock()
 	r.good++
 	r.since = time.Now()
+	if took >= r.took || r.since.Sub(r.tookAt) >= lately {
+		r.took, r.tookAt = took, r.since
+	}
 	if r.cause != "" {
 		r.cause = ""
 		close(r.again)
@@ -278,7 +285,27 @@ func (r *retries) outage() (o Outage, ok bool) {
 	defer r.mu.Unlock()
 	o = Outage{Connection: r.connection, Since: r.since, Cause: cmp.Or(r.cause, noAnswerYet), Waiting: r.pending}
 	age := time.Since(r.since)
-	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= silence
+	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= max(silence+probed, 2*r.took)
+}
+
+// slow is how long the host takes for an answer, if that is unusually long; 0 if it is not, or there is an outage.
+func (r *retries) slow() time.Duration {
+	if _, away := r.outage(); away {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	took := time.Duration(0)
+	if time.Since(r.tookAt) < lately {
+		took = r.took
+	}
+	for _, t := range r.tries {
+		took = max(took, t.silent())
+	}
+	if took < silence {
+		return 0
+	}
+	return took
 }
 
 // noAnswerYet is the cause while no try has failed.
@@ -301,12 +328,18 @@ func (r *retries) pause(resp *http.Response, err error, usual time.Duration, beg
 		}
 		limit = r.silencePatience()
 	}
-	began = later(r.since, began)
-	left := min(limit-time.Since(began), h.left(r.since))
-	if left <= 0 {
-		return -1, away(began, r.cause)
+	asked := began
+	if began = later(r.since, began); err == nil {
+		asked = began // what it answers to others counts: it is busy
 	}
-	return min(pause, left), err
+	switch left, patient := limit-time.Since(began), h.left(asked); {
+	case patient <= 0:
+		return -1, away(asked, r.cause)
+	case left <= 0:
+		return -1, away(began, r.cause)
+	default:
+		return min(pause, left, patient), err
+	}
 }
 
 // silencePatience is how long a request waits for a host that gives no answer at all. The caller holds r.mu.

@@ -103,12 +103,12 @@ func (r *retries) watch() {
 	for _, t := range r.tries {
 		silent := t.silent()
 		hangs := silent >= t.allowed
-		left := min(limit-time.Since(later(r.since, t.request)), t.hurry.left(r.since))
+		left := min(limit-time.Since(later(r.since, t.request)), t.hurry.left(t.request))
 		if left <= 0 || hangs && r.good > t.good {
 			t.giveUp(noAnswer{silent})
 			given = true
 		}
-		ask = ask || hangs
+		ask = ask || hangs || silent >= silence && time.Since(r.since) >= silence
 	}
 	if given && r.closeIdle != nil {
 		r.closeIdle() // what hangs may hang for all connections that were made before

@@ -14,12 +14,12 @@ import (
 )
 
 // A process with steps in hand writes a beat every few seconds: a row of its own in the
-// partition "beats". It has Version, in Steps "SCAN/STEP/THROTTLES" for each of the steps, with spaces between them, and in
-// Waiting the connections that give the process no good answer, as JSON.
+// partition "beats". It has Version, in Steps "SCAN/STEP/THROTTLES/REQUESTS" for each of the steps, with spaces between them, in
+// Waiting the connections that give the process no good answer, as JSON, and in Slow those that take long for one.
 const (
 	beatsPartition = "beats"
 	beatVersion    = 1
-	maxBeatSteps   = 500  // a string takes 32 K characters, both ids together have 51, and the throttles at most 12
+	maxBeatSteps   = 400  // a string takes 32 K characters, both ids together have 51, and each number at most 12
 	maxBeatWaits   = 10   // with maxBeatCause, they fit into a string
 	maxBeatCause   = 1000 // characters
 )
@@ -29,6 +29,7 @@ type Beat struct {
 	Process string
 	Steps   []Held
 	Waiting []Wait        // in order of the connections
+	Slow    []Slow        // the same
 	At      time.Time     // by the service's clock
 	Age     time.Duration // by the service's clock
 
@@ -38,7 +39,8 @@ type Beat struct {
 // Held is a step in hand.
 type Held struct {
 	Scan, Step string // their ids
-	Throttled  int64  // its requests that the storage throttled, so far
+	Requests   int64  // so far
+	Throttled  int64  // of them, those that the storage throttled
 }
 
 // Wait is a connection that gives a process no good answer.
@@ -48,25 +50,36 @@ type Wait struct {
 	Since      time.Time `json:"since"`      // by the process's clock
 }
 
+// Slow is a connection that takes unusually long for an answer.
+type Slow struct {
+	Connection string  `json:"connection"` // its setting's name
+	Seconds    float64 `json:"seconds"`
+}
+
 // Beat writes the beat of a process.
 func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 	var names []string
 	for _, s := range b.Steps[:min(len(b.Steps), maxBeatSteps)] {
-		names = append(names, s.Scan+"/"+s.Step+"/"+strconv.FormatInt(s.Throttled, 10))
+		names = append(names, fmt.Sprintf("%s/%s/%d/%d", s.Scan, s.Step, s.Throttled, s.Requests))
 	}
 	row := op(storage.Replace, beatsPartition, b.Process, storage.Int64Property("Version", beatVersion), storage.StringProperty("Steps", strings.Join(names, " ")))
-	if waits := slices.Clone(b.Waiting[:min(len(b.Waiting), maxBeatWaits)]); len(waits) > 0 {
-		for i, w := range waits {
-			cause := []rune(w.Cause)
-			waits[i].Cause = string(cause[:min(len(cause), maxBeatCause)])
-		}
-		text, err := json.Marshal(waits)
-		if err != nil {
-			return fmt.Errorf("record what is waited for: %w", err)
-		}
-		row.Entity.Properties = append(row.Entity.Properties, storage.StringProperty("Waiting", string(text)))
+	waits := slices.Clone(b.Waiting[:min(len(b.Waiting), maxBeatWaits)])
+	for i, w := range waits {
+		cause := []rune(w.Cause)
+		waits[i].Cause = string(cause[:min(len(cause), maxBeatCause)])
 	}
+	row.Entity.Properties = append(row.Entity.Properties, listProperty("Waiting", waits)...)
+	row.Entity.Properties = append(row.Entity.Properties, listProperty("Slow", b.Slow[:min(len(b.Slow), maxBeatWaits)])...)
 	return l.write(ctx, "record what is in hand", row)
+}
+
+// listProperty returns a property that has the list as JSON, none if it is empty.
+func listProperty[T any](name string, list []T) []storage.Property {
+	if len(list) == 0 {
+		return nil
+	}
+	text, _ := json.Marshal(list) // of our own types, which have one
+	return []storage.Property{storage.StringProperty(name, string(text))}
 }
 
 // Beats returns the last beat of each process. A beat of another version names no steps.
@@ -81,11 +94,15 @@ func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 			if e.Int("Version") == beatVersion {
 				for name := range strings.FieldsSeq(e.Get("Steps")) {
 					scan, rest, _ := strings.Cut(name, "/")
-					step, throttled, _ := strings.Cut(rest, "/")
-					n, _ := strconv.ParseInt(throttled, 10, 64) // which is only shown
-					b.Steps = append(b.Steps, Held{scan, step, n})
+					step, counts, _ := strings.Cut(rest, "/")
+					throttled, requests, _ := strings.Cut(counts, "/")
+					h := Held{Scan: scan, Step: step}
+					h.Throttled, _ = strconv.ParseInt(throttled, 10, 64) // which is only shown
+					h.Requests, _ = strconv.ParseInt(requests, 10, 64)   // which rows of old lack
+					b.Steps = append(b.Steps, h)
 				}
-				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // the same
+				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // which is only shown
+				_ = json.Unmarshal([]byte(e.Get("Slow")), &b.Slow)       // the same
 			}
 			beats = append(beats, b)
 		}

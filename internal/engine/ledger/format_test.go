@@ -34,9 +34,12 @@ const (
 )
 
 var everyBeat = ledger.Beat{
-	Process: "process", Steps: []ledger.Held{{Scan: failedScan, Step: "c", Throttled: 3}},
-	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}},
+	Process: "process", Steps: []ledger.Held{{Scan: failedScan, Step: "c", Throttled: 3, Requests: 8}},
+	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}}, Slow: []ledger.Slow{{Connection: "DATA", Seconds: 6}},
 }
+
+// older is a beat as it was written before it had a step's requests, and before it had its throttles.
+var older = ledger.Beat{Process: "older", Steps: []ledger.Held{{Scan: failedScan, Step: "b", Throttled: 2}, {Scan: failedScan, Step: "c"}}}
 
 var (
 	began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // synctest's clock
@@ -70,6 +73,10 @@ func TestFormat1(t *testing.T) {
 			op := storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: row.Key, Properties: row.Properties}}
 			proof.Must(t, table.Write(t.Context(), op))
 		}
+		older := storage.Entity{Key: key.Key{Partition: "beats", Row: older.Process}, Properties: []storage.Property{
+			storage.Int64Property("Version", 1), storage.StringProperty("Steps", failedScan+"/b/2 "+failedScan+"/c"),
+		}}
+		proof.Must(t, table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: older}))
 		time.Sleep(time.Hour)
 		readEveryKind(t, ledger.New(table))
 	})
@@ -209,7 +216,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	err = l.FailedRows(ctx, failedScan, "", func(_ string, rows []byte) bool { failed = append(failed, string(rows)); return true })
 	check("failed rows", failed, []string{"refused a"}, err)
 	beats, err := l.Beats(ctx)
-	check("beats", beats, []ledger.Beat{everyBeat}, err)
+	check("beats", beats, []ledger.Beat{older, everyBeat}, err)
 	var recent []ledger.Listed
 	_, err = l.Recent(ctx, ledger.ListQuery{Page: 2, Pages: 2}, func(s ledger.Listed) bool { recent = append(recent, s); return true })
 	succeeded := ledger.Scan{ID: succeededScan, State: ledger.Succeeded, Attempt: 1, Request: []byte("request"), Started: began.Add(63 * time.Second), Finished: began.Add(64 * time.Second)}

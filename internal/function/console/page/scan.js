@@ -59,8 +59,7 @@ function figures() {
       all.steps.update(count(s.steps.done), [s.steps.pending && `${count(s.steps.pending)} pending`, leased && `${count(leased.steps)} in hand`, running && s.lastStepAt && `last at ${time(s.lastStepAt)}`].filter(Boolean).join(', '));
       show(all.instances.element, Boolean(leased?.instances));
       if (leased?.instances) all.instances.update(count(leased.instances.length), leased.instances.length ? `${leased.instances.map((i) => count(i.steps)).join(' + ')} in hand` : 'none has told of itself');
-      const throttled = s.throttled + (leased?.throttled ?? 0);
-      all.requests.update(count(s.transactions), [plural(s.queries, 'query', 'queries'), throttled && `${count(throttled)} throttled`].filter(Boolean).join(', '));
+      all.requests.update(count(s.transactions), [plural(s.queries, 'query', 'queries'), s.throttled && `${count(s.throttled)} throttled`].filter(Boolean).join(', '));
       show(all.cost.element, Boolean(s.cost));
       if (s.cost) all.cost.update(money(s.cost.dollars), plural(s.cost.requests, 'paid request'));
     },
