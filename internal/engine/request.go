@@ -275,7 +275,7 @@ func (t TableRef) check(field string) error {
 	case t.Container == "" && t.Prefix != "":
 		return problem.Invalidf(field+".prefix", "belongs to a container, and there is none")
 	case t.Container == "" && t.Table == "":
-		return problem.Invalidf(field+".table", "is missing; name a table")
+		return problem.Invalidf(field+".table", "is missing; name a table or a container")
 	case t.Container == "":
 		if err := storage.CheckTableName(t.Table); err != nil {
 			return problem.Invalidf(field+".table", "%v", err)

@@ -23,12 +23,12 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.addInitScript(axe);
     await play(page, {
       scans: (query) => (query.get("state") ? json({ scans: [running({ phase: "stalled", name: "cron" }), scan({ id: "w" }), scan({ id: "y", state: "failed" }), scan({ id: "z", state: "canceled" })], cursor: "c" }) : undefined),
-      "scans/x": () => json(running({ rows: { scanned: 3, written: 0, failed: 3 }, phase: "waiting", leased: { steps: 3, throttled: 5, instances: [{ name: "i", steps: 3 }], waiting: [{ connection: "BACKUP", cause: "503 ServerBusy", since: second(1) }] } })),
+      "scans/x": () => json(running({ rows: { scanned: 3, written: 0, failed: 3 }, phase: "waiting", leased: { steps: 3, throttled: 5, instances: [{ name: "i", steps: 3 }], waiting: [{ connection: "BACKUP", cause: "503 ServerBusy", since: second(1) }] }, cause: "BACKUP: 503 ServerBusy" })),
       "scans/x/failed": () => json({ rows: [{ ...key(1), rowKey: "r", reason: "x" }], total: 3, kept: 1 }),
       "scans/x/ranges": () => json({ at: second(20), ranges: [...ranges(1, 20), { from: key(30), state: "pending" }] }), "scans/x/timeline": () => json({ at: second(20), interval: 5, points }),
       "scans/gone": () => problem(404, "there is no scan"),
     });
-    const wrong = [];
+    const wrong = [], wide = [], widths = [390, 800, 1400];
     const looks = [{ colorScheme: "light", forcedColors: "none" }, { colorScheme: "dark", forcedColors: "none" }, { colorScheme: "dark", forcedColors: "active" }];
     const check = async (where) => {
       for (const look of looks) { // which decides colours alone: names and roles are checked with the first one
@@ -40,13 +40,18 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     };
     for (const [view, ready] of [
       ["#/scans", ".cards"], ["#/scans?state=running", ".cards"], ["#/scans/x", ".failures tbody tr"], [`#/scans/${encodeURIComponent(id)}`, ".figures"], ["#/scans/gone", "h1:text('No such scan')"],
-      ["#/scans/new", "form.new"], ["#/catalog", ".cards"], ["#/catalog/-/changes", ".cards"], ["#/logs", ".streams li"], ["#/logs/barriers", ".events tbody tr"],
+      ["#/scans/new", "form.new"], ["#/catalog", ".cards"], ["#/catalog/-/changes", ".cards"], ["#/logs", ".streams tbody tr"], ["#/logs/barriers", ".events tbody tr"],
     ]) {
       await page.goto(home + view);
       await page.locator(ready).first().waitFor({ state: "attached" });
       await page.evaluate(() => { for (const details of document.querySelectorAll("main details")) details.open = true; });
       await check(view);
+      for (const width of widths) {
+        await page.setViewportSize({ width, height: 800 });
+        wide.push(...await page.evaluate(([view, width]) => (document.documentElement.scrollWidth > width ? [`${view} at ${width}`] : []), [view, width]));
+      }
     }
+    assert.deepEqual(wide, []);
     await page.goto(`${home}#/scans/x`);
     for (const button of ["JSON", "Cancel …"]) {
       await page.getByRole("button", { name: button }).click();
@@ -187,6 +192,14 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.getByRole("button", { name: "Check and estimate" }).click();
     await page.getByLabel(/Type the table/).waitFor();
     assert.equal(await page.getByLabel(/Type the table/).inputValue(), "");
+    for (const [values, shown] of [[{ "action.type": "count" }, "source.table,"], [{ from: "export", "action.type": "copy" }, "source.container,action.destination.table"]]) {
+      for (const [name, value] of Object.entries(values)) await page.locator(`[name="${name}"]`).selectOption(value);
+      assert.deepEqual((await page.locator(".required:visible > [aria-required=true]").evaluateAll((all) => all.map((i) => i.name))).join(), shown.replace(/,$/, ""));
+      assert.match(await page.locator(".required:visible > label").first().evaluate((label) => getComputedStyle(label, "::after").content), /\*/);
+    }
+    assert.equal(await page.getByLabel("Queries of the first prefix").isVisible(), false);
+    await page.getByLabel("Strategy").selectOption("prefix");
+    assert.equal(await page.getByLabel("Queries of the first prefix").isVisible(), true);
     await page.getByRole("button", { name: "Clear" }).click();
     await until("an empty form", async () => (await page.locator('[name="source.table"]').inputValue()) === "");
     await page.reload();
@@ -245,6 +258,43 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.equal(await page.getByLabel("Since").inputValue(), "");
   },
 
+  async "the list at every width: a long name hides nothing, and it says what the page says"() {
+    const page = await open("about:blank");
+    const cause = { phase: "waiting", cause: "BACKUP: connection refused", secondsLeft: undefined, progress: undefined, leased: { steps: 1, instances: [], waiting: [{ connection: "BACKUP", cause: "connection refused", since: second(1) }] } };
+    const all = [running({ name: "n".repeat(100), ...cause }), scan({ id: "y", state: "failed", name: "cron", filter: `N eq '${"y".repeat(200)}'`, rows: { scanned: 3000, written: 0, failed: 3000 } }), scan({ id: "z" })];
+    await play(page, { scans: (query) => json({ scans: query.get("cursor") ? all.slice(1) : [...all, ...Array.from({ length: 40 }, (_, i) => scan({ id: `s${i}` }))], cursor: query.get("cursor") ? undefined : "c" }), "scans/x": () => json(all[0]), ...empty });
+    for (const width of [390, 800, 1400]) {
+      await page.setViewportSize({ width, height: 800 });
+      await page.goto(`${home}#/scans`);
+      await page.getByText("connection refused").waitFor();
+      const seen = await page.evaluate(() => {
+        const rows = [...document.querySelectorAll("tbody tr")], box = (e) => e.getBoundingClientRect();
+        const since = document.querySelector("[name=since]"), style = getComputedStyle(since), pen = document.createElement("canvas").getContext("2d");
+        pen.font = `${style.fontSize} ${style.fontFamily}`;
+        return {
+          wide: document.documentElement.scrollWidth,
+          out: rows.slice(0, 3).flatMap((row) => [...row.querySelectorAll(".badge, time, .name, .bad, .warn")]).filter((e) => box(e).left < 0 || box(e).right > innerWidth || box(e).width === 0 && e.textContent).map((e) => e.className || e.tagName),
+          apart: box(rows[1].querySelector(".name")).top >= box(rows[1].querySelector("a")).bottom - 1 && box(rows[1].querySelector(".parts .bad")).left > box(rows[1].querySelector(".name")).right,
+          placeholder: pen.measureText(since.placeholder).width <= since.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight),
+          lines: box(rows[2]).height,
+        };
+      });
+      assert.deepEqual({ ...seen, lines: 0 }, { wide: width, out: [], apart: true, placeholder: true, lines: 0 });
+      assert.ok(seen.lines < 90, `a row of ${seen.lines} pixels at ${width}`);
+    }
+    assert.equal(await page.locator("tbody tr").first().locator("progress:visible").count(), 0);
+    const said = await page.locator("tbody tr").first().locator(".warn").textContent();
+    const age = page.locator("tbody tr").nth(2).locator("time");
+    assert.match(`${await age.textContent()} | ${await age.getAttribute("title")}`, /^2 Jan 2026, 10:00:04 \d+ d ago \| 2026-01-02 10:00:04 UTC$/);
+    await page.getByRole("link", { name: "Older scans" }).click();
+    await page.getByRole("link", { name: "Newest scans" }).waitFor();
+    assert.equal(await page.evaluate(() => scrollY), 0);
+    await page.getByRole("link", { name: "Newest scans" }).click();
+    await page.getByRole("link", { name: "Older scans" }).waitFor();
+    await page.goto(`${home}#/scans/x`);
+    await page.locator(".waits").getByText(`Waiting: ${said}`, { exact: true }).waitFor();
+  },
+
   async "a scan that waits says for what, and a clock that is set stops nothing"() {
     const page = await open("about:blank");
     let turn = 0, more = {};
@@ -263,13 +313,16 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     const figure = async (name) => (await page.locator(`dt:text-is('${name}') ~ dd`).allTextContents()).join("; ");
     await page.goto(`${home}#/scans/x`);
     await until("figures", async () => (await figure("Time left")) === "2 min 0 s; about");
+    const known = () => page.locator(".large dt:visible").allTextContents();
+    assert.deepEqual(await known(), ["Rows read", "Time", "Share", "Time left"]);
     assert.equal(await figure("Share"), "50 %; about");
     const legend = async () => (await page.locator(".legend .mark:not([hidden])").allTextContents()).join("; ");
     await until("legend", async () => (await legend()) === "done: 1 range; in hand: 1 range; pending: 1 range");
-    more = { phase: "waiting", rate: undefined, secondsLeft: undefined, lastStepAt: second(1), leased: { steps: 5, throttled: 40, instances: [{ name: "a", steps: 4 }, { name: "b", steps: 1 }], waiting: [{ connection: "BACKUP", cause: "503 ServerBusy", since: second(0) }] } };
-    await page.locator(".waits").getByText(/^Waiting for BACKUP: 503 ServerBusy, since 2 Jan 2026, 10:00:00$/).waitFor();
+    more = { phase: "waiting", cause: "BACKUP: it answers 503 ServerBusy", throttled: 42, rate: undefined, progress: undefined, secondsLeft: undefined, lastStepAt: second(1), leased: { steps: 5, throttled: 40, instances: [{ name: "a", steps: 4 }, { name: "b", steps: 1 }], waiting: [{ connection: "BACKUP", cause: "503 ServerBusy", since: second(0) }] } };
+    await page.locator(".waits").getByText(/^Waiting: BACKUP: it answers 503 ServerBusy, since 2 Jan 2026, 10:00:00$/).waitFor();
     await page.locator(".badge", { hasText: "running: waiting" }).waitFor();
-    assert.equal(await figure("Time left"), "–; it waits");
+    assert.deepEqual(await known(), ["Rows read", "Time"]); // nothing that is not known
+    assert.equal(await page.locator("main progress:visible").count(), 0); // a bar without a share looks like 0 %
     assert.equal(await figure("Rows a second"), "–; over the last minute");
     assert.equal(await figure("Instances"), "2; 4 + 1 in hand");
     assert.match(await figure("Requests"), /42 throttled/);
@@ -296,7 +349,11 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.getByText("12,345 rows could not be written. Of them, 60 were kept to be shown.").waitFor();
     assert.deepEqual((await page.locator(".reasons > li").allTextContents()).map((t) => t.slice(0, 40)), ["InvalidInput 58 rows, of 12,345p0 / \\u{2", "EntityTooLarge 2 rows, of 12,345p4 / r"]);
     assert.ok(await page.evaluate(() => document.querySelector(".failures").compareDocumentPosition(document.querySelector(".figures")) & Node.DOCUMENT_POSITION_FOLLOWING));
-    await until("marks of where rows failed", async () => (await page.locator(".tick").count()) > 1);
+    const colours = await until("a range with failures", () => page.evaluate(() => {
+      const [range, mark] = [document.querySelector(".strip rect.failed"), document.querySelector(".mark.failed")];
+      return range && [getComputedStyle(range).fill, getComputedStyle(mark, "::before").backgroundColor];
+    }));
+    assert.equal(colours[0], colours[1]); // of the picture and of its legend
     const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
     const lines = fs.readFileSync(await file.path(), "utf8").trimEnd().split("\n").map((line) => JSON.parse(line));
     assert.deepEqual(lines, rows.map((r) => ({ PartitionKey: r.partitionKey, RowKey: r.rowKey, reason: r.reason })));
@@ -325,7 +382,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await play(page, { "scans/x": () => json(scan()), ...empty });
     await page.goto(`${home}#/scans/${encodeURIComponent("no\u202e")}`);
     await page.getByRole("heading", { name: "No such scan" }).waitFor();
-    assert.equal((await page.locator("main").innerText()).replace(/\s+/g, " "), "Scans No such scan no\\u{202e}⧉");
+    assert.match((await page.locator("main").innerText()).replace(/\s+/g, " "), /^Scans No such scan no\\u\{202e\}⧉ .* All scans New scan$/);
     await page.goto(`${home}#/scans/x`);
     await page.getByText("started 2 Jan 2026, 05:00:04 GMT-5 (2026-01-02 10:00:04 UTC)").waitFor();
     assert.equal(await page.locator("main progress").isVisible(), false); // no full bar
@@ -369,7 +426,6 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.goto(`${home}#/scans/none`);
     await page.locator("#banner").getByText("The app does not answer.").waitFor();
     away = false;
-    await page.getByRole("button", { name: "Try now" }).click();
     await page.getByRole("heading", { name: "No such scan" }).waitFor();
     assert.ok(tried > 1);
   },

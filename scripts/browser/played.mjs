@@ -44,7 +44,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const points = [{ at: second(0), rows: 4e6, requests: 40, throttled: 0 }, { at: second(5), rows: 2e6, requests: 50, throttled: 4 }];
     let asked = 0;
     await play(page, {
-      "scans/x": () => json(scan({ state: "failed", rows: { scanned: 6e6, written: 5e6, failed: 3 } })),
+      "scans/x": () => json(scan({ state: "failed", rows: { scanned: 6e6, written: 5e6, failed: 3 }, error: "3 rows could not be written; the first: x" })),
       "scans/x/failed": () => json({ rows: [], total: 3, kept: 3 }),
       // Two instances answer: what one of them has read is older than the end.
       "scans/x/ranges": () => json({ at: second(20), ranges: [{ state: "failed", rows: 6e6, to: { partitionKey: hostile } }, { state: "done", rows: 7, from: { partitionKey: hostile } }] }),
@@ -66,6 +66,8 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.match(await page.locator(".ranges output").textContent(), /^with failures, 6,000,000 rows read, from the beginning to ".*\\u\{202e\}"$/);
     assert.equal(await page.locator("dt:text-is('Rows a second') + dd").textContent(), "2,000,000");
     assert.equal(await page.getByRole("button", { name: "Retry …" }).isVisible(), false); // nothing is pending
+    assert.equal(await page.getByText("could not be written").count(), 2); // the error, which is hidden, and the box
+    assert.equal(await page.locator(".banner:visible").count(), 0);
   },
 
   async "failed rows are listed once, and all of them"() {
@@ -167,15 +169,72 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await page.getByText("1 row · about 1 request · ").waitFor();
   },
 
+  async "the form waits until the app has told what it waits for, and a key that changes meanwhile is asked for"() {
+    const page = await open("about:blank");
+    await page.addInitScript(() => { // 20 times as fast
+      const timeout = AbortSignal.timeout.bind(AbortSignal);
+      AbortSignal.timeout = (ms) => timeout(ms / 20);
+    });
+    let slow = 32, refuses = 0;
+    await play(page, {
+      scans: () => (refuses ? problem(refuses, "AzureWebJobsStorage gives no good answer") : json({ scans: [] })),
+      "scans/estimate": async () => {
+        await new Promise((done) => setTimeout(done, slow * 50));
+        return problem(503, "BACKUP gives no good answer: connection refused");
+      },
+    });
+    await fill(page, { "source.table": "Orders", "action.type": "count" });
+    await page.locator("form .banner").getByText("BACKUP gives no good answer: connection refused").waitFor();
+    slow = 60;
+    await page.getByRole("button", { name: "Check and estimate" }).click();
+    await page.locator("form .banner").getByText("The app took longer than 45 s to answer.").waitFor();
+    refuses = 503;
+    await page.goto(`${home}#/scans`);
+    await page.locator("#banner").getByText("AzureWebJobsStorage gives no good answer.").waitFor();
+    refuses = 401;
+    await page.getByRole("button", { name: "Try now" }).click();
+    await page.locator("dialog").getByText("The app asks for a key").waitFor();
+  },
+
+  async "a catalog's error, numbers and blanks; a log's levels; what is empty offers more"() {
+    const page = await open("about:blank");
+    let asked;
+    await play(page, {
+      catalog: () => json({ catalogs: [{ name: "", indexKeys: ["eid"], rowKey: "n:number" }, { name: "other", indexKeys: ["eid"], rowKey: "n" }] }),
+      "catalog/records": (query) => (asked = query.get("eid"), asked === "bad" ? problem(400, "eid is wrong") : json(asked === "none" ? { records: [], meta: [] } : { records: [{ eid: "1", n: 2 }], meta: [{ id: "1", etag: "1" }] })),
+      log: (query) => json(query.get("after") || query.get("stream") === "none" ? { events: [], next: "1", more: false } : { events: ["error", "Warning", "info"].map((level, i) => ({ id: `${i}`, time: second(i), event: { a: 1, level } })) }),
+    });
+    await page.goto(`${home}#/catalog`);
+    await page.getByText("1 record", { exact: true }).waitFor();
+    assert.equal(await page.getByLabel("n begins with").count(), 0);
+    for (const [eid, says] of [[" 7\t", "1 record"], ["bad", "eid is wrong"], ["none", "No record has these keys."]]) {
+      await page.getByLabel("eid").fill(eid);
+      await page.getByRole("button", { name: "Look up" }).click();
+      await page.getByText(says, { exact: true }).waitFor();
+      assert.deepEqual([asked, await page.locator("tbody tr:visible").count()], [eid.trim(), says === "1 record" ? 1 : 0]);
+    }
+    await page.getByRole("link", { name: "Show all records" }).click();
+    await page.getByText("1 record", { exact: true }).waitFor();
+    await page.goto(`${home}#/catalog/gone`);
+    await page.getByRole("link", { name: "other" }).waitFor();
+    await page.goto(`${home}#/logs/none`);
+    await page.getByRole("link", { name: "All streams" }).waitFor();
+    await page.goto(`${home}#/logs/some`);
+    await page.locator(".level").nth(2).waitFor();
+    const colours = await page.locator(".level").evaluateAll((all) => all.map((e) => getComputedStyle(e).color));
+    assert.deepEqual([new Set(colours).size, await page.locator(".brief .name").allTextContents()], [3, ["a", "a", "a"]]);
+    assert.equal(await page.locator("main").evaluate((main) => [...main.querySelectorAll("*")].filter((e) => e.scrollHeight > e.clientHeight + 1 && getComputedStyle(e).overflowY === "auto").length), 0); // nothing ends in the middle of a row
+  },
+
   async "an estimate says what a count knows"() {
     const page = await open("about:blank");
     let answer;
     await play(page, { scans: () => json({ scans: [] }), "scans/estimate": () => json(answer) });
     for (const [rows, more, says] of [
-      [[812345, null], { counted: false, dollars: 0.5, dollarsPerMillion: 0.25 }, "at least 812,345 rows · about 9,120 requests · $0.5 · $0.25 for each million beyond"],
-      [[0, null], { counted: false, dollars: 0.5 }, "at least 0 rows · about 9,120 requests · $0.5"],
-      [[0, 0], { counted: true, dollars: 0.5 }, "no rows · about 9,120 requests · $0.5"],
-      [[1423939, 1423939], { counted: true, dollars: 0.5, dollarsPerMillion: 0.25, creates: true }, "1,423,939 rows · about 9,120 requests · $0.5 · what it writes to is created"],
+      [[812345, null], { counted: false, dollars: 0.5, dollarsPerMillion: 0.25 }, "at least 812,345 rows · about 9,120 requests · $0.5000 · $0.2500 for each million beyond"],
+      [[0, null], { counted: false, dollars: 0.5 }, "at least 0 rows · about 9,120 requests · $0.5000"],
+      [[0, 0], { counted: true, dollars: 0.00007 }, "no rows · about 9,120 requests · less than $0.0001"],
+      [[1423939, 1423939], { counted: true, dollars: 0.5, dollarsPerMillion: 0.25, creates: true }, "1,423,939 rows · about 9,120 requests · $0.5000 · what it writes to is created"],
     ]) {
       answer = { rows, requests: 9120, queries: 1, ...more };
       await fill(page, { "source.table": "Orders", "action.type": "count" });

@@ -1,7 +1,8 @@
 // Calls of the app's API with the key, and automatic refreshes.
+import { tellClock } from './dom.js';
 
 const keyPlace = 'tablesweep-key'; // in the tab's own storage, which no other tab sees
-const patience = 30_000;
+const patience = 45_000; // the app needs up to 30 s to tell which storage does not answer
 
 // untilAsked is the interval of a task that is repeated on demand only.
 export const untilAsked = 3_600_000;
@@ -75,8 +76,9 @@ export async function call(method, path, { query = [], body, parse = JSON.parse 
       cache: 'no-store', credentials: 'same-origin', redirect: 'error', referrerPolicy: 'no-referrer', signal: AbortSignal.any(ends),
     });
     text = await response.text();
+    tellClock(response.headers.get('date'));
   } catch (error) {
-    throw new Problem(error.name === 'TimeoutError' ? 'The app took longer than 30 s to answer.' : 'The app does not answer.');
+    throw new Problem(error.name === 'TimeoutError' ? `The app took longer than ${patience / 1000} s to answer.` : 'The app does not answer.');
   }
   const json = (response.headers.get('content-type') ?? '').includes('json');
   if (response.ok && json) {
@@ -141,7 +143,9 @@ export class Live {
       Object.assign(this, { failures: 0, since: 0, problem: null });
     } catch (error) {
       if (!(error instanceof Problem)) console.error(error);
-      this.problem = error instanceof Problem ? error : new Problem('This page has failed; reload it.', { status: -1 });
+      const problem = error instanceof Problem ? error : new Problem('This page has failed; reload it.', { status: -1 });
+      this.asks = problem.needsKey && !this.problem?.needsKey; // also after other failures
+      this.problem = problem;
       this.failures += 1;
       this.since ||= Date.now();
     }

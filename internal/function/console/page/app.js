@@ -98,7 +98,8 @@ function tell() {
 
 Live.askKey = askKey;
 Live.tell = (l) => {
-  if (l.problem?.needsKey && l.failures === 1) askKey();
+  if (l.asks) askKey();
+  l.asks = false;
   show(keyButton, Boolean(key.get() || l.problem?.needsKey) || !keyButton.hidden);
   tell();
 };
@@ -127,7 +128,7 @@ function askKey(problem = Live.current?.problem) {
     }
     key.set(value);
     dialog.close();
-    Live.current.failures = 0; // so that the next refusal is shown
+    Object.assign(Live.current, { problem: null, failures: 0 }); // so that the next refusal is shown
     Live.current.now();
   }
   dialog.addEventListener('close', () => dialog.remove());

@@ -1,5 +1,5 @@
 // Catalogs: looks up records by any of their keys, and shows the newest changes.
-import { h, set, show, arrange, moment, plural } from './dom.js';
+import { h, set, show, arrange, moment, nothing, plural } from './dom.js';
 import { Live, call, exactly, told, untilAsked } from './api.js';
 import { name as shown, visible } from './names.js';
 import { brief, fieldOf, openRecord, valueText } from './record.js';
@@ -18,6 +18,13 @@ const pathOf = (name) => (name ? `catalog/${encodeURIComponent(name)}` : 'catalo
 const titleOf = (name) => name || 'default';
 const addressOf = (name, query) => `#/catalog/${encodeURIComponent(name || '-')}${query?.size ? `?${query}` : ''}`;
 
+// without returns a query without a parameter.
+function without(query, name) {
+  const rest = new URLSearchParams(query);
+  rest.delete(name);
+  return rest;
+}
+
 // showCatalog shows a catalog. The address has the lookup, so that the browser's back button works. It returns a function
 // that takes another lookup.
 export function showCatalog(main, { path, query }) {
@@ -30,14 +37,14 @@ export function showCatalog(main, { path, query }) {
     if (catalog) return catalog.refresh();
     const { catalogs } = await call('GET', 'catalog');
     if (!catalogs.length) {
-      body.replaceChildren(h('p', { class: 'empty' }, 'This app has no catalog. The setting TABLE_CATALOG_NAME creates one; TABLESWEEP_CATALOGS creates more.'));
+      body.replaceChildren(nothing('This app has no catalog. The setting TABLE_CATALOG_NAME creates one; TABLESWEEP_CATALOGS creates more.'));
       return 60_000;
     }
     const wanted = !path[1] ? catalogs[0].name : path[1] === '-' ? '' : path[1];
     const found = catalogs.find((c) => c.name === wanted);
     body.replaceChildren(choice(catalogs, wanted));
     if (!found) {
-      body.append(h('p', { class: 'empty' }, `There is no catalog “${visible(wanted)}”.`));
+      body.append(nothing(`There is no catalog “${visible(wanted)}”.`, catalogs.map((c) => h('a', { class: 'button', href: addressOf(c.name) }, visible(titleOf(c.name))))));
       return 60_000;
     }
     document.title = `${visible(titleOf(wanted))} · Catalog · Tablesweep`;
@@ -93,8 +100,8 @@ function records(catalog, query, body, again) {
   const sort = part(catalog.rowKey);
   const fields = [
     ...keys.map((k) => ({ name: k.field, label: k.field, hint: rules[k.rule] })),
-    { name: 'row_prefix', label: `${sort.field} begins with`, hint: rules[sort.rule] },
-    { name: 'row_from', label: `${sort.field} from` },
+    ...(sort.rule.startsWith('number') ? [] : [{ name: 'row_prefix', label: `${sort.field} begins with` }]),
+    { name: 'row_from', label: `${sort.field} from`, hint: rules[sort.rule] },
     { name: 'row_to', label: `${sort.field} to` },
   ];
   // An address may have several values of one key, of which one must match: each has an input.
@@ -108,16 +115,18 @@ function records(catalog, query, body, again) {
   const trouble = h('p', { class: 'banner', role: 'alert', hidden: true });
   const found = h('p', { class: 'hint', role: 'status', tabindex: -1 });
   const list = recordRows(catalog);
-  const next = h('a', { class: 'button', hidden: true }, 'Next page');
+  const next = h('a', { class: 'button', hidden: true }, 'Next page'), first = h('a', { class: 'button', hidden: true }, 'First page');
+  const all = h('a', { class: 'button', href: addressOf(catalog.name) }, 'Show all records'), none = nothing('', all);
+  show(none, false);
   const total = h('span', { class: 'hint', role: 'status' }), ask = h('button', { onclick: () => countAll() }, 'Count');
   const form = h('form', { class: 'search', onsubmit: (event) => {
     event.preventDefault();
-    const asked = new URLSearchParams(inputs.filter((f) => f.control.value !== '').map((f) => [f.name, f.control.value]));
+    const asked = new URLSearchParams(inputs.map((f) => [f.name, f.control.value.trim()]).filter(([, value]) => value !== ''));
     const to = addressOf(catalog.name, asked);
     if (location.hash === to) again();
     else location.hash = to;
   } }, h('div', { class: 'fields' }, inputs.map((f) => f.element)), h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Look up'), ask, total, h('span', { class: 'hint' }, 'Several keys must all match. Without keys, all records are listed.')));
-  body.append(modes(catalog, false), form, trouble, found, list.element, h('div', { class: 'actions' }, next));
+  body.append(modes(catalog, false), form, trouble, found, none, list.element, h('div', { class: 'actions' }, first, next));
 
   // countAll counts what the address asks for, in as many calls as that takes.
   async function countAll() {
@@ -138,7 +147,7 @@ function records(catalog, query, body, again) {
 
   return {
     go(to) {
-      if (document.activeElement === next) found.focus(); // the next page starts here
+      if ([next, first].includes(document.activeElement)) found.focus(); // the other page starts here
       query = to;
       set(total, '');
       if (shape() !== drawn) return false; // with other inputs
@@ -155,19 +164,26 @@ function records(catalog, query, body, again) {
       } catch (error) {
         if (error.away || error.needsKey) throw error;
         set(found, '');
+        list.update([]); // what was found is of another lookup
+        show(next, false);
         set(trouble, error.fields.map(({ field = '', detail }) => `${field} ${detail}`.trim()).join(' ') || error.message);
         show(trouble, true);
         return untilAsked;
       }
       if (asked !== query) return untilAsked; // another turn follows
       set(found, `${plural(page.records.length, 'record')}${page.cursor ? ' on this page' : ''}`);
+      show(first, query.has('cursor'));
+      first.href = addressOf(catalog.name, without(query, 'cursor'));
+      show(none, !page.records.length && !page.cursor);
+      set(none.firstChild, query.size ? 'No record has these keys.' : 'No record yet. POST /api/catalog/records inserts one.');
+      show(all, query.size > 0);
       list.update(page.records.map((record, i) => {
         const { id, etag } = page.meta[i];
         return { id: `${id} ${etag}`, record, open: () => openRecord('Record', record, [`id ${id}`, `ETag ${etag}`]) };
       }));
       show(next, Boolean(page.cursor));
       if (page.cursor) {
-        const on = new URLSearchParams(query);
+        const on = without(query, 'cursor');
         on.set('cursor', page.cursor);
         next.href = addressOf(catalog.name, on);
       }
@@ -179,7 +195,8 @@ function records(catalog, query, body, again) {
 // changes lists the newest changes.
 function changes(catalog, body) {
   const list = recordRows(catalog, ['time', 'change']);
-  const none = h('p', { class: 'empty', hidden: true }, 'No changes are kept.');
+  const none = nothing('No changes are kept.', h('a', { class: 'button', href: addressOf(catalog.name) }, 'Records'));
+  show(none, false);
   body.append(modes(catalog, true), none, list.element);
   return {
     async refresh() {

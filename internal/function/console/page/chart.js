@@ -145,10 +145,6 @@ export class TimeChart {
 // keyText returns the text of a range's bound: a key, or a place in a partition.
 const keyText = (bound) => bound && quoted(bound.partitionKey) + (bound.rowKey ? ` / ${quoted(bound.rowKey)}` : '');
 
-// order compares places in the order of the table, which is that of UTF-16 units, as JavaScript's.
-const order = (a, b) => compare(a.partitionKey, b.partitionKey) || compare(a.rowKey ?? '', b.rowKey ?? '');
-const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-
 const words = { done: 'done', leased: 'in hand', pending: 'pending', failed: 'with failures' };
 
 // Strip shows ranges in table order. A range is as wide as its rows, a pending one as the rows left.
@@ -170,9 +166,8 @@ export class Strip {
     this.table = h('details', { ontoggle: () => this.list() }, h('summary', {}, 'Ranges as a table'),
       h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Ranges' }, h('table', { class: 'fixed' }, h('thead', {}, h('tr', {}, ['State', 'From', 'To', 'Rows read'].map((name) => h('th', { scope: 'col', class: name === 'Rows read' && 'number' }, name)))), this.rows)));
     this.element = h('div', { class: 'ranges' }, this.picture, h('div', { class: 'under' }, this.legend, this.reader.element), this.table);
-    [this.ranges, this.places, this.failed] = [[], [], []];
-    [this.group, this.ticks] = [svg('g'), svg('g')];
-    this.picture.append(this.group, this.ticks, this.reader.cursor);
+    [this.ranges, this.places, this.group] = [[], [], svg('g')];
+    this.picture.append(this.group, this.reader.cursor);
     onWidth(this.element, (width) => { this.width = width; this.draw(); });
   }
 
@@ -189,12 +184,6 @@ export class Strip {
     put(this.picture, { 'aria-label': `Key space: ${this.marks.filter((m) => !m.hidden).map((m) => m.textContent).join('; ') || 'nothing yet'}. Arrow keys read single ranges.` });
     this.draw();
     this.list();
-  }
-
-  // fail marks where rows failed, as far as their keys are known.
-  fail(rows) {
-    this.failed = [...rows].sort(order);
-    this.draw();
   }
 
   // widths weighs the ranges: done ones by rows, pending ones by the rows that progress estimates as left.
@@ -224,23 +213,7 @@ export class Strip {
       const [from, to] = this.places[i];
       put(rects[i], { class: r.state, x: from.toFixed(1), width: Math.max(0.5, to - from - (to - from > 4 ? 1 : 0)).toFixed(1) });
     });
-    const at = this.positions();
-    const ticks = grow(this.ticks, at.length, () => svg('rect', { class: 'tick', y: 1, height: 32, width: 2 }));
-    at.forEach((from, i) => put(ticks[i], { x: from.toFixed(1) }));
     this.reader.read(this.reader.at);
-  }
-
-  // positions returns where the failed rows stand, at most one for each two pixels. A range without a bound begins or ends with
-  // the first or the last of them.
-  positions() {
-    const found = new Set(), { ranges, failed, places } = this;
-    for (let i = 0, next = 0; i < ranges.length; i++) {
-      const begin = next;
-      while (next < failed.length && (!ranges[i].to || order(failed[next], ranges[i].to) < 0)) next++;
-      const inside = failed.slice(begin, next), low = ranges[i].from ?? inside[0], high = ranges[i].to ?? inside.at(-1);
-      for (const row of inside) found.add(2 * Math.round((places[i][0] + between(row, low, high) * Math.max(0, places[i][1] - places[i][0] - 2)) / 2));
-    }
-    return [...found];
   }
 
   list() {
@@ -263,14 +236,4 @@ function bound(cell, at, none) {
     cell.exact = undefined;
     set(cell, none);
   } else rename(cell, at.rowKey ? `${at.partitionKey} / ${at.rowKey}` : at.partitionKey);
-}
-
-// between estimates how far a row is from one bound to the other, by the first characters in which these differ.
-function between(...rows) {
-  const [key, low, high] = rows.map((at) => `${at.partitionKey}\0${at.rowKey ?? ''}`);
-  let same = 0;
-  while (same < low.length && low[same] === high[same]) same++;
-  const number = (text) => [0, 1, 2].reduce((sum, i) => sum + Math.min(text.charCodeAt(same + i) || 0, 127) / 128 ** i, 0);
-  const [from, to] = [number(low), number(high)];
-  return to > from ? Math.max(0, Math.min(1, (number(key) - from) / (to - from))) : 0.5;
 }

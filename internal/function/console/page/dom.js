@@ -43,6 +43,9 @@ export function arrange(parent, children) {
   children.forEach((child, i) => { if (parent.children[i] !== child) parent.insertBefore(child, parent.children[i] ?? null); });
 }
 
+// nothing says that there is nothing to show, and offers what to do next.
+export const nothing = (text, ...offers) => h('div', { class: 'nothing' }, h('p', { class: 'empty' }, text), h('p', { class: 'actions' }, offers));
+
 // announce makes screen readers say a text.
 export const announce = (text) => set(document.getElementById('announcement'), text);
 
@@ -54,10 +57,12 @@ export const rate = (n) => (n === undefined || n === null ? '–' : n >= 100 ? w
 export const percent = (share) => `${Math.floor(share * 100)} %`;
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
+// money shows small costs as the command line does.
 export function money(dollars) {
   if (dollars === undefined || dollars === null) return '–';
-  if (dollars >= 0.995) return `$${dollars.toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
-  return `$${dollars.toLocaleString('en-US', { maximumSignificantDigits: 2, maximumFractionDigits: 8 })}`;
+  if (dollars < 0.0001) return 'less than $0.0001';
+  const digits = dollars < 1 ? 4 : 2;
+  return `$${dollars.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
 }
 
 export function duration(seconds) {
@@ -95,5 +100,24 @@ export function both(at) {
   return here === 'UTC' ? `${utc} UTC` : `${day.format(date)}, ${clock.format(date)} ${here} (${utc} UTC)`;
 }
 
-// moment returns a time as an element that has it here and in UTC as its title.
-export const moment = (at) => h('time', { datetime: at, title: both(at) }, when(at));
+let ahead = 0; // of this computer's clock: the app's, in ms
+
+// tellClock takes the date of an answer: ages count by the app's clock, so that they are right on a computer whose clock is not.
+export function tellClock(date) {
+  const at = Date.parse(date);
+  if (at) ahead = at - Date.now();
+}
+
+// age returns how long ago a moment is.
+function age(at) {
+  const s = Math.max(0, (Date.now() + ahead - Date.parse(at)) / 1000);
+  if (!(s >= 5)) return 'just now';
+  for (const [seconds, unit] of [[86400, 'd'], [3600, 'h'], [60, 'min']]) if (s >= seconds) return `${Math.floor(s / seconds)} ${unit} ago`;
+  return `${Math.floor(s)} s ago`;
+}
+
+// moment returns a time as an element: the clock's, how long ago that is, and as its title, both here and in UTC.
+export const moment = (at, exactly = when) => h('time', { datetime: at, title: both(at) }, exactly(at), ' ', h('span', { class: 'sub ago' }, age(at)));
+
+// The ages that are shown grow.
+setInterval(() => { for (const e of document.querySelectorAll('time > .ago')) set(e, age(e.parentNode.getAttribute('datetime'))); }, 5000);

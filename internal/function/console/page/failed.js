@@ -6,8 +6,8 @@ import { name, visible } from './names.js';
 const failedTop = 50, moreFailed = 500, failedInterval = 5000;
 const whole = 1000; // rows a call of a download
 
-// failedRows lists rows that could not be written, page by page, on demand. It tells where they stand.
-export function failedRows(id, tell) {
+// failedRows lists rows that could not be written, page by page, on demand.
+export function failedRows(id) {
   const address = `scans/${encodeURIComponent(id)}/failed`;
   const body = h('tbody');
   const note = h('p', { class: 'hint', role: 'status' });
@@ -17,7 +17,7 @@ export function failedRows(id, tell) {
   const table = h('table', {}, h('caption', { class: 'unseen' }, 'Failed rows'), h('thead', {}, h('tr', {}, ['PartitionKey', 'RowKey', 'Reason'].map((name) => h('th', { scope: 'col' }, name)))), body);
   const element = h('section', { class: 'failures', hidden: true }, h('div', { class: 'title' }, h('h2', {}, 'Failed rows'), note, h('span', { class: 'grow' }), save), reasons,
     h('details', {}, h('summary', {}, 'Rows'), h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Failed rows' }, table), more));
-  let cursor = '', total = -1, asked = -failedInterval, readsOn = false, rows = [];
+  let cursor = '', total = -1, asked = -failedInterval, readsOn = false;
   let last = Promise.resolve(); // pages are read one after the other
   const load = (goesOn) => { last = last.then(() => read(goesOn)); };
   async function read(goesOn) {
@@ -27,12 +27,9 @@ export function failedRows(id, tell) {
       const page = await call('GET', address, { query: { top: from ? moreFailed : failedTop, cursor: from } });
       if (!from) {
         body.replaceChildren();
-        rows = [];
         group(page);
       }
-      rows.push(...page.rows);
       body.append(...page.rows.map((r) => h('tr', {}, h('td', { class: 'key' }, name(r.partitionKey, { always: true })), h('td', { class: 'key' }, name(r.rowKey, { always: true })), h('td', {}, visible(r.reason)))));
-      tell([...rows, ...(page.groups ?? []).flatMap((g) => g.first)]);
       cursor = page.cursor ?? '';
       show(more, Boolean(cursor));
       const kept = page.kept < page.total ? ` Of them, ${count(page.kept)} were kept to be shown.` : '';
@@ -72,7 +69,6 @@ export function failedRows(id, tell) {
     element,
     update(failed) {
       show(element, failed > 0);
-      if (!failed) tell([]);
       if (!failed || failed === total || readsOn) return; // never takes a reader back to the first page
       if (performance.now() - asked < failedInterval) return;
       asked = performance.now();

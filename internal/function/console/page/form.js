@@ -7,35 +7,40 @@ const lookInterval = 15_000;
 const ownStorage = 'AzureWebJobsStorage'; // the connection of a request that names none
 const draftPlace = 'tablesweep-draft'; // in the tab's own storage
 
-// fields are the fields of a request, by name; of lists the actions that take them. The form’s export is a copy. All but exact ones are trimmed. suggests says what the
-// app has to suggest, and of which connection.
 const made = 'it is created if it is missing';
+const [rows, put] = [['copy', 'export', 'count', 'enqueue', 'delete'], ['copy', 'export', 'enqueue']];
+
+// fields are those of a request, by name, in their groups. All but exact ones are trimmed. of lists the actions that take one; from and strategy are
+// what else must be chosen. suggests says what the app has to suggest, and of which connection. Two are the form’s own: from, and the action
+// export, which is a copy.
 const fields = [
-  { name: 'source.table', suggests: ['tables', 'source.connection'], label: 'Table', required: true },
-  { name: 'source.connection', suggests: ['connections'], label: 'Connection', hint: 'the name of a setting; the app’s own storage if empty' },
-  { name: 'action.type', label: 'Action', options: [['copy', 'copy the rows to a table'], ['export', 'copy the rows to blobs'], ['count', 'count the rows'], ['keys', 'list the partition keys in a table'], ['enqueue', 'put a message a row into a queue'], ['delete', 'delete the rows']] },
-  { name: 'action.destination.table', suggests: ['tables', 'action.destination.connection'], label: 'Destination table', of: ['copy', 'keys'], required: true, hint: made },
-  { name: 'action.destination.container', label: 'Destination container', of: ['export'], required: true, hint: made },
-  { name: 'action.destination.prefix', label: 'Prefix of the blobs', of: ['export'], hint: 'such as backup/orders' },
-  { name: 'action.destination.connection', suggests: ['connections'], label: 'Destination connection', of: ['copy', 'keys', 'export'] },
-  { name: 'action.mode', label: 'Rows that exist there', of: ['copy'], options: [['', 'replace'], ['merge', 'merge'], ['skip', 'skip'], ['fail', 'fail']] },
-  { name: 'action.queue.name', suggests: ['queues', 'action.queue.connection'], label: 'Queue', of: ['enqueue'], required: true, hint: made },
-  { name: 'action.queue.connection', suggests: ['connections'], label: 'Queue’s connection', of: ['enqueue'] },
-  { name: 'action.message', exact: true, label: 'Message', of: ['enqueue'], hint: 'such as {{.PartitionKey}}/{{.RowKey}}; the row as JSON if empty' },
-  { name: 'name', label: 'Name', hint: 'who or what starts it' },
-  { name: 'source.container', label: 'Container', group: 'From', hint: 'of an export, in place of a table' },
-  { name: 'source.prefix', label: 'Prefix of its blobs', group: 'From' },
+  { name: 'from', label: 'Rows of', group: 'From', options: [['table', 'a table'], ['export', 'an export, in a container of blobs']] },
+  { name: 'source.table', suggests: ['tables', 'source.connection'], label: 'Table', group: 'From', from: ['table'], required: true },
+  { name: 'source.container', label: 'Container', group: 'From', from: ['export'], required: true },
+  { name: 'source.prefix', label: 'Prefix of its blobs', group: 'From', from: ['export'], hint: 'such as backup/orders' },
+  { name: 'source.connection', suggests: ['connections'], label: 'Connection', group: 'From', hint: 'the name of a setting; the app’s own storage if empty' },
+  { name: 'action.type', label: 'Action', group: 'Action', options: [['copy', 'copy the rows to a table'], ['export', 'copy the rows to blobs'], ['count', 'count the rows'], ['keys', 'list the partition keys in a table'], ['enqueue', 'put a message a row into a queue'], ['delete', 'delete the rows']] },
+  { name: 'action.destination.table', suggests: ['tables', 'action.destination.connection'], label: 'Destination table', group: 'Action', of: ['copy', 'keys'], required: true, hint: made },
+  { name: 'action.destination.container', label: 'Destination container', group: 'Action', of: ['export'], required: true, hint: made },
+  { name: 'action.destination.prefix', label: 'Prefix of the blobs', group: 'Action', of: ['export'], hint: 'such as backup/orders; it must be free' },
+  { name: 'action.destination.connection', suggests: ['connections'], label: 'Destination connection', group: 'Action', of: ['copy', 'keys', 'export'] },
+  { name: 'action.mode', label: 'Rows that exist there', group: 'Action', of: ['copy'], options: [['', 'replace'], ['merge', 'merge'], ['skip', 'skip'], ['fail', 'fail']] },
+  { name: 'action.queue.name', suggests: ['queues', 'action.queue.connection'], label: 'Queue', group: 'Action', of: ['enqueue'], required: true, hint: made },
+  { name: 'action.queue.connection', suggests: ['connections'], label: 'Queue’s connection', group: 'Action', of: ['enqueue'] },
+  { name: 'action.message', exact: true, label: 'Message', group: 'Action', of: ['enqueue'], hint: 'such as {{.PartitionKey}}/{{.RowKey}}; the row as JSON if empty' },
+  { name: 'name', label: 'Name', group: 'Action', hint: 'who or what starts it' },
   { name: 'range.prefix', exact: true, label: 'PartitionKey begins with', group: 'Range' },
   { name: 'range.after', exact: true, label: 'PartitionKey after', group: 'Range', hint: 'strictly greater' },
   { name: 'range.before', exact: true, label: 'PartitionKey before', group: 'Range', hint: 'strictly less' },
   { name: 'filter', exact: true, label: 'Filter', group: 'Range', hint: 'OData, such as Total gt 100.0' },
-  { name: 'select', label: 'Properties', group: 'Range', of: ['copy', 'export', 'enqueue'], hint: 'separated by commas; all if empty, [] for the keys alone', list: true },
-  { name: 'strategy', label: 'Strategy', group: 'How', of: ['copy', 'export', 'count', 'enqueue', 'delete'], options: [['', 'adaptive'], ['prefix', 'prefix'], ['serial', 'serial']] },
+  { name: 'select', label: 'Properties', group: 'Range', of: put, hint: 'separated by commas; all if empty, [] for the keys alone', list: true },
+  { name: 'strategy', label: 'Strategy', group: 'How', of: rows, options: [['', 'adaptive'], ['prefix', 'prefix'], ['serial', 'serial']] },
+  { name: 'segmentsPerFirstPrefix', label: 'Queries of the first prefix', group: 'How', of: rows, strategy: ['prefix'], number: true },
+  { name: 'segmentsPerSubsequentPrefix', label: 'Queries of other prefixes', group: 'How', of: rows, strategy: ['prefix'], number: true },
   { name: 'segmentSize', label: 'Rows a query', group: 'How', number: true, hint: '1 to 1,000' },
   { name: 'segmentsPerInvocation', label: 'Queries an invocation', group: 'How', number: true, hint: '1 to 24' },
-  { name: 'segmentsPerFirstPrefix', label: 'Queries of the first prefix', group: 'How', number: true, hint: 'of the strategy prefix' },
-  { name: 'segmentsPerSubsequentPrefix', label: 'Queries of other prefixes', group: 'How', number: true, hint: 'of the strategy prefix' },
-  ];
+];
+const groups = { From: 'What it reads', Action: 'What it does', Range: 'Which rows', How: 'Advanced: how it is split' };
 
 function input(field) {
   const id = `field-${field.name.replaceAll('.', '-')}`;
@@ -45,16 +50,22 @@ function input(field) {
   const control = field.options
     ? h('select', properties, field.options.map(([value, text]) => h('option', { value }, text)))
     : h('input', { ...properties, inputmode: field.number ? 'numeric' : undefined, list: list?.id });
-  const element = h('div', { class: 'field' }, h('label', { for: id }, field.label), control, list, h('span', { class: 'hint', id: `${id}-hint` }, field.hint ?? ''), error);
+  const element = h('div', { class: field.required ? 'field required' : 'field' }, h('label', { for: id }, field.label), control, list, h('span', { class: 'hint', id: `${id}-hint` }, field.hint ?? ''), error);
   return { ...field, control, element, error, offers: list };
 }
 
+// chosen reports whether a field belongs to what is chosen in others.
+const chosen = (f, by) => ['action.type', 'from', 'strategy'].every((name, i) => {
+  const wanted = [f.of, f.from, f.strategy][i];
+  return !wanted || wanted.includes(by[name].control.value);
+});
+
 // requestOf returns the form's request, without empty fields.
-function requestOf(inputs, type) {
+function requestOf(inputs, by) {
   const request = {};
   for (const f of inputs) {
     let value = f.exact ? f.control.value : f.control.value.trim();
-    if (value === '' || (f.of && !f.of.includes(type))) continue;
+    if (value === '' || f.name === 'from' || !chosen(f, by)) continue;
     if (f.number) value = /^\d+$/.test(value) ? Number(value) : value; // the app explains what is wrong with anything else
     if (f.list) value = value === '[]' ? [] : value.split(',').map((name) => name.trim()).filter(Boolean);
     const names = f.name.split('.');
@@ -63,7 +74,7 @@ function requestOf(inputs, type) {
     at[names.at(-1)] = value;
   }
   request.source ??= { table: '' };
-  if (type === 'export') request.action.type = 'copy';
+  if (request.action.type === 'export') request.action.type = 'copy';
   return request;
 }
 
@@ -95,16 +106,17 @@ export function newScan(main, { query }) {
   sure.setAttribute('aria-describedby', 'deletes');
   const check = h('button', { type: 'submit', class: 'primary' }, 'Check and estimate');
   const start = h('button', { hidden: true, onclick: () => begin() }, 'Start the scan');
-  const groups = ['', 'From', 'Range', 'How'].map((name) => {
-    const body = inputs.filter((f) => (f.group ?? '') === name).map((f) => f.element);
-    return name ? h('details', {}, h('summary', {}, { From: 'From an export', Range: 'Which rows', How: 'How it is split' }[name]), h('div', { class: 'fields' }, body)) : h('div', { class: 'fields' }, body);
+  const parts = Object.entries(groups).map(([group, title]) => {
+    const body = inputs.filter((f) => f.group === group).map((f) => f.element);
+    return group === 'How' ? h('details', {}, h('summary', {}, title), h('div', { class: 'fields' }, body)) : h('fieldset', {}, h('legend', {}, title), body);
   });
   const form = h('form', { class: 'new', novalidate: true, onsubmit: (event) => { event.preventDefault(); if (document.activeElement === sure) begin(); else estimate(); }, oninput: (event) => { if (event.target !== sure) changed(); }, onreset: () => setTimeout(() => { clear(); changed(); }) },
-    groups, trouble, outcome, confirmation, h('div', { class: 'actions' }, check, start, h('button', { type: 'reset' }, 'Clear'), h('a', { class: 'button', href: '#/scans' }, 'Back')));
+    h('div', { class: 'parts' }, parts.slice(0, 3)), parts[3], h('p', { class: 'hint star' }, 'must be filled in'), trouble, outcome, confirmation, h('div', { class: 'actions' }, check, start, h('button', { type: 'reset' }, 'Clear'), h('a', { class: 'button', href: '#/scans' }, 'Back')));
   main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans')), h('h1', {}, 'New scan'), form);
   const address = location.hash, draft = JSON.parse(sessionStorage.getItem(draftPlace) ?? '{}');
   for (const [name, value] of draft.address === address ? Object.entries(draft.values) : query) if (by[name]) by[name].control.value = value;
   if (by['action.destination.container'].control.value && type.value === 'copy') type.value = 'export';
+  if (by['source.container'].control.value) by.from.control.value = 'export';
   for (const group of form.querySelectorAll('details')) group.open ||= inputs.some((f) => group.contains(f.control) && f.control.value !== '');
   let checked; // the request that the app has accepted, if it has not changed since
   let changes = 0;
@@ -117,7 +129,7 @@ export function newScan(main, { query }) {
     show(confirmation, false);
     set(outcome, '');
     check.classList.add('primary');
-    for (const f of inputs) show(f.element, !f.of || f.of.includes(type.value));
+    for (const f of inputs) show(f.element, chosen(f, by));
     sessionStorage.setItem(draftPlace, JSON.stringify({ address, values: Object.fromEntries(inputs.map((f) => [f.name, f.control.value])) }));
   }
 
@@ -131,8 +143,10 @@ export function newScan(main, { query }) {
     if (f.suggested === path) f.offers.replaceChildren(...names.map((value) => h('option', { value })));
   }
 
-  // fieldFor finds the field of an error: the app may name its parent, such as action.queue.
-  const fieldFor = (name) => by[name] ?? inputs.find((f) => name && f.name.startsWith(`${name}.`) && !f.element.hidden);
+  // fieldFor finds the field of an error: the app may name its parent, such as action.queue, or one that stands for another, such as the table.
+  const visibly = (f) => f && !f.element.hidden;
+  const below = (name) => inputs.find((f) => name && f.name.startsWith(`${name}.`) && visibly(f));
+  const fieldFor = (name) => (visibly(by[name]) ? by[name] : below(name) ?? below(name?.replace(/\.\w+$/, '')));
 
   // blame shows errors beside their fields, and the others above the buttons.
   function blame(error) {
@@ -140,7 +154,7 @@ export function newScan(main, { query }) {
     let first;
     for (const { field, detail } of error.fields) {
       const f = fieldFor(field);
-      if (!f || f.element.hidden) {
+      if (!f) {
         rest.push(field ? `${field} ${detail}` : detail);
         continue;
       }
@@ -166,7 +180,7 @@ export function newScan(main, { query }) {
 
   async function estimate() {
     clear();
-    const request = requestOf(inputs, type.value);
+    const request = requestOf(inputs, by);
     check.disabled = true;
     set(outcome, 'Counting …');
     const asked = changes;

@@ -1,8 +1,8 @@
 // Streams of events: the newest events, and new ones as they come.
-import { h, set, show, arrange, moment, plural } from './dom.js';
+import { h, set, show, arrange, moment, nothing, plural } from './dom.js';
 import { Live, call, exactly, told, untilAsked } from './api.js';
 import { name, visible } from './names.js';
-import { brief, openRecord } from './record.js';
+import { brief, levelOf, openRecord } from './record.js';
 
 const pageTop = 100, followTop = 1000;
 const followInterval = 2000, streamsInterval = 15_000;
@@ -11,43 +11,46 @@ const kept = 2000; // events on the page
 // showLogs shows the list of streams, or the events of one.
 export function showLogs(main, { path }) {
   document.title = 'Logs · Tablesweep';
-  main.append(h('h1', {}, 'Logs'));
-  const body = h('div', {}, h('p', { class: 'empty' }, 'Loading …'));
-  main.append(body);
-  if (!path[1]) streams(body);
-  else events(body, path.slice(1).join('/'));
+  if (path[1]) events(main, path.slice(1).join('/'));
+  else streams(main);
 }
 
-function streams(body) {
-  const list = h('ul', { class: 'streams', hidden: true });
-  const note = body.firstChild;
+const howToAppend = 'POST /api/log?stream=NAME appends an event, and makes its stream.';
+
+function streams(main) {
+  const rows = h('tbody');
+  const list = h('table', { class: 'streams', hidden: true }, h('thead', {}, h('tr', {}, ['Stream', 'Shards'].map((name, i) => h('th', { scope: 'col', class: i && 'number' }, name)))), rows);
+  const note = h('p', { class: 'empty' }, 'Loading …');
   let items = new Map(); // by name and shards
-  const item = (s) => h('li', {}, h('a', { href: `#/logs/${encodeURIComponent(s.name)}` }, h('bdi', {}, visible(s.name))), s.shards > 1 && h('span', { class: 'hint' }, ` ${s.shards} shards`));
-  body.prepend(list);
+  const item = (s) => h('tr', {}, h('td', { class: 'wide' }, h('a', { href: `#/logs/${encodeURIComponent(s.name)}` }, h('bdi', {}, visible(s.name)))), h('td', { class: 'number' }, Math.max(1, s.shards ?? 1)));
+  main.append(h('h1', {}, 'Logs'), list, note);
   new Live(async () => {
     const { streams: all, cursor } = await call('GET', 'log', { query: { top: 500 } });
     items = new Map(all.map((s) => [`${s.shards} ${s.name}`, s]).map(([key, s]) => [key, items.get(key) ?? item(s)]));
-    arrange(list, [...items.values()]);
+    arrange(rows, [...items.values()]);
     show(list, all.length > 0);
-    set(note, cursor ? 'There are more streams than are listed here.' : all.length ? '' : 'No stream yet. POST /api/log?stream=NAME appends an event, and makes its stream.');
+    set(note, cursor ? 'There are more streams than are listed here.' : all.length ? '' : `No stream yet. ${howToAppend}`);
     show(note, note.textContent !== '');
   }, streamsInterval);
 }
 
-function events(body, stream) {
+function events(main, stream) {
   document.title = `${visible(stream)} · Logs · Tablesweep`;
   const follow = h('input', { type: 'checkbox', checked: true, onchange: () => live.now() });
   const note = h('p', { class: 'hint', role: 'status' });
   const rows = h('tbody');
   const older = h('button', { hidden: true, onclick: () => { most += pageTop; read().catch((error) => set(note, told(error))); } }, 'Older events');
-  const table = h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Events' }, h('table', { class: 'events' }, h('caption', { class: 'unseen' }, 'Events, the newest first'),
-    h('thead', { class: 'unseen' }, h('tr', {}, ['Time', 'Event'].map((name) => h('th', { scope: 'col' }, name)), h('td'))), rows));
-  body.replaceChildren(h('p', { class: 'crumbs' }, h('a', { href: '#/logs' }, 'Streams')), h('div', { class: 'title' }, h('h2', {}, name(stream)), h('span', { class: 'grow' }), h('label', { class: 'check' }, follow, 'Follow')), note, table, older);
+  const table = h('table', { class: 'events', hidden: true }, h('caption', { class: 'unseen' }, 'Events, the newest first'),
+    h('thead', {}, h('tr', {}, ['Time', 'Event'].map((name) => h('th', { scope: 'col' }, name)), h('td'))), rows);
+  const none = nothing(`No event yet. ${howToAppend}`, h('a', { class: 'button', href: '#/logs' }, 'All streams'));
+  show(none, false);
+  main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/logs' }, 'Logs')), h('div', { class: 'title' }, h('h1', {}, name(stream)), h('span', { class: 'grow' }), h('label', { class: 'check' }, follow, 'Follow')), note, none, table, h('div', { class: 'actions' }, older));
   const shown = new Map(); // rows by event id; ids sort newest first
   let after = '', cursor = '', most = kept;
 
   function row(event) {
-    return h('tr', { 'data-id': event.id }, h('td', {}, moment(event.time)), h('td', { class: 'wide' }, brief(event.event)),
+    const level = levelOf(event.event);
+    return h('tr', { 'data-id': event.id, 'data-level': level.bad }, h('td', {}, moment(event.time)), h('td', { class: 'wide' }, level.name && h('span', { class: 'level' }, visible(level.value)), ' ', brief(event.event, level.name ? [level.name] : [])),
       h('td', {}, h('button', { class: 'link', onclick: () => openRecord('Event', event.event, [`at ${event.time}`, `id ${event.id}`]) }, 'All fields')));
   }
 
@@ -93,7 +96,9 @@ function events(body, stream) {
       cut();
     }
     const size = rows.children.length;
-    set(note, size ? `${plural(size, 'event')}, the newest first${more ? '; more are coming in' : follow.checked ? '; new ones come on top' : ''}` : 'No event yet.');
+    set(note, size ? `${plural(size, 'event')}, the newest first${more ? '; more are coming in' : follow.checked ? '; new ones come on top' : ''}` : '');
+    show(table, size > 0);
+    show(none, !size);
     return !follow.checked ? untilAsked : more ? 100 : followInterval;
   }, followInterval);
 }

@@ -44,6 +44,13 @@ export function brief(record, without = []) {
     .map((name) => [h('bdi', { class: 'name' }, visible(name)), ' ', h('bdi', { class: 'value' }, cut(valueText(record[name]))), ' ']));
 }
 
+// levelOf returns the field of an event that says how bad it is, with its value, and "error" or "warn" if that is bad.
+export function levelOf(record) {
+  const name = names(record).find((n) => /^(level|severity|lvl|log_?level)$/i.test(n) && typeof record[n] === 'string');
+  const value = name && record[name];
+  return { name, value, bad: /^(err|fatal|crit|panic|alert|emerg)/i.test(value) ? 'error' : /^warn/i.test(value) ? 'warn' : '' };
+}
+
 // recordTable shows all fields of a record with their types.
 export function recordTable(record) {
   return h('table', { class: 'record' }, h('thead', {}, h('tr', {}, ['Field', 'Type', 'Value'].map((name) => h('th', { scope: 'col' }, name)))),

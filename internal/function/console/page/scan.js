@@ -1,10 +1,10 @@
 // A scan's page.
-import { h, set, show, count, rate, percent, money, duration, time, when, both, plural, announce } from './dom.js';
+import { h, set, show, count, rate, percent, money, duration, time, both, moment, nothing, plural, announce } from './dom.js';
 import { Live, call, told, untilAsked } from './api.js';
 import { TimeChart, Strip } from './chart.js';
 import { failedRows } from './failed.js';
 import { copy, json, name, quoted, visible } from './names.js';
-import { titleOf, tableOf, partOf, stateBadge, progressBar } from './scans.js';
+import { causeText, titleOf, tableOf, partOf, stateBadge, progressBar } from './scans.js';
 
 const statusInterval = 2000, endedInterval = 30_000;
 const detailInterval = 15_000; // the app keeps a timeline and ranges for as long
@@ -39,7 +39,7 @@ function ask(title, text, yes, danger) {
 
 // figures are the numbers at the top: what is asked first is large.
 function figures() {
-  const large = { rows: figure('Rows read'), share: figure('Share'), left: figure('Time left'), took: figure('Time') };
+  const large = { rows: figure('Rows read'), took: figure('Time'), share: figure('Share'), left: figure('Time left') }; // what comes and goes is last
   const small = { written: figure('Rows written'), rate: figure('Rows a second'), steps: figure('Steps'), instances: figure('Instances'), requests: figure('Requests'), cost: figure('Cost') };
   const all = { ...large, ...small };
   const list = (kind, some) => h('dl', { class: `figures ${kind}` }, Object.values(some).map((f) => f.element));
@@ -48,14 +48,14 @@ function figures() {
     update(s) {
       const running = s.state === 'running', { leased } = s;
       all.rows.update(count(s.rows.scanned), s.rows.failed ? `${count(s.rows.failed)} failed` : '');
-      show(all.share.element, running);
-      show(all.left.element, running);
-      all.share.update(s.progress === undefined ? '–' : percent(s.progress), s.progress === undefined ? 'not known yet' : 'about');
-      all.left.update(s.secondsLeft === undefined ? '–' : duration(s.secondsLeft), s.phase === 'waiting' ? 'it waits' : s.secondsLeft === undefined ? 'not known' : 'about');
+      show(all.share.element, running && s.progress !== undefined);
+      show(all.left.element, running && s.secondsLeft !== undefined);
+      all.share.update(percent(s.progress), 'about');
+      all.left.update(duration(s.secondsLeft), 'about');
       show(all.written.element, s.action?.type !== 'count');
       all.written.update(count(s.rows.written), s.rows.gone ? `${count(s.rows.gone)} gone from the source` : '');
       all.rate.update(running ? rate(s.rate) : rate(s.seconds > 0 ? s.rows.scanned / s.seconds : undefined), running ? 'over the last minute' : 'on average');
-      all.took.update(duration(s.seconds), s.finishedAt && !running ? `ended ${when(s.finishedAt)}` : '');
+      all.took.update(duration(s.seconds), running ? 'so far' : '');
       all.steps.update(count(s.steps.done), [s.steps.pending && `${count(s.steps.pending)} pending`, leased && `${count(leased.steps)} in hand`, running && s.lastStepAt && `last at ${time(s.lastStepAt)}`].filter(Boolean).join(', '));
       show(all.instances.element, Boolean(leased?.instances));
       if (leased?.instances) all.instances.update(count(leased.instances.length), leased.instances.length ? `${leased.instances.map((i) => count(i.steps)).join(' + ')} in hand` : 'none has told of itself');
@@ -91,7 +91,6 @@ function detail(id) {
   }
   return {
     element,
-    fail: (rows) => strip.fail(rows),
     // update reads again if the shown detail is old, or the scan has ended. It returns true if nothing can change any more:
     // the scan has ended, and no instance can still have a cached answer from before its last step.
     async update(s) {
@@ -119,9 +118,6 @@ function pointsOf({ points, interval }, began, ended) {
   if (last) last.to = Math.max(inside(ended, last.from, last.to) ?? last.to, last.from + 1000);
   return (of) => spans.map(({ p, from, to }) => ({ from, to, values: of(p).map((n) => (1000 * n) / (to - from)) }));
 }
-
-// waitText tells which connections a scan waits for, "" for none.
-const waitText = (s) => (s.leased?.waiting ?? []).map((w) => `waiting for ${quoted(w.connection)}: ${visible(w.cause).replace(/^it answers /, '')}, since ${when(w.since)}`).join('; ');
 
 // again returns the address of the form, filled in with a scan's request.
 function again(s) {
@@ -160,10 +156,10 @@ export function showScan(main, { path }) {
   const source = button('JSON', () => raw(shown));
   const banner = (properties) => h('p', { class: 'banner', hidden: true, ...properties });
   const failure = banner(), acted = banner({ role: 'alert' }), waits = banner({ class: 'banner waits', role: 'status' });
-  const numbers = figures(), more = detail(id), failed = failedRows(id, (rows) => more.fail(rows));
-  const about = h('p', { class: 'about' }, name(id));
+  const numbers = figures(), more = detail(id), failed = failedRows(id);
+  const about = h('p', { class: 'about' }, name(id)), ended = h('span');
   const crumbs = h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans'));
-  main.append(crumbs, h('div', { class: 'title' }, title, badge.element, h('span', { class: 'grow' }), stop, retry, failedAgain, repeat, source), about, waits, failure, acted, failed.element, numbers.element, bar.element, more.element);
+  main.append(crumbs, h('div', { class: 'title' }, title, badge.element, h('div', { class: 'actions' }, stop, retry, failedAgain, repeat, source)), about, waits, failure, acted, failed.element, numbers.element, bar.element, more.element);
   let shown;
 
   async function act(method, body, question, text, yes, danger) {
@@ -179,26 +175,29 @@ export function showScan(main, { path }) {
   }
 
   function update(s) {
-    const is = titleOf(s), running = s.state === 'running', now = waitText(s);
+    const is = titleOf(s), running = s.state === 'running', cause = running ? causeText(s) : '';
     document.title = `${running ? (s.progress === undefined ? '' : `${percent(s.progress)} · `) : `${s.state} · `}${is} · Tablesweep`;
     set(title, is);
     if (!shown) {
       const place = (ref) => tableOf(ref, ref) + (ref?.connection ? ` (${quoted(ref.connection)})` : ''), to = s.action?.destination;
-      about.append(...(s.name ? [' · by ', name(s.name)] : []), ` · started ${both(s.startedAt)} · from ${place(s.source)}`,
+      about.append(...(s.name ? [' · by ', name(s.name)] : []), ' · started ', moment(s.startedAt, both), ended, ` · from ${place(s.source)}`,
         to ? ` to ${place(to)}${to.container ? '' : `, ${s.action.mode ?? 'replace'}`}` : '', partOf(s) && ` · ${partOf(s)}`);
       repeat.href = again(s);
       for (const element of [repeat, source]) show(element, true);
     }
+    const end = running ? undefined : s.finishedAt; // a retry takes it back
+    if (ended.at !== end) ended.replaceChildren(...(end ? [' · ended ', moment(end)] : []));
+    ended.at = end;
     badge.update(s);
     bar.update(s);
-    show(bar.element, running && s.progress !== undefined);
     numbers.update(s);
-    set(waits, now && `${now[0].toUpperCase()}${now.slice(1)}`);
-    show(waits, Boolean(now));
+    const goesOn = s.state === 'canceled' || (s.state === 'failed' && (s.steps.pending > 0 || !s.rows.failed)); // the same rule as the app's
+    set(waits, cause && `${s.phase[0].toUpperCase()}${s.phase.slice(1)}: ${cause}`);
+    show(waits, Boolean(cause));
     set(failure, s.error ? visible(s.error) : '');
-    show(failure, Boolean(s.error));
+    show(failure, Boolean(s.error) && (goesOn || !s.rows.failed)); // else the box of failed rows says it
     show(stop, running);
-    show(retry, s.state === 'canceled' || (s.state === 'failed' && (s.steps.pending > 0 || !s.rows.failed))); // the same rule as the app's
+    show(retry, goesOn);
     show(failedAgain, !running && s.rows.failed > 0);
     failed.update(s.rows?.failed ?? 0);
     if (shown && shown.state !== s.state) announce(`${is}: ${s.state}`);
@@ -212,7 +211,8 @@ export function showScan(main, { path }) {
     } catch (error) {
       if (error.status !== 404) throw error;
       document.title = 'No such scan · Tablesweep';
-      main.replaceChildren(crumbs, h('h1', {}, 'No such scan'), h('p', { class: 'about' }, name(id)));
+      main.replaceChildren(crumbs, h('h1', {}, 'No such scan'), h('p', { class: 'about' }, name(id)),
+        nothing('It was never started, or its time in the list is over.', h('a', { class: 'button primary', href: '#/scans' }, 'All scans'), h('a', { class: 'button', href: '#/scans/new' }, 'New scan')));
       return untilAsked;
     }
     update(s);

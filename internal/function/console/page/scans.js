@@ -1,7 +1,7 @@
 // The list of scans.
-import { h, set, show, arrange, count, rate, percent, duration, moment, plural, zoneOf, announce } from './dom.js';
+import { h, set, show, arrange, count, rate, percent, duration, moment, plural, when, zoneOf, announce } from './dom.js';
 import { Live, call } from './api.js';
-import { quoted, rename, shorten } from './names.js';
+import { quoted, rename, shorten, visible } from './names.js';
 
 const busyInterval = 3000, idleInterval = 10_000;
 const top = 50;
@@ -47,49 +47,58 @@ export function stateBadge() {
   };
 }
 
-// progressBar shows the share done, if it is known.
+// progressBar shows the share done, if it is known: a bar without one would look like 0 %.
 export function progressBar(label) {
   const bar = h('progress', { max: 1, 'aria-label': label });
   const text = h('span', { class: 'share' });
+  const element = h('span', { class: 'progress', hidden: true }, bar, text);
   return {
-    element: h('span', { class: 'progress' }, bar, text),
+    element,
     update(s) {
-      const running = s.state === 'running', share = s.progress;
-      if (running && share !== undefined) bar.value = share;
-      else bar.removeAttribute('value');
-      set(text, running && share !== undefined ? percent(share) : '');
-      show(bar, running);
+      const share = s.state === 'running' ? s.progress : undefined;
+      show(element, share !== undefined);
+      if (share === undefined) return;
+      bar.value = share;
+      set(text, percent(share));
     },
   };
 }
 
-// leftText returns the time left, or the duration of an ended scan.
-export function leftText(s) {
-  if (s.state !== 'running') return `took ${duration(s.seconds)}`;
-  return s.secondsLeft === undefined ? '' : `${duration(s.secondsLeft)} left`;
+// causeText returns why a running scan is not just working, and since when, "" if it is. The app says it, the same to everybody.
+export function causeText({ cause, leased }) {
+  const waiting = leased?.waiting ?? [];
+  cause ??= waiting.map((w) => `${w.connection}: ${w.cause}`).join('; ');
+  if (!cause) return '';
+  const since = waiting.map((w) => w.since).sort()[0];
+  return visible(cause) + (since ? `, since ${when(since)}` : '');
 }
 
 function scanRow(id) {
   const badge = stateBadge(), bar = progressBar('progress');
-  const cells = { rows: h('td', { class: 'number', 'data-name': 'Rows' }), rate: h('td', { class: 'number', 'data-name': 'Rows a second' }), steps: h('td', { class: 'number', 'data-name': 'Steps' }), left: h('span', { class: 'left' }) };
   const title = h('a', { href: `#/scans/${encodeURIComponent(id)}` });
-  const started = h('td', { 'data-name': 'Started' });
-  const failed = h('span', { class: 'bad' }), by = h('span', { class: 'hint' });
-  const element = h('tr', {}, h('td', { class: 'wide' }, title, failed, by), h('td', {}, badge.element), h('td', { class: 'doing' }, bar.element, cells.left), cells.rows, cells.rate, cells.steps, started);
+  const name = h('span'), failed = h('span', { class: 'bad' }), cause = h('span', { class: 'sub warn' });
+  // Two lines each: a number, and what belongs to it.
+  const cell = (label, kind) => {
+    const [first, second] = [h('span'), h('span', { class: 'sub' })];
+    return { element: h('td', { class: `number ${kind}`, 'data-name': label }, first, ' ', second), update(a, b) { set(first, a); set(second, b); } };
+  };
+  const rows = cell('Rows', 'rows'), steps = cell('Steps', 'steps'), time = h('span', { class: 'sub' });
+  const started = h('td', { class: 'started', 'data-name': 'Started' });
+  const element = h('tr', {}, h('td', { class: 'wide' }, title, h('span', { class: 'sub parts' }, name, failed), cause), h('td', { class: 'state' }, badge.element), h('td', { class: 'doing' }, bar.element, time), rows.element, steps.element, started);
   return {
     element,
     update(s) {
+      const running = s.state === 'running';
       badge.update(s);
       bar.update(s);
-      if (s.name) rename(by, s.name);
+      if (s.name) rename(name, s.name);
       set(title, titleOf(s));
-      set(cells.rows, count(s.rows?.scanned));
-      set(cells.rate, s.state === 'running' ? rate(s.rate) : '');
-      set(cells.steps, s.state === 'running' ? `${count(s.steps?.done)}, ${count(s.steps?.pending)} pending` : count(s.steps?.done));
-      set(cells.left, leftText(s));
-      set(failed, s.rows?.failed ? ` ${plural(s.rows.failed, 'failed row')}` : '');
+      set(failed, s.rows?.failed ? plural(s.rows.failed, 'failed row') : '');
+      set(cause, running ? causeText(s) : '');
+      set(time, !running ? `took ${duration(s.seconds)}` : s.secondsLeft === undefined ? `for ${duration(s.seconds)}` : `${duration(s.secondsLeft)} left`);
+      rows.update(count(s.rows?.scanned), running && s.rate !== undefined ? `${rate(s.rate)}/s` : '');
+      steps.update(count(s.steps?.done), s.steps?.pending ? `${count(s.steps.pending)} pending` : '');
       if (!started.firstChild) started.append(moment(s.startedAt));
-      started.firstChild.title = s.id;
     },
   };
 }
@@ -99,7 +108,7 @@ const filters = [
   { name: 'action', label: 'Action', options: ['copy', 'count', 'keys', 'enqueue', 'delete'] },
   { name: 'table', label: 'Table' },
   { name: 'name', label: 'Name' },
-  { name: 'since', label: 'Since', hint: 'such as 2h, 2026-11-20' },
+  { name: 'since', label: 'Since', hint: '2h, 2026-11-20' },
 ];
 
 // listScans shows the open scans and the newest others, and refreshes them with one call a turn. The address has the filters.
@@ -107,9 +116,11 @@ export function listScans(main, { query }) {
   document.title = 'Scans · Tablesweep';
   const body = h('tbody');
   const head = h('thead', {}, h('tr', {}, ['Scan', 'State', 'Progress'].map((name) => h('th', { scope: 'col' }, name)),
-    ['Rows', 'Rows/s', 'Steps'].map((name) => h('th', { scope: 'col', class: 'number' }, name)), h('th', { scope: 'col' }, `Started, ${zoneOf(new Date())}`)));
+    ['Rows', 'Steps'].map((name) => h('th', { scope: 'col', class: `number ${name.toLowerCase()}` }, name)), h('th', { scope: 'col' }, `Started, ${zoneOf(new Date())}`)));
   const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, 'Scans: open ones first, then the newest'), head, body);
   const empty = h('p', { class: 'empty' }, 'Loading …');
+  const offer = h('a', { class: 'button', hidden: true, href: '#/scans/new' }, 'Start one');
+  const nothing = h('div', { class: 'nothing' }, empty, offer);
   const trouble = h('p', { class: 'banner', role: 'alert', hidden: true });
   const inputs = filters.map((f) => {
     const properties = { id: `filter-${f.name}`, name: f.name, onchange: () => go() };
@@ -119,8 +130,8 @@ export function listScans(main, { query }) {
   });
   const form = h('form', { class: 'filters', 'aria-label': 'Filters', onsubmit: (event) => { event.preventDefault(); go(); } }, inputs.map((f) => f.element),
     h('button', { type: 'submit' }, 'Filter'), h('a', { href: '#/scans', class: 'button' }, 'All'));
-  const next = h('a', { class: 'button', hidden: true }, 'Older scans');
-  main.append(h('div', { class: 'title' }, h('h1', {}, 'Scans'), h('a', { class: 'button primary', href: '#/scans/new' }, 'New scan')), form, trouble, empty, table, h('div', { class: 'actions' }, next));
+  const next = h('a', { class: 'button', hidden: true }, 'Older scans'), newest = h('a', { class: 'button', hidden: true }, 'Newest scans');
+  main.append(h('div', { class: 'title' }, h('h1', {}, 'Scans'), h('a', { class: 'button primary', href: '#/scans/new' }, 'New scan')), form, trouble, nothing, table, h('div', { class: 'actions' }, newest, next));
   let rows = new Map(), states = new Map(); // by the scans' ids
   const addressOf = (values) => { const to = new URLSearchParams(Object.entries(values).filter(([, v]) => v)); return to.size ? `#/scans?${to}` : '#/scans'; };
   const go = () => { location.hash = addressOf(Object.fromEntries(inputs.map((f) => [f.name, f.control.value.trim()]))); };
@@ -149,14 +160,22 @@ export function listScans(main, { query }) {
     }
     states = new Map(scans.map((s) => [s.id, s.state]));
     arrange(body, [...rows.values()].map((row) => row.element));
-    set(empty, scans.length || !trouble.hidden ? '' : cursor ? 'None of those that were looked through; there are older ones.' : query.size ? 'No such scan.' : 'No scan yet. Start one: a scan copies, counts, deletes or enqueues the rows of a table.');
-    show(empty, empty.textContent !== '');
+    set(empty, cursor ? 'None of those that were looked through; there are older ones.' : query.size ? 'No such scan.' : 'No scan yet. A scan copies, counts, deletes or enqueues the rows of a table.');
+    [offer.hash, offer.textContent] = query.size ? ['#/scans', 'Show all scans'] : ['#/scans/new', 'Start one'];
+    show(offer, true);
+    show(nothing, !scans.length && trouble.hidden);
     show(table, Boolean(scans.length));
     show(next, Boolean(cursor));
     if (cursor) next.href = addressOf({ ...wanted, cursor });
+    show(newest, query.has('cursor'));
+    newest.href = addressOf({ ...wanted, cursor: '' });
     return scans.some((s) => s.state === 'running') ? busyInterval : idleInterval;
   }, busyInterval);
   return (at) => {
+    if (at.query.get('cursor') !== query.get('cursor')) { // another page: it is read from its beginning
+      window.scrollTo(0, 0);
+      main.focus({ preventScroll: true });
+    }
     take(at.query);
     live.now();
     return true;
