@@ -63,7 +63,7 @@ func noBlob() error { return refusal.New("BlobNotFound", "The specified blob doe
 
 func (s blobService) maxBody() int64 { return maxBlobBody }
 
-func (s blobService) head(http.Header, *call, int) {}
+func (s blobService) headers(http.Header, *call, int) {}
 
 func (s blobService) failure(c *call, p *refusal.Error) response {
 	return queueService(s).failure(c, p)

@@ -37,7 +37,7 @@ type service interface {
 	// failure is the answer to a request that failed, without the error code's header.
 	failure(c *call, p *refusal.Error) response
 	// head sets what the header of every answer with the status has.
-	head(h http.Header, c *call, status int)
+	headers(h http.Header, c *call, status int)
 }
 
 // call is a request that is being served.
@@ -286,7 +286,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	if version := c.Header.Get("x-ms-version"); version != "" {
 		h.Set("x-ms-version", version)
 	}
-	p.service.head(h, c, r.status)
+	p.service.headers(h, c, r.status)
 	for _, pair := range r.header {
 		if isMetadata(pair[0]) {
 			h[pair[0]] = []string{pair[1]} // spelled as the client did

@@ -38,7 +38,7 @@ const (
 
 func (s queueService) maxBody() int64 { return maxQueueBody }
 
-func (s queueService) head(h http.Header, c *call, status int) {
+func (s queueService) headers(h http.Header, c *call, status int) {
 	if c.Method == http.MethodGet && status == http.StatusOK {
 		h.Set("Cache-Control", "no-cache")
 	}

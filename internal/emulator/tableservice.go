@@ -25,7 +25,7 @@ type tableService struct{ *Emulator }
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 func (s tableService) maxBody() int64 { return 4 << 20 }
 
-func (s tableService) head(h http.Header, _ *call, _ int) {
+func (s tableService) headers(h http.Header, _ *call, _ int) {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Content-Type-Options", "nosniff")
 }

@@ -40,14 +40,14 @@ const (
 	maxPage       = 16 << 20 // bytes of any page, encoded and decoded
 )
 
-// head begins the claim and the manifest.
-type head struct {
+// preamble begins the claim and the manifest.
+type preamble struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
 	ID      string `json:"id"`
 }
 
-func (h head) check(name, format string) error {
+func (h preamble) check(name, format string) error {
 	switch {
 	case h.Format != format:
 		return fmt.Errorf("%s is not that of an export: its format is %.40q, want %q", name, h.Format, format)
@@ -69,7 +69,7 @@ func proven(v any) []byte {
 
 // parse reads an object that proves itself, of a format.
 func parse(name, format string, text []byte, v any) error {
-	var h head
+	var h preamble
 	if err := json.Unmarshal(text, &h); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -88,7 +88,7 @@ func parse(name, format string, text []byte, v any) error {
 
 // Claim is what export.json says.
 type Claim struct {
-	head
+	preamble
 	Request   json.RawMessage `json:"request,omitempty"` // what made the export, and can go on with it
 	StartedAt time.Time       `json:"startedAt"`         // by the service's clock
 	Source    *Manifest       `json:"source,omitempty"`  // of the export that the app reads, without files and properties
@@ -97,7 +97,7 @@ type Claim struct {
 
 // NewClaim returns the claim of an export with an id.
 func NewClaim(id string, request json.RawMessage, startedAt time.Time, program string) Claim {
-	return Claim{head: head{format, version, id}, Request: request, StartedAt: startedAt, Program: program}
+	return Claim{preamble: preamble{format, version, id}, Request: request, StartedAt: startedAt, Program: program}
 }
 
 // JSON returns the object's content.
@@ -226,7 +226,7 @@ func Leftover(name string) bool { return leftover.MatchString(name) }
 // Manifest is what manifest.json says. Rows that were written between both times may or may not be in the export, which is
 // no snapshot.
 type Manifest struct {
-	head
+	preamble
 	Table      string        `json:"table"`
 	Account    string        `json:"account"`
 	Range      *key.Bounds   `json:"range,omitempty"`
@@ -279,7 +279,7 @@ func (m Manifest) Of(source Manifest) Manifest {
 
 // JSON returns the object's content. It leaves out properties that there is no room for.
 func (m Manifest) JSON(id string) []byte {
-	m.head = head{format, version, id}
+	m.preamble = preamble{format, version, id}
 	for {
 		text := proven(m)
 		if len(text) <= MaxManifest || len(m.List) == 0 {

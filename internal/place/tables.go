@@ -30,7 +30,7 @@ const (
 
 // Tables is what tables.json says: the manifest of an export of many tables. It is put last, so the export is whole if it is there.
 type Tables struct {
-	head
+	preamble
 	Account    string        `json:"account"`    // "" for the exports of several accounts
 	StartedAt  time.Time     `json:"startedAt"`  // the earliest of the tables' manifests
 	FinishedAt time.Time     `json:"finishedAt"` // the latest
@@ -48,7 +48,7 @@ type TableExport struct {
 
 // NewTablesClaim returns the claim of an export of many tables.
 func NewTablesClaim(id string, request json.RawMessage, startedAt time.Time, program string) Claim {
-	return Claim{head: head{tablesFormat, version, id}, Request: request, StartedAt: startedAt, Program: program}
+	return Claim{preamble: preamble{tablesFormat, version, id}, Request: request, StartedAt: startedAt, Program: program}
 }
 
 // Claimed reports whether a place has the claim of an export, of one table or of many.
@@ -95,7 +95,7 @@ func ClaimTables(ctx context.Context, to Objects, c Claim) error {
 
 // SealTables puts tables.json for complete exports. It may be repeated: what it puts follows from their manifests.
 func SealTables(ctx context.Context, to Objects, id string, names []string) error {
-	t := Tables{head: head{tablesFormat, version, id}, Tables: make([]TableExport, len(names))}
+	t := Tables{preamble: preamble{tablesFormat, version, id}, Tables: make([]TableExport, len(names))}
 	manifests := make([]Manifest, len(names))
 	names = slices.Sorted(slices.Values(names))
 	err := each(names, func(i int) (err error) {

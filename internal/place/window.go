@@ -49,14 +49,14 @@ func (w window) take(rows []storage.Entity, p *storage.Page) (rest []storage.Ent
 			return rows[i:], side > 0
 		}
 		if side == 0 && (w.filter == nil || w.filter.Match(filtered(row))) {
-			p.Entities = append(p.Entities, w.choose(row))
+			p.Entities = append(p.Entities, w.selected(row))
 		}
 	}
 	return nil, false
 }
 
-// choose leaves the properties that the query selects.
-func (w window) choose(row storage.Entity) storage.Entity {
+// selected leaves the properties that the query selects.
+func (w window) selected(row storage.Entity) storage.Entity {
 	if w.Select == nil {
 		return row
 	}

@@ -247,9 +247,9 @@ func (s *step) settle(p scan.Page) (children []scan.Step, settled int) {
 	return children, settled
 }
 
-// choose returns those of a page's rows that the step looks for, and those of its keys that
+// listed returns those of a page's rows that the step looks for, and those of its keys that
 // the page shows to be missing, if it is read for the first time.
-func (s *step) choose(rows []storage.Entity, p scan.Page) (chosen []storage.Entity, missing []action.Failure) {
+func (s *step) listed(rows []storage.Entity, p scan.Page) (chosen []storage.Entity, missing []action.Failure) {
 	settled := 0
 	if s.Through == nil {
 		_, settled = s.settle(p)

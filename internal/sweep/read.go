@@ -72,7 +72,7 @@ func (r *run) readEnded(s *step, p storage.Page, took time.Duration, did Totals,
 	rows := p.Entities[:yield]
 	if s.Wanted != nil {
 		var missing []action.Failure
-		if rows, missing = s.choose(rows, page); r.scan.Filter == "" && len(missing) > 0 {
+		if rows, missing = s.listed(rows, page); r.scan.Filter == "" && len(missing) > 0 {
 			if err := r.report(missing); err != nil {
 				r.books.unread(s, did)
 				return

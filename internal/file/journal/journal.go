@@ -60,8 +60,8 @@ type File struct {
 	disk    int64        // of these, known to be on the disk
 }
 
-// head is the first line's event.
-type head struct {
+// opening is the first line's event.
+type opening struct {
 	Version int             `json:"version"`
 	Job     json.RawMessage `json:"job"`
 	Lines   int             `json:"lines"`
@@ -124,9 +124,9 @@ func (f *File) parse(text []byte) error {
 	if err != nil {
 		return err
 	}
-	var first head
+	var first opening
 	if len(lines) > 0 {
-		if err := decodeHead(lines[0].Event, &first); err != nil {
+		if err := decodeOpening(lines[0].Event, &first); err != nil {
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func sum(before, body []byte) []byte {
 	return fmt.Appendf(nil, "%08x", crc32.Update(crc32.Checksum(before, table), table, body))
 }
 
-func decodeHead(event json.RawMessage, h *head) error {
+func decodeOpening(event json.RawMessage, h *opening) error {
 	var any struct{ Version int }
 	if err := json.Unmarshal(event, &any); err == nil && any.Version != version {
 		return fmt.Errorf("has version %d; this program knows version %d", any.Version, version)
@@ -246,7 +246,7 @@ func (f *File) Grown() bool { return f.size-f.start > max(compactBytes, f.start)
 func (f *File) Renew(snapshot []any) error {
 	f.pending.Reset()
 	f.crc, f.disk = nil, 0
-	f.Append(head{version, f.job, len(snapshot)})
+	f.Append(opening{version, f.job, len(snapshot)})
 	for _, event := range snapshot {
 		f.Append(event)
 	}

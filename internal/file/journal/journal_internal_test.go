@@ -267,7 +267,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		whole := &File{job: []byte(`{}`)}
-		whole.Append(head{version, whole.job, snapshot})
+		whole.Append(opening{version, whole.job, snapshot})
 		for _, e := range written {
 			whole.Append(json.RawMessage(e))
 			whole.disk = int64(whole.pending.Len())
