@@ -68,25 +68,16 @@ func (e *Export) open(ctx context.Context) error {
 		return err
 	}
 	var seal Seal
-	sum := sha256.New()
-	whole := io.NewSectionReader(readerAt(func(offset, most int64) ([]byte, error) { return e.objects.Get(ctx, FilesName, offset, most) }), 0, math.MaxInt64)
-	lines := bufio.NewScanner(io.TeeReader(bufio.NewReaderSize(whole, chunk), sum))
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		f, err := ParseFile(lines.Bytes())
-		if err == nil {
-			_, err = seal.Add(f)
-		}
-		if err != nil {
-			return fmt.Errorf("%s, line %d: %w", FilesName, seal.files+1, err)
-		}
+	sum, err := eachFile(ctx, e.objects, FilesName, func(f File) error {
 		e.files = append(e.files, inMemory(f))
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%s, behind line %d: %w", FilesName, seal.files, err)
+		_, err := seal.Add(f)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	m := e.manifest
-	if hex.EncodeToString(sum.Sum(nil)) != m.Files.SHA256 {
+	if sum != m.Files.SHA256 {
 		return fmt.Errorf("%s is not as it was written: its hash is not the one in %s", FilesName, ManifestName)
 	}
 	if seal.files != m.Files.Count || seal.rows != m.Rows || seal.bytes != m.Bytes {
@@ -94,6 +85,27 @@ func (e *Export) open(ctx context.Context) error {
 			ManifestName, FilesName, m.Files.Count, m.Rows, m.Bytes, seal.files, seal.rows, seal.bytes)
 	}
 	return nil
+}
+
+// eachFile calls fn with the lines of a files.jsonl, and returns the hash of all.
+func eachFile(ctx context.Context, o Objects, name string, fn func(File) error) (hash string, err error) {
+	sum, n := sha256.New(), 0
+	whole := io.NewSectionReader(readerAt(func(offset, most int64) ([]byte, error) { return o.Get(ctx, name, offset, most) }), 0, math.MaxInt64)
+	lines := bufio.NewScanner(io.TeeReader(bufio.NewReaderSize(whole, chunk), sum))
+	lines.Buffer(nil, maxLine)
+	for ; lines.Scan(); n++ {
+		f, err := ParseFile(lines.Bytes())
+		if err == nil {
+			err = fn(f)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s, line %d: %w", name, n+1, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return "", fmt.Errorf("%s, behind line %d: %w", name, n, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Address implements [storage.Source]: it has the export's place, and what stands there.
