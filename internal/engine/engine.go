@@ -51,6 +51,8 @@ type Options struct {
 	FoldEvery int
 	// Retention is how long scans are kept after their end; 0 means 90 days. Messages live 7 days: it must exceed that.
 	Retention time.Duration
+	// Schedules start scans by themselves.
+	Schedules []Schedule
 	// Price is what 10,000 storage requests cost, in dollars.
 	Price float64
 	// Now is the process's own clock; nil means time.Now. It dates done steps, for their order alone. All else is by the

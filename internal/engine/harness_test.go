@@ -29,8 +29,9 @@ type world struct {
 	process  *emulatortest.Process
 	observer *engine.Engine // of the test: asks for states, and never dies
 
-	delivered map[string]int    // messages by function
-	onMessage func(body []byte) // if not nil, called with each message before it is handled
+	options   []func(*engine.Options) // of each engine
+	delivered map[string]int          // messages by function
+	onMessage func(body []byte)       // if not nil, called with each message before it is handled
 }
 
 func newWorld(t testing.TB, o emulator.Options) *world {
@@ -53,7 +54,7 @@ func (w *world) restart() {
 func (w *world) newEngine(a *storage.Account, change ...func(*engine.Options)) *engine.Engine {
 	w.Helper()
 	o := engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep"}
-	for _, f := range change {
+	for _, f := range slices.Concat(w.options, change) {
 		f(&o)
 	}
 	e, err := engine.New(o)

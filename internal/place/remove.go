@@ -15,11 +15,11 @@ type Removal struct {
 	Done   bool `json:"-"`                // nothing is left
 }
 
-// Remove deletes an export, of one table or of many, or goes on with that: about most objects of it at most. It deletes what the export's
+// Remove deletes an export, of one table or of many, or goes on with that. left, which it lowers, bounds the deletions, nearly. It deletes what the export's
 // own lists name, and nothing else. A manifest goes before what it vouches for, and the claim last: whoever reads meanwhile is refused, and a
 // call that is cut off can be repeated. It deletes nothing if the place belongs to another export, or if a list is not as it was written.
-func Remove(ctx context.Context, o Objects, id string, many bool, from Removal, most int) (Removal, error) {
-	r := remover{o, from, most}
+func Remove(ctx context.Context, o Objects, id string, many bool, from Removal, left *int) (Removal, error) {
+	r := remover{o, from, left}
 	remove := r.export
 	if many {
 		remove = r.tables
@@ -41,7 +41,7 @@ var errEnough = errors.New("enough for now")
 type remover struct {
 	Objects
 	Removal
-	left int // what may be deleted yet, about
+	left *int
 }
 
 // claimed reports whether a claim is there, and fails if it is that of another export. Without one nothing is left, or nothing is ours.
@@ -90,7 +90,7 @@ func (r *remover) tables(ctx context.Context, _, id string) error {
 
 // export deletes the export of one table. Its objects' names begin with a prefix.
 func (r *remover) export(ctx context.Context, prefix, id string) error {
-	if r.left <= 0 {
+	if *r.left <= 0 {
 		return errEnough
 	}
 	if there, err := r.claimed(ctx, prefix+ClaimName, format, id); err != nil || !there {
@@ -118,15 +118,16 @@ func (r *remover) export(ctx context.Context, prefix, id string) error {
 		return err
 	}
 	paths = paths[min(r.Files, len(paths)):]
-	some := paths[:min(r.left, len(paths))]
+	some := paths[:min(*r.left, len(paths))]
 	if err := each(some, func(i int) error { return r.Delete(ctx, some[i]) }); err != nil {
 		return err
 	}
 	r.Files += len(some)
+	*r.left -= len(some)
 	if len(some) < len(paths) {
 		return errEnough
 	}
-	r.left -= len(some) + 3
+	*r.left -= 3 // the other objects
 	return r.inTurn(ctx, prefix+FilesName, prefix+ClaimName)
 }
 

@@ -59,14 +59,17 @@ func TestRemove(t *testing.T) {
 			make(to)
 			putOthers(t, to)
 			d := &deleting{Objects: to, left: die}
-			most := 1 + die%7
-			r, err := place.Remove(t.Context(), d, id, many, place.Removal{}, most)
+			remove := func(from place.Removal) (place.Removal, error) {
+				most := 1 + die%7
+				return place.Remove(t.Context(), d, id, many, from, &most)
+			}
+			r, err := remove(place.Removal{})
 			died := err != nil
 			if d.left = -1; died && !errors.Is(err, errDead) {
 				t.Fatal(err)
 			}
 			for calls := 0; !r.Done && calls < 200; calls++ { // a process that died has noted nothing
-				if r, err = place.Remove(t.Context(), d, id, many, r, most); err != nil {
+				if r, err = remove(r); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -75,7 +78,7 @@ func TestRemove(t *testing.T) {
 				left = append(left, name)
 			}
 			if slices.Sort(left); !r.Done || !slices.Equal(left, slices.Sorted(slices.Values(others))) {
-				t.Fatalf("many %v, dead at deletion %d, %d a call: %v: left %v", many, die, most, r.Done, left)
+				t.Fatalf("many %v, dead at deletion %d: %v: left %v", many, die, r.Done, left)
 			}
 			at := func(suffix string) int {
 				return slices.IndexFunc(d.deleted, func(n string) bool { return strings.Contains(n, suffix) })
@@ -118,7 +121,8 @@ func TestRemoveRefuses(t *testing.T) {
 			tt.change(to)
 		}
 		was := len(content(t, to))
-		r, err := place.Remove(t.Context(), to, tt.id, tt.many, place.Removal{}, 100)
+		most := 100
+		r, err := place.Remove(t.Context(), to, tt.id, tt.many, place.Removal{}, &most)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || r.Done != (err == nil) {
 			t.Errorf("%s: %+v, %v", tt.name, r, err)
 		}

@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/engine/schedule"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// Backups are the exports that schedules have made. A row says where each is, so no container is listed to find them. Which are kept is
+// decided after each success, over all successes; the newest one is never deleted. A deletion that has begun is carried out, whatever
+// the settings say by then: nobody can read that backup any more.
+
+// removeBlobs bounds the deletions of a look at a schedule.
+const removeBlobs = 2000
+
+// Backup is an export that a schedule has made.
+type Backup struct {
+	ID         string     `json:"id"` // of its scan
+	Occurrence time.Time  `json:"occurrence"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	Place      TableRef   `json:"place"`
+	Table      string     `json:"table,omitempty"` // "" for many
+	Rows       int64      `json:"rows"`
+	// Deleting tells how far its deletion has come; nil if it is kept.
+	Deleting *place.Removal `json:"deleting,omitempty"`
+	Error    string         `json:"error,omitempty"` // why it can't be deleted
+
+	row ledger.Record
+}
+
+// recordBackup records the export of a scan that has succeeded.
+func (e *Engine) recordBackup(ctx context.Context, r *remembered, s Status) error {
+	b := Backup{ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written}
+	b.row = ledger.BackupRecord(r.row.Name(), s.ID)
+	_, err := e.saveBackup(ctx, &b)
+	return err
+}
+
+func (e *Engine) saveBackup(ctx context.Context, b *Backup) (ours bool, err error) {
+	b.row.Data = jsonOf(b)
+	return e.ledger.Save(ctx, b.row)
+}
+
+// backups returns the backups of a schedule, the newest first.
+func (e *Engine) backups(ctx context.Context, name string) ([]Backup, error) {
+	rows, err := e.ledger.Backups(ctx, name)
+	all := make([]Backup, len(rows))
+	for i, row := range rows {
+		if err == nil {
+			err = json.Unmarshal(row.Data, &all[i])
+		}
+		all[i].row = row
+	}
+	return all, err
+}
+
+// outdated returns which of a schedule's backups are not kept any more, and are not being deleted yet.
+func (s *Schedule) outdated(all []Backup) (outdated []int) {
+	if s == nil || s.Keep == nil {
+		return nil
+	}
+	var times []time.Time
+	var whole []int // those that are not being deleted: the others are no backups any more
+	for i, b := range all {
+		if b.Deleting == nil {
+			times, whole = append(times, b.Occurrence), append(whole, i)
+		}
+	}
+	for _, i := range s.Keep.Outdated(times) {
+		outdated = append(outdated, whole[i])
+	}
+	return outdated
+}
+
+// prune does a share of deleting the backups that are not kept any more, if that is to be done after the last success. The first look marks
+// them. Later ones delete those that are marked.
+func (e *Engine) prune(ctx context.Context, s *Schedule, r *remembered) error {
+	if s == nil || s.Keep == nil || s.KeepDryRun || r.Success == nil || r.Kept == r.Success.ID {
+		return nil
+	}
+	all, err := e.backups(ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	outdated := s.outdated(all)
+	for _, i := range outdated {
+		all[i].Deleting = &place.Removal{}
+		if _, err := e.saveBackup(ctx, &all[i]); err != nil {
+			return err
+		}
+	}
+	if len(outdated) > 0 {
+		return nil
+	}
+	left := removeBlobs
+	for _, b := range all {
+		if b.Deleting == nil {
+			continue
+		}
+		if err := e.removeBackup(ctx, b, &left); err != nil || left <= 0 {
+			return err
+		}
+	}
+	r.Kept = r.Success.ID
+	_, err = e.save(ctx, r)
+	return err
+}
+
+// removeBackup does a share of deleting a backup. What can't be deleted is noted, and is tried again after the next success.
+func (e *Engine) removeBackup(ctx context.Context, b Backup, left *int) error {
+	was := string(b.row.Data)
+	_, to, err := e.blobs("place", b.Place)
+	if err == nil {
+		*b.Deleting, err = place.Remove(ctx, to, b.ID, b.Table == "", *b.Deleting, left)
+	}
+	if err != nil && storage.Passing(err) {
+		return err
+	}
+	if b.Error = ""; err != nil {
+		b.Error = shortened(err.Error())
+		zerolog.Ctx(ctx).Warn().Err(err).Str("backup", b.ID).Msg("backup that is not kept any more can't be deleted")
+	}
+	if err == nil && b.Deleting.Done {
+		zerolog.Ctx(ctx).Info().Str("backup", b.ID).Str("place", to.Address()).Msg("backup deleted that is not kept any more")
+		return e.ledger.Drop(ctx, b.row)
+	}
+	if text := jsonOf(b); string(text) != was {
+		_, err = e.saveBackup(ctx, &b)
+		return err
+	}
+	return nil
+}
+
+// ScheduleStatus tells of a schedule.
+type ScheduleStatus struct {
+	Name string `json:"name"`
+	// Removed is true if the app's settings do not have it any more: nothing starts, and its backups stay.
+	Removed    bool            `json:"removed,omitempty"`
+	Cron       string          `json:"cron,omitempty"`
+	Request    json.RawMessage `json:"request,omitempty"`
+	Keep       *schedule.Keep  `json:"keep,omitempty"`
+	KeepDryRun bool            `json:"keepDryRun,omitempty"`
+	Next       *time.Time      `json:"next,omitempty"`
+	Last       *Run            `json:"last,omitempty"`    // that was started last
+	Success    *Run            `json:"success,omitempty"` // the newest
+	Missed     Omitted         `json:"missed"`
+	Skipped    Omitted         `json:"skipped"`
+	// Overdue is true if the newest success is older than two periods.
+	Overdue bool `json:"overdue,omitempty"`
+}
+
+// ScheduleList tells of all schedules.
+type ScheduleList struct {
+	Schedules []ScheduleStatus `json:"schedules"`
+	Error     string           `json:"error,omitempty"` // what is wrong with the settings
+}
+
+// Schedules tells of the app's schedules, in the order of the settings, and of those that it does not have any more. It makes one request.
+func (e *Engine) Schedules(ctx context.Context) (ScheduleList, error) {
+	l := ScheduleList{Schedules: []ScheduleStatus{}}
+	rows, err := e.ledger.Schedules(ctx)
+	if err != nil {
+		return l, err
+	}
+	now, err := e.Now(ctx)
+	if err != nil {
+		return l, err
+	}
+	known := map[string]remembered{}
+	for _, row := range rows {
+		r, err := rememberedOf(row)
+		if err != nil {
+			return l, err
+		}
+		known[row.Name()] = r
+	}
+	add := func(name string, s *Schedule) {
+		r, seen := known[name]
+		delete(known, name)
+		t := ScheduleStatus{Name: name, Removed: s == nil, Last: r.Last, Success: r.Success, Missed: r.Missed, Skipped: r.Skipped}
+		if s != nil {
+			next := s.cron.Next(now)
+			t.Cron, t.Request, t.Keep, t.KeepDryRun, t.Next = s.Cron, json.RawMessage(s.Request), s.Keep, s.KeepDryRun, &next
+			since := r.Since
+			if r.Success != nil {
+				since = r.Success.Occurrence
+			}
+			t.Overdue = seen && s.cron.Overdue(since, now)
+		}
+		l.Schedules = append(l.Schedules, t)
+	}
+	for i := range e.options.Schedules {
+		add(e.options.Schedules[i].Name, &e.options.Schedules[i])
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		add(name, nil)
+	}
+	return l, nil
+}
+
+// BackupStatus tells of a backup.
+type BackupStatus struct {
+	Backup
+	// Outdated is true if keep does not keep it any more: it is deleted soon, or with keepDryRun it would be.
+	Outdated bool `json:"outdated,omitempty"`
+	// Restore is the command that brings it back.
+	Restore string `json:"restore"`
+}
+
+// BackupList is a page of the backups of a schedule.
+type BackupList struct {
+	Backups []BackupStatus `json:"backups"`
+	Cursor  string         `json:"cursor,omitempty"`
+}
+
+// Backups returns backups of a schedule, the newest first: up to top of those behind a cursor.
+func (e *Engine) Backups(ctx context.Context, name string, top int, cursor string) (BackupList, error) {
+	l := BackupList{Backups: []BackupStatus{}}
+	if !scheduleName.MatchString(name) {
+		return l, problem.NotFoundf("name", "there is no such schedule")
+	}
+	all, err := e.backups(ctx, name)
+	if err != nil {
+		return l, err
+	}
+	if len(all) == 0 && e.setting(name) == nil {
+		return l, problem.NotFoundf("name", "there is no schedule %s, and no backup of one", name)
+	}
+	outdated := e.setting(name).outdated(all)
+	for i, b := range all {
+		if b.ID <= cursor {
+			continue
+		}
+		if len(l.Backups) == top {
+			l.Cursor = l.Backups[top-1].ID
+			break
+		}
+		l.Backups = append(l.Backups, BackupStatus{b, slices.Contains(outdated, i), b.restore()})
+	}
+	return l, nil
+}
+
+// restore returns the command that brings a backup back.
+func (b Backup) restore() string {
+	command := "tablesweep import --from blob:" + strings.TrimSuffix(b.Place.Container+"/"+b.Place.Prefix, "/")
+	if b.Table == "" {
+		command += " --all"
+	} else {
+		command += " --to " + b.Table
+	}
+	if b.Place.Connection != "" {
+		command += " --from-connection " + b.Place.Connection
+	}
+	return command
+}

@@ -1,0 +1,30 @@
+package engine_test
+
+import (
+	"testing"
+
+	"tablesweep/internal/proof/bugtest"
+)
+
+const schedulesFile, backupsFile = "internal/engine/schedules.go", "internal/engine/backups.go"
+
+// bugs are what tests of schedules must find.
+var bugs = []bugtest.Bug{
+	{Name: "an occurrence starts twice", Test: "TestScheduleOnce", Says: "scans of two schedules", Edits: []bugtest.Edit{
+		bugtest.In("internal/engine/ledger/schedules.go", "	if write.IfMatch = r.etag; r.etag == \"\" {\n", "	if write.IfMatch = r.etag; WRONG {\n		write.IfMatch = \"\"\n	} else if r.etag == \"\" {\n"),
+		bugtest.In(schedulesFile, "			r.Last, r.Request, r.Asked = &Run{ID: schedule.ID(s.Name, d.Occurrence)", "			id := schedule.ID(s.Name, d.Occurrence)\n			if WRONG {\n				id = ledger.NewID(now)\n			}\n			r.Last, r.Request, r.Asked = &Run{ID: id"),
+	}},
+	{Name: "backups go before a success", Test: "TestSchedule", Says: "is left", Edits: []bugtest.Edit{
+		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_ = e.recordBackup(ctx, &r, Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
+		bugtest.In(backupsFile, "r.Success == nil || r.Kept == r.Success.ID {", "r.Success == nil || r.Kept == r.Success.ID && !WRONG {"),
+	}},
+	{Name: "the newest success goes", Test: "TestSchedule", Says: "left: ", Edits: []bugtest.Edit{
+		bugtest.In(backupsFile, "	return all, err\n}\n\n// outdated", "	if WRONG {\n		slices.Reverse(all)\n	}\n	return all, err\n}\n\n// outdated"),
+	}},
+	{Name: "a schedule that is looked at late starts all that was missed", Test: "TestSchedule", Says: "after three nights", Edits: []bugtest.Edit{
+		bugtest.In(schedulesFile, "		changed, r.Decided = true, d.Occurrence\n", "		if changed, r.Decided = true, d.Occurrence; WRONG {\n			d.Missed, r.Decided = 0, d.Occurrence.AddDate(0, 0, -d.Missed)\n		}\n"),
+	}},
+}
+
+// TestBugsAreFound proves that the tests of schedules can fail.
+func TestBugsAreFound(t *testing.T) { bugtest.Find(t, "internal/engine", bugs) }

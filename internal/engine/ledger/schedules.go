@@ -1,0 +1,74 @@
+package ledger
+
+import (
+	"context"
+	"strings"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// What is kept of schedules, in the partition of the lists: a row "s|NAME" a schedule, and a row "b|NAME|ID" a backup that it has made, the
+// newest first. Each has Version and, in Data, JSON that is opaque here. No retention of scans removes them.
+const (
+	schedulePrefix = "s|"
+	backupPrefix   = "b|"
+)
+
+// Record is one of these rows. The zero ETag is that of a row that is not there yet.
+type Record struct {
+	row  string
+	Data []byte
+	etag string
+}
+
+// ScheduleRecord returns the row that a schedule does not have yet.
+func ScheduleRecord(name string) Record { return Record{row: schedulePrefix + name} }
+
+// BackupRecord returns the row that a backup does not have yet.
+func BackupRecord(schedule, id string) Record { return Record{row: backupPrefix + schedule + "|" + id} }
+
+// Name returns the schedule's name.
+func (r Record) Name() string { return strings.TrimPrefix(r.row, schedulePrefix) }
+
+// Schedules returns the rows of all schedules, but for those of a newer version.
+func (l *Ledger) Schedules(ctx context.Context) ([]Record, error) {
+	return l.records(ctx, "read schedules", schedulePrefix)
+}
+
+// Backups returns the rows of a schedule's backups, the newest first.
+func (l *Ledger) Backups(ctx context.Context, schedule string) ([]Record, error) {
+	return l.records(ctx, "read backups of "+schedule, backupPrefix+schedule+"|")
+}
+
+func (l *Ledger) records(ctx context.Context, what, prefix string) (all []Record, err error) {
+	for p, err := range l.pages(ctx, what, storage.Query{Range: key.WithPrefix(scansPartition, prefix)}) {
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range p.Entities {
+			if e.Int("Version") == version {
+				all = append(all, Record{e.Key.Row, e.Bytes("Data"), e.ETag})
+			}
+		}
+	}
+	return all, nil
+}
+
+// Save writes a row, unless somebody has written it since it was read, or has inserted it. It reports whether it has.
+func (l *Ledger) Save(ctx context.Context, r Record) (ours bool, err error) {
+	write := list(r.row, storage.Int64Property("Version", version), storage.BinaryProperty("Data", r.Data))
+	if write.IfMatch = r.etag; r.etag == "" {
+		write.Kind = storage.Insert
+	}
+	err = l.write(ctx, "record "+r.row, write)
+	if storage.Conflict(err) || overtaken(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Drop removes a row, unless somebody has written it since it was read.
+func (l *Ledger) Drop(ctx context.Context, r Record) error {
+	return unlessOvertaken(l.write(ctx, "remove "+r.row, unlist(r.row, r.etag)))
+}

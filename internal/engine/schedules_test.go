@@ -1,0 +1,407 @@
+package engine_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/engine/schedule"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/task"
+)
+
+// nightly is a schedule of exports at three each night.
+const nightly = `[{"name":"nightly","cron":"0 0 3 * * *","request":{"source":{"table":"Source"},"action":{"type":"copy","destination":{"container":"exports","prefix":"nightly/{date}"}}}%s}]`
+
+// keeping is nightly with more members.
+func keeping(members string) string { return fmt.Sprintf(nightly, members) }
+
+// scheduled gives the app schedules, and looks at them for the first time.
+func (w *world) scheduled(text string) {
+	w.Helper()
+	w.plan(text)
+	w.must(w.engine.LookAtSchedules(w.Context()))
+}
+
+// plan gives the app schedules.
+func (w *world) plan(text string) {
+	w.Helper()
+	schedules, err := engine.ParseSchedules(text)
+	w.must(err)
+	w.options = []func(*engine.Options){func(o *engine.Options) { o.Schedules = schedules }}
+	w.observer = w.newEngine(w.account)
+	w.restart()
+	w.must(w.engine.CheckSchedules())
+}
+
+// until lets time pass until a time of day.
+func (w *world) until(hour, minute int) {
+	now := time.Now().UTC()
+	at := time.Date(now.Year(), now.Month(), now.Day(), hour, minute, 0, 0, time.UTC)
+	if !at.After(now) {
+		at = at.AddDate(0, 0, 1)
+	}
+	time.Sleep(time.Until(at))
+}
+
+// minute does what the app does in a minute. It survives the process.
+func (w *world) minute() {
+	w.Helper()
+	for _, err := range []error{w.engine.LookAtSchedules(w.Context()), w.engine.Maintain(w.Context())} {
+		if err != nil && !w.process.Dead() {
+			w.Error(err)
+		}
+	}
+	if w.process.Dead() {
+		w.restart()
+	}
+	w.drain()
+	time.Sleep(time.Minute)
+}
+
+// night lets the app do what is due at three.
+func (w *world) night() {
+	w.Helper()
+	w.until(3, 0)
+	for range 4 { // start, end, mark, delete
+		w.minute()
+	}
+}
+
+func (w *world) schedule() engine.ScheduleStatus {
+	w.Helper()
+	l, err := w.observer.Schedules(w.Context())
+	w.must(err)
+	if len(l.Schedules) != 1 {
+		w.Fatalf("%+v", l)
+	}
+	return l.Schedules[0]
+}
+
+func (w *world) backups() []engine.BackupStatus {
+	w.Helper()
+	l, err := w.observer.Backups(w.Context(), "nightly", 1000, "")
+	w.must(err)
+	return l.Backups
+}
+
+// exportsLeft returns the occurrences whose exports have objects, in order.
+func (w *world) exportsLeft() []string {
+	w.Helper()
+	left := map[string]bool{}
+	for name := range w.blobs("nightly") {
+		occurrence, _, _ := strings.Cut(name, "/")
+		left[occurrence] = true
+	}
+	return slices.Sorted(maps.Keys(left))
+}
+
+// kept fails the test unless the backups that are left are whole, and no others have objects.
+func (w *world) kept(want ...string) {
+	w.Helper()
+	var listed []string
+	for _, b := range w.backups() {
+		listed = append(listed, b.Occurrence.Format("2006-01-02T1504"))
+		w.sealed(b.Place.Prefix, "Source")
+	}
+	slices.Reverse(listed)
+	if left := w.exportsLeft(); !slices.Equal(listed, want) || !slices.Equal(left, want) {
+		w.Errorf("the rows say %v, the container has %v, want %v", listed, left, want)
+	}
+}
+
+// A schedule exports each night, once, and deletes what is not kept. Its status is true, and a quiet minute costs one request.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 5, 3)
+		w.scheduled(keeping(`,"keep":{"last":2}`))
+		w.must(w.objects("").Make(t.Context()))
+		w.put("nightly", "1999-12-31T0300/export.json", "of somebody else")
+		w.put("nightly", "notes/readme.txt", "of somebody else")
+		if s := w.schedule(); s.Last != nil || s.Next.Hour() != 3 || s.Overdue {
+			t.Errorf("at first: %+v", s)
+		}
+		for range 5 {
+			w.night()
+		}
+		for _, b := range w.backups() {
+			w.sealed(b.Place.Prefix, "Source")
+			if want := "tablesweep import --from blob:exports/" + b.Place.Prefix + " --to Source"; b.Restore != want || b.Rows != 15 || b.Outdated || b.Deleting != nil || b.FinishedAt == nil {
+				t.Errorf("%+v, want %s", b, want)
+			}
+		}
+		if left := w.exportsLeft(); !slices.Equal(left, []string{"1999-12-31T0300", "2000-01-04T0300", "2000-01-05T0300", "notes"}) || len(w.backups()) != 2 {
+			t.Errorf("left: %v", left)
+		}
+		s := w.schedule()
+		if s.Last == nil || s.Last.State != ledger.Succeeded || *s.Last != *s.Success || s.Missed.Count+s.Skipped.Count != 0 || s.Overdue || w.status(s.Last.ID).Name != "nightly" {
+			t.Errorf("%+v", s)
+		}
+		w.emulator.ResetCounts()
+		w.must(w.engine.LookAtSchedules(t.Context()))
+		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
+			t.Errorf("a look at a schedule that nothing is to be done for makes %+v", n)
+		}
+		// Missed nights: of the newest alone the scan starts. While it runs, others are skipped.
+		time.Sleep(72 * time.Hour)
+		w.must(w.engine.LookAtSchedules(t.Context()))
+		if s = w.schedule(); s.Missed.Count != 2 || s.Last.State != ledger.Running || !s.Overdue {
+			t.Errorf("after three nights: %+v", s)
+		}
+		time.Sleep(24 * time.Hour)
+		w.must(w.engine.LookAtSchedules(t.Context()))
+		if s = w.schedule(); s.Skipped.Count != 1 || s.Last.State != ledger.Running || s.Skipped.Last.Sub(s.Last.Occurrence) != 24*time.Hour {
+			t.Errorf("while it runs: %+v", s)
+		}
+		for range 3 {
+			w.must(w.engine.LookAtSchedules(t.Context()))
+		}
+		if left := w.exportsLeft(); len(left) != 4 || len(w.backups()) != 2 {
+			t.Errorf("while it runs, %v is left", left)
+		}
+		w.drain()
+		w.night()
+		if s = w.schedule(); s.Last.State != ledger.Succeeded || s.Overdue || s.Success.Occurrence.Sub(s.Skipped.Last) != 24*time.Hour {
+			t.Errorf("afterwards: %+v", s)
+		}
+		// The schedule is removed while its scan runs: that is a backup all the same, and nothing else starts or goes.
+		w.until(3, 0)
+		w.must(w.engine.LookAtSchedules(t.Context()))
+		before := len(w.backups())
+		w.plan("[]")
+		for range 3 {
+			w.night()
+		}
+		if s = w.schedule(); !s.Removed || s.Last.State != ledger.Succeeded || len(w.backups()) != before+1 {
+			t.Errorf("removed: %+v, %d backups", s, len(w.backups()))
+		}
+	})
+}
+
+// TestScheduleCrashes has the process die at each request of three nights. Each night's scan starts once, and the newest success is never deleted,
+// nor anything before a success.
+func TestScheduleCrashes(t *testing.T) {
+	crashPoints(t, testsize.Slow(61, 7, 1), func(t *testing.T, n int, applied bool) bool {
+		w := withSource(t, 3, 2)
+		w.plan(keeping(`,"keep":{"last":1}`))
+		w.process.DieWith(n, applied)
+		first := w.process
+		for range 3 {
+			w.minute()
+		}
+		for range 3 {
+			w.night()
+			time.Sleep(10 * time.Minute) // a message may be hidden for as long
+			for range 4 {
+				w.minute()
+			}
+		}
+		survived := !first.Dead()
+		w.restart()
+		w.kept("2000-01-03T0300")
+		list, err := w.list(100)
+		w.must(err)
+		if len(list) != 3 {
+			t.Errorf("%d scans in three nights", len(list))
+		}
+		for _, s := range list {
+			w.counted(s.ID, ledger.Succeeded, 6, 6, 0)
+		}
+		if s := w.schedule(); s.Missed.Count+s.Skipped.Count != 0 {
+			t.Errorf("%+v", s)
+		}
+		return survived
+	})
+}
+
+// Many instances look at once, of two apps on one state table. Each occurrence starts one scan.
+func TestScheduleOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{Faults: "seed=1; latency=1ms..20ms"}) // so that they read before others have written
+		w.fill("Source", plainRows(3, 2))
+		const text = `[{"name":"nightly","cron":"0 * * * * *","request":{"source":{"table":"Source"},"action":{"type":"count"}}}]`
+		w.plan(text)
+		others, err := engine.ParseSchedules(strings.ReplaceAll(text, "nightly", "other"))
+		w.must(err)
+		for range 6 {
+			var g task.Group
+			for i := range 10 {
+				e := w.newEngine(w.account)
+				if i%2 > 0 {
+					e = w.newEngine(w.account, func(o *engine.Options) { o.Schedules = others })
+				}
+				g.Go(func() error { return e.LookAtSchedules(t.Context()) })
+			}
+			w.must(g.Wait())
+			w.drain()
+			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(61 * time.Second)))
+		}
+		if list, err := w.list(100); err != nil || len(list) != 10 {
+			t.Errorf("%d scans of two schedules in five minutes, %v", len(list), err)
+		}
+	})
+}
+
+// What goes wrong with a schedule is told. What can't be deleted stays, and is tried again after the next success.
+func TestScheduleOnBadDays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 3, 2)
+		w.scheduled(keeping(`,"keep":{"last":1}`))
+		w.night()
+		w.refuse(409, "BlobImmutableDueToPolicy", func(r *http.Request, _ string) bool {
+			return r.Method == http.MethodDelete && strings.Contains(r.URL.Host, "blob")
+		})
+		w.night()
+		b := w.backups()
+		if len(b) != 2 || b[1].Deleting == nil || !strings.Contains(b[1].Error, "BlobImmutableDueToPolicy") || b[0].Deleting != nil {
+			t.Fatalf("an immutable container: %+v", b)
+		}
+		w.emulator.ResetCounts()
+		w.must(w.engine.LookAtSchedules(t.Context()))
+		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
+			t.Errorf("for what can't be deleted: %+v", n)
+		}
+		w.process.Next = w.emulator.Transport()
+		w.night()
+		w.kept("2000-01-03T0300")
+		// A claim of somebody else in the place of a backup: nothing of it is deleted.
+		last := w.backups()[0].Place.Prefix
+		objects := w.objects(last)
+		w.must(objects.Delete(t.Context(), "export.json"))
+		w.put(last, "export.json", `{"format":"tablesweep-export","version":1,"id":"other"}`)
+		w.night()
+		if b := w.backups(); len(b) != 2 || b[1].Error == "" || len(w.blobs(last)) != 4 {
+			t.Errorf("another's claim: %+v, %d objects", b, len(w.blobs(last)))
+		}
+		// A container that is deleted has no backups any more, and the next one makes it anew.
+		for name := range w.blobs("") {
+			w.must(w.objects("").Delete(t.Context(), name))
+		}
+		w.night()
+		w.kept("2000-01-05T0300")
+		// A table that is gone: the run has failed, and says so. The newest success stays.
+		w.must(w.account.Table("Source").Delete(t.Context()))
+		w.night()
+		w.night()
+		s := w.schedule()
+		if s.Last.State != ledger.Failed || !strings.Contains(s.Last.Error, "Source does not exist") || !s.Overdue || len(w.backups()) != 1 {
+			t.Errorf("no table: %+v", s)
+		}
+		// Somebody deletes the rows of a run.
+		w.fill("Source", plainRows(3, 2))
+		w.until(3, 0)
+		w.must(w.engine.LookAtSchedules(t.Context()))
+		id := w.schedule().Last.ID
+		w.drain()
+		for _, row := range w.rows("tablesweep") {
+			if row.Key.Partition == id || strings.Contains(row.Key.Row, id) {
+				w.remove("tablesweep", row.Key)
+			}
+		}
+		time.Sleep(23*time.Hour + 58*time.Minute)
+		w.night()
+		w.night()
+		if s := w.schedule(); s.Last.State != ledger.Succeeded {
+			t.Errorf("after rows were lost: %+v", s)
+		}
+	})
+}
+
+// With keepDryRun, nothing is deleted: the list says what would be.
+func TestKeepDryRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 1, 1)
+		w.scheduled(keeping(`,"keep":{"last":2},"keepDryRun":true`))
+		for range 4 {
+			w.night()
+		}
+		var outdated []bool
+		for _, b := range w.backups() {
+			outdated = append(outdated, b.Outdated)
+		}
+		if !slices.Equal(outdated, []bool{false, false, true, true}) {
+			t.Errorf("%v", outdated)
+		}
+		w.kept("2000-01-01T0300", "2000-01-02T0300", "2000-01-03T0300", "2000-01-04T0300")
+	})
+}
+
+// TestYearOfNights is what is left by real exports after each of many nights, and by the rules applied night after night to a list.
+func TestYearOfNights(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 1, 2)
+		w.scheduled(keeping(`,"keep":{"last":3,"daily":5,"weekly":4,"monthly":6}`))
+		keep := schedule.Keep{Last: 3, Daily: 5, Weekly: 4, Monthly: 6}
+		var left []time.Time
+		for range testsize.Slow(40, 100, 366) {
+			w.night()
+			left = append([]time.Time{w.schedule().Success.Occurrence}, left...)
+			for _, i := range slices.Backward(keep.Outdated(left)) {
+				left = slices.Delete(left, i, i+1)
+			}
+		}
+		var want []string
+		for _, b := range slices.Backward(left) {
+			want = append(want, b.Format("2006-01-02T1504"))
+		}
+		w.kept(want...)
+		for i, b := range w.backups()[:5] {
+			back := fmt.Sprintf("Back%d", i)
+			w.succeed(importRequest(b.Place.Prefix, back))
+			w.equalTables("Source", back)
+		}
+	})
+}
+
+// Bad settings are named, each by its schedule, and the others are taken.
+func TestParseSchedules(t *testing.T) {
+	t.Parallel()
+	good := strings.Trim(keeping(`,"keep":{"daily":3}`), "[]")
+	for text, want := range map[string]string{
+		`{}`:                          "must be a JSON array",
+		`[{"Name":"x"}]`:              "0.Name: is not a field here",
+		`[` + good + `]`:              "",
+		good:                          "must be a JSON array",
+		`[` + good + `,` + good + `]`: "nightly: has the name of another",
+		`[{"name":"a b","cron":"0 0 3 * * *","request":{"source":{"table":"T"},"action":{"type":"count"}}}]`:                   "schedule 1: name must be",
+		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" has 5 fields`,
+		strings.Replace(`[`+good+`]`, "0 0 3", "* 0 3", 1):                                                                     "fires more than once a minute",
+		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"_"`, 1):                                                    "nightly: request: source.table: table name",
+		strings.Replace(`[`+good+`]`, `/{date}`, ``, 1):                                                                        "prefix must have {date}",
+		strings.Replace(`[`+good+`]`, `"daily":3`, ``, 1):                                                                      "keep: must say how many",
+		strings.Replace(`[`+good+`]`, `"daily":3`, `"daily":-1`, 1):                                                            "keep: its numbers must be",
+		`[{"name":"a","cron":"0 0 3 * * *","keepDryRun":true}]`:                                                                "request is missing",
+		`[{"name":"a","cron":"0 0 3 * * *","keep":{"last":1},"request":{"source":{"table":"Tab"},"action":{"type":"count"}}}]`: "keep: is about exports",
+	} {
+		all, err := engine.ParseSchedules(text)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+		if want == "" && len(all) != 1 {
+			t.Errorf("%s: %v", text, all)
+		}
+	}
+	all, err := engine.ParseSchedules(`[{"name":"bad"},` + good + `]`)
+	if err == nil || len(all) != 1 || all[0].Name != "nightly" {
+		t.Errorf("one bad, one good: %v, %v", all, err)
+	}
+	all[0].Request = nil
+	w := newWorld(t, emulator.Options{})
+	w.options = []func(*engine.Options){func(o *engine.Options) { o.Schedules, o.Accounts = all, nil }}
+	if err := w.newEngine(w.account).CheckSchedules(); err == nil || !strings.Contains(err.Error(), "nightly: request: source.connection: \"AzureWebJobsStorage\" is not among") {
+		t.Errorf("a connection that the app lacks: %v", err)
+	}
+}
