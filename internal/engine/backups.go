@@ -251,9 +251,16 @@ func (e *Engine) Backups(ctx context.Context, name string, top int, cursor strin
 	return l, nil
 }
 
+// unquoted are characters that a shell leaves as they are.
+const unquoted = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/._-"
+
 // restore returns the command that brings a backup back.
 func (b Backup) restore() string {
-	command := "tablesweep import --from blob:" + strings.TrimSuffix(b.Place.Container+"/"+b.Place.Prefix, "/")
+	from := "blob:" + b.Place.Container + "/" + b.Place.Prefix
+	if strings.ContainsFunc(from, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {
+		from = "'" + strings.ReplaceAll(from, "'", `'\''`) + "'"
+	}
+	command := "tablesweep import --from " + from
 	if b.Table == "" {
 		command += " --all"
 	} else {

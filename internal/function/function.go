@@ -67,7 +67,9 @@ type App struct {
 	Catalogs Catalogs
 	Gates    Gates
 	Health   health.App // what GET /api/health looks at
-	Console  bool       // whether the console is served
+	// SchedulesErr tells which schedules of the settings are wrong. Everything else works.
+	SchedulesErr error
+	Console      bool // whether the console is served
 }
 
 // Gates hold calls back until the storage that they need is ready. A nil gate is open.
@@ -88,7 +90,7 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 			return part(ctx)
 		}
 	}
-	parts := []func(context.Context) error{behind(a.Gates.Own, a.Engine.Maintain), behind(a.Gates.Own, a.Log.Maintain)}
+	parts := []func(context.Context) error{behind(a.Gates.Own, a.Engine.Maintain), behind(a.Gates.Own, a.Engine.LookAtSchedules), behind(a.Gates.Own, a.Log.Maintain)}
 	for _, name := range slices.Sorted(maps.Keys(a.Catalogs)) {
 		parts = append(parts, behind(a.Gates.Catalogs[name], a.Catalogs[name].Maintain))
 	}
@@ -124,6 +126,7 @@ func Functions(a App) []Function {
 		{Name: engine.CopyRows, Trigger: Queue, Queue: engine.Queues[engine.CopyRows], gates: own, invoke: step},
 		{Name: "Maintain", Trigger: Timer, Schedule: "0 * * * * *", gates: settings, invoke: a.maintain},
 		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", gates: own, calls: scanCalls(a.Engine)},
+		{Name: "Schedules", Trigger: HTTP, Route: "schedules/{*path}", gates: own, calls: scheduleCalls(a)},
 		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, calls: logCalls(a.Log)},
 		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Anonymous: true, calls: consoleCalls(a.Console)},
 		{Name: "Service", Trigger: HTTP, Route: serviceRoute, calls: serviceCalls(a)},

@@ -34,6 +34,7 @@ var calls = map[string][]struct{ method, path, body string }{
 		{"POST", "/api/scans", `{"source":{"table":"Source"},"action":{"type":"count"}}`},
 		{"GET", "/api/scans", ""}, {"GET", "/api/scans/x", ""}, {"DELETE", "/api/scans/x", ""}, {"POST", "/api/scans/x/retry", ""},
 	},
+	"Schedules":     {{"GET", "/api/schedules", ""}, {"GET", "/api/schedules/x/backups", ""}},
 	"Service":       {{"GET", "/api/health", ""}},
 	"EventLog":      {{"POST", "/api/log/orders", `{"n":1}`}, {"GET", "/api/log/orders", ""}},
 	"CatalogInsert": {{"POST", people, `{"eid":"1","lastname":"A"}`}, {"PUT", people, `{"eid":"1","lastname":"A"}`}},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"net/url"
@@ -14,11 +15,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"tablesweep/docs"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/function"
+	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/storage"
 )
 
 // openAPI is docs/openapi.json, with the documented answers that were seen.
@@ -178,7 +185,14 @@ func TestOpenAPI(t *testing.T) {
 		o := readOpenAPI(t)
 		em := emulatortest.New(t, emulator.Options{})
 		a := newAppVia(t, em, em.Transport())
+		schedules, err := engine.ParseSchedules(`[{"name":"nightly","cron":"0 0 3 1 1 *","request":{"source":{"table":"Source"},"action":{"type":"copy","destination":{"container":"backups","prefix":"{date}"}}}}]`)
+		proof.Must(t, err)
+		a.parts.Engine, err = engine.New(engine.Options{Own: a.account, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a.account}, StateTable: "tablesweep", Schedules: schedules})
+		proof.Must(t, err)
+		a.parts.SchedulesErr = errors.New("schedules: one is wrong")
+		a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
 		o.playScans(a)
+		o.playSchedules(a)
 		o.playCatalog(a, "/api/catalog", `{"eid":"1","lastname":"A","npi":7,"tags":["x"]}`, `{"eid":"2","lastname":"B"}`, `{"npi":9}`)
 		o.playCatalog(a, "/api/catalog/visits", `{"eid":"1","at":"2026-01-01","n":1.5}`, `{"eid":"2","at":"2026-01-02"}`, `{"n":9}`)
 		o.playStreams(a)
@@ -226,6 +240,41 @@ func (o *openAPI) playScans(a *app) {
 	o.play(a, 202, "POST", location+"/retry", "")
 	o.play(a, 202, "POST", location+"/retry", `{"rows":"failed"}`) // it runs: a host may send a request twice
 	o.play(a, 404, "GET", "/api/scans/none", "")
+}
+
+// backupFormat1 is the row of a backup as format 1 has it.
+const backupFormat1 = `{"id":"2524556158199999999-fi5wfn","occurrence":"2000-01-01T03:00:00Z","finishedAt":"2000-01-01T03:00:09Z","place":{"container":"backups","prefix":"it's 1","connection":"OTHER"},"table":"Source","rows":3,"deleting":{"files":7},"error":"refused"}`
+
+func (o *openAPI) playSchedules(a *app) {
+	o.play(a, 200, "GET", "/api/health", "") // which looks at them
+	at := "/api/schedules/nightly/backups"
+	o.play(a, 404, "GET", "/api/schedules/none/backups", "")
+	state := a.account.Table("tablesweep")
+	for _, id := range []string{"1", "2"} {
+		row := storage.Entity{Key: key.Key{Partition: "scans", Row: "b|nightly|" + id}, Properties: []storage.Property{storage.Int64Property("Version", 1), storage.BinaryProperty("Data", []byte(backupFormat1))}}
+		proof.Must(o, state.Write(o.Context(), storage.Op{Entity: row}))
+	}
+	got := o.play(a, 200, "GET", at+"?top=1", "").Body.String()
+	for _, want := range []string{strings.TrimSuffix(backupFormat1, "}"), `"restore":"tablesweep import --from 'blob:backups/it'\\''s 1' --to Source --from-connection OTHER"`, `"cursor":"2524556158199999999-fi5wfn"`} {
+		if !strings.Contains(got, want) {
+			o.Errorf("%s, want %s", got, want)
+		}
+	}
+	// A row of format 1, of a schedule that the settings do not have.
+	const gone = `{"since":"2000-01-01T00:00:00Z","decided":"2000-01-03T03:00:00Z","last":{"id":"2524556158199999999-fi5wfn","occurrence":"2000-01-03T03:00:00Z","state":"failed","error":"no"},"asked":"2000-01-03T03:00:01Z","success":{"id":"2524556158299999999-fi5wfn","occurrence":"2000-01-02T03:00:00Z","state":"succeeded"},"missed":{"count":2,"last":"2000-01-03T03:00:00Z"},"skipped":{"count":0},"kept":"2524556158299999999-fi5wfn"}`
+	row := storage.Entity{Key: key.Key{Partition: "scans", Row: "s|gone"}, Properties: []storage.Property{storage.Int64Property("Version", 1), storage.BinaryProperty("Data", []byte(gone))}}
+	proof.Must(o, state.Write(o.Context(), storage.Op{Entity: row}))
+	got = o.play(a, 200, "GET", "/api/schedules", "").Body.String()
+	for _, want := range []string{`{"name":"nightly","cron":"0 0 3 1 1 *","request":{"source"`, `{"name":"gone","removed":true,"last":{"id":"2524556158199999999-fi5wfn","occurrence":"2000-01-03T03:00:00Z","state":"failed","error":"no"}`, `"missed":{"count":2`, `"error":"schedules: one is wrong"`} {
+		if !strings.Contains(got, want) {
+			o.Errorf("%s, want %s", got, want)
+		}
+	}
+	time.Sleep(10 * time.Second)
+	got = o.play(a, 200, "GET", "/api/health", "").Body.String()
+	if !strings.Contains(got, `{"name":"schedules","state":"warning","detail":"schedules: one is wrong"}`) || !strings.Contains(got, `{"name":"schedule nightly","state":"ok","detail":"no success yet"}`) {
+		o.Error(got)
+	}
 }
 
 func (o *openAPI) playCatalog(a *app, at, one, two, patch string) {

@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/docs"
 	"tablesweep/internal/function/health"
+	"tablesweep/internal/task"
 )
 
 // serviceRoute admits exactly what Service serves.
@@ -72,5 +73,17 @@ func (a App) checks(ctx context.Context) []health.Check {
 		}
 		checks = append(checks, c)
 	}
-	return append(checks, a.Health.Check(ctx)...)
+	var schedules []health.Check
+	var g task.Group
+	if a.Gates.Own.Err() == nil {
+		g.Go(func() error {
+			schedules = a.checkSchedules(ctx)
+			return nil
+		})
+	}
+	checks = append(checks, a.Health.Check(ctx)...)
+	if err := g.Wait(); err != nil { // a panic
+		schedules = []health.Check{health.Of("schedules", "", err)}
+	}
+	return append(checks, schedules...)
 }

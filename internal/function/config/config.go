@@ -23,6 +23,9 @@ type Setting struct{ Name, Default, Meaning string }
 // DeploymentContainer is the setting with the URL of the container that the app is deployed from.
 const DeploymentContainer = "TABLESWEEP_DEPLOYMENT_CONTAINER"
 
+// schedulesSetting is the setting with the schedules.
+const schedulesSetting = "TABLESWEEP_SCHEDULES"
+
 // DefaultStateTable is the default name of the state table.
 const DefaultStateTable = "tablesweep"
 
@@ -32,6 +35,7 @@ var Settings = []Setting{
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "Names of the settings that hold the connections scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that keeps the ledger of scans"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days scans are kept after their end, at least 8. Failed and canceled ones can be retried until then"},
+	{schedulesSetting, "", "Scans that start by themselves, as JSON: `[{\"name\":\"nightly\",\"cron\":\"0 0 3 * * *\",\"request\":{…},\"keep\":{\"daily\":14,\"monthly\":12}}]`. See [backup.md](backup.md)"},
 	{"TABLESWEEP_PRICE", "0.00036", "What 10,000 storage requests cost, in dollars: for the costs that scans, estimates and dry runs show"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table that keeps event streams"},
 	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d` or `12h`"},
@@ -56,6 +60,8 @@ type Config struct {
 	Connections           map[string]storage.Connection
 	StateTable            string
 	ScanRetention         time.Duration
+	Schedules             []engine.Schedule
+	SchedulesErr          error   // what is wrong with others, which the app does without
 	Price                 float64 // of 10,000 storage requests, in dollars
 	LogTable              string
 	LogRetention          time.Duration                     // 0 means forever
@@ -121,6 +127,11 @@ func Load(settings storage.Settings) (Config, error) {
 	} else {
 		c.ScanRetention = time.Duration(days) * 24 * time.Hour
 	}
+	if v := value(schedulesSetting); v != "" {
+		if c.Schedules, err = engine.ParseSchedules(v); err != nil {
+			c.SchedulesErr = NameSchedules(err)
+		}
+	}
 	c.Price, err = Price(settings)
 	errs = append(errs, err, c.loadLog(value))
 	catalogsErr := c.loadCatalogs(settings, connect) // which may add to errs
@@ -155,6 +166,9 @@ func valueOf(name string, settings storage.Settings) string {
 	i := slices.IndexFunc(Settings, func(s Setting) bool { return s.Name == name })
 	return Settings[i].Default
 }
+
+// NameSchedules adds the setting to what is wrong with schedules.
+func NameSchedules(err error) error { return fmt.Errorf("setting %s: %w", schedulesSetting, err) }
 
 // Price reads what 10,000 storage requests cost, in dollars. The command line takes this
 // setting alone.

@@ -75,6 +75,35 @@ func judgeMaintained(m ledger.Maintained) []Check {
 	return []Check{run, poison}
 }
 
+// JudgeSchedules says what the schedules of an app mean. wrong are those of the settings that are not taken. There is no check if an app has none.
+func JudgeSchedules(list engine.ScheduleList, wrong, err error) (checks []Check) {
+	const name = "schedules"
+	if wrong != nil {
+		checks = append(checks, Check{name, Warning, oneLine(wrong.Error())})
+	}
+	if err != nil {
+		return append(checks, Check{name, Warning, oneLine("can't be read: " + err.Error())})
+	}
+	for _, s := range list.Schedules {
+		if s.Removed {
+			continue
+		}
+		success, state, detail := "it has never succeeded", OK, "no success yet"
+		if s.Success != nil {
+			success = "the newest success is that of " + s.Success.Occurrence.Format(time.RFC3339)
+			detail = success
+		}
+		if s.Overdue {
+			state, detail = Warning, success+", older than two periods"
+		}
+		if s.Last != nil && s.Last.State == ledger.Failed {
+			detail += "; that of " + s.Last.Occurrence.Format(time.RFC3339) + " has failed: " + s.Last.Error
+		}
+		checks = append(checks, Check{"schedule " + s.Name, state, oneLine(detail)})
+	}
+	return checks
+}
+
 // judgeHost says what is wrong with the values of host.json that scans depend on.
 func judgeHost(a app.App) Check {
 	const name = "host.json"

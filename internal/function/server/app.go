@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // prepare makes the app's parts ready in the background, each behind a gate of its
@@ -40,6 +41,15 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	app.Gates.Own = behind("scans and the event log", func(ctx context.Context) error {
 		return storageError(storage.HostConnection, errors.Join(app.Engine.TryPrepare(ctx), app.Log.TryPrepare(ctx)))
 	})
+	go func() { // a look at the start: the timer may have stopped. It ends with the look, or with ctx
+		err := app.Gates.Own.Wait(ctx)
+		if err == nil {
+			err = task.Do(func() error { return app.Engine.LookAtSchedules(ctx) })
+		}
+		if err != nil && ctx.Err() == nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Msg("schedules not looked at in full; Maintain will")
+		}
+	}()
 	app.Gates.Catalogs = map[string]*gate.Gate{}
 	for _, cat := range catalogs {
 		c := app.Catalogs[cat.Name]
@@ -120,6 +130,7 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 		Packages:              packages,
 		SegmentsPerInvocation: c.SegmentsPerInvocation,
 		Retention:             c.ScanRetention,
+		Schedules:             c.Schedules,
 		Price:                 c.Price,
 	})
 	if err != nil {
@@ -129,7 +140,11 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 	others := maps.Clone(accounts)
 	delete(others, storage.HostConnection)
 	checked := health.App{Own: own, StateTable: c.StateTable, Root: os.DirFS("."), Settings: settings, Others: others}
-	return function.App{Engine: e, Log: log, Catalogs: catalogs, Health: checked}, all, nil
+	app := function.App{Engine: e, Log: log, Catalogs: catalogs, Health: checked, SchedulesErr: c.SchedulesErr}
+	if err := e.CheckSchedules(); err != nil {
+		app.SchedulesErr = errors.Join(app.SchedulesErr, config.NameSchedules(err))
+	}
+	return app, all, nil
 }
 
 // NewCatalog opens the catalog that settings describe, in the account of its connection.

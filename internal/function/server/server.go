@@ -88,6 +88,9 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 		var accounts []*storage.Account
 		app, accounts, settingsErr = newApp(c, settings)
 		go watch(ctx, accounts) // ends with ctx
+		if app.SchedulesErr != nil {
+			log.Error().Err(app.SchedulesErr).Msg("schedules are wrong")
+		}
 	}
 	app.Console = c.Console // whose page tells what is wrong with the settings
 	prepare(ctx, &app, c.Catalogs, settingsErr)

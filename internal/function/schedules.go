@@ -1,0 +1,50 @@
+package function
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/function/health"
+)
+
+// scheduleCalls serve /api/schedules.
+//
+// caller: whoever watches backups.
+func scheduleCalls(a App) []call {
+	return []call{
+		{"GET", "schedules", taking(a.listSchedules)},
+		{"GET", "schedules/{name}/backups", taking(a.listBackups, "top", "cursor")},
+	}
+}
+
+func (a App) listSchedules(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+	list, err := a.Engine.Schedules(r.Context())
+	if a.SchedulesErr != nil {
+		list.Error = a.SchedulesErr.Error()
+	}
+	return answer(w, r, list, err)
+}
+
+func (a App) listBackups(w http.ResponseWriter, r *http.Request, given url.Values) error {
+	top, err := readTop(given, maxTop, maxFailedTop)
+	if err != nil {
+		return err
+	}
+	list, err := a.Engine.Backups(r.Context(), r.PathValue("name"), top, given.Get("cursor"))
+	linkNext(w, r, list.Cursor)
+	return answer(w, r, list, err)
+}
+
+// checkSchedules looks at the schedules, since timers may fail, and says whether their successes are recent.
+func (a App) checkSchedules(ctx context.Context) []health.Check {
+	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	defer cancel()
+	if err := a.Engine.LookAtSchedules(ctx); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("schedules not looked at in full")
+	}
+	list, err := a.Engine.Schedules(ctx)
+	return health.JudgeSchedules(list, a.SchedulesErr, err)
+}
