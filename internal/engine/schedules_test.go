@@ -3,7 +3,9 @@ package engine_test
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -221,6 +223,77 @@ func TestScheduleCrashes(t *testing.T) {
 		}
 		return survived
 	})
+}
+
+// TestScheduleSeeds lets nights pass in which processes die, requests fail, and nobody looks at times. A seed decides what happens.
+func TestScheduleSeeds(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(testsize.Slow(3, 100, 2000)) {
+		synctest.Test(t, func(t *testing.T) { scheduleSeed(t, seed) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func scheduleSeed(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 47))
+	w := withSource(t, 1+r.IntN(4), 1+r.IntN(3))
+	keep := schedule.Keep{Last: 1 + r.IntN(3), Daily: r.IntN(4), Weekly: r.IntN(3)}
+	w.scheduled(keeping(fmt.Sprintf(`,"keep":{"last":%d,"daily":%d,"weekly":%d}`, keep.Last, keep.Daily, keep.Weekly)))
+	const on = " on=query,insert,update,merge,delete,batch,put-blob,get-blob,list-blobs,delete-blob" // the test itself takes messages
+	faults := fmt.Sprintf("seed=%d; latency=1ms..20ms; short-page p=0.2; busy p=%.2f%s; reset-before p=%.2f%[3]s; reset-after p=%.2[5]f%[3]s; delay p=0.05 by=20s%[3]s", seed, r.Float64()/20, on, r.Float64()/20, r.Float64()/20)
+	minute := func() {
+		_, _ = w.engine.LookAtSchedules(t.Context()), w.engine.Maintain(t.Context()) // errors are part of such nights
+		if w.process.DieWith(0, false); w.process.Dead() {
+			w.restart()
+		}
+		w.drain()
+		time.Sleep(time.Minute)
+	}
+	var asleep int
+	for range 8 {
+		w.until(3, 0)
+		if r.IntN(6) == 0 {
+			asleep++
+			continue
+		}
+		w.must(w.emulator.SetFaults(faults))
+		for range 5 {
+			if r.IntN(2) == 0 {
+				w.process.DieWith(1+r.IntN(60), r.IntN(2) == 0)
+			}
+			minute()
+		}
+		w.must(w.emulator.SetFaults(""))
+		w.restart()
+		time.Sleep(11 * time.Minute) // a message may be hidden for ten
+		for range 6 {
+			minute()
+		}
+	}
+	list, err := w.list(100)
+	w.must(err)
+	if len(list) > 8-asleep {
+		t.Errorf("%d scans in %d nights", len(list), 8-asleep)
+	}
+	var left []time.Time
+	for _, s := range slices.Backward(list) { // the oldest first
+		if s.State != ledger.Succeeded {
+			t.Errorf("%+v", s)
+		}
+		occurrence, err := time.Parse("2006-01-02T1504", path.Base(s.Action.Destination.Prefix))
+		w.must(err)
+		left = append([]time.Time{occurrence}, left...)
+		for _, i := range slices.Backward(keep.Outdated(left)) {
+			left = slices.Delete(left, i, i+1)
+		}
+	}
+	var want []string
+	for _, b := range slices.Backward(left) {
+		want = append(want, b.Format("2006-01-02T1504"))
+	}
+	w.kept(want...)
 }
 
 // Many instances look at once, of two apps on one state table. Each occurrence starts one scan.
