@@ -168,7 +168,7 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 			all.add(c.method, "/api/"+c.path, limited(cmp.Or(f.maxBody, maxRequest), requestTime, f.ready(c)))
 		}
 	}
-	return private(withLogger(log, timed(recovered(host.only(all.handler())))))
+	return private(withLogger(log, timed(recovered(host.only(toItsEnd(all.handler()))))))
 }
 
 // ready returns a handler for a call that waits until the function's gates are open, and for storage while it is patient.

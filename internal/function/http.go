@@ -46,6 +46,9 @@ const (
 	// handling, to write the answer.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
+	// An answer that comes before its request's body waits for the rest of that, so long and so many bytes at most.
+	restTime = 10 * time.Second
+	maxRest  = 100 << 20 // what the host takes
 )
 
 // limited bounds the size of a request's body and the time of its handling. A request that may
@@ -103,7 +106,6 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 func (b *gzipBody) Close() error { return b.packed.Close() }
 
 // timed cuts off clients that send or read slowly; a proxying host does not buffer for them.
-// The server itself reads the rest of a body that a handler does not read.
 func timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
@@ -114,6 +116,56 @@ func timed(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// toItsEnd has the body of each request read to its end, also if it is answered before.
+func toItsEnd(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			body := &wire{ReadCloser: r.Body}
+			w = &readingOn{ResponseWriter: w, request: r, body: body}
+			r = r.WithContext(r.Context())
+			r.Body = body
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// wire is a body as it comes, compressed or not. It counts its bytes.
+type wire struct {
+	io.ReadCloser
+	got   int64
+	ended bool
+}
+
+// Read implements [io.Reader].
+func (b *wire) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.got += int64(n)
+	b.ended = b.ended || err != nil
+	return n, err
+}
+
+// readingOn is an answer that begins when the request's body has come, or is too long or too slow: the host gives its caller an empty
+// 500 if the handler answers and stops reading. Nothing is unpacked or kept.
+type readingOn struct {
+	http.ResponseWriter
+	request *http.Request
+	body    *wire
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *readingOn) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *readingOn) WriteHeader(status int) {
+	asks := w.body.got == 0 && w.request.Header.Get("Expect") != "" // before it sends the body
+	if !w.body.ended && !asks && w.request.ContentLength <= maxRest {
+		_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Now().Add(restTime))
+		_, _ = io.CopyN(io.Discard, w.body, maxRest-w.body.got) // the answer goes first
+		w.body.ended = true
+	}
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // parameters reads the query's parameters, of which only the allowed ones may be given, once. See

@@ -209,8 +209,9 @@ func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // TestSlowClients: a client that sends its body slowly, or does not read its answer, is cut off
-// before the host's time-out ends the process.
+// before the host's time-out ends the process. One that sends too much is answered when it has sent all.
 func TestSlowClients(t *testing.T) {
+	const lastRead = 500 * time.Millisecond // what the server waits before it closes a connection on which something is unread
 	for _, tt := range []struct {
 		name, sends string
 		reads       bool
@@ -218,8 +219,12 @@ func TestSlowClients(t *testing.T) {
 		want        string
 	}{
 		{"sends slowly", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", true, 150 * time.Second, "400 Bad Request"},
-		{"sends slowly what nobody reads", "PUT /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", true, 150 * time.Second, "405 Method"},
-		{"sends slowly what can't be unpacked", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Encoding: br\r\nContent-Length: 100\r\n\r\n{", true, 150 * time.Second, "415 Unsupported"},
+		{"sends slowly what nobody reads", "PUT /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", true, 10 * time.Second, "405 Method"},
+		{"sends slowly what can't be unpacked", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Encoding: br\r\nContent-Length: 100\r\n\r\n{", true, 10 * time.Second, "415 Unsupported"},
+		{"sends too much", "POST /api/scans HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 9000000\r\n\r\n" + strings.Repeat(" ", 9_000_000), true, 0, "HTTP/1.1 413 "},
+		{"sends too much, slowly", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n" + strings.Repeat(" ", 1_000_000), true, 10*time.Second + lastRead, "HTTP/1.1 413 "},
+		{"sends what the host would not", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 109000000\r\n\r\n" + strings.Repeat(" ", 65_537), true, lastRead, "HTTP/1.1 413 "},
+		{"asks before it sends", "PUT /api/scans HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9000000\r\n\r\n", true, 0, "HTTP/1.1 405 "},
 		{"doesn't read", "GET /api/scans/x HTTP/1.1\r\nHost: x\r\n\r\n", false, 220 * time.Second, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
