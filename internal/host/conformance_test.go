@@ -35,7 +35,21 @@ var conformance = []struct {
 	{name: "an empty segment", line: "GET /api//log", forwarded: "404", proxied: "404"},
 	{name: "an empty segment at the end", line: "GET /api/log//", forwarded: "404", proxied: "404"},
 	{name: "a slash at the end", line: "GET /api/log/", forwarded: "GET /api/log/", proxied: "GET /api/log/"},
-	{name: "an absolute target", line: "GET http://localhost/api/log", forwarded: "400", proxied: "400"},
+	{name: "an absolute target", line: "GET http://localhost/api/log?a=1", forwarded: "GET /api/log?a=1", proxied: "GET /api/log?a=1"},
+	{name: "an absolute target of another host", line: "GET http://example.com/api/log", forwarded: "400", proxied: "400"},
+	{name: "a request line of 8 KiB", line: "GET /api/log?a=" + strings.Repeat("x", 8<<10-len("GET /api/log?a= HTTP/1.1\r\n")), forwarded: "GET /api/log?a=", proxied: "GET /api/log?a="},
+	{name: "a longer request line", line: "GET /api/log?a=" + strings.Repeat("x", 8<<10), forwarded: "414", proxied: "414"},
+	{name: "100 headers", line: "GET /api/log", headers: strings.Repeat("X-Mine: 1\n", 99), forwarded: "GET /api/log", proxied: "GET /api/log"},
+	{name: "101 headers", line: "GET /api/log", headers: strings.Repeat("X-Mine: 1\n", 100), forwarded: "431", proxied: "431"},
+	{name: "headers over 32 KiB", line: "GET /api/log", headers: "X-Mine: " + strings.Repeat("x", 32<<10), forwarded: "431", proxied: "431"},
+	{name: "no Host", line: "GET /api/log HTTP/1.0", forwarded: "500", proxied: "500"},
+	{name: "a Host of HTTP/1.0", line: "GET /api/log HTTP/1.0", headers: "Host: localhost", forwarded: "GET /api/log", proxied: "GET /api/log"},
+	{name: "a Host that is no punycode", line: "GET /api/log", headers: "Host: xn--a", forwarded: "500", proxied: "500"},
+	{name: "a Host with an empty label", line: "GET /api/log", headers: "Host: a..b", forwarded: "500", proxied: "500"},
+	{name: "a Host with a port that is none", line: "GET /api/log", headers: "Host: 127.0.0.1:99999", forwarded: "500", proxied: "500"},
+	{name: "a Host with an escape", line: "GET /api/log", headers: "Host: ev%69l", forwarded: "400", proxied: "400"},
+	{name: "the server's options", line: "OPTIONS *", forwarded: "404", proxied: "404"},
+	{name: "a tunnel", line: "CONNECT localhost:80", forwarded: "404", proxied: "404"},
 	{name: "a method in small letters", line: "get /api/records", forwarded: "GET /api/records", proxied: "GET /api/records"},
 	{name: "a method that the function lacks", line: "PROPFIND /api/records", forwarded: "404", proxied: "404"},
 	{name: "a letter that folds to another", line: "GET /api/console/a%C5%BF.js", forwarded: "404", proxied: "404"},
@@ -83,7 +97,8 @@ func TestLikeTheRealHost(t *testing.T) {
 				calls := o.all()[before:]
 				got := status
 				if len(calls) > 0 {
-					got = calls[0].Method + " " + calls[0].URI
+					uri, _, _ := strings.Cut(calls[0].URI, "xxx")
+					got = calls[0].Method + " " + uri
 				}
 				if got != want || len(calls) > 1 || len(calls) == 0 && body != "" {
 					t.Errorf("%s: %s with the body %q after %d calls, want %s", tt.name, got, body, len(calls), want)
@@ -109,7 +124,14 @@ func sendRaw(t *testing.T, url, line, headers string) (status, body string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	text := line + " HTTP/1.1\r\nHost: localhost\r\n"
+	text := line
+	if !strings.Contains(line, " HTTP/") {
+		text += " HTTP/1.1"
+		if !strings.Contains(headers, "Host:") {
+			headers = "Host: localhost\n" + headers
+		}
+	}
+	text += "\r\n"
 	for header := range strings.Lines(headers) {
 		text += strings.TrimSpace(header) + "\r\n"
 	}

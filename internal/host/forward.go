@@ -70,7 +70,7 @@ func (v invocation) forward(ctx context.Context, r *http.Request, path string, b
 		forged := out.Header.Values(envelope.HeaderInvocation)
 		v.mark(out, p)
 		out.Header.Set(envelope.HeaderInvocation, strings.Join(append(forged, v.id), ", "))
-		answer, err := v.in.host.client.Do(out)
+		answer, err := v.in.send(out)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,20 @@ const (
 	proxyAttempts = 10
 	firstPause    = 50 * time.Millisecond
 	longestPause  = 250 * time.Millisecond
+	closedTries   = 4
 )
+
+// send sends a request to a handler as .NET's client does: up to four times if it has no body, and the connection was closed in good order
+// before the first byte of an answer. (HttpConnectionPool of .NET)
+func (in *instance) send(r *http.Request) (resp *http.Response, err error) {
+	for range closedTries {
+		resp, err = in.host.client.Transport.RoundTrip(r.Clone(r.Context()))
+		if !errors.Is(err, io.EOF) || r.Body != nil && r.Body != http.NoBody {
+			break
+		}
+	}
+	return resp, err
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -161,7 +174,7 @@ func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
 			out.URL.Host = strings.TrimPrefix(p.url, "http://")
 			p.sign(out)
 		}
-		resp, err := t.in.host.client.Transport.RoundTrip(out)
+		resp, err := t.in.send(out)
 		if err == nil || attempt == proxyAttempts || body != nil && body.begun.Load() || r.Context().Err() != nil {
 			return resp, err
 		}

@@ -58,7 +58,7 @@ func (k Keys) allow(r *http.Request, masterOnly bool) bool {
 // serve starts the HTTP server. It takes no requests after ctx has ended, and answers none
 // after work has.
 func (h *Host) serve(ctx, work context.Context) {
-	s := &http.Server{Handler: h.front(work), ReadHeaderTimeout: 30 * time.Second, ConnState: between}
+	s := &http.Server{Handler: h.front(work), ReadHeaderTimeout: 30 * time.Second, ConnState: between, DisableGeneralOptionsHandler: true}
 	h.running.Go(func() { _ = s.Serve(kestrel{h.listener}) }) // always ends with ErrServerClosed
 	h.busy.Go(func() {
 		<-ctx.Done()
@@ -71,11 +71,12 @@ func (h *Host) serve(ctx, work context.Context) {
 func (h *Host) front(ctx context.Context) http.HandlerFunc {
 	rt := newRouter(h.app.RoutePrefix, h.functions)
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.RequestURI, "/") {
-			w.WriteHeader(http.StatusBadRequest)
+		r.Method = canonicalMethod(r.Method)
+		if status := refusal(r); status > 0 {
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(status)
 			return
 		}
-		r.Method = canonicalMethod(r.Method)
 		r.Header.Del(envelope.HeaderSecret)
 		if h.options.Keys == (Keys{}) {
 			if why := loopback.Foreign(r); why != "" {

@@ -136,27 +136,30 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestProxyRepeats: a request without a body comes again when no answer came, whatever
-// its method, and with the same invocation id; one with a body doesn't.
-func TestProxyRepeats(t *testing.T) {
+// TestRepeats: a request without a body comes again when the connection was closed before an answer, whatever its method, and with the same
+// invocation id: ten times up to four times if it is proxied, up to four times if it is forwarded. One with a body doesn't.
+func TestRepeats(t *testing.T) {
 	t.Parallel()
-	o := newOrders(t, func(n int, c call) order {
-		if n == 0 || c.Body != "" {
-			return order{Break: true}
-		}
-		return order{Status: 201}
-	})
-	functions := []function.Function{webFunction("web")}
-	r := startRig(t, o, "", host.Options{HTTP: host.Proxying, Functions: functions})
-	if resp := do(t, request(t, "POST", r.URL()+"/api/web", nil)); resp.StatusCode != 201 || len(o.all()) != 2 {
-		t.Errorf("status %d after %d calls, want 201 after 2", resp.StatusCode, len(o.all()))
-	}
-	first, again := o.all()[0].Header.Get(envelope.HeaderInvocation), o.all()[1].Header.Get(envelope.HeaderInvocation)
-	if first == "" || again != first {
-		t.Errorf("invocation %q comes again as %q", first, again)
-	}
-	if resp := do(t, request(t, "POST", r.URL()+"/api/web", strings.NewReader("body"))); resp.StatusCode != 500 || len(o.all()) != 3 {
-		t.Errorf("with a body: status %d after %d calls, want 500 after 1 more", resp.StatusCode, len(o.all()))
+	for mode, most := range map[host.HTTPMode]int{host.Forwarding: 4, host.Proxying: 40} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			o := newOrders(t, func(n int, c call) order { return order{Break: n > 1 || n == 0, Status: 201} })
+			r := startRig(t, o, "", host.Options{HTTP: mode, Functions: []function.Function{webFunction("web")}})
+			for _, tt := range []struct {
+				body          string
+				status, calls int
+			}{{"", 201, 2}, {"body", 500, 1}, {"", 500, most}} {
+				before := len(o.all())
+				resp := do(t, request(t, "POST", r.URL()+"/api/web", strings.NewReader(tt.body)))
+				calls := o.all()[before:]
+				if resp.StatusCode != tt.status || len(calls) != tt.calls {
+					t.Errorf("status %d after %d calls, want %d after %d", resp.StatusCode, len(calls), tt.status, tt.calls)
+				}
+				if first, last := calls[0].Header.Get(envelope.HeaderInvocation), calls[len(calls)-1].Header.Get(envelope.HeaderInvocation); first == "" || last != first {
+					t.Errorf("invocation %q comes again as %q", first, last)
+				}
+			}
+		})
 	}
 }
 

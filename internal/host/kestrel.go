@@ -7,14 +7,16 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // This file does to requests what the host's web server, Kestrel, does, and Go's does not.
 
-// kestrel is a listener of connections whose requests may have an invalid escape in their path.
+// kestrel is a listener of connections whose requests may have an invalid escape in their path, or name their host there.
 type kestrel struct{ net.Listener }
 
 // Accept implements [net.Listener].
@@ -26,11 +28,10 @@ func (l kestrel) Accept() (net.Conn, error) {
 	return &tolerant{Conn: c}, nil
 }
 
-// tolerant is a connection that escapes every % of a path that begins no escape, which Go's server would
-// refuse. It does not see the paths of pipelined requests.
+// tolerant is a connection whose requests' heads become what Go's server takes. It does not see those of pipelined requests.
 type tolerant struct {
 	net.Conn
-	begun bool   // the request's path has been read
+	begun bool   // the request's head has been read
 	held  []byte // what has been read, and not yet by the server
 }
 
@@ -43,16 +44,16 @@ func between(c net.Conn, state http.ConnState) {
 
 // Read implements [net.Conn].
 func (c *tolerant) Read(p []byte) (int, error) {
-	const maxLine = 64 << 10
+	const maxHead = 64 << 10
 	for !c.begun {
 		chunk := make([]byte, 4<<10)
 		n, err := c.Conn.Read(chunk)
 		c.held = append(c.held, chunk[:n]...)
-		end := bytes.IndexAny(c.held, "?\n")
-		if end >= 0 {
-			c.held = append(withEscapes(c.held[:end]), c.held[end:]...)
+		c.begun = bytes.Contains(c.held, []byte("\n\r\n")) || bytes.Contains(c.held, []byte("\n\n")) || err != nil || len(c.held) > maxHead
+		if c.begun {
+			c.held = tolerated(c.held)
 		}
-		if c.begun = end >= 0 || err != nil || len(c.held) > maxLine; err != nil && len(c.held) == 0 {
+		if err != nil && len(c.held) == 0 {
 			return 0, err
 		}
 	}
@@ -62,6 +63,27 @@ func (c *tolerant) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	return c.Conn.Read(p)
+}
+
+var absolute = regexp.MustCompile(`^(\S+ )(?i:http)://([^/? ]+)`)
+
+// tolerated changes the request line of a head: every % of the path that begins no escape is escaped, and an absolute target that names the
+// same Host loses it.
+func tolerated(head []byte) []byte {
+	if at := absolute.FindSubmatchIndex(head); at != nil {
+		authority := strings.ToLower(string(head[at[4]:at[5]]))
+		host := regexp.MustCompile(`(?im)^host:[ \t]*` + regexp.QuoteMeta(authority) + `(:80)?[ \t]*\r?$`)
+		if host.Match(head) {
+			head = slices.Concat(head[:at[3]], head[at[5]:])
+			if head[at[3]] != '/' {
+				head = slices.Insert(head, at[3], '/')
+			}
+		}
+	}
+	if end := bytes.IndexAny(head, "?\n"); end >= 0 {
+		head = append(withEscapes(head[:end]), head[end:]...)
+	}
+	return head
 }
 
 // withEscapes escapes every % that begins no escape.
@@ -82,6 +104,56 @@ func canonicalMethod(method string) string {
 		return upper
 	}
 	return method
+}
+
+// Limits of a request's head. (KestrelServerLimits of ASP.NET Core)
+const (
+	maxRequestLine = 8 << 10
+	maxHeaders     = 32 << 10
+	maxHeaderLines = 100
+)
+
+// hostForm is what the web server takes for a Host.
+var hostForm = regexp.MustCompile(`^([0-9A-Za-z!$&'()._~-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?$`)
+
+// refusal returns the status with which the host's web server answers a request itself, 0 if it hands it on.
+func refusal(r *http.Request) int {
+	lines, size := 1, len("Host: \r\n")+len(r.Host)
+	for name, values := range r.Header {
+		for _, v := range values {
+			lines++
+			size += len(name) + len(": \r\n") + len(v)
+		}
+	}
+	switch {
+	case len(r.Method)+len(r.RequestURI)+len(r.Proto)+len("  \r\n") > maxRequestLine:
+		return http.StatusRequestURITooLong
+	case lines > maxHeaderLines || size > maxHeaders:
+		return http.StatusRequestHeaderFieldsTooLarge
+	case r.RequestURI == "*" || r.Method == http.MethodConnect:
+		return http.StatusNotFound
+	case !strings.HasPrefix(r.RequestURI, "/") || !hostForm.MatchString(r.Host):
+		return http.StatusBadRequest
+	case !possible(r.Host):
+		return http.StatusInternalServerError
+	}
+	return 0
+}
+
+// possible reports whether .NET makes a URI with such a Host. It knows more names that are none.
+func possible(host string) bool {
+	name, port, _ := strings.Cut(host, ":")
+	if strings.HasPrefix(host, "[") {
+		name, port, _ = strings.Cut(host, "]")
+		port = strings.TrimPrefix(port, ":")
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
+		if punycode, ok := strings.CutPrefix(strings.ToLower(label), "xn--"); label == "" || ok && len(punycode) < 2 {
+			return false
+		}
+	}
+	_, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil
 }
 
 // beyondASCII reports whether a header has a character that .NET's client does not send.
