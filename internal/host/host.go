@@ -58,13 +58,13 @@ type Times struct {
 	Grace time.Duration // from an invocation's time-out to the end of its process
 	Pause time.Duration // between two tries for a timer's lease while storage is away
 
-	Away        time.Duration // without a good answer of a queue's storage, an instance ends
+	Away        time.Duration // while a queue's storage refuses connections, until an instance ends
 	AwayAtStart time.Duration // the same, before the first answer
 	Restart     time.Duration // from an instance's end to the start of the next
 }
 
-// defaultTimes are those of the real host, which has no Pause; its platform restarts it. Without its storage it was
-// seen to end after 45 to 60 s, and 35 s after a start. (QueueListener of the queue extension; WebJobsScriptHostService and
+// defaultTimes are those of the real host, which has no Pause; its platform restarts it. While its storage refused connections it was
+// seen to end after 43 to 47 s, and 35 s after a start. (QueueListener of the queue extension; WebJobsScriptHostService and
 // WebScriptHostExceptionHandler of azure-functions-host)
 func defaultTimes() Times {
 	return Times{
@@ -233,7 +233,7 @@ func load(o Options) (*Host, error) {
 func (h *Host) bind(settings storage.Settings) error {
 	connection, err := storage.SettingConnection(storage.HostConnection, storage.SettingsOf(h.command.env))
 	if err == nil {
-		h.own, err = storage.Open(connection, storage.Options{Name: storage.HostConnection, Patience: 10 * time.Second, Unproven: true})
+		h.own, err = storage.Open(connection, storage.Options{Name: storage.HostConnection, Patience: min(10*time.Second, h.options.Times.Away), Unproven: true})
 	}
 	if err != nil {
 		return err
@@ -266,6 +266,11 @@ func (h *Host) bind(settings storage.Settings) error {
 	return nil
 }
 
+// refused reports whether the storage refuses connections now.
+func (h *Host) refused() bool {
+	return slices.ContainsFunc(h.own.Outages(), storage.Outage.Refused)
+}
+
 // listeners returns an instance's listeners.
 func (h *Host) listeners(in *instance) []*listener {
 	var list []*listener
@@ -277,7 +282,7 @@ func (h *Host) listeners(in *instance) []*listener {
 			queue: f.queue, poison: f.poison,
 			options: h.app.Queues, lease: h.options.Times.Lease, random: rand.Float64,
 			log: in.log.With().Str("function", f.Name).Logger(),
-			end: in.withoutStorage, away: h.options.Times.Away, atStart: h.options.Times.AwayAtStart,
+			end: in.withoutStorage, refused: h.refused, away: h.options.Times.Away, atStart: h.options.Times.AwayAtStart,
 			invoke: func(ctx context.Context, m envelope.Message) error {
 				v := in.newInvocation(f)
 				_, err := v.invoke(ctx, envelope.Queue(v.envelope(), m))

@@ -43,6 +43,7 @@ type rig struct {
 	settings     map[string]string
 	log          *journal
 	work, poison *storage.Queue
+	emulator     *emulator.Emulator
 }
 
 // writeApp makes the folder of an app, with host.json, and returns it.
@@ -71,7 +72,7 @@ func newRig(t *testing.T, o *orders) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	r := &rig{log: &journal{}, settings: map[string]string{storage.HostConnection: server.ConnectionString(), roleVariable: "child", orderVariable: o.URL}}
+	r := &rig{emulator: em, log: &journal{}, settings: map[string]string{storage.HostConnection: server.ConnectionString(), roleVariable: "child", orderVariable: o.URL}}
 	if r.work, err = account.Queue("work"); err != nil {
 		t.Fatal(err)
 	}
@@ -262,15 +263,15 @@ func TestStorageComesLate(t *testing.T) {
 	settle(t, r.work, 0)
 }
 
-// TestStorageGoesAway: without its storage, each instance ends itself, and again after each start. Soon after the storage has come
-// back, all works, and what was in hand comes again.
+// TestStorageGoesAway: while its storage refuses connections, each instance ends itself, and again after each start; while it is silent or busy,
+// none does. Soon after the storage has come back, all works, and what was in hand comes again.
 func TestStorageGoesAway(t *testing.T) {
 	t.Parallel()
-	for name, mode := range map[string]outagetest.Mode{"refuses": outagetest.Refuse, "hangs": outagetest.Hang} {
+	for name, ends := range map[string]bool{"refuses": true, "hangs": false, "is busy": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newOrders(t, func(n int, _ call) order {
-				if n == 0 {
+				if n == 0 && ends {
 					<-t.Context().Done()
 				}
 				return answer("{}")
@@ -284,20 +285,38 @@ func TestStorageGoesAway(t *testing.T) {
 			pids := r.PIDs()
 			put(t, r.work, encode("in hand"))
 			o.wait(t, 1)
-			way.Set(mode)
-			eventually(t, "each instance has ended twice", func() bool {
-				return len(r.log.lines("the host ends itself", `"instance":0`)) >= 2 && len(r.log.lines("the host ends itself", `"instance":1`)) >= 2
+			switch name {
+			case "refuses":
+				way.Set(outagetest.Refuse)
+			case "hangs":
+				way.Set(outagetest.Hang)
+			case "is busy":
+				if err := r.emulator.SetFaults("busy p=1"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			logged := "can't read the queue"
+			if ends {
+				logged = "the host ends itself"
+			}
+			eventually(t, "each instance has said twice: "+logged, func() bool {
+				return len(r.log.lines(logged, `"instance":0`)) >= 2 && len(r.log.lines(logged, `"instance":1`)) >= 2
 			})
-			if len(o.all()) > 1 || len(r.log.lines("the host ends itself", "storage is away")) == 0 {
-				t.Error("a function was called without storage, or the log does not say why the host ended")
+			if ended := len(r.log.lines("the host ends itself", "storage is away")) > 0; ended != ends {
+				t.Errorf("the host has ended itself: %v", ended)
+			}
+			if ends && len(o.all()) > 1 {
+				t.Error("a function was called without storage")
 			}
 			way.Set(outagetest.Forward)
+			if err := r.emulator.SetFaults(""); err != nil {
+				t.Fatal(err)
+			}
 			put(t, r.work, encode("after"))
-			o.wait(t, 3)
 			settle(t, r.work, 0)
-			eventually(t, "two other processes", func() bool {
+			eventually(t, "two processes, others if the host ended", func() bool {
 				now := r.PIDs()
-				return now[0] != 0 && now[1] != 0 && now[0] != pids[0] && now[1] != pids[1]
+				return now[0] != 0 && now[1] != 0 && (now[0] != pids[0]) == ends && (now[1] != pids[1]) == ends
 			})
 		})
 	}

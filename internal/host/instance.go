@@ -18,11 +18,12 @@ var (
 	errGaveUp = errors.New("the handler process failed 3 times, each within 30 minutes of the one before")
 	errLost   = errors.New("the instance was lost")
 	errAway   = errors.New("the queues' storage is away")
+	errLease  = errors.New("another host has got the lease of a timer that this one kept")
 )
 
 // instance is one machine of the app: a handler process that it keeps alive, and
 // the listeners that feed it. When it is lost, another takes its place. When its handler
-// fails too often, or its storage is away too long, it ends, as the real host does; the platform starts another.
+// fails too often, its storage refuses connections too long, or a timer's lease is lost, it ends, as the real host does; the platform starts another.
 type instance struct {
 	id   int
 	host *Host
@@ -82,7 +83,7 @@ func (in *instance) run(ctx, work context.Context) {
 		if in.reportStart(err) {
 			return // it was never ready: Start fails
 		}
-		if pause := in.host.options.Times.Restart; errors.Is(err, errGaveUp) || errors.Is(err, errAway) {
+		if pause := in.host.options.Times.Restart; errors.Is(err, errGaveUp) || errors.Is(err, errAway) || errors.Is(err, errLease) {
 			in.log.Error().Err(err).Msgf("the host ends itself, as the real one does; it starts again in %v", pause)
 			task.Sleep(ctx, pause)
 		}

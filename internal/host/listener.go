@@ -42,7 +42,8 @@ type listener struct {
 	invoke  func(ctx context.Context, m envelope.Message) error
 	log     zerolog.Logger
 
-	end           func() // called if the queue's storage is away too long; nil if that does not matter
+	end           func()      // called if the queue's storage refuses too long; nil if that does not matter
+	refused       func() bool // that storage refuses connections now; neither its silence nor 503 ends a host
 	away, atStart time.Duration
 }
 
@@ -85,7 +86,11 @@ func (l *listener) poll(ctx, work context.Context) {
 			inHand--
 		}
 		if alarm == nil && l.end != nil {
-			alarm = time.AfterFunc(limit, l.end)
+			alarm = time.AfterFunc(limit, func() {
+				if l.refused() {
+					l.end()
+				}
+			})
 		}
 		// Not with ctx: an abandoned request could still take messages, and they would stay hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, l.lease)
@@ -95,6 +100,9 @@ func (l *listener) poll(ctx, work context.Context) {
 			limit = l.away
 		case ctx.Err() == nil:
 			l.log.Warn().Err(err).Msg("can't read the queue")
+			if l.end != nil && !l.refused() {
+				silence()
+			}
 		}
 		for _, m := range messages {
 			inHand++

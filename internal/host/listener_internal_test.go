@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,52 +285,66 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// silent is a transport whose service answers while it is not away.
+// silent is a transport whose service answers while it is not away. Then it says nothing, or what it is to say.
 type silent struct {
 	next policy.Transporter
 	away atomic.Bool
+	says func() (*http.Response, error)
 }
 
 func (s *silent) Do(r *http.Request) (*http.Response, error) {
-	if s.away.Load() {
-		<-r.Context().Done()
-		return nil, r.Context().Err()
+	switch {
+	case !s.away.Load():
+		return s.next.Do(r)
+	case s.says != nil:
+		return s.says()
 	}
-	return s.next.Do(r)
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }
 
-// TestWithoutStorage: a listener ends its instance 45 s after the queue was asked in vain, and 35 s after a start without
-// storage, as the real host was seen to end. A function that takes long does not count.
+// TestWithoutStorage: a listener ends its instance 45 s after the queue's storage began to refuse connections, and 35 s after a start while it
+// does, as the real host was seen to end. Silence, 503, and a function that takes long do not count.
 func TestWithoutStorage(t *testing.T) {
 	t.Parallel()
+	refuses := func() (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	busy := func() (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+	}
+	const later = 20 * time.Minute
 	for _, tt := range []struct {
 		name         string
+		says         func() (*http.Response, error)
 		from         time.Duration // the storage is away
 		first, until time.Duration // when the instance ends, at the earliest and at the latest
 	}{
-		{"from the start", 0, 35 * time.Second, 35 * time.Second},
-		{"later", 20 * time.Minute, 20*time.Minute + 45*time.Second, 20*time.Minute + 50*time.Second},
-		{"never", 0, 0, 0},
+		{"refused from the start", refuses, 0, 35 * time.Second, 35 * time.Second},
+		{"refused later", refuses, later, later + 45*time.Second, later + 50*time.Second},
+		{"silent", nil, later, 0, 0},
+		{"busy", busy, later, 0, 0},
+		{"never away", nil, 2 * time.Hour, 0, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, app.Queues{BatchSize: 1, MaxDequeue: 5, MaxPolling: 5 * time.Second, Base64: true}, func(context.Context) error {
 				time.Sleep(15 * time.Minute)
 				return nil
 			}, base64.StdEncoding.EncodeToString([]byte("long")))
-			via := &silent{next: b.emulator.Transport()}
+			via := &silent{next: b.emulator.Transport(), says: tt.says}
+			h := &Host{own: emulatortest.Open(t, b.emulator, via)}
 			var err error
-			if b.queue, err = emulatortest.Open(t, b.emulator, via).Queue("work"); err != nil {
+			if b.queue, err = h.own.Queue("work"); err != nil {
 				t.Fatal(err)
 			}
 			times := defaultTimes()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			var ended time.Duration
-			b.end, b.away, b.atStart = func() { ended = time.Since(b.start); cancel() }, times.Away, times.AwayAtStart
-			if tt.until > 0 {
-				time.AfterFunc(tt.from, func() { via.away.Store(true) })
-				synctest.Wait()
-			}
+			b.refused, b.away, b.atStart = h.refused, times.Away, times.AwayAtStart
+			b.end = func() { ended = time.Since(b.start); cancel() }
+			defer time.AfterFunc(tt.from, func() { via.away.Store(true) }).Stop()
+			synctest.Wait()
 			b.poll(ctx, ctx)
 			if ended < tt.first || ended > tt.until {
 				t.Errorf("%s: ended after %v, want %v to %v", tt.name, ended, tt.first, tt.until)

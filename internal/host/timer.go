@@ -13,6 +13,14 @@ import (
 // lateness is how late a timer may fire without being past due.
 const lateness = time.Second
 
+// A lease is renewed so often. After a failure it is tried again sooner. A host whose lease another one has got ends itself a while later:
+// the real one was seen to do so 8 to 19 s after it could know.
+const (
+	renewal   = timerLease / 4
+	lastsOn   = 8 * time.Second
+	soonAgain = renewal / 3
+)
+
 // timer keeps one function's schedule, for all instances of the host. Only one of the hosts on
 // the same storage keeps it. Its runs never
 // overlap.
@@ -48,10 +56,15 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 		log.Debug().Msg("this host keeps the timer")
 		holding, lost := context.WithCancel(ctx)
 		var renewing sync.WaitGroup
-		renewing.Go(func() { t.renew(holding, lost) })
+		renewing.Go(func() {
+			defer lost()
+			t.renew(holding)
+		})
 		t.fireAll(holding, work, status)
-		lost()
 		renewing.Wait()
+		if task.Sleep(ctx, lastsOn) {
+			h.instances[0].end(errLease)
+		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(work), settling)
 	defer cancel()
@@ -60,31 +73,24 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	}
 }
 
-// renew keeps the lease until ctx ends. It calls lost when another host may have it, and when the storage has been away so
-// long that the real host ends itself: the next one begins with what the lease says.
-func (t *timer) renew(ctx context.Context, lost func()) {
-	defer lost()
-	away := t.host.options.Times.Away
-	for last := time.Now(); time.Since(last) < away; {
-		task.Sleep(ctx, away/3)
-		if ctx.Err() != nil {
-			return
-		}
+// renew keeps the lease until ctx ends, or another host has it. That storage is away does not matter.
+func (t *timer) renew(ctx context.Context) {
+	for pause := renewal; task.Sleep(ctx, pause); {
 		err := t.record(ctx, nil)
 		if errors.Is(err, errHeld) {
 			return
 		}
-		if err == nil {
-			last = time.Now()
+		pause = renewal
+		if err != nil {
+			pause = soonAgain
 		}
 	}
 }
 
 // keep records the schedule's state for the next holder. The real host does this when it
-// starts and after each run. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
+// starts and after each run, and does not go on before. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
-	if err := t.record(ctx, &status); err != nil && ctx.Err() == nil {
-		t.host.options.Log.Debug().Err(err).Str("function", t.function.Name).Msg("can't record the timer's state; the next renewal will")
+	for t.record(ctx, &status) != nil && task.Sleep(ctx, t.host.options.Times.Pause) {
 	}
 }
 
@@ -95,7 +101,7 @@ func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	if changed != nil {
 		status = *changed
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.host.options.Times.Away/3)
+	ctx, cancel := context.WithTimeout(ctx, soonAgain)
 	defer cancel()
 	_, err := t.lease.take(ctx, &status)
 	return err

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
@@ -295,8 +296,42 @@ func TestTimerOfLostHost(t *testing.T) {
 	})
 }
 
-// TestTimerAfterOutage: the storage is away so long that the real host ends itself. What was missed is made up for as soon as the
-// lease can be had again.
+// TestLeaseLost: a host that was away, and whose lease another one has got meanwhile, ends itself 8 to 19 s after it is back, as the real one
+// was seen to do. The other one does not.
+func TestLeaseLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		em := emulatortest.New(t, emulator.Options{})
+		via := &silent{next: em.Transport()}
+		start := time.Now()
+		f := timerFunction(t, "0 * * * * *")
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer stop()
+		var ends sync.Map
+		var hosts sync.WaitGroup
+		for id, transport := range map[string]policy.Transporter{"a": via, "b": em.Transport()} {
+			h := leased(emulatortest.Open(t, em, transport), id, func(*http.Request) (string, error) { return "{}", nil })
+			h.instances[0].lose = func(why error) { ends.Store(id, fmt.Sprint(why, " ", time.Since(start))) }
+			hosts.Go(func() {
+				if id == "b" {
+					time.Sleep(time.Second)
+				}
+				h.keepTimer(ctx, t.Context(), f)
+			})
+		}
+		time.AfterFunc(20*time.Second, func() { via.away.Store(true) })
+		time.AfterFunc(190*time.Second, func() { via.away.Store(false) })
+		hosts.Wait()
+		why, _ := ends.Load("a")
+		_, other := ends.Load("b")
+		took, err := time.ParseDuration(strings.TrimPrefix(fmt.Sprint(why), errLease.Error()+" "))
+		if took < 198*time.Second || took > 209*time.Second || err != nil || other {
+			t.Errorf("a ended with %v, and b %v; want the loss of the lease, 8 to 19 s after 190 s, and b not", why, other)
+		}
+	})
+}
+
+// TestTimerAfterOutage: what was missed while the storage was away is made up for as soon as it is back.
 func TestTimerAfterOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -55,9 +55,30 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // its setting's name, or else its host
 	Since      time.Time
-	Cause      string // how the last try failed, without its URL; "no answer yet" before any has failed
-	Waiting    int    // requests that wait for an answer now
+	Cause      string    // how the last try failed, without its URL; "no answer yet" before any has failed
+	At         time.Time // when that was; zero before
+	Waiting    int       // requests that wait for an answer now
 }
+
+// Refused reports whether the last try found no connection, or a broken one: the host is neither silent nor busy.
+func (o Outage) Refused() bool {
+	return o.Cause == connectionRefused || o.Cause == noHost || o.Cause == connectionBroken
+}
+
+// Why returns the newest cause, and how old it is if there should have been another since.
+func (o Outage) Why() string {
+	if age := time.Since(o.At); !o.At.IsZero() && age > maxRetryDelay+time.Second {
+		return fmt.Sprintf("%s, %v ago, and no answer since", o.Cause, age.Round(time.Second))
+	}
+	return o.Cause
+}
+
+// The causes of tries without a connection.
+const (
+	connectionRefused = "connection refused"
+	noHost            = "no such host"
+	connectionBroken  = "connection broken"
+)
 
 // ErrAway is the error of a request that ended because there was no good answer for the
 // account's patience, or before the request's own deadline.
@@ -77,6 +98,7 @@ type retries struct {
 	paused  int           // of them, those in a pause
 	since   time.Time     // of the last good answer, or when the first request after it began
 	cause   string        // of the last failure since then
+	failure time.Time     // when that was
 	good    int64         // good answers so far
 	took    time.Duration // the longest that a good answer took lately
 	tookAt  time.Time     // when that came
@@ -274,7 +296,7 @@ func (r *retries) answered(err error, took time.Duration) {
 func (r *retries) failed(cause string) (good int64, pending int, again <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cause = cause
+	r.cause, r.failure = cause, time.Now()
 	return r.good, r.pending - r.paused, r.again
 }
 
@@ -284,6 +306,9 @@ func (r *retries) outage() (o Outage, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o = Outage{Connection: r.connection, Since: r.since, Cause: cmp.Or(r.cause, noAnswerYet), Waiting: r.pending}
+	if r.cause != "" {
+		o.At = r.failure
+	}
 	age := time.Since(r.since)
 	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= max(silence+probed, 2*r.took)
 }
@@ -427,13 +452,13 @@ func causeOf(resp *http.Response, err error, answer []byte) string {
 	case err == nil:
 		return fmt.Sprintf("it answers %d %s", resp.StatusCode, cmp.Or(codeOf(resp.Header, answer), http.StatusText(resp.StatusCode)))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused"
+		return connectionRefused
 	case noSuchHost(err):
-		return "no such host"
+		return noHost
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("no answer within %v", tryTimeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op) && op.Op != "dial":
-		return "connection broken"
+		return connectionBroken
 	}
 	return withoutURL(err).Error()
 }
