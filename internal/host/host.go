@@ -268,7 +268,7 @@ func (h *Host) bind(settings storage.Settings) error {
 
 // refused reports whether the storage refuses connections now.
 func (h *Host) refused() bool {
-	return slices.ContainsFunc(h.own.Outages(), storage.Outage.Refused)
+	return slices.ContainsFunc(h.own.Outages(), func(o storage.Outage) bool { return o.Refused })
 }
 
 // listeners returns an instance's listeners.

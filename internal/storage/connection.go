@@ -69,6 +69,9 @@ func (c Connection) SignsIn() string {
 	return "this environment's identity: the app's in Azure, the developer's elsewhere"
 }
 
+// Entra reports whether somebody signs in with Entra ID, who needs roles.
+func (c Connection) Entra() bool { return c.identity != nil }
+
 // Managed reports whether only a managed identity will do, which signs in only in Azure.
 func (c Connection) Managed() bool {
 	id := c.identity

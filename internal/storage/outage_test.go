@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -125,6 +126,37 @@ func TestOutages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The cause of an outage is the newest one, with its age if another should have come since. The end of a patience is none.
+func TestNewestCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{begin: time.Now(), to: time.Hour}
+		s.away = func(r *http.Request) (*http.Response, error) {
+			if age := time.Since(s.begin); age < 4*time.Second {
+				return isBusy(r)
+			}
+			return hangs(r)
+		}
+		a := open(t, signed, storage.Options{Transport: s, Patience: 39 * time.Second})
+		failed := make(chan error, 1)
+		go func() {
+			_, err := a.Table("Orders").Query(t.Context(), storage.Query{})
+			failed <- err
+		}()
+		time.Sleep(38700 * time.Millisecond)
+		said := a.Outages()[0].Cause
+		if !regexp.MustCompile(`^it answers 503 ServerBusy, 3[4-8]s ago; no answer since$`).MatchString(said) {
+			t.Errorf("the cause is %q", said)
+		}
+		_, err := a.Table("Orders").Query(storage.WithPatience(t.Context(), time.Millisecond), storage.Query{})
+		if err == nil || !strings.Contains(err.Error(), "ServerBusy") {
+			t.Errorf("a request without patience: %v", err)
+		}
+		if err := <-failed; err == nil || strings.Contains(err.Error(), "within 0s") {
+			t.Error(err)
+		}
+	})
 }
 
 // Without patience of its own, as in the app, a request waits until its deadline. Its error says for

@@ -55,22 +55,9 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // its setting's name, or else its host
 	Since      time.Time
-	Cause      string    // how the last try failed, without its URL; "no answer yet" before any has failed
-	At         time.Time // when that was; zero before
-	Waiting    int       // requests that wait for an answer now
-}
-
-// Refused reports whether the last try found no connection, or a broken one: the host is neither silent nor busy.
-func (o Outage) Refused() bool {
-	return o.Cause == connectionRefused || o.Cause == noHost || o.Cause == connectionBroken
-}
-
-// Why returns the newest cause, and how old it is if there should have been another since.
-func (o Outage) Why() string {
-	if age := time.Since(o.At); !o.At.IsZero() && age > maxRetryDelay+time.Second {
-		return fmt.Sprintf("%s, %v ago, and no answer since", o.Cause, age.Round(time.Second))
-	}
-	return o.Cause
+	Cause      string // how the newest try failed, without its URL, and how long ago if that was a while; "no answer yet" before any has failed
+	Refused    bool   // that try found no connection, or a broken one: the host is neither silent nor busy
+	Waiting    int    // requests that wait for an answer now
 }
 
 // The causes of tries without a connection.
@@ -153,7 +140,9 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			r.answered(err, time.Since(sent))
 			return resp, err
 		}
-		cause = causeOf(resp, err, x.answer)
+		if given := (noAnswer{}); !errors.As(err, &given) || given.after >= time.Second { // the end of a patience, just after a try began, says nothing
+			cause = causeOf(resp, err, x.answer)
+		}
 		good, pending, again := r.failed(cause)
 		if broken++; resp == nil || !brokenBy(resp.StatusCode, codeOf(resp.Header, x.answer)) {
 			broken = 0
@@ -296,7 +285,9 @@ func (r *retries) answered(err error, took time.Duration) {
 func (r *retries) failed(cause string) (good int64, pending int, again <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cause, r.failure = cause, time.Now()
+	if cause != noAnswerYet || r.cause == "" {
+		r.cause, r.failure = cause, time.Now()
+	}
 	return r.good, r.pending - r.paused, r.again
 }
 
@@ -305,10 +296,8 @@ func (r *retries) failed(cause string) (good int64, pending int, again <-chan st
 func (r *retries) outage() (o Outage, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o = Outage{Connection: r.connection, Since: r.since, Cause: cmp.Or(r.cause, noAnswerYet), Waiting: r.pending}
-	if r.cause != "" {
-		o.At = r.failure
-	}
+	o = Outage{Connection: r.connection, Since: r.since, Cause: r.newest(), Waiting: r.pending}
+	o.Refused = r.cause == connectionRefused || r.cause == noHost || r.cause == connectionBroken
 	age := time.Since(r.since)
 	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= max(silence+probed, 2*r.took)
 }
@@ -331,6 +320,20 @@ func (r *retries) slow() time.Duration {
 		return 0
 	}
 	return took
+}
+
+// newest is the newest cause, and how old it is if another should have come since. The caller holds r.mu.
+func (r *retries) newest() string {
+	age := time.Since(r.failure)
+	switch {
+	case r.cause == "":
+		return noAnswerYet
+	case age <= maxRetryDelay+time.Second:
+		return r.cause
+	case len(r.tries) == 0:
+		return fmt.Sprintf("%s, %v ago", r.cause, age.Round(time.Second))
+	}
+	return fmt.Sprintf("%s, %v ago; no answer since", r.cause, age.Round(time.Second))
 }
 
 // noAnswerYet is the cause while no try has failed.

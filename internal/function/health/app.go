@@ -64,13 +64,20 @@ func (a App) Check(ctx context.Context) []Check {
 // maintained checks the clock, and Maintain's last run.
 func maintained(ctx context.Context, state *storage.Table) []Check {
 	m, err := ledger.New(state).Maintained(ctx)
-	switch {
-	case storage.NotFound(err):
-		return judgeMaintained(m)
-	case err != nil:
-		return []Check{Of("Maintain", "", err)}
+	checks := clock(state)
+	if err != nil && !storage.NotFound(err) {
+		return append(checks, Of("Maintain", "", err))
 	}
-	return append([]Check{judgeClock(time.Since(m.Now))}, judgeMaintained(m)...)
+	return append(checks, judgeMaintained(m)...)
+}
+
+// clock checks this machine's clock by the Date of the account's answers, refusals included. Without one, it has nothing to say.
+func clock(t *storage.Table) []Check {
+	now, known := t.Now(time.Now())
+	if !known {
+		return nil
+	}
+	return []Check{judgeClock(time.Since(now))}
 }
 
 // hostJSON checks the app's host.json.

@@ -54,7 +54,7 @@ func (d Doctor) Check(ctx context.Context) []Check {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Connections)) {
 		if name != storage.HostConnection {
-			parts = append(parts, func() []Check { return []Check{tables(ctx, name, c.Connections[name])} })
+			parts = append(parts, func() []Check { return []Check{tables(ctx, name, c.Connections[name], nil)} })
 		}
 	}
 	for _, cat := range c.Catalogs {
@@ -74,12 +74,22 @@ func settings(c config.Config) Check {
 		strings.Join(slices.Sorted(maps.Keys(c.Connections)), ", "), cmp.Or(strings.Join(catalogs, ", "), "none"))}
 }
 
-// refused returns a failed check, which names the role that is missing if the service has refused.
-func refused(name, who string, err error, role string) Check {
+// refused returns a failed check, which names the role that is missing, or what else the service may have refused. t is any table of the
+// account.
+func refused(name, who string, err error, c storage.Connection, t *storage.Table, role string) Check {
 	detail := who + oneLine(err.Error())
 	var e *storage.Error
-	if errors.As(err, &e) && e.Status == http.StatusForbidden {
-		detail += "; with Entra ID it takes the role " + role
+	off := slices.DeleteFunc(clock(t), func(c Check) bool { return c.State != Failed })
+	switch {
+	case !errors.As(err, &e) || e.Status != http.StatusForbidden:
+	case len(off) > 0:
+		detail += "; this machine's clock is " + off[0].Detail
+	case c.Entra():
+		detail += "; it takes the role " + role
+	case e.Code == "AuthenticationFailed":
+		detail += "; " + c.SignsIn() + " is not right for the account"
+	default:
+		detail += "; the account's firewall, or what " + c.SignsIn() + " allows, may be the cause"
 	}
 	return Check{name, Failed, detail}
 }
@@ -95,30 +105,32 @@ func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 	if err != nil {
 		return []Check{Of(name, "", err)}
 	}
-	account := tables(ctx, storage.HostConnection, c.Own)
+	account := tables(ctx, storage.HostConnection, c.Own, a)
 	if account.State == Failed { // every other check would say the same
-		return []Check{account, d.hostJSON()}
+		return append([]Check{account, d.hostJSON()}, clock(a.Table(nowhere))...)
 	}
 	d.Own, d.StateTable = a, c.StateTable
 	checks := append([]Check{account}, d.App.Check(ctx)...)
 	checks = append(checks, mayWrite(ctx, "log table", a.Table(c.LogTable)))
 	for _, queue := range slices.Sorted(maps.Values(engine.Queues)) {
-		checks = append(checks, mayUse(ctx, a, queue))
+		checks = append(checks, mayUse(ctx, c.Own, a, queue))
 	}
-	return append(checks, blobs(ctx, a))
+	return append(checks, blobs(ctx, c.Own, a))
 }
 
-// tables checks that somebody signs in to an account, and may read and write its tables.
-func tables(ctx context.Context, setting string, c storage.Connection) Check {
+// tables checks that somebody signs in to an account, and may read and write its tables. It opens the account if a is nil.
+func tables(ctx context.Context, setting string, c storage.Connection, a *storage.Account) Check {
 	name := "connection " + setting
 	who := fmt.Sprintf("account %s by %s", c, c.SignsIn())
-	a, err := open(c)
-	if err != nil {
-		return Of(name, "", err)
+	if a == nil {
+		var err error
+		if a, err = open(c); err != nil {
+			return Of(name, "", err)
+		}
 	}
 	table := a.Table(nowhere).With(storage.RequestOptions{Once: true})
 	if _, err := table.Query(ctx, storage.Query{Top: 1}); err != nil && !storage.NotFound(err) {
-		check := refused(name, who+": ", err, "Storage Table Data Reader")
+		check := refused(name, who+": ", err, c, table, "Storage Table Data Reader")
 		var e *storage.Error
 		if c.Managed() && !errors.As(err, &e) {
 			check.Detail += fmt.Sprintf("; a managed identity signs in only in Azure: elsewhere, remove %[1]s__credential and %[1]s__clientId, and run az login", setting)
@@ -129,13 +141,13 @@ func tables(ctx context.Context, setting string, c storage.Connection) Check {
 	case err == nil:
 		return Check{name, OK, who + ": tables can be read and written"}
 	case setting == storage.HostConnection:
-		return refused(name, who+": ", err, "Storage Table Data Contributor")
+		return refused(name, who+": ", err, c, table, "Storage Table Data Contributor")
 	}
 	return Check{name, OK, who + ": tables can be read, not written: a source for scans, no destination"}
 }
 
 // mayUse checks that the messages of a queue can be written.
-func mayUse(ctx context.Context, a *storage.Account, queue string) Check {
+func mayUse(ctx context.Context, c storage.Connection, a *storage.Account, queue string) Check {
 	name := "role on queue " + queue
 	q, err := a.Queue(queue)
 	if err != nil {
@@ -144,7 +156,7 @@ func mayUse(ctx context.Context, a *storage.Account, queue string) Check {
 	exists, err := q.With(storage.RequestOptions{Once: true}).MayWrite(ctx)
 	switch {
 	case err != nil:
-		return refused(name, "", err, "Storage Queue Data Contributor")
+		return refused(name, "", err, c, a.Table(nowhere), "Storage Queue Data Contributor")
 	case !exists:
 		return Check{name, Unknown, "can't be tried before there is the queue"}
 	}
@@ -152,17 +164,17 @@ func mayUse(ctx context.Context, a *storage.Account, queue string) Check {
 }
 
 // blobs checks that the Functions host finds its locks, without which no timer runs.
-func blobs(ctx context.Context, a *storage.Account) Check {
-	c, err := a.Container(hostContainer)
+func blobs(ctx context.Context, c storage.Connection, a *storage.Account) Check {
+	locks, err := a.Container(hostContainer)
 	if err != nil {
 		return Check{"blobs", Unknown, err.Error()}
 	}
-	err = c.With(storage.RequestOptions{Once: true}).List(ctx, "none/", func(storage.Blob) error { return nil })
+	err = locks.With(storage.RequestOptions{Once: true}).List(ctx, "none/", func(storage.Blob) error { return nil })
 	switch {
 	case storage.HasCode(err, "ContainerNotFound"):
 		return Check{"blobs", Warning, "the Functions host has not made its container " + hostContainer + " yet"}
 	case err != nil:
-		return refused("blobs", "", err, "Storage Blob Data Owner")
+		return refused("blobs", "", err, c, a.Table(nowhere), "Storage Blob Data Owner")
 	}
 	return Check{"blobs", OK, "container " + hostContainer + " can be read"}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
@@ -213,6 +214,13 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		t.Cleanup(s.Close)
 		return health.Doctor{URL: s.URL, Key: secret}
 	}
+	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(time.Hour + 30*time.Second).UTC().Format(http.TimeFormat))
+		w.Header().Set("X-Ms-Error-Code", "AuthenticationFailed")
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer late.Close()
+	off := "AccountName=a;AccountKey=" + secret + ";TableEndpoint=" + late.URL + "/a;QueueEndpoint=" + late.URL + "/a"
 	for _, tt := range []struct {
 		name         string
 		doctor       health.Doctor
@@ -223,6 +231,9 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		{"no connection", health.Doctor{}, storage.Settings{storage.HostConnection: ""}, "settings", "setting AzureWebJobsStorage is missing", health.Failed},
 		{"a connection that is none", health.Doctor{}, storage.Settings{storage.HostConnection: "AccountKey=" + secret}, "settings", "neither AccountName nor TableEndpoint", health.Failed},
 		{"wrong key", health.Doctor{}, storage.Settings{storage.HostConnection: wrongKey}, "connection AzureWebJobsStorage", "403 AuthenticationFailed", health.Failed},
+		{"wrong key, and what is to change", health.Doctor{}, storage.Settings{storage.HostConnection: wrongKey}, "connection AzureWebJobsStorage", "; its key is not right for the account", health.Failed},
+		{"wrong clock", health.Doctor{}, storage.Settings{storage.HostConnection: off}, "clock", "behind the storage's; the storage refuses signed requests", health.Failed},
+		{"refused for its clock, elsewhere", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": off}, "connection BACKUP", "; this machine's clock is 1h0m", health.Failed},
 		{"wrong key of another account", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": wrongKey}, "connection BACKUP", "403 AuthenticationFailed", health.Failed},
 		{"wrong signature", health.Doctor{}, storage.Settings{storage.HostConnection: tablesOf(good) + ";SharedAccessSignature=sig=" + secret}, "connection AzureWebJobsStorage", "by a shared access signature", health.Failed},
 		{"nobody listens", health.Doctor{}, storage.Settings{storage.HostConnection: "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection AzureWebJobsStorage", "refused", health.Failed},
