@@ -215,7 +215,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		return health.Doctor{URL: s.URL, Key: secret}
 	}
 	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", time.Now().Add(time.Hour + 30*time.Second).UTC().Format(http.TimeFormat))
+		w.Header().Set("Date", time.Now().Add(time.Hour+30*time.Second).UTC().Format(http.TimeFormat))
 		w.Header().Set("X-Ms-Error-Code", "AuthenticationFailed")
 		w.WriteHeader(http.StatusForbidden)
 	}))

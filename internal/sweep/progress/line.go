@@ -3,7 +3,9 @@ package progress
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"unicode/utf8"
+
+	"tablesweep/internal/input/lines"
 )
 
 // Figures are what the meter shows.
@@ -29,21 +31,39 @@ type Figures struct {
 
 // figure is one of the line's.
 type figure struct {
-	rank int // the higher ones go first where there is no room
+	rank int // the higher ones go first where there is no room; 0 and below stay
 	text string
+	join string // what stands before it
 }
 
+const (
+	causeRank = 5  // what is more important than a cause ranks lower
+	causeRoom = 16 // the least room for a cause that is cut
+)
+
 // line returns the figures as text of so many columns at most, below 1 for no limit.
-// The least important ones go first.
+// The least important ones go first. A cause, which may be long, is cut before.
 func (f Figures) line(columns int) string {
-	shown := []figure{{1, fmt.Sprintf("%d rows", f.Rows)}}
+	phase := f.Phase
+	if phase != "" {
+		phase += " "
+	}
+	shown := []figure{{1, fmt.Sprintf("%s%d rows", phase, f.Rows), ""}}
 	add := func(rank int, when bool, format string, args ...any) {
 		if when {
-			shown = append(shown, figure{rank, fmt.Sprintf(format, args...)})
+			shown = append(shown, figure{rank, fmt.Sprintf(format, args...), ", "})
 		}
 	}
-	add(-1, f.Stopping, "%s", f.stopping())
-	add(0, len(f.Waiting) > 0, "%s", f.waiting())
+	add(-1, f.Stopping && len(f.Waiting) == 0, "%s; %s", f.stopping(), endsAtOnce)
+	add(-1, f.Stopping && len(f.Waiting) > 0, "interrupted; %s", endsAtOnce)
+	for i, w := range f.Waiting {
+		verb := ""
+		if i == 0 {
+			verb = "waiting for "
+		}
+		add(0, true, "%s%s for %v", verb, w.Connection, seconds(w.Seconds))
+		shown = append(shown, figure{causeRank, lines.Plain(w.Cause), ": "})
+	}
 	if t := f.Tables; t != nil {
 		add(2, true, "%d of %s done, %d under way", t.Done, Plural(t.All, "table"), t.UnderWay)
 	}
@@ -55,36 +75,43 @@ func (f Figures) line(columns int) string {
 	}
 	add(4, f.Failed > 0, "%d FAILED", f.Failed)
 	add(4, f.Differ > 0, "%d DIFFER", f.Differ)
-	add(5, true, "%.0f rows/s", f.RowsPerSec)
-	add(7, true, "%s", seconds(f.Seconds))
-	add(8, f.Bytes > 0, "%s", size(f.Bytes))
-	add(6, f.Throttles > 0, "%d throttled", f.Throttles)
-	add(9, f.Limit > 0, "%d of %d at once", f.Underway, f.Limit)
-	add(10, f.Requests > 0, "%s", Plural(f.Requests, "request"))
-	add(11, f.Limit > 0, "%s left", Plural(f.Ranges, "range"))
+	add(6, true, "%.0f rows/s", f.RowsPerSec)
+	add(8, true, "%s", seconds(f.Seconds))
+	add(9, f.Bytes > 0, "%s", size(f.Bytes))
+	add(7, f.Throttles > 0, "%d throttled", f.Throttles)
+	add(10, f.Limit > 0, "%d of %d at once", f.Underway, f.Limit)
+	add(11, f.Requests > 0, "%s", Plural(f.Requests, "request"))
+	add(12, f.Limit > 0, "%s left", Plural(f.Ranges, "range"))
 	for {
-		var texts []string
-		for _, p := range shown {
-			texts = append(texts, p.text)
+		text := ""
+		for i, p := range shown {
+			if i > 0 {
+				text += p.join
+			}
+			text += p.text
 		}
-		text := strings.Join(texts, ", ")
-		if f.Phase != "" {
-			text = f.Phase + " " + text
-		}
-		if columns < 1 || len(text) <= columns || len(shown) == 1 {
+		over := utf8.RuneCountInString(text) - columns
+		least := slices.MaxFunc(shown, func(a, b figure) int { return a.rank - b.rank })
+		if columns < 1 || over <= 0 || least.rank <= 0 || len(shown) == 1 {
 			return fit(text, columns)
 		}
-		least := slices.MaxFunc(shown, func(a, b figure) int { return a.rank - b.rank })
-		shown = slices.DeleteFunc(shown, func(p figure) bool { return p == least })
+		i := slices.Index(shown, least)
+		if cut := utf8.RuneCountInString(least.text) - over - 1; least.rank == causeRank && cut >= causeRoom {
+			shown[i].text = fit(least.text, cut) + "…"
+			continue
+		}
+		shown = slices.Delete(shown, i, i+1)
 	}
 }
+
+const endsAtOnce = "Ctrl-C again ends at once"
 
 // stopping tells what an interrupted sweep waits for.
 func (f Figures) stopping() string {
 	return "interrupted: waiting for " + Plural(f.Underway, "request")
 }
 
-// waiting names the connections that do not answer, and since when.
+// waiting names the connections that do not answer, since when and why.
 func (f Figures) waiting() string {
 	text := "waiting for "
 	for i, w := range f.Waiting {

@@ -170,7 +170,7 @@ func (m *Meter) Show(p sweep.Progress) {
 	case m.live:
 		m.draw()
 	case stopping:
-		m.say("warning", m.figures.stopping()+"; Ctrl-C again ends at once")
+		m.say("warning", m.figures.stopping()+"; "+endsAtOnce)
 	case m.style != None && at-m.last >= interval:
 		m.last = at
 		if m.style == Plain {
