@@ -28,6 +28,7 @@ func main() {
 	log.SetOutput(withoutAnswers{errOut})
 	first, second := interrupts()
 	meter := progress.New(os.Stderr)
+	context.AfterFunc(first, meter.Interrupt)
 	context.AfterFunc(second, func() {
 		time.Sleep(lastWords) // for what ends by itself
 		meter.End()

@@ -42,27 +42,16 @@ const (
 )
 
 // line returns the figures as text of so many columns at most, below 1 for no limit.
-// The least important ones go first. A cause, which may be long, is cut before.
 func (f Figures) line(columns int) string {
 	phase := f.Phase
 	if phase != "" {
 		phase += " "
 	}
-	shown := []figure{{1, fmt.Sprintf("%s%d rows", phase, f.Rows), ""}}
+	shown := append([]figure{{1, fmt.Sprintf("%s%d rows", phase, f.Rows), ""}}, f.news()...)
 	add := func(rank int, when bool, format string, args ...any) {
 		if when {
 			shown = append(shown, figure{rank, fmt.Sprintf(format, args...), ", "})
 		}
-	}
-	add(-1, f.Stopping && len(f.Waiting) == 0, "%s; %s", f.stopping(), endsAtOnce)
-	add(-1, f.Stopping && len(f.Waiting) > 0, "interrupted; %s", endsAtOnce)
-	for i, w := range f.Waiting {
-		verb := ""
-		if i == 0 {
-			verb = "waiting for "
-		}
-		add(0, true, "%s%s for %v", verb, w.Connection, seconds(w.Seconds))
-		shown = append(shown, figure{causeRank, lines.Plain(w.Cause), ": "})
 	}
 	if t := f.Tables; t != nil {
 		add(2, true, "%d of %s done, %d under way", t.Done, Plural(t.All, "table"), t.UnderWay)
@@ -82,6 +71,30 @@ func (f Figures) line(columns int) string {
 	add(10, f.Limit > 0, "%d of %d at once", f.Underway, f.Limit)
 	add(11, f.Requests > 0, "%s", Plural(f.Requests, "request"))
 	add(12, f.Limit > 0, "%s left", Plural(f.Ranges, "range"))
+	return join(shown, columns)
+}
+
+// news are the figures that tell of an interrupt, and of what is waited for.
+func (f Figures) news() (shown []figure) {
+	switch {
+	case f.Stopping && len(f.Waiting) > 0:
+		shown = append(shown, figure{-1, "interrupted; " + endsAtOnce, ", "})
+	case f.Stopping:
+		shown = append(shown, figure{-1, f.stopping() + "; " + endsAtOnce, ", "})
+	}
+	for i, w := range f.Waiting {
+		text := fmt.Sprintf("%s for %v", w.Connection, seconds(w.Seconds))
+		if i == 0 {
+			text = "waiting for " + text
+		}
+		shown = append(shown, figure{0, text, ", "}, figure{causeRank, lines.Plain(w.Cause), ": "})
+	}
+	return shown
+}
+
+// join joins figures to text of so many columns at most, below 1 for no limit. The least important ones go first. A cause, which may be
+// long, is cut before.
+func join(shown []figure, columns int) string {
 	for {
 		text := ""
 		for i, p := range shown {
@@ -91,8 +104,8 @@ func (f Figures) line(columns int) string {
 			text += p.text
 		}
 		over := utf8.RuneCountInString(text) - columns
-		least := slices.MaxFunc(shown, func(a, b figure) int { return a.rank - b.rank })
-		if columns < 1 || over <= 0 || least.rank <= 0 || len(shown) == 1 {
+		least := slices.MaxFunc(append([]figure{{}}, shown...), func(a, b figure) int { return a.rank - b.rank })
+		if columns < 1 || over <= 0 || least.rank == 0 || len(shown) == 1 {
 			return fit(text, columns)
 		}
 		i := slices.Index(shown, least)

@@ -42,8 +42,24 @@ func TestLineFits(t *testing.T) {
 			t.Errorf("%d columns: %d", columns, n)
 		}
 	}
-	if got := f.line(119); !strings.Contains(got, "waiting for orders.table") || !strings.Contains(got, "interrupted") {
-		t.Errorf("119 columns: %q", got)
+	for columns, want := range map[int]string{
+		79:  "interrupted; Ctrl-C again ends at once, waiting for orders.table.core.windows.n",
+		99:  "interrupted; Ctrl-C again ends at once, waiting for orders.table.core.windows.net for 12s",
+		119: "copying 123456789 rows, interrupted; Ctrl-C again ends at once, waiting for orders.table.core.windows.net for 12s, 42 %",
+		139: "copying 123456789 rows, interrupted; Ctrl-C again ends at once, waiting for orders.table.core.windows.net for 12s, 42 %, 5 DIFFER",
+	} {
+		if got := f.line(columns); got != want {
+			t.Errorf("%d columns: %q", columns, got)
+		}
+	}
+	f.Stopping, f.Waiting[0].Cause = false, "malformed HTTP response \x1b[2J"+strings.Repeat("\x00", 300) // which is escaped
+	if got, want := f.line(119), `copying 123456789 rows, waiting for orders.table.core.windows.net for 12s: malformed HTTP response \u0…, 42 %, 5 DIFFER`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	f.Waiting = nil
+	f.Stopping = true
+	if got, want := f.line(79), "interrupted: waiting for 37 requests; Ctrl-C again ends at once"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -78,6 +78,8 @@ type Meter struct {
 	figures  Figures // that were shown last
 	begun    bool    // figures has some
 	tables   *Tables // nil if there is but one
+	// interrupted is that somebody wants the command to end.
+	interrupted bool
 
 	sources []func() []storage.Outage
 	outages []storage.Outage
@@ -181,13 +183,20 @@ func (m *Meter) Show(p sweep.Progress) {
 	}
 }
 
+// Interrupt notes that somebody wants the command to end.
+func (m *Meter) Interrupt() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.interrupted = true
+}
+
 // draw writes the live line anew.
 func (m *Meter) draw() {
 	f := m.figures
 	f.Waiting = waits(m.outages)
 	text := f.line(m.width() - 1)
 	if !m.begun {
-		text = fit(f.waiting(), m.width()-1)
+		text = join(Figures{Waiting: f.Waiting, Stopping: m.interrupted}.news(), m.width()-1)
 	}
 	fmt.Fprintf(m.out, "\r\x1b[K\x1b[?7l%s\x1b[?7h", lines.Plain(text)) // nothing wraps, whatever the width
 	m.shown = true
