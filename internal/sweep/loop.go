@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -37,7 +38,9 @@ type run struct {
 	events    chan func() // what the loop is to do when something ended
 	throttles chan throttle
 	wanted    context.Context        // canceled by an interrupt
-	tasks     context.Context        // of queries and units
+	tasks     context.Context        // of units
+	reading   context.Context        // of queries
+	drop      context.CancelFunc     // ends reading
 	requests  storage.RequestOptions // of queries and units; each task has a counter of its own
 	reads     *storage.Limit         // of rows
 	writes    *storage.Limit         // of rows
@@ -48,6 +51,7 @@ type run struct {
 	err       error
 	// interrupted is that the context was canceled, and that no error came before.
 	interrupted bool
+	broken      int // units that were broken off with a request under way
 }
 
 func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
@@ -81,6 +85,8 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 func (r *run) do(ctx context.Context) (Totals, error) {
 	r.wanted = ctx
 	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.reading, r.drop = context.WithCancel(r.tasks)
+	defer r.drop()
 	r.requests = storage.RequestOptions{Stop: ctx.Done(), Requests: r.options.Requests}
 	r.options.Share.sweeps.Add(1)
 	defer r.options.Share.sweeps.Add(-1)
@@ -168,6 +174,7 @@ func (r *run) loop(ctx context.Context) error {
 			interrupt, abort, r.stopping = nil, r.options.Abort, true
 			r.interrupted = r.err == nil
 			grace = time.After(graceTime)
+			r.drop() // nobody misses an answer whose rows are not worked on
 			r.watch()
 		case <-abort:
 			abort = nil
@@ -177,9 +184,21 @@ func (r *run) loop(ctx context.Context) error {
 		}
 	}
 	if r.err == nil && (r.books.frontier.first() != nil || r.plan.more()) {
-		return task.ErrInterrupted
+		return r.ended()
 	}
 	return r.err
+}
+
+// ended is the error of a sweep that was interrupted: it names requests that nobody has waited for.
+func (r *run) ended() error {
+	if r.broken == 0 {
+		return task.ErrInterrupted
+	}
+	do := "change"
+	if r.books.consumes {
+		do = "delete"
+	}
+	return fmt.Errorf("%w; requests still under way: %d; they may yet %s rows", task.ErrInterrupted, r.broken, do)
 }
 
 func (r *run) watch() {
@@ -339,6 +358,9 @@ func (r *run) unitEnded(s *step, u []storage.Entity, result action.Result, sent 
 	}
 	if err != nil {
 		r.books.undone(s, u, did)
+		if r.tasks.Err() != nil && did.Doubts > 0 {
+			r.broken++
+		}
 		if !r.expected(err) {
 			r.fail(err)
 		}

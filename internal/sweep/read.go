@@ -25,7 +25,7 @@ func (r *run) startRead(s *step) {
 	var page storage.Page
 	var queries int
 	read := func(o storage.RequestOptions) (_ int, err error) {
-		if page, queries, err = r.scan.Source.Read(r.tasks, o, q); err != nil && r.scan.table() != nil {
+		if page, queries, err = r.scan.Source.Read(r.reading, o, q); err != nil && r.scan.table() != nil {
 			err = fmt.Errorf("read the table: %w", err)
 		}
 		return len(page.Entities), err
