@@ -51,7 +51,7 @@ type run struct {
 	err       error
 	// interrupted is that the context was canceled, and that no error came before.
 	interrupted bool
-	broken      int // units that were broken off with a request under way
+	broken      int // units that it broke off with a request whose outcome is not known
 }
 
 func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
@@ -358,7 +358,7 @@ func (r *run) unitEnded(s *step, u []storage.Entity, result action.Result, sent 
 	}
 	if err != nil {
 		r.books.undone(s, u, did)
-		if r.tasks.Err() != nil && did.Doubts > 0 {
+		if r.interrupted && did.Doubts > 0 {
 			r.broken++
 		}
 		if !r.expected(err) {
