@@ -48,6 +48,9 @@ func (f *checkpointFlags) during(c *cobra.Command, run func() error) error {
 	if err == nil {
 		err = run()
 	}
+	if f.file != nil && c.Context().Err() != nil && !errors.As(err, new(job.Hinted)) { // interrupted before the work was begun
+		err = f.ended(c, err, nil)
+	}
 	if f.file != nil {
 		_ = f.file.Close()
 	}
@@ -256,10 +259,15 @@ func (f *checkpointFlags) begin(c *cobra.Command, facts job.Facts) (r job.Record
 	if path == "" {
 		return r, nil
 	}
-	if f.file, err = journal.New(path, r.Request); errors.Is(err, fs.ErrExist) {
+	f.file, err = journal.New(path, r.Request)
+	switch {
+	case errors.Is(err, fs.ErrExist):
 		return r, job.Hint(usagef("checkpoint %w", err), "--resume continues from it; remove it to start over")
-	}
-	if err != nil {
+	case err != nil && isDirectory(path):
+		return r, job.Hint(usagef("--checkpoint: %s is a directory", path), "name a file in it")
+	case errors.Is(err, file.ErrNotRegular):
+		return r, job.Hint(usagef("--checkpoint: nothing can be resumed from %s, which is a link, a pipe or a device", path), "name a file, or leave --checkpoint out")
+	case err != nil:
 		return r, usagef("checkpoint %w", err)
 	}
 	r.Journal = f.file

@@ -132,6 +132,7 @@ type jobResult struct {
 	Queries int64 `json:"queries"`
 	figures
 	Doubts int64 `json:"possibleDuplicates,omitempty"`
+	More   bool  `json:"moreBefore,omitempty"` // rows may be gone that nobody has counted
 	job.Lines
 }
 
@@ -140,7 +141,7 @@ const unproven = "; only an export in a directory or in blobs proves that it is 
 
 // summary prints a job's totals.
 func (j *jobFlags) summary(c *cobra.Command, t job.Result, verb string) error {
-	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, t.Lines}
+	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, false, t.Lines}
 	r.Rows += t.Lines.Repeated
 	text := fmt.Sprintf("%s %d of %d rows", verb, r.Written, r.Rows)
 	switch {
@@ -163,6 +164,9 @@ func (j *jobFlags) summary(c *cobra.Command, t job.Result, verb string) error {
 	}
 	if r.Unproven {
 		text += unproven
+	}
+	if r.More = j.file != nil && j.file.Torn() && verb == "deleted"; r.More { // all others find their rows again
+		text += "; the checkpoint's end was damaged, so rows that were deleted before may not be counted here"
 	}
 	return j.print(c, r, "%s\n", text)
 }

@@ -50,6 +50,7 @@ type File struct {
 	path string
 	job  json.RawMessage
 	read []json.RawMessage // events of earlier runs
+	torn bool              // there were lines behind them
 
 	lock    *Guard
 	file    *os.File
@@ -118,6 +119,9 @@ func (f *File) Job() json.RawMessage { return f.job }
 // Resumed reports whether the journal has events of an earlier run.
 func (f *File) Resumed() bool { return f.read != nil }
 
+// Torn reports whether the end of what earlier runs wrote was damaged: what they did last is not known.
+func (f *File) Torn() bool { return f.torn }
+
 // parse reads a file's text.
 func (f *File) parse(text []byte) error {
 	lines, offsets, known, err := goodLines(text)
@@ -133,7 +137,7 @@ func (f *File) parse(text []byte) error {
 	if len(lines) <= first.Lines || len(lines) < len(offsets) && offsets[len(lines)] < known {
 		return fmt.Errorf("%w: line %d is not as it was written", ErrDamaged, len(lines)+1)
 	}
-	f.job, f.read = first.Job, []json.RawMessage{}
+	f.job, f.read, f.torn = first.Job, []json.RawMessage{}, len(lines) < len(offsets)
 	for _, l := range lines[1:] {
 		f.read = append(f.read, l.Event)
 	}
