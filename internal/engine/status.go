@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -42,7 +43,7 @@ type Status struct {
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
-	// Cause is why it waits, or is slow or throttled.
+	// Cause is why it waits, or is slow or throttled; of a deletion that has ended, what it may yet delete.
 	Cause string `json:"cause,omitempty"`
 	// Rate is how many rows a second were read, or done again, over the last minute; nil if no step was done for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
@@ -228,6 +229,9 @@ func (e *Engine) statusOf(found ledger.Snapshot, r Request, l Leased) Status {
 		st.LastStepAt = &last
 	}
 	if found.Scan.State != ledger.Running {
+		if len(l.Instances) > 0 && r.Action.Type == Delete {
+			st.Cause = fmt.Sprintf("steps under way at its end: %d; the requests that they had sent may yet delete rows", l.Steps)
+		}
 		return st
 	}
 	pages := float64(st.Rows.Scanned) / float64(st.Request.segmentSize())
