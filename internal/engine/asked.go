@@ -59,18 +59,28 @@ func (e *Engine) remindOfAsked(ctx context.Context) {
 	}
 }
 
-// notStarted returns an error that says what becomes of a scan that was asked for and does not exist: otherwise the error as it is.
-func (e *Engine) notStarted(ctx context.Context, id string, missing error) error {
+// unstarted returns the status of a group's member that was refused. Of other scans that do not exist, the error says whether they were
+// asked for.
+func (e *Engine) unstarted(ctx context.Context, id string) (Status, error) {
+	if _, _, ok := ledger.MemberOf(id); ok {
+		m, found, err := e.ledger.Member(ctx, id)
+		if err != nil {
+			return Status{}, err
+		}
+		if found && m.Summarized {
+			return e.summarized(m)
+		}
+	}
 	a, found, err := e.ledger.AskedFor(ctx, id)
 	switch {
 	case err != nil:
-		return err
+		return Status{}, err
 	case !found:
-		return missing
+		return Status{}, notFound(id, ledger.ErrNotFound)
 	case a.Refused != "":
-		return problem.NotFoundf("id", "the scan %s was not started: %s", id, a.Refused)
+		return Status{}, problem.NotFoundf("id", "the scan %s was not started: %s", id, a.Refused)
 	}
-	return problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
+	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
 }
 
 // startAsked starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.
@@ -94,8 +104,11 @@ func (e *Engine) startAsked(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// startAskedFor starts a scan that was asked for, unless another instance has done it.
+// startAskedFor starts a scan that was asked for, or a group's member that was begun, unless another instance has done it.
 func (e *Engine) startAskedFor(ctx context.Context, id string) error {
+	if group, number, ok := ledger.MemberOf(id); ok {
+		return e.startMember(ctx, group, number)
+	}
 	a, found, err := e.ledger.AskedFor(ctx, id)
 	if err != nil || !found {
 		return err
@@ -112,16 +125,21 @@ func (e *Engine) startOne(ctx context.Context, a ledger.Asked) error {
 		return e.ledger.Answered(ctx, a.ID)
 	}
 	err := e.startAs(ctx, a.ID, a.Request)
-	switch fate := problem.FateOf(err); {
+	switch {
 	case err == nil:
 		return e.ledger.Answered(ctx, a.ID)
 	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts it
 		return nil
-	case a.Age < maxLost && (fate == problem.Retry || storage.HasCode(err, "TableBeingDeleted", "ContainerBeingDeleted")):
+	case !refused(err, a.Age):
 		return fmt.Errorf("start scan %s, which was asked for: %w", a.ID, err)
 	}
 	zerolog.Ctx(ctx).Error().Err(err).Str("scan", a.ID).Msg("scan refused that was asked for")
 	return e.ledger.Refuse(ctx, a, shortened(err.Error()))
+}
+
+// refused reports whether an error of a start, which somebody wanted so long ago, is its refusal: no later try is worth while.
+func refused(err error, age time.Duration) bool {
+	return age >= maxLost || problem.FateOf(err) != problem.Retry && !storage.HasCode(err, "TableBeingDeleted", "ContainerBeingDeleted")
 }
 
 // startAs starts the scan of a stored request under an id, unless it exists.
@@ -137,6 +155,11 @@ func (e *Engine) startAs(ctx context.Context, id string, request []byte) error {
 	if err != nil {
 		return err
 	}
+	return e.startNow(ctx, id, r)
+}
+
+// startNow starts a scan under an id.
+func (e *Engine) startNow(ctx context.Context, id string, r Request) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	o, hints, err := e.ready(ctx, r)

@@ -20,9 +20,21 @@ func (e *Engine) end(ctx context.Context, scan string, state ledger.State, reaso
 	}
 	ended, err := e.ledger.End(ctx, scan, state, now, reason)
 	if ended {
-		e.remindOfAsked(ctx)
+		e.afterEnd(ctx, scan)
 	}
 	return ended, err
+}
+
+// afterEnd begins what has waited for a scan's end: the next member of its group, or a scan that was asked for.
+func (e *Engine) afterEnd(ctx context.Context, scan string) {
+	group, number, member := ledger.MemberOf(scan)
+	if !member {
+		e.remindOfAsked(ctx)
+		return
+	}
+	if err := e.tend(ctx, group, number); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", group).Msg("the group does not go on; Maintain will see to it")
+	}
 }
 
 // endIfDone ends the scan if no step is pending.
@@ -60,10 +72,10 @@ func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 	if err != nil || !ended {
 		return ended, err
 	}
-	e.remindOfAsked(ctx)
 	if err := e.saveHints(ctx, scan); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("hints for the next scan not saved")
 	}
+	e.afterEnd(ctx, scan)
 	return true, nil
 }
 

@@ -65,20 +65,24 @@ func (x *exporting) put(ctx context.Context, to place.Objects, step string) (row
 // claim makes the place this scan's, before it has another object. It first asks for the scan: if this process dies behind the claim,
 // another one starts the scan.
 func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
-	to := o.work.export
+	to, claimOf, c := o.work.export, place.ClaimOf, place.NewClaim(id, jsonOf(o.request), o.began, program)
+	if o.request.isGroup() {
+		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(id, jsonOf(o.request), o.began, program)
+	}
 	err := to.List(ctx, "", takenBy)
 	if problem.Of(err).Kind == problem.Conflict {
-		if there, err := place.ClaimOf(ctx, to); err == nil && there.ID == id {
+		if there, err := claimOf(ctx, to); err == nil && there.ID == id {
 			return nil // of a process that has died, or is faster
 		}
 	}
 	if err != nil {
 		return refusal("action.destination", exportRefused, err)
 	}
-	if _, err := e.ledger.Ask(ctx, id, jsonOf(o.request)); err != nil {
-		return err
+	if _, _, member := ledger.MemberOf(id); !member { // its group has it started
+		if _, err := e.ledger.Ask(ctx, id, jsonOf(o.request)); err != nil {
+			return err
+		}
 	}
-	c := place.NewClaim(id, jsonOf(o.request), o.began, program)
 	if x := o.export(); x != nil {
 		source := place.Manifest{}.Of(x.content.Manifest())
 		c.Source = &source
@@ -108,7 +112,7 @@ type collected struct {
 // is missing, or the record of one: rows is how many the scan has written. It returns nil for other scans.
 func (e *Engine) collect(ctx context.Context, s ledger.Scan, rows int64) (*collected, error) {
 	r, err := parseStored(s.Request)
-	if err != nil || !r.exports() {
+	if err != nil || !r.exports() || r.isGroup() {
 		return nil, err
 	}
 	o, err := e.open(r)
@@ -320,6 +324,11 @@ func (x *export) probe(ctx context.Context, r Request) error {
 	if err := place.CheckFilter(r.Filter); err != nil {
 		return problem.Invalidf("filter", "%v", err)
 	}
+	return sourceRefusal(err)
+}
+
+// sourceRefusal returns an error of opening exports as the caller's, unless it may pass.
+func sourceRefusal(err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -72,7 +72,7 @@ func (q ListQuery) takes(s Status) bool {
 		tables = append(tables, d.Table)
 	}
 	return (q.State == "" || s.State == q.State) && (q.Action == "" || s.Action.Type == q.Action) &&
-		(q.Table == "" || slices.ContainsFunc(tables, func(t string) bool { return strings.EqualFold(t, q.Table) })) &&
+		(q.Table == "" || s.takesTable(q.Table) || slices.ContainsFunc(tables, func(t string) bool { return strings.EqualFold(t, q.Table) })) &&
 		strings.Contains(strings.ToLower(s.Name), strings.ToLower(q.Name)) && !s.StartedAt.Before(q.Since)
 }
 
@@ -87,8 +87,7 @@ func (e *Engine) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err != nil {
 		return ScanList{}, err
 	}
-	beats := sync.OnceValues(func() ([]ledger.Beat, error) { return e.ledger.Beats(ctx) })
-	l := lister{engine: e, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats}
+	l := e.lister(ctx, q)
 	if at.open && (q.State == "" || q.State == ledger.Running) {
 		if err := l.readOpen(ctx, at.behind); err != nil || l.list.Cursor != "" {
 			return l.list, err
@@ -110,6 +109,11 @@ type lister struct {
 	beats  func() ([]ledger.Beat, error)
 }
 
+func (e *Engine) lister(ctx context.Context, q ListQuery) *lister {
+	beats := sync.OnceValues(func() ([]ledger.Beat, error) { return e.ledger.Beats(ctx) })
+	return &lister{engine: e, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats}
+}
+
 // readOpen adds open scans behind an id.
 func (l *lister) readOpen(ctx context.Context, behind string) error {
 	open, err := l.engine.ledger.Open(ctx)
@@ -119,6 +123,9 @@ func (l *lister) readOpen(ctx context.Context, behind string) error {
 	l.open = map[string]bool{}
 	var scans []ledger.Listed
 	for _, o := range open {
+		if _, _, member := ledger.MemberOf(o.ID); member {
+			continue
+		}
 		if oldest := key.Inverted(l.Since) + "~"; o.ID <= behind || l.open[o.ID] || !l.Since.IsZero() && o.ID > oldest {
 			continue
 		}
@@ -209,7 +216,9 @@ func (l *lister) listed(ctx context.Context, s ledger.Listed) (Status, error) {
 
 func (e *Engine) summarized(s ledger.Listed) (Status, error) {
 	r, err := requestOf(s.Scan)
-	return e.summaryOf(s.Scan, r, s.Totals, s.Pending, s.Finished), err
+	st := e.summaryOf(s.Scan, r, s.Totals, s.Pending, s.Finished)
+	st.Members = membersOf(s.Members)
+	return st, err
 }
 
 // listCursor says where a page of the list begins: behind an id in the list of open scans or of all.

@@ -48,18 +48,25 @@ func final(err error) error {
 // checkTable returns an error about a request's field if no scan may change the table.
 func (e *Engine) checkTable(field string, t *storage.Table) error {
 	field += ".table"
-	o := e.options
-	if t.Same(o.Own.Table(o.StateTable)) {
-		return refuse(field, "is the table that keeps this app's scans")
-	}
-	if slices.ContainsFunc(o.Kept, t.Same) {
+	if slices.ContainsFunc(e.options.Kept, t.Same) {
 		return refuse(field, "is a table of this app's catalogs or event log; copy a backup into new tables and set the app to these")
 	}
-	name := strings.ToLower(t.Name())
-	if slices.ContainsFunc(hostTables, func(begin string) bool { return strings.HasPrefix(name, begin) }) && t.Same(o.Own.Table(name)) {
-		return refuse(field, "is a table of the Functions host")
+	if what := e.hostsTable(t); what != "" {
+		return refuse(field, what)
 	}
 	return nil
+}
+
+// hostsTable says what a table is that runs this app, and that no group copies; "" for all others.
+func (e *Engine) hostsTable(t *storage.Table) string {
+	o, name := e.options, strings.ToLower(t.Name())
+	switch {
+	case t.Same(o.Own.Table(o.StateTable)):
+		return "is the table that keeps this app's scans"
+	case slices.ContainsFunc(hostTables, func(begin string) bool { return strings.HasPrefix(name, begin) }) && t.Same(o.Own.Table(name)):
+		return "is a table of the Functions host"
+	}
+	return ""
 }
 
 // checkQueue returns an error if no scan may put messages into a queue of the account.

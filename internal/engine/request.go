@@ -45,6 +45,7 @@ func (r Request) exports() bool {
 // TableRef names a table, or an export in a container, where the names of its blobs start with Prefix and a slash.
 type TableRef struct {
 	Table      string `json:"table,omitempty"`
+	Tables     string `json:"tables,omitempty"` // of a source: patterns of the tables of a group, such as * or logs*,orders
 	Container  string `json:"container,omitempty"`
 	Prefix     string `json:"prefix,omitempty"`
 	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
@@ -132,7 +133,7 @@ func (r Request) sizes() []size {
 
 // trim cuts off the blanks that a form or a clipboard leaves around names.
 func (r *Request) trim() {
-	names := []*string{&r.Name, &r.Source.Table, &r.Source.Connection}
+	names := []*string{&r.Name, &r.Source.Table, &r.Source.Tables, &r.Source.Connection}
 	if d := r.Action.Destination; d != nil {
 		names = append(names, &d.Table, &d.Connection)
 	}
@@ -161,6 +162,9 @@ func parseStored(body []byte) (Request, error) {
 
 // check finds all that is wrong with a request. It calls no service and fills in nothing.
 func (r Request) check() error {
+	if r.isGroup() {
+		return errors.Join(r.checkGroup(), r.member(anyTable).check())
+	}
 	var errs wrongs
 	invalid := errs.add
 	if n := utf8.RuneCountInString(r.Name); n > maxName {
@@ -270,6 +274,8 @@ func (a Action) check(errs *wrongs) {
 // check finds what is wrong with the place that a request's field names.
 func (t TableRef) check(field string) error {
 	switch {
+	case t.Tables != "":
+		return problem.Invalidf(field+".tables", "belongs to a source")
 	case t.Export != "" && (t.Container == "" || field != "source"):
 		return problem.Invalidf(field+".export", "belongs to a source in a container")
 	case t.Container == "" && t.Prefix != "":

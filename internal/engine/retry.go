@@ -21,7 +21,7 @@ const retrySends = 32
 // nothing, and Retry refuses it.
 //
 // Old messages of the scan do no harm, except that one may fail the scan again with fewer deliveries than a new one
-// gets. A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no error: a proxying
+// gets. A group is retried by all of its scans that have not succeeded, their failed rows included. A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no error: a proxying
 // Functions host may send one request several times.
 func (e *Engine) Retry(ctx context.Context, id string) error { return e.retry(ctx, id, false) }
 
@@ -35,6 +35,9 @@ func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 	}
 	if s.State == ledger.Running || s.State == ledger.Succeeded && s.Attempt > 1 {
 		return nil
+	}
+	if s.Members > 0 && s.State != ledger.Succeeded {
+		return e.retryGroup(ctx, s)
 	}
 	if err := e.retriable(ctx, s, rows); err != nil {
 		return err
@@ -68,6 +71,11 @@ func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	if s.State == ledger.Succeeded {
 		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
+	}
+	if group, _, member := ledger.MemberOf(s.ID); member {
+		if err := e.mayGoOn(ctx, group); err != nil {
+			return problem.Conflictf("id", "is a scan of the group %s, which does not run; retry the group", group).Because(err)
+		}
 	}
 	r, err := parseStored(s.Request)
 	if err == nil { // else a newer instance can do it

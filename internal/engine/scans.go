@@ -26,6 +26,7 @@ type opened struct {
 	strategy scan.Strategy
 	queries  int // the most of an invocation
 	options  storage.RequestOptions
+	tables   []string // of a group; only check sets it
 }
 
 // table returns the source if it is a table, and nil if it is not.
@@ -51,6 +52,9 @@ func (o opened) with(options storage.RequestOptions) *opened {
 
 // open turns a request into tables and a strategy without hints. Its errors are [problem.Invalid].
 func (e *Engine) open(r Request) (*opened, error) {
+	if r.isGroup() {
+		return e.openGroup(r)
+	}
 	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter}
 	a, err := e.account("source", r.Source.Connection)
 	if err != nil {
@@ -91,6 +95,8 @@ type loaded struct {
 	*opened
 	state   ledger.State
 	attempt int64
+	resumed time.Time // when the attempt began; zero in the first
+	members int64     // of a group
 }
 
 // ended returns an error that drops the message of a step, if the scan does not run.
@@ -111,8 +117,23 @@ func (e *Engine) mayGoOn(ctx context.Context, id string) error {
 }
 
 // load returns the scan as it was at most scanTime ago. One that has ended may be restarted at any
-// time, so a state other than running is never older than the call.
+// time, so a state other than running is never older than the call. A group's member runs only while the group does.
 func (e *Engine) load(ctx context.Context, id string) (*loaded, error) {
+	s, err := e.loadScan(ctx, id)
+	group, _, member := ledger.MemberOf(id)
+	if err != nil || !member || s.state != ledger.Running {
+		return s, err
+	}
+	of, err := e.loadScan(ctx, group)
+	if err != nil || of.state == ledger.Running {
+		return s, err
+	}
+	ended := *s
+	ended.state = of.state
+	return &ended, nil
+}
+
+func (e *Engine) loadScan(ctx context.Context, id string) (*loaded, error) {
 	own, called := false, time.Now()
 	read := func(was *loaded) (*loaded, error) {
 		own = true
@@ -135,7 +156,7 @@ func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded,
 		return nil, err
 	}
 	if was != nil {
-		return &loaded{was.opened, s.State, s.Attempt}, nil
+		return &loaded{was.opened, s.State, s.Attempt, s.Resumed, s.Members}, nil
 	}
 	r, err := parseStored(s.Request)
 	if err != nil {
@@ -148,5 +169,5 @@ func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded,
 	if err := e.ownHints(ctx, id, o); err != nil {
 		return nil, err
 	}
-	return &loaded{o, s.State, s.Attempt}, nil
+	return &loaded{o, s.State, s.Attempt, s.Resumed, s.Members}, nil
 }

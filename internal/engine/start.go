@@ -66,6 +66,15 @@ func (e *Engine) create(ctx context.Context, id string, now time.Time, o *opened
 			return err
 		}
 	}
+	if o.request.isGroup() {
+		if err := e.ledger.CreateGroup(ctx, id, now, jsonOf(o.request), jsonOf(o.tables), len(o.tables)); err != nil {
+			return err
+		}
+		if err := e.tend(ctx, id, 0); err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("scans of a group not started; Maintain will start them")
+		}
+		return nil
+	}
 	first := message{Scan: id, Step: o.strategy.Start(o.request.Range)}
 	if err := first.seal(); err != nil {
 		return err
@@ -92,6 +101,11 @@ func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
 	now, err := e.Now(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if r.isGroup() {
+		o.began = now.UTC()
+		o.tables, err = e.tablesOf(ctx, r)
+		return o, err
 	}
 	return o, o.probe(ctx, now)
 }
@@ -151,6 +165,9 @@ const usualQueries = 2
 func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
+	if r.isGroup() {
+		return estimate.Report{}, problem.Invalidf("source.tables", "can't be estimated; name one table")
+	}
 	o, err := e.check(ctx, r)
 	if err != nil {
 		return estimate.Report{}, err

@@ -33,7 +33,9 @@ type Status struct {
 		Pending int64 `json:"pending"`
 		Done    int64 `json:"done"`
 	} `json:"steps"`
-	At time.Time `json:"at,omitzero"` // of these figures, by the service's clock; absent in a list of ended scans
+	// Members counts the tables of a group; nil for other scans. The figures of a group are sums over its members.
+	Members *Members  `json:"members,omitempty"`
+	At      time.Time `json:"at,omitzero"` // of these figures, by the service's clock; absent in a list of ended scans
 	// LastStepAt is when the last step was done, by the service's clock.
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
 	// Leased tells of the steps that processes have had in hand for a while; nil if there are none.
@@ -96,7 +98,7 @@ const repairTime = 90 * time.Second
 func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 	s, err := e.status(ctx, id, func() ([]ledger.Beat, error) { return e.ledger.Beats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
-		err = e.notStarted(ctx, id, err)
+		return e.unstarted(ctx, id)
 	}
 	return s, notFound(id, err)
 }
@@ -225,6 +227,7 @@ func (e *Engine) statusOf(found ledger.Snapshot, r Request, l Leased) Status {
 	if st.At = found.Date; l.Steps > 0 {
 		st.Leased = &l
 	}
+	st.Members = membersOf(found.Members)
 	if last := found.Sums.Last; !last.IsZero() {
 		st.LastStepAt = &last
 	}
@@ -240,6 +243,11 @@ func (e *Engine) statusOf(found ledger.Snapshot, r Request, l Leased) Status {
 	}
 	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Sums.Last, found.Date)
 	st.Phase, st.Cause = p.phase(st.Steps.Done, pending, l)
+	if m := found.Members; m.All > 0 { // those that have ended don't tell their rates
+		share := float64(m.Ended()) / float64(m.All)
+		st.Progress = &share
+		return st
+	}
 	if p.idle >= idleTime {
 		return st
 	}
@@ -271,6 +279,9 @@ func (e *Engine) summaryOf(s ledger.Scan, r Request, t ledger.Totals, pending in
 func (e *Engine) Cancel(ctx context.Context, id string) error {
 	ended, err := e.end(ctx, id, ledger.Canceled, "")
 	e.scans.outdate(id, func(*loaded) bool { return true })
+	if ended {
+		e.cancelMembers(ctx, id)
+	}
 	if err != nil || ended {
 		return notFound(id, err)
 	}

@@ -95,7 +95,7 @@ func TestLoadRestarted(t *testing.T) {
 			result <- s.state
 		}()
 		synctest.Wait()
-		before <- &loaded{running.opened, ledger.Canceled, 1}
+		before <- &loaded{opened: running.opened, state: ledger.Canceled, attempt: 1}
 		if state := <-result; state != ledger.Running {
 			t.Errorf("the scan is %s, want it %s again", state, ledger.Running)
 		}

@@ -44,6 +44,15 @@ func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 		return false, nil
 	case open.Attempt < s.Attempt || s.State != ledger.Running:
 		return false, e.ledger.Close(ctx, open)
+	case s.Members > 0:
+		return false, e.tend(ctx, s.ID, 0)
+	}
+	if _, _, member := ledger.MemberOf(s.ID); member {
+		of, err := e.load(ctx, s.ID)
+		if err == nil && of.state != ledger.Running { // its group was canceled
+			_, err = e.end(ctx, s.ID, ledger.Canceled, "")
+			return false, err
+		}
 	}
 	return true, nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/problem"
 )
 
 // Timeline shows a scan's work over time.
@@ -30,6 +31,9 @@ const detailTime = 15 * time.Second
 func (e *Engine) detail(ctx context.Context, id string) (ledger.Snapshot, error) {
 	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return e.ledger.Detail(ctx, id) }
 	found, err := e.details.get(ctx, id, read)
+	if err == nil && found.Scan.Members > 0 {
+		return found, problem.Conflictf("id", "the scan is a group; ask for this of its members")
+	}
 	if err != nil || found.Scan.State != ledger.Running || e.details.age(id) < scanTime {
 		return found, notFound(id, err)
 	}

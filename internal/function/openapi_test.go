@@ -240,6 +240,12 @@ func (o *openAPI) playScans(a *app) {
 	o.play(a, 202, "POST", location+"/retry", "")
 	o.play(a, 202, "POST", location+"/retry", `{"rows":"failed"}`) // it runs: a host may send a request twice
 	o.play(a, 404, "GET", "/api/scans/none", "")
+	group := o.play(a, 202, "POST", "/api/scans", `{"source":{"tables":"Source*,Target"},"action":{"type":"count"}}`).Header().Get("Location")
+	o.play(a, 200, "GET", group, "")
+	o.play(a, 409, "GET", group+"/ranges", "")
+	o.play(a, 200, "GET", group+"/members?top=1&state=running", "")
+	o.play(a, 404, "GET", location+"/members", "")
+	o.play(a, 200, "GET", "/api/scans", "")
 }
 
 // backupFormat1 is the row of a backup as format 1 has it.

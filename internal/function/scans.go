@@ -40,6 +40,7 @@ func scanCalls(e *engine.Engine) []call {
 		{"DELETE", "scans/{id}", taking(s.cancel)},
 		{"GET", "scans/{id}/timeline", tell(e.Timeline)},
 		{"GET", "scans/{id}/ranges", tell(e.Ranges)},
+		{"GET", "scans/{id}/members", taking(s.members, "top", "cursor", "state")},
 		{"GET", "scans/{id}/failed", taking(s.failed, "top", "cursor")},
 		{"POST", "scans/{id}/retry", taking(s.retry)},
 	}
@@ -61,6 +62,16 @@ func (s scans) failed(w http.ResponseWriter, r *http.Request, given url.Values) 
 	failed, err := s.Failed(r.Context(), r.PathValue("id"), top, given.Get("cursor"))
 	linkNext(w, r, failed.Cursor)
 	return answer(w, r, failed, err)
+}
+
+func (s scans) members(w http.ResponseWriter, r *http.Request, given url.Values) error {
+	top, err := readTop(given, defaultTop, maxTop)
+	if err != nil {
+		return err
+	}
+	list, err := s.Members(r.Context(), r.PathValue("id"), top, given.Get("cursor"), ledger.State(given.Get("state")))
+	linkNext(w, r, list.Cursor)
+	return answer(w, r, list, err)
 }
 
 func (s scans) cancel(w http.ResponseWriter, r *http.Request, _ url.Values) error {

@@ -118,6 +118,11 @@ func ClaimOf(ctx context.Context, o Objects) (Claim, error) {
 	return claimOf(ctx, o, ClaimName, format)
 }
 
+// TablesClaimOf returns the claim of an export of many tables, complete or not.
+func TablesClaimOf(ctx context.Context, o Objects) (Claim, error) {
+	return claimOf(ctx, o, tablesClaimName, tablesFormat)
+}
+
 func claimOf(ctx context.Context, o Objects, name, format string) (c Claim, err error) {
 	text, err := get(ctx, o, name, MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {

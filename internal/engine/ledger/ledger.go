@@ -12,6 +12,7 @@
 //	x|TICKS|STEP     rows that a done step could not write: Attempt, First, and the others (see data.go)
 //	w|STEP           the data file that a done step of an export wrote (see data.go)
 //	h                the hints that the scan was started with (see data.go)
+//	g                which tables a group of scans has, and how far it has come (see group.go)
 //
 // STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has four lists: "a|ID" of all
 // scans, with the figures of those that have ended; "o|ID|ATTEMPT" of those that may be open; "t|ID" of ended ones that
@@ -103,6 +104,7 @@ type Scan struct {
 	ran      time.Duration // how long earlier attempts ran
 	Finished time.Time     // zero while running
 	Error    string        // why it failed
+	Members  int64         // of a group; 0 for other scans
 
 	etag string
 }
@@ -166,8 +168,8 @@ func (l *Ledger) Now(ctx context.Context, own time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// idForm matches what [NewID] returns, and the id of the scan that verifies such a scan.
-var idForm = regexp.MustCompile(`^[0-9]{19}-[a-z2-7]{6}(-v)?$`)
+// idForm matches what [NewID] returns, the id of the scan that verifies such a scan, and those of members.
+var idForm = regexp.MustCompile(`^[0-9]{19}-[a-z2-7]{6}(-v)?(-[0-9]{5})?$`)
 
 // IsID reports whether a text has the form of a scan's id.
 func IsID(text string) bool { return idForm.MatchString(text) }
@@ -183,18 +185,23 @@ func NewID(now time.Time) string {
 // repeated, it can't bring back a first step that is done. Several processes may create a scan that was asked for: the
 // first record counts.
 func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Pending, ahead adaptive.Outlook) error {
-	inAll := listed(id, 1)
-	inAll.Kind = storage.Merge // it may have the figures of a scan that was started and has ended since
-	if err := l.write(ctx, "list scan "+id, inAll, list(openRow(id, 1))); err != nil {
-		return err
-	}
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
-	ops := []storage.Op{runningScan(storage.Insert, Scan{ID: id, Attempt: 1, Started: now, Request: request}), begun(id, now, ahead), pending}
+	ops := []storage.Op{begun(id, now, ahead), pending}
 	if len(hints) > 0 {
 		ops = append(ops, op(storage.Insert, id, scanHintsRow, dataProperties(hints)...))
 	}
-	err := l.write(ctx, "record scan "+id, ops...)
+	return l.create(ctx, Scan{ID: id, Attempt: 1, Started: now, Request: request}, ops...)
+}
+
+// create lists a scan, and records it with what belongs to it.
+func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
+	inAll := listed(s.ID, 1)
+	inAll.Kind = storage.Merge // it may have the figures of a scan that was started and has ended since
+	if err := l.write(ctx, "list scan "+s.ID, inAll, list(openRow(s.ID, 1))); err != nil {
+		return err
+	}
+	err := l.write(ctx, "record scan "+s.ID, append([]storage.Op{runningScan(storage.Insert, s)}, more...)...)
 	if storage.Conflict(err) { // a try whose answer was lost recorded the scan, or another process that was asked for it
 		return nil
 	}
@@ -209,13 +216,14 @@ func begun(id string, now time.Time, ahead adaptive.Outlook) storage.Op {
 
 // runningScan writes the row of a scan whose attempt begins.
 func runningScan(kind storage.OpKind, s Scan) storage.Op {
-	return op(kind, s.ID, scanRow, append([]storage.Property{
+	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
 		storage.StringProperty("State", string(Running)),
 		storage.Int64Property("Attempt", s.Attempt),
 		storage.BinaryProperty("Request", s.Request),
 		storage.TimeProperty("StartedAt", s.Started),
-	}, s.resumption()...)...)
+	}, s.resumption()...)
+	return op(kind, s.ID, scanRow, append(row, properties([]count{{"Members", &s.Members, true}})...)...)
 }
 
 // resumption returns the properties that only later attempts have.
@@ -249,6 +257,7 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 	return Scan{
 		ID: id, State: State(e.Get("State")), Attempt: e.Int("Attempt"), Request: e.Bytes("Request"), Error: e.Get("Error"),
 		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Resumed: e.Time("ResumedAt"), ran: time.Duration(e.Int("RanMillis")) * time.Millisecond, etag: e.ETag,
+		Members: e.Int("Members"),
 	}, nil
 }
 

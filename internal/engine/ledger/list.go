@@ -31,7 +31,7 @@ func unlist(row, etag string) storage.Op {
 
 // listed puts a running scan on the list of all.
 func listed(id string, attempt int64) storage.Op {
-	return list(allPrefix+id, storage.Int64Property("Attempt", attempt))
+	return list(listRow(id), storage.Int64Property("Attempt", attempt))
 }
 
 // summary puts an ended scan's figures into its row in the list of all, which has the etag.
@@ -46,11 +46,11 @@ func summary(s Listed, settled bool, etag string) storage.Op {
 		storage.StringProperty("Error", s.Error),
 		storage.Int64Property("Pending", s.Pending),
 	}, properties(s.Totals.counts())...)
-	row = append(row, s.resumption()...)
+	row = append(append(row, s.resumption()...), properties(s.Members.counts())...)
 	if !settled {
 		row = append(row, storage.Int64Property("Unsettled", 1))
 	}
-	listed := list(allPrefix+s.ID, row...)
+	listed := list(listRow(s.ID), row...)
 	listed.IfMatch = etag
 	return listed
 }
@@ -106,7 +106,7 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 		return err
 	}
 	if err == nil && s.State != Running {
-		e, found, err := l.get(ctx, "close scan "+o.ID, scansPartition, allPrefix+o.ID)
+		e, found, err := l.get(ctx, "close scan "+o.ID, scansPartition, listRow(o.ID))
 		if err != nil {
 			return err
 		}
@@ -119,11 +119,11 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 }
 
 // Forget takes an attempt of a scan without a record off the list of open scans, unless it was listed again since. If it is
-// the first attempt, its start failed, and the list of all loses it as well. A later one came while the scan was being removed:
-// the list of all keeps the scan until nothing of it is left.
+// the first attempt, its start failed, and the list of all loses it as well; a member of a group is started again. A later one came
+// while the scan was being removed: the list of all keeps the scan until nothing of it is left.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+o.ID, unlist(openRow(o.ID, o.Attempt), o.etag)
-	if o.Attempt > 1 {
+	if _, _, member := MemberOf(o.ID); member || o.Attempt > 1 {
 		return unlessOvertaken(l.write(ctx, what, open))
 	}
 	err := l.write(ctx, what, unlist(allPrefix+o.ID, ""), open)
@@ -150,10 +150,12 @@ type Listed struct {
 	Unsettled  bool // it was canceled or has failed minutes ago, and steps were pending: the figures are those of that moment
 	Totals     Totals
 	Pending    int64 // steps that were left at its end
+	Members    Members
 }
 
-// ListQuery asks for a part of the list of all scans.
+// ListQuery asks for a part of the list of all scans, or of a group's members, which come in the order of their numbers.
 type ListQuery struct {
+	Group  string    // its members; all scans but members if it is empty
 	Behind string    // an id: scans behind it; all if it is empty
 	Since  time.Time // those that were started then or later; all if it is zero
 	Page   int       // how many are read at once
@@ -163,8 +165,11 @@ type ListQuery struct {
 // Recent calls fn with the scans of a part of the list, the newest first, until fn returns false. It reports whether it has reached its end.
 func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) (end bool, err error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
+	if q.Group != "" {
+		r = key.WithPrefix(scansPartition, memberPrefix+q.Group+"|")
+	}
 	if q.Behind != "" {
-		r.Low = &key.Bound{Key: allPrefix + q.Behind, Open: true}
+		r.Low = &key.Bound{Key: listRow(q.Behind), Open: true}
 	}
 	if !q.Since.IsZero() {
 		r.High = &key.Bound{Key: allPrefix + key.Inverted(q.Since) + "~", Open: true} // behind all ids of that moment
@@ -191,9 +196,14 @@ func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) 
 
 func listedOf(e storage.Entity) Listed {
 	id := strings.TrimPrefix(e.Key.Row, allPrefix)
+	if member, ok := strings.CutPrefix(e.Key.Row, memberPrefix); ok {
+		id = strings.Replace(member, "|", "-", 1)
+	}
 	s, err := scanOf(id, e)
 	if err != nil {
 		return Listed{Scan: Scan{ID: id}} // it runs, or the summary is a newer version's
 	}
-	return Listed{Scan: s, Summarized: true, Unsettled: e.Int("Unsettled") > 0, Totals: totalsOf(e), Pending: e.Int("Pending")}
+	l := Listed{Scan: s, Summarized: true, Unsettled: e.Int("Unsettled") > 0, Totals: totalsOf(e), Pending: e.Int("Pending")}
+	readCounts(l.Members.counts(), e)
+	return l
 }

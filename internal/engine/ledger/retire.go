@@ -45,7 +45,7 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	if err != nil {
 		return err
 	}
-	e, listed, err := l.get(ctx, "settle scan "+old.ID, scansPartition, allPrefix+old.ID)
+	e, listed, err := l.get(ctx, "settle scan "+old.ID, scansPartition, listRow(old.ID))
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (l *Ledger) cameTo(ctx context.Context, id string) (Listed, error) {
 	if err != nil {
 		return Listed{}, err
 	}
-	s := Listed{Scan: found.Scan, Summarized: true, Totals: found.Sums.Totals}
+	s := Listed{Scan: found.Scan, Summarized: true, Totals: found.Sums.Totals, Members: found.Members}
 	s.Pending, _ = found.Sums.Pending()
 	return s, nil
 }
@@ -89,7 +89,7 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 
 // Remove removes a listed scan that ended longer ago than age. The scan's own row goes first:
 // then nobody can continue it. Remove makes at most so many transactions, and returns how many it
-// has made. The scan stays listed until nothing of it is left.
+// has made. The scan stays listed until nothing of it is left. A group's members go before the group.
 func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.Duration, most int) (made int, err error) {
 	what := "remove scan " + id
 	s, err := l.Scan(ctx, id)
@@ -106,6 +106,19 @@ func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.
 			return 1, unlessOvertaken(err)
 		}
 		made++
+	}
+	var members []string
+	_, err = l.Recent(ctx, ListQuery{Group: id, Page: storage.PageRows, Pages: 1}, func(m Listed) bool { members = append(members, m.ID); return true })
+	for _, m := range members {
+		if err != nil || made >= most {
+			break
+		}
+		n := 0
+		n, err = l.Remove(ctx, m, now, 0, most-made)
+		made += n + 1
+	}
+	if err != nil || len(members) > 0 { // the group itself next time
+		return made, err
 	}
 	for p, err := range l.pages(ctx, what, storage.Query{Range: key.Range{Partition: &id}, Select: []string{}}) {
 		if err != nil {
@@ -125,5 +138,5 @@ func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.
 			made++
 		}
 	}
-	return made, l.unlistInTurn(ctx, what, endedPrefix+id, allPrefix+id)
+	return made, l.unlistInTurn(ctx, what, endedPrefix+id, listRow(id))
 }

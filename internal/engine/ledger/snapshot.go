@@ -12,7 +12,7 @@ import (
 )
 
 // scanColumns are the properties of a scan's row, beside the totals.
-var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "ResumedAt", "RanMillis", "Error"}
+var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "ResumedAt", "RanMillis", "Error", "Members"}
 
 // Snapshot is a scan at one moment.
 type Snapshot struct {
@@ -29,6 +29,7 @@ type Snapshot struct {
 	// Only [Ledger.Detail] reads Notes and Pending: the notes of done rows, and the pending steps.
 	Notes   [][]byte
 	Pending []Pending
+	Members Members // those of a group, whose sums are theirs
 	// Date is the time of the snapshot by the service's clock.
 	Date time.Time
 }
@@ -67,6 +68,9 @@ func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot
 			if d.Scan, err = l.Scan(ctx, id); err != nil {
 				return Snapshot{}, err
 			}
+		}
+		if d.Scan.Members > 0 {
+			return d.Snapshot, l.sum(ctx, &d.Snapshot)
 		}
 		if d.pages == 1 && d.Whole {
 			pending, _ := d.Sums.Pending()

@@ -18,7 +18,7 @@ const emptyTries = 5
 // table. Before any other ends, seal is called, perhaps by several processes: after an error the scan runs on.
 func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func(Listed) error) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
-	if err != nil || idle.State != Running {
+	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps
 		return false, err
 	}
 	s, err := l.cameTo(ctx, id)
@@ -77,7 +77,7 @@ func (l *Ledger) nothingPending(ctx context.Context, id string) (Scan, error) {
 	return Scan{}, nil
 }
 
-// End ends a running scan as failed, with the reason, or as canceled. Its pending steps stay, for a later
+// End ends a running scan as failed, with the reason, or as canceled, or a group as succeeded. Its pending steps stay, for a later
 // retry. It reports whether this call ended it. It returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) End(ctx context.Context, id string, state State, now time.Time, reason string) (bool, error) {
 	s, err := l.Scan(ctx, id)
@@ -111,19 +111,23 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 // [ErrNotFound]: then the scan was removed meanwhile. root, if not nil, is a step that the attempt begins with. It
 // counts as a child, as the first step of the scan does.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead adaptive.Outlook) error {
-	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now)}
-	if err := l.write(ctx, "list scan "+s.ID, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
-		return err
-	}
-	running := runningScan(storage.Replace, next)
-	running.IfMatch = s.etag
-	ops := []storage.Op{running}
+	var ops []storage.Op
 	if root != nil {
 		first := addPending(s.ID, *root)
 		first.Kind = storage.Insert
 		ops = append(ops, begun(s.ID, now, ahead), first)
 	}
-	err := l.write(ctx, "restart scan "+s.ID, ops...)
+	return l.restart(ctx, s, now, ops...)
+}
+
+func (l *Ledger) restart(ctx context.Context, s Scan, now time.Time, more ...storage.Op) error {
+	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now), Members: s.Members}
+	if err := l.write(ctx, "list scan "+s.ID, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
+		return err
+	}
+	running := runningScan(storage.Replace, next)
+	running.IfMatch = s.etag
+	err := l.write(ctx, "restart scan "+s.ID, append([]storage.Op{running}, more...)...)
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
 		return nil // another process or our own first try has begun it
 	}

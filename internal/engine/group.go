@@ -1,0 +1,409 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// A group does one thing with many tables. It has a scan for each table, its member. The tables are chosen once, when the group
+// starts. A member is begun by the group's row, at most membersAtOnce at a time, and then started by a message, as a scan that was
+// asked for. Its end begins the next one. Whoever sees that all have ended ends the group. Maintain does what crashes have left.
+
+const (
+	membersAtOnce = 8
+	maxMembers    = 5000
+	anyTable      = "table" // stands for each of a group's tables where its request is checked
+	namedMembers  = 10      // that a group's error names
+)
+
+func (r Request) isGroup() bool { return r.Source.Tables != "" }
+
+// member returns the request of the scan of one of a group's tables.
+func (r Request) member(table string) Request {
+	of := func(t TableRef) TableRef {
+		if t.Tables = ""; t.Container == "" {
+			t.Table = table
+		} else {
+			t.Prefix = strings.Trim(t.Prefix, "/") + "/" + table
+		}
+		return t
+	}
+	r.Source = of(r.Source)
+	if d := r.Action.Destination; d != nil && r.Action.Type != Keys {
+		to := of(*d)
+		r.Action.Destination = &to
+	}
+	return r
+}
+
+// checkGroup finds what is wrong with the request for a group, beside what is with that of each table.
+func (r Request) checkGroup() error {
+	var errs wrongs
+	switch d := r.Action.Destination; {
+	case r.Source.Table != "":
+		errs.add("source", "names a table, and a pattern of tables; leave one out")
+	case r.Action.Type == Delete:
+		errs.add("source.tables", "is no source of delete; name one table")
+	case d != nil && d.Table != "" && r.Action.Type != Keys:
+		errs.add("action.destination.table", "is the name that each table has in the source; leave it out")
+	}
+	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			errs.add("source.tables", "%s is no pattern such as logs* or log[0-9]; commas separate several", secret.Name(pattern))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// takesTable reports whether a table is one of those that the request names by patterns. Case does not matter, as in tables' names.
+func (r Request) takesTable(table string) bool {
+	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
+		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(table)); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// openGroup opens the request for a group, by that for one of its tables.
+func (e *Engine) openGroup(r Request) (*opened, error) {
+	o, err := e.open(r.member(anyTable))
+	if err != nil {
+		return nil, err
+	}
+	if d := o.work.destination; d != nil && o.table() != nil && d.Same(o.table()) {
+		return nil, problem.Invalidf("action.destination.connection", "is the account of the source; name another")
+	}
+	o.request, o.source = r, nil
+	if o.work.export == nil {
+		o.work = work{}
+		return o, nil
+	}
+	_, to, err := e.blobs("action.destination", *r.Action.Destination)
+	o.work = work{export: to, prepare: o.work.prepare}
+	return o, err
+}
+
+// tablesOf returns the tables of a group, by name: those of an account or of an export of many tables.
+func (e *Engine) tablesOf(ctx context.Context, r Request) (names []string, err error) {
+	if r.Source.Container == "" {
+		var a *storage.Account
+		if a, err = e.account("source", r.Source.Connection); err == nil {
+			err = a.TableNames(ctx, func(name string) error {
+				if !strings.HasPrefix(name, "$") && e.hostsTable(a.Table(name)) == "" {
+					names = append(names, name)
+				}
+				return nil
+			})
+		}
+		err = refusal("source", "the Table service refuses to list its tables; check the connection and its permissions", err)
+	} else {
+		var from *place.Blobs
+		if _, from, err = e.blobs("source", r.Source); err == nil {
+			names, err = exportsIn(ctx, from, r.Source.Tables == "*")
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !r.takesTable(name) })
+	slices.Sort(names)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(names) == 0:
+		return nil, problem.NotFoundf("source.tables", "no table there matches %s", secret.Name(r.Source.Tables))
+	case len(names) > maxMembers:
+		return nil, problem.Invalidf("source.tables", "%d tables match; %d are the most: use patterns that match fewer", len(names), maxMembers)
+	}
+	return names, nil
+}
+
+// exportsIn returns the names of the exports in a place. whole demands that it is a complete export of many tables.
+func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []string, err error) {
+	if !whole {
+		names, err = place.ExportsIn(ctx, from)
+		return names, sourceRefusal(err)
+	}
+	all, err := place.OpenTables(ctx, from)
+	for _, t := range all.Tables {
+		names = append(names, t.Name)
+	}
+	return names, sourceRefusal(err)
+}
+
+// tend carries a group on. It begins members while too few are open, and has those started that nobody has started. It ends the group
+// behind its last one. Several may do so at once. A member that has just ended is the only one that is looked at; 0 is for all.
+func (e *Engine) tend(ctx context.Context, id string, ended int) error {
+	var start []int
+	for {
+		s, err := e.load(ctx, id)
+		if err != nil || s.state != ledger.Running {
+			return err
+		}
+		g, err := e.ledger.Group(ctx, id)
+		if err != nil {
+			return err
+		}
+		was := len(g.Open)
+		g.Open = slices.DeleteFunc(g.Open, func(n int) bool {
+			if err != nil || ended != 0 && n != ended {
+				return false
+			}
+			var over, started bool
+			over, started, err = e.seen(ctx, s, ledger.MemberID(id, n))
+			if !over && !started {
+				start = append(start, n)
+			}
+			return over
+		})
+		if err != nil {
+			return err
+		}
+		changed := was != len(g.Open)
+		for next, more := g.Next(s.members); more && len(g.Open) < membersAtOnce; next, more = g.Next(s.members) {
+			g.Begun, g.Open, start, changed = g.Begun+1, append(g.Open, next), append(start, next), true
+		}
+		if changed {
+			if mine, err := e.ledger.ChangeGroup(ctx, g); err != nil {
+				return err
+			} else if !mine {
+				continue // a repeated try may have changed it, and must send what it has begun
+			}
+		}
+		for _, n := range g.Open {
+			if slices.Contains(start, n) {
+				e.sendStart(ctx, ledger.MemberID(id, n))
+			}
+		}
+		if len(g.Open) == 0 {
+			return e.endGroup(ctx, id, s.opened)
+		}
+		return nil
+	}
+}
+
+// seen looks at a member of a group: whether it is over in this attempt of the group, and whether it was started.
+func (e *Engine) seen(ctx context.Context, group *loaded, id string) (over, started bool, err error) {
+	m, listed, err := e.ledger.Member(ctx, id)
+	if err != nil || !listed {
+		return false, false, err
+	}
+	if m.Summarized {
+		over = !group.before(m.Scan)
+		return over, over, nil
+	}
+	s, err := e.ledger.Scan(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return false, false, nil
+	}
+	return false, !group.before(s), err
+}
+
+// before reports whether a member has ended without success before the group's attempt, which does it again.
+func (s *loaded) before(m ledger.Scan) bool {
+	return m.State != ledger.Running && m.State != ledger.Succeeded && m.Finished.Before(s.resumed)
+}
+
+// startMember starts a member that was begun, or retries it. If that is refused, it counts as failed, and the group goes on.
+func (e *Engine) startMember(ctx context.Context, group string, n int) error {
+	s, err := e.load(ctx, group)
+	if err != nil || s.state != ledger.Running {
+		return err
+	}
+	g, err := e.ledger.Group(ctx, group)
+	if err != nil || !slices.Contains(g.Open, n) {
+		return err
+	}
+	var tables []string
+	if err := json.Unmarshal(g.Tables, &tables); err != nil || n > len(tables) {
+		return fmt.Errorf("group %s has no table %d: %w", group, n, err)
+	}
+	id := ledger.MemberID(group, n)
+	r := s.request.member(tables[n-1])
+	switch m, scanErr := e.ledger.Scan(ctx, id); {
+	case errors.Is(scanErr, ledger.ErrNotFound):
+		err = e.startNow(ctx, id, r)
+	case scanErr != nil:
+		return scanErr
+	case s.before(m):
+		err = e.retryMember(ctx, id)
+	default:
+		return e.tend(ctx, group, n) // perhaps it has ended
+	}
+	switch {
+	case err == nil || problem.Of(err).Kind == problem.Stale:
+		return nil
+	case !refused(err, g.Age):
+		return fmt.Errorf("start scan %s of table %s: %w", id, tables[n-1], err)
+	}
+	zerolog.Ctx(ctx).Error().Err(err).Str("scan", id).Str("table", tables[n-1]).Msg("scan of a group refused")
+	now, nowErr := e.Now(ctx)
+	if nowErr != nil {
+		return nowErr
+	}
+	if err := e.ledger.RefuseMember(ctx, id, jsonOf(r), now, shortened(err.Error())); err != nil {
+		return err
+	}
+	return e.tend(ctx, group, n)
+}
+
+// endGroup ends a group whose members have all ended. An export gets the manifest of many tables first. It has failed if a table has.
+func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
+	found, err := e.ledger.Snapshot(ctx, id)
+	if m := found.Members; err != nil || m.Ended() < m.All {
+		return err
+	}
+	var names, reasons []string
+	_, err = e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(m ledger.Listed) bool {
+		r, err := requestOf(m.Scan)
+		name := cmp.Or(r.Source.Table, path.Base(r.Source.Prefix))
+		switch {
+		case err == nil && m.State == ledger.Succeeded:
+			names = append(names, name)
+		case len(reasons) < namedMembers:
+			reasons = append(reasons, name+": "+cmp.Or(m.Error, string(m.State)))
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	state, reason := ledger.Succeeded, ""
+	if bad := found.Members.All - found.Members.Succeeded; bad > 0 {
+		state, reason = ledger.Failed, shortened(fmt.Sprintf("%d of %d tables failed: %s", bad, found.Members.All, strings.Join(reasons, "; ")))
+	} else if o.work.export != nil {
+		err := place.SealTables(ctx, o.work.export, id, names)
+		if storage.Passing(err) || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			state, reason = ledger.Failed, shortened("the export can't be completed: "+err.Error()+"; mend that and retry, or export to another prefix")
+		}
+	}
+	_, err = e.end(ctx, id, state, reason)
+	return err
+}
+
+// cancelMembers cancels the open members of a group that was canceled. What it can't, Maintain does; their steps have ended.
+func (e *Engine) cancelMembers(ctx context.Context, id string) {
+	g, err := e.ledger.Group(ctx, id)
+	for _, n := range g.Open {
+		_, endErr := e.end(ctx, ledger.MemberID(id, n), ledger.Canceled, "")
+		err = cmp.Or(err, endErr)
+	}
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("not all scans of a group canceled; Maintain will cancel them")
+	}
+}
+
+// retryGroup begins the next attempt of a group, in which all members are done that have not succeeded.
+func (e *Engine) retryGroup(ctx context.Context, s ledger.Scan) error {
+	succeeded, latest := map[int]bool{}, s.Finished
+	_, err := e.ledger.Recent(ctx, ledger.ListQuery{Group: s.ID, Page: storage.PageRows}, func(m ledger.Listed) bool {
+		_, n, _ := ledger.MemberOf(m.ID)
+		succeeded[n] = m.State == ledger.Succeeded
+		if m.Finished.After(latest) {
+			latest = m.Finished
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	var todo []int
+	for n := range int(s.Members) {
+		if !succeeded[n+1] {
+			todo = append(todo, n+1)
+		}
+	}
+	now, err := e.Now(ctx)
+	if wait := latest.Sub(now); err == nil && wait >= 0 { // an end tells by its time to which attempt it belongs; clocks differ by a second
+		task.Sleep(ctx, min(wait, time.Second)+time.Millisecond)
+		now, err = e.Now(ctx)
+	}
+	if err == nil {
+		err = e.ledger.RestartGroup(ctx, s, now, todo)
+	}
+	if err != nil {
+		return notFound(s.ID, err)
+	}
+	if err := e.tend(ctx, s.ID, 0); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", s.ID).Msg("scans of a group not started; Maintain will start them")
+	}
+	return nil
+}
+
+// retryMember retries a member, with its failed rows.
+func (e *Engine) retryMember(ctx context.Context, id string) error {
+	found, err := e.ledger.Snapshot(ctx, id)
+	if err != nil {
+		return err
+	}
+	return e.retry(ctx, id, found.Sums.Failed > 0)
+}
+
+// Members counts a group's tables by what has become of them.
+type Members struct {
+	All       int64 `json:"all"`
+	Waiting   int64 `json:"waiting"` // not begun
+	Running   int64 `json:"running"`
+	Succeeded int64 `json:"succeeded"`
+	Failed    int64 `json:"failed"`
+	Canceled  int64 `json:"canceled"`
+}
+
+// membersOf returns what a status says of a group's tables; nil for other scans.
+func membersOf(m ledger.Members) *Members {
+	if m.All == 0 {
+		return nil
+	}
+	return &Members{m.All, max(0, m.All-m.Ended()-m.Running), m.Running, m.Succeeded, m.Failed, m.Canceled}
+}
+
+// Members returns a page of the scans of a group's tables that were begun, by name. state, if not empty, takes those in it; the page
+// may then have few or none, and a cursor.
+func (e *Engine) Members(ctx context.Context, id string, top int, cursor string, state ledger.State) (ScanList, error) {
+	q := ListQuery{Top: top, State: state}
+	at, err := parseListCursor(cursor)
+	if err := cmp.Or(err, q.check()); err != nil {
+		return ScanList{}, err
+	}
+	s, err := e.ledger.Scan(ctx, id)
+	switch {
+	case err != nil:
+		return ScanList{}, notFound(id, err)
+	case s.Members == 0:
+		return ScanList{}, problem.NotFoundf("id", "the scan is no group: it is of one table")
+	}
+	l := e.lister(ctx, q)
+	var found []ledger.Listed
+	last := ""
+	end, err := e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Behind: at.behind, Page: storage.PageRows, Pages: listPages}, func(m ledger.Listed) bool {
+		last = m.ID
+		if state == "" || m.State == state || !m.Summarized {
+			found = append(found, m)
+		}
+		return len(found) < top
+	})
+	if err == nil {
+		err = l.add(ctx, found)
+	}
+	if err == nil && !end {
+		l.list.Cursor = listCursor{behind: last}.text()
+	}
+	return l.list, err
+}

@@ -1,0 +1,286 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/storage"
+)
+
+// withTables returns a world with so many tables of a few rows, Table00 and on.
+func withTables(t *testing.T, tables int) *world {
+	w := newWorld(t, emulator.Options{})
+	for n := range tables {
+		w.fill(fmt.Sprintf("Table%02d", n), plainRows(1+n%3, 2))
+	}
+	return w
+}
+
+// groupExport exports all tables to a prefix, groupImport imports them into another account.
+func groupExport(prefix string) engine.Request {
+	r := exportRequest("", prefix)
+	r.Source.Tables = "*"
+	return r
+}
+
+// tablesAt reads tables.json.
+func (w *world) tablesAt(prefix string) (t place.Tables, err error) {
+	return place.OpenTables(w.Context(), w.objects(prefix))
+}
+
+// end runs Maintain and delivers until a scan has ended.
+func (w *world) end(id string) engine.Status {
+	w.Helper()
+	for range 300 {
+		w.drain()
+		if s := w.status(id); s.State != ledger.Running {
+			return s
+		}
+		time.Sleep(time.Minute)
+		w.must(w.engine.Maintain(w.Context()))
+	}
+	w.Fatalf("%+v", w.status(id))
+	return engine.Status{}
+}
+
+func (w *world) members(id string, state ledger.State) (all []engine.Status) {
+	w.Helper()
+	for cursor := ""; ; {
+		page, err := w.observer.Members(w.Context(), id, 7, cursor, state)
+		w.must(err)
+		all = append(all, page.Scans...)
+		if cursor = page.Cursor; cursor == "" {
+			return all
+		}
+	}
+}
+
+// A group exports each table of the account, at most eight at once, and then puts the manifest of all. It is one row of the list.
+// Another account gets them all back.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const tables = 20
+		w := withTables(t, tables)
+		w.fill("AzureWebJobsHostLogs2026", plainRows(1, 1)) // the host's
+		id := w.start(groupExport("nightly"))
+		most := int64(0)
+		w.onMessage = func([]byte) { most = max(most, w.status(id).Members.Running) }
+		w.drain() // without Maintain
+		s := w.status(id)
+		rows := 0
+		for n := range tables {
+			w.sealed(fmt.Sprintf("nightly/Table%02d", n), fmt.Sprintf("Table%02d", n))
+			rows += len(w.rows(fmt.Sprintf("Table%02d", n)))
+		}
+		w.counted(id, ledger.Succeeded, rows, rows, 0)
+		if m := *s.Members; m != (engine.Members{All: tables, Succeeded: tables}) || most != 8 {
+			t.Errorf("members %+v, at most %d at once", m, most)
+		}
+		all, err := w.tablesAt("nightly")
+		if err != nil || len(all.Tables) != tables || all.Tables[7].Name != "Table07" {
+			t.Errorf("tables %+v, %v", all, err)
+		}
+		list, err := w.list(10)
+		if err != nil || len(list) != 1 || list[0].ID != id || *list[0].Members != *s.Members || list[0].Rows != s.Rows {
+			t.Errorf("listed: %+v, %v", list, err)
+		}
+		if m := w.members(id, ""); len(m) != tables || m[19].ID != id+"-00020" || m[19].Source.Table != "Table19" {
+			t.Errorf("members %+v", m)
+		}
+		if _, err := w.engine.Start(t.Context(), groupExport("nightly")); problem.Of(err).Kind != problem.Conflict {
+			t.Errorf("a second export to the place: %v", err)
+		}
+
+		_, other := emulatortest.NewAccount(t, emulator.Options{})
+		e := w.newEngine(w.account, func(o *engine.Options) { o.Accounts["OTHER"] = other })
+		w.engine = e
+		back := engine.Request{
+			Source: engine.TableRef{Container: "exports", Prefix: "nightly", Tables: "*"},
+			Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Connection: "OTHER"}},
+		}
+		back.Source.Prefix = "nightly/"
+		id, err = e.Start(t.Context(), back)
+		w.must(err)
+		w.drain()
+		w.counted(id, ledger.Succeeded, rows, rows, 0)
+		for n := range tables {
+			name := fmt.Sprintf("Table%02d", n)
+			if got := emulatortest.Rows(t, other.Table(name)); !slices.EqualFunc(got, w.rows(name), storage.Equal) {
+				t.Errorf("%s came back with %d rows", name, len(got))
+			}
+		}
+		w.put("nightly", "New/export.json", "{}")
+		if _, err := e.Start(t.Context(), back); problem.Of(err).Kind != problem.Invalid {
+			t.Errorf("an export that is not whole: %v", err)
+		}
+	})
+}
+
+// A table that fails does not stop the others, and is named. A retry does those that failed, and then the export is complete.
+func TestGroupFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 12)
+		id := w.start(groupExport("p"))
+		w.must(w.account.Table("Table11").Delete(t.Context()))
+		w.must(w.emulator.SetFaults("seed=1; busy p=1 on=query table=Table03"))
+		w.drain() // and the messages of Table03 go to poison
+		if s := w.status(id); s.State != ledger.Running || s.Members.Succeeded != 10 || s.Members.Failed != 1 {
+			t.Errorf("%+v", s.Members)
+		}
+		s := w.end(id) // after four hours
+		if !strings.HasPrefix(s.Error, "2 of 12 tables failed: Table03: ") || !strings.Contains(s.Error, "; Table11: source.table: table Table11 does not exist") || s.State != ledger.Failed {
+			t.Errorf("%s %s", s.State, s.Error)
+		}
+		if m := w.members(id, ledger.Failed); len(m) != 2 || m[1].ID != id+"-00012" || w.status(m[1].ID).Error == "" {
+			t.Errorf("failed members %+v", m)
+		}
+		if _, err := w.tablesAt("p"); err == nil {
+			t.Error("a group that has failed has a manifest")
+		}
+		w.fill("Table11", plainRows(1, 1))
+		w.must(w.emulator.SetFaults(""))
+		time.Sleep(time.Minute)
+		w.must(w.engine.Retry(t.Context(), id))
+		w.restart() // forgets that the group had ended
+		w.drain()
+		if s := w.status(id); s.State != ledger.Succeeded || s.Members.Succeeded != 12 {
+			t.Errorf("retried: %s %+v %s", s.State, s.Members, s.Error)
+		}
+		if _, err := w.tablesAt("p"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A group that is canceled begins nothing more, and its members are canceled, whoever dies. A retry does what is left.
+func TestGroupCanceled(t *testing.T) {
+	t.Parallel()
+	for n := range 12 {
+		synctest.Test(t, func(t *testing.T) {
+			w := withTables(t, 10)
+			id := w.start(groupExport("p"))
+			w.deliver()
+			w.process.DieWith(n, true)
+			if err := w.engine.Cancel(t.Context(), id); err != nil {
+				w.restart()
+				w.must(w.engine.Cancel(t.Context(), id))
+			}
+			time.Sleep(2 * time.Second)
+			puts := 0
+			w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+				if strings.Contains(r.URL.Path, "/exports/") {
+					puts++
+				}
+				return w.emulator.Transport().Do(r)
+			})
+			w.drain()
+			time.Sleep(time.Minute)
+			w.must(w.engine.Maintain(t.Context()))
+			if s := w.status(id); s.State != ledger.Canceled || s.Members.Running != 0 || puts != 0 {
+				t.Errorf("%s %+v, %d requests to the data", s.State, s.Members, puts)
+			}
+			if err := w.engine.Retry(t.Context(), id+"-00001"); problem.Of(err).Kind != problem.Conflict {
+				t.Errorf("retry of a member of a group that has ended: %v", err)
+			}
+			w.must(w.engine.Retry(t.Context(), id))
+			w.restart()
+			if s := w.end(id); s.State != ledger.Succeeded {
+				t.Errorf("retried: %s %+v %s", s.State, s.Members, s.Error)
+			}
+		})
+	}
+}
+
+// A process dies at each request. The group ends all the same, each table is exported, and nothing is left over.
+func TestGroupCrashPoints(t *testing.T) {
+	crashPoints(t, 7, func(t *testing.T, n int, applied bool) bool {
+		w := withTables(t, 9)
+		w.process.DieWith(n, applied)
+		_, started := w.engine.Start(t.Context(), groupExport("p"))
+		if started != nil {
+			w.restart()
+			time.Sleep(15 * time.Minute)
+			w.must(w.engine.Maintain(t.Context()))
+		}
+		list, err := w.list(10)
+		w.must(err)
+		if len(list) == 0 {
+			if left := append(w.ledgerRows("scans", ""), w.ledgerRows("beats", "")...); len(left) > 0 || len(w.blobs("p")) > 0 {
+				t.Errorf("left: %v", left)
+			}
+			return false
+		}
+		w.drain()
+		dead := w.process.Dead()
+		if s := w.end(list[0].ID); s.State != ledger.Succeeded || s.Members.Succeeded != 9 || s.Rows.Scanned != 36 {
+			t.Errorf("%s %+v %s", s.State, s.Members, s.Error)
+		}
+		if _, err := w.tablesAt("p"); err != nil {
+			t.Error(err)
+		}
+		if left := slices.Concat(w.ledgerRows("scans", "r|"), w.ledgerRows("scans", "o|")); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		return started == nil && !dead && n > 20
+	})
+}
+
+// Retention removes the members with their group.
+func TestGroupIsRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 30)
+		w.start(groupExport("p"))
+		w.drain()
+		time.Sleep(200 * 24 * time.Hour)
+		for range 20 {
+			w.must(w.engine.Maintain(t.Context()))
+		}
+		left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool { return e.Key.Partition == "hints" || e.Key.Partition == "maintain" })
+		if len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func TestGroupRequests(t *testing.T) {
+	t.Parallel()
+	w := withTables(t, 1)
+	for _, tt := range []struct{ body, want string }{
+		{`{"source":{"table":"A","tables":"*"},"action":{"type":"count"}}`, "names a table, and a pattern"},
+		{`{"source":{"tables":"["},"action":{"type":"count"}}`, "is no pattern"},
+		{`{"source":{"tables":"*"},"action":{"type":"delete"}}`, "is no source of delete"},
+		{`{"source":{"tables":"*"},"action":{"type":"copy","destination":{"table":"A"}}}`, "leave it out"},
+		{`{"source":{"tables":"*"},"action":{"type":"copy","destination":{}}}`, "is the account of the source"},
+		{`{"source":{"table":"A"},"action":{"type":"copy","destination":{"tables":"*"}}}`, "belongs to a source"},
+		{`{"source":{"tables":"none*"},"action":{"type":"count"}}`, "no table there matches \"none*\""},
+		{`{"source":{"tables":"tablesweep"},"action":{"type":"count"}}`, "no table there matches"},
+		{`{"source":{"container":"none","tables":"*"},"action":{"type":"count"}}`, "is no complete export of many tables"},
+		{`{"source":{"tables":"table*"},"action":{"type":"count"}}`, ""},
+	} {
+		r, err := engine.ParseRequest([]byte(tt.body))
+		if err == nil {
+			_, err = w.engine.Start(t.Context(), r)
+		}
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.body, err)
+		}
+	}
+	if body, err := json.Marshal(groupExport("p")); err != nil || !strings.Contains(string(body), `"tables":"*"`) {
+		t.Errorf("%s %v", body, err)
+	}
+}

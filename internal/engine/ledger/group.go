@@ -1,0 +1,209 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// A group is a scan of many tables: it has a scan of its own for each, its member, and no steps. Its members stand in a list of their own,
+// "m|GROUP|NUMBER", in the partition of the lists; NUMBER has five digits and ends a member's id. Its partition has a row more:
+//
+//	g    which members are to be done in this attempt (Todo; all if absent), how many of these were begun (Begun),
+//	     and those that were begun and have not been seen to end (Open); the tables (see data.go)
+const (
+	memberPrefix = "m|"
+	groupRow     = "g"
+)
+
+// MemberID returns the id of a group's member, from 1.
+func MemberID(group string, number int) string { return fmt.Sprintf("%s-%05d", group, number) }
+
+// MemberOf takes the id of a member apart. It reports false for other scans.
+func MemberOf(id string) (group string, number int, ok bool) {
+	at := strings.LastIndexByte(id, '-')
+	if at < 0 || len(id)-at != len("-00001") {
+		return "", 0, false
+	}
+	number, err := strconv.Atoi(id[at+1:])
+	return id[:at], number, err == nil
+}
+
+// listRow is the key of a scan in the list of all, or of its group's members.
+func listRow(id string) string {
+	if group, _, ok := MemberOf(id); ok {
+		return memberPrefix + group + "|" + id[len(group)+1:]
+	}
+	return allPrefix + id
+}
+
+// Members counts the members of a group by what has become of them. It is zero for other scans.
+type Members struct {
+	All, Succeeded, Failed, Canceled, Running int64
+}
+
+func (m *Members) counts() []count {
+	return []count{
+		{"Members", &m.All, true}, {"MembersSucceeded", &m.Succeeded, true}, {"MembersFailed", &m.Failed, true},
+		{"MembersCanceled", &m.Canceled, true}, {"MembersRunning", &m.Running, true},
+	}
+}
+
+// Ended returns how many have ended.
+func (m Members) Ended() int64 { return m.Succeeded + m.Failed + m.Canceled }
+
+// add counts a member.
+func (m *Members) add(s State) {
+	switch s {
+	case Succeeded:
+		m.Succeeded++
+	case Failed:
+		m.Failed++
+	case Canceled:
+		m.Canceled++
+	default:
+		m.Running++
+	}
+}
+
+// Group is how far an attempt of a group has come.
+type Group struct {
+	ID     string
+	Tables []byte // opaque: those of all members
+	Begun  int    // how many members of the attempt were begun
+	Open   []int  // of these, those that have not been seen to end
+	Age    time.Duration
+
+	todo []int // the members of the attempt; nil for all
+	etag string
+}
+
+// Next returns the member that the attempt begins next, of so many. It reports false if there is none.
+func (g Group) Next(members int64) (int, bool) {
+	switch {
+	case g.todo == nil:
+		return g.Begun + 1, g.Begun < int(members)
+	case g.Begun < len(g.todo):
+		return g.todo[g.Begun], true
+	}
+	return 0, false
+}
+
+// CreateGroup records a group of so many members. Like [Ledger.Create] it inserts and never replaces.
+func (l *Ledger) CreateGroup(ctx context.Context, id string, now time.Time, request, tables []byte, members int) error {
+	s := Scan{ID: id, Attempt: 1, Started: now, Request: request, Members: int64(members)}
+	return l.create(ctx, s, op(storage.Insert, id, groupRow, append(dataProperties(tables), storage.Int64Property("Begun", 0))...))
+}
+
+// RestartGroup is [Ledger.Restart] for a group, whose attempt does some of its members.
+func (l *Ledger) RestartGroup(ctx context.Context, s Scan, now time.Time, todo []int) error {
+	begun := int64(0)
+	if len(todo) == 0 {
+		begun = s.Members
+	}
+	return l.restart(ctx, s, now, op(storage.Merge, s.ID, groupRow,
+		storage.StringProperty("Todo", joinNumbers(todo)), storage.Int64Property("Begun", begun), storage.StringProperty("Open", "")))
+}
+
+// Group reads how far a group has come.
+func (l *Ledger) Group(ctx context.Context, id string) (Group, error) {
+	p, err := l.query(ctx, "read group "+id, storage.Query{Range: key.Range{Partition: &id, Low: &key.Bound{Key: groupRow}, High: &key.Bound{Key: groupRow}}})
+	if err == nil && len(p.Entities) == 0 {
+		err = fmt.Errorf("group %s: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return Group{}, err
+	}
+	e := p.Entities[0]
+	g := Group{ID: id, Tables: dataOf(e), Begun: int(e.Int("Begun")), Open: numbers(e.Get("Open")), Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
+	if todo := e.Get("Todo"); todo != "" {
+		g.todo = numbers(todo)
+	}
+	return g, nil
+}
+
+// ChangeGroup records how far a group has come. It reports false if it was changed since it was read.
+func (l *Ledger) ChangeGroup(ctx context.Context, g Group) (bool, error) {
+	row := op(storage.Merge, g.ID, groupRow, storage.Int64Property("Begun", int64(g.Begun)), storage.StringProperty("Open", joinNumbers(g.Open)))
+	row.IfMatch = g.etag
+	err := l.write(ctx, "change group "+g.ID, row)
+	return err == nil, unlessOvertaken(err)
+}
+
+func joinNumbers(all []int) string {
+	var text []string
+	for _, n := range all {
+		text = append(text, strconv.Itoa(n))
+	}
+	return strings.Join(text, ",")
+}
+
+func numbers(text string) (all []int) {
+	for part := range strings.SplitSeq(text, ",") {
+		if n, err := strconv.Atoi(part); err == nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// Member returns a member as its group lists it. It reports false if it was not begun.
+func (l *Ledger) Member(ctx context.Context, id string) (Listed, bool, error) {
+	e, found, err := l.get(ctx, "read member "+id, scansPartition, listRow(id))
+	if err != nil || !found {
+		return Listed{}, false, err
+	}
+	return listedOf(e), true, nil
+}
+
+// RefuseMember lists a member as failed that can't be started, with the reason. A member that runs, or was restarted, keeps its place.
+func (l *Ledger) RefuseMember(ctx context.Context, id string, request []byte, now time.Time, reason string) error {
+	e, found, err := l.get(ctx, "read member "+id, scansPartition, listRow(id))
+	if err != nil {
+		return err
+	}
+	s := Scan{ID: id, State: Failed, Attempt: max(1, e.Int("Attempt")), Request: request, Started: now, Finished: now, Error: reason}
+	row := summary(Listed{Scan: s}, true, e.ETag)
+	if !found {
+		row.Kind = storage.Insert
+	}
+	err = l.write(ctx, "refuse member "+id, row)
+	if storage.Conflict(err) {
+		return nil
+	}
+	return unlessOvertaken(err)
+}
+
+// sum adds the figures of a group's members to its snapshot, which has none of its own.
+func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
+	m := &group.Members
+	m.All = group.Scan.Members
+	var open []string
+	_, err := l.Recent(ctx, ListQuery{Group: group.Scan.ID, Page: storage.PageRows}, func(s Listed) bool {
+		m.add(s.State)
+		if s.Summarized {
+			group.Sums.add(Sums{Totals: s.Totals, children: s.Totals.Steps + s.Pending, Last: s.Finished})
+		} else {
+			open = append(open, s.ID)
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range open {
+		found, err := l.snapshot(ctx, id, false)
+		if err == nil {
+			group.Sums.add(found.Sums)
+		} else if !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
