@@ -21,7 +21,7 @@ async function until(what, ask) {
   for (;;) {
     const answer = await ask();
     if (answer) return answer;
-    assert.ok(Date.now() < late, `in vain: ${what}`);
+    assert.ok(Date.now() < late, `in vain: ${typeof what === "function" ? what() : what}`);
     await new Promise((done) => setTimeout(done, 50));
   }
 }
@@ -81,13 +81,16 @@ function tables(connection) {
 }
 
 // passing starts a server before the Table service of a connection. It lets so many requests to rows pass, and refuses
-// everything then.
+// everything then. It also makes the weather: three of four requests are throttled, every one is slow, or there is no answer, or nobody who listens.
 async function passing(connection) {
   const [, endpoint] = /TableEndpoint=([^;]+)/.exec(connection), inner = new URL(endpoint);
-  const through = { left: Infinity };
-  const server = http.createServer((req, res) => {
+  const through = { left: Infinity, weather: "good", delay: 0 };
+  let n = 0;
+  const server = http.createServer(async (req, res) => {
     if (!req.url.includes("/Tables")) through.left--;
-    if (through.left < 0) {
+    if (through.weather === "silent") return;
+    await new Promise((done) => setTimeout(done, through.weather === "slow" ? 5000 : through.delay));
+    if (through.left < 0 || (through.weather === "throttled" && n++ % 4 > 0)) {
       req.resume();
       res.writeHead(503, { "content-type": "application/json", "x-ms-error-code": "ServerBusy" }).end('{"odata.error":{"code":"ServerBusy","message":{"lang":"en-US","value":"The server is busy."}}}');
       return;
@@ -95,12 +98,21 @@ async function passing(connection) {
     const out = http.request({ host: inner.hostname, port: inner.port, path: req.url, method: req.method, headers: req.headers }, (r) => { res.writeHead(r.statusCode, r.headers); r.pipe(res); });
     req.pipe(out.on("error", () => res.destroy()));
   });
-  await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  through.line = connection.replace(endpoint, endpoint.replace(inner.host, `127.0.0.1:${server.address().port}`));
+  const listen = (port) => new Promise((done) => server.listen(port, "127.0.0.1", done));
+  await listen(0);
+  const { port } = server.address();
+  through.line = connection.replace(endpoint, endpoint.replace(inner.host, `127.0.0.1:${port}`));
+  through.turn = async (weather) => {
+    [through.weather, n] = [weather, 0];
+    server.closeAllConnections(); // what is held back is lost
+    if (weather === "refused") server.close();
+    else if (!server.listening) await listen(port);
+  };
   return through;
 }
 
-const storage = await run(["emulator", "--table-addr", "127.0.0.1:0", "--queue-addr", "127.0.0.1:0", "--blob-addr", "127.0.0.1:0", "--latency", "5ms"], "");
+const emulator = () => run(["emulator", "--table-addr", "127.0.0.1:0", "--queue-addr", "127.0.0.1:0", "--blob-addr", "127.0.0.1:0", "--latency", "5ms"], "");
+const storage = await emulator();
 const table = tables(storage.line);
 const backup = await passing(storage.line);
 const settings = {
@@ -491,6 +503,43 @@ const cases = {
     await page.getByText("by night shift").waitFor();
     await api("DELETE", `scans/${id}`);
     own(page);
+  },
+
+  async "in any weather, the list and a scan's page say the same"() {
+    const far = await passing(storage.line), near = await passing((await emulator()).line);
+    const other = await run(["local", "--addr", "127.0.0.1:0", "--storage", near.line], "console ", { ...settings, BACKUP: far.line });
+    far.delay = 400; // so that 200 steps last
+    const home = other.line.replace("console ", ""), base = home.replace("/api/console/", "");
+    const { id } = await api("POST", "scans", { source: { table: "Source", connection: "BACKUP" }, action: { type: "copy", destination: { table: "Weather", connection: "BACKUP" } }, strategy: "serial", segmentSize: 1 }, base);
+    const [list, page] = await Promise.all([open(`${home}#/scans`), open(`${home}#/scans/${encodeURIComponent(id)}`)]);
+    const said = async () => [
+      await list.locator("tbody tr .badge").first().textContent(), await list.locator("tbody tr .warn").first().textContent(),
+      await page.locator(".badge").textContent(), await page.locator(".waits").textContent(),
+    ];
+    for (const [how, state, says] of [
+      ["good", "running", /^$/],
+      ["throttled", "running: throttled", /^the storage throttles \d+ % of the requests$/],
+      ["refused", "running: waiting", /^BACKUP: .*connection refused, since /],
+      ["slow", "running: slow", /^BACKUP takes \d+ s for an answer$/],
+      ["silent", "running: waiting", /^BACKUP: no (good )?answer .*, since /],
+    ]) {
+      await far.turn(how);
+      let last;
+      await until(() => `${how}: ${JSON.stringify(last)}`, async () => {
+        last = await said();
+        const phase = state.replace(/^running:? ?/, "");
+        return last[0] === state && last[2] === state && says.test(last[1]) && last[3] === (phase && `${phase[0].toUpperCase()}${phase.slice(1)}: ${last[1]}`);
+      });
+      console.log(`  ${how}: ${last.join(" | ")}`);
+    }
+    await far.turn("good");
+    await near.turn("silent");
+    for (const at of [list, page]) await at.locator("#banner").getByText(/AzureWebJobsStorage/).waitFor();
+    console.log(`  own storage silent: ${await list.locator("#banner").textContent()} | ${await page.locator("#banner").textContent()}`);
+    await near.turn("good");
+    for (const at of [list, page]) await at.locator("#banner").waitFor({ state: "hidden" });
+    await api("DELETE", `scans/${id}`, undefined, base);
+    await stop(other);
   },
 
   async "failed rows run again"() {

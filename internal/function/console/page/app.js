@@ -89,7 +89,7 @@ function tell() {
     return;
   }
   set(live, problem.needsKey ? 'No access' : problem.away ? 'Not answering' : 'Stopped');
-  set(message, problem.message.replace(/[^.]$/, '$&.') + (l.failures > 1 ? ` Since ${time(l.since)}.` : ''));
+  set(message, problem.message.replace(/^./, (c) => c.toUpperCase()).replace(/[^.]$/, '$&.') + (l.failures > 1 ? ` Since ${time(l.since)}.` : ''));
   show(enter, problem.needsKey);
   show(again, !problem.needsKey);
   set(next, l.next ? `Next try in ${Math.max(0, Math.ceil((l.next - performance.now()) / 1000))} s.` : '');

@@ -66,10 +66,8 @@ export function progressBar(label) {
 
 // causeText returns why a running scan is not just working, and since when, "" if it is. The app says it, the same to everybody.
 export function causeText({ cause, leased }) {
-  const waiting = leased?.waiting ?? [];
-  cause ??= waiting.map((w) => `${w.connection}: ${w.cause}`).join('; ');
   if (!cause) return '';
-  const since = waiting.map((w) => w.since).sort()[0];
+  const since = (leased?.waiting ?? []).map((w) => w.since).sort()[0];
   return visible(cause) + (since ? `, since ${when(since)}` : '');
 }
 
