@@ -205,7 +205,7 @@ func beside(home, path string) (rel string, ok bool) {
 // fromRecord returns the value that a flag has in a record. ok is false if the record must not decide it.
 func fromRecord(f *pflag.Flag, kept, home string) (value string, ok bool) {
 	switch {
-	case leadsElsewhere(f, kept):
+	case leadsElsewhere(f, kept), f.Name == "map" && strings.HasPrefix(kept, "@"): // whose file would be read
 		return "", false
 	case !onDisk(f, kept):
 		return kept, true

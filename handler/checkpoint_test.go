@@ -70,6 +70,7 @@ func TestForgedCheckpoint(t *testing.T) {
 		{"a file elsewhere", "copy", map[string]string{"from": "orders", "to": "more", "failed": elsewhere}, "give --failed again"},
 		{"a list behind a link", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./link"}, "give --failed again"},
 		{"a directory behind a link", "copy", map[string]string{"from": "./links/export", "to": "more"}, "give --from again"},
+		{"a program in a file", "copy", map[string]string{"from": "orders", "to": "more", "map": "@" + elsewhere}, "give --map again"},
 		{"a file that is no list", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./notes"}, "notes is no list of failed rows"},
 		{"a list elsewhere", "delete", map[string]string{"table": "orders", "rows": elsewhere}, "give --rows again"},
 		{"a state elsewhere", "copy", map[string]string{"from": "orders", "to": "more", "since": "last", "state": elsewhere}, "give --state again"},

@@ -20,6 +20,8 @@ type copyOptions struct {
 	jobFlags
 	job.Since
 	mirrorFlags
+	mapFlags
+	csvFlags
 	mode      action.Mode
 	verify    bool
 	compress  place.Compress
@@ -59,6 +61,9 @@ func copyPlaces(name, short string, refused ...string) *cobra.Command {
 	o.jobFlags.add(c)
 	addSince(c, &o.Since, &o.was.Window)
 	o.mirrorFlags.add(c)
+	o.mapFlags.add(c)
+	o.csvFlags.add(c)
+	o.addFormat(c)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if place.InBlobs(o.resume) {
 			return usagef("--resume takes the file that --checkpoint named, not blobs")
@@ -90,11 +95,28 @@ func (o *copyOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := o.open(c, false, o.resume != "")
+	m, err := o.mapFlags.open(c)
 	if err != nil {
 		return err
 	}
+	form, err := o.csvFlags.of()
+	if err != nil {
+		return err
+	}
+	from, to, err := o.pairFlags.open(c, false, o.resume != "")
+	if err != nil {
+		return err
+	}
+	if o.is(fromKind, o.from) {
+		from.CSV = form
+	}
+	if o.is(toKind, o.to) {
+		to.CSV = form
+	}
 	pair := job.PairOptions{Options: o.options(c, o.Rows, from), To: to, AllWorkers: c.Flags().Changed("workers")}
+	if pair.Map = m; o.preview > 0 {
+		return o.mapFlags.show(c, pair.Options, o.json)
+	}
 	if o.mirror {
 		return o.mirrorTo(c, pair)
 	}

@@ -12,6 +12,7 @@ import (
 type enqueueOptions struct {
 	sourceFlags
 	jobFlags
+	mapFlags
 	queue, queueConnection string
 	message, encoding      string
 }
@@ -28,6 +29,7 @@ func enqueueCommand() *cobra.Command {
 	o.rowFlags.add(c)
 	o.addSelect(c)
 	o.jobFlags.add(c)
+	o.mapFlags.add(c)
 	return c
 }
 
@@ -36,15 +38,26 @@ func (o *enqueueOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return usagef("--message: %w", err)
 	}
+	m, err := o.mapFlags.open(c)
+	if err != nil {
+		return err
+	}
+	if m != nil && o.dryRun.on {
+		return usagef("--dry-run does not fit --map, --rename and --drop, which decide what is sent; --map-dry-run shows it")
+	}
 	from, err := o.source(c)
 	if err != nil {
 		return err
+	}
+	options := o.options(c, o.Rows, from)
+	if options.Map = m; o.preview > 0 {
+		return o.mapFlags.show(c, options, o.json)
 	}
 	queue, err := o.openQueue(c)
 	if err != nil {
 		return err
 	}
-	j, err := job.Enqueue(c.Context(), o.options(c, o.Rows, from), action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"})
+	j, err := job.Enqueue(c.Context(), options, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"})
 	return o.each(c, j, err, "enqueued", nil, nil)
 }
 

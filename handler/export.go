@@ -11,7 +11,7 @@ import (
 )
 
 func exportCommand() *cobra.Command {
-	return copyPlaces("export", "Write a table to files, as a backup", "mode", "failed", "rows", "dry-run", "mirror", "yes", "max-deletes")
+	return copyPlaces("export", "Write a table to files, as a backup", "mode", "failed", "rows", "dry-run", "mirror", "yes", "max-deletes", "types")
 }
 
 func importCommand() *cobra.Command {
@@ -39,6 +39,12 @@ func (o *copyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 		{"from-connection", from != place.KindTable && !place.InBlobs(o.from), "it is about a source in an account"},
 		{"since overlap state", from != place.KindTable, "only tables know when their rows were written"},
 		{"checkpoint resume rows verify dry-run mirror", inLines, "rows in any order are read once; import them again to be sure"},
+		{"types", !o.is(from, o.from), "it is about a source of CSV"},
+		{"delimiter", !o.is(from, o.from) && !o.is(to, o.to), "it is about CSV"},
+		{"format", from != place.KindStream && to != place.KindStream, "it is about stdin and stdout; a file has a name that says it"},
+		{"with-timestamp", o.is(to, o.to), "CSV has a column Timestamp each time"},
+		{"dry-run", o.mapFlags.given(), "the map decides what is written; --map-dry-run shows it"},
+		{"map-dry-run", o.many(), "it is about one table"},
 		{"overlap", o.Since.Text == "", "it is about --since, which is not given"},
 		{"state", o.Since.Text != job.LastSuccess, "it is about --since last, which is not given"},
 		{"rows", o.Since.Text != "", "--since is about ranges"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
+	"tablesweep/internal/place"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -28,9 +30,11 @@ const (
 type scanOptions struct {
 	sourceFlags
 	jsonFlag
-	format, strategy, stats string
-	segment, limit          int
-	keysOnly                bool
+	mapFlags
+	csvFlags
+	strategy, stats string
+	segment, limit  int
+	keysOnly        bool
 }
 
 func scanCommand() *cobra.Command {
@@ -40,7 +44,10 @@ func scanCommand() *cobra.Command {
 	o.sourceFlags.add(c)
 	o.addSelect(c)
 	o.jsonFlag.add(c, "all that is on stderr as JSON, and a summary as its last line")
-	addChoice(c, &o.format, "format", "jsonl, or count for only the number of rows", "jsonl or count", "jsonl", "count")
+	o.mapFlags.add(c)
+	o.csvFlags.add(c)
+	_ = flags.MarkHidden("types") // nothing is read from CSV
+	addChoice(c, &o.format, "format", "jsonl, csv, or count for only the number of rows", "jsonl, csv or count", "jsonl", "csv", "count")
 	flags.BoolVar(&o.keysOnly, "keys-only", false, "only PartitionKey and RowKey")
 	names := strings.Join(strategy.Names, ", ")
 	addChoice(c, &o.strategy, "strategy", "how the rows are split into ranges: "+names, "one of "+names, strategy.Names...)
@@ -67,6 +74,19 @@ func (o *scanOptions) run(c *cobra.Command) error {
 	if o.keysOnly {
 		o.Select = []string{}
 	}
+	for name, fits := range map[string]bool{"delimiter": o.format == "csv", "types": false, "map": o.format != "count", "rename": o.format != "count", "drop": o.format != "count"} {
+		if c.Flags().Changed(name) && !fits {
+			return usagef("--%s does not fit --format %s", name, o.format)
+		}
+	}
+	m, err := o.mapFlags.open(c)
+	if err != nil {
+		return err
+	}
+	form, err := o.csvFlags.of()
+	if err != nil {
+		return err
+	}
 	if o.json {
 		sharedBy(c).meter.Use(progress.JSON)
 	}
@@ -81,13 +101,19 @@ func (o *scanOptions) run(c *cobra.Command) error {
 	options := job.ScanOptions{
 		Options: job.Options{Process: process(c), Rows: o.Rows, From: from}, Strategy: o.strategy, PageRows: o.segment, Limit: o.limit,
 	}
+	if options.Map = m; o.preview > 0 {
+		return o.mapFlags.show(c, options.Options, o.json)
+	}
 	if o.stats == statsQueries {
 		options.Trace = explain(c.ErrOrStderr())
 	}
 	began := time.Now()
-	totals, err := o.printRows(c, options)
+	totals, err := o.printRows(c, options, form)
 	sharedBy(c).meter.End()
-	if err != nil || o.stats == "" && !o.json {
+	if err == nil && totals.Failed > 0 {
+		err = failedRows(totals.Failed)
+	}
+	if err != nil && totals.Failed == 0 || o.stats == "" && !o.json {
 		return err
 	}
 	sum := statsOf(totals)
@@ -97,11 +123,11 @@ func (o *scanOptions) run(c *cobra.Command) error {
 	if o.json && o.format == "count" {
 		return o.print(c, sum, "")
 	}
-	return lines.JSON(c.ErrOrStderr()).Encode(sum)
+	return cmp.Or(lines.JSON(c.ErrOrStderr()).Encode(sum), err)
 }
 
 // printRows prints the rows, or their number.
-func (o *scanOptions) printRows(c *cobra.Command, scanned job.ScanOptions) (sweep.Totals, error) {
+func (o *scanOptions) printRows(c *cobra.Command, scanned job.ScanOptions, form *place.CSV) (totals sweep.Totals, err error) {
 	if o.format == "count" {
 		totals, err := job.Scan(c.Context(), scanned, nil)
 		if err == nil && !o.json {
@@ -110,15 +136,19 @@ func (o *scanOptions) printRows(c *cobra.Command, scanned job.ScanOptions) (swee
 		return totals, err
 	}
 	out := bufio.NewWriterSize(c.OutOrStdout(), 256<<10)
-	var text []byte // of a page
-	totals, err := job.Scan(c.Context(), scanned, func(rows []storage.Entity) error {
-		text = text[:0]
-		for _, row := range rows {
-			text = append(row.AppendJSON(text), '\n')
-		}
-		_, err := out.Write(text)
-		return err
-	})
+	if o.format == "csv" {
+		totals, err = job.ScanCSV(c.Context(), scanned, *form, out)
+	} else {
+		var text []byte // of a page
+		totals, err = job.Scan(c.Context(), scanned, func(rows []storage.Entity) error {
+			text = text[:0]
+			for _, row := range rows {
+				text = append(row.AppendJSON(text), '\n')
+			}
+			_, err := out.Write(text)
+			return err
+		})
+	}
 	if flushErr := out.Flush(); err == nil {
 		err = flushErr
 	}

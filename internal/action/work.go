@@ -37,11 +37,16 @@ type Result struct {
 type Failure struct {
 	Key    key.Key
 	Reason string
+	// Line is that of an input that has no row there; 0 for rows.
+	Line int
 	// Broken is set if the service failed each time, and refused nothing: it may take the row later.
 	Broken bool
 }
 
 func (f Failure) String() string {
+	if f.Line > 0 {
+		return f.Reason
+	}
 	return fmt.Sprintf("PartitionKey %q RowKey %q: %s", f.Key.Partition, f.Key.Row, f.Reason)
 }
 

@@ -2,9 +2,9 @@ package engine
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 )
@@ -62,6 +63,9 @@ type Action struct {
 	Mode        action.Mode `json:"mode,omitempty"`    // for copy; replace if absent
 	Queue       *QueueRef   `json:"queue,omitempty"`   // enqueue puts messages into it; Start creates it if it is missing
 	Message     string      `json:"message,omitempty"` // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
+	// Map is a program that makes rows of each row, for copy and enqueue; see [rowmap]. MapHash is its hash, which Start fills in.
+	Map     string `json:"map,omitempty"`
+	MapHash string `json:"mapHash,omitempty"`
 }
 
 // QueueRef names a queue of one of the app's accounts.
@@ -185,7 +189,7 @@ func (r Request) check() error {
 		invalid("select", "has no effect on %s, which reads only keys; leave it out", r.Action.Type)
 	}
 	for _, name := range r.Select {
-		if !propertyName.MatchString(name) {
+		if !storage.IsPropertyName(name) {
 			invalid("select", "%s is not a property's name; list names of letters, digits and underscores", secret.Name(name))
 		}
 	}
@@ -241,6 +245,7 @@ func (a Action) check(errs *wrongs) {
 		{"mode", a.Mode != "", false, []string{Copy}},
 		{"queue", a.Queue != nil, true, []string{Enqueue}},
 		{"message", a.Message != "", false, []string{Enqueue}},
+		{"map", a.Map != "", false, []string{Copy, Enqueue}},
 	} {
 		switch takes := slices.Contains(f.by, a.Type); {
 		case f.given && !takes:
@@ -259,6 +264,15 @@ func (a Action) check(errs *wrongs) {
 			invalid("action.mode", "says what becomes of rows that the destination has; a new export has none: leave it out")
 		}
 	}
+	if _, err := a.rows(); err != nil {
+		invalid("action.map", "%v", err)
+	}
+	if secret.Labelled(a.Map) {
+		invalid("action.map", "has what looks like a connection string or a signature; it is stored and shown, and must have none")
+	}
+	if a.MapHash != "" && a.MapHash != a.mapHash() {
+		invalid("action.mapHash", "is not the SHA-256 of action.map; leave it out")
+	}
 	if a.Queue != nil {
 		if a.Queue.Name == "" {
 			invalid("action.queue.name", "is missing; name a queue")
@@ -269,6 +283,21 @@ func (a Action) check(errs *wrongs) {
 	if a.Mode != "" && !slices.Contains(action.Modes, a.Mode) {
 		invalid("action.mode", "%s is unknown; use replace, merge, skip or fail", secret.Name(string(a.Mode)))
 	}
+}
+
+// rows returns the map of the action, nil if there is none.
+func (a Action) rows() (*rowmap.Map, error) {
+	if a.Map == "" {
+		return nil, nil
+	}
+	return rowmap.New(rowmap.Options{Program: a.Map})
+}
+
+func (a Action) mapHash() string {
+	if a.Map == "" {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(a.Map)))
 }
 
 // check finds what is wrong with the place that a request's field names.
@@ -298,8 +327,5 @@ func (t TableRef) check(field string) error {
 	}
 	return nil
 }
-
-// propertyName matches legal names of properties. (Microsoft Learn, "Understanding the Table service data model")
-var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{Mn}\p{Nd}_]*$`)
 
 func (r Request) segmentSize() int { return cmp.Or(r.SegmentSize, storage.PageRows) }

@@ -106,8 +106,9 @@ func Mirror(ctx context.Context, o MirrorOptions) (r verify.MirrorResult, err er
 		return r, err
 	}
 	s.Strategy = adaptive.Strategy{} // many ranges of the destination at a time
+	s.Source = o.kept(s.Source, false)
 	if _, err := try(ctx, s); err != nil {
-		return r, err
+		return r, moved("mirror", err)
 	}
 	to := o.To.Table()
 	if err := to.Create(ctx); err != nil {
@@ -126,6 +127,7 @@ func Mirror(ctx context.Context, o MirrorOptions) (r verify.MirrorResult, err er
 	o.Meter.Phase("mirroring")
 	r, err = verify.Mirror(ctx, s, to, options)
 	o.Meter.End()
+	err = moved("mirror", err)
 	switch {
 	case errors.Is(err, verify.ErrEmptySource):
 		err = Hint(err, fmt.Sprintf("%s has %s there; tablesweep delete removes them", to, progress.Plural(r.Extra, "row")))

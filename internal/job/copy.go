@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/place"
+	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -39,6 +40,7 @@ func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
 	}
 	switch {
 	case o.To.Table() == nil:
+		s.Source = o.kept(s.Source, false)
 		j, err = o.toFiles(ctx, s, changes)
 	case s.Source == nil:
 		j, err = o.fromLines(ctx, s)
@@ -55,7 +57,7 @@ func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
 // toTable copies the rows of a table or an export to a table.
 func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	to := o.To.Table()
-	s.Raw = true
+	s.Raw = o.Map == nil
 	w := work{
 		action: action.Copy{Destination: to, Mode: o.Mode}, phase: "copying", places: []string{s.Source.Address(), to.Address()}, prepare: to.Create,
 		intent: intent{"copy", action.Transactions, func(ctx context.Context) (string, bool, error) {
@@ -83,14 +85,17 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 		rows = e.Manifest().Rows
 	}
 	s := j.spec
-	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) { // the destination has Timestamps of its own
+	if _, kept := s.Source.(rowmap.Kept); !kept {
+		s.Source = o.kept(s.Source, true)
+	}
+	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) || o.Map != nil { // the destination has Timestamps, and perhaps values, of its own
 		compare.Only, s.Filter = storage.And(compare.Only, s.Filter), ""
 	}
 	o.Meter.Phase("verifying")
 	o.Meter.Expect(rows) // others may have come
 	r, err := verify.Compare(ctx, s, o.To.Source, compare)
 	o.Meter.End()
-	return r, err
+	return r, moved("verify", err)
 }
 
 // ImportAgain says how an import of rows in any order is made good.
@@ -101,9 +106,9 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 	s.Raw = true
 	j := &Job{options: o.Options, spec: s}
 	if o.From.Kind == place.KindFile {
-		in, err := place.OpenFile(ctx, o.From.Path)
+		in, err := o.openLines(ctx)
 		if err != nil {
-			return nil, Unopened("from", err)
+			return nil, err
 		}
 		j.in = in
 	}
@@ -111,8 +116,8 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 		var lines Lines
 		var now sweep.Totals
 		r, err := j.work(ctx, record, began, o.To.Table().Create, func(opts sweep.Options) (all sweep.Totals, err error) {
-			if j.in == nil {
-				j.in = arriving(ctx, o.In)
+			if j.in == nil { // stdin, which may keep it waiting
+				j.in, _ = o.openLines(ctx)
 			}
 			lines.Unproven = true
 			o.Meter.Phase("importing")
@@ -123,12 +128,16 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 				o.Meter.Show(p)
 			}
 			windows := 0
-			err = place.Windows(j.in, s.Filter == "" && s.Select == nil, o.Mode == action.Merge, func(rows place.Rows, repeated int) error {
+			bad := func(line *place.BadLine) error {
+				all.Add(sweep.Totals{Rows: 1, Failed: 1})
+				return opts.Failed([]action.Failure{{Key: line.Key, Reason: line.Error(), Line: line.Line}})
+			}
+			err = place.Windows(o.lines(j.in), o.Mode == action.Merge, bad, func(rows place.Rows, repeated int) error {
 				windows++
 				lines.Repeated += int64(repeated)
 				lines.MoreRepeated = windows > 1
 				s.Source = rows
-				t, err := sweep.Do(ctx, s, opts, action.Copy{Destination: o.To.Table(), Mode: o.Mode})
+				t, err := sweep.Do(ctx, s, opts, o.mapped(action.Copy{Destination: o.To.Table(), Mode: o.Mode}))
 				all.Add(t)
 				return err
 			})

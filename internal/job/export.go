@@ -38,6 +38,7 @@ type exporter struct {
 
 // toFiles writes the rows of a sweep to files.
 func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (*Job, error) {
+	o.Timestamp = o.Timestamp || o.To.CSV != nil // it has a column for that
 	if s.Raw = !o.Timestamp; o.Timestamp && s.Select != nil {
 		s.Select = append(slices.Clone(s.Select), "Timestamp")
 	}
@@ -51,7 +52,7 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 	}
 	var err error
 	if x.started, err = try(ctx, s); err != nil || o.To.Objects == nil {
-		return j, err
+		return j, moved("to", err)
 	}
 	j.Places = []string{s.Source.Address()}
 	if !o.To.Local() {
@@ -81,7 +82,8 @@ func (x *exporter) each(ctx context.Context, behind *key.Key, add func([]storage
 		o.Spill = -1 // it keeps no Timestamp
 	}
 	x.Meter.Phase("exporting")
-	return sweep.Each(ctx, s, o, add)
+	t, err := sweep.Each(ctx, s, o, add)
+	return t, moved("to", err)
 }
 
 // export makes an export, or goes on with one.
@@ -113,6 +115,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 		}
 	}
 	x.Meter.End()
+	x.sayChanges()
 	r.Export, r.Now, r.Took = Exported{m.Rows, m.Files.Count, m.Bytes}, r.Totals, time.Since(began)
 	switch {
 	case errors.Is(err, place.ErrTaken):
@@ -154,6 +157,17 @@ func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Res
 		return r, err
 	}
 	write := func(out io.Writer) (err error) {
+		if x.To.CSV != nil {
+			first := *x
+			first.spec.Raw, first.Timestamp = x.Map == nil, false
+			r.Totals, err = x.writeCSV(*x.To.CSV, c, out, func(last bool, fn func([]storage.Entity) error) (sweep.Totals, error) {
+				if !last {
+					return first.each(ctx, nil, fn)
+				}
+				return x.each(ctx, nil, fn)
+			})
+			return err
+		}
 		pages := place.NewStream(out, c, x.Timestamp)
 		r.Totals, err = x.each(ctx, nil, pages.Add)
 		if err = pages.End(err); err == nil && r.Totals.Rows == 0 { // nothing at all is no compressed file
@@ -167,6 +181,7 @@ func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Res
 		err = file.At(x.To.Path).Create(write)
 	}
 	x.Meter.End()
+	x.sayChanges()
 	r.Export, r.Now, r.Took = Exported{Rows: r.Totals.Rows, Files: 1}, r.Totals, time.Since(began)
 	return r, err
 }

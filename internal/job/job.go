@@ -127,6 +127,9 @@ func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 	}
 	j.Places = w.places
 	j.run = j.with(w)
+	if o.Map != nil { // rows become others, whose transactions nobody knows
+		j.intent.writes = func(rows []storage.Entity) int { return len(rows) }
+	}
 	return j, nil
 }
 
@@ -141,7 +144,7 @@ func (j *Job) with(w work) func(context.Context, Record, time.Time) (Result, err
 			if err := j.expect(counting, w.known, removes); err != nil {
 				return sweep.Totals{}, err
 			}
-			return sweep.Do(ctx, j.spec, o, w.action)
+			return sweep.Do(ctx, j.spec, o, j.options.mapped(w.action))
 		})
 		if _, ok := w.action.(action.Enqueue); ok { // all else may be repeated
 			done.Doubts = done.Totals.Doubts
@@ -232,6 +235,7 @@ func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare 
 		}
 	}
 	r.Took, j.rows = time.Since(began), r.Rows
+	j.options.sayChanges()
 	return r, err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
+	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -114,8 +115,9 @@ type Options struct {
 	Process
 	Rows
 	From   Place
-	List   string // file of the rows that are meant, "" for all
-	Failed string // file for the rows that failed, "" for none: they are listed on stderr
+	List   string      // file of the rows that are meant, "" for all
+	Failed string      // file for the rows that failed, "" for none: they are listed on stderr
+	Map    *rowmap.Map // what the rows become; nil for themselves
 	// Resumed tells that an earlier process has begun the job. Was has what it decided then.
 	Resumed bool
 	Was     Facts

@@ -20,6 +20,7 @@ type Place struct {
 	Path    string         // as it was given, without a SAS
 	Source  storage.Source // a table, or an export that is read; nil for all else
 	Objects place.Objects  // of an export, nil for other kinds
+	CSV     *place.CSV     // of a file or a stream of CSV; nil for JSON lines
 }
 
 // Table returns the place if it is a table, and nil if it is not.
@@ -68,7 +69,7 @@ func (p Place) CheckEnding(ctx context.Context, option string) error {
 		return BlobHint(fmt.Errorf("--%s: %w", option, err))
 	}
 	return Hint(Refuse(option, " %s: no form of files ends with %s", p.Path, ending),
-		fmt.Sprintf("a file ends with .jsonl or .ndjson, and perhaps .gz or .zst behind that; if an export is meant, end it with a slash: %s/", p.Path))
+		fmt.Sprintf("a file ends with .jsonl, .ndjson or .csv, and perhaps .gz or .zst behind that; if an export is meant, end it with a slash: %s/", p.Path))
 }
 
 // Read opens an export, to be read; it does nothing for other places.

@@ -12,10 +12,12 @@ import (
 // ScanOptions are those of a scan.
 type ScanOptions struct {
 	Options
-	Strategy string            // one of [strategy.Names]
-	PageRows int               // rows a query
-	Limit    int               // most rows, the first ones in table order; 0 for all
-	Trace    func(sweep.Trace) // gets each query; nil for nothing
+	Strategy  string            // one of [strategy.Names]
+	PageRows  int               // rows a query
+	Limit     int               // most rows, the first ones in table order; 0 for all
+	Trace     func(sweep.Trace) // gets each query; nil for nothing
+	Timestamp bool              // each row's is wanted
+	quiet     bool              // failed rows are reported by another scan
 }
 
 // errEnough ends a scan that has had as many rows as were asked for.
@@ -33,22 +35,32 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (
 	s.PageRows, s.Strategy = o.PageRows, strategy.New(o.Strategy, strategy.Options{})
 	options := o.sweep(o.Rows)
 	options.Trace = o.Trace
+	if o.Timestamp {
+		options.Spill = -1 // it keeps none
+	}
 	if o.Limit == 0 && fn == nil {
 		return sweep.Count(ctx, s, options, nil)
 	}
 	if o.Limit > 0 {
 		s.PageRows = min(s.PageRows, o.Limit)
 	}
-	done := 0
+	done, failed := 0, int64(0)
+	report := reporter(o.Meter, "further failed rows are counted, not listed")
 	totals, err := sweep.Each(ctx, s, options, func(rows []storage.Entity) error {
 		if o.Limit > 0 {
 			rows = rows[:min(len(rows), o.Limit-done)]
 		}
 		done += len(rows)
-		if fn != nil {
-			if err := fn(rows); err != nil {
-				return err
-			}
+		rows, lost := o.mapRows(rows)
+		failed += int64(len(lost))
+		if !o.quiet {
+			err = report(lost)
+		}
+		if err == nil && fn != nil {
+			err = fn(rows)
+		}
+		if err != nil {
+			return err
 		}
 		if o.Limit > 0 && done == o.Limit {
 			return errEnough
@@ -57,6 +69,10 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (
 	})
 	if errors.Is(err, errEnough) {
 		totals.Rows, err = int64(done), nil
+	}
+	totals.Failed += failed
+	if !o.quiet {
+		o.sayChanges()
 	}
 	return totals, err
 }

@@ -1,4 +1,4 @@
-// Package place reads and writes rows outside of tables: exports, and files of JSON lines.
+// Package place reads and writes rows outside of tables: exports, and files of JSON lines and CSV.
 //
 // An export is a table's rows as objects of a directory or of a blob container ([Objects]):
 //
@@ -23,5 +23,6 @@
 //
 // A complete export answers queries as a table does ([Export.Read]). Its token is the page's place: FILE/PAGE, and the row
 // in it. The command line's [Writer] makes exports. It keeps the lines of files.jsonl in a journal ([journal.File]) until it has
-// them all, which is what a killed export goes on from. [Windows] reads files of JSON lines that are no export, in any order of rows.
+// them all, which is what a killed export goes on from. [Windows] reads
+// files that are no export, JSON lines or [CSV], in any order of rows.
 package place

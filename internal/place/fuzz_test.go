@@ -172,7 +172,7 @@ func FuzzWindows(f *testing.F) {
 	f.Add(`{"PartitionKey":"b","N":1,"RowKey":"1"}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		read := func(raw bool) (all []storage.Entity, err error) {
-			err = place.Windows(strings.NewReader(text), raw, true, func(rows place.Rows, repeated int) error {
+			err = place.Windows(place.JSONLines(strings.NewReader(text), raw), true, nil, func(rows place.Rows, repeated int) error {
 				found, err := emulatortest.All(t.Context(), rows, storage.Query{Raw: raw})
 				inOrder(t, found)
 				if len(found)+repeated > strings.Count(text, "\n")+1 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"tablesweep/internal/problem/secret"
@@ -38,7 +39,7 @@ func InBlobs(text string) bool {
 }
 
 // KindOf returns what a place's text names: letters and digits are a table, - is a stream, a URL and blob: are blobs, what
-// ends as JSON lines do is a file, and what has a slash or a dot is a directory.
+// ends as files of rows do is a file, and what has a slash or a dot is a directory.
 func KindOf(text string) (Kind, error) {
 	switch {
 	case !IsURL(text) && secret.In(text):
@@ -61,7 +62,7 @@ func KindOf(text string) (Kind, error) {
 	return KindTable, err
 }
 
-// UnknownEnding returns how a place's text ends if no form of files ends so, such as .csv: who gives it expects a file. It is ""
+// UnknownEnding returns how a place's text ends if no form of files ends so, such as .txt: who gives it expects a file. It is ""
 // for all other places, and for those that end with a slash.
 func UnknownEnding(text string) string {
 	name := strings.ToLower(text[strings.LastIndexAny(text, `/\`)+1:])
@@ -73,10 +74,17 @@ func UnknownEnding(text string) string {
 	return ext
 }
 
-// isFile reports whether a name is that of a file of JSON lines.
+// isFile reports whether a name is that of a file of rows.
 func isFile(name string) bool {
-	name = strings.TrimSuffix(strings.ToLower(name), exts[CompressOf(name)])
-	return filepath.Ext(name) == ".jsonl" || filepath.Ext(name) == ".ndjson"
+	return slices.Contains([]string{".jsonl", ".ndjson", ".csv"}, ext(name))
+}
+
+// IsCSV reports whether a file has CSV, by its name.
+func IsCSV(name string) bool { return ext(name) == ".csv" }
+
+// ext returns how a file's name ends, compressed or not.
+func ext(name string) string {
+	return filepath.Ext(strings.TrimSuffix(strings.ToLower(name), exts[CompressOf(name)]))
 }
 
 // CompressOf returns how a file is compressed, by its name.

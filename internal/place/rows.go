@@ -56,10 +56,38 @@ func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query)
 	return p, 1, nil
 }
 
-// Windows reads rows in any order, a JSON object a line, and calls fn with windows of them: at most 50,000 rows or about 16 MiB,
-// sorted. Of rows with one key, the window has the last one; with merge, it has what only earlier ones have, too. fn is told how
-// many earlier ones there were. With raw, rows are parsed as [storage.ParseLines] does. A line that is no row ends it.
-func Windows(from io.Reader, raw, merge bool, fn func(rows Rows, repeated int) error) error {
+// Lines return the next row, in any order of keys, and how many bytes it took. The error is [io.EOF] behind the last one.
+type Lines func() (row storage.Entity, bytes int, err error)
+
+// JSONLines reads rows, a JSON object a line. With raw, rows are parsed as [storage.ParseLines] does. A line that is no row ends it.
+func JSONLines(from io.Reader, raw bool) Lines {
+	in := lines.NewReader(from, maxLine)
+	return func() (row storage.Entity, bytes int, err error) {
+		line, err := in.Next()
+		if err != nil {
+			return row, 0, err
+		}
+		parsed, err := storage.ParseLines(line.Text, raw)
+		switch {
+		case !utf8.Valid(line.Text): // its names would be lost
+			err = errors.New("it is not UTF-8")
+		case err == nil && len(parsed) != 1:
+			err = fmt.Errorf("it has %d rows", len(parsed))
+		}
+		if err != nil {
+			if _, cut := in.Next(); cut != nil && !errors.Is(cut, io.EOF) { // half a line
+				return row, 0, cut
+			}
+			return row, 0, fmt.Errorf("line %d is no row: %w", line.Number, cmp.Or(errors.Unwrap(err), err)) // the inner one: it is line 1 there
+		}
+		return parsed[0], len(line.Text), nil
+	}
+}
+
+// Windows calls fn with windows of rows: at most 50,000 rows or about 16 MiB, sorted. Of rows with one key, the window has the last
+// one; with merge, it has what only earlier ones have, too. fn is told how many earlier ones there were. bad gets lines that are no rows,
+// and may be nil for an input that ends there.
+func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0
 	flush := func() error {
@@ -83,39 +111,30 @@ func Windows(from io.Reader, raw, merge bool, fn func(rows Rows, repeated int) e
 		rows, size = nil, 0
 		return fn(window, repeated)
 	}
-	in := lines.NewReader(from, maxLine)
 	for {
-		line, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		parsed, err := storage.ParseLines(line.Text, raw)
+		row, bytes, err := next()
+		var line *BadLine
 		switch {
-		case !utf8.Valid(line.Text): // its names would be lost
-			err = errors.New("it is not UTF-8")
-		case err == nil && len(parsed) != 1:
-			err = fmt.Errorf("it has %d rows", len(parsed))
-		}
-		if err != nil {
-			if _, cut := in.Next(); cut != nil && !errors.Is(cut, io.EOF) { // half a line
-				return cut
+		case errors.As(err, &line) && bad != nil:
+			if err := bad(line); err != nil {
+				return err
 			}
-			return fmt.Errorf("line %d is no row: %w", line.Number, cmp.Or(errors.Unwrap(err), err)) // the inner one: it is line 1 there
+			continue
+		case err != nil && !errors.Is(err, io.EOF):
+			return err
+		case err == nil:
+			rows = append(rows, row)
+			size += bytes
 		}
-		rows = append(rows, parsed[0])
-		if size += len(line.Text); len(rows) == windowRows || size >= windowBytes {
+		if len(rows) > 0 && (err != nil || len(rows) == windowRows || size >= windowBytes) {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
+		if err != nil {
+			return nil
+		}
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return flush()
 }
 
 // OpenFile opens a file of JSON lines, decompressed as its name says. It may be a pipe: the wait for it ends with ctx.

@@ -31,7 +31,7 @@ func TestWindows(t *testing.T) {
 	for _, raw := range []bool{true, false} {
 		for merge, last := range map[bool]string{false: `"N":3}`, true: `"N":3,"L@odata.type":"Edm.Int64","L":"4"}`} {
 			calls := 0
-			err := place.Windows(strings.NewReader(in), raw, merge, func(rows place.Rows, repeated int) error {
+			err := place.Windows(place.JSONLines(strings.NewReader(in), raw), merge, nil, func(rows place.Rows, repeated int) error {
 				calls++
 				want := `{"PartitionKey":"a","RowKey":"1","D@odata.type":"Edm.Double","D":"3"}` + "\n" + `{"PartitionKey":"b","RowKey":"2",` + last + "\n"
 				if diff := cmp.Diff(want, linesOf(rows)); diff != "" {
@@ -52,7 +52,7 @@ func TestWindows(t *testing.T) {
 		many.WriteString(`{"PartitionKey":"` + strconv.Itoa(i*7919%120_000) + `","RowKey":""}` + "\n")
 	}
 	var sizes []int
-	err := place.Windows(strings.NewReader(many.String()), true, false, func(rows place.Rows, _ int) error {
+	err := place.Windows(place.JSONLines(strings.NewReader(many.String()), true), false, nil, func(rows place.Rows, _ int) error {
 		sizes = append(sizes, len(rows))
 		return nil
 	})
@@ -77,7 +77,7 @@ func TestWindowsRefuse(t *testing.T) {
 		good + strings.Repeat(" ", 8<<20+1):                                     "line 2 is longer than 8388608 bytes",
 		"PartitionKey,RowKey\n":                                                 "line 1 is no row",
 	} {
-		err := place.Windows(strings.NewReader(text), true, false, func(place.Rows, int) error { return errors.New("used") })
+		err := place.Windows(place.JSONLines(strings.NewReader(text), true), false, nil, func(place.Rows, int) error { return errors.New("used") })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: got %v, want %q", text, err, want)
 		}
@@ -89,7 +89,7 @@ func TestWindowsCutOff(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("cut off")
 	text := io.MultiReader(strings.NewReader(`{"PartitionKey":"a","RowKey":"1"}`+"\n"+`{"Part`), iotest.ErrReader(cut))
-	err := place.Windows(text, true, false, func(place.Rows, int) error { return errors.New("used") })
+	err := place.Windows(place.JSONLines(text, true), false, nil, func(place.Rows, int) error { return errors.New("used") })
 	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "at line ") {
 		t.Errorf("got %v", err)
 	}
@@ -122,7 +122,7 @@ func TestFiles(t *testing.T) {
 			}
 			defer f.Close()
 			var all []storage.Entity
-			err = place.Windows(f, true, false, func(rows place.Rows, _ int) error {
+			err = place.Windows(place.JSONLines(f, true), false, nil, func(rows place.Rows, _ int) error {
 				all = append(all, rows...)
 				return nil
 			})
@@ -176,7 +176,7 @@ func TestKindOf(t *testing.T) {
 	for text, want := range map[string]place.Kind{
 		"orders": place.KindTable, "./orders": place.KindExport, "backup/orders/": place.KindExport, ".": place.KindExport, `C:\x`: place.KindExport,
 		"Blob:backups/orders": place.KindExport, "HTTPS://acme.blob.core.windows.net/backups/orders": place.KindExport,
-		"-": place.KindStream, "orders.jsonl": place.KindFile, "a/orders.ndjson.gz": place.KindFile, "orders.JSONL.zst": place.KindFile,
+		"-": place.KindStream, "orders.jsonl": place.KindFile, "a/orders.ndjson.gz": place.KindFile, "orders.JSONL.zst": place.KindFile, "orders.typed.CSV.gz": place.KindFile,
 		"blob:backups": place.KindExport, "blob:backups/a.b": place.KindExport, "https://acme.blob.core.windows.net/backups/orders": place.KindExport,
 	} {
 		if got, err := place.KindOf(text); got != want || err != nil {
@@ -187,7 +187,7 @@ func TestKindOf(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for text, want := range map[string]string{
-		"orders.csv": ".csv", "a/out.JSON.gz": ".json.gz", `a\b.zst`: ".zst", "blob:backups/2026.11": ".11", "x.": ".",
+		"orders.txt": ".txt", "orders.csv": "", "a/out.JSON.gz": ".json.gz", `a\b.zst`: ".zst", "blob:backups/2026.11": ".11", "x.": ".",
 		"orders.csv/": "", "a.b/orders": "", ".": "", "..": "", "../.hidden": "", "a.b/": "", "orders.jsonl.gz": "", "-": "", "orders": "", "https://acme.blob.core.windows.net/x/y": "",
 	} {
 		if got := place.UnknownEnding(text); got != want {

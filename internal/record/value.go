@@ -16,9 +16,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// minDateTime is the earliest DateTime, 1601-01-01, in ticks.
-const minDateTime = 504_911_232_000_000_000
-
 // plainType returns the type of a value without annotation. A whole number that is no Int32 is an Int64.
 func plainType(v jsontext.Value) storage.Type {
 	t := odata.Implied(v)
@@ -68,7 +65,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	switch t {
 	case storage.DateTime:
 		at, ok := odata.ParseDateTime(string(text))
-		if !ok || at < minDateTime || at > key.MaxTicks {
+		if !ok || at < storage.MinDateTime || at > key.MaxTicks {
 			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, in UTC not before the year 1601 nor after 9999")
 		}
 		if finerThanTick(text) {

@@ -55,6 +55,7 @@ var keeps = map[string]keep{
 	"rows": aFile, "failed": anyFile, "state": aFile,
 	"mode": fixed, "verify": added, "compress": fixed, "with-timestamp": fixed,
 	"since": fixed, "overlap": fixed, "since-window": fixed,
+	"map": fixed, "rename": fixed, "drop": fixed, "types": fixed, "delimiter": fixed, "format": fixed,
 	"repair": fixed, "allow-extra": fixed, "list": fixed,
 	"message": fixed, "encoding": fixed,
 	"index-keys": fixed, "row-key": fixed, "wal": fixed,

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tablesweep/internal/file"
+	"tablesweep/internal/job"
+	"tablesweep/internal/odata"
+	"tablesweep/internal/place"
+	"tablesweep/internal/record/rowmap"
+	"tablesweep/internal/storage"
+)
+
+// programValue is a flag's program, given as it is or as @FILE. Checkpoints have its text, so a file that changes changes nothing.
+type programValue struct{ text *string }
+
+// Set implements [pflag.Value].
+func (v programValue) Set(text string) error {
+	*v.text = text
+	path, named := strings.CutPrefix(text, "@")
+	if !named {
+		return nil
+	}
+	content, err := file.At(path).Read()
+	if *v.text = string(content); err == nil && strings.HasPrefix(*v.text, "@") {
+		*v.text = "\n" + *v.text // a format of jq, and no file's name
+	}
+	return err
+}
+
+// String implements [pflag.Value].
+func (v programValue) String() string {
+	if v.text == nil {
+		return ""
+	}
+	return *v.text
+}
+
+// Type implements [pflag.Value].
+func (v programValue) Type() string { return "PROGRAM" }
+
+// mapFlags are the flags that make rows of rows.
+type mapFlags struct {
+	program      string
+	rename, drop []string
+	preview      int
+}
+
+func (f *mapFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.Var(programValue{&f.program}, "map", "jq program, or @FILE, that makes rows of each row")
+	flags.StringSliceVar(&f.rename, "rename", nil, "A=B,…: rename properties, ahead of --map")
+	flags.StringSliceVar(&f.drop, "drop", nil, "leave out these properties, ahead of --map")
+	flags.IntVar(&f.preview, "map-dry-run", 0, "show so many rows before and after, and do nothing")
+}
+
+// given reports whether rows become others.
+func (f *mapFlags) given() bool { return f.program != "" || f.rename != nil || f.drop != nil }
+
+// open returns the map, nil for none.
+func (f *mapFlags) open(c *cobra.Command) (*rowmap.Map, error) {
+	o := rowmap.Options{Rename: map[string]string{}, Drop: f.drop, Program: f.program}
+	for _, pair := range f.rename {
+		from, to, _ := strings.Cut(pair, "=")
+		if !isProperty(from) || !isProperty(to) {
+			return nil, usagef("--rename is %q, want A=B, the names of a property before and after; --map changes keys", pair)
+		}
+		if _, twice := o.Rename[from]; twice || slices.Contains(f.drop, from) || slices.Contains(slices.Collect(maps.Values(o.Rename)), to) {
+			return nil, usagef("--rename %s: each property goes to one place, and no two to the same", pair)
+		}
+		o.Rename[from] = to
+	}
+	for _, name := range f.drop {
+		if !isProperty(name) {
+			return nil, usagef("--drop has %q, which is no property's name", name)
+		}
+	}
+	if f.preview < 0 || c.Flags().Changed("map-dry-run") && f.preview == 0 {
+		return nil, usagef("--map-dry-run is %d, want at least 1", f.preview)
+	}
+	if !f.given() {
+		if f.preview > 0 {
+			return nil, usagef("--map-dry-run shows what --map, --rename and --drop do; give one of them")
+		}
+		return nil, nil
+	}
+	m, err := rowmap.New(o)
+	if err != nil {
+		return nil, job.Hint(usagef("--map %w", err), "jq's manual tells of programs; --map-dry-run 20 shows what one does")
+	}
+	return m, nil
+}
+
+func isProperty(name string) bool {
+	return storage.IsPropertyName(name) && !slices.Contains([]string{odata.PartitionKey, odata.RowKey, "Timestamp"}, name)
+}
+
+// preview is a row before and after, as JSON.
+type preview struct {
+	Before json.RawMessage   `json:"before"`
+	After  []json.RawMessage `json:"after"`
+	Error  string            `json:"error,omitempty"`
+}
+
+// show prints the first rows before and after, side by side.
+func (f *mapFlags) show(c *cobra.Command, o job.Options, asJSON bool) error {
+	return job.Preview(c.Context(), o, f.preview, func(before storage.Entity, after []storage.Entity, err error) error {
+		l := newListing(c, asJSON)
+		if asJSON {
+			p := preview{Before: before.AppendJSON(nil), After: []json.RawMessage{}}
+			for _, row := range after {
+				p.After = append(p.After, row.AppendJSON(nil))
+			}
+			if err != nil {
+				p.Error = err.Error()
+			}
+			l.add(p)
+			return l.end()
+		}
+		head := []string{"", "before"}
+		switch {
+		case err != nil:
+			head = append(head, "fails: "+err.Error())
+		case len(after) == 0:
+			head = append(head, "no row")
+		}
+		for range after {
+			head = append(head, "after")
+		}
+		l.add(nil, head...)
+		all := append([]storage.Entity{before}, after...)
+		for _, name := range namesOf(all) {
+			columns := []string{name}
+			for _, row := range all {
+				columns = append(columns, cellOf(row, name))
+			}
+			l.add(nil, columns...)
+		}
+		l.add(nil, "")
+		return l.end()
+	})
+}
+
+// namesOf returns the names of rows' keys and properties, each once.
+func namesOf(rows []storage.Entity) []string {
+	names := []string{odata.PartitionKey, odata.RowKey}
+	for _, row := range rows {
+		for _, p := range row.Properties {
+			if !slices.Contains(names, p.Name) {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return names
+}
+
+// cellOf returns a value as a preview shows it, with its type if JSON does not tell it.
+func cellOf(row storage.Entity, name string) string {
+	const most = 60
+	text := ""
+	switch name {
+	case odata.PartitionKey:
+		text = fmt.Sprintf("%q", row.Key.Partition)
+	case odata.RowKey:
+		text = fmt.Sprintf("%q", row.Key.Row)
+	}
+	for _, p := range row.Properties {
+		if p.Name == name {
+			if text = string(p.Value); p.Type != odata.Implied(p.Value) {
+				text += " " + strings.TrimPrefix(p.Type.String(), "Edm.")
+			}
+		}
+	}
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most]) + "…"
+	}
+	return cmp.Or(text, "-")
+}
+
+// csvFlags are the flags of CSV.
+type csvFlags struct {
+	types     []string
+	delimiter string
+	format    string // of stdin or stdout
+}
+
+func (f *csvFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringSliceVar(&f.types, "types", nil, "Name:Edm.Int32,…: types of columns of CSV that have none beside them")
+	flags.StringVar(&f.delimiter, "delimiter", ",", "what stands between the cells of CSV")
+}
+
+// addFormat adds --format, of what has no name that ends.
+func (f *csvFlags) addFormat(c *cobra.Command) {
+	addChoice(c, &f.format, "format", "of stdin and stdout: jsonl or csv", "jsonl or csv", "jsonl", "csv")
+}
+
+// is reports whether a place has CSV.
+func (f *csvFlags) is(kind place.Kind, path string) bool {
+	return kind == place.KindFile && place.IsCSV(path) || kind == place.KindStream && f.format == "csv"
+}
+
+// of returns how CSV is written.
+func (f *csvFlags) of() (*place.CSV, error) {
+	d := strings.ReplaceAll(f.delimiter, `\t`, "\t")
+	if err := place.CheckDelimiter(d); err != nil {
+		return nil, usagef("--delimiter %w", err)
+	}
+	form := &place.CSV{Delimiter: d[0], Types: map[string]storage.Type{}}
+	for _, one := range f.types {
+		name, text, _ := strings.Cut(one, ":")
+		t, known := odata.ParseType("Edm." + strings.TrimPrefix(text, "Edm."))
+		if !known || !isProperty(name) {
+			return nil, usagef("--types has %q, want Name:Edm.Int32 or another type of the Table service", one)
+		}
+		form.Types[name] = t
+	}
+	return form, nil
+}

@@ -1,0 +1,102 @@
+package action
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/semaphore"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// Mapped is [Work] with what becomes of the rows. It counts the rows as they were, and reports failures by their keys: a row is
+// written if all that it becomes is, and failed if some of it is. One that becomes nothing is skipped.
+type Mapped struct {
+	Work
+	// Map returns what a row becomes; an error is about this row.
+	Map func(storage.Entity) ([]storage.Entity, error)
+	// Limiter is that of what the rows become, whose partitions are others.
+	Limiter *Limiter
+	// Slots, if set, has one for each request that may be under way.
+	Slots *semaphore.Weighted
+	// Only, if set, are the keys of the rows that are meant: the others were done, and tell alone which keys are taken.
+	Only map[key.Key]bool
+}
+
+// Split leaves a page whole: of rows that become rows of one key, the second fails.
+func (Mapped) Split(rows []storage.Entity) [][]storage.Entity {
+	return slices.Collect(slices.Chunk(rows, storage.PageRows))
+}
+
+// Do does the work of what the rows become.
+func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (r Result, err error) {
+	var all []storage.Entity
+	from := map[key.Key]int{} // what a row became, and its place
+	failed := map[int]bool{}
+	fail := func(i int, reason string, broken bool) {
+		if !failed[i] {
+			failed[i] = true
+			r.Failed = append(r.Failed, Failure{Key: rows[i].Key, Reason: reason, Broken: broken})
+		}
+	}
+	some := int64(0) // rows that become some
+	for i, row := range rows {
+		became, err := m.Map(row)
+		for _, one := range became {
+			if other, taken := from[one.Key]; taken && err == nil {
+				err = fmt.Errorf("it becomes PartitionKey %q RowKey %q, and so does PartitionKey %q RowKey %q of the same page", one.Key.Partition, one.Key.Row, rows[other].Key.Partition, rows[other].Key.Row)
+			}
+			if err == nil {
+				from[one.Key] = i
+			}
+		}
+		switch {
+		case m.Only != nil && !m.Only[row.Key]:
+		case err != nil:
+			fail(i, "map: "+err.Error(), false)
+		case len(became) > 0:
+			some++
+			all = append(all, became...)
+		}
+	}
+	slices.SortFunc(all, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+	w := m.Work
+	if m.Slots != nil {
+		w = slotted{w, m.Slots}
+	}
+	done, err := All(ctx, o, m.Limiter, w, all)
+	if err != nil {
+		return r, err
+	}
+	lost := int64(0)
+	for _, f := range done.Failed {
+		i := from[f.Key]
+		if !failed[i] {
+			lost++
+		}
+		if f.Key != rows[i].Key {
+			f.Reason = fmt.Sprintf("PartitionKey %q RowKey %q: %s", f.Key.Partition, f.Key.Row, f.Reason)
+		}
+		fail(i, f.Reason, f.Broken)
+	}
+	skipped := int64(len(all)-len(done.Failed)) - done.Written
+	r.Written = max(0, some-lost-skipped)
+	return r, nil
+}
+
+// slotted is work whose units wait for a slot.
+type slotted struct {
+	Work
+	slots *semaphore.Weighted
+}
+
+// Do does a unit when there is a slot.
+func (s slotted) Do(ctx context.Context, o storage.RequestOptions, unit []storage.Entity) (Result, error) {
+	if err := s.slots.Acquire(ctx, 1); err != nil {
+		return Result{}, err
+	}
+	defer s.slots.Release(1)
+	return s.Work.Do(ctx, o, unit)
+}

@@ -1,0 +1,67 @@
+package action_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/semaphore"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/storage"
+)
+
+// TestMapped: rows that become none, one or several rows count as themselves, whatever becomes of those, and so do failures. Of two that
+// become one, the second fails, also when it is done again alone.
+func TestMapped(t *testing.T) {
+	t.Parallel()
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
+	to := emulatortest.Table(t, a, "destination", nil)
+	rows := someRows(1, 8)
+	w := action.Mapped{Work: action.Copy{Destination: to}, Limiter: &action.Limiter{}, Slots: semaphore.NewWeighted(2), Map: func(e storage.Entity) ([]storage.Entity, error) {
+		one := func(partition string) storage.Entity {
+			return storage.Entity{Key: key.Key{Partition: partition, Row: e.Key.Row}}
+		}
+		switch e.Key.Row {
+		case "r0000":
+			return nil, nil
+		case "r0001":
+			return nil, errors.New("no")
+		case "r0002":
+			return []storage.Entity{one("b"), one("a"), one("c")}, nil
+		case "r0003", "r0004":
+			return []storage.Entity{{Key: key.Key{Partition: "a", Row: "one"}}}, nil
+		case "r0005": // the service takes no such key
+			return []storage.Entity{one("a"), one("\n"), one("\r")}, nil
+		}
+		return []storage.Entity{one("a")}, nil
+	}}
+	r, err := action.All(t.Context(), storage.RequestOptions{}, nil, w, rows)
+	proof.Must(t, err)
+	const taken = `map: it becomes PartitionKey "a" RowKey "one", and so does PartitionKey "p000" RowKey "r0003" of the same page`
+	var failed []string
+	for _, f := range r.Failed {
+		failed = append(failed, fmt.Sprintf("%s %.60s", f.Key.Row, f.Reason))
+	}
+	want := []string{"r0001 map: no", fmt.Sprintf("r0004 %.60s", taken), `r0005 PartitionKey "\n" RowKey "r0005": OutOfRangeInput: The 'Part`}
+	if diff := cmp.Diff(want, failed); diff != "" || r.Written != 4 {
+		t.Errorf("%d written, failed (-want +got):\n%s", r.Written, diff)
+	}
+	there, err := to.Query(t.Context(), storage.Query{})
+	if proof.Must(t, err); len(there.Entities) != 7 {
+		t.Errorf("the destination has %d rows, want 7", len(there.Entities))
+	}
+	w.Only = map[key.Key]bool{rows[4].Key: true}
+	if r, err := w.Do(t.Context(), storage.RequestOptions{}, rows); err != nil || r.Written != 0 || len(r.Failed) != 1 || r.Failed[0].Reason != taken {
+		t.Errorf("the second one again: %+v, %v", r, err)
+	}
+	w.Work, w.Only = action.Copy{Destination: to, Mode: action.Skip}, nil
+	if r, err := w.Do(t.Context(), storage.RequestOptions{}, rows[6:]); err != nil || r.Written != 2 || r.Failed != nil {
+		t.Errorf("rows that are there: %+v, %v", r, err)
+	}
+}

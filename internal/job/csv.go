@@ -1,0 +1,53 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/record/rowmap"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
+)
+
+// writeCSV writes rows as CSV. each calls a function with all of them, twice: first they are looked through for their columns.
+func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Entity) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
+	columns := &place.Columns{CSV: form, Lossy: func(k key.Key, name string) {
+		o.Meter.Say("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV can't hold; it has U+FFFD in its place", k.Partition, k.Row, name))
+	}}
+	if t, err = each(false, columns.See); err != nil {
+		return t, err
+	}
+	o.Map.Changes(func(rowmap.Change, int64) {}) // they come again
+	if _, err := out.Write(c.Encode(columns.Header())); err != nil {
+		return t, err
+	}
+	var text []byte // of a page
+	return each(true, func(rows []storage.Entity) error {
+		if text, err = columns.Append(text[:0], rows); err == nil {
+			_, err = out.Write(c.Encode(text))
+		}
+		return err
+	})
+}
+
+// ScanCSV writes the rows of a place as CSV.
+func ScanCSV(ctx context.Context, o ScanOptions, form place.CSV, out io.Writer) (sweep.Totals, error) {
+	c, err := place.NewCodec(place.None)
+	if err != nil {
+		return sweep.Totals{}, err
+	}
+	if o.Timestamp = true; len(o.Select) > 0 {
+		o.Select = append(o.Select, "Timestamp")
+	}
+	quiet := o
+	quiet.quiet = true
+	return o.writeCSV(form, c, out, func(last bool, fn func([]storage.Entity) error) (sweep.Totals, error) {
+		if !last {
+			return Scan(ctx, quiet, fn)
+		}
+		return Scan(ctx, o, fn)
+	})
+}

@@ -1,0 +1,131 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/semaphore"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/place"
+	"tablesweep/internal/record/rowmap"
+	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep/progress"
+)
+
+// mapped returns what does the work with what the rows become.
+func (o Options) mapped(w action.Work) action.Work {
+	if o.Map == nil {
+		return w
+	}
+	return action.Mapped{Work: w, Map: o.Map.Rows, Limiter: &action.Limiter{}, Slots: semaphore.NewWeighted(int64(o.Workers))}
+}
+
+// kept returns the rows of a source as the map makes them, which must leave their keys. pass tells that those are left out that it fails for.
+func (o Options) kept(s storage.Source, pass bool) storage.Source {
+	if o.Map == nil {
+		return s
+	}
+	return rowmap.Kept{Source: s, Map: o.Map, Pass: pass}
+}
+
+// moved refuses an option that needs the keys as they are, if the error is that the map has changed one.
+func moved(option string, err error) error {
+	if !errors.Is(err, rowmap.ErrMoved) {
+		return err
+	}
+	return Hint(Refuse(option, " needs rows to keep their keys, by which they are in order: %w", err), "copy with the map to a table first, and then go on from that without")
+}
+
+// mapRows returns what rows become, and those that the map fails for.
+func (o Options) mapRows(rows []storage.Entity) (became []storage.Entity, failed []action.Failure) {
+	if o.Map == nil {
+		return rows, nil
+	}
+	for _, row := range rows {
+		all, err := o.Map.Rows(row)
+		if err != nil {
+			failed = append(failed, action.Failure{Key: row.Key, Reason: "map: " + err.Error()})
+		}
+		became = append(became, all...)
+	}
+	return became, failed
+}
+
+// sayChanges says which properties have another type than before, although nobody asked for that.
+func (o Options) sayChanges() {
+	o.Map.Changes(func(c rowmap.Change, rows int64) {
+		o.Meter.Say("types", fmt.Sprintf("%v in %s", c, progress.Plural(rows, "row")))
+	})
+}
+
+// Preview calls fn with the first n rows of a place, and with what the map makes of each. It changes nothing.
+func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entity, after []storage.Entity, err error) error) error {
+	show := func(rows []storage.Entity) error {
+		for _, row := range rows {
+			after, err := o.Map.Rows(row)
+			before, bad := row.Decoded()
+			if bad == nil {
+				bad = fn(before, after, err)
+			}
+			if bad != nil {
+				return bad
+			}
+			if n--; n == 0 {
+				return errEnough
+			}
+		}
+		return nil
+	}
+	var err error
+	if o.From.InLines() {
+		err = o.previewLines(ctx, func() int { return n }, show)
+	} else {
+		plain := o
+		plain.Map = nil
+		_, err = Scan(ctx, ScanOptions{Options: plain, Strategy: strategy.Serial, PageRows: min(n, storage.PageRows)}, show)
+	}
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return err
+}
+
+// previewLines calls show with rows of a file or of stdin, those that are left.
+func (o Options) previewLines(ctx context.Context, left func() int, show func([]storage.Entity) error) error {
+	in, err := o.openLines(ctx)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return place.Windows(o.lines(in), false, nil, func(rows place.Rows, _ int) error {
+		p, _, err := rows.Read(ctx, storage.RequestOptions{}, storage.Query{Range: o.Bounds.Range(), Filter: o.Filter, Select: o.Select, Top: min(left(), storage.PageRows)})
+		if err == nil {
+			err = show(p.Entities)
+		}
+		return err
+	})
+}
+
+// openLines opens the file or the stream of rows in any order.
+func (o Options) openLines(ctx context.Context) (io.ReadCloser, error) {
+	if o.From.Kind == place.KindStream {
+		return arriving(ctx, o.In), nil
+	}
+	in, err := place.OpenFile(ctx, o.From.Path)
+	if err != nil {
+		return nil, Unopened("from", err)
+	}
+	return in, nil
+}
+
+// lines reads the rows of what was opened.
+func (o Options) lines(in io.Reader) place.Lines {
+	if o.From.CSV != nil {
+		return o.From.CSV.Lines(in)
+	}
+	return place.JSONLines(in, o.Filter == "" && o.Select == nil && o.Map == nil)
+}

@@ -1,0 +1,198 @@
+package place_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/storage"
+)
+
+// readCSV reads all rows, and what is wrong with lines. err is what ended it, nil at the end.
+func readCSV(form place.CSV, text string) (rows []storage.Entity, bad []string, err error) {
+	next := form.Lines(strings.NewReader(text))
+	for {
+		row, _, err := next()
+		var line *place.BadLine
+		switch {
+		case errors.Is(err, io.EOF):
+			return rows, bad, nil
+		case errors.As(err, &line):
+			bad = append(bad, line.Error())
+		case err != nil:
+			return rows, bad, err
+		default:
+			rows = append(rows, row)
+		}
+	}
+}
+
+// writeCSV writes rows as CSV.
+func writeCSV(t *testing.T, c *place.Columns, rows []storage.Entity) []byte {
+	t.Helper()
+	if err := c.See(rows); err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.Append(c.Header(), rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestCSVForms: what Storage Explorer's versions wrote, and what spreadsheets write, is read.
+func TestCSVForms(t *testing.T) {
+	t.Parallel()
+	types := map[string]storage.Type{"N": storage.Int32}
+	for _, tt := range []struct {
+		name, text string
+		form       place.CSV
+		want, bad  string
+	}{
+		{"types with Edm, a mark, line breaks in cells", "\ufeffPartitionKey,RowKey,Timestamp,Name,Name@type,N,N@type\r\np,1,2026-01-01T00:00:00Z,\"a\r\nb \"\"q\"\", c\",Edm.String,5,Edm.Int64\r\np,2,,,Edm.String,,\r\n", place.CSV{},
+			`{"PartitionKey":"p","RowKey":"1","Name":"a\r\nb \"q\", c","N@odata.type":"Edm.Int64","N":"5"}{"PartitionKey":"p","RowKey":"2","Name":""}`, ""},
+		{"types of keys, without Edm", "PartitionKey,PartitionKey@type,RowKey,RowKey@type,B,B@type\n1,Int32,2,String,True,Boolean", place.CSV{}, `{"PartitionKey":"1","RowKey":"2","B":true}`, ""},
+		{"types in the first row only", "PartitionKey,RowKey,N,N@type,S,S@type\np,1,4,Int32,,String\np,2,5,,,\np,3,,,x,\n", place.CSV{},
+			`{"PartitionKey":"p","RowKey":"1","N":4,"S":""}{"PartitionKey":"p","RowKey":"2","N":5}{"PartitionKey":"p","RowKey":"3","S":"x"}`, ""},
+		{"types that are empty", "PartitionKey,RowKey,N,N@type\np,1,4,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":"4"}`, ""},
+		{"types that are empty, and told", "PartitionKey,RowKey,N,N@type\np,1,4,\np,2,,\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2"}`, ""},
+		{"no types, a delimiter, blank lines", "RowKey;N;PartitionKey\n\n1;7;\"p;q\"\n\r\n", place.CSV{Delimiter: ';', Types: types}, `{"PartitionKey":"p;q","RowKey":"1","N":7}`, ""},
+		{"bad values", "PartitionKey,RowKey,N,N@type\np,1,x,Int32\np,2,1,Int33\np,3,1\np,4,1,Int32,\np,5,\"a\"b,String\np,6,a\"b,String\np,7,\xff,String\n\xff,8,1,Int32\np,9,1,Int32\n", place.CSV{},
+			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is no row: N must be an Edm.Int32, and is "x"; line 3 is no row: N has the type "Int33", which no property has; line 4 is no row: it has 3 cells, and the first line has 4; ` +
+				`line 5 is no row: it has 5 cells, and the first line has 4; line 6 is no row: text stands behind a closing quote; line 7 is no row: a quote stands in a cell that does not begin with one; ` +
+				`line 8 is no row: N is not valid Unicode, and is "\xff"; line 9 is no row: its key is not valid Unicode`},
+	} {
+		rows, bad, err := readCSV(tt.form, tt.text)
+		if diff := cmp.Diff(tt.want, strings.ReplaceAll(linesOf(rows), "\n", "")); diff != "" || strings.Join(bad, "; ") != tt.bad || err != nil {
+			t.Errorf("%s: %v, %v (-want +got):\n%s", tt.name, err, strings.Join(bad, "; "), diff)
+		}
+	}
+	const keys = "PartitionKey,RowKey,"
+	for text, want := range map[string]string{
+		"": "it is empty", "a,b\n": "no column PartitionKey; the first line has", "PartitionKey;RowKey\n": `seems to have ";" between them`, keys + "A,A\n": `the column "A" twice`, keys + "A@type\n": `no column "A"`,
+		keys + "a b\n": "no property's name", keys + "A\n": "--types has N", keys + "N\np,1,\"x\ny\"z\n": "lines 2 to 3 are no row", keys + "N\np,1,\"x\np,2,y\n": "a quote is not closed", keys + "N\np,1,\"x": "a quote is not closed",
+		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are no row: text stands behind a closing quote; since a cell with quotes goes on over lines there",
+	} {
+		if rows, bad, err := readCSV(place.CSV{Types: types}, text); err == nil || !strings.Contains(err.Error(), want) || rows != nil || bad != nil {
+			t.Errorf("%q: %v, %v, want %q", text, rows, err, want)
+		}
+	}
+}
+
+// TestNastyRowsAsCSV: odd rows go out and come in equal. Half a surrogate pair, which no text file has, is named.
+func TestNastyRowsAsCSV(t *testing.T) {
+	t.Parallel()
+	rows := emulatortest.NastyRows(testsize.Of(1000, 8833))
+	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+	half := storage.Entity{Key: key.Key{Partition: "~", Row: "half"}, Properties: []storage.Property{{Name: "Half", Value: jsontext.Value(`"x\ud800"`)}}}
+	var lossy []string
+	c := &place.Columns{Lossy: func(k key.Key, name string) { lossy = append(lossy, k.Row+" "+name) }}
+	text := writeCSV(t, c, append(slices.Clone(rows), half))
+	half.Properties[0].Value = jsontext.Value(`"x` + "\ufffd" + `"`)
+	got, bad, err := readCSV(place.CSV{}, string(text))
+	if err != nil || bad != nil || len(got) != len(rows)+1 || fmt.Sprint(lossy) != "[half Half]" {
+		t.Fatalf("%d rows of %d, %v, %v, lossy %v", len(got), len(rows)+1, bad, err, lossy)
+	}
+	for i, want := range append(rows, half) {
+		if !storage.Equal(got[i], want) {
+			t.Fatalf("%.300s became %.300s", want.AppendJSON(nil), got[i].AppendJSON(nil))
+		}
+	}
+	rows = append(rows, storage.Entity{Properties: []storage.Property{storage.StringProperty("Late", "")}})
+	if _, err := c.Append(nil, rows); err == nil || !strings.Contains(err.Error(), "the property Late, which no row had") {
+		t.Errorf("a late column: %v", err)
+	}
+}
+
+// TestMalformedCSV: of files with lines that were damaged by chance, each such line is named, and no row is read that nobody has written.
+func TestMalformedCSV(t *testing.T) {
+	t.Parallel()
+	for seed := range 300 {
+		r := rand.New(rand.NewPCG(uint64(seed), 48))
+		var rows []storage.Entity
+		for i := range 20 {
+			words := []string{"plain", "", "with, comma", "with \"quotes\"", "two\nlines", "7", "ä"}
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}, Properties: []storage.Property{
+				storage.StringProperty("S", words[r.IntN(len(words))]), {Name: "N", Type: storage.Int32, Value: jsontext.Value(fmt.Sprint(i))}, storage.StringProperty("T", words[r.IntN(len(words))])}})
+		}
+		text := writeCSV(t, &place.Columns{}, rows)
+		var damaged []int // rows
+		var out bytes.Buffer
+		c := &place.Columns{}
+		_ = c.See(rows)
+		out.Write(c.Header())
+		lines, line := map[int]int{}, 2
+		for i, row := range rows {
+			one, _ := c.Append(nil, []storage.Entity{row})
+			lines[i] = line
+			if r.IntN(6) == 0 {
+				one = damage(r, one)
+				damaged = append(damaged, i)
+			}
+			line += bytes.Count(one, []byte("\n"))
+			out.Write(one)
+		}
+		got, bad, err := readCSV(place.CSV{}, out.String())
+		for _, row := range got {
+			at := slices.IndexFunc(rows, func(own storage.Entity) bool { return storage.Equal(own, row) })
+			if at < 0 || slices.Contains(damaged, at) {
+				t.Fatalf("seed %d: read %s of\n%s", seed, row.AppendJSON(nil), out.String())
+			}
+		}
+		ends := line // behind it, nothing was read
+		if err != nil {
+			if _, scanErr := fmt.Sscanf(err.Error(), "lines %d to", &ends); scanErr != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		sound := 0
+		for i := range rows {
+			named := slices.ContainsFunc(bad, func(text string) bool { return strings.HasPrefix(text, fmt.Sprintf("line %d is", lines[i])) })
+			switch hurt := slices.Contains(damaged, i); {
+			case lines[i] >= ends:
+			case !hurt:
+				sound++
+			case !named:
+				t.Fatalf("seed %d: row %d at line %d is not named: %v, %v\n%s", seed, i, lines[i], bad, err, out.String())
+			}
+		}
+		if len(got) != sound {
+			t.Fatalf("seed %d: %d rows of %d, %v, %v\n%s", seed, len(got), sound, bad, err, out.String())
+		}
+		if len(damaged) == 0 && (err != nil || !bytes.Equal(text, out.Bytes())) {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// damage makes a line malformed.
+func damage(r *rand.Rand, line []byte) []byte {
+	text := strings.TrimSuffix(string(line), "\r\n")
+	switch r.IntN(6) {
+	case 0: // a cell too many
+		text += ","
+	case 1: // a cell too few
+		text = strings.TrimSuffix(text, ",Edm.String")
+	case 2: // a value of another type
+		text = strings.Replace(text, "Edm.Int32", "Edm.Guid", 1)
+	case 3: // an unknown type
+		text = strings.Replace(text, "Edm.Int32", "Edm.Int33", 1)
+	case 4: // a quote within a plain cell
+		text = strings.Replace(text, "p,", "p\",", 1)
+	case 5: // a quote that nobody closes
+		text = strings.Replace(text, "p,", "\"p,", 1)
+	}
+	return []byte(text + "\r\n")
+}

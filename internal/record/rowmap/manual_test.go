@@ -1,0 +1,77 @@
+package rowmap_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/itchyny/gojq"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/record/rowmap"
+	"tablesweep/internal/storage"
+)
+
+// TestManual: the examples of jq's manual make of a row what they make of a value, checks of their work included: In is an example's
+// input, and Out what it puts out. Where gojq differs from jq, it is gojq that counts.
+func TestManual(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/manual.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	like, refused := 0, map[string]int{}
+	for part := range strings.SplitSeq(string(text), "\n\n") {
+		example := strings.Split(strings.TrimSpace(part), "\n")
+		for len(example) > 0 && strings.HasPrefix(example[0], "#") {
+			example = example[1:]
+		}
+		if len(example) < 2 {
+			continue
+		}
+		program := ". + {Out: (.In | fromjson | [" + example[0] + "] | tojson)}"
+		in := storage.Entity{Key: key.Key{Partition: "p", Row: "r"}, Properties: []storage.Property{storage.StringProperty("In", example[1])}}
+		m, err := rowmap.New(rowmap.Options{Program: program})
+		if err != nil {
+			for _, why := range []string{"the same row must become the same", "can't bound", "modules", "is no jq program"} {
+				if strings.Contains(err.Error(), why) {
+					refused[why]++
+				}
+			}
+			continue
+		}
+		rows, err := m.Rows(in)
+		got := ""
+		if err == nil && len(rows) == 1 {
+			got = rows[0].Get("Out")
+		}
+		plain, plainErr := runPlain(t, program, example[1])
+		if got != plain || (err == nil) != (plainErr == nil) {
+			t.Errorf("%s\nof %s: %s, %v\nwant %s, %v", example[0], example[1], got, err, plain, plainErr)
+		}
+		var a, b any
+		if json.Unmarshal([]byte(got), &a) == nil && json.Unmarshal([]byte("["+strings.Join(example[2:], ",")+"]"), &b) == nil && cmp.Equal(a, b) {
+			like++
+		}
+	}
+	want := map[string]int{"can't bound": 4, "is no jq program": 5, "the same row must become the same": 2} // functions that gojq lacks
+	if diff := cmp.Diff(want, refused); diff != "" || like != 218 {
+		t.Errorf("%d are as in jq's manual; refused (-want +got):\n%s", like, diff)
+	}
+}
+
+// runPlain runs a program without any check.
+func runPlain(t *testing.T, program, in string) (string, error) {
+	q, err := gojq.Parse(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := q.Run(map[string]any{"PartitionKey": "p", "RowKey": "r", "In": in}).Next()
+	if err, ok := v.(error); ok {
+		return "", err
+	}
+	out, _ := v.(map[string]any)["Out"].(string)
+	return out, nil
+}

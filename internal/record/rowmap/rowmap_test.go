@@ -1,0 +1,253 @@
+package rowmap_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/record/rowmap"
+	"tablesweep/internal/storage"
+)
+
+func typed(name string, t storage.Type, json string) storage.Property {
+	return storage.Property{Name: name, Type: t, Value: jsontext.Value(json)}
+}
+
+// order has a property of each type. No two have equal values.
+var order = storage.Entity{Key: key.Key{Partition: "p", Row: "r"}, Properties: []storage.Property{
+	typed("S", storage.String, `"text"`), typed("B", storage.Boolean, `true`), typed("I", storage.Int32, `5`), typed("L", storage.Int64, `"9007199254740993"`),
+	typed("D", storage.Double, `3.0`), typed("T", storage.DateTime, `"2020-02-29T23:59:59.1234567Z"`), typed("G", storage.GUID, `"c9da6455-213d-42c9-9a79-3e9149a57833"`),
+	typed("Y", storage.Binary, `"AAH+/w=="`), typed("N", storage.Double, `"NaN"`), typed("E", storage.Double, `1.50E+2`), typed("H", storage.String, `"\ud800"`),
+}}
+
+// TestTypes: a property keeps its type and text if its value does, then its type if the new value fits, and else it is what it looks like.
+func TestTypes(t *testing.T) {
+	t.Parallel()
+	const all = `"S":"text","B":true,"I":5,"L@odata.type":"Edm.Int64","L":"9007199254740993","D@odata.type":"Edm.Double","D":3.0,` +
+		`"T@odata.type":"Edm.DateTime","T":"2020-02-29T23:59:59.1234567Z","G@odata.type":"Edm.Guid","G":"c9da6455-213d-42c9-9a79-3e9149a57833",` +
+		`"Y@odata.type":"Edm.Binary","Y":"AAH+/w==","N@odata.type":"Edm.Double","N":"NaN","E@odata.type":"Edm.Double","E":1.50E+2,"H":"\ud800"`
+	for program, want := range map[string]string{
+		`.`: all, `. as $r | [.[]] | $r`: all, `.odata = null | ."odata.etag" = "x" | .Timestamp = "now"`: all,
+		`{PartitionKey, RowKey, L: (.L + 1)}`:                                                            `"L@odata.type":"Edm.Int64","L":"9007199254740994"`,
+		`{PartitionKey, RowKey, L: (.L | floor)}`:                                                        `"L@odata.type":"Edm.Int64","L":"9007199254740992"`, // as a floating point number, which is rounded
+		`{PartitionKey, RowKey, D: 4}`:                                                                   `"D@odata.type":"Edm.Double","D":4.0`,
+		`{PartitionKey, RowKey, I: (.I * 2)}`:                                                            `"I":10`,
+		`{PartitionKey, RowKey, I: 3000000000}`:                                                          `"I@odata.type":"Edm.Double","I":3000000000.0`,
+		`{PartitionKey, RowKey, T: "2021-01-01T00:00:00Z", G: "none", Y: "AQ=="}`:                        `"T@odata.type":"Edm.DateTime","T":"2021-01-01T00:00:00Z","G":"none","Y@odata.type":"Edm.Binary","Y":"AQ=="`,
+		`{PartitionKey, RowKey, S: 1.5, New: "x", A: 7, C: false, Z: null, Inf: -infinite}`:              `"S@odata.type":"Edm.Double","S":1.5,"A":7,"C":false,"Inf@odata.type":"Edm.Double","Inf":"-Infinity","New":"x"`,
+		`{PartitionKey, RowKey, X: 5, "X@odata.type": "Edm.Int64", U: "7", "U@odata.type": "Edm.Int64"}`: `"U@odata.type":"Edm.Int64","U":"7","X@odata.type":"Edm.Int64","X":"5"`,
+		`{PartitionKey, RowKey, J: ("{\"a\":12}" | fromjson.a)}`:                                         `"J":12`,
+	} {
+		checkRows(t, program, `{"PartitionKey":"p","RowKey":"r",`+want+`}`)
+	}
+	checkRows(t, `empty`)
+	checkRows(t, `{PartitionKey: ("a","b"), RowKey: .S}`, `{"PartitionKey":"a","RowKey":"text"}`, `{"PartitionKey":"b","RowKey":"text"}`)
+	m := compile(t, rowmap.Options{Program: `{PartitionKey, RowKey, Moved: .T, I: "five"}`, Rename: map[string]string{"L": "Long"}, Drop: []string{"B"}})
+	if _, err := m.Rows(order); err != nil {
+		t.Fatal(err)
+	}
+	var changes []string
+	m.Changes(func(c rowmap.Change, rows int64) { changes = append(changes, fmt.Sprint(c, " ", rows)) })
+	if diff := cmp.Diff([]string{"I: Edm.Int32 became Edm.String 1", "Moved: Edm.DateTime became Edm.String 1"}, changes); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	rows, err := compile(t, rowmap.Options{Rename: map[string]string{"T": "When", "L": "Long"}, Drop: []string{"S", "B", "I", "D", "G", "Y", "N", "E", "H"}}).Rows(order)
+	if got := fmt.Sprintf("%s %v", rows[0].AppendJSON(nil), err); got != `{"PartitionKey":"p","RowKey":"r","Long@odata.type":"Edm.Int64","Long":"9007199254740993","When@odata.type":"Edm.DateTime","When":"2020-02-29T23:59:59.1234567Z"} <nil>` {
+		t.Errorf("renamed: %s", got)
+	}
+}
+
+func compile(t *testing.T, o rowmap.Options) *rowmap.Map {
+	t.Helper()
+	m, err := rowmap.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// checkRows compares what a program makes of order.
+func checkRows(t *testing.T, program string, want ...string) {
+	t.Helper()
+	rows, err := compile(t, rowmap.Options{Program: program}).Rows(order)
+	var got []string
+	for _, row := range rows {
+		got = append(got, string(row.AppendJSON(nil)))
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%s: %v (-want +got):\n%s", program, err, diff)
+	}
+}
+
+// TestFails: what a row can't become is this row's error, and what a program may not do is refused before it runs.
+func TestFails(t *testing.T) {
+	t.Parallel()
+	for program, want := range map[string]string{
+		`.S`: "puts out a string \"text\", not a row", `[.]`: "puts out an array", `del(.RowKey)`: "whose RowKey is null, not a string", `.PartitionKey = 1`: "whose PartitionKey is 1",
+		`.X = [1]`: "X is an array", `.["a b"] = 1`: "no property's name", `.X = .L`: "which no Double keeps", `."X@odata.type" = "Edm.Int32" | .X = "five"`: "which is no Edm.Int32",
+		`."X@odata.type" = "Int32" | .X = 1`: "which is no type", `error("no \(.S)")`: "no text", `repeat(.)`: "puts out more than 100 rows",
+		`.X = ("x" * 200000 | . , . | [.,.,.,.,.,.] | join(""))`:                                   "a text of more than 256 KiB",
+		`range(6) as $i | .["P\($i)"] = 1 | reduce range(6) as $j (.; .["Q\($j)"] = "x" * 200000)`: "a row of more than 1 MiB",
+		`"x" * 200000000`: "a text of more than 256 KiB", `.S *= 200000000`: "a text of more than 256 KiB", `reduce range(40) as $i ("x"; . + .)`: "256 KiB", `reduce range(40) as $i ("x"; . += .)`: "256 KiB",
+		`reduce range(60) as $i (1; [., .]) | tojson`: "more than 32768 values", `reduce range(60) as $i ({}; .a = . | .b = .) | tojson`: "more than 32768 values", `.[100000000] = 1`: "an index of more than",
+		`[] | .[length + 100000000] = 1`: "an index of more than", `[] | setpath([100000000]; 1)`: "an index of more than", `[] | getpath([100000000]) = 1`: "an index of more than",
+		`[range(30000)] - [range(30000)]`: "too large for that", `[range(30000) | "a"] | join("x" * 100000)`: "too large for that", `[range(20000)] | indices([range(20000)])`: "too large for that",
+		`reduce range(40) as $i (10; . * .) | tojson`: "too large for that", `def f: f; f`: "instructions", `until(false; .)`: "instructions",
+		`def f: try ("x" * 200000000) catch f; f`: "a text of more than 256 KiB", `range(10000) | "x" * 200000 | select(false)`: "made values of more than 64 MiB", `reduce range(40) as $i ("\""; tojson)`: "256 KiB",
+		`reduce range(40) as $i ("x"; "\(.)\(.)")`: "256 KiB", `reduce range(400) as $i ("<"; @html | . + .)`: "256 KiB", `[limit(3; repeat("x" * 200000))] | add | add`: "256 KiB",
+	} {
+		_, err := compile(t, rowmap.Options{Program: program}).Rows(order)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", program, err, want)
+		}
+	}
+	for program, want := range map[string]string{
+		"now": "uses now", ".T = (now|todate)": "uses now", "localtime": "uses localtime", `strflocaltime("%H")`: "uses strflocaltime", "halt": "uses halt", "halt_error": "uses halt_error", "input": "uses input",
+		"[inputs]": "uses inputs", "env": "uses env", "$ENV.PATH": "uses $ENV", "builtins": "uses builtins", `import "a" as a; .`: "uses modules", `include "a"; .`: "uses modules", "modulemeta": "uses modulemeta",
+		`_multiply("x"; 9)`: "uses _multiply", "transpose": "uses transpose", "debug": "uses debug", `"\(now)"`: "uses now", `{(input): 1}`: "uses input", `. as {a: $x} ?// [$x] | now`: "uses now", "def f(g): g; f(halt)": "uses halt",
+		".a |": "is no jq program: unexpected EOF", "nofunction": "is no jq program", strings.Repeat(" ", 20_000): "16384 are the most",
+	} {
+		if _, err := rowmap.New(rowmap.Options{Program: program}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v, want %q", program, err, want)
+		}
+	}
+	many := storage.Entity{Key: order.Key}
+	for i := range 252 {
+		many.Properties = append(many.Properties, storage.StringProperty(fmt.Sprintf("P%03d", i), strings.Repeat("x", 4000)))
+	}
+	for _, program := range []string{`with_entries(.value |= (if length < 600 then . else ascii_upcase end))`, `to_entries | map(select(.key | startswith("P0") | not)) | from_entries`, `walk(if type == "string" then ascii_downcase else . end)`, `reduce keys[] as $k (.; .[$k] += "")`} {
+		if _, err := compile(t, rowmap.Options{Program: program}).Rows(many); err != nil {
+			t.Errorf("%s of the largest row: %v", program, err)
+		}
+	}
+}
+
+// TestKeep: rows that must keep their keys do, or the first that does not is named.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	rows := []storage.Entity{order, {Key: key.Key{Partition: "q"}}}
+	for program, want := range map[string]string{`.`: "2 <nil>", `select(.S)`: "1 <nil>", `.RowKey += "x"`: ErrText, `., .`: ErrText, `.RowKey = .S`: `0 PartitionKey "p" RowKey "r": map: the map changes its key to PartitionKey "p" RowKey "text"`} {
+		kept, err := compile(t, rowmap.Options{Program: program}).Keep(rows, false)
+		if got := fmt.Sprint(len(kept), " ", err); got != want && !(want == ErrText && errors.Is(err, rowmap.ErrMoved)) {
+			t.Errorf("%s: %s, want %s", program, got, want)
+		}
+	}
+	if kept, err := compile(t, rowmap.Options{Program: `if .S then error("no") else . end`}).Keep(rows, true); err != nil || len(kept) != 1 {
+		t.Errorf("%d kept, %v", len(kept), err)
+	}
+}
+
+// ErrText stands for an error that is [rowmap.ErrMoved].
+const ErrText = "moved"
+
+// TestRandomMaps: maps that are made by chance do what a naive twin does, who knows rows and types, and nothing of jq.
+func TestRandomMaps(t *testing.T) {
+	t.Parallel()
+	for seed := range testsize.Slow(300, 2000, 50_000) {
+		r := rand.New(rand.NewPCG(uint64(seed), 48))
+		row := order.Clone()
+		r.Shuffle(len(row.Properties), func(i, j int) { p := row.Properties; p[i], p[j] = p[j], p[i] })
+		row.Properties = row.Properties[:r.IntN(len(row.Properties)+1)]
+		in := row.Clone()
+		var program []string
+		want := []storage.Entity{row}
+		for range r.IntN(6) {
+			text, twin := change(r, in)
+			program = append(program, text)
+			var next []storage.Entity
+			for _, e := range want {
+				next = append(next, twin(e)...)
+			}
+			want = next
+		}
+		text := strings.Join(append(program, "."), " | ")
+		rows, err := compile(t, rowmap.Options{Program: text}).Rows(in)
+		if err != nil || len(rows) != len(want) {
+			t.Fatalf("seed %d: %s: %d rows, want %d, %v", seed, text, len(rows), len(want), err)
+		}
+		for i := range rows {
+			if !storage.Equal(rows[i], want[i]) {
+				t.Fatalf("seed %d: %s\nof   %s\ngot  %s\nwant %s", seed, text, in.AppendJSON(nil), rows[i].AppendJSON(nil), want[i].AppendJSON(nil))
+			}
+		}
+	}
+}
+
+// change returns a program that changes a row, and what does the same.
+func change(r *rand.Rand, in storage.Entity) (program string, twin func(storage.Entity) []storage.Entity) {
+	name := order.Properties[r.IntN(len(order.Properties))].Name
+	if r.IntN(3) == 0 {
+		name = string("XZ"[r.IntN(2)])
+	}
+	with := func(to storage.Property) func(storage.Entity) []storage.Entity {
+		return func(e storage.Entity) []storage.Entity {
+			e = e.Clone()
+			for i, p := range e.Properties {
+				if p.Name == name {
+					e.Properties[i] = asBefore(to, in)
+					return []storage.Entity{e}
+				}
+			}
+			e.Properties = append(e.Properties, asBefore(to, in))
+			return []storage.Entity{e}
+		}
+	}
+	switch r.IntN(6) {
+	case 0:
+		return "del(." + name + ")", func(e storage.Entity) []storage.Entity {
+			kept := storage.Entity{Key: e.Key}
+			for _, p := range e.Properties {
+				if p.Name != name {
+					kept.Properties = append(kept.Properties, p)
+				}
+			}
+			return []storage.Entity{kept}
+		}
+	case 1:
+		return fmt.Sprintf(".%s = %q", name, "new-"+name), with(storage.StringProperty(name, "new-"+name))
+	case 2:
+		n := r.IntN(1000) + 10
+		return fmt.Sprintf(".%s = %d", name, n), with(typed(name, storage.Int32, fmt.Sprint(n)))
+	case 3:
+		return ".PartitionKey = .RowKey + \"+\"", func(e storage.Entity) []storage.Entity {
+			e.Key.Partition = e.Key.Row + "+"
+			return []storage.Entity{e}
+		}
+	case 4:
+		return "(., (.RowKey += \"2\"))", func(e storage.Entity) []storage.Entity {
+			f := e.Clone()
+			f.Key.Row += "2"
+			return []storage.Entity{e, f}
+		}
+	}
+	return fmt.Sprintf("select(has(%q) | not)", name), func(e storage.Entity) []storage.Entity {
+		for _, p := range e.Properties {
+			if p.Name == name {
+				return nil
+			}
+		}
+		return []storage.Entity{e}
+	}
+}
+
+// asBefore gives a whole number the type that the property had, if that is one of numbers. No text of the test fits another type.
+func asBefore(p storage.Property, in storage.Entity) storage.Property {
+	for _, was := range in.Properties {
+		if was.Name == p.Name && p.Type == storage.Int32 {
+			switch was.Type {
+			case storage.Int64:
+				return typed(p.Name, storage.Int64, `"`+string(p.Value)+`"`)
+			case storage.Double:
+				return typed(p.Name, storage.Double, string(p.Value)+".0")
+			}
+		}
+	}
+	return p
+}

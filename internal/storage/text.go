@@ -1,0 +1,84 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/odata"
+)
+
+// propertyName matches legal names of properties. (Microsoft Learn, "Understanding the Table service data model")
+var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{Mn}\p{Nd}_]*$`)
+
+// IsPropertyName reports whether a property, a key or the Timestamp may have a name.
+func IsPropertyName(name string) bool { return propertyName.MatchString(name) }
+
+// MinDateTime is the earliest DateTime, 1601-01-01, in ticks.
+const MinDateTime = 504_911_232_000_000_000
+
+// ParseProperty returns a property of a type from its text: that of [Property.Text], or another one of the same value. The error says
+// what the text must be.
+func ParseProperty(name string, t Type, text string) (Property, error) {
+	p := Property{Name: name, Type: t}
+	err := fmt.Errorf("must be an %v", t)
+	switch t {
+	case Boolean:
+		if low := strings.ToLower(text); low == "true" || low == "false" {
+			p.Value, err = jsontext.Value(low), nil
+		}
+	case Int32:
+		if n, bad := strconv.ParseInt(text, 10, 32); bad == nil {
+			p.Value, err = strconv.AppendInt(nil, n, 10), nil
+		}
+	case Int64:
+		if n, bad := strconv.ParseInt(text, 10, 64); bad == nil {
+			p.Value, err = Int64Property("", n).Value, nil
+		}
+	case Double:
+		switch f, bad := strconv.ParseFloat(text, 64); {
+		case text == "NaN" || text == "Infinity" || text == "-Infinity":
+			p.Value, err = quote(text), nil
+		case bad == nil && !math.IsInf(f, 0) && jsontext.Value(text).Kind() == '0' && jsontext.Value(text).IsValid():
+			p.Value, err = jsontext.Value(strings.TrimSpace(text)), nil
+		}
+	case DateTime:
+		if at, ok := odata.ParseDateTime(text); ok && at >= MinDateTime && at <= key.MaxTicks {
+			p.Value, err = quote(text), nil
+			if !strings.HasSuffix(text, "Z") { // the service takes others, too; but a copy of them would not be equal
+				p.Value = quote(string(odata.AppendDateTime(nil, at)))
+			}
+		}
+	case GUID:
+		if _, ok := odata.ParseGuid(text); ok {
+			p.Value, err = quote(text), nil
+		}
+	case Binary:
+		if _, ok := odata.ParseBinary(text); ok {
+			p.Value, err = quote(text), nil
+		}
+	default:
+		p.Value, err = quote(text), nil
+	}
+	if !utf8.ValidString(text) {
+		err = errors.New("is not valid Unicode")
+	}
+	return p, err
+}
+
+// Lossy returns the text of [Property.Text]. Where that is half a surrogate pair, which no text can have, U+FFFD stands in its place, and
+// whole is false.
+func (p Property) Lossy() (text string, whole bool) {
+	if text = p.Text(); text != "" || len(p.Value) <= 2 {
+		return text, true
+	}
+	b, _ := jsontext.AppendUnquote(nil, p.Value)
+	return string(b), false
+}
