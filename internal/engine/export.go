@@ -40,7 +40,8 @@ type exportFile struct {
 // exporting collects the rows of a step. It holds no more than encoded pages, and few that are not.
 type exporting struct {
 	*place.FileDraft
-	at time.Time
+	at   time.Time
+	left int64 // rows that the map makes nothing of
 }
 
 // put writes the file of a step as a blob, and returns its rows and what the ledger keeps of it: nothing, if there are no rows.

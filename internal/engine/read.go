@@ -152,10 +152,15 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 			}
 		}
 		if r.file != nil { // the first step was made: all pages lie ahead of all steps
-			if err := r.file.Add(rows); err != nil {
+			kept, err := o.work.kept.Keep(rows, false)
+			if err != nil {
+				return &fatalError{err}
+			}
+			if err := r.file.Add(kept); err != nil {
 				return err
 			}
 			r.file.at, next.rows = page.Date, nil
+			r.file.left += int64(len(rows) - len(kept))
 		}
 		found = append(found, next)
 		for _, c := range decided.Children {

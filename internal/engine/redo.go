@@ -59,6 +59,8 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 		listed[key.Key{Partition: row.PartitionKey, Row: row.RowKey}] = true
 	}
 	var rows []storage.Entity
+	w, mapped := o.work.action.(action.Mapped)
+	meant := 0          // rows that are listed
 	lacking := int64(0) // rows that the pages had
 	for i, p := range was.Pages {
 		read, err := o.readAgain(ctx, p, &done.Queries)
@@ -71,9 +73,18 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 		}
 		for _, row := range read {
 			if all || listed[row.Key] {
-				rows = append(rows, row)
+				meant++
+			} else if !mapped { // or else they tell which keys are taken
+				continue
 			}
+			rows = append(rows, row)
 		}
+	}
+	if mapped && !all {
+		w.Only = listed
+		working := *o
+		working.work.action = w
+		o = &working
 	}
 	failed, err := o.write(ctx, rows, delivery, &done.Totals)
 	if err != nil {
@@ -83,7 +94,7 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 	case o.work.deletes: // what is gone is deleted, perhaps by a delivery that died
 		lacking = 0
 	case !all:
-		lacking = int64(len(was.Rows) - len(rows))
+		lacking = int64(len(was.Rows) - meant)
 	}
 	// Of a list that was cut, nobody knows which rows are missing: as many count as gone as do not fail again.
 	done.Gone = min(lacking, was.Failed-done.Failed)

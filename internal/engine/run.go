@@ -207,6 +207,7 @@ func (o *opened) do(ctx context.Context, m message, delivery int) (out outcome, 
 			return out, err
 		}
 		done.Written = done.Rows
+		done.Rows += file.left
 	}
 	switch {
 	case o.work.deletes:

@@ -56,6 +56,7 @@ func (e *Engine) ready(ctx context.Context, r Request) (o *opened, hints []byte,
 		x.hash = x.content.Hash()
 		o.request.Source.Export = x.hash
 	}
+	o.request.Action.MapHash = o.request.Action.mapHash()
 	return o, hints, nil
 }
 
@@ -185,7 +186,12 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	}
 	work := estimate.Work{PerQuery: ledger / float64(min(o.queries, usualQueries)), Price: e.options.Price}
 	if o.work.action != nil {
-		work.Writes = func(rows []storage.Entity) int { return len(o.work.action.Split(rows)) }
+		work.Writes = func(rows []storage.Entity) int {
+			if r.Action.Map != "" { // nobody knows what they become
+				return len(rows)
+			}
+			return len(o.work.action.Split(rows))
+		}
 	}
 	report, err := estimate.Count(ctx, rows, sweep.Options{}, estimateTime, work)
 	if errors.Is(err, task.ErrInterrupted) {

@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"
 )
 
@@ -40,6 +41,8 @@ type work struct {
 	// export is the place in a container that it writes files to, by the codec; nil if it does not.
 	export *place.Blobs
 	codec  *place.Codec
+	// kept makes of the rows of an export others with their keys; nil if they stay as they are.
+	kept *rowmap.Map
 }
 
 // countQueries is how many queries an invocation of a count makes. With one, a large
@@ -64,8 +67,26 @@ func (w work) count(rows []storage.Entity) (n int64) {
 	return n
 }
 
-// work returns the work of a request's action; source is nil if the rows come from an export. Its errors are [problem.Invalid].
+// work returns the work of a request's action with what its map makes of the rows; source is nil if the rows come from an export. Its errors are [problem.Invalid].
 func (e *Engine) work(r Request, source *storage.Table) (work, error) {
+	w, err := e.plain(r, source)
+	if err != nil || r.Action.Map == "" {
+		return w, err
+	}
+	rows, err := r.Action.rows()
+	if err != nil {
+		return w, problem.Invalidf("action.map", "%v", err)
+	}
+	if w.raw = false; w.export != nil {
+		w.kept = rows
+	} else { // rows of one partition become those of others, so nothing is handed over
+		w.action, w.packs = action.Mapped{Work: w.action, Map: rows.Rows, Limiter: &e.limiter}, false
+	}
+	return w, nil
+}
+
+// plain returns the work of a request's action without a map.
+func (e *Engine) plain(r Request, source *storage.Table) (work, error) {
 	switch r.Action.Type {
 	case Copy:
 		if r.exports() {

@@ -29,6 +29,9 @@ func expect(p PlannedScan, source []storage.Entity) expected {
 	if a.Type != engine.Copy {
 		return x
 	}
+	if a.Map != "" {
+		source = swapped(source)
+	}
 	there := map[key.Key]storage.Entity{}
 	for _, row := range destination {
 		there[row.Key] = row

@@ -130,7 +130,26 @@ func Draw(seed uint64) Plan {
 			p.Scans = append(p.Scans, back)
 		}
 	}
+	maps := dice{rand.New(rand.NewPCG(seed, 0x3a9))}
+	for i, s := range p.Scans {
+		if a := &p.Scans[i].Request.Action; a.Type == engine.Copy && a.Destination.Container == "" && maps.chance(0.3) {
+			a.Map = swap
+			p.Scans[i].Destination = swapped(s.Destination)
+		}
+	}
 	return p
+}
+
+// swap is a map that gives rows other partitions.
+const swap = `[.PartitionKey, .RowKey] as [$p, $r] | .PartitionKey = $r | .RowKey = $p`
+
+// swapped returns what swap makes of rows.
+func swapped(rows []storage.Entity) []storage.Entity {
+	rows = slices.Clone(rows)
+	for i, row := range rows {
+		rows[i].Key = key.Key{Partition: row.Key.Row, Row: row.Key.Partition}
+	}
+	return rows
 }
 
 const (
