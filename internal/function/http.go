@@ -122,50 +122,46 @@ func timed(next http.Handler) http.Handler {
 func toItsEnd(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			body := &wire{ReadCloser: r.Body}
-			w = &readingOn{ResponseWriter: w, request: r, body: body}
+			on := &readingOn{ResponseWriter: w, request: r}
 			r = r.WithContext(r.Context())
-			r.Body = body
+			w, r.Body = on, on
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// wire is a body as it comes, compressed or not. It counts its bytes.
-type wire struct {
-	io.ReadCloser
-	got   int64
-	ended bool
-}
-
-// Read implements [io.Reader].
-func (b *wire) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.got += int64(n)
-	b.ended = b.ended || err != nil
-	return n, err
-}
-
 // readingOn is an answer that begins when the request's body has come, or is too long or too slow: the host gives its caller an empty
-// 500 if the handler answers and stops reading. Nothing is unpacked or kept.
+// 500 if the handler answers and stops reading. It is that body, too, as it comes, and counts its bytes. What nobody asked for is neither unpacked nor kept.
 type readingOn struct {
 	http.ResponseWriter
 	request *http.Request
-	body    *wire
+	got     int64
+	ended   bool
 }
 
 // Unwrap is for [http.ResponseController].
-func (w *readingOn) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (on *readingOn) Unwrap() http.ResponseWriter { return on.ResponseWriter }
+
+// Close implements [io.Closer].
+func (on *readingOn) Close() error { return on.request.Body.Close() }
+
+// Read implements [io.Reader].
+func (on *readingOn) Read(p []byte) (int, error) {
+	n, err := on.request.Body.Read(p)
+	on.got += int64(n)
+	on.ended = on.ended || err != nil
+	return n, err
+}
 
 // WriteHeader implements [http.ResponseWriter].
-func (w *readingOn) WriteHeader(status int) {
-	asks := w.body.got == 0 && w.request.Header.Get("Expect") != "" // before it sends the body
-	if !w.body.ended && !asks && w.request.ContentLength <= maxRest {
-		_ = http.NewResponseController(w.ResponseWriter).SetReadDeadline(time.Now().Add(restTime))
-		_, _ = io.CopyN(io.Discard, w.body, maxRest-w.body.got) // the answer goes first
-		w.body.ended = true
+func (on *readingOn) WriteHeader(status int) {
+	asks := on.got == 0 && on.request.Header.Get("Expect") != "" // before it sends the body
+	if !on.ended && !asks && on.request.ContentLength <= maxRest {
+		_ = http.NewResponseController(on.ResponseWriter).SetReadDeadline(time.Now().Add(restTime))
+		_, _ = io.CopyN(io.Discard, on, maxRest-on.got) // the answer goes first
+		on.ended = true
 	}
-	w.ResponseWriter.WriteHeader(status)
+	on.ResponseWriter.WriteHeader(status)
 }
 
 // parameters reads the query's parameters, of which only the allowed ones may be given, once. See

@@ -140,9 +140,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			r.answered(err, time.Since(sent))
 			return resp, err
 		}
-		if given := (noAnswer{}); !errors.As(err, &given) || given.after >= time.Second { // the end of a patience, just after a try began, says nothing
-			cause = causeOf(resp, err, x.answer)
-		}
+		cause = cmp.Or(causeOf(resp, err, x.answer), cause)
 		good, pending, again := r.failed(cause)
 		if broken++; resp == nil || !brokenBy(resp.StatusCode, codeOf(resp.Header, x.answer)) {
 			broken = 0
@@ -448,10 +446,13 @@ func unreachable(err error) bool {
 }
 
 // causeOf describes a failed try in a few words, without the URL, which may hold a
-// secret. answer is the body of resp.
+// secret. answer is the body of resp. A try that had just begun when the patience ended says nothing: "".
 func causeOf(resp *http.Response, err error, answer []byte) string {
 	var op *net.OpError
+	var given noAnswer
 	switch {
+	case errors.As(err, &given) && given.after < time.Second:
+		return ""
 	case err == nil:
 		return fmt.Sprintf("it answers %d %s", resp.StatusCode, cmp.Or(codeOf(resp.Header, answer), http.StatusText(resp.StatusCode)))
 	case errors.Is(err, syscall.ECONNREFUSED):
