@@ -320,7 +320,7 @@ func (r *retries) slow() time.Duration {
 	return took
 }
 
-// newest is the newest cause, and how old it is if another should have come since. The caller holds r.mu.
+// newest is the newest cause, behind how old it is if another should have come since: a narrow terminal cuts the end. The caller holds r.mu.
 func (r *retries) newest() string {
 	age := time.Since(r.failure)
 	switch {
@@ -329,9 +329,9 @@ func (r *retries) newest() string {
 	case age <= maxRetryDelay+time.Second:
 		return r.cause
 	case len(r.tries) == 0:
-		return fmt.Sprintf("%s, %v ago", r.cause, age.Round(time.Second))
+		return fmt.Sprintf("%v ago, %s", age.Round(time.Second), r.cause)
 	}
-	return fmt.Sprintf("%s, %v ago; no answer since", r.cause, age.Round(time.Second))
+	return fmt.Sprintf("no answer for %v; before, %s", age.Round(time.Second), r.cause)
 }
 
 // noAnswerYet is the cause while no try has failed.
