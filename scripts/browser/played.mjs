@@ -171,23 +171,31 @@ export const played = ({ until, open, home, fill, hostile }) => ({
 
   async "the form waits until the app has told what it waits for, and a key that changes meanwhile is asked for"() {
     const page = await open("about:blank");
-    await page.addInitScript(() => { // 20 times as fast
-      const timeout = AbortSignal.timeout.bind(AbortSignal);
-      AbortSignal.timeout = (ms) => timeout(ms / 20);
+    await page.addInitScript(() => { // patience ends when the test says so
+      window.patience = [];
+      AbortSignal.timeout = (ms) => {
+        const ends = new AbortController();
+        window.patience.push({ ms, end: () => ends.abort(new DOMException("x", "TimeoutError")) });
+        return ends.signal;
+      };
     });
-    let slow = 32, refuses = 0;
+    let hold, refuses = 0;
     await play(page, {
       scans: () => (refuses ? problem(refuses, "AzureWebJobsStorage gives no good answer") : json({ scans: [] })),
       "scans/estimate": async () => {
-        await new Promise((done) => setTimeout(done, slow * 50));
+        await hold?.until;
         return problem(503, "BACKUP gives no good answer: connection refused");
       },
     });
     await fill(page, { "source.table": "Orders", "action.type": "count" });
     await page.locator("form .banner").getByText("BACKUP gives no good answer: connection refused").waitFor();
-    slow = 60;
+    assert.ok(await page.evaluate(() => window.patience.every(({ ms }) => ms >= 40_000))); // the app takes up to 30 s
+    hold = held();
     await page.getByRole("button", { name: "Check and estimate" }).click();
+    await page.getByText("Counting …").waitFor();
+    await page.evaluate(() => window.patience.forEach(({ end }) => end()));
     await page.locator("form .banner").getByText("The app took longer than 45 s to answer.").waitFor();
+    hold.release();
     refuses = 503;
     await page.goto(`${home}#/scans`);
     await page.locator("#banner").getByText("AzureWebJobsStorage gives no good answer.").waitFor();

@@ -165,7 +165,7 @@ function records(catalog, query, body, again) {
         if (error.away || error.needsKey) throw error;
         set(found, '');
         list.update([]); // what was found is of another lookup
-        show(next, false);
+        for (const element of [none, first, next]) show(element, false);
         set(trouble, error.fields.map(({ field = '', detail }) => `${field} ${detail}`.trim()).join(' ') || error.message);
         show(trouble, true);
         return untilAsked;

@@ -108,10 +108,11 @@ export function tellClock(date) {
   if (at) ahead = at - Date.now();
 }
 
-// age returns how long ago a moment is.
+// age returns how long ago a moment is, "" if it is no time, or one to come: whoever writes an event has a clock of his own.
 function age(at) {
-  const s = Math.max(0, (Date.now() + ahead - Date.parse(at)) / 1000);
-  if (!(s >= 5)) return 'just now';
+  const s = (Date.now() + ahead - Date.parse(at)) / 1000;
+  if (!(s > -60)) return '';
+  if (s < 5) return 'just now';
   for (const [seconds, unit] of [[86400, 'd'], [3600, 'h'], [60, 'min']]) if (s >= seconds) return `${Math.floor(s / seconds)} ${unit} ago`;
   return `${Math.floor(s)} s ago`;
 }

@@ -8,7 +8,7 @@ const top = 50;
 
 // tableOf names a table, or the export in a container, with its connection if that is another than from's.
 export function tableOf(ref, from) {
-  const place = ref?.container ? `blob:${ref.container}/${ref.prefix ?? ''}` : ref?.table ?? '?';
+  const place = ref?.container ? `blob:${ref.container}/${ref.prefix ?? ''}` : ref?.table ?? ref?.tables ?? '?';
   return quoted(ref?.connection && ref.connection !== from?.connection ? `${ref.connection}:${place}` : place);
 }
 
@@ -159,7 +159,8 @@ export function listScans(main, { query }) {
     states = new Map(scans.map((s) => [s.id, s.state]));
     arrange(body, [...rows.values()].map((row) => row.element));
     set(empty, cursor ? 'None of those that were looked through; there are older ones.' : query.size ? 'No such scan.' : 'No scan yet. A scan copies, counts, deletes or enqueues the rows of a table.');
-    [offer.hash, offer.textContent] = query.size ? ['#/scans', 'Show all scans'] : ['#/scans/new', 'Start one'];
+    offer.href = query.size ? '#/scans' : '#/scans/new';
+    set(offer, query.size ? 'Show all scans' : 'Start one');
     show(offer, true);
     show(nothing, !scans.length && trouble.hidden);
     show(table, Boolean(scans.length));
