@@ -48,7 +48,7 @@ func (f *checkpointFlags) during(c *cobra.Command, run func() error) error {
 	if err == nil {
 		err = run()
 	}
-	if f.file != nil && c.Context().Err() != nil && !errors.As(err, new(job.Hinted)) { // interrupted before the work was begun
+	if err != nil && f.file != nil && c.Context().Err() != nil && !errors.As(err, new(job.Hinted)) { // interrupted before the work was begun
 		err = f.ended(c, err, nil)
 	}
 	if f.file != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -179,6 +180,25 @@ func TestForgedTable(t *testing.T) {
 		if err := lock.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestInterruptedAtTheEnd: an interrupt that comes when a resumed command has done its work changes nothing.
+func TestInterruptedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "c.ckpt")
+	forged(t, path, "copy", nil, struct{}{})
+	file, err := journal.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	c := &cobra.Command{}
+	c.SetContext(ctx)
+	f := checkpointFlags{file: file}
+	if err := f.during(c, func() error { return nil }); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -73,7 +73,7 @@ func tolerated(head []byte) []byte {
 	if at := absolute.FindSubmatchIndex(head); at != nil {
 		authority := strings.ToLower(string(head[at[4]:at[5]]))
 		host := regexp.MustCompile(`(?im)^host:[ \t]*` + regexp.QuoteMeta(authority) + `(:80)?[ \t]*\r?$`)
-		if host.Match(head) {
+		if lines, _, _ := bytes.Cut(head, []byte("\r\n\r\n")); host.Match(lines) {
 			head = slices.Concat(head[:at[3]], head[at[5]:])
 			if head[at[3]] != '/' {
 				head = slices.Insert(head, at[3], '/')

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrInterrupted is the error of work that ended early because its context was canceled: what was begun is done, and nothing is
-// under way any more.
+// under way any more but requests that an error names which wraps this one.
 var ErrInterrupted = errors.New("interrupted")
 
 // Do calls fn and returns its error. A panic becomes an error with the stack.
