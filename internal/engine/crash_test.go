@@ -244,37 +244,6 @@ func TestLostBehindBacklog(t *testing.T) {
 	})
 }
 
-// TestCanceledDeletion: while steps of a deletion that was canceled are under way, its status says what they may yet do.
-func TestCanceledDeletion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := withSource(t, 3, 1)
-		id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Delete}})
-		w.process.DieWhen(func(r *http.Request) bool {
-			if r.Method == http.MethodDelete {
-				time.Sleep(12 * time.Second) // a slow request
-			}
-			return false
-		})
-		_, messages := w.take(engine.ScanPrefix, 1)
-		ended := make(chan error, 1)
-		go func() {
-			_, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), 1)
-			ended <- err
-		}()
-		time.Sleep(7 * time.Second)
-		w.must(w.observer.Cancel(t.Context(), id))
-		if s, want := w.status(id), "steps under way at its end: 1; the requests that they had sent may yet delete rows"; s.Cause != want {
-			t.Errorf("%s: %q, want %q", s.State, s.Cause, want)
-		}
-		<-ended
-		time.Sleep(time.Minute) // in which its message would have come again
-		if s := w.status(id); s.Cause != "" {
-			t.Errorf("at the end: %q", s.Cause)
-		}
-	})
-}
-
 // TestLeased: a status counts the steps that processes have in hand, and says until when they
 // are sent again if the processes are dead. Ranges show them without a request of their own.
 func TestLeased(t *testing.T) {
