@@ -31,10 +31,6 @@ type Options struct {
 	// Unproven means that the connection may be a typing error: a request that can't reach a host
 	// which has never answered fails at once, and one that gets no answer after 15 s.
 	Unproven bool
-	// TryTimeout limits one try of a request. Default 40 s. Negative means no limit, for
-	// virtual time: a bubble keeps a stopped timer, and with it all memory of its request,
-	// until the timer would have fired.
-	TryTimeout time.Duration
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter
 }
@@ -48,7 +44,6 @@ type Account struct {
 	queues     *azqueue.ServiceClient // nil if the connection names no queue endpoint
 	blobs      runtime.Pipeline       // of requests for blobs; empty if the connection names no blob endpoint
 	retries    []*retries             // of each endpoint
-	tryTimeout time.Duration          // as clientOptions has it
 	clock      clock
 }
 
@@ -57,7 +52,7 @@ func Open(c Connection, o Options) (*Account, error) {
 	if o.Transport == nil {
 		o.Transport = newTransport(o.Connections)
 	}
-	a := &Account{connection: c, tryTimeout: tryLimit(o)}
+	a := &Account{connection: c}
 	byTables, byOthers, err := c.signers(o.Transport)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", c, err)
@@ -67,7 +62,7 @@ func Open(c Connection, o Options) (*Account, error) {
 	if a.tables, err = aztables.NewServiceClientWithNoCredential(c.withSAS(c.tableURL), &tables); err != nil {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
-	a.rows = runtime.NewPipeline("tables", tableVersion, runtime.PipelineOptions{}, new(clientOptions(r, o, byTables)))
+	a.rows = newWay(r, o, byTables)
 	if c.queueURL != "" {
 		r := a.newRetries(c.queueURL, o, a.askQueues)
 		queues := azqueue.ClientOptions{ClientOptions: clientOptions(r, o, byOthers)}
@@ -77,7 +72,7 @@ func Open(c Connection, o Options) (*Account, error) {
 	}
 	if c.blobURL != "" {
 		r := a.newRetries(c.blobURL, o, a.askBlobs)
-		a.blobs = runtime.NewPipeline("blobs", blobVersion, runtime.PipelineOptions{}, new(clientOptions(r, o, byOthers)))
+		a.blobs = newWay(r, o, byOthers)
 	}
 	return a, nil
 }
@@ -139,18 +134,41 @@ func (a *Account) newRetries(endpoint string, o Options, ask func(context.Contex
 // clientOptions returns fresh options for a client, whose requests sign signs, if it is not nil. The SDK appends to the
 // policies of its options, so two clients must not share them.
 func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptions {
-	each := []policy.Policy{captureAnswer{}}
-	if sign != nil {
-		each = append(each, sign) // behind all that set headers
-	}
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
-		Retry:            policy.RetryOptions{MaxRetries: -1, TryTimeout: tryLimit(o)},
+		Retry:            policy.RetryOptions{MaxRetries: -1},
 		Telemetry:        policy.TelemetryOptions{ApplicationID: "tablesweep"},
 		PerCallPolicies:  []policy.Policy{r},
-		PerRetryPolicies: each,
+		PerRetryPolicies: eachTry(sign),
 	}
 }
 
-// tryLimit is how long one try may take; 0 for no limit.
-func tryLimit(o Options) time.Duration { return max(0, cmp.Or(o.TryTimeout, tryTimeout)) }
+// eachTry returns the policies of a try whose request sign signs, if it is not nil.
+func eachTry(sign policy.Policy) []policy.Policy {
+	if sign == nil {
+		return []policy.Policy{captureAnswer{}}
+	}
+	return []policy.Policy{captureAnswer{}, sign} // behind all that set headers
+}
+
+// newWay returns the way of requests for rows or blobs: this package's policies, of which the last one sends. Those that
+// azcore puts behind it do nothing here.
+func newWay(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
+	policies := append([]policy.Policy{r}, eachTry(sign)...)
+	return runtime.NewPipeline("", "", runtime.PipelineOptions{}, &azcore.ClientOptions{
+		Telemetry:       policy.TelemetryOptions{Disabled: true},
+		PerCallPolicies: append(policies, sending{o.Transport}),
+	})
+}
+
+// sending is a policy that passes a request on to nobody but the network.
+type sending struct{ policy.Transporter }
+
+// Do implements [policy.Policy]. A token's policy calls it again if the service wants another token.
+func (s sending) Do(req *policy.Request) (*http.Response, error) {
+	r := req.Raw()
+	if r.GetBody != nil {
+		r.Body, _ = r.GetBody()
+	}
+	return s.Transporter.Do(r)
+}

@@ -8,9 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"strings"
-	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/problem/secret"
 )
@@ -166,13 +163,9 @@ func (c *Container) send(ctx context.Context, op operation, what string, r reque
 	x.probe = c.name == "" // askBlobs's
 	r.url = c.account.connection.withSAS(c.Address() + r.url)
 	r.contentType = "application/octet-stream"
-	header := http.Header{"X-Ms-Version": {blobVersion}}
+	header := http.Header{"X-Ms-Version": {blobVersion}, "User-Agent": {userAgent}}
 	maps.Copy(header, r.header)
 	r.header = header
-	if c.account.tryTimeout > 0 { // a large body takes its time
-		limit := c.account.tryTimeout + time.Duration(int64(len(r.body))+r.expect)*sendTime
-		ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1, TryTimeout: limit})
-	}
 	if _, err := x.do(ctx, c.account.blobs, what+c.name, r); err != nil {
 		return nil, err
 	}

@@ -15,18 +15,23 @@ type clock struct {
 	mu        sync.Mutex // guards the fields below
 	at, wall  time.Time  // our time by the monotonic and the wall clock, at which the service's was between the two
 	low, high time.Time
+	text      string // the last Date, and what it says: thousands of answers have the same
+	date      time.Time
 }
 
 // hears learns from an answer that has come just now, to a request that was sent then.
 func (c *clock) hears(answer *http.Response, sent time.Time) {
-	date, err := http.ParseTime(answer.Header.Get("Date"))
-	if err != nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if text := answer.Header.Get("Date"); text == "" || text != c.text {
+		date, err := http.ParseTime(text)
+		if err != nil {
+			return
+		}
+		c.text, c.date = text, date
+	}
 	now := time.Now()
-	low, high := date, date.Add(time.Second+now.Sub(sent))
+	low, high := c.date, c.date.Add(time.Second+now.Sub(sent))
 	if wasLow, wasHigh, ok := c.between(now); ok && wasLow.Before(high) && low.Before(wasHigh) {
 		low, high = later(low, wasLow), earlier(high, wasHigh)
 	}

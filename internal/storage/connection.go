@@ -274,7 +274,7 @@ const accountNameForm = "the account's name alone, letters, digits and hyphens"
 // may be printed, because a query may be a SAS.
 func isEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
-	return err == nil && u.Host != "" && u.User == nil && !strings.ContainsAny(endpoint, "?#") && !strings.ContainsAny(u.Path, "?=")
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && !strings.ContainsAny(endpoint, "?#") && !strings.ContainsAny(u.Path, "?=")
 }
 
 // parseEndpoint reads the URL of a table or queue endpoint.

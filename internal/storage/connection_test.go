@@ -53,6 +53,7 @@ func TestParseConnectionRefuses(t *testing.T) {
 		{"bad key", "AccountName=a;AccountKey=secret!", "not base64"},
 		{"key without account", "TableEndpoint=https://h;AccountKey=" + key64, "no AccountName"},
 		{"bad endpoint", "AccountName=a;AccountKey=" + key64 + ";TableEndpoint=secret", "must be URLs"},
+		{"another protocol", "DefaultEndpointsProtocol=ftp;AccountName=a;AccountKey=" + key64, "must be URLs"},
 		{"Entra ID over http", "http://acct.table.core.windows.net", "https only"},
 		{"URL without host", "https://", "not a valid URL"},
 		{"SAS in the table endpoint", "TableEndpoint=https://h/?sv=1&sig=secret;SharedAccessSignature=sv=1&sig=secret", "in SharedAccessSignature"},

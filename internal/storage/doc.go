@@ -7,7 +7,8 @@
 // [RequestOptions] say how their requests are made.
 //
 // Queues, and the making, listing and removing of tables, are left to the clients of azure-sdk-for-go. Requests for rows
-// (rows.go) and for blobs (blob.go) are this package's own, and take the SDK's way to the service, azcore's pipeline.
+// (rows.go) and for blobs (blob.go) are this package's own, and pass its own policies alone (newWay): azcore's would take
+// as much processor time as all else that happens to a row here.
 // aztables decodes entities into Go maps and so loses the difference between Double 3.0 and Int32 3, refuses empty
 // partition keys, leaves quotes in a batch's keys unescaped, hides which operation of a batch failed, and parses a hundred
 // answers where one status is wanted. azblob links Apache Arrow, and has none of the patience below. All requests are

@@ -1,11 +1,15 @@
 package storage_test
 
 import (
+	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
 
@@ -15,6 +19,8 @@ type entra struct {
 	*testing.T
 	clientID string
 	seen     []string // hosts that were asked with a token
+	claims   string   // that the service still wants in a token
+	bodies   []string // of the requests
 }
 
 func (e *entra) Do(r *http.Request) (*http.Response, error) {
@@ -36,6 +42,9 @@ func (e *entra) Do(r *http.Request) (*http.Response, error) {
 			if got := r.PostForm.Get("client_id") + " " + r.PostForm.Get("client_secret"); got != e.clientID+" s3cret" {
 				e.Errorf("a token was asked for %q", got)
 			}
+			if e.claims != "" && strings.Contains(r.PostForm.Get("claims"), `"nbf":`) {
+				e.claims = ""
+			}
 			return answer(200, `{"access_token":"token-1","expires_in":3600,"token_type":"Bearer"}`)
 		}
 		return answer(200, `{"authorization_endpoint":"https://login.microsoftonline.com/tenant-1/authorize","token_endpoint":"https://login.microsoftonline.com/tenant-1/token","issuer":"https://login.microsoftonline.com/tenant-1/v2.0"}`)
@@ -43,7 +52,24 @@ func (e *entra) Do(r *http.Request) (*http.Response, error) {
 	if got := r.Header.Get("Authorization"); got != "Bearer token-1" {
 		e.Errorf("%s was asked with Authorization %q", r.URL.Host, got)
 	}
+	if got := r.Header.Get("User-Agent"); !strings.HasPrefix(got, "tablesweep ") {
+		e.Errorf("%s was asked by %q", r.URL.Host, got)
+	}
 	e.seen = append(e.seen, r.URL.Host)
+	if r.Method == http.MethodPut && r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			e.Error(err)
+		}
+		e.bodies = append(e.bodies, string(body))
+	}
+	if e.claims != "" {
+		challenge := fmt.Sprintf(`Bearer authorization_uri="https://login.microsoftonline.com/tenant-1", error="insufficient_claims", claims="%s"`, base64.StdEncoding.EncodeToString([]byte(e.claims)))
+		return answered(r, 401, http.Header{"Www-Authenticate": {challenge}}, `{"odata.error":{"code":"InvalidAuthenticationInfo"}}`), nil
+	}
+	if r.Method == http.MethodPut && strings.Contains(r.URL.Host, ".table.") {
+		return answered(r, 204, http.Header{"Etag": {"W/1"}}, ""), nil
+	}
 	if strings.Contains(r.URL.Host, ".queue.") || strings.Contains(r.URL.Host, ".blob.") {
 		return answered(r, 201, http.Header{}, ""), nil
 	}
@@ -58,13 +84,34 @@ func TestManagedIdentitySignsIn(t *testing.T) {
 	})
 }
 
-func TestApplicationSignsIn(t *testing.T) {
-	signsIn(t, storage.Settings{
-		"AzureWebJobsStorage__accountName":  "acct",
-		"AzureWebJobsStorage__tenantId":     "tenant-1",
-		"AzureWebJobsStorage__clientId":     "client-1",
-		"AzureWebJobsStorage__clientSecret": "s3cret",
-	})
+var application = storage.Settings{
+	"AzureWebJobsStorage__accountName":  "acct",
+	"AzureWebJobsStorage__tenantId":     "tenant-1",
+	"AzureWebJobsStorage__clientId":     "client-1",
+	"AzureWebJobsStorage__clientSecret": "s3cret",
+}
+
+func TestApplicationSignsIn(t *testing.T) { signsIn(t, application) }
+
+// TestTokenIsChallenged: a service that wants other claims gets a token that has them, and the whole request once more.
+func TestTokenIsChallenged(t *testing.T) {
+	connection, err := storage.SettingConnection("AzureWebJobsStorage", application)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &entra{T: t, clientID: "client-1", claims: `{"access_token":{"nbf":{"value":"1"}}}`}
+	a, err := storage.Open(connection, storage.Options{Transport: service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := storage.Entity{Key: key.Key{Partition: "p", Row: "r"}}
+	if err := a.Table("Orders").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
+		t.Error(err)
+	}
+	const body = `{"PartitionKey":"p","RowKey":"r"}`
+	if !slices.Equal(service.bodies, []string{body, body}) || service.claims != "" {
+		t.Errorf("requests had %q, and no token has the claims %q", service.bodies, service.claims)
+	}
 }
 
 func signsIn(t *testing.T, settings storage.Settings) {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
 	"tablesweep/internal/task"
 )
@@ -35,7 +34,7 @@ const (
 	// its step back for long while the host is over its target. Such pauses are many.
 	maxRetryDelay  = 5 * time.Second
 	maxBusyRetries = 10 * maxRetries
-	tryTimeout     = 40 * time.Second
+	tryTimeout     = 40 * time.Second // and more for a large body
 
 	// refusedFor is how long a request is repeated whose answers are 3xx and 4xx of somebody
 	// else's: a proxy may be misconfigured for a moment, but rarely passes what it forbids.
@@ -103,8 +102,7 @@ func newRetries(connection string, o Options) *retries {
 	return &retries{connection: connection, patience: cmp.Or(o.Patience, DefaultPatience), unproven: o.Unproven, again: make(chan struct{})}
 }
 
-// Do implements [policy.Policy]. The SDK's own retry policy, behind it, makes one try
-// with a time limit.
+// Do implements [policy.Policy]. The SDK's own retry policy, which its clients have behind it, makes one try.
 func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	x := exchangeOf(ctx)
@@ -184,7 +182,6 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		}
 		if resp != nil { // a busy host is not asked before its time
 			again = nil
-			runtime.Drain(resp)
 		}
 		r.pausing(1)
 		wanted := o.wait(ctx, pause, again)
@@ -459,8 +456,6 @@ func causeOf(resp *http.Response, err error, answer []byte) string {
 		return connectionRefused
 	case noSuchHost(err):
 		return noHost
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("no answer within %v", tryTimeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op) && op.Op != "dial":
 		return connectionBroken
 	}

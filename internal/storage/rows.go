@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"net/http"
+	"runtime"
 )
 
 // Which answers requests for rows ask for.
@@ -13,11 +14,14 @@ const (
 
 // Headers of requests for rows, of queries and changes and of what inserts. They are shared, and never changed.
 var (
-	rowHeader    = http.Header{"X-Ms-Version": {tableVersion}, "Dataserviceversion": {"3.0"}, "Accept": {accepted}}
-	insertHeader = http.Header{"X-Ms-Version": {tableVersion}, "Dataserviceversion": {"3.0"}, "Accept": {accepted}, "Prefer": {noContent}}
+	rowHeader    = http.Header{"X-Ms-Version": {tableVersion}, "Dataserviceversion": {"3.0"}, "Accept": {accepted}, "User-Agent": {userAgent}}
+	insertHeader = http.Header{"X-Ms-Version": {tableVersion}, "Dataserviceversion": {"3.0"}, "Accept": {accepted}, "User-Agent": {userAgent}, "Prefer": {noContent}}
 )
 
 const tableVersion = "2019-02-02"
+
+// userAgent is what an account's logs call this program.
+var userAgent = "tablesweep (" + runtime.Version() + "; " + runtime.GOOS + ")"
 
 // send makes a request for rows and returns the headers of a good answer; x has the body.
 // what names the request in errors, with the table's name behind it.

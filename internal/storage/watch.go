@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -25,7 +26,9 @@ const (
 
 // try is one try of a request, under way.
 type try struct {
-	request time.Time     // when its request began
+	request time.Time // when its request began
+	sent    time.Time
+	limit   time.Duration // for the whole answer, whatever its host does
 	allowed time.Duration // without a byte, if its host answers others
 	good    int64         // good answers of the host before it
 	hurry   hurry         // of the caller
@@ -60,10 +63,13 @@ func (n noAnswer) Error() string {
 // once makes the given try of a request, which began at a time. It gives a try up that hangs, or
 // whose request has waited for as long as the account's patience, or its caller's.
 func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.Response, error) {
-	x := exchangeOf(req.Raw().Context())
-	ctx, giveUp := context.WithCancelCause(req.Raw().Context())
+	caller := req.Raw().Context()
+	x := exchangeOf(caller)
+	ctx, giveUp := context.WithCancelCause(caller)
 	defer giveUp(nil) // the answer has been read
-	t := &try{request: began, hurry: x.hurry, allowed: time.Duration(number) * (hung + time.Duration(len(x.body))*sendTime), giveUp: giveUp}
+	t := &try{request: began, sent: time.Now(), hurry: x.hurry, giveUp: giveUp}
+	t.limit = tryTimeout + time.Duration(x.size+x.expect)*sendTime
+	t.allowed = time.Duration(number) * (hung + time.Duration(x.size)*sendTime)
 	t.hears()
 	x.try = t
 	r.mu.Lock()
@@ -73,10 +79,16 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 		time.AfterFunc(watchTime, r.watch)
 	}
 	r.mu.Unlock()
-	sent := time.Now()
-	resp, err := req.WithContext(ctx).Next()
+	req = req.WithContext(ctx)
+	if number > 1 { // the try before, if it was given up, may still be sent
+		req.Raw().Header = maps.Clone(req.Raw().Header)
+	}
+	resp, err := req.Next()
 	if err == nil {
-		r.clock.hears(resp, sent)
+		r.clock.hears(resp, t.sent)
+		if caller.Err() != nil { // too late: a commit counts on its deadline
+			resp, err = nil, caller.Err()
+		}
 	}
 	r.mu.Lock()
 	r.tries = slices.DeleteFunc(r.tries, func(other *try) bool { return other == t })
@@ -101,11 +113,11 @@ func (r *retries) watch() {
 	limit := r.silencePatience()
 	given, ask := false, false
 	for _, t := range r.tries {
-		silent := t.silent()
+		silent, took := t.silent(), time.Since(t.sent)
 		hangs := silent >= t.allowed
 		left := min(limit-time.Since(later(r.since, t.request)), t.hurry.left(t.request))
-		if left <= 0 || hangs && r.good > t.good {
-			t.giveUp(noAnswer{silent})
+		if left <= 0 || took >= t.limit || hangs && r.good > t.good {
+			t.giveUp(noAnswer{took})
 			given = true
 		}
 		ask = ask || hangs || silent >= silence && time.Since(r.since) >= silence

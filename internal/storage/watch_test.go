@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,9 +19,11 @@ type hanging struct {
 	takes  []time.Duration // by those tries, one after the other; the others take a millisecond
 	others time.Duration   // taken by requests about other tables
 	tries  atomic.Int64
+	ids    sync.Map // of the requests, and their headers
 }
 
 func (h *hanging) Do(r *http.Request) (*http.Response, error) {
+	h.ids.Store(r.Header.Get("X-Ms-Client-Request-Id"), r.Header)
 	took := h.others
 	if strings.Contains(r.URL.Path, "Orders") {
 		took = time.Millisecond
@@ -51,6 +54,7 @@ func TestHangs(t *testing.T) {
 		min, max time.Duration
 	}{
 		{"never answered", []time.Duration{never}, time.Millisecond, 2, 10 * time.Second, 13 * time.Second},
+		{"nobody is answered", []time.Duration{never}, never, 2, 40 * time.Second, 43 * time.Second},
 		{"nobody is answered within 30 s", []time.Duration{30 * time.Second}, 30 * time.Second, 1, 30 * time.Second, 30 * time.Second},
 		{"each try takes 25 s", []time.Duration{25 * time.Second, 25 * time.Second, 25 * time.Second}, time.Millisecond, 3, 55 * time.Second, 60 * time.Second},
 		{"9 s", []time.Duration{9 * time.Second}, time.Millisecond, 1, 9 * time.Second, 9 * time.Second},
@@ -72,6 +76,11 @@ func TestHangs(t *testing.T) {
 					t.Errorf("%s, write %v: %v after %v and %d tries, %d of them in doubt; want %d tries within %v to %v", tt.name, write, err, took, h.tries.Load(), c.Doubts(), tt.tries, tt.min, tt.max)
 				}
 				time.Sleep(time.Minute) // the watch ends by itself
+				for id, header := range h.ids.Range {
+					if got := header.(http.Header).Get("X-Ms-Client-Request-Id"); got != id {
+						t.Errorf("%s, write %v: a try that was given up has the next one's headers", tt.name, write)
+					}
+				}
 			})
 		}
 	}

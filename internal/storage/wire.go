@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 )
 
 // exchange is one request, with how it is made and with the service's answer.
@@ -37,7 +37,8 @@ type exchange struct {
 	// buffer, if set, holds the bodies of good answers, until release.
 	buffer  *bytes.Buffer
 	answers *bufferPool // that the buffer is from
-	body    []byte      // of the request, if it has a buffer
+	size    int64       // of the request's body
+	expect  int64       // as in request
 }
 
 // newRowExchange returns the exchange of a [rowRequest], for answers of a kind.
@@ -66,22 +67,26 @@ type request struct {
 
 // do makes a request by the given way, and returns the headers of a good answer; x has the body. what names the request in errors.
 func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r request) (http.Header, error) {
-	req, err := runtime.NewRequest(x.in(ctx), r.method, r.url)
+	raw, err := http.NewRequestWithContext(x.in(ctx), r.method, r.url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, withoutURL(err))
 	}
-	maps.Copy(req.Raw().Header, r.header)
-	if x.body = r.body; len(r.body) > 0 {
-		if err := req.SetBody(streaming.NopCloser(bytes.NewReader(r.body)), r.contentType); err != nil {
-			return nil, err
-		}
+	raw.Header = maps.Clone(r.header)
+	if len(r.body) > 0 {
+		raw.Header["Content-Type"] = []string{r.contentType}
+		raw.ContentLength = int64(len(r.body))
+		// Each try has a reader of its own, of a type that [http.Transport] knows to be in memory: otherwise it would send
+		// the headers first, alone.
+		raw.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }
 	}
-	if x.buffer != nil {
-		runtime.SkipBodyDownload(req) // into a buffer of its own each
+	x.size, x.expect = raw.ContentLength, r.expect
+	req, err := runtime.NewRequestFromRequest(raw)
+	if err != nil {
+		return nil, err
 	}
 	resp, err := way.Do(req)
 	if err == nil && resp.StatusCode >= 300 {
-		err = runtime.NewResponseError(resp)
+		err = &azcore.ResponseError{StatusCode: resp.StatusCode, ErrorCode: resp.Header.Get("X-Ms-Error-Code"), RawResponse: resp}
 	}
 	if err != nil {
 		return nil, wrap(what, x, err)
@@ -89,17 +94,7 @@ func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r 
 	return resp.Header, nil
 }
 
-// giveBody sets the request's body. Each try has a reader of its own, of a type that
-// [http.Transport] knows to be in memory: otherwise it would send the headers first, alone.
-func (x *exchange) giveBody(r *http.Request) {
-	if len(x.body) == 0 {
-		return
-	}
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
-	r.Body, _ = r.GetBody()
-}
-
-// read reads an answer's body. The SDK leaves good answers to requests for rows unread.
+// read reads an answer's body to its end.
 func (x *exchange) read(resp *http.Response) (err error) {
 	if x.buffer == nil || resp.StatusCode >= 400 {
 		x.answer, err = runtime.Payload(resp)
@@ -114,7 +109,7 @@ func (x *exchange) read(resp *http.Response) (err error) {
 		return err
 	}
 	x.answer = x.buffer.Bytes()
-	return giveSDK(resp, nil)
+	return nil
 }
 
 // maxExpected is the largest announced length for which a buffer grows at once: a page is
@@ -141,17 +136,15 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 	p.pool.Put(b)
 }
 
-// captureAnswer is a per-retry policy: it counts the request, keeps the answer,
-// decides whether it is one, and gives the SDK what it needs of it. An entity group
-// transaction that fails answers 202 with the failure inside; it is unwrapped here, so that
-// the retries and the SDK's errors see the status and code that the failed operation has.
+// captureAnswer is a policy of each try: it counts the request, reads the answer to its end, and
+// decides whether it is one. An entity group transaction that fails answers 202 with the failure inside; it is
+// unwrapped here, so that the retries and errors see the status and code that the failed operation has.
 type captureAnswer struct{}
 
 func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	x := exchangeOf(req.Raw().Context())
 	x.options.Counter.sent()
 	x.tries++
-	x.giveBody(req.Raw())
 	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand: a simulation seeds that, and tries that begin at once take turns by chance
 	req.Raw().Header[clientRequestID] = []string{id}
 	resp, err := req.Next()
@@ -175,9 +168,6 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 		x.answer, x.failed = x.part.body, x.part.index
 		resp.StatusCode, resp.Status = x.part.status, strconv.Itoa(x.part.status)+" "+http.StatusText(x.part.status)
 		resp.Header = x.part.header
-		if err := giveSDK(resp, x.part.body); err != nil {
-			return nil, err
-		}
 	case x.plain && aboutRow(resp.StatusCode):
 		x.failed = 0
 	}
@@ -203,15 +193,6 @@ func repeatable(resp *http.Response, err error) error {
 // aboutRow reports whether a status refuses a row, rather than the caller or the request.
 func aboutRow(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusUnauthorized && status != http.StatusForbidden
-}
-
-// giveSDK replaces the answer's body. It marks the body as complete, as runtime.Payload
-// marked the one before. Otherwise the SDK, which does not close every answer, would keep
-// the request and its body until the time-out.
-func giveSDK(resp *http.Response, body []byte) error {
-	resp.Body = io.NopCloser(bytes.NewReader(body))
-	_, err := runtime.Payload(resp)
-	return err
 }
 
 // busy reports whether the status asks for less load: ServerBusy is 503, and a

@@ -40,6 +40,7 @@ func (r *repeating) Do(req *http.Request) (*http.Response, error) {
 	if q := req.URL.Query(); q.Has("NextPartitionKey") && r.did.CompareAndSwap(false, true) {
 		q.Del("NextPartitionKey")
 		q.Del("NextRowKey")
+		req = req.Clone(req.Context())
 		req.URL.RawQuery = q.Encode()
 	}
 	return r.Transporter.Do(req)

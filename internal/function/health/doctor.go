@@ -95,7 +95,7 @@ func refused(name, who string, err error, c storage.Connection, t *storage.Table
 }
 
 func open(c storage.Connection) (*storage.Account, error) {
-	return storage.Open(c, storage.Options{Patience: answerTime, TryTimeout: answerTime})
+	return storage.Open(c, storage.Options{Patience: answerTime})
 }
 
 // own checks the app's own storage: its roles, and what a running app tells of itself.

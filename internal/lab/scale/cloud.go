@@ -72,7 +72,7 @@ func must[T any](v T, err error) T {
 // scale is the scale controller: again and again it looks how long each queue is,
 // and starts instances.
 func (c *cloud) scale() {
-	a := must(storage.Open(c.own.connection, storage.Options{Transport: c.own.transport, TryTimeout: -1}))
+	a := must(storage.Open(c.own.connection, storage.Options{Transport: c.own.transport}))
 	for task.Sleep(c.over, c.options.Decide) {
 		for _, g := range c.groups {
 			if g.queue == "" {

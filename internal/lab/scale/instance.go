@@ -68,7 +68,7 @@ func kilobytes(n int64, each time.Duration) time.Duration {
 
 // open returns the account as the instance uses it.
 func (in *instance) open(a *account) *storage.Account {
-	return must(storage.Open(a.connection, storage.Options{Transport: wire{in, a}, TryTimeout: -1}))
+	return must(storage.Open(a.connection, storage.Options{Transport: wire{in, a}}))
 }
 
 // launch starts the instance, which takes messages of a queue unless it is "". It returns when the instance takes calls and messages.
