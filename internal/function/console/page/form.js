@@ -28,6 +28,7 @@ const fields = [
   { name: 'action.queue.name', suggests: ['queues', 'action.queue.connection'], label: 'Queue', group: 'Action', of: ['enqueue'], required: true, hint: made },
   { name: 'action.queue.connection', suggests: ['connections'], label: 'Queue’s connection', group: 'Action', of: ['enqueue'] },
   { name: 'action.message', exact: true, label: 'Message', group: 'Action', of: ['enqueue'], hint: 'such as {{.PartitionKey}}/{{.RowKey}}; the row as JSON if empty' },
+  { name: 'action.map', exact: true, label: 'Map', group: 'Action', of: put, hint: 'a program in jq that makes rows of each row' },
   { name: 'name', label: 'Name', group: 'Action', hint: 'who or what starts it' },
   { name: 'range.prefix', exact: true, label: 'PartitionKey begins with', group: 'Range' },
   { name: 'range.after', exact: true, label: 'PartitionKey after', group: 'Range', hint: 'strictly greater' },
@@ -115,6 +116,9 @@ export function newScan(main, { query }) {
   main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans')), h('h1', {}, 'New scan'), form);
   const address = location.hash, draft = JSON.parse(sessionStorage.getItem(draftPlace) ?? '{}');
   for (const [name, value] of draft.address === address ? Object.entries(draft.values) : query) if (by[name]) by[name].control.value = value;
+  const lost = draft.address === address ? [] : [...query.keys()].filter((name) => !by[name]);
+  set(trouble, `This form has no field for ${lost.join(', ')}: what it starts lacks that.`);
+  show(trouble, lost.length > 0);
   if (by['action.destination.container'].control.value && type.value === 'copy') type.value = 'export';
   if (by['source.container'].control.value) by.from.control.value = 'export';
   for (const group of form.querySelectorAll('details')) group.open ||= inputs.some((f) => group.contains(f.control) && f.control.value !== '');
