@@ -36,6 +36,6 @@ func emulatorCommand() *cobra.Command {
 	flags.StringVar(&blobAddr, "blob-addr", "127.0.0.1:10000", "address of the Blob service; port 0 takes a free one")
 	flags.BoolVar(&wellKnown, "well-known-key", false, "keep the key that every emulator has, even if other machines can reach this one")
 	flags.DurationVar(&options.Latency, "latency", 0, "how long every request takes at least, such as 10ms")
-	flags.StringVar(&options.Faults, "faults", "", "what goes wrong, and how often; see above")
+	flags.StringVar(&options.Faults, "faults", "", "what goes wrong, and how often")
 	return c
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"tablesweep/internal/emulator"
 )
 
 // helpFiles hold what commands say of themselves: catalog-import.txt is the help of "tablesweep catalog import", behind EXAMPLES with its
@@ -51,6 +53,9 @@ func addHelp(c *cobra.Command) {
 // withParts returns a help text with its parts in it.
 func withParts(text []byte) string {
 	return helpPart.ReplaceAllStringFunc(strings.TrimSuffix(string(text), "\n"), func(found string) string {
+		if found == "<<served>>" {
+			return emulator.ServedBlobs()
+		}
 		part, err := helpFiles.ReadFile("help/parts/" + strings.Trim(found, "<>") + ".txt")
 		if err != nil {
 			panic("handler: internal error: " + err.Error())

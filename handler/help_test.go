@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -9,7 +10,20 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"tablesweep/internal/emulator"
 )
+
+// TestServedBlobs: what embedded storage serves is said in one way.
+func TestServedBlobs(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"../DESIGN.md", "../docs/deploy.md"} {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(strings.Join(strings.Fields(string(text)), " "), emulator.ServedBlobs()) {
+			t.Errorf("%s does not say: %s (%v)", path, emulator.ServedBlobs(), err)
+		}
+	}
+}
 
 // TestHelpFits: what each command says of itself has 80 columns, has each of its flags once, and no hidden one.
 func TestHelpFits(t *testing.T) {

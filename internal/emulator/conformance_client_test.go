@@ -162,9 +162,11 @@ func contentTypes(t *testing.T, b backend) {
 		}
 	}
 	if !b.azurite {
+		got := b.table(t, request{method: "GET", path: "/" + table + "()", header: map[string]string{"Accept": "application/atom+xml,application/xml"}})
+		check(t, "an answer in Atom", got, 415, "AtomFormatNotSupported")
 		op := batchOp{"PUT", entityPath(table, "p", "r"), nil, "{}"}
 		body := strings.Replace(b.batchBody([]batchOp{op}), "Content-Type: application/json\r\n", "", 1)
-		got := b.table(t, request{method: "POST", path: "/$batch", header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_b"}, body: body})
+		got = b.table(t, request{method: "POST", path: "/$batch", header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_b"}, body: body})
 		refused(t, got, 415, "MediaTypeNotSupported", "")
 	}
 }

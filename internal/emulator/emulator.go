@@ -5,9 +5,8 @@
 // [Transport], which needs no sockets and so also works in the virtual time of
 // testing/synctest, or over HTTP through [Emulator.Serve]. It does what the SDKs
 // use of the services' REST interfaces: tables, entities, queries and entity group
-// transactions; queues and their messages; containers, and blobs that are
-// put, read by ranges, listed and deleted; requests signed with the account's key
-// by SharedKey or SharedKeyLite. It is strict where the real service is. It has no Entra ID. It
+// transactions; queues and their messages; requests signed with the account's key
+// by SharedKey or SharedKeyLite; of blobs, what [ServedBlobs] lists. It is strict where the real service is. It has no Entra ID. It
 // refuses shared access signatures, access policies, CORS, service properties and statistics by name.
 //
 // It ends a page after 250,000 rows visited or 16 MiB, where the service does after 5
@@ -130,7 +129,7 @@ func New(o Options) (*Emulator, error) {
 		tables:     table.NewStore(),
 		queues:     queue.NewStore(),
 		counts:     counter{requests: make(map[fault.Kind]int64)},
-		blobs:      &blobStore{containers: make(map[string]map[string][]byte)},
+		blobs:      &blobStore{containers: make(map[string]*container)},
 	}
 	if e.clock == nil {
 		e.clock = time.Now

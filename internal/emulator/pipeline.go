@@ -166,14 +166,14 @@ func leftOut(c *call) error {
 		what = "A shared access signature"
 	case comp == "acl":
 		what = "An access policy"
-	case comp == "properties":
+	case comp == "properties" && c.query.Has("restype"):
 		what = "A service property"
 	case comp == "stats":
 		what = "A statistic"
 	default:
 		return nil
 	}
-	return refusal.New("NotImplemented", what+" is not part of embedded storage. Azurite has it.")
+	return notPart(what)
 }
 
 func (p pipeline) read(c *call, w http.ResponseWriter) error {
@@ -294,16 +294,21 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 			h.Set(pair[0], pair[1])
 		}
 	}
+	if c.Method == http.MethodHead && r.status >= http.StatusBadRequest {
+		r.contentType, r.body = "", nil // or else clients take the announced body for a broken one
+	}
 	if r.contentType != "" {
 		h.Set("Content-Type", r.contentType)
 	}
-	if r.status != http.StatusNoContent {
+	if r.status != http.StatusNoContent && r.status != http.StatusNotModified {
 		h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	}
 	// Counted from here: latency and faults are not the client's fault.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.clientTime))
 	w.WriteHeader(r.status)
-	_, _ = w.Write(r.body) // a client that went away is not our trouble
+	if c.Method != http.MethodHead && r.status != http.StatusNotModified {
+		_, _ = w.Write(r.body) // a client that went away is not our trouble
+	}
 	if r.pooled {
 		p.recycle(r.body)
 	}

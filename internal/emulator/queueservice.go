@@ -70,11 +70,11 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 	if c.Method != http.MethodGet || c.query.Get("comp") != "list" {
 		return op, notImplemented()
 	}
-	asked, err := number(c.query, "maxresults", 0, 1, maxQueues)
+	asked, err := number(c.query, "maxresults", 0, 1, math.MaxInt)
 	if err != nil {
 		return op, err
 	}
-	limit := cmp.Or(asked, maxQueues)
+	limit := min(cmp.Or(asked, maxQueues), maxQueues)
 	tokens := "/" + s.account + "/" // begins the markers
 	from := strings.TrimPrefix(c.query.Get("marker"), tokens)
 	withMetadata := slices.Contains(strings.Split(c.query.Get("include"), ","), "metadata")

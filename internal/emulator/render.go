@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,14 +28,10 @@ func (m metadata) contentType() string {
 	return "application/json;odata=" + name + ";streaming=true;charset=utf-8"
 }
 
-// metadataLevel returns the level that $format or else Accept asks for.
-func metadataLevel(c *call) metadata {
-	wanted := c.query.Get("$format")
-	if wanted == "" {
-		wanted = c.Header.Get("Accept")
-	}
-	return parseLevel(wanted)
-}
+// formatAsked is the form of the answer that $format or else Accept asks for.
+func formatAsked(c *call) string { return cmp.Or(c.query.Get("$format"), c.Header.Get("Accept")) }
+
+func metadataLevel(c *call) metadata { return parseLevel(formatAsked(c)) }
 
 func parseLevel(wanted string) metadata {
 	switch {

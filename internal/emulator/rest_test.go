@@ -160,7 +160,7 @@ func (a *account) signed(t testing.TB, base string, r request) *http.Request {
 			length = fmt.Sprint(len(r.body))
 		}
 		h := req.Header
-		a.sign(req, strings.Join([]string{r.method, "", "", length, "", h.Get("Content-Type"), "", "", h.Get("If-Match"), h.Get("If-None-Match"), "", h.Get("Range"),
+		a.sign(req, strings.Join([]string{r.method, "", "", length, "", h.Get("Content-Type"), "", h.Get("If-Modified-Since"), h.Get("If-Match"), h.Get("If-None-Match"), h.Get("If-Unmodified-Since"), h.Get("Range"),
 			strings.Join(headers, "") + resource + strings.Join(query, "")}, "\n"))
 	}
 	return req

@@ -36,7 +36,7 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr str
 			return nil, fmt.Errorf("%s service: %w", p.name, err)
 		}
 		urls[i] = "http://" + l.Addr().String()
-		if tcp, ok := l.(*net.TCPListener); ok && p.name == "queue" {
+		if tcp, ok := l.(*net.TCPListener); ok && p.name != "table" {
 			l = spellingListener{tcp}
 		}
 		s.start(l, p.onlyHosts(addr), e.clientTime)

@@ -198,5 +198,26 @@ func TestLeftOut(t *testing.T) {
 			}
 		}
 	}
+	check(t, "create container", a.blob(t, request{method: "PUT", path: "/abc", query: aContainer}), 201, "")
+	for _, c := range []struct{ request, header, value, name string }{
+		{"PUT /abc/b?comp=block&blockid=AAAA", "", "", `PUT with comp="block" of a blob`}, {"GET /abc/b?comp=blocklist", "", "", "blocklist"},
+		{"PUT /abc/b?comp=snapshot", "", "", "snapshot"}, {"GET /abc/b?snapshot=2026-01-01", "", "", "Get Blob and Get Blob Properties with snapshot"},
+		{"PUT /abc/b?comp=tags", "", "", "tags"}, {"PUT /abc/b?comp=properties", "", "", "properties"}, {"GET /abc?restype=container&comp=acl", "", "", "access policy"},
+		{"PUT /abc/b", "x-ms-copy-source", "http://a/b", "Put Blob with x-ms-copy-source"}, {"PUT /abc/b", "x-ms-blob-type", "PageBlob", "PageBlob"},
+		{"PUT /abc/b", "x-ms-tags", "a=b", "x-ms-tags"}, {"DELETE /abc?restype=container", "If-Modified-Since", "Mon, 02 Jan 2006 15:04:05 GMT", "if-modified-since"},
+		{"PUT /abc?restype=container&comp=lease", "x-ms-lease-action", "acquire", "lease"},
+	} {
+		method, path, _ := strings.Cut(c.request, " ")
+		path, query, _ := strings.Cut(path, "?")
+		r := request{method: method, path: path, query: query, header: map[string]string{}}
+		if c.header != "" {
+			r.header[c.header] = c.value
+		}
+		got := a.blob(t, r)
+		check(t, c.request, got, 501, "NotImplemented")
+		if body := string(got.body); !strings.Contains(body, c.name) || !strings.Contains(body, "Azurite") {
+			t.Errorf("%s: %v", c.request, got)
+		}
+	}
 	check(t, "a wrong signature", a.send(t, a.build(t, a.tableURL, request{method: "GET", path: "/Tables"}, nil)), 403, "AuthenticationFailed")
 }

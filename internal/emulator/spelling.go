@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// net/http spells the names of a header in one way. The Queue service keeps the names of metadata as
-// the client spells them, so its connections remember the header of the request under way.
+// net/http spells the names of a header in one way. The Queue and Blob services keep the names of
+// metadata as the client spells them, so their connections remember the header of the request under way.
 
 // metadataPrefix begins the names of the headers that carry metadata.
 const metadataPrefix = "x-ms-meta-"

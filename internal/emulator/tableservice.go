@@ -70,6 +70,9 @@ func (s tableService) parse(c *call) (operation, error) {
 		}
 		return s.parseBatch(c)
 	}
+	if asked := formatAsked(c); strings.Contains(asked, "application/atom+xml") && !strings.Contains(asked, "json") && !strings.Contains(asked, "*/*") {
+		return operation{}, noAtom()
+	}
 	t, err := parseTarget(c.path)
 	switch {
 	case err != nil:
@@ -98,6 +101,8 @@ func invalidInput(why string) error {
 	return refusal.New("InvalidInput", "One of the request inputs is not valid: "+why+".")
 }
 
+func noAtom() error { return refusal.New("AtomFormatNotSupported", "Atom format is not supported.") }
+
 // checkContentType refuses bodies without the content type of JSON.
 func checkContentType(contentType string) error {
 	const json = "application/json"
@@ -106,7 +111,7 @@ func checkContentType(contentType string) error {
 	case strings.EqualFold(mediaType, json):
 		return nil
 	case strings.EqualFold(mediaType, "application/atom+xml"):
-		return refusal.New("AtomFormatNotSupported", "Atom format is not supported.")
+		return noAtom()
 	}
 	return refusal.New("MediaTypeNotSupported", "The media type provided in the Content-Type header is not supported: "+strconv.Quote(contentType)+".")
 }

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { promisify } from "node:util";
 import { TableClient, TableServiceClient, TableTransaction, odata } from "@azure/data-tables";
+import { BlobServiceClient } from "@azure/storage-blob";
 import { QueueServiceClient } from "@azure/storage-queue";
 import azure from "azure-storage";
 
@@ -138,6 +139,66 @@ const cases = {
     assert.deepEqual(pages.map((p) => p.length), [90, 90, 20]);
     assert.deepEqual({ rowKey: pages[0][1].rowKey, n: pages[0][1].n, s: pages[0][1].s }, { rowKey: "001", n: 1, s: undefined });
     assert.deepEqual(await failure(count("PartitionKey eq")), [400, "InvalidInput"]);
+  },
+
+  // The current SDK for blobs.
+  async "storage-blob: blobs are put, read, described and walked"() {
+    const service = BlobServiceClient.fromConnectionString(connection, { retryOptions: { maxTries: 1 } });
+    const container = service.getContainerClient("blobs-" + unique);
+    assert.equal(await container.exists(), false);
+    assert.equal((await container.createIfNotExists({ metadata: { of: "tests" } })).succeeded, true);
+    assert.equal((await container.createIfNotExists()).succeeded, false);
+    assert.deepEqual((await container.getProperties()).metadata, { of: "tests" });
+    const blob = container.getBlockBlobClient("a/b c/ü.txt");
+    assert.equal(await blob.exists(), false);
+    assert.deepEqual(await failure(blob.getProperties()), [404, "BlobNotFound"]);
+    const content = Buffer.from("0123456789".repeat(1000));
+    const headers = { blobContentType: "text/plain", blobContentEncoding: "identity", blobCacheControl: "no-store" };
+    const { etag } = await blob.uploadData(content, { blobHTTPHeaders: headers, metadata: { color: "red" } });
+    const { contentType, contentEncoding, cacheControl, contentLength, contentMD5, metadata, leaseState } = await blob.getProperties();
+    assert.deepEqual({ contentType, contentEncoding, cacheControl, contentLength, metadata, leaseState },
+      { contentType: "text/plain", contentEncoding: "identity", cacheControl: "no-store", contentLength: 10000, metadata: { color: "red" }, leaseState: "available" });
+    assert.equal(contentMD5.length, 16);
+    assert.deepEqual(await blob.downloadToBuffer(0, undefined, { blockSize: 3000, concurrency: 2 }), content);
+    assert.equal((await blob.downloadToBuffer(5, 3)).toString(), "567");
+    let read = "";
+    for await (const chunk of (await blob.download(0, undefined, { conditions: { ifMatch: etag } })).readableStreamBody) read += chunk;
+    assert.equal(read, content.toString());
+    assert.deepEqual(await failure(blob.download(0, undefined, { conditions: { ifMatch: '"0x1"' } })), [412, "ConditionNotMet"]);
+    assert.equal((await failure(blob.download(0, undefined, { conditions: { ifNoneMatch: etag } })))[0], 304);
+    assert.equal((await failure(blob.uploadData(content, { conditions: { ifNoneMatch: "*" } })))[0], 409);
+    await container.getBlockBlobClient("a/2").uploadData(Buffer.from("x"));
+    const top = await all(container.listBlobsByHierarchy("/"));
+    assert.deepEqual(top.map((i) => [i.kind, i.name]), [["prefix", "a/"]]);
+    const flat = await all(container.listBlobsFlat({ includeMetadata: true, prefix: "a/b" }));
+    assert.deepEqual(flat.map((i) => [i.name, i.metadata.color, i.properties.contentLength, i.properties.contentType, i.properties.etag]), [["a/b c/ü.txt", "red", 10000, "text/plain", etag.replaceAll('"', "")]]);
+    assert.ok((await all(service.listContainers({ prefix: "blobs-", includeMetadata: true }))).some((c) => c.name === container.containerName && c.metadata.of === "tests"));
+    await blob.setMetadata({ other: "1" });
+    assert.deepEqual((await blob.getProperties()).metadata, { other: "1" });
+    for (const left of [() => blob.stageBlock("AAAA", "x", 1), () => blob.setHTTPHeaders({}), () => blob.createSnapshot(), () => blob.setTags({ a: "b" }), () => blob.setAccessTier("Cool"), () => container.getAppendBlobClient("log").create()]) {
+      assert.deepEqual(await failure(left()), [501, "NotImplemented"]);
+    }
+    assert.equal((await blob.deleteIfExists()).succeeded, true);
+    assert.equal((await blob.deleteIfExists()).succeeded, false);
+    assert.equal((await container.deleteIfExists()).succeeded, true);
+  },
+
+  async "storage-blob: leases"() {
+    const container = BlobServiceClient.fromConnectionString(connection, { retryOptions: { maxTries: 1 } }).getContainerClient("leases-" + unique);
+    await container.create();
+    const blob = container.getBlockBlobClient("lock");
+    await blob.upload("x", 1);
+    const lease = blob.getBlobLeaseClient();
+    const { leaseId } = await lease.acquireLease(15);
+    assert.deepEqual(await failure(blob.getBlobLeaseClient().acquireLease(15)), [409, "LeaseAlreadyPresent"]);
+    assert.deepEqual(await failure(blob.upload("y", 1)), [412, "LeaseIdMissing"]);
+    await blob.upload("y", 1, { conditions: { leaseId } });
+    assert.equal((await blob.getProperties()).leaseState, "leased");
+    await lease.renewLease();
+    await lease.releaseLease();
+    await lease.acquireLease(-1);
+    assert.equal((await lease.breakLease(0)).leaseTime, 0);
+    assert.equal((await blob.getProperties()).leaseState, "broken");
   },
 
   // The current SDK for queues.

@@ -1,5 +1,5 @@
 """Runs Microsoft's Python clients, as Debian packages them, against the storage account whose connection
-string is the only argument: azure-storage-queue, and the older azure-cosmosdb-table. Each case asserts what
+string is the only argument: azure-storage-queue, azure-storage-blob, and the older azure-cosmosdb-table. Each case asserts what
 a user of the client sees. Exits 1 if a case fails, after all have run."""
 
 import sys
@@ -12,6 +12,8 @@ from azure.core.exceptions import HttpResponseError
 from azure.cosmosdb.table.models import EdmType, EntityProperty
 from azure.cosmosdb.table.tablebatch import TableBatch
 from azure.cosmosdb.table.tableservice import TableService
+from azure.core import MatchConditions
+from azure.storage.blob import BlobPrefix, BlobServiceClient, ContentSettings
 from azure.storage.queue import QueueServiceClient
 
 connection = sys.argv[1]
@@ -23,6 +25,7 @@ def same(got, want):
 tables = TableService(connection_string=connection)
 tables.retry = lambda context: None  # else it tries a refused batch again, for 50 seconds
 queues = QueueServiceClient.from_connection_string(connection)
+blobs = BlobServiceClient.from_connection_string(connection, retry_total=0, max_single_get_size=1000, max_chunk_get_size=700)
 key = {"PartitionKey": "it's", "RowKey": "ü+&=% 😀"}
 
 
@@ -139,8 +142,48 @@ def queue_messages():
     same(failure(queue.send_message, "\x01"), (400, "InvalidXmlDocument"))
 
 
+def blobs_read_and_walked():
+    container = blobs.create_container("pyblobs-" + unique, metadata={"of": "tests"})
+    assert container.exists()
+    same(failure(blobs.create_container, container.container_name), (409, "ContainerAlreadyExists"))
+    content = b"0123456789" * 500
+    settings = ContentSettings(content_type="text/plain", content_encoding="identity", cache_control="no-store")
+    blob = container.upload_blob("a/b c/ü.txt", content, metadata={"color": "red"}, content_settings=settings, validate_content=True)
+    same(failure(container.upload_blob, "a/b c/ü.txt", b"y"), (409, "BlobAlreadyExists"))
+    got = blob.get_blob_properties()
+    same((got.size, got.metadata, got.content_settings.content_type, got.content_settings.cache_control, len(got.content_settings.content_md5)), (5000, {"color": "red"}, "text/plain", "no-store", 16))
+    same(blob.download_blob().readall(), content)
+    same(blob.download_blob(validate_content=True).readall(), content)
+    same(blob.download_blob(offset=5, length=3).readall(), b"567")
+    same(failure(blob.download_blob, etag='"0x1"', match_condition=MatchConditions.IfNotModified), (412, "ConditionNotMet"))
+    container.upload_blob("a/2", b"x")
+    same([(b.name, b.metadata, b.size, b.etag) for b in container.list_blobs(name_starts_with="a/b", include=["metadata"])], [("a/b c/ü.txt", {"color": "red"}, 5000, got.etag.strip('"'))])
+    walked = []
+
+    def walk(prefix):
+        for item in container.walk_blobs(prefix):
+            walked.append(item.name)
+            if isinstance(item, BlobPrefix):
+                walk(item.name)
+
+    walk("")
+    same(sorted(walked), ["a/", "a/2", "a/b c/", "a/b c/ü.txt"])
+    assert container.container_name in [c.name for c in blobs.list_containers(name_starts_with="pyblobs-")]
+    lease = blob.acquire_lease(lease_duration=15)
+    same(failure(blob.set_blob_metadata, {"a": "b"}), (412, "LeaseIdMissing"))
+    blob.set_blob_metadata({"a": "b"}, lease=lease)
+    lease.renew()
+    lease.release()
+    same(failure(blob.set_http_headers, settings), (501, "NotImplemented"))
+    same(failure(blob.create_snapshot), (501, "NotImplemented"))
+    blob.delete_blob()
+    assert not blob.exists()
+    container.delete_container()
+    assert not container.exists()
+
+
 failed = 0
-for case in [table_types, table_writes, table_batches_and_queries, table_list, queue_metadata, queue_messages]:
+for case in [table_types, table_writes, table_batches_and_queries, table_list, queue_metadata, queue_messages, blobs_read_and_walked]:
     try:
         case()
         print("ok  ", case.__name__)

@@ -31,9 +31,13 @@ func (e *Error) Status() int {
 		return http.StatusNotFound
 	case "UnsupportedHttpVerb":
 		return http.StatusMethodNotAllowed
-	case "EntityAlreadyExists", "TableAlreadyExists", "TableBeingDeleted", "QueueAlreadyExists", "ContainerAlreadyExists", "BlobAlreadyExists":
+	case "EntityAlreadyExists", "TableAlreadyExists", "TableBeingDeleted", "QueueAlreadyExists", "ContainerAlreadyExists", "BlobAlreadyExists",
+		"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired", "LeaseIsBrokenAndCannotBeRenewed", "LeaseIdMismatchWithLeaseOperation",
+		"LeaseNotPresentWithLeaseOperation":
 		return http.StatusConflict
-	case "UpdateConditionNotSatisfied":
+	case "NotModified":
+		return http.StatusNotModified
+	case "UpdateConditionNotSatisfied", "ConditionNotMet", "LeaseIdMissing", "LeaseIdMismatchWithBlobOperation", "LeaseNotPresentWithBlobOperation", "LeaseLost":
 		return http.StatusPreconditionFailed
 	case "InvalidRange":
 		return http.StatusRequestedRangeNotSatisfiable
