@@ -57,6 +57,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		meter.Use(progress.Plain)
 		meter.Phase("importing")
 		start, before := time.Now(), 0
+		meter.Show(sweep.Progress{}) // so that there is a line at once
 		done, err := load.Import(ctx, cat, in, load.ImportOptions{
 			Checkpoint: record.Journal,
 			Patience:   o.patience,

@@ -86,7 +86,7 @@ func (o *copyOptions) run(c *cobra.Command) error {
 		return usagef("--verify is about ranges, not about the rows of --rows")
 	}
 	if o.many() {
-		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: "copying"}, cmd: c, report: &o.reportFlags, point: &o.checkpointFlags, do: o.one}, o.fits)
+		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: map[string]string{"copy": "copying", "export": "exporting", "import": "importing"}[c.Name()]}, cmd: c, report: &o.reportFlags, point: &o.checkpointFlags, do: o.one}, o.fits)
 	}
 	fromKind, toKind, err := o.kinds()
 	if err == nil {
@@ -128,7 +128,7 @@ func (o *copyOptions) run(c *cobra.Command) error {
 		return o.export(c, copying, j, err)
 	}
 	verb := "copied"
-	if from.InLines() {
+	if from.Table() == nil {
 		verb = "imported"
 	}
 	return o.each(c, j, err, verb, nil, func() error { return o.verifyCopy(c, copying, j) })

@@ -149,7 +149,7 @@ func parseMessage(body []byte) (message, error) {
 	m.identify()
 	switch {
 	case m.Version < 1 || (m.Version == 2) != (m.Again != nil || m.Delete != nil) || m.Again != nil && m.Delete != nil:
-		return m, problem.Invalidf("v", "the message has format %d and this program knows format %d", m.Version, messageVersion)
+		return m, problem.Invalidf("v", "the message says that it has format %d, but its members are another format's, or of none; it was not made by this app", m.Version)
 	case m.Start != "" && ledger.IsID(m.Start) && m.Scan == "":
 	case m.Start != "" || !ledger.IsID(m.Scan):
 		return m, problem.Invalidf("scan", "is not the id of a scan")

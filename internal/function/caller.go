@@ -20,6 +20,8 @@ import (
 type Host struct {
 	// Secret is in every request of the host; "" if it has given none, like the real one.
 	Secret string
+	// Worker is what a host with a secret calls this process.
+	Worker string
 	// Development is true on a developer's machine, where web pages can send requests to any port.
 	Development bool
 }
@@ -37,6 +39,9 @@ func (h Host) only(next http.Handler) http.Handler {
 			writeProblem(w, r, problem.NotFoundf("Host", "%q is not a name of this machine; in the environment Development, only localhost and loopback addresses are served", name))
 		default:
 			r.Header.Del(envelope.HeaderSecret)
+			if h.Secret != "" && r.URL.Path == "/" {
+				w.Header().Set(envelope.HeaderWorker, h.Worker)
+			}
 			next.ServeHTTP(w, r)
 		}
 	})

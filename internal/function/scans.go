@@ -93,10 +93,13 @@ func (s scans) retry(w http.ResponseWriter, r *http.Request, _ url.Values) error
 		if err := input.JSON(body, &asked); err != nil {
 			return err
 		}
-		if asked.Rows != "failed" {
-			return problem.Invalidf("rows", "%s is unknown; use failed, or send no body", secret.Name(asked.Rows))
+		switch asked.Rows {
+		case "": // as without a body
+		case "failed":
+			retry = s.RetryFailed
+		default:
+			return problem.Invalidf("rows", "%s is unknown; use failed, or leave it out", secret.Name(asked.Rows))
 		}
-		retry = s.RetryFailed
 	}
 	id := r.PathValue("id")
 	return writeStarted(w, r, id, retry(r.Context(), id))

@@ -75,6 +75,7 @@ func child() {
 			os.Exit(5)
 		}
 		if r.URL.Path == "/" {
+			w.Header().Set(envelope.HeaderWorker, os.Getenv(envelope.WorkerVariable))
 			w.WriteHeader(http.StatusNotFound) // an answer, whatever it is
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -30,6 +31,7 @@ const readyPoll = 25 * time.Millisecond
 // command is the handler's command line and environment.
 type command struct {
 	path string
+	own  bool // the program is this one, which proves itself by [envelope.HeaderWorker]
 	args []string
 	dir  string
 	root string
@@ -43,7 +45,7 @@ func newCommand(o Options, h app.Handler, settings storage.Settings) command {
 	if abs, err := filepath.Abs(root); err == nil {
 		root = abs
 	}
-	c := command{path: o.Executable, dir: filepath.Join(root, h.Directory), root: root}
+	c := command{path: o.Executable, own: o.Executable != "", dir: filepath.Join(root, h.Directory), root: root}
 	if c.path == "" {
 		c.path, c.args = h.Executable, h.Arguments
 		if inRoot := filepath.Join(root, c.path); !filepath.IsAbs(c.path) && isFile(inRoot) {
@@ -63,6 +65,7 @@ func isFile(path string) bool {
 type process struct {
 	cmd    *exec.Cmd
 	url    string        // without a slash at its end
+	id     string        // by which the process shows that it is the one at the port; "" if it can't
 	secret string        // shows the process that a request is this host's
 	done   chan struct{} // closed when it has ended
 	code   int           // exit code, valid after done; -1 if a signal ended it
@@ -80,18 +83,21 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	cmd := exec.Command(c.path, c.args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(c.env[:len(c.env):len(c.env)],
-		fmt.Sprintf("FUNCTIONS_CUSTOMHANDLER_PORT=%d", port), "FUNCTIONS_CUSTOMHANDLER_WORKER_ID="+id,
+		fmt.Sprintf("FUNCTIONS_CUSTOMHANDLER_PORT=%d", port), envelope.WorkerVariable+"="+id,
 		fmt.Sprintf("FUNCTIONS_HTTPWORKER_PORT=%d", port), "FUNCTIONS_HTTPWORKER_ID="+id,
 		"FUNCTIONS_APP_ROOT_PATH="+c.root, envelope.SecretVariable+"="+secret)
-	stdout := &lineWriter{line: func(s string) { log.Info().Msg(s) }}
-	stderr := &lineWriter{line: func(s string) { log.WithLevel(stderrLevel(s)).Msg(s) }}
+	stdout := &lineWriter{line: func(s string) { logLine(log, zerolog.InfoLevel, s) }}
+	stderr := &lineWriter{line: func(s string) { logLine(log, stderrLevel(s), s) }}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = 2 * time.Second // if a grandchild keeps the pipes open
 	contain(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start handler: %w", err)
 	}
-	p := &process{cmd: cmd, url: fmt.Sprintf("http://127.0.0.1:%d", port), secret: secret, done: make(chan struct{})}
+	if !c.own {
+		id = ""
+	}
+	p := &process{cmd: cmd, id: id, url: fmt.Sprintf("http://127.0.0.1:%d", port), secret: secret, done: make(chan struct{})}
 	go func() { // ends with the process
 		_ = cmd.Wait() // the exit code has the result
 		stdout.flush()
@@ -100,6 +106,25 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 		close(p.done)
 	}()
 	return p, nil
+}
+
+// logLine logs a line of the handler's. One in zerolog's form keeps its level, message and fields: a line within a line is hard to read.
+func logLine(log zerolog.Logger, level zerolog.Level, line string) {
+	var fields map[string]any
+	d := json.NewDecoder(strings.NewReader(line))
+	d.UseNumber()
+	if err := d.Decode(&fields); err != nil || d.More() {
+		log.WithLevel(level).Msg(line)
+		return
+	}
+	if own, err := zerolog.ParseLevel(fmt.Sprint(fields[zerolog.LevelFieldName])); err == nil && own != zerolog.NoLevel {
+		level = own
+	}
+	message, _ := fields[zerolog.MessageFieldName].(string)
+	for _, name := range []string{zerolog.LevelFieldName, zerolog.MessageFieldName, zerolog.TimestampFieldName} {
+		delete(fields, name)
+	}
+	log.WithLevel(level).Fields(fields).Msg(message)
 }
 
 // unusedPort asks the system for a free port, as the real host does. Another
@@ -136,7 +161,9 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 		p.sign(req)
 		if resp, err := client.Do(req); err == nil {
 			_ = resp.Body.Close()
-			return nil
+			if p.id == "" || resp.Header.Get(envelope.HeaderWorker) == p.id { // or else another program has taken the port
+				return nil
+			}
 		}
 		select {
 		case <-p.done:

@@ -58,8 +58,12 @@ func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
 func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	to := o.To.Table()
 	s.Raw = o.Map == nil
+	phase := "copying"
+	if o.From.Table() == nil {
+		phase = "importing"
+	}
 	w := work{
-		action: action.Copy{Destination: to, Mode: o.Mode}, phase: "copying", places: []string{s.Source.Address(), to.Address()}, prepare: to.Create,
+		action: action.Copy{Destination: to, Mode: o.Mode}, phase: phase, places: []string{s.Source.Address(), to.Address()}, prepare: to.Create,
 		intent: intent{"copy", action.Transactions, func(ctx context.Context) (string, bool, error) {
 			exists, err := to.MayWrite(ctx)
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"tablesweep/internal/catalog"
@@ -41,7 +42,7 @@ type ImportOptions struct {
 	Checkpoint *journal.File  // records the progress, and may hold that of an earlier run; nil for none
 	Resumed    func(rows int) // after this many rows that are done with
 	Failed     func(Row, error)
-	Noted      func(Note) // whenever the progress was noted
+	Noted      func(Note) // with the progress, now and then, from one or several goroutines
 
 	// Patience is how long a record waits for storage that is away. 0 means as long as the catalog's own
 	// deadlines let a single write wait.
@@ -64,6 +65,9 @@ func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOpti
 	}
 	return im.done, err
 }
+
+// shownRows is how many rows the progress goes on by before it is told again.
+const shownRows = 20
 
 // importer is one call of Import.
 type importer struct {
@@ -133,15 +137,25 @@ func (im *importer) run(ctx context.Context, rows *File) (err error) {
 	return nil
 }
 
+// note tells the progress: so many of the rows at hand, behind those before, now and then and when all are written.
+func (im *importer) note(before Note, written, all int) {
+	if im.Noted != nil && (written%shownRows == 0 || written == all) {
+		before.Rows += written
+		im.Noted(before)
+	}
+}
+
 // insert inserts rows, and notes the progress.
 func (im *importer) insert(ctx context.Context, rows []Row) error {
 	var failed bytes.Buffer
-	done := im.done
+	before, done := im.done, im.done
+	var written atomic.Int64
 	write := func(ctx context.Context, r record.Record) (catalog.Written, error) {
 		for began := time.Now(); ; {
-			written, err := im.catalog.Insert(ctx, r, "")
+			result, err := im.catalog.Insert(ctx, r, "")
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) >= im.Patience {
-				return written, err
+				im.note(before, int(written.Add(1)), len(rows))
+				return result, err
 			}
 		}
 	}
@@ -184,8 +198,6 @@ func (im *importer) insert(ctx context.Context, rows []Row) error {
 			return err
 		}
 	}
-	if im.Noted != nil {
-		im.Noted(done)
-	}
+	im.note(done, 0, 0)
 	return nil
 }

@@ -71,7 +71,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	if port == "" {
 		return errNoHost
 	}
-	host := function.Host{Secret: settings.Get(envelope.SecretVariable), Development: strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development")}
+	host := function.Host{Secret: settings.Get(envelope.SecretVariable), Worker: settings.Get(envelope.WorkerVariable), Development: strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development")}
 	_ = os.Unsetenv(envelope.SecretVariable) // whatever this process starts must not have it
 	signal.Ignore(syscall.SIGPIPE)           // an orphan's log has no reader, and must not end it
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))

@@ -14,6 +14,8 @@ const HostVersion = "4.0.0.0"
 const (
 	SecretVariable = "TABLESWEEP_HOST_SECRET"
 	HeaderSecret   = "X-Tablesweep-Host-Secret"
+	WorkerVariable = "FUNCTIONS_CUSTOMHANDLER_WORKER_ID" // what the host calls the process
+	HeaderWorker   = "X-Tablesweep-Worker"               // has that in the answer to such a host's request for /
 )
 
 // Headers of every invocation. (HttpWorkerConstants of azure-functions-host)
