@@ -52,8 +52,8 @@ func (p Place) Local() bool {
 	return ok
 }
 
-// InLines reports whether it is a file or a stream, whose rows may stand in any order.
-func (p Place) InLines() bool { return p.Kind == place.KindFile || p.Kind == place.KindStream }
+// inLines reports whether it is a file or a stream, whose rows may stand in any order.
+func (p Place) inLines() bool { return p.Kind == place.KindFile || p.Kind == place.KindStream }
 
 // CheckEnding refuses an export's place that ends as a file does, such as orders.csv, unless an export has been begun there.
 func (p Place) CheckEnding(ctx context.Context, option string) error {
