@@ -231,7 +231,7 @@ func TestCheckpointMoves(t *testing.T) {
 // TestEachFlagIsDecided: records have a flag of a command that can be resumed, or it is about one run.
 func TestEachFlagIsDecided(t *testing.T) {
 	t.Parallel()
-	once := []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "help", "dry-run", "patience", "pprof", "quiet", "mirror", "max-deletes"}
+	once := []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "help", "dry-run", "map-dry-run", "patience", "pprof", "quiet", "mirror", "max-deletes"}
 	commands := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -81,7 +81,7 @@ func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entit
 		return nil
 	}
 	var err error
-	if o.From.InLines() {
+	if o.From.inLines() {
 		err = o.previewLines(ctx, func() int { return n }, show)
 	} else {
 		plain := o
