@@ -237,7 +237,7 @@ func (o *openAPI) playScans(a *app) {
 	o.play(a, 200, "GET", "/api/scans?top=5", "")
 	o.play(a, 400, "POST", location+"/retry", `{"rows":"all"}`)
 	o.play(a, 409, "POST", location+"/retry", `{"rows":"failed"}`)
-	o.play(a, 202, "POST", location+"/retry", `{}`) // as without a body
+	o.play(a, 202, "POST", location+"/retry", `{}`)                // as without a body
 	o.play(a, 202, "POST", location+"/retry", `{"rows":"failed"}`) // it runs: a host may send a request twice
 	o.play(a, 404, "GET", "/api/scans/none", "")
 	group := o.play(a, 202, "POST", "/api/scans", `{"source":{"tables":"Source*,Target"},"action":{"type":"count"}}`).Header().Get("Location")
