@@ -124,7 +124,16 @@ func (e *Engine) startOne(ctx context.Context, a ledger.Asked) error {
 		}
 		return e.ledger.Answered(ctx, a.ID)
 	}
-	err := e.startAs(ctx, a.ID, a.Request)
+	may, off, err := e.mayVerify(ctx, a.ID)
+	if err == nil && !may {
+		if off {
+			return e.ledger.Answered(ctx, a.ID)
+		}
+		return nil
+	}
+	if err == nil {
+		err = e.startAs(ctx, a.ID, a.Request)
+	}
 	switch {
 	case err == nil:
 		return e.ledger.Answered(ctx, a.ID)
@@ -162,7 +171,7 @@ func (e *Engine) startAs(ctx context.Context, id string, request []byte) error {
 func (e *Engine) startNow(ctx context.Context, id string, r Request) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	o, hints, err := e.ready(ctx, r)
+	o, hints, err := e.ready(ctx, id, r)
 	if err != nil {
 		return err
 	}

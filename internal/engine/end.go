@@ -59,9 +59,17 @@ func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 		return false, err
 	}
 	ended, err := e.ledger.Finish(ctx, scan, now, func(s ledger.Listed) error {
-		unsealed = e.seal(ctx, s)
+		if unsealed = e.seal(ctx, s); unsealed == nil {
+			unsealed = e.judge(ctx, s)
+		}
+		if unsealed == nil {
+			return e.askForVerification(ctx, s.Scan)
+		}
 		return unsealed
 	})
+	if differs := new(differsError); errors.As(unsealed, &differs) {
+		return e.end(ctx, scan, ledger.Failed, shortened(differs.Error()))
+	}
 	if unsealed != nil && !storage.Passing(unsealed) && problem.FateOf(unsealed) == problem.Retry {
 		advice := "mend that and retry, or export to another prefix"
 		if errors.Is(unsealed, errFilesLost) {

@@ -320,25 +320,25 @@ func (x *export) Read(ctx context.Context, options storage.RequestOptions, q sto
 func (x *export) Hints(fn func(last key.Key, rows int64)) { x.content.Hints(fn) }
 
 // probe opens the export, and finds out whether it can be read.
-func (x *export) probe(ctx context.Context, r Request) error {
+func (x *export) probe(ctx context.Context, field string, r Request) error {
 	_, err := x.open(ctx)
-	if err := place.CheckFilter(r.Filter); err != nil {
+	if err := place.CheckFilter(r.Filter); err != nil && field == "source" {
 		return problem.Invalidf("filter", "%v", err)
 	}
-	return sourceRefusal(err)
+	return unreadable(field, err)
 }
 
-// sourceRefusal returns an error of opening exports as the caller's, unless it may pass.
-func sourceRefusal(err error) error {
+// unreadable returns an error of opening exports as the caller's, who named them in a field, unless it may pass.
+func unreadable(field string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, place.ErrNoExport), errors.Is(err, fs.ErrNotExist):
-		return problem.NotFoundf("source", "%v", err)
+		return problem.NotFoundf(field, "%v", err)
 	case storage.Permanent(err):
-		return refusal("source", "the Blob service refuses to read it; check the connection and its permissions", err)
+		return refusal(field, "the Blob service refuses to read it; check the connection and its permissions", err)
 	case storage.Passing(err):
 		return err
 	}
-	return problem.Invalidf("source", "%v", err)
+	return problem.Invalidf(field, "%v", err)
 }

@@ -25,7 +25,7 @@ type FailedRow struct {
 // FailedRows is a page of a scan's failed rows.
 type FailedRows struct {
 	Rows   []FailedRow `json:"rows"`
-	Total  int64       `json:"total"` // failed rows of the scan
+	Total  int64       `json:"total"` // failed rows of the scan; of a comparison, rows that differ
 	Kept   int64       `json:"kept"`  // failed rows that are listed; each step keeps its first thousand
 	Cursor string      `json:"cursor,omitempty"`
 	// Groups has the listed rows of the last steps by their reasons' codes, the largest first. The first page has it.
@@ -56,7 +56,7 @@ func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) 
 	if err != nil {
 		return FailedRows{}, err
 	}
-	f := FailedRows{Rows: []FailedRow{}, Total: max(0, found.Sums.Failed), Kept: max(0, found.Sums.Kept)}
+	f := FailedRows{Rows: []FailedRow{}, Total: max(0, found.Sums.Failed+found.Sums.Differences()), Kept: max(0, found.Sums.Kept)}
 	position, listed, err := parseFailedCursor(cursor)
 	if err != nil {
 		return f, err

@@ -44,7 +44,7 @@ func (r Request) member(table string) Request {
 		}
 		return t
 	}
-	r.Source = of(r.Source)
+	r.Source, r.Verify = of(r.Source), false
 	if d := r.Action.Destination; d != nil && r.Action.Type != Keys {
 		to := of(*d)
 		r.Action.Destination = &to
@@ -101,7 +101,15 @@ func (e *Engine) openGroup(r Request) (*opened, error) {
 }
 
 // tablesOf returns the tables of a group, by name: those of an account or of an export of many tables.
-func (e *Engine) tablesOf(ctx context.Context, r Request) (names []string, err error) {
+func (e *Engine) tablesOf(ctx context.Context, id string, r Request) (names []string, err error) {
+	if of, ok := strings.CutSuffix(id, verification); ok { // those that were copied
+		if g, err := e.ledger.Group(ctx, of); !errors.Is(err, ledger.ErrNotFound) {
+			if err == nil {
+				err = json.Unmarshal(g.Tables, &names)
+			}
+			return names, err
+		}
+	}
 	if r.Source.Container == "" {
 		var a *storage.Account
 		if a, err = e.account("source", r.Source.Connection); err == nil {
@@ -136,13 +144,13 @@ func (e *Engine) tablesOf(ctx context.Context, r Request) (names []string, err e
 func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []string, err error) {
 	if !whole {
 		names, err = place.ExportsIn(ctx, from)
-		return names, sourceRefusal(err)
+		return names, unreadable("source", err)
 	}
 	all, err := place.OpenTables(ctx, from)
 	for _, t := range all.Tables {
 		names = append(names, t.Name)
 	}
-	return names, sourceRefusal(err)
+	return names, unreadable("source", err)
 }
 
 // tend carries a group on. It begins members while too few are open, and has those started that nobody has started. It ends the group
@@ -292,6 +300,11 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 		}
 		if err != nil {
 			state, reason = ledger.Failed, shortened("the export can't be completed: "+err.Error()+"; mend that and retry, or export to another prefix")
+		}
+	}
+	if state == ledger.Succeeded {
+		if err := e.askForVerification(ctx, found.Scan); err != nil {
+			return err
 		}
 	}
 	_, err = e.end(ctx, id, state, reason)

@@ -24,7 +24,7 @@ import (
 // hintsName identifies the rows that a scan reads; it is "" for a scan that leaves no hints.
 func (o *opened) hintsName() string {
 	r := o.request
-	if r.Filter != "" || r.Action.Type == Keys || o.table() == nil { // their pages don't show where the rows are, or an export's files do
+	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.table() == nil { // their pages don't show where the rows are, or an export's files do
 		return ""
 	}
 	sum := sha256.Sum256(jsonOf([]any{strings.ToLower(o.source.Address()), r.Range, r.segmentSize()}))

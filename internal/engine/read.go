@@ -55,7 +55,7 @@ type reading struct {
 // read makes the message's step, and goes on with those that it leaves, if the scan allows an invocation more queries.
 // The adaptive strategy makes as many of them at once as it may: its cuts are guesses, and a guess that finds no rows
 // costs a query here, but a message and a step elsewhere. Other strategies make the first, which continues where the rows
-// end: a partition that the page's end cuts is then written in one piece. So does an export, whose file has no gap, and a
+// end: a partition that the page's end cuts is then written in one piece. So does an export, whose file has no gap, a comparison, and a
 // delete, whose pages must fit into a message. file takes the rows, if it is not nil.
 func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, file: file}
@@ -73,7 +73,7 @@ func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, e
 		if time.Since(start) <= readTime {
 			n = r.affordable(o.queries)
 		}
-		if !wide || file != nil || o.work.deletes {
+		if !wide || file != nil || o.work.deletes || o.work.compares {
 			n = min(n, 1)
 		}
 		if r.pages > maxMessageBytes/3 { // the largest page takes less than the rest
@@ -228,7 +228,9 @@ func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err 
 		p, _, err = o.source.Read(ctx, options, q)
 		return len(p.Entities), err
 	}
-	if t := o.table(); t != nil && q.Range.Partition != nil {
+	if o.reader != nil {
+		p, _, err = o.reader.Read(ctx, o.options, q)
+	} else if t := o.table(); t != nil && q.Range.Partition != nil {
 		err = o.limiter.Do(ctx, o.options, action.PartitionName(t, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), read)
 	} else {
 		_, err = read(o.options)
@@ -239,7 +241,7 @@ func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err 
 func (o *opened) query(step scan.Step) storage.Query {
 	q := storage.Query{
 		Range:  step.Range,
-		Filter: o.request.Filter,
+		Filter: o.filter,
 		Select: o.request.Select,
 		Top:    o.request.SegmentSize,
 		Token:  step.Token,

@@ -27,6 +27,7 @@ type Request struct {
 	Source      TableRef   `json:"source"`
 	Action      Action     `json:"action"`
 	Range       key.Bounds `json:"range,omitzero"`
+	Verify      bool       `json:"verify,omitempty"`      // a copy is verified by a scan of its own once it has succeeded; an export is proved
 	Filter      string     `json:"filter,omitempty"`      // OData, in addition to the range
 	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, just the keys if empty
 	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
@@ -40,7 +41,7 @@ type Request struct {
 }
 
 func (r Request) exports() bool {
-	return r.Action.Destination != nil && r.Action.Destination.Container != ""
+	return r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container != ""
 }
 
 // TableRef names a table, or an export in a container, where the names of its blobs start with Prefix and a slash.
@@ -50,7 +51,7 @@ type TableRef struct {
 	Container  string `json:"container,omitempty"`
 	Prefix     string `json:"prefix,omitempty"`
 	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
-	// Export is the hash of the export in a source's container, which Start fills in; with another one there, nothing is read.
+	// Export is the hash of the export in the container that a scan reads, which Start fills in; with another one there, nothing is read.
 	Export string `json:"export,omitempty"`
 }
 
@@ -60,9 +61,11 @@ type Action struct {
 	// Destination is the table that copy and keys write to, or the place of copy's export. Start creates the table or the container if it is missing. keys
 	// writes a row for each partition: the RowKey is the partition's key.
 	Destination *TableRef   `json:"destination,omitempty"`
-	Mode        action.Mode `json:"mode,omitempty"`    // for copy; replace if absent
-	Queue       *QueueRef   `json:"queue,omitempty"`   // enqueue puts messages into it; Start creates it if it is missing
-	Message     string      `json:"message,omitempty"` // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
+	Mode        action.Mode `json:"mode,omitempty"`       // for copy; replace if absent
+	Queue       *QueueRef   `json:"queue,omitempty"`      // enqueue puts messages into it; Start creates it if it is missing
+	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify passes over rows that only the destination has
+	Proof       bool        `json:"proof,omitempty"`      // verify reads an export against its hashes; differences to the source are information
+	Message     string      `json:"message,omitempty"`    // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
 	// Map is a program that makes rows of each row, for copy and enqueue; see [rowmap]. MapHash is its hash, which Start fills in.
 	Map     string `json:"map,omitempty"`
 	MapHash string `json:"mapHash,omitempty"`
@@ -81,10 +84,11 @@ const (
 	Keys    = "keys"    // lists the distinct partition keys
 	Enqueue = "enqueue" // puts one message a row into a queue, at least once
 	Delete  = "delete"  // deletes the rows
+	Verify  = "verify"  // compares the rows with those of a destination
 )
 
 // actionTypes lists them all.
-var actionTypes = []string{Copy, Count, Keys, Enqueue, Delete}
+var actionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
 
 // MaxSegments is the most queries that an invocation may make. It keeps a commit within one transaction of 100 rows: each segment
 // adds at most three children, and one more if its rows are handed over.
@@ -185,6 +189,7 @@ func (r Request) check() error {
 		}
 	}
 	r.checkStrategy(invalid)
+	r.checkVerify(invalid)
 	if len(r.Select) > 0 && slices.Contains([]string{Count, Keys, Delete}, r.Action.Type) {
 		invalid("select", "has no effect on %s, which reads only keys; leave it out", r.Action.Type)
 	}
@@ -241,8 +246,8 @@ func (a Action) check(errs *wrongs) {
 		needs bool
 		by    []string
 	}{
-		{"destination", a.Destination != nil, true, []string{Copy, Keys}},
-		{"mode", a.Mode != "", false, []string{Copy}},
+		{"destination", a.Destination != nil, true, []string{Copy, Keys, Verify}},
+		{"mode", a.Mode != "", false, []string{Copy, Verify}},
 		{"queue", a.Queue != nil, true, []string{Enqueue}},
 		{"message", a.Message != "", false, []string{Enqueue}},
 		{"map", a.Map != "", false, []string{Copy, Enqueue}},
@@ -258,8 +263,11 @@ func (a Action) check(errs *wrongs) {
 		*errs = append(*errs, a.Destination.check("action.destination"))
 		switch {
 		case a.Destination.Container == "":
+		case a.Type == Verify:
 		case a.Type != Copy:
-			invalid("action.destination.container", "is a destination of copy alone; name a table")
+			invalid("action.destination.container", "is a destination of copy and verify; name a table")
+		case a.Destination.Export != "":
+			invalid("action.destination.export", "belongs to an export that is read")
 		case a.Mode != "":
 			invalid("action.mode", "says what becomes of rows that the destination has; a new export has none: leave it out")
 		}
@@ -305,8 +313,8 @@ func (t TableRef) check(field string) error {
 	switch {
 	case t.Tables != "":
 		return problem.Invalidf(field+".tables", "belongs to a source")
-	case t.Export != "" && (t.Container == "" || field != "source"):
-		return problem.Invalidf(field+".export", "belongs to a source in a container")
+	case t.Export != "" && t.Container == "":
+		return problem.Invalidf(field+".export", "belongs to an export in a container")
 	case t.Container == "" && t.Prefix != "":
 		return problem.Invalidf(field+".prefix", "belongs to a container, and there is none")
 	case t.Container == "" && t.Table == "":

@@ -99,6 +99,8 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 	pending, _ := found.Sums.Pending()
 	switch {
 	case s.State == ledger.Canceled || pending > 0:
+	case found.Sums.Differences() > 0:
+		return problem.Conflictf("id", "every step is done, and %d rows differ; start a new scan to compare again", found.Sums.Differences())
 	case found.Sums.Failed > 0:
 		return problem.Conflictf("id", "every step is done, and %d rows have failed; a retry would not write them: fix the cause that the scan's error names, and retry with {\"rows\":\"failed\"}", found.Sums.Failed)
 	case r.exports():

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
@@ -106,6 +107,9 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	if err != nil {
 		return "", nil, err
 	}
+	if err := e.listDifferences(ctx, m.Scan, &out); err != nil {
+		return "", nil, err
+	}
 	out.done.Ahead = out.ahead(m)
 	out.done.Attempt = o.attempt
 	out.done.Transactions = counter.Requests() + 1 + int64(len(out.children))
@@ -136,6 +140,8 @@ type outcome struct {
 	done     ledger.Done
 	children []message // whose messages are sent
 	deletion *message  // which is left to the same invocation; nil if there is none
+
+	differences []action.Failure // that a comparison has found
 }
 
 // ahead estimates the work that the step leaves, less that of the step itself.
@@ -210,6 +216,9 @@ func (o *opened) do(ctx context.Context, m message, delivery int) (out outcome, 
 		done.Rows += file.left
 	}
 	switch {
+	case o.work.compares:
+		out.differences = o.compare(rows, &done.Totals)
+		found.blame(out.differences, m.Rows)
 	case o.work.deletes:
 		found.count(o.work)
 		out.deletion = found.leaveDeletion(m, rows)

@@ -27,6 +27,10 @@ type opened struct {
 	queries  int // the most of an invocation
 	options  storage.RequestOptions
 	tables   []string // of a group; only check sets it
+
+	filter string         // of the rows that are read, as the service takes it
+	other  storage.Source // that a comparison reads beside the source
+	reader storage.Source // of both; nil for other scans
 }
 
 // table returns the source if it is a table, and nil if it is not.
@@ -55,7 +59,7 @@ func (e *Engine) open(r Request) (*opened, error) {
 	if r.isGroup() {
 		return e.openGroup(r)
 	}
-	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter}
+	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter, filter: r.Filter}
 	a, err := e.account("source", r.Source.Connection)
 	if err != nil {
 		if d := r.Action.Destination; d != nil {
@@ -67,18 +71,28 @@ func (e *Engine) open(r Request) (*opened, error) {
 	o.account = a.String()
 	if r.Source.Container == "" {
 		o.source = a.Table(r.Source.Table)
-	} else {
-		_, objects, err := e.blobs("source", r.Source)
-		if err != nil {
-			return nil, err
-		}
-		o.source = &export{objects: objects, hash: r.Source.Export, turn: make(chan struct{}, 1)}
+	} else if o.source, err = e.exportAt("source", r.Source); err != nil {
+		return nil, err
 	}
-	if o.work, err = e.work(r, o.table()); err != nil {
+	if r.Action.Type == Verify {
+		o.work, err = e.comparing(r, o)
+	} else {
+		o.work, err = e.work(r, o.table())
+	}
+	if err != nil {
 		return nil, err
 	}
 	o.queries = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, o.work.queries())
 	return o, nil
+}
+
+// exportAt returns an export as a source, which is not open yet.
+func (e *Engine) exportAt(field string, ref TableRef) (storage.Source, error) {
+	_, objects, err := e.blobs(field, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &export{objects: objects, hash: ref.Export, turn: make(chan struct{}, 1)}, nil
 }
 
 // requestOf returns the request of a scan that was recorded.

@@ -21,15 +21,15 @@ import (
 func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	o, hints, err := e.ready(ctx, r)
-	if err != nil {
-		return "", err
-	}
 	now, err := e.Now(ctx)
 	if err != nil {
 		return "", err
 	}
 	id := ledger.NewID(now)
+	o, hints, err := e.ready(ctx, id, r)
+	if err != nil {
+		return "", err
+	}
 	err = e.create(ctx, id, now, o, hints)
 	if o.work.export != nil && (err == nil || problem.FateOf(err) != problem.Retry) {
 		if err := e.ledger.Answered(ctx, id); err != nil {
@@ -40,9 +40,14 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 }
 
 // ready checks a request, and makes ready what its scan needs: the destination, and hints.
-func (e *Engine) ready(ctx context.Context, r Request) (o *opened, hints []byte, err error) {
+func (e *Engine) ready(ctx context.Context, id string, r Request) (o *opened, hints []byte, err error) {
 	if o, err = e.check(ctx, r); err != nil {
 		return nil, nil, err
+	}
+	if r.isGroup() {
+		if o.tables, err = e.tablesOf(ctx, id, r); err != nil {
+			return nil, nil, err
+		}
 	}
 	if o.work.prepare != nil {
 		if err := o.work.prepare(ctx); err != nil {
@@ -105,10 +110,12 @@ func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
 	}
 	if r.isGroup() {
 		o.began = now.UTC()
-		o.tables, err = e.tablesOf(ctx, r)
+		return o, nil
+	}
+	if err := o.probe(ctx, now); err != nil || o.other == nil {
 		return o, err
 	}
-	return o, o.probe(ctx, now)
+	return o, o.probeOther(ctx)
 }
 
 // probe reads one row of the source with the request's filter and properties. An export has no clock of its own: it is read now.
@@ -116,7 +123,7 @@ func (o *opened) probe(ctx context.Context, now time.Time) error {
 	r := o.request
 	if x := o.export(); x != nil {
 		o.began = now.UTC()
-		return x.probe(ctx, r)
+		return x.probe(ctx, "source", r)
 	}
 	p, _, err := o.source.Read(ctx, o.options, storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1})
 	switch {

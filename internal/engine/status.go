@@ -33,6 +33,11 @@ type Status struct {
 		Pending int64 `json:"pending"`
 		Done    int64 `json:"done"`
 	} `json:"steps"`
+	// Differences are those that a comparison has found; nil for other scans.
+	Differences *Differences `json:"differences,omitempty"`
+	// Verification is the scan that verifies this one, and Verifies the id of the one that this verifies. A list has neither.
+	Verification *Verification `json:"verification,omitempty"`
+	Verifies     string        `json:"verifies,omitempty"`
 	// Members counts the tables of a group; nil for other scans. The figures of a group are sums over its members.
 	Members *Members  `json:"members,omitempty"`
 	At      time.Time `json:"at,omitzero"` // of these figures, by the service's clock; absent in a list of ended scans
@@ -99,6 +104,9 @@ func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
 	s, err := e.status(ctx, id, func() ([]ledger.Beat, error) { return e.ledger.Beats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
 		return e.unstarted(ctx, id)
+	}
+	if err == nil {
+		err = e.related(ctx, &s)
 	}
 	return s, notFound(id, err)
 }
@@ -271,6 +279,9 @@ func (e *Engine) summaryOf(s ledger.Scan, r Request, t ledger.Totals, pending in
 	// If somebody has deleted rows of the scan from the state table, sums may be below 0.
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed, st.Rows.Gone = max(0, t.Rows), max(0, t.Written), max(0, t.Failed), max(0, t.Gone)
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
+	if r.Action.Type == Verify {
+		st.Differences = &Differences{t.Missing, t.Extra, t.Different}
+	}
 	return st
 }
 

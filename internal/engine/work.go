@@ -28,12 +28,14 @@ type work struct {
 	// missing reports whether the destination is missing. Its error is a destination that may not
 	// be written to. It changes nothing; nil if nothing is written.
 	missing func(context.Context) (bool, error)
-	// destination is the table that it writes to, if that is not the source.
+	// destination is the table that it writes to, or compares with, if that is not the source.
 	destination *storage.Table
 	// deletes is set if it deletes rows of the source.
 	deletes bool
 	// packs is set if it writes transactions before the commit: a page of many partitions takes long, and is handed over
 	packs bool
+	// compares is set if it compares the rows of two places.
+	compares bool
 	// properties is set if it needs more of a row than its keys.
 	properties bool
 	// raw is set if it writes rows as they were read.
@@ -51,7 +53,7 @@ const countQueries = 4
 
 func (w work) queries() int {
 	switch {
-	case w.export != nil:
+	case w.export != nil, w.compares:
 		return exportQueries
 	case w.action == nil:
 		return countQueries

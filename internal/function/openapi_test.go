@@ -245,6 +245,9 @@ func (o *openAPI) playScans(a *app) {
 	o.play(a, 409, "GET", group+"/ranges", "")
 	o.play(a, 200, "GET", group+"/members?top=1&state=running", "")
 	o.play(a, 404, "GET", location+"/members", "")
+	compared := o.play(a, 202, "POST", "/api/scans", `{"source":{"table":"Source"},"action":{"type":"verify","destination":{"table":"Target"},"allowExtra":true}}`).Header().Get("Location")
+	o.play(a, 200, "GET", compared, "")
+	o.play(a, 202, "POST", "/api/scans", `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"container":"backup","prefix":"p"}},"verify":true}`)
 	o.play(a, 200, "GET", "/api/scans", "")
 }
 

@@ -17,7 +17,12 @@ type Totals struct {
 	Queries      int64
 	Transactions int64 // requests sent by steps, commit and messages included
 	Throttled    int64 // of them, those that the storage throttled
+
+	Missing, Extra, Different int64 // rows that differ, of a comparison
 }
+
+// Differences returns how many rows differ.
+func (t Totals) Differences() int64 { return t.Missing + t.Extra + t.Different }
 
 // count is one of the numbers that a done row has.
 type count struct {
@@ -30,7 +35,7 @@ func (t *Totals) counts() []count {
 	return []count{
 		{"Steps", &t.Steps, false}, {"Rows", &t.Rows, false}, {"Written", &t.Written, false}, {"Failed", &t.Failed, false},
 		{"Queries", &t.Queries, false}, {"Transactions", &t.Transactions, false}, {"Throttled", &t.Throttled, false},
-		{"Gone", &t.Gone, true},
+		{"Gone", &t.Gone, true}, {"Missing", &t.Missing, true}, {"Extra", &t.Extra, true}, {"Different", &t.Different, true},
 	}
 }
 

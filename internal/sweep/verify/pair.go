@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,12 @@ type pair struct {
 	order []key.Token // of held, the oldest first; may name some that are gone
 	bytes int         // of held
 	most  int         // bytes
+}
+
+// Pair returns a source that has the rows of two places, for whoever reads its pages one after the other. It holds at most so many bytes.
+// only, if set, is a filter without "or" of the first one's rows. [Differences] tells what its rows are.
+func Pair(source, destination storage.Source, depth Depth, only string, most int) storage.Source {
+	return newPair(source, destination, Options{Depth: depth, Only: only}, most)
 }
 
 func newPair(source, destination storage.Source, o Options, most int) *pair {
@@ -85,7 +92,7 @@ func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Que
 	g, ctx := task.WithContext(ctx)
 	for i := range at.sides {
 		s := &at.sides[i]
-		if s.Ended || s.rows() >= q.Top {
+		if s.Ended || s.rows() >= cmp.Or(q.Top, storage.PageRows) {
 			continue
 		}
 		queries++

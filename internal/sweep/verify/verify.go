@@ -101,18 +101,26 @@ type comparison struct {
 func (c comparison) Compare(rows []storage.Entity) (ofSource int64, found []sweep.Difference) {
 	var extra []storage.Entity
 	for _, row := range rows {
-		v, plain := verdictOf(row)
-		if v.kind != sweep.Extra {
-			ofSource++
-		} else if c.extra != nil {
+		if v, plain := verdictOf(row); v.kind == sweep.Extra && c.extra != nil {
 			extra = append(extra, plain)
-		}
-		if v.kind != "" && !(c.allowExtra && v.kind == sweep.Extra) {
-			found = append(found, sweep.Difference{Kind: v.kind, Key: row.Key, Detail: v.detail})
 		}
 	}
 	if len(extra) > 0 {
 		c.extra(extra)
+	}
+	return Differences(rows, c.allowExtra)
+}
+
+// Differences returns how many of a pair's rows the first place has, and those that differ. It passes over extra ones if they are allowed.
+func Differences(rows []storage.Entity, allowExtra bool) (ofSource int64, found []sweep.Difference) {
+	for _, row := range rows {
+		v, _ := verdictOf(row)
+		if v.kind != sweep.Extra {
+			ofSource++
+		}
+		if v.kind != "" && !(allowExtra && v.kind == sweep.Extra) {
+			found = append(found, sweep.Difference{Kind: v.kind, Key: row.Key, Detail: v.detail})
+		}
 	}
 	return ofSource, found
 }
