@@ -2,7 +2,7 @@
 // Usage: node check.mjs HANDLER
 import { DuckDBInstance } from '@duckdb/node-api';
 import { spawn, execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -29,6 +29,16 @@ try {
     if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${compress}: ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
     console.log(`${compress}: ${got.n} rows, sum ${got.sum}`);
   }
+  // The commands of docs/exports.md, as they stand there but for the paths.
+  run(['export', '--from', 'orders', '--to', join(dir, 'backup/orders'), '--progress', 'none']);
+  process.chdir(dir);
+  const commands = readFileSync(new URL('../../docs/exports.md', import.meta.url), 'utf8').split('## Parquet')[1].split('\n## ')[0].matchAll(/duckdb -c "([^"]+)"/g);
+  for (const [, sql] of commands) {
+    const rows = (await db.runAndReadAll(sql)).getRowObjects();
+    console.log(`${sql}: ${rows.length} rows`);
+  }
+  run(['import', '--from', 'orders.jsonl', '--to', 'back', '--progress', 'none']);
+  run(['verify', '--from', 'orders', '--to', 'back', '--progress', 'none']);
 } finally {
   emulator.kill();
   rmSync(dir, { recursive: true });
