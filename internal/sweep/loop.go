@@ -210,9 +210,13 @@ func (r *run) watch() {
 
 func (r *run) progress() Progress {
 	f := r.books.frontier
+	reading := f.reads
+	if r.interrupted { // which has dropped them
+		reading = 0
+	}
 	return Progress{
 		Totals: r.books.totals, Run: r.books.ours, Elapsed: time.Since(r.began), Ranges: f.steps.Len(),
-		Buffered: f.buffered, Reading: f.reads, Working: f.works,
+		Buffered: f.buffered, Reading: reading, Working: f.works,
 		Limit: r.pacer.limit(), Bytes: r.books.bytes, Stopping: r.interrupted,
 	}
 }

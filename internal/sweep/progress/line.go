@@ -79,7 +79,7 @@ func (f Figures) news() (shown []figure) {
 	switch {
 	case f.Stopping && len(f.Waiting) > 0:
 		shown = append(shown, figure{-1, "interrupted; " + endsAtOnce, ", "})
-	case f.Stopping:
+	case f.Stopping && f.Underway > 0:
 		shown = append(shown, figure{-1, f.stopping() + "; " + endsAtOnce, ", "})
 	}
 	for i, w := range f.Waiting {

@@ -162,7 +162,7 @@ func (m *Meter) Show(p sweep.Progress) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	stopping := p.Stopping && !m.figures.Stopping
+	stopping := p.Stopping && !m.figures.Stopping && p.Reading+p.Working > 0
 	at := p.Elapsed.Round(refresh) // ticks come a little early or late
 	m.consult(p)
 	m.figures, m.begun = m.figuresOf(p), true
