@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Gives the module another path, in go.mod and in all imports: scripts/module.sh example.com/you/tablesweep
+set -euo pipefail
+cd "$(dirname "$0")/.."
+new=${1:-}
+if ! [[ $new =~ ^[A-Za-z0-9._~/-]+$ ]]; then
+  echo "usage: scripts/module.sh PATH" >&2
+  exit 2
+fi
+old=$(go list -m)
+go mod edit -module "$new"
+grep -rlE --include='*.go' "[\"[]$old/" handler internal docs | xargs sed -i -E "s#([\"[])$old/#\\1$new/#g"
+gofmt -w handler internal docs
+go build ./...
