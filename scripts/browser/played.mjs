@@ -38,6 +38,40 @@ export const problem = (status, detail, headers, errors) => ({ status, headers: 
 
 // played returns the cases. The test has until, open, home, fill and hostile.
 export const played = ({ until, open, home, fill, hostile }) => ({
+  async "schedules show what they did, and each backup how it comes back"() {
+    const page = await open("about:blank");
+    const run = (more) => ({ id: "s1", occurrence: second(1), state: "succeeded", ...more });
+    const none = { count: 0 };
+    let backups = [
+      { id: "s2", occurrence: second(9), place: { container: "backups", prefix: hostile, connection: "VAULT" }, table: "Orders", rows: 1234, restore: `tablesweep import --from '${hostile}'` },
+      { id: "s1", occurrence: second(1), place: { container: "backups", prefix: "n/1" }, rows: 7, restore: "tablesweep import --all", deleting: { files: 3 }, error: `refused ${hostile}` },
+    ];
+    await play(page, {
+      schedules: () => json({
+        error: `setting TABLESWEEP_SCHEDULES: ${hostile}`,
+        schedules: [
+          { name: "nightly", cron: "0 0 3 * * *", next: second(40), request: { source: { table: "Orders" }, action: { type: "copy", destination: { container: "backups", prefix: "{date}" } } }, keep: { last: 7, monthly: 12 }, last: run({ state: "failed", error: hostile }), success: run(), overdue: true, missed: { count: 2, last: second(3) }, skipped: none },
+          { name: "old", removed: true, missed: none, skipped: none },
+        ],
+      }),
+      "schedules/nightly/backups": () => json({ backups }),
+      "schedules/old/backups": () => json({ backups: [] }),
+    });
+    await page.goto(`${home}#/schedules`);
+    const nightly = page.getByRole("region", { name: "nightly" });
+    await until("both backups", async () => (await nightly.locator("tbody tr").count()) === 2);
+    const text = await nightly.textContent();
+    for (const want of ["failed", "older than two periods", "2 occurrences passed while the app was away", "7 last, 12 monthly", "can’t be deleted: refused", "1,234"]) assert.ok(text.includes(want), `${want} in ${text}`);
+    assert.match(await page.getByRole("alert").filter({ hasText: "TABLESWEEP_SCHEDULES" }).textContent(), /onerror/);
+    assert.match(await page.getByRole("region", { name: "old" }).textContent(), /the settings do not have it/);
+    assert.equal(await nightly.getByRole("link", { name: "Restore" }).count(), 1); // the other one is half gone
+    backups = backups.slice(0, 1);
+    await until("one backup", async () => { await page.evaluate(() => window.dispatchEvent(new Event("online"))); return (await nightly.locator("tbody tr").count()) === 1; });
+    await nightly.getByRole("link", { name: "Restore" }).click();
+    await until("the form", async () => (await page.locator("[name='source.prefix']").count()) === 1);
+    for (const [name, want] of Object.entries({ "source.container": "backups", "source.connection": "VAULT", "action.type": "copy", "action.destination.table": "Orders" })) assert.equal(await page.locator(`[name="${name}"]`).inputValue(), want);
+    assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
+  },
   async "an ended scan's plot and key space are read until they have all of it"() {
     const page = await open("about:blank");
     await quick(page);

@@ -29,6 +29,7 @@ export class Problem extends Error {
 // owner names the function whose key opens a path, besides a host key.
 function owner(path, method) {
   if (path.startsWith('scans')) return 'Scans';
+  if (path.startsWith('schedules')) return 'Schedules';
   if (path.startsWith('log')) return 'EventLog';
   return method === 'GET' ? 'CatalogQuery' : 'CatalogInsert';
 }

@@ -19,6 +19,7 @@ function parts() {
 // views are the files of the views, which are loaded when they are needed, and the functions that show them.
 const views = {
   scans: ({ path }) => (!path[1] ? ['scans', 'listScans'] : path[1] === 'new' ? ['form', 'newScan'] : ['scan', 'showScan']),
+  schedules: () => ['schedules', 'showSchedules'],
   catalog: () => ['catalog', 'showCatalog'],
   logs: () => ['logs', 'showLogs'],
 };

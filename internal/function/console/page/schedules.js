@@ -1,0 +1,79 @@
+// The schedules, and the backups that they have made.
+import { h, set, arrange, nothing, count, moment, plural, show } from './dom.js';
+import { Live, call } from './api.js';
+import { stateBadge, tableOf, titleOf } from './scans.js';
+
+const interval = 15_000, few = 10;
+const scan = (id, text) => h('a', { href: `#/scans/${encodeURIComponent(id)}` }, text);
+const keepText = (keep) => Object.entries(keep).map(([rule, n]) => `${n} ${rule}`).join(', ');
+
+// facts tells of a schedule in rows of a name and what is known.
+function facts(s) {
+  const omitted = (o, why) => o.count > 0 && [plural(o.count, 'occurrence'), ` ${why}, the last `, moment(o.last)];
+  return [
+    ['Starts', s.removed ? 'no more: the settings do not have it' : [s.cron, ' UTC, next ', moment(s.next)]],
+    ['Scan', s.request && titleOf(s.request)],
+    ['Last run', s.last && [scan(s.last.id, moment(s.last.occurrence)), s.last.error && h('span', { class: 'sub bad' }, s.last.error)]],
+    ['Newest success', s.success ? [scan(s.success.id, moment(s.success.occurrence)), s.overdue && h('span', { class: 'sub bad' }, 'older than two periods')] : 'none yet'],
+    ['Missed', omitted(s.missed, 'passed while the app was away')],
+    ['Skipped', omitted(s.skipped, 'came while the last one ran')],
+    ['Keeps', s.keep && [keepText(s.keep), s.keepDryRun && h('span', { class: 'sub' }, 'a trial: nothing is deleted')]],
+  ].filter(([, what]) => what).map(([name, what]) => h('div', {}, h('dt', {}, name), h('dd', { class: 'remark' }, what)));
+}
+
+// restoreForm is the address of the form that brings a backup back.
+const restoreForm = ({ place, table }) => `#/scans/new?${new URLSearchParams(Object.entries({
+  'source.container': place.container, 'source.prefix': place.prefix, 'source.connection': place.connection ?? '',
+  'action.type': 'copy', 'action.destination.table': table ?? '',
+}).filter(([, value]) => value))}`;
+
+function backupRow(b, trial) {
+  const state = b.deleting ? ['bad', b.error ? `can’t be deleted: ${b.error}` : 'is being deleted'] : b.outdated ? ['warn', trial ? 'would be deleted' : 'is deleted soon'] : ['', 'kept'];
+  return h('tr', {},
+    h('td', { class: 'wide' }, scan(b.id, moment(b.occurrence)), h('span', { class: 'sub' }, tableOf(b.place))),
+    h('td', { class: 'number', 'data-name': 'Rows' }, count(b.rows)),
+    h('td', { class: state[0], 'data-name': 'State' }, state[1]),
+    h('td', { class: 'wide', 'data-name': 'To restore' }, !b.deleting && [h('code', { class: 'value' }, b.restore), ' ', h('a', { class: 'button', href: restoreForm(b) }, 'Restore …')]));
+}
+
+function section(name) {
+  const badge = stateBadge(), list = h('dl', { class: 'figures' }), body = h('tbody'), none = h('p', { class: 'hint' });
+  const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, `Backups of ${name}`),
+    h('thead', {}, h('tr', {}, ['Backup', 'Rows', 'State', 'To restore'].map((t) => h('th', { scope: 'col', class: t === 'Rows' && 'number' }, t)))), body);
+  let most = few, said = '';
+  const more = h('button', { hidden: true, onclick: () => { most = 1000; Live.current.now(); } }, 'All backups');
+  const element = h('section', { 'aria-label': name }, h('div', { class: 'title' }, h('h2', {}, name), badge.element), list, table, none, more);
+  return {
+    element,
+    async update(s) {
+      const answer = await call('GET', `schedules/${encodeURIComponent(name)}/backups`, { query: { top: most } });
+      const text = JSON.stringify([s, answer]);
+      if (said === text) return; // what is selected, and where the focus is, stays
+      said = text;
+      show(badge.element, Boolean(s.last));
+      if (s.last) badge.update(s.last);
+      list.replaceChildren(...facts(s));
+      body.replaceChildren(...answer.backups.map((b) => backupRow(b, s.keepDryRun)));
+      show(table, answer.backups.length > 0);
+      set(none, answer.backups.length > 0 ? '' : s.request?.action.destination?.container ? 'No backup yet.' : '');
+      show(more, Boolean(answer.cursor) && most === few);
+    },
+  };
+}
+
+// showSchedules shows all schedules, each with its newest backups.
+export function showSchedules(main) {
+  document.title = 'Schedules · Tablesweep';
+  const wrong = h('p', { class: 'banner', role: 'alert', hidden: true }), list = h('div', {}, h('p', { class: 'empty' }, 'Loading …'));
+  main.append(h('div', { class: 'title' }, h('h1', {}, 'Schedules')), wrong, list);
+  const sections = new Map();
+  new Live(async () => {
+    const { schedules, error } = await call('GET', 'schedules');
+    set(wrong, error);
+    show(wrong, Boolean(error));
+    for (const { name } of schedules) if (!sections.has(name)) sections.set(name, section(name));
+    await Promise.all(schedules.map((s) => sections.get(s.name).update(s)));
+    arrange(list, schedules.length ? schedules.map((s) => sections.get(s.name).element) : [nothing('No scan starts by itself. The setting TABLESWEEP_SCHEDULES has schedules, and backups that are kept for so long.')]);
+    return interval;
+  }, interval);
+}
