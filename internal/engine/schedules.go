@@ -61,7 +61,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 		if !scheduleName.MatchString(title) { // it may be a secret
 			title = fmt.Sprint("schedule ", i+1)
 		}
-		errs = errors.Join(errs, fmt.Errorf("%s: %w", title, err))
+		errs = errors.Join(errs, fmt.Errorf("%s: %s", title, strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	return all, errs
 }
@@ -148,7 +148,7 @@ type remembered struct {
 	Since   time.Time `json:"since"`   // its first look
 	Decided time.Time `json:"decided"` // the newest occurrence that was started or left out
 	Last    *Run      `json:"last,omitempty"`
-	// Request is that of Last, which any instance may ask for again.
+	// Request is that of Last, which any instance may ask for again, until it has succeeded.
 	Request *Request  `json:"request,omitempty"`
 	Asked   time.Time `json:"asked,omitzero"` // when Last was decided
 	Success *Run      `json:"success,omitempty"`
@@ -270,9 +270,10 @@ func (r *remembered) runs() bool { return r.Last != nil && r.Last.State == ledge
 // traceTime is how long a scan may leave no trace before it is given up: somebody may have deleted its rows.
 const traceTime = 24 * time.Hour
 
-// noteEnd notes the end of the scan that a schedule started last, if it has ended. A backup is recorded before its success is.
-func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (ended bool, err error) {
-	if !r.runs() {
+// noteEnd notes what became of the scan that a schedule started last: somebody may retry one that has failed. A backup is recorded before its
+// success is.
+func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (changed bool, err error) {
+	if r.Last == nil || r.Last.State == ledger.Succeeded {
 		return false, nil
 	}
 	run := *r.Last
@@ -287,7 +288,7 @@ func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (end
 		case now.Sub(r.Asked) < traceTime:
 			err = e.Ask(ctx, run.ID, *r.Request)
 		default:
-			run.State, run.Error = ledger.Failed, "nothing is left of it: somebody has deleted its rows"
+			run.State, run.Error = ledger.Failed, "nothing is left of it: its rows were deleted, or the app was away when it was to start"
 		}
 	} else if err == nil {
 		run.State, run.Error = s.State, s.Error
@@ -295,15 +296,14 @@ func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (end
 	if err != nil {
 		return false, err
 	}
-	if run.State == ledger.Running {
+	if run == *r.Last {
 		return false, nil
 	}
-	if run.State == ledger.Succeeded {
-		r.Success = &run
+	if r.Last = &run; run.State == ledger.Succeeded {
 		if r.Request.exports() {
 			err = e.recordBackup(ctx, r, s)
 		}
+		r.Success, r.Request = &run, nil
 	}
-	r.Last, r.Request = &run, nil
 	return true, err
 }

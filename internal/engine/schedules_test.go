@@ -371,11 +371,27 @@ func TestScheduleOnBadDays(t *testing.T) {
 		if s.Last.State != ledger.Failed || !strings.Contains(s.Last.Error, "Source does not exist") || !s.Overdue || len(w.backups()) != 1 {
 			t.Errorf("no table: %+v", s)
 		}
-		// Somebody deletes the rows of a run.
+		// A run that was canceled and is retried is a backup at its end.
 		w.fill("Source", plainRows(3, 2))
 		w.until(3, 0)
-		w.must(w.engine.LookAtSchedules(t.Context()))
+		for range 2 {
+			w.must(w.engine.LookAtSchedules(t.Context()), w.engine.Maintain(t.Context()))
+		}
 		id := w.schedule().Last.ID
+		w.must(w.engine.Cancel(t.Context(), id))
+		w.minute()
+		if s := w.schedule(); s.Last.State != ledger.Canceled || s.Last.Error != "" {
+			t.Errorf("canceled: %+v", s.Last)
+		}
+		w.must(w.engine.Retry(t.Context(), id))
+		for range 4 {
+			w.minute()
+		}
+		w.kept("2000-01-08T0300")
+		// Somebody deletes the rows of a run.
+		w.until(3, 0)
+		w.must(w.engine.LookAtSchedules(t.Context()))
+		id = w.schedule().Last.ID
 		w.drain()
 		for _, row := range w.rows("tablesweep") {
 			if row.Key.Partition == id || strings.Contains(row.Key.Row, id) {
@@ -450,7 +466,7 @@ func TestParseSchedules(t *testing.T) {
 		good:                          "must be a JSON array",
 		`[` + good + `,` + good + `]`: "nightly: has the name of another",
 		`[{"name":"a b","cron":"0 0 3 * * *","request":{"source":{"table":"T"},"action":{"type":"count"}}}]`:                   "schedule 1: name must be",
-		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" has 5 fields`,
+		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" has not the six fields`,
 		strings.Replace(`[`+good+`]`, "0 0 3", "* 0 3", 1):                                                                     "fires more than once a minute",
 		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"_"`, 1):                                                    "nightly: request: source.table: table name",
 		strings.Replace(`[`+good+`]`, `/{date}`, ``, 1):                                                                        "prefix must have {date}",

@@ -17,8 +17,8 @@ const starBit = 1 << 63
 
 // ParseCron reads six NCRONTAB fields: second minute hour day month weekday. An expression that never fires is an error.
 func ParseCron(s string) (Cron, error) {
-	if n := len(strings.Fields(s)); n != 6 {
-		return Cron{}, fmt.Errorf(`%q has %d fields; an NCRONTAB expression has six, such as "0 */5 * * * *"`, s, n)
+	if len(strings.Fields(s)) != 6 {
+		return Cron{}, fmt.Errorf(`%q has not the six fields of an NCRONTAB expression, such as "0 */5 * * * *"`, s)
 	}
 	if strings.ContainsAny(s, "?@=") {
 		return Cron{}, fmt.Errorf("%q: NCRONTAB knows no ?, @ and =", s)
