@@ -1,5 +1,5 @@
 // The schedules, and the backups that they have made.
-import { h, set, arrange, nothing, count, moment, plural, show } from './dom.js';
+import { h, set, arrange, nothing, count, moment, plural, show, both } from './dom.js';
 import { Live, call } from './api.js';
 import { stateBadge, tableOf, titleOf } from './scans.js';
 
@@ -11,7 +11,7 @@ const keepText = (keep) => Object.entries(keep).map(([rule, n]) => `${n} ${rule}
 function facts(s) {
   const omitted = (o, why) => o.count > 0 && [plural(o.count, 'occurrence'), ` ${why}, the last `, moment(o.last)];
   return [
-    ['Starts', s.removed ? 'no more: the settings do not have it' : [s.cron, ' UTC, next ', moment(s.next)]],
+    ['Starts', s.removed ? 'no more: the settings do not have it' : `${s.cron} UTC, next ${both(s.next)}`],
     ['Scan', s.request && titleOf(s.request)],
     ['Last run', s.last && [scan(s.last.id, moment(s.last.occurrence)), s.last.error && h('span', { class: 'sub bad' }, s.last.error)]],
     ['Newest success', s.success ? [scan(s.success.id, moment(s.success.occurrence)), s.overdue && h('span', { class: 'sub bad' }, 'older than two periods')] : 'none yet'],
@@ -42,7 +42,7 @@ function section(name) {
     h('thead', {}, h('tr', {}, ['Backup', 'Rows', 'State', 'To restore'].map((t) => h('th', { scope: 'col', class: t === 'Rows' && 'number' }, t)))), body);
   let most = few, said = '';
   const more = h('button', { hidden: true, onclick: () => { most = 1000; Live.current.now(); } }, 'All backups');
-  const element = h('section', { 'aria-label': name }, h('div', { class: 'title' }, h('h2', {}, name), badge.element), list, table, none, more);
+  const element = h('section', { 'aria-label': name }, h('div', { class: 'title' }, h('h2', {}, name), badge.element), h('div', { class: 'numbers' }, list), table, none, more);
   return {
     element,
     async update(s) {
