@@ -25,7 +25,7 @@ import (
 
 // nightly exports all tables at three, and keeps two backups.
 const nightly = `[{"name":"nightly","cron":"0 0 3 * * *","keep":{"last":2},
-	"request":{"source":{"table":"T00"},"action":{"type":"copy","destination":{"container":"backups","prefix":"{date}"}}}}]`
+	"request":{"source":{"tables":"T*"},"action":{"type":"copy","destination":{"container":"backups","prefix":"{date}"}}}}]`
 
 // TestNightly has three handler processes back tables up, night after night, by a service's clock that is set on. The processes are killed
 // under it.
@@ -110,11 +110,19 @@ func TestNightly(t *testing.T) {
 	for _, b := range backups.Backups {
 		to, err := place.InContainer(account, b.Place.Container, b.Place.Prefix)
 		proof.Must(t, err)
-		x, err := place.Open(t.Context(), to)
-		proof.Must(t, err)
-		got, err := emulatortest.All(t.Context(), x, storage.Query{})
-		if want := emulatortest.Rows(t, account.Table("T00")); err != nil || !slices.EqualFunc(got, want, storage.Equal) {
-			t.Errorf("%s: %d rows, want %d; %v", b.Place.Prefix, len(got), len(want), err)
+		all, err := place.OpenTables(t.Context(), to)
+		if err != nil || len(all.Tables) != 30 {
+			t.Fatalf("%d tables, %v", len(all.Tables), err)
+		}
+		for _, table := range all.Tables {
+			to, err := place.InContainer(account, b.Place.Container, b.Place.Prefix+"/"+table.Name)
+			proof.Must(t, err)
+			x, err := place.Open(t.Context(), to)
+			proof.Must(t, err)
+			got, err := emulatortest.All(t.Context(), x, storage.Query{})
+			if want := emulatortest.Rows(t, account.Table(table.Name)); err != nil || !slices.EqualFunc(got, want, storage.Equal) {
+				t.Errorf("%s: %d rows, want %d; %v", table.Name, len(got), len(want), err)
+			}
 		}
 	}
 }

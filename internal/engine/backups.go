@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -30,7 +31,8 @@ type Backup struct {
 	Occurrence time.Time  `json:"occurrence"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	Place      TableRef   `json:"place"`
-	Table      string     `json:"table,omitempty"` // "" for many
+	Table      string     `json:"table,omitempty"`
+	Tables     int64      `json:"tables,omitempty"` // of an export of many; 0 for one of a single table
 	Rows       int64      `json:"rows"`
 	// Deleting tells how far its deletion has come; nil if it is kept.
 	Deleting *place.Removal `json:"deleting,omitempty"`
@@ -41,7 +43,12 @@ type Backup struct {
 
 // recordBackup records the export of a scan that has succeeded.
 func (e *Engine) recordBackup(ctx context.Context, r *remembered, s Status) error {
-	b := Backup{ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written}
+	b := Backup{
+		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written,
+	}
+	if s.Members != nil {
+		b.Tables = s.Members.All
+	}
 	b.row = ledger.BackupRecord(r.row.Name(), s.ID)
 	_, err := e.saveBackup(ctx, &b)
 	return err
@@ -122,7 +129,7 @@ func (e *Engine) removeBackup(ctx context.Context, b Backup, left *int) error {
 	was := string(b.row.Data)
 	_, to, err := e.blobs("place", b.Place)
 	if err == nil {
-		*b.Deleting, err = place.Remove(ctx, to, b.ID, b.Table == "", *b.Deleting, left)
+		*b.Deleting, err = place.Remove(ctx, to, b.ID, b.Tables > 0, *b.Deleting, left)
 	}
 	if err != nil && storage.Passing(err) {
 		return err
@@ -261,10 +268,10 @@ func (b Backup) restore() string {
 		from = "'" + strings.ReplaceAll(from, "'", `'\''`) + "'"
 	}
 	command := "tablesweep import --from " + from
-	if b.Table == "" {
+	if b.Tables > 0 {
 		command += " --all"
 	} else {
-		command += " --to " + b.Table
+		command += " --to " + cmp.Or(b.Table, "TABLE")
 	}
 	if b.Place.Connection != "" {
 		command += " --from-connection " + b.Place.Connection

@@ -83,6 +83,8 @@ func (s *Schedule) parse() (err error) {
 		errs = append(errs, fmt.Errorf("request: %w", err))
 	} else if d := s.request.Action.Destination; s.request.exports() && !strings.Contains(d.Prefix, schedule.Date) {
 		errs = append(errs, errors.New("request: action.destination.prefix must have "+schedule.Date+": each export needs a place of its own"))
+	} else if s.request.exports() && s.request.isGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
+		errs = append(errs, errors.New("request: action.destination.prefix may have "+tableMark+" at its end alone: the exports of many tables stand together"))
 	}
 	if s.Keep != nil {
 		if err := s.Keep.Check(); err != nil {
@@ -97,13 +99,16 @@ func (s *Schedule) parse() (err error) {
 	return errors.Join(errs...)
 }
 
+// tableMark stands for the table in prefixes. The exports of many have it at the end of theirs anyway.
+const tableMark = "{table}"
+
 // at returns the request of an occurrence.
 func (s Schedule) at(occurrence time.Time) Request {
 	r := s.request
 	r.Source.Prefix = schedule.Fill(r.Source.Prefix, occurrence)
 	if d := r.Action.Destination; d != nil {
 		filled := *d
-		filled.Prefix = strings.ReplaceAll(schedule.Fill(d.Prefix, occurrence), "{table}", r.Source.Table)
+		filled.Prefix = strings.ReplaceAll(schedule.Fill(d.Prefix, occurrence), tableMark, r.Source.Table)
 		r.Action.Destination = &filled
 	}
 	if r.Name == "" {

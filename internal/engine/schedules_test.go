@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/engine/schedule"
+	"tablesweep/internal/place"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/task"
 )
@@ -112,7 +113,14 @@ func (w *world) kept(want ...string) {
 	var listed []string
 	for _, b := range w.backups() {
 		listed = append(listed, b.Occurrence.Format("2006-01-02T1504"))
-		w.sealed(b.Place.Prefix, "Source")
+		prefix := b.Place.Prefix
+		if b.Tables > 0 {
+			if _, err := place.OpenTables(w.Context(), w.objects(prefix)); err != nil {
+				w.Error(err)
+			}
+			prefix += "/Source"
+		}
+		w.sealed(prefix, "Source")
 	}
 	slices.Reverse(listed)
 	if left := w.exportsLeft(); !slices.Equal(listed, want) || !slices.Equal(left, want) {
@@ -240,7 +248,14 @@ func scheduleSeed(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 47))
 	w := withSource(t, 1+r.IntN(4), 1+r.IntN(3))
 	keep := schedule.Keep{Last: 1 + r.IntN(3), Daily: r.IntN(4), Weekly: r.IntN(3)}
-	w.scheduled(keeping(fmt.Sprintf(`,"keep":{"last":%d,"daily":%d,"weekly":%d}`, keep.Last, keep.Daily, keep.Weekly)))
+	text := keeping(fmt.Sprintf(`,"keep":{"last":%d,"daily":%d,"weekly":%d}`, keep.Last, keep.Daily, keep.Weekly))
+	if seed%2 > 0 { // of many tables
+		for i := range 2 + r.IntN(9) {
+			w.fill(fmt.Sprintf("Table%02d", i), plainRows(1, r.IntN(3)))
+		}
+		text = strings.Replace(text, `"table":"Source"`, `"tables":"Source,Table*"`, 1)
+	}
+	w.scheduled(text)
 	const on = " on=query,insert,update,merge,delete,batch,put-blob,get-blob,list-blobs,delete-blob" // the test itself takes messages
 	faults := fmt.Sprintf("seed=%d; latency=1ms..20ms; short-page p=0.2; busy p=%.2f%s; reset-before p=%.2f%[3]s; reset-after p=%.2[5]f%[3]s; delay p=0.05 by=20s%[3]s", seed, r.Float64()/20, on, r.Float64()/20, r.Float64()/20)
 	minute := func() {
@@ -470,6 +485,8 @@ func TestParseSchedules(t *testing.T) {
 		strings.Replace(`[`+good+`]`, "0 0 3", "* 0 3", 1):                                                                     "fires more than once a minute",
 		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"_"`, 1):                                                    "nightly: request: source.table: table name",
 		strings.Replace(`[`+good+`]`, `/{date}`, ``, 1):                                                                        "prefix must have {date}",
+		strings.NewReplacer(`"table"`, `"tables"`, `/{date}`, `/{table}/{date}`).Replace(`[` + good + `]`):                     "may have {table} at its end alone",
+		strings.NewReplacer(`"table"`, `"tables"`, `/{date}`, `/{date}/{table}/`).Replace(`[` + good + `]`):                    "",
 		strings.Replace(`[`+good+`]`, `"daily":3`, ``, 1):                                                                      "keep: must say how many",
 		strings.Replace(`[`+good+`]`, `"daily":3`, `"daily":-1`, 1):                                                            "keep: its numbers must be",
 		`[{"name":"a","cron":"0 0 3 * * *","keepDryRun":true}]`:                                                                "request is missing",
