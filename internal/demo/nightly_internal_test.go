@@ -25,7 +25,7 @@ import (
 
 // nightly exports all tables at three, and keeps two backups.
 const nightly = `[{"name":"nightly","cron":"0 0 3 * * *","keep":{"last":2},
-	"request":{"source":{"tables":"T*"},"action":{"type":"copy","destination":{"container":"backups","prefix":"{date}"}}}}]`
+	"request":{"source":{"tables":"T[0-9]*"},"action":{"type":"copy","destination":{"container":"backups","prefix":"{date}"}}}}]`
 
 // TestNightly has three handler processes back tables up, night after night, by a service's clock that is set on. The processes are killed
 // under it.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+
+	"tablesweep/internal/storage"
 )
 
 // Removal is how far the deletion of an export has come.
@@ -46,11 +48,14 @@ type remover struct {
 
 // claimed reports whether a claim is there, and fails if it is that of another export. Without one nothing is left, or nothing is ours.
 func (r *remover) claimed(ctx context.Context, name, format, id string) (bool, error) {
-	there, err := firstOf(ctx, r, name)
-	if err != nil || there == "" {
-		return false, err
+	var c Claim
+	text, err := get(ctx, r, name, MaxManifest) // read once: another process may be at the same deletion
+	if errors.Is(err, fs.ErrNotExist) || storage.NotFound(err) {
+		return false, nil
 	}
-	c, err := claimOf(ctx, r, name, format)
+	if err == nil {
+		err = parse(name, format, text, &c)
+	}
 	if err == nil && c.ID != id {
 		err = fmt.Errorf("%s is that of %s now", name, c.ID)
 	}

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/task"
 )
 
 // deleting is a place in which a process dies with one of its deletions.
@@ -130,4 +132,29 @@ func TestRemoveRefuses(t *testing.T) {
 			t.Errorf("%s: %d objects of %d are left", tt.name, n, was)
 		}
 	}
+}
+
+// Processes that delete an export at once don't hinder each other.
+func TestRemoveTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		to, em := inBlobs(t)
+		exportTables(t, to)
+		proof.Must(t, em.SetFaults("seed=1; latency=1ms..9ms"))
+		var g task.Group
+		for range 5 {
+			g.Go(func() error {
+				most := 100
+				r, err := place.Remove(t.Context(), to, "all", true, place.Removal{}, &most)
+				if err == nil && !r.Done {
+					err = errors.New("not done")
+				}
+				return err
+			})
+		}
+		proof.Must(t, g.Wait())
+		if left := content(t, to); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
 }
