@@ -278,7 +278,7 @@ const traceTime = 24 * time.Hour
 // noteEnd notes what became of the scan that a schedule started last: somebody may retry one that has failed. A backup is recorded before its
 // success is.
 func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (changed bool, err error) {
-	if r.Last == nil || r.Last.State == ledger.Succeeded {
+	if r.Last == nil || r.Request == nil {
 		return false, nil
 	}
 	run := *r.Last
