@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
@@ -142,9 +143,10 @@ func TestRemoveTogether(t *testing.T) {
 		exportTables(t, to)
 		proof.Must(t, em.SetFaults("seed=1; latency=1ms..9ms"))
 		var g task.Group
-		for range 5 {
+		for i := range 40 {
 			g.Go(func() error {
 				most := 100
+				time.Sleep(time.Duration(i) * 1100 * time.Microsecond) // so that one meets what another has just deleted
 				r, err := place.Remove(t.Context(), to, "all", true, place.Removal{}, &most)
 				if err == nil && !r.Done {
 					err = errors.New("not done")

@@ -38,6 +38,31 @@ export const problem = (status, detail, headers, errors) => ({ status, headers: 
 
 // played returns the cases. The test has until, open, home, fill and hostile.
 export const played = ({ until, open, home, fill, hostile }) => ({
+  async "a scan of many tables lists them, by what has become of them"() {
+    const page = await open("about:blank");
+    const of = (n, more) => scan({ id: `g-0000${n}`, source: { table: `Table${n}` }, ...more });
+    const states = [];
+    await play(page, {
+      "scans/g": () => json(scan({ id: "g", state: "failed", error: `1 of 3 tables failed: Table2: ${hostile}`, source: { tables: "*" }, action: { type: "copy", destination: { container: "backups", prefix: "n" } }, members: { all: 3, waiting: 0, running: 0, succeeded: 2, failed: 1, canceled: 0 } })),
+      "scans/g/members": (query) => {
+        states.push(query.get("state"));
+        if (query.get("state") === "failed") return json({ scans: [of(2, { state: "failed" })] });
+        return query.get("cursor") ? json({ scans: [of(3)] }) : json({ scans: [of(1), of(2, { state: "failed" })], cursor: "c" });
+      },
+    });
+    await page.goto(`${home}#/scans/g`);
+    const tables = page.getByRole("region", { name: "Tables" });
+    await until("three tables", async () => (await tables.locator("tbody tr").count()) === 3);
+    assert.match(await tables.textContent(), /3 of 3 ended, 1 failed/);
+    assert.match(await page.getByRole("heading", { level: 1 }).textContent(), /copy "\*" → blob:backups\/n/);
+    assert.equal(await page.getByRole("button", { name: "Retry" }).isVisible(), true);
+    assert.equal(await page.getByRole("heading", { name: "Key space" }).isVisible(), false);
+    await tables.getByLabel("State").selectOption("failed");
+    await until("the failed one", async () => (await tables.locator("tbody tr").count()) === 1);
+    await tables.getByRole("link").first().click();
+    await until("the table's own page", () => page.url().endsWith("#/scans/g-00002"));
+    assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
+  },
   async "schedules show what they did, and each backup how it comes back"() {
     const page = await open("about:blank");
     const run = (more) => ({ id: "s1", occurrence: second(1), state: "succeeded", ...more });

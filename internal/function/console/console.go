@@ -2,7 +2,7 @@
 // records and follow logs. The files are served as they are: there is no build step, and
 // nothing is loaded from elsewhere.
 //
-// The page is plain modules without a library, 125 KB at most. A view is loaded when it is opened.
+// The page is plain modules without a library, 145 KB at most. A view is loaded when it is opened.
 // Its data comes from the API, with a key that the user enters; the tab's session storage keeps the
 // key, which travels as a header only.
 // What tables hold is shown as text: the page makes elements and never markup, and its

@@ -3,6 +3,7 @@ import { h, set, show, count, rate, percent, money, duration, time, both, moment
 import { Live, call, told, untilAsked } from './api.js';
 import { TimeChart, Strip } from './chart.js';
 import { failedRows } from './failed.js';
+import { members } from './members.js';
 import { copy, json, name, quoted, visible } from './names.js';
 import { causeText, titleOf, tableOf, partOf, stateBadge, progressBar } from './scans.js';
 
@@ -157,10 +158,10 @@ export function showScan(main, { path }) {
   const source = button('JSON', () => raw(shown));
   const banner = (properties) => h('p', { class: 'banner', hidden: true, ...properties });
   const failure = banner(), acted = banner({ role: 'alert' }), waits = banner({ class: 'banner waits', role: 'status' });
-  const numbers = figures(), more = detail(id), failed = failedRows(id);
+  const numbers = figures(), more = detail(id), failed = failedRows(id), tables = members(id);
   const about = h('p', { class: 'about' }, name(id)), ended = h('span');
   const crumbs = h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans'));
-  main.append(crumbs, h('div', { class: 'title' }, title, badge.element, h('div', { class: 'actions' }, stop, retry, failedAgain, repeat, source)), about, waits, failure, acted, failed.element, numbers.element, bar.element, more.element);
+  main.append(crumbs, h('div', { class: 'title' }, title, badge.element, h('div', { class: 'actions' }, stop, retry, failedAgain, repeat, source)), about, waits, failure, acted, failed.element, numbers.element, bar.element, tables.element, more.element);
   let shown;
 
   async function act(method, body, question, text, yes, danger) {
@@ -192,15 +193,16 @@ export function showScan(main, { path }) {
     badge.update(s);
     bar.update(s);
     numbers.update(s);
-    const goesOn = s.state === 'canceled' || (s.state === 'failed' && (s.steps.pending > 0 || !s.rows.failed)); // the same rule as the app's
+    const goesOn = s.state === 'canceled' || (s.state === 'failed' && (Boolean(s.members) || s.steps.pending > 0 || !s.rows.failed)); // the same rule as the app's
     set(waits, cause && `${s.phase[0].toUpperCase()}${s.phase.slice(1)}: ${cause}`);
     show(waits, Boolean(cause));
     set(failure, s.error ? visible(s.error) : '');
     show(failure, Boolean(s.error) && (goesOn || !s.rows.failed)); // else the box of failed rows says it
     show(stop, running);
     show(retry, goesOn);
-    show(failedAgain, !running && s.rows.failed > 0);
-    failed.update(s.rows?.failed ?? 0);
+    show(failedAgain, !running && !s.members && s.rows.failed > 0);
+    failed.update(s.members ? 0 : s.rows?.failed ?? 0);
+    show(more.element, !s.members);
     if (shown && shown.state !== s.state) announce(`${is}: ${s.state}`);
     shown = s;
   }
@@ -217,7 +219,7 @@ export function showScan(main, { path }) {
       return untilAsked;
     }
     update(s);
-    const final = await more.update(s);
+    const final = await (s.members ? tables : more).update(s);
     return s.state !== 'running' && final ? endedInterval : statusInterval;
   }, statusInterval);
 }

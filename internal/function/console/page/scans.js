@@ -8,7 +8,7 @@ const top = 50;
 
 // tableOf names a table, or the export in a container, with its connection if that is another than from's.
 export function tableOf(ref, from) {
-  const place = ref?.container ? `blob:${ref.container}/${ref.prefix ?? ''}` : ref?.table ?? ref?.tables ?? '?';
+  const place = ref?.container ? `blob:${ref.container}/${ref.prefix ?? ''}${ref.tables ? ` tables ${ref.tables}` : ''}` : ref?.table ?? ref?.tables ?? (ref ? '*' : '?');
   return quoted(ref?.connection && ref.connection !== from?.connection ? `${ref.connection}:${place}` : place);
 }
 
@@ -71,7 +71,7 @@ export function causeText({ cause, leased }) {
   return visible(cause) + (since ? `, since ${when(since)}` : '');
 }
 
-function scanRow(id) {
+export function scanRow(id) {
   const badge = stateBadge(), bar = progressBar('progress');
   const title = h('a', { href: `#/scans/${encodeURIComponent(id)}` });
   const name = h('span'), failed = h('span', { class: 'bad' }), cause = h('span', { class: 'sub warn' });
@@ -101,6 +101,10 @@ function scanRow(id) {
   };
 }
 
+// scanHead is the head of a table of rows of scans.
+export const scanHead = (first) => h('thead', {}, h('tr', {}, [first, 'State', 'Progress'].map((name) => h('th', { scope: 'col' }, name)),
+  ['Rows', 'Steps'].map((name) => h('th', { scope: 'col', class: `number ${name.toLowerCase()}` }, name)), h('th', { scope: 'col' }, `Started, ${zoneOf(new Date())}`)));
+
 const filters = [
   { name: 'state', label: 'State', options: ['running', 'succeeded', 'failed', 'canceled'] },
   { name: 'action', label: 'Action', options: ['copy', 'count', 'keys', 'enqueue', 'delete'] },
@@ -113,9 +117,7 @@ const filters = [
 export function listScans(main, { query }) {
   document.title = 'Scans · Tablesweep';
   const body = h('tbody');
-  const head = h('thead', {}, h('tr', {}, ['Scan', 'State', 'Progress'].map((name) => h('th', { scope: 'col' }, name)),
-    ['Rows', 'Steps'].map((name) => h('th', { scope: 'col', class: `number ${name.toLowerCase()}` }, name)), h('th', { scope: 'col' }, `Started, ${zoneOf(new Date())}`)));
-  const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, 'Scans: open ones first, then the newest'), head, body);
+  const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, 'Scans: open ones first, then the newest'), scanHead('Scan'), body);
   const empty = h('p', { class: 'empty' }, 'Loading …');
   const offer = h('a', { class: 'button', hidden: true, href: '#/scans/new' }, 'Start one');
   const nothing = h('div', { class: 'nothing' }, empty, offer);
