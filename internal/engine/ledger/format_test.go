@@ -31,6 +31,7 @@ const (
 	failedScan    = "2524556143000000000-failed"
 	succeededScan = "2524556142000000000-ended"
 	openScan      = "2524556141000000000-open"
+	groupScan     = "2524556144000000000-group"
 )
 
 var everyBeat = ledger.Beat{
@@ -42,9 +43,10 @@ var everyBeat = ledger.Beat{
 var older = ledger.Beat{Process: "older", Steps: []ledger.Held{{Scan: failedScan, Step: "b", Throttled: 2}, {Scan: failedScan, Step: "c"}}}
 
 var (
-	began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // synctest's clock
-	first = ledger.Totals{Steps: 1, Rows: 10, Written: 8, Failed: 2, Queries: 3, Transactions: 9, Throttled: 4}
-	other = ledger.Totals{Steps: 1, Rows: 5, Written: 5, Queries: 1, Transactions: 4}
+	began    = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // synctest's clock
+	first    = ledger.Totals{Steps: 1, Rows: 10, Written: 8, Failed: 2, Queries: 3, Transactions: 9, Throttled: 4}
+	compared = ledger.Totals{Steps: 1, Rows: 9, Queries: 1, Transactions: 4, Missing: 1, Extra: 2, Different: 3}
+	other    = ledger.Totals{Steps: 1, Rows: 5, Written: 5, Queries: 1, Transactions: 4}
 )
 
 // TestFormat1: the ledger writes rows of every kind as it did when this format was fixed, and reads those of then. If
@@ -166,6 +168,19 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	_, err = l.Finish(ctx, succeededScan, time.Now(), func(ledger.Listed) error { return nil })
 	proof.Must(t, err)
 	proof.Must(t, l.Create(ctx, openScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
+	proof.Must(t, l.CreateGroup(ctx, groupScan, time.Now(), []byte("request"), []byte("tables"), 3))
+	group, err := l.Group(ctx, groupScan)
+	proof.Must(t, err)
+	group.Begun, group.Open = 2, []int{1, 2}
+	_, err = l.ChangeGroup(ctx, group)
+	proof.Must(t, err, l.Create(ctx, ledger.MemberID(groupScan, 1), time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
+	commit(ledger.MemberID(groupScan, 1), "a", ledger.Done{Totals: compared})
+	_, err = l.Finish(ctx, ledger.MemberID(groupScan, 1), time.Now(), func(ledger.Listed) error { return nil })
+	proof.Must(t, err, l.RefuseMember(ctx, ledger.MemberID(groupScan, 2), []byte("request"), time.Now(), "why it was refused"))
+	_, err = l.End(ctx, groupScan, ledger.Failed, time.Now(), "a table failed")
+	proof.Must(t, err)
+	ended, err := l.Scan(ctx, groupScan)
+	proof.Must(t, err, l.RestartGroup(ctx, ended, time.Now(), []int{2, 3}))
 	_, err = l.Ask(ctx, failedScan, []byte("request"))
 	proof.Must(t, err)
 	asked, _, err := l.AskedFor(ctx, failedScan)
@@ -224,11 +239,18 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 		{Scan: ledger.Scan{ID: openScan}},
 		{Scan: succeeded, Summarized: true, Totals: other},
 		{Scan: scan, Summarized: true, Unsettled: true, Totals: sum, Pending: 1},
+		{Scan: ledger.Scan{ID: groupScan}},
 	}, err)
 	open, err := l.Open(ctx)
-	check("open scans", open, []ledger.OpenScan{{ID: openScan, Attempt: 1}}, err)
+	check("open scans", open, []ledger.OpenScan{{ID: openScan, Attempt: 1}, {ID: groupScan, Attempt: 2}}, err)
 	ended, _, err := l.Ended(ctx, "")
-	check("ended scans", ended, []ledger.EndedScan{{ID: succeededScan, Settled: true}, {ID: failedScan}}, err)
+	check("ended scans", ended, []ledger.EndedScan{{ID: succeededScan, Settled: true}, {ID: failedScan}, {ID: groupScan, Settled: true}, {ID: ledger.MemberID(groupScan, 1), Settled: true}}, err)
+	members, err := l.Snapshot(ctx, groupScan)
+	check("members", members.Members, ledger.Members{All: 3, Succeeded: 1, Failed: 1}, err)
+	check("their totals", members.Sums.Totals, compared, nil)
+	group, err := l.Group(ctx, groupScan)
+	next, _ := group.Next(3)
+	check("the group", []any{string(group.Tables), group.Begun, group.Open, next}, []any{"tables", 0, []int(nil), 2}, err)
 	asked, err := l.Asked(ctx)
 	check("what was asked for", asked, []ledger.Asked{{ID: failedScan, Request: []byte("request"), Refused: "why it was refused"}}, err)
 }
