@@ -10,12 +10,14 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // MaxDeliveries is how often the host delivers a message: maxDequeueCount in host.json, which a test compares.
@@ -71,6 +73,7 @@ type Engine struct {
 	queues  map[string]*storage.Queue // by function
 	poison  []*storage.Queue          // into which a host puts messages that it gave up
 	limiter action.Limiter            // of requests to busy partitions
+	keys    claim.Tidying             // of requests that start scans
 	tidied  atomic.Pointer[string]    // up to which ended scan Maintain has tidied up; nil to begin with the newest
 }
 
@@ -119,15 +122,12 @@ func (e *Engine) waits(b *ledger.Beat) {
 // caller calls it again, and must notice soon that the service is back.
 func (e *Engine) TryPrepare(ctx context.Context) error {
 	once := storage.RequestOptions{Once: true}
-	if err := e.options.Own.Table(e.options.StateTable).With(once).Create(ctx); err != nil {
-		return err
-	}
+	g, ctx := task.WithContext(ctx) // at once: each may be slow
+	g.Go(func() error { return e.options.Own.Table(e.options.StateTable).With(once).Create(ctx) })
 	for _, function := range functions {
-		if err := e.queues[function].With(once).Create(ctx); err != nil {
-			return err
-		}
+		g.Go(func() error { return e.queues[function].With(once).Create(ctx) })
 	}
-	return nil
+	return g.Wait()
 }
 
 func (e *Engine) account(field, connection string) (*storage.Account, error) {

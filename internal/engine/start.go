@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -19,13 +21,47 @@ import (
 // which finds a missing table or a bad filter at once, and creates the destination table or queue. An account that
 // gives no good answer ends it after startTime.
 func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
+	return e.StartOnce(ctx, r, claim.Sent{})
+}
+
+// StartOnce is Start for a request that may be sent again: a repetition gets the id of the scan that the first try has
+// started, or starts it under that id. The claim has the id before the scan is recorded, and is kept as long as the scan.
+// A request that is refused gives its claim back.
+func (e *Engine) StartOnce(ctx context.Context, r Request, sent claim.Sent) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
+	once := sent.ID(string(jsonOf(r)))
+	if once.None() {
+		return e.start(ctx, r, "")
+	}
 	now, err := e.Now(ctx)
 	if err != nil {
 		return "", err
 	}
-	id := ledger.NewID(now)
+	claims := e.claims()
+	made, err := claims.TakeWith(ctx, once, ledger.NewID(now))
+	if err != nil {
+		return "", err
+	}
+	if made.Known {
+		if _, err := e.ledger.Scan(ctx, made.Answer); !errors.Is(err, ledger.ErrNotFound) {
+			return made.Answer, err
+		}
+	}
+	id, err := e.start(ctx, r, made.Answer)
+	if err != nil && !made.Known && problem.FateOf(err) != problem.Retry {
+		err = errors.Join(err, claims.Release(ctx, made))
+	}
+	return id, err
+}
+
+// start checks a request, and starts its scan under an id; "" for a new one.
+func (e *Engine) start(ctx context.Context, r Request, id string) (string, error) {
+	now, err := e.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	id = cmp.Or(id, ledger.NewID(now))
 	o, hints, err := e.ready(ctx, id, r)
 	if err != nil {
 		return "", err

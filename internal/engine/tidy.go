@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/logtail/claim"
 )
 
 const (
@@ -126,5 +127,21 @@ func (e *Engine) removeOld(ctx context.Context) error {
 		}
 		errs = errors.Join(errs, err)
 	}
-	return errs
+	return errors.Join(errs, e.keys.Due(now, func() error { return e.forgetKeys(ctx, now) }))
+}
+
+// claims are those of requests that start scans. Their answers are the scans' ids.
+func (e *Engine) claims() claim.Claims {
+	return claim.Claims{Table: e.options.Own.Table(e.options.StateTable), Partition: ledger.ListsPartition}
+}
+
+// forgetKeys removes the claims of scans that were removed, or never began.
+func (e *Engine) forgetKeys(ctx context.Context, now time.Time) error {
+	claims := e.claims()
+	return claims.Outdated(ctx, now, e.options.Retention, func(old claim.Claim) error {
+		if _, err := e.ledger.Scan(ctx, old.Answer); !errors.Is(err, ledger.ErrNotFound) {
+			return err
+		}
+		return claims.Release(ctx, old)
+	})
 }

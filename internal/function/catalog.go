@@ -49,7 +49,7 @@ func (a App) catalogCalls(resources ...resource) (calls []call) {
 			if err != nil {
 				return err
 			}
-			if err := a.Gates.Catalogs[name].Pass(r.Context(), readyTime); err != nil {
+			if err := a.Gates.Catalogs[name].Pass(r.Context(), awayTime); err != nil {
 				return err
 			}
 			err = one.serve(c, w, r)

@@ -84,7 +84,7 @@ type Gates struct {
 func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	behind := func(g *gate.Gate, part func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
-			if err := g.Pass(ctx, readyTime); err != nil {
+			if err := g.Pass(ctx, awayTime); err != nil {
 				return err
 			}
 			return part(ctx)
@@ -179,7 +179,7 @@ func (f Function) ready(c call) http.Handler {
 		}
 		r = r.WithContext(storage.WithPatience(r.Context(), awayTime))
 		for _, g := range f.gates {
-			if err := g.Pass(r.Context(), readyTime); err != nil {
+			if err := g.Pass(r.Context(), awayTime); err != nil {
 				return err
 			}
 		}

@@ -37,9 +37,7 @@ const (
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
-	// readyTime is how long a request waits until the app is ready.
-	readyTime = 20 * time.Second
-	// awayTime is how long a call waits for storage that gives no good answer, the wait until the app is ready included.
+	// awayTime is how long a call waits for storage that gives no good answer, or until the app is ready.
 	awayTime   = 25 * time.Second
 	retryAfter = "10" // seconds, if the storage is away
 	// bodyTime is the most time for a body to arrive. answerTime is added to the time for
@@ -299,9 +297,9 @@ func problemOf(err error) *problem.Error {
 	return problem.Of(err)
 }
 
-// told returns what callers see of an error: the cause, too, unless it is the log's alone.
+// told returns what callers see of an error: the cause, too, unless it is the log's alone. What storage says is not.
 func told(p *problem.Error) string {
-	if p.Err == nil || problem.Status(p) >= http.StatusInternalServerError {
+	if p.Err == nil || problem.Status(p) >= http.StatusInternalServerError && !(p.Kind == problem.NotReady && (storage.Passing(p.Err) || storage.Denied(p.Err))) {
 		return p.Detail
 	}
 	return p.Detail + ": " + p.Err.Error()

@@ -94,7 +94,7 @@ func TestNeverReady(t *testing.T) {
 		a.Gates = function.Gates{Own: gate.New(), Catalogs: map[string]*gate.Gate{"": gate.New()}}
 		return a
 	})
-	for path, want := range map[string]time.Duration{"/api/scans": 20 * time.Second, "/api/catalog/changes": 20 * time.Second, "/ScanPrefix": 9 * time.Minute} {
+	for path, want := range map[string]time.Duration{"/api/scans": awayTime, "/api/catalog/changes": awayTime, "/ScanPrefix": 9 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			a := appOf(function.App{Gates: function.Gates{Settings: gate.New()}})
 			method, body := "GET", ""

@@ -16,9 +16,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/function/gate"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // awayTime is how long calls wait for storage that gives no good answer.
@@ -121,6 +123,47 @@ func TestCallsWhileStorageIsAway(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestWriteThatGoesOn: what storage goes on answering is not cut, however long it takes.
+func TestWriteThatGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		em := emulatortest.New(t, emulator.Options{})
+		a := newAppVia(t, em, em.Transport())
+		if err := em.SetFaults("latency=9s"); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		a.call(t, "POST", people, `[{"eid":"1","lastname":"A"},{"eid":"2","lastname":"B"}]`, http.StatusOK, "{")
+		if took := time.Since(began); took < awayTime {
+			t.Errorf("it took %v, want more than %v", took, awayTime)
+		}
+	})
+}
+
+// TestCallsBeforeStorageAnswers: an app that has not been ready yet says the same, after the same time.
+func TestCallsBeforeStorageAnswers(t *testing.T) {
+	for why, away := range map[string]func(*http.Request) error{
+		"connection refused": func(*http.Request) error { return syscall.ECONNREFUSED },
+		"no answer yet":      func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			via := &awayTable{away: away}
+			via.cut.Store(true)
+			parts := partsOn(t, emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), via))
+			parts.Gates.Own = gate.New()
+			ctx, end := context.WithCancel(t.Context())
+			var g task.Group
+			g.Go(func() error { parts.Gates.Own.Prepare(ctx, parts.Engine.TryPrepare, func(error) {}); return nil })
+			began, a := time.Now(), appOf(parts)
+			w := a.send("GET", "/api/scans", "")
+			if took := time.Since(began); took != awayTime || w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), ".emulator.invalid: ") || !strings.Contains(w.Body.String(), why) {
+				t.Errorf("after %v: %d %s; want the host and %q after %v", took, w.Code, w.Body, why, awayTime)
+			}
+			end()
+			_ = g.Wait()
+		})
 	}
 }
 

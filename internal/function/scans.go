@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/input"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 )
@@ -121,7 +122,11 @@ func (s scans) start(w http.ResponseWriter, r *http.Request, _ url.Values) error
 	if err != nil {
 		return err
 	}
-	id, err := s.Start(r.Context(), req)
+	once, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	id, err := s.StartOnce(r.Context(), req, claim.Sent{Key: once, Invocation: invocationID(r)})
 	if err == nil {
 		w.Header().Set("Location", "/api/scans/"+id)
 	}

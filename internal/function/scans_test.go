@@ -22,6 +22,21 @@ import (
 	"tablesweep/internal/storage"
 )
 
+// A start that is sent again, by the caller or by the host, starts nothing and gets the first answer. Another request with the key is refused.
+func TestStartIsSentAgain(t *testing.T) {
+	a := newApp(t)
+	first := a.call(t, "POST", "/api/scans", countBody, 202, "{", "Idempotency-Key", "k")
+	if again := a.call(t, "POST", "/api/scans", " "+countBody, 202, "{", "Idempotency-Key", "k"); again != first {
+		t.Errorf("%s, and again %s", first, again)
+	}
+	a.call(t, "POST", "/api/scans", copyBody, 422, `{"title":"Unprocessable Entity","status":422,"field":"Idempotency-Key"`, "Idempotency-Key", "k")
+	a.call(t, "POST", "/api/scans", countBody, 400, `{"title":"Bad Request","status":400,"field":"Idempotency-Key"`, "Idempotency-Key", "two words")
+	byHost := a.call(t, "POST", "/api/scans", countBody, 202, "{")
+	if again := a.call(t, "POST", "/api/scans", countBody, 202, "{"); again != byHost || again == first {
+		t.Errorf("%s, and with the same invocation %s", byHost, again)
+	}
+}
+
 // A status has the request: nobody can judge a scan without its range and filter.
 func TestStatusTellsTheRequest(t *testing.T) {
 	a := newApp(t)
@@ -99,6 +114,8 @@ func TestBadRequests(t *testing.T) {
 		{"count with destination", with("copy", "count"), 400, "action.destination", "not a field of count"},
 		{"bad filter", with(`"action"`, `"filter":"Name is x","action"`), 400, "filter", "refuses it"},
 		{"filter of 13 comparisons", with(`"action"`, `"filter":"`+strings.Repeat("A eq 1 or ", 12)+`A eq 1","action"`), 400, "filter", "13 comparisons"},
+		{"filter of 13 lines", with(`"action"`, `"filter":"`+strings.Repeat(`A\nne\n1\nand\n`, 12)+`A\neq\n1","action"`), 400, "filter", "13 comparisons"},
+		{"filter of 13 bare properties", with(`"action"`, `"filter":"`+strings.Repeat("A or ", 12)+`A","action"`), 400, "filter", "13 comparisons"},
 		{"bad strategy", with(`"action"`, `"strategy":"magic","action"`), 400, "strategy", "use one of"},
 		{"option of another strategy", with(`"action"`, `"segmentsPerFirstPrefix":2,"action"`), 400, "segmentsPerFirstPrefix", "strategy prefix"},
 		{"option of another strategy, named", with(`"action"`, `"strategy":"serial","segmentsPerSubsequentPrefix":2,"action"`), 400, "segmentsPerSubsequentPrefix", "strategy prefix"},

@@ -68,6 +68,9 @@ func openRow(id string, attempt int64) string {
 	return openPrefix + id + "|" + strconv.FormatInt(attempt, 10)
 }
 
+// ListsPartition has the lists, and the claims of requests that start scans.
+const ListsPartition = scansPartition
+
 // OpenScan is an attempt of a scan that has not been closed.
 type OpenScan struct {
 	ID      string

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	tryTime    = 30 * time.Second // for one attempt
+	tryTime    = 20 * time.Second // for one attempt: who waits for it learns its cause
 	firstPause = time.Second      // after a failure; doubles up to maxPause
 	maxPause   = 4 * time.Second  // short, so that work goes on soon after an outage
 	reportTime = time.Minute      // between two reports of failures

@@ -107,7 +107,15 @@ type Claim struct {
 // Take claims a request, or returns the claim that an earlier try has made. The error is a KeyReused if the
 // Idempotency-Key was used for another request. It takes one request; two for a repetition.
 func (c Claims) Take(ctx context.Context, id ID) (Claim, error) {
-	row := id.Row(c.Partition)
+	return c.take(ctx, id.Row(c.Partition), id)
+}
+
+// TakeWith is Take with an answer that is known beforehand.
+func (c Claims) TakeWith(ctx context.Context, id ID, answer string) (Claim, error) {
+	return c.take(ctx, id.Row(c.Partition, storage.StringProperty(answerColumn, answer)), id)
+}
+
+func (c Claims) take(ctx context.Context, row storage.Entity, id ID) (Claim, error) {
 	for range maxRaces {
 		b := c.Table.Batch()
 		b.Add(storage.Op{Kind: storage.Insert, Entity: row})
@@ -118,7 +126,7 @@ func (c Claims) Take(ctx context.Context, id ID) (Claim, error) {
 		known := err != nil
 		if made, ok := storage.ETagTime(b.ETag()); ok && !known {
 			row.ETag = b.ETag()
-			return Claim{Made: made, row: row}, nil
+			return Claim{Made: made, Answer: row.Get(answerColumn), row: row}, nil
 		}
 		there, found, err := c.Table.Get(ctx, row.Key)
 		switch {
@@ -153,6 +161,24 @@ func unlessChanged(err error) error {
 	return err
 }
 
+// Outdated calls fn with the claims that were last changed so long before now, a time by the service's clock.
+func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, fn func(Claim) error) error {
+	q := storage.Query{Range: key.WithPrefix(c.Partition, Prefix), Filter: lastChanged(now, age)}
+	return c.Table.All(ctx, q, func(p storage.Page) error {
+		for _, row := range p.Entities {
+			if err := fn(Claim{true, row.Timestamp, row.Get(answerColumn), row}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// lastChanged is a filter of rows that were last changed so long before now.
+func lastChanged(now time.Time, age time.Duration) string {
+	return "Timestamp lt datetime'" + now.Add(-age).UTC().Format("2006-01-02T15:04:05Z") + "'"
+}
+
 // Tidying remembers when claims were last looked for that are no longer needed. It is safe for concurrent use.
 type Tidying struct {
 	mu   sync.Mutex
@@ -179,10 +205,7 @@ func (t *Tidying) Due(now time.Time, tidy func() error) error {
 // Tidy deletes the claims of a range that are no longer needed at a time by the service's clock, and all other rows there
 // that were written a day before. It takes a query, and returns how many it has deleted, also with an error.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
-	before := func(age time.Duration) string {
-		return "Timestamp lt datetime'" + now.Add(-age).UTC().Format("2006-01-02T15:04:05Z") + "'"
-	}
-	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", before(keepKeys), before(keepInvocations), invocationPrefix)
+	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", lastChanged(now, keepKeys), lastChanged(now, keepInvocations), invocationPrefix)
 	if removed, err = action.DeleteFound(ctx, table, storage.Query{Range: in, Filter: filter}, nil); err != nil {
 		err = fmt.Errorf("delete the claims of requests that are over: %w", err)
 	}

@@ -130,6 +130,7 @@ func (w *world) checkLedger() {
 		switch pk := row.Key.Partition; {
 		case pk == "hints" || pk == "beats" || pk == "maintain":
 		case pk == "scans" && (kind == "a" || kind == "t") && slices.Contains(scans, id):
+		case pk == "scans" && kind == "i": // the claim of a start, which may never have begun
 		case slices.Contains(scans, pk) && slices.Contains([]string{"s", "h", "d", "x", "w"}, kind):
 		case slices.Contains(scans, pk) && kind == "p":
 			if s, ok := w.planned(pk); !ok || !w.lost(pk, s) {
