@@ -128,8 +128,8 @@ func (e *Engine) pendingSteps(ctx context.Context, scans []string, again []suspe
 		}
 		for _, p := range pending {
 			m, err := parseMessage(p.Message)
-			if err != nil || len(again) > 0 && !known[p.ID] {
-				continue // of a newer version, which sends it by itself; or not a suspect
+			if err != nil || len(again) > 0 && !known[p.ID] || p.Age < 0 {
+				continue // of a newer version, which sends it by itself; or not a suspect; or it waits for its slot
 			}
 			steps = append(steps, suspect{m, p})
 		}

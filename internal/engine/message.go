@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/input/lines"
@@ -51,8 +52,10 @@ type message struct {
 	Start   string    `json:"start,omitempty"`  // the id of a scan that was asked for; then there is no scan and no step yet
 
 	// [parseMessage] and [message.seal] set these.
-	body []byte // the JSON
-	id   string // the step's id: a hash of the body, or of whose rows are to be deleted
+	body  []byte    // the JSON
+	after time.Time // before which the step does not begin; zero for at once
+
+	id string // the step's id: a hash of the body, or of whose rows are to be deleted
 }
 
 // again says which failed rows of earlier attempts a step does again. If At is empty, the step goes through all of them
@@ -121,7 +124,9 @@ func jsonOf(v any) []byte {
 }
 
 // pending returns the step of a sealed message as the ledger records it.
-func (m message) pending() ledger.Pending { return ledger.Pending{ID: m.id, Message: m.body} }
+func (m message) pending() ledger.Pending {
+	return ledger.Pending{ID: m.id, Message: m.body, After: m.after}
+}
 
 func stepID(body []byte) string {
 	sum := sha256.Sum256(body)
@@ -161,5 +166,13 @@ func parseMessage(body []byte) (message, error) {
 func encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
 
 func (e *Engine) send(ctx context.Context, m message) error {
-	return e.queues[m.function()].Put(ctx, encode(m.body))
+	hidden := time.Duration(0)
+	if !m.after.IsZero() {
+		now, err := e.Now(ctx)
+		if err != nil {
+			return err
+		}
+		hidden = m.after.Sub(now)
+	}
+	return e.queues[m.function()].PutAfter(ctx, encode(m.body), hidden)
 }

@@ -243,7 +243,7 @@ func (o *opened) query(step scan.Step) storage.Query {
 		Range:  step.Range,
 		Filter: o.filter,
 		Select: o.request.Select,
-		Top:    o.request.SegmentSize,
+		Top:    cmp.Or(o.request.SegmentSize, o.request.Limits.rows()),
 		Token:  step.Token,
 		Raw:    o.work.raw,
 	}

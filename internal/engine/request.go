@@ -38,6 +38,8 @@ type Request struct {
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
+	// Limits are none if absent. A segment then has a quarter of a second's rows, unless SegmentSize says another number.
+	Limits *Limits `json:"limits,omitempty"`
 }
 
 func (r Request) exports() bool {
@@ -198,6 +200,9 @@ func (r Request) check() error {
 			invalid("select", "%s is not a property's name; list names of letters, digits and underscores", secret.Name(name))
 		}
 	}
+	if l := r.Limits; l != nil && (min(l.RowsPerSecond, l.RequestsPerSecond) < 0 || *l == Limits{}) {
+		invalid("limits", "must have rowsPerSecond, requestsPerSecond or both, each at least 1")
+	}
 	errs = append(errs, storage.CheckFilter(r.Filter))
 	if slices.ContainsFunc([]string{r.Range.Prefix, r.Range.After, r.Range.Before}, secret.Labelled) {
 		invalid("range", "has what looks like a connection string or a signature; it is stored and shown, and must have none")
@@ -336,4 +341,4 @@ func (t TableRef) check(field string) error {
 	return nil
 }
 
-func (r Request) segmentSize() int { return cmp.Or(r.SegmentSize, storage.PageRows) }
+func (r Request) segmentSize() int { return cmp.Or(r.SegmentSize, r.Limits.rows(), storage.PageRows) }

@@ -62,7 +62,7 @@ func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 		return notFound(id, err)
 	}
 	// The scan runs now. Maintain sends what this call does not.
-	if err := e.sendPending(ctx, id); err != nil {
+	if err := e.sendPending(ctx, id, s); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("not all messages sent; Maintain will send them")
 	}
 	return nil
@@ -112,14 +112,23 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 }
 
 // sendPending sends the messages of all pending steps. If there are none, it ends the scan.
-func (e *Engine) sendPending(ctx context.Context, id string) error {
+func (e *Engine) sendPending(ctx context.Context, id string, s ledger.Scan) error {
+	r, err := requestOf(s)
+	if err != nil {
+		return err
+	}
 	g, sending := task.WithContext(ctx)
 	g.SetLimit(retrySends)
 	found := false
-	err := e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
-		for _, p := range steps {
+	err = e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
+		slots := make([]message, len(steps)) // those of before are over, or it was to make good for them at once
+		if err := e.takeSlots(ctx, r.Limits, id, 0, ledger.Totals{}, slots); err != nil {
+			return err
+		}
+		for i, p := range steps {
 			found = true
 			g.Go(func() error {
+				p.After = slots[i].after
 				ours, err := e.ledger.Renew(sending, id, p)
 				if err != nil || !ours {
 					return err
@@ -128,6 +137,7 @@ func (e *Engine) sendPending(ctx context.Context, id string) error {
 				if err != nil {
 					return err
 				}
+				m.after = p.After
 				return e.send(sending, m)
 			})
 		}

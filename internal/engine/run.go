@@ -114,6 +114,16 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	out.done.Attempt = o.attempt
 	out.done.Transactions = counter.Requests() + 1 + int64(len(out.children))
 	out.done.Throttled = counter.Throttled()
+	steps := int64(1)
+	if m.Delete != nil {
+		steps = 0 // it had no slot of its own
+	}
+	if o.request.Limits != nil {
+		out.done.Transactions += 2 // to take slots
+	}
+	if err := e.takeSlots(ctx, o.request.Limits, m.Scan, steps, out.done.Totals, out.children); err != nil {
+		return "", nil, err
+	}
 	committed, maybe, err := e.commit(ctx, m, out)
 	if err == nil && !committed && out.done.Redone != "" {
 		err = e.othersRedid(ctx, m)
@@ -164,6 +174,9 @@ func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, m message,
 	}
 	l := e.ledger.With(o)
 	p, pending, err = l.Pending(ctx, m.Scan, m.id)
+	if err == nil && pending && !p.After.IsZero() {
+		err = e.waitsForSlot(ctx, p)
+	}
 	if err != nil || !pending || unrecorded(p, delivery) {
 		return p, pending, err
 	}

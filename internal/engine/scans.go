@@ -83,6 +83,9 @@ func (e *Engine) open(r Request) (*opened, error) {
 		return nil, err
 	}
 	o.queries = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, o.work.queries())
+	if r.Limits != nil && r.SegmentsPerInvocation == 0 && o.work.export == nil {
+		o.queries = 1 // that the rate is even
+	}
 	return o, nil
 }
 

@@ -40,7 +40,7 @@ func TestStartIsSentAgain(t *testing.T) {
 // A status has the request: nobody can judge a scan without its range and filter.
 func TestStatusTellsTheRequest(t *testing.T) {
 	a := newApp(t)
-	asked := `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"merge"},"range":{"prefix":"p","before":"q"},"filter":"N gt 3","select":["N"],"strategy":"serial","segmentSize":7}`
+	asked := `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"merge"},"range":{"prefix":"p","before":"q"},"filter":"N gt 3","select":["N"],"strategy":"serial","segmentSize":7,"limits":{"rowsPerSecond":5}}`
 	var started struct{ ID string }
 	if w := a.ask(t, "POST", "/api/scans", asked, &started); w.Code != http.StatusAccepted {
 		t.Fatal(w.Body)
@@ -114,6 +114,7 @@ func TestBadRequests(t *testing.T) {
 		{"count with destination", with("copy", "count"), 400, "action.destination", "not a field of count"},
 		{"bad filter", with(`"action"`, `"filter":"Name is x","action"`), 400, "filter", "refuses it"},
 		{"filter of 13 comparisons", with(`"action"`, `"filter":"`+strings.Repeat("A eq 1 or ", 12)+`A eq 1","action"`), 400, "filter", "13 comparisons"},
+		{"limits of nothing", with(`"action"`, `"limits":{},"action"`), 400, "limits", "rowsPerSecond"},
 		{"filter of 13 lines", with(`"action"`, `"filter":"`+strings.Repeat(`A\nne\n1\nand\n`, 12)+`A\neq\n1","action"`), 400, "filter", "13 comparisons"},
 		{"filter of 13 bare properties", with(`"action"`, `"filter":"`+strings.Repeat("A or ", 12)+`A","action"`), 400, "filter", "13 comparisons"},
 		{"bad strategy", with(`"action"`, `"strategy":"magic","action"`), 400, "strategy", "use one of"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"time"
 
@@ -106,10 +107,17 @@ func (q *Queue) Create(ctx context.Context) error {
 }
 
 // Put adds a message, visible at once, that never expires.
-func (q *Queue) Put(ctx context.Context, text string) error {
+func (q *Queue) Put(ctx context.Context, text string) error { return q.PutAfter(ctx, text, 0) }
+
+// maxHidden is the longest that the service hides a message.
+const maxHidden = 7 * 24 * time.Hour
+
+// PutAfter adds a message that is visible after a time, in whole seconds, at most a week.
+func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
+	seconds := int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds()))
 	x := newExchange(q.options, putMessage)
 	x.rows = 1
-	_, err := q.client.EnqueueMessage(x.in(ctx), text, &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1))})
+	_, err := q.client.EnqueueMessage(x.in(ctx), text, &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1)), VisibilityTimeout: &seconds})
 	return wrap("put into queue "+q.name, x, err)
 }
 

@@ -39,6 +39,8 @@ var everyBeat = ledger.Beat{
 	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}}, Slow: []ledger.Slow{{Connection: "DATA", Seconds: 6}},
 }
 
+var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Next: began.Add(time.Minute)}
+
 // older is a beat as it was written before it had a step's requests, and before it had its throttles.
 var older = ledger.Beat{Process: "older", Steps: []ledger.Held{{Scan: failedScan, Step: "b", Throttled: 2}, {Scan: failedScan, Step: "c"}}}
 
@@ -167,7 +169,12 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	commit(succeededScan, "a", ledger.Done{Totals: other})
 	_, err = l.Finish(ctx, succeededScan, time.Now(), func(ledger.Listed) error { return nil })
 	proof.Must(t, err)
-	proof.Must(t, l.Create(ctx, openScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
+	limited := step("a")
+	limited.After = began.Add(24 * time.Hour)
+	proof.Must(t, l.Create(ctx, openScan, time.Now(), []byte("request"), nil, limited, adaptive.Outlook{}))
+	if ok, err := l.Use(ctx, openScan, everyUsed); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
 	proof.Must(t, l.CreateGroup(ctx, groupScan, time.Now(), []byte("request"), []byte("tables"), 3))
 	group, err := l.Group(ctx, groupScan)
 	proof.Must(t, err)
@@ -193,7 +200,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	ctx := t.Context()
 	check := func(what string, got, want any, err error) {
 		t.Helper()
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ledger.Scan{}, ledger.Pending{}, ledger.Beat{}, ledger.OpenScan{}, ledger.EndedScan{}, ledger.Asked{}),
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ledger.Used{}, ledger.Scan{}, ledger.Pending{}, ledger.Beat{}, ledger.OpenScan{}, ledger.EndedScan{}, ledger.Asked{}),
 			cmpopts.IgnoreTypes(time.Duration(0)), cmpopts.IgnoreFields(ledger.Pending{}, "At"), cmpopts.IgnoreFields(ledger.Beat{}, "At")); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 		}
@@ -232,6 +239,10 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("failed rows", failed, []string{"refused a"}, err)
 	beats, err := l.Beats(ctx)
 	check("beats", beats, []ledger.Beat{older, everyBeat}, err)
+	used, err := l.Used(ctx, openScan)
+	check("used", used, everyUsed, err)
+	limited, err := l.FirstPending(ctx, openScan)
+	check("a limited step", limited, []ledger.Pending{{ID: "a", Message: []byte("message a"), After: began.Add(24 * time.Hour)}}, err)
 	var recent []ledger.Listed
 	_, err = l.Recent(ctx, ledger.ListQuery{Page: 2, Pages: 2}, func(s ledger.Listed) bool { recent = append(recent, s); return true })
 	succeeded := ledger.Scan{ID: succeededScan, State: ledger.Succeeded, Attempt: 1, Request: []byte("request"), Started: began.Add(63 * time.Second), Finished: began.Add(64 * time.Second)}

@@ -6,13 +6,14 @@
 //	RowKey           row
 //	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error;
 //	                 in a later attempt ResumedAt, and RanMillis: how long the earlier ones ran
-//	p|STEP           a pending step: Message (binary), Sends, Lost, Begun, FirstEnded, Reason (see pending.go)
+//	p|STEP           a pending step: Message (binary), After, Sends, Lost, Begun, FirstEnded, Reason (see pending.go)
 //	d|TICKS|STEP     a done step, newest first: its counts and changes (see sums.go), Note (binary)
 //	d|-LEVEL|RANDOM  the sums of several such rows, instead of them (see fold.go)
 //	x|TICKS|STEP     rows that a done step could not write: Attempt, First, and the others (see data.go)
 //	w|STEP           the data file that a done step of an export wrote (see data.go)
 //	h                the hints that the scan was started with (see data.go)
 //	g                which tables a group of scans has, and how far it has come (see group.go)
+//	y                what the steps of a scan with limits have used (see limits.go)
 //
 // STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has four lists: "a|ID" of all
 // scans, with the figures of those that have ended; "o|ID|ATTEMPT" of those that may be open; "t|ID" of ended ones that
@@ -235,7 +236,11 @@ func (s Scan) resumption() []storage.Property {
 }
 
 func addPending(id string, p Pending) storage.Op {
-	return op(storage.Replace, id, pendingPrefix+p.ID, storage.BinaryProperty("Message", p.Message), storage.Int64Property("Sends", 0))
+	row := op(storage.Replace, id, pendingPrefix+p.ID, storage.BinaryProperty("Message", p.Message), storage.Int64Property("Sends", 0))
+	if !p.After.IsZero() {
+		row.Entity.Properties = append(row.Entity.Properties, storage.TimeProperty("After", p.After))
+	}
+	return row
 }
 
 // Scan reads a scan's row. It returns [ErrNotFound] if there is none.

@@ -16,8 +16,9 @@ type Pending struct {
 	Message []byte        // opaque; at most 48 KiB
 	Sends   int           // how often its message was sent again
 	Reason  string        // why it failed, if its deliveries are used up
-	At      time.Time     // when its row was last written, by the service's clock
-	Age     time.Duration // since then, by the service's clock
+	After   time.Time     // before which it does not begin, by the service's clock; zero for at once
+	At      time.Time     // when its row was last written, by the service's clock; or After, if that is later
+	Age     time.Duration // since then, by the service's clock; below 0 before After
 	Lost    time.Duration // since its message was first sent again; 0 if it never was
 
 	// Begun is how many repeated deliveries began it and have not ended. The first delivery isn't
@@ -81,8 +82,12 @@ func pendingStep(e storage.Entity, date time.Time) Pending {
 	p := Pending{
 		ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message"),
 		Sends: int(e.Int("Sends")), Begun: int(e.Int("Begun")), FirstEnded: e.Int("FirstEnded") > 0, Reason: e.Get("Reason"),
-		At: e.Timestamp, Age: date.Sub(e.Timestamp), etag: e.ETag, date: date,
+		After: e.Time("After"), At: e.Timestamp, etag: e.ETag, date: date,
 	}
+	if p.After.After(p.At) {
+		p.At = p.After
+	}
+	p.Age = date.Sub(p.At)
 	if lost := e.Time("Lost"); !lost.IsZero() {
 		p.Lost = date.Sub(lost)
 	}
