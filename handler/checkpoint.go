@@ -266,7 +266,7 @@ func (f *checkpointFlags) begin(c *cobra.Command, facts job.Facts) (r job.Record
 	case err != nil && isDirectory(path):
 		return r, job.Hint(usagef("--checkpoint: %s is a directory", path), "name a file in it")
 	case errors.Is(err, file.ErrNotRegular):
-		return r, job.Hint(usagef("--checkpoint: nothing can be resumed from %s, which is a link, a pipe or a device", path), "name a file, or leave --checkpoint out")
+		return r, job.Hint(usagef("checkpoint %w", err), "--resume needs a file to go on from: name one, or leave --checkpoint out")
 	case err != nil:
 		return r, usagef("checkpoint %w", err)
 	}
