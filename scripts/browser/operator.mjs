@@ -262,7 +262,8 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     const page = await open("about:blank");
     const cause = { phase: "waiting", cause: "BACKUP: connection refused", secondsLeft: undefined, progress: undefined, leased: { steps: 1, instances: [], waiting: [{ connection: "BACKUP", cause: "connection refused", since: second(1) }] } };
     const all = [running({ name: "n".repeat(100), ...cause }), scan({ id: "y", state: "failed", name: "cron", filter: `N eq '${"y".repeat(200)}'`, rows: { scanned: 3000, written: 0, failed: 3000 } }), scan({ id: "z" })];
-    await play(page, { scans: (query) => json({ scans: query.get("cursor") ? all.slice(1) : [...all, ...Array.from({ length: 40 }, (_, i) => scan({ id: `s${i}` }))], cursor: query.get("cursor") ? undefined : "c" }), "scans/x": () => json(all[0]), ...empty });
+    const canceled = scan({ id: "d", state: "canceled", cause: "steps under way at its end: 1; they may yet delete rows", leased: { ...cause.leased } });
+    await play(page, { "scans/d": () => json(canceled), "scans/d/ranges": empty["scans/x/ranges"], "scans/d/timeline": empty["scans/x/timeline"], scans: (query) => json({ scans: query.get("cursor") ? all.slice(1) : [...all, ...Array.from({ length: 40 }, (_, i) => scan({ id: `s${i}` })), canceled], cursor: query.get("cursor") ? undefined : "c" }), "scans/x": () => json(all[0]), ...empty });
     for (const width of [390, 800, 1400]) {
       await page.setViewportSize({ width, height: 800 });
       await page.goto(`${home}#/scans`);
@@ -293,6 +294,10 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.getByRole("link", { name: "Older scans" }).waitFor();
     await page.goto(`${home}#/scans/x`);
     await page.locator(".waits").getByText(`Waiting: ${said}`, { exact: true }).waitFor();
+    await page.goto(`${home}#/scans`);
+    assert.equal(await page.locator("tbody tr").last().locator(".warn").textContent(), canceled.cause);
+    await page.goto(`${home}#/scans/d`);
+    await page.locator(".waits").getByText(`Canceled: ${canceled.cause}`, { exact: true }).waitFor();
   },
 
   async "a scan that waits says for what, and a clock that is set stops nothing"() {

@@ -177,7 +177,7 @@ export function showScan(main, { path }) {
   }
 
   function update(s) {
-    const is = titleOf(s), running = s.state === 'running', cause = running ? causeText(s) : '';
+    const is = titleOf(s), running = s.state === 'running', cause = causeText(s), state = s.phase ?? s.state;
     document.title = `${running ? (s.progress === undefined ? '' : `${percent(s.progress)} · `) : `${s.state} · `}${is} · Tablesweep`;
     set(title, is);
     if (!shown) {
@@ -194,7 +194,7 @@ export function showScan(main, { path }) {
     bar.update(s);
     numbers.update(s);
     const goesOn = s.state === 'canceled' || (s.state === 'failed' && (Boolean(s.members) || s.steps.pending > 0 || !s.rows.failed)); // the same rule as the app's
-    set(waits, cause && `${s.phase[0].toUpperCase()}${s.phase.slice(1)}: ${cause}`);
+    set(waits, cause && `${state[0].toUpperCase()}${state.slice(1)}: ${cause}`);
     show(waits, Boolean(cause));
     set(failure, s.error ? visible(s.error) : '');
     show(failure, Boolean(s.error) && (goesOn || !s.rows.failed)); // else the box of failed rows says it
@@ -220,6 +220,6 @@ export function showScan(main, { path }) {
     }
     update(s);
     const final = await (s.members ? tables : more).update(s);
-    return s.state !== 'running' && final ? endedInterval : statusInterval;
+    return s.state !== 'running' && !s.cause && final ? endedInterval : statusInterval;
   }, statusInterval);
 }

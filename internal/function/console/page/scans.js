@@ -64,10 +64,10 @@ export function progressBar(label) {
   };
 }
 
-// causeText returns why a running scan is not just working, and since when, "" if it is. The app says it, the same to everybody.
-export function causeText({ cause, leased }) {
+// causeText returns why a running scan is not just working, and since when, or what an ended one may yet do, "" if there is nothing to tell. The app says it, the same to everybody.
+export function causeText({ cause, phase, leased }) {
   if (!cause) return '';
-  const since = (leased?.waiting ?? []).map((w) => w.since).sort()[0];
+  const since = (phase && leased?.waiting || []).map((w) => w.since).sort()[0];
   return visible(cause) + (since ? `, since ${when(since)}` : '');
 }
 
@@ -92,7 +92,7 @@ export function scanRow(id) {
       if (s.name) rename(name, s.name);
       set(title, titleOf(s));
       set(failed, s.rows?.failed ? plural(s.rows.failed, 'failed row') : '');
-      set(cause, running ? causeText(s) : '');
+      set(cause, causeText(s));
       set(time, !running ? `took ${duration(s.seconds)}` : s.secondsLeft === undefined ? `for ${duration(s.seconds)}` : `${duration(s.secondsLeft)} left`);
       rows.update(count(s.rows?.scanned), running && s.rate !== undefined ? `${rate(s.rate)}/s` : '');
       steps.update(count(s.steps?.done), s.steps?.pending ? `${count(s.steps.pending)} pending` : '');
