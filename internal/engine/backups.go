@@ -19,8 +19,8 @@ import (
 )
 
 // Backups are the exports that schedules have made. A row says where each is, so no container is listed to find them. Which are kept is
-// decided after each success, over all successes; the newest one is never deleted. A deletion that has begun is carried out, whatever
-// the settings say by then: nobody can read that backup any more.
+// decided after each success, over all successes; the newest one is never deleted, nor the newest that is proved. A deletion that has
+// begun is carried out, whatever the settings say by then: nobody can read that backup any more.
 
 // removeBlobs bounds the deletions of a look at a schedule.
 const removeBlobs = 2000
@@ -34,6 +34,8 @@ type Backup struct {
 	Table      string     `json:"table,omitempty"`
 	Tables     int64      `json:"tables,omitempty"` // of an export of many; 0 for one of a single table
 	Rows       int64      `json:"rows"`
+	// Proof tells whether it was read back; nil if the schedule does not have its backups verified.
+	Proof *Proof `json:"proof,omitempty"`
 	// Deleting tells how far its deletion has come; nil if it is kept.
 	Deleting *place.Removal `json:"deleting,omitempty"`
 	Error    string         `json:"error,omitempty"` // why it can't be deleted
@@ -41,17 +43,41 @@ type Backup struct {
 	row ledger.Record
 }
 
-// recordBackup records the export of a scan that has succeeded.
-func (e *Engine) recordBackup(ctx context.Context, r *remembered, s Status) error {
+// Proof is what became of the scan that reads a backup back.
+type Proof struct {
+	ID    string     `json:"id"` // of that scan
+	State ProofState `json:"state"`
+	Error string     `json:"error,omitempty"`
+}
+
+// ProofState is the state of a [Proof].
+type ProofState string
+
+// The states of a proof.
+const (
+	ProofRuns   ProofState = "running" // or is about to
+	Proved      ProofState = "proved"  // the backup is whole, and has what the source has
+	Differs     ProofState = "differs" // the backup is whole, and the source has changed since
+	ProofFailed ProofState = "failed"
+)
+
+// whole reports whether a backup has been read back.
+func (p *Proof) whole() bool { return p != nil && (p.State == Proved || p.State == Differs) }
+
+// recordBackup records the export of a scan that has succeeded. It returns the proof that is to come.
+func (e *Engine) recordBackup(ctx context.Context, r *remembered, s Status) (*Proof, error) {
 	b := Backup{
 		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written,
 	}
 	if s.Members != nil {
 		b.Tables = s.Members.All
 	}
+	if s.Verify {
+		b.Proof = &Proof{ID: s.ID + verification, State: ProofRuns}
+	}
 	b.row = ledger.BackupRecord(r.row.Name(), s.ID)
 	_, err := e.saveBackup(ctx, &b)
-	return err
+	return b.Proof, err
 }
 
 func (e *Engine) saveBackup(ctx context.Context, b *Backup) (ours bool, err error) {
@@ -79,28 +105,38 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	}
 	var times []time.Time
 	var whole []int // those that are not being deleted: the others are no backups any more
+	proved := -1    // the newest that is, if they are to be
 	for i, b := range all {
 		if b.Deleting == nil {
 			times, whole = append(times, b.Occurrence), append(whole, i)
+			if proved < 0 && s.request.Verify && b.Proof.whole() {
+				proved = i
+			}
 		}
 	}
 	for _, i := range s.Keep.Outdated(times) {
-		outdated = append(outdated, whole[i])
+		if whole[i] != proved {
+			outdated = append(outdated, whole[i])
+		}
 	}
 	return outdated
 }
 
 // prune does a share of deleting the backups that are not kept any more, if that is to be done after the last success. The first look marks
-// them. Later ones delete those that are marked.
+// them. Later ones delete those that are marked, by whatever settings.
 func (e *Engine) prune(ctx context.Context, s *Schedule, r *remembered) error {
-	if s == nil || s.Keep == nil || s.KeepDryRun || r.Success == nil || r.Kept == r.Success.ID {
+	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
 	}
-	all, err := e.backups(ctx, s.Name)
+	all, err := e.backups(ctx, r.row.Name())
 	if err != nil {
 		return err
 	}
-	outdated := s.outdated(all)
+	var outdated []int
+	if s != nil && !s.KeepDryRun {
+		outdated = s.outdated(all)
+	}
+	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // an older one may be of a clock that was ahead
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
 		if _, err := e.saveBackup(ctx, &all[i]); err != nil {
@@ -122,6 +158,65 @@ func (e *Engine) prune(ctx context.Context, s *Schedule, r *remembered) error {
 	r.Kept = r.Success.ID
 	_, err = e.save(ctx, r)
 	return err
+}
+
+// noteProofs notes what became of the scans that prove backups, until they have: somebody may retry one. A proof may change what is kept.
+func (e *Engine) noteProofs(ctx context.Context, r *remembered) (changed bool, err error) {
+	if len(r.Unproved) == 0 {
+		return false, nil
+	}
+	all, err := e.backups(ctx, r.row.Name())
+	if err != nil {
+		return false, err
+	}
+	var left []string
+	for _, id := range r.Unproved {
+		i := slices.IndexFunc(all, func(b Backup) bool { return b.ID == id && b.Deleting == nil })
+		if i < 0 {
+			continue
+		}
+		p, err := e.proofOf(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		if all[i].Proof == nil || p != *all[i].Proof {
+			all[i].Proof = &p
+			if ours, err := e.saveBackup(ctx, &all[i]); err != nil || !ours {
+				return false, err
+			}
+		}
+		if r.Success.ID == id && (r.Success.Proof == nil || p != *r.Success.Proof) {
+			changed, r.Success.Proof = true, &p
+		}
+		if p.whole() {
+			r.Kept = ""
+		} else {
+			left = append(left, id)
+		}
+	}
+	changed = changed || len(left) < len(r.Unproved)
+	r.Unproved = left
+	return changed, nil
+}
+
+// proofOf returns what became of the scan that proves a backup.
+func (e *Engine) proofOf(ctx context.Context, id string) (Proof, error) {
+	p := Proof{ID: id + verification, State: ProofFailed}
+	s, found, err := e.becameOf(ctx, p.ID)
+	switch p.Error = s.Error; {
+	case err != nil:
+	case !found:
+		p.Error = "nothing is left of its scan"
+	case s.State == ledger.Running:
+		p.State = ProofRuns
+	case s.State == ledger.Canceled:
+		p.Error = "it was canceled"
+	case s.State == ledger.Succeeded:
+		if p.State = Proved; s.Differences != nil && *s.Differences != (Differences{}) {
+			p.State = Differs
+		}
+	}
+	return p, err
 }
 
 // removeBackup does a share of deleting a backup. What can't be deleted is noted, and is tried again after the next success.
@@ -203,7 +298,7 @@ func (e *Engine) Schedules(ctx context.Context) (ScheduleList, error) {
 			if r.Success != nil {
 				since = r.Success.Occurrence
 			}
-			t.Overdue = seen && s.cron.Overdue(since, now)
+			t.Overdue = seen && (s.cron.Overdue(since, now) || since.After(now.Add(wrongClock)))
 		}
 		l.Schedules = append(l.Schedules, t)
 	}

@@ -15,7 +15,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(schedulesFile, "			r.Last, r.Request, r.Asked = &Run{ID: schedule.ID(s.Name, d.Occurrence)", "			id := schedule.ID(s.Name, d.Occurrence)\n			if WRONG {\n				id = ledger.NewID(now)\n			}\n			r.Last, r.Request, r.Asked = &Run{ID: id"),
 	}},
 	{Name: "backups go before a success", Test: "TestSchedule", Says: "is left", Edits: []bugtest.Edit{
-		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_ = e.recordBackup(ctx, &r, Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
+		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = e.recordBackup(ctx, &r, Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
 		bugtest.In(backupsFile, "r.Success == nil || r.Kept == r.Success.ID {", "r.Success == nil || r.Kept == r.Success.ID && !WRONG {"),
 	}},
 	{Name: "the newest success goes", Test: "TestSchedule", Says: "left: ", Edits: []bugtest.Edit{

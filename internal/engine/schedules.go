@@ -134,6 +134,7 @@ type Run struct {
 	// State is that of its end; running until a look has seen that.
 	State ledger.State `json:"state"`
 	Error string       `json:"error,omitempty"`
+	Proof *Proof       `json:"proof,omitempty"` // of the newest success
 }
 
 // Omitted counts occurrences that started no scan.
@@ -159,6 +160,8 @@ type remembered struct {
 	Success *Run      `json:"success,omitempty"`
 	Missed  Omitted   `json:"missed"`  // nobody looked in time, and a newer one was due
 	Skipped Omitted   `json:"skipped"` // the last one's scan ran
+	// Unproved are the newest successes whose backups are not proved yet, at most [maxUnproved].
+	Unproved []string `json:"unproved,omitempty"`
 	// Kept is the success after which all backups were deleted that are not kept any more.
 	Kept string `json:"kept,omitempty"`
 
@@ -182,18 +185,18 @@ func (e *Engine) save(ctx context.Context, r *remembered) (ours bool, err error)
 // lookTries is how often a look begins anew when other processes look at the same time.
 const lookTries = 3
 
-// LookAtSchedules starts the scans of schedules that are due, notes the ends of those that were started, and deletes backups that are not
-// kept any more. A minute's share of deletions is made. Timers fail: so whatever calls the app may call this, at any time.
-func (e *Engine) LookAtSchedules(ctx context.Context) error {
+// LookAtSchedules starts the scans of schedules that are due, and notes the ends of those that were started. Timers fail: so whatever calls
+// the app may call this, at any time. With prune, it also does a minute's share of deleting backups that are not kept any more.
+func (e *Engine) LookAtSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
-		overtaken, err := e.lookAtAll(ctx)
+		overtaken, err := e.lookAtAll(ctx, prune)
 		if err != nil || !overtaken || try == lookTries {
 			return err
 		}
 	}
 }
 
-func (e *Engine) lookAtAll(ctx context.Context) (overtaken bool, err error) {
+func (e *Engine) lookAtAll(ctx context.Context, prune bool) (overtaken bool, err error) {
 	rows, err := e.ledger.Schedules(ctx)
 	if err != nil {
 		return false, err
@@ -206,7 +209,7 @@ func (e *Engine) lookAtAll(ctx context.Context) (overtaken bool, err error) {
 	known := map[string]bool{}
 	for _, row := range rows {
 		known[row.Name()] = true
-		ours, err := e.lookAt(ctx, row, now)
+		ours, err := e.lookAt(ctx, row, now, prune)
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("schedule %s: %w", row.Name(), err))
 		}
@@ -231,16 +234,23 @@ func (e *Engine) setting(name string) *Schedule {
 }
 
 // lookAt looks at one schedule. ours is false if another process was faster.
-func (e *Engine) lookAt(ctx context.Context, row ledger.Record, now time.Time) (ours bool, err error) {
+func (e *Engine) lookAt(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
 	r, err := rememberedOf(row)
 	if err != nil {
 		return true, err
 	}
-	changed, err := e.noteEnd(ctx, &r, now)
+	ended, err := e.noteEnd(ctx, &r, now)
 	if err != nil {
 		return true, err
 	}
-	s := e.setting(row.Name())
+	proofs, err := e.noteProofs(ctx, &r)
+	if err != nil {
+		return true, err
+	}
+	s, changed := e.setting(row.Name()), ended || proofs
+	if r.Decided.After(now.Add(wrongClock)) { // it is right again
+		changed, r.Decided = true, now
+	}
 	var d schedule.Decision
 	if s != nil {
 		d = s.cron.Decide(r.Decided, r.runs(), now)
@@ -255,8 +265,11 @@ func (e *Engine) lookAt(ctx context.Context, row ledger.Record, now time.Time) (
 			r.Skipped.add(1, d.Occurrence)
 		}
 	}
-	if !changed {
+	switch {
+	case !changed && prune:
 		return true, e.prune(ctx, s, &r)
+	case !changed:
+		return true, nil
 	}
 	if ours, err := e.save(ctx, &r); err != nil || !ours || d.Occurrence.IsZero() {
 		return ours || err != nil, err
@@ -270,6 +283,9 @@ func (e *Engine) lookAt(ctx context.Context, row ledger.Record, now time.Time) (
 	return true, e.Ask(ctx, r.Last.ID, *r.Request)
 }
 
+// wrongClock is how far ahead a time must be to come from a clock that was wrong.
+const wrongClock = 24 * time.Hour
+
 func (r *remembered) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }
 
 // traceTime is how long a scan may leave no trace before it is given up: somebody may have deleted its rows.
@@ -282,21 +298,15 @@ func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (cha
 		return false, nil
 	}
 	run := *r.Last
-	s, err := e.Status(ctx, run.ID)
-	if problem.Of(err).Kind == problem.NotFound {
-		asked, found, askErr := e.ledger.AskedFor(ctx, run.ID)
-		switch err = askErr; {
-		case err != nil:
-		case asked.Refused != "":
-			run.State, run.Error = ledger.Failed, "it was not started: "+asked.Refused
-		case found:
-		case now.Sub(r.Asked) < traceTime:
-			err = e.Ask(ctx, run.ID, *r.Request)
-		default:
-			run.State, run.Error = ledger.Failed, "nothing is left of it: its rows were deleted, or the app was away when it was to start"
-		}
-	} else if err == nil {
+	s, found, err := e.becameOf(ctx, run.ID)
+	switch {
+	case err != nil:
+	case found:
 		run.State, run.Error = s.State, s.Error
+	case now.Sub(r.Asked) < traceTime:
+		err = e.Ask(ctx, run.ID, *r.Request)
+	default:
+		run.State, run.Error = ledger.Failed, "nothing is left of it: its rows were deleted, or the app was away when it was to start"
 	}
 	if err != nil {
 		return false, err
@@ -305,10 +315,31 @@ func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (cha
 		return false, nil
 	}
 	if r.Last = &run; run.State == ledger.Succeeded {
+		success := run
 		if r.Request.exports() {
-			err = e.recordBackup(ctx, r, s)
+			success.Proof, err = e.recordBackup(ctx, r, s)
 		}
-		r.Success, r.Request = &run, nil
+		if success.Proof != nil {
+			r.Unproved = append([]string{run.ID}, r.Unproved[:min(len(r.Unproved), maxUnproved-1)]...)
+		}
+		r.Success, r.Request = &success, nil
 	}
 	return true, err
+}
+
+// maxUnproved bounds the backups whose proofs are looked at each minute.
+const maxUnproved = 3
+
+// becameOf returns the status of a scan that was asked for. Of one that is not started yet it has no more than the state. found is false if
+// nothing is left of it.
+func (e *Engine) becameOf(ctx context.Context, id string) (s Status, found bool, err error) {
+	s, err = e.Status(ctx, id)
+	if problem.Of(err).Kind != problem.NotFound {
+		return s, err == nil, err
+	}
+	asked, found, err := e.ledger.AskedFor(ctx, id)
+	if s.State = ledger.Running; asked.Refused != "" {
+		s.State, s.Error = ledger.Failed, "it was not started: "+asked.Refused
+	}
+	return s, found, err
 }

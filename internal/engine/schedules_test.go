@@ -31,7 +31,7 @@ func keeping(members string) string { return fmt.Sprintf(nightly, members) }
 func (w *world) scheduled(text string) {
 	w.Helper()
 	w.plan(text)
-	w.must(w.engine.LookAtSchedules(w.Context()))
+	w.must(w.engine.LookAtSchedules(w.Context(), true))
 }
 
 // plan gives the app schedules.
@@ -58,7 +58,7 @@ func (w *world) until(hour, minute int) {
 // minute does what the app does in a minute. It survives the process.
 func (w *world) minute() {
 	w.Helper()
-	for _, err := range []error{w.engine.LookAtSchedules(w.Context()), w.engine.Maintain(w.Context())} {
+	for _, err := range []error{w.engine.LookAtSchedules(w.Context(), true), w.engine.Maintain(w.Context())} {
 		if err != nil && !w.process.Dead() {
 			w.Error(err)
 		}
@@ -157,23 +157,23 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		w.emulator.ResetCounts()
-		w.must(w.engine.LookAtSchedules(t.Context()))
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
 		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
 			t.Errorf("a look at a schedule that nothing is to be done for makes %+v", n)
 		}
 		// Missed nights: of the newest alone the scan starts. While it runs, others are skipped.
 		time.Sleep(72 * time.Hour)
-		w.must(w.engine.LookAtSchedules(t.Context()))
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
 		if s = w.schedule(); s.Missed.Count != 2 || s.Last.State != ledger.Running || !s.Overdue {
 			t.Errorf("after three nights: %+v", s)
 		}
 		time.Sleep(24 * time.Hour)
-		w.must(w.engine.LookAtSchedules(t.Context()))
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
 		if s = w.schedule(); s.Skipped.Count != 1 || s.Last.State != ledger.Running || s.Skipped.Last.Sub(s.Last.Occurrence) != 24*time.Hour {
 			t.Errorf("while it runs: %+v", s)
 		}
 		for range 3 {
-			w.must(w.engine.LookAtSchedules(t.Context()))
+			w.must(w.engine.LookAtSchedules(t.Context(), true))
 		}
 		if left := w.exportsLeft(); len(left) != 4 || len(w.backups()) != 2 {
 			t.Errorf("while it runs, %v is left", left)
@@ -185,7 +185,7 @@ func TestSchedule(t *testing.T) {
 		}
 		// The schedule is removed while its scan runs: that is a backup all the same, and nothing else starts or goes.
 		w.until(3, 0)
-		w.must(w.engine.LookAtSchedules(t.Context()))
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
 		before := len(w.backups())
 		w.plan("[]")
 		for range 3 {
@@ -259,7 +259,7 @@ func scheduleSeed(t *testing.T, seed uint64) {
 	const on = " on=query,insert,update,merge,delete,batch,put-blob,get-blob,list-blobs,delete-blob" // the test itself takes messages
 	faults := fmt.Sprintf("seed=%d; latency=1ms..20ms; short-page p=0.2; busy p=%.2f%s; reset-before p=%.2f%[3]s; reset-after p=%.2[5]f%[3]s; delay p=0.05 by=20s%[3]s", seed, r.Float64()/20, on, r.Float64()/20, r.Float64()/20)
 	minute := func() {
-		_, _ = w.engine.LookAtSchedules(t.Context()), w.engine.Maintain(t.Context()) // errors are part of such nights
+		_, _ = w.engine.LookAtSchedules(t.Context(), true), w.engine.Maintain(t.Context()) // errors are part of such nights
 		if w.process.DieWith(0, false); w.process.Dead() {
 			w.restart()
 		}
@@ -328,7 +328,7 @@ func TestScheduleOnce(t *testing.T) {
 				if i%2 > 0 {
 					e = w.newEngine(w.account, func(o *engine.Options) { o.Schedules = others })
 				}
-				g.Go(func() error { return e.LookAtSchedules(t.Context()) })
+				g.Go(func() error { return e.LookAtSchedules(t.Context(), true) })
 			}
 			w.must(g.Wait())
 			w.drain()
@@ -356,7 +356,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 			t.Fatalf("an immutable container: %+v", b)
 		}
 		w.emulator.ResetCounts()
-		w.must(w.engine.LookAtSchedules(t.Context()))
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
 		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
 			t.Errorf("for what can't be deleted: %+v", n)
 		}
@@ -390,7 +390,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 		w.fill("Source", plainRows(3, 2))
 		w.until(3, 0)
 		for range 2 {
-			w.must(w.engine.LookAtSchedules(t.Context()), w.engine.Maintain(t.Context()))
+			w.must(w.engine.LookAtSchedules(t.Context(), true), w.engine.Maintain(t.Context()))
 		}
 		id := w.schedule().Last.ID
 		w.must(w.engine.Cancel(t.Context(), id))
@@ -405,7 +405,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 		w.kept("2000-01-08T0300")
 		// Somebody deletes the rows of a run.
 		w.until(3, 0)
-		w.must(w.engine.LookAtSchedules(t.Context()))
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
 		id = w.schedule().Last.ID
 		w.drain()
 		for _, row := range w.rows("tablesweep") {
@@ -419,6 +419,115 @@ func TestScheduleOnBadDays(t *testing.T) {
 		if s := w.schedule(); s.Last.State != ledger.Succeeded {
 			t.Errorf("after rows were lost: %+v", s)
 		}
+	})
+}
+
+// Each backup tells whether it was read back. The newest that was is kept, whatever becomes of later ones.
+func TestScheduleProofs(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{`"table":"Source"`, `"tables":"Source"`} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 9, 3)
+			w.scheduled(strings.NewReplacer(`"request":{`, `"request":{"verify":true,`, `"table":"Source"`, source).Replace(keeping(`,"keep":{"last":1}`)))
+			// night lets one pass. Before its proof begins, something happens.
+			night := func(before func(data *place.Blobs)) {
+				w.onMessage = func(body []byte) {
+					if id := w.schedule().Last.ID + "-v"; before != nil && strings.Contains(string(body), id) {
+						at := *w.status(w.schedule().Last.ID).Action.Destination
+						if strings.Contains(source, "tables") {
+							at.Prefix += "/Source"
+						}
+						before(w.objects(at.Prefix))
+						before = nil
+					}
+				}
+				w.night()
+			}
+			want := func(states ...engine.ProofState) {
+				t.Helper()
+				var got []engine.ProofState
+				for _, b := range w.backups() {
+					if got = append(got, b.Proof.State); b.Proof.ID != b.ID+"-v" || (b.Proof.Error == "") == (b.Proof.State == engine.ProofFailed) || b.Outdated {
+						t.Errorf("%+v %+v", b, b.Proof)
+					}
+				}
+				if s := w.schedule().Success; !slices.Equal(got, states) || s.Proof.State != states[0] {
+					t.Errorf("%s: %v, want %v; %+v", source, got, states, s.Proof)
+				}
+			}
+			night(nil)
+			want(engine.Proved)
+			night(func(*place.Blobs) { w.remove("Source", w.rows("Source")[7].Key) })
+			want(engine.Differs)
+			damage := func(objects *place.Blobs) {
+				name, _ := w.dataOf(objects)
+				w.must(objects.Delete(t.Context(), name))
+			}
+			for range 2 {
+				night(damage)
+				for range 5 {
+					w.minute()
+				}
+				want(engine.ProofFailed, engine.Differs)
+			}
+			night(nil)
+			w.minute()
+			want(engine.Proved)
+			w.kept("2000-01-05T0300")
+			w.emulator.ResetCounts()
+			w.must(w.engine.LookAtSchedules(t.Context(), true))
+			if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
+				t.Errorf("a look when all is proved makes %+v", n)
+			}
+		})
+	}
+}
+
+// Who only looks, as a health check does, deletes nothing. A deletion that has begun is carried out, although the schedule is gone by then.
+func TestScheduleRemovedUnderDeletion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 3, 2)
+		w.scheduled(keeping(`,"keep":{"last":1}`))
+		w.night()
+		w.until(3, 0)
+		w.minute()
+		for range 3 {
+			w.must(w.engine.LookAtSchedules(t.Context(), false))
+		}
+		w.kept("2000-01-01T0300", "2000-01-02T0300")
+		w.must(w.engine.LookAtSchedules(t.Context(), true)) // which marks
+		w.plan("[]")
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.kept("2000-01-02T0300")
+	})
+}
+
+// TestScheduleClock sets the service's clock far ahead for a night, and back.
+func TestScheduleClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ahead time.Duration
+		w := newWorld(t, emulator.Options{Clock: func() time.Time { return time.Now().Add(ahead) }})
+		w.fill("Source", plainRows(3, 2))
+		w.scheduled(keeping(`,"keep":{"last":1}`))
+		w.night()
+		ahead = 4 * 366 * 24 * time.Hour
+		for range 4 {
+			w.minute()
+		}
+		w.kept("2004-01-04T0300")
+		ahead = 0
+		w.minute()
+		if s := w.schedule(); !s.Overdue {
+			t.Errorf("the newest success is years ahead: %+v", s)
+		}
+		w.night()
+		w.night()
+		if s := w.schedule(); s.Overdue || s.Success.Occurrence.Year() != 2000 {
+			t.Errorf("the clock is right again: %+v", s)
+		}
+		w.kept("2000-01-03T0300", "2004-01-04T0300")
 	})
 }
 

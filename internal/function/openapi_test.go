@@ -252,7 +252,7 @@ func (o *openAPI) playScans(a *app) {
 }
 
 // backupFormat1 is the row of a backup as format 1 has it.
-const backupFormat1 = `{"id":"2524556158199999999-fi5wfn","occurrence":"2000-01-01T03:00:00Z","finishedAt":"2000-01-01T03:00:09Z","place":{"container":"backups","prefix":"it's 1","connection":"OTHER"},"table":"Source","rows":3,"deleting":{"files":7},"error":"refused"}`
+const backupFormat1 = `{"id":"2524556158199999999-fi5wfn","occurrence":"2000-01-01T03:00:00Z","finishedAt":"2000-01-01T03:00:09Z","place":{"container":"backups","prefix":"it's 1","connection":"OTHER"},"table":"Source","rows":3,"proof":{"id":"2524556158199999999-fi5wfn-v","state":"failed","error":"no"},"deleting":{"files":7},"error":"refused"}`
 
 func (o *openAPI) playSchedules(a *app) {
 	o.play(a, 200, "GET", "/api/health", "") // which looks at them

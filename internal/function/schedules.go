@@ -38,11 +38,11 @@ func (a App) listBackups(w http.ResponseWriter, r *http.Request, given url.Value
 	return answer(w, r, list, err)
 }
 
-// checkSchedules looks at the schedules, since timers may fail, and says whether their successes are recent.
+// checkSchedules looks at the schedules, since timers may fail, and says whether their successes are recent. It deletes no backups: that takes long.
 func (a App) checkSchedules(ctx context.Context) []health.Check {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
-	if err := a.Engine.LookAtSchedules(ctx); err != nil {
+	if err := a.Engine.LookAtSchedules(ctx, false); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("schedules not looked at in full")
 	}
 	list, err := a.Engine.Schedules(ctx)

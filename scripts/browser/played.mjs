@@ -68,8 +68,8 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const run = (more) => ({ id: "s1", occurrence: second(1), state: "succeeded", ...more });
     const none = { count: 0 };
     let backups = [
-      { id: "s2", occurrence: second(9), place: { container: "backups", prefix: hostile, connection: "VAULT" }, table: "Orders", rows: 1234, restore: `tablesweep import --from '${hostile}'` },
-      { id: "s1", occurrence: second(1), place: { container: "backups", prefix: "n/1" }, rows: 7, restore: "tablesweep import --all", deleting: { files: 3 }, error: `refused ${hostile}` },
+      { id: "s2", occurrence: second(9), place: { container: "backups", prefix: hostile, connection: "VAULT" }, table: "Orders", rows: 1234, restore: `tablesweep import --from '${hostile}'`, proof: { id: "s2-v", state: "differs" } },
+      { id: "s1", occurrence: second(1), place: { container: "backups", prefix: "n/1" }, rows: 7, restore: "tablesweep import --all", proof: { id: "s1-v", state: "failed", error: `gone ${hostile}` }, deleting: { files: 3 }, error: `refused ${hostile}` },
     ];
     await play(page, {
       schedules: () => json({
@@ -86,7 +86,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const nightly = page.getByRole("region", { name: "nightly" });
     await until("both backups", async () => (await nightly.locator("tbody tr").count()) === 2);
     const text = await nightly.textContent();
-    for (const want of ["failed", "older than two periods", "2 occurrences passed while the app was away", "7 last, 12 monthly", "can’t be deleted: refused", "1,234"]) assert.ok(text.includes(want), `${want} in ${text}`);
+    for (const want of ["failed", "older than two periods", "2 occurrences passed while the app was away", "7 last, 12 monthly", "can’t be deleted: refused", "1,234", "the source has changed since", "proof failedgone"]) assert.ok(text.includes(want), `${want} in ${text}`);
     assert.match(await page.getByRole("alert").filter({ hasText: "TABLESWEEP_SCHEDULES" }).textContent(), /onerror/);
     assert.match(await page.getByRole("region", { name: "old" }).textContent(), /the settings do not have it/);
     assert.equal(await nightly.getByRole("link", { name: "Restore" }).count(), 1); // the other one is half gone

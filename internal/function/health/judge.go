@@ -92,6 +92,10 @@ func JudgeSchedules(list engine.ScheduleList, wrong, err error) (checks []Check)
 		if s.Success != nil {
 			success = "the newest success is that of " + s.Success.Occurrence.Format(time.RFC3339)
 			detail = success
+			if p := s.Success.Proof; p != nil && p.State == engine.ProofFailed {
+				state, success = Warning, success+", whose proof has failed: "+p.Error
+				detail = success
+			}
 		}
 		if s.Overdue {
 			state, detail = Warning, success+", older than two periods"

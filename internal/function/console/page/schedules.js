@@ -27,11 +27,20 @@ const restoreForm = ({ place, table }) => `#/scans/new?${new URLSearchParams(Obj
   'action.type': 'copy', 'action.destination.table': table ?? '',
 }).filter(([, value]) => value))}`;
 
+const proofs = { proved: ['', 'proved'], differs: ['', 'proved; the source has changed since'], running: ['', 'is being proved'], failed: ['bad', 'proof failed'] };
+
+function proofOf(proof) {
+  if (!proof) return h('td', { 'data-name': 'Proof' }, 'none');
+  const [kind, text] = proofs[proof.state] ?? ['', proof.state];
+  return h('td', { class: kind, 'data-name': 'Proof' }, scan(proof.id, text), proof.error && h('span', { class: 'sub' }, proof.error));
+}
+
 function backupRow(b, trial) {
   const state = b.deleting ? ['bad', b.error ? `can’t be deleted: ${b.error}` : 'is being deleted'] : b.outdated ? ['warn', trial ? 'would be deleted' : 'is deleted soon'] : ['', 'kept'];
   return h('tr', {},
     h('td', { class: 'wide' }, scan(b.id, moment(b.occurrence)), h('span', { class: 'sub' }, tableOf(b.place))),
     h('td', { class: 'number', 'data-name': 'Rows' }, count(b.rows)),
+    proofOf(b.proof),
     h('td', { class: state[0], 'data-name': 'State' }, state[1]),
     h('td', { class: 'wide', 'data-name': 'To restore' }, !b.deleting && [h('code', { class: 'value' }, b.restore), ' ', h('a', { class: 'button', href: restoreForm(b) }, 'Restore …')]));
 }
@@ -39,7 +48,7 @@ function backupRow(b, trial) {
 function section(name) {
   const badge = stateBadge(), list = h('dl', { class: 'figures' }), body = h('tbody'), none = h('p', { class: 'hint' });
   const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, `Backups of ${name}`),
-    h('thead', {}, h('tr', {}, ['Backup', 'Rows', 'State', 'To restore'].map((t) => h('th', { scope: 'col', class: t === 'Rows' && 'number' }, t)))), body);
+    h('thead', {}, h('tr', {}, ['Backup', 'Rows', 'Proof', 'State', 'To restore'].map((t) => h('th', { scope: 'col', class: t === 'Rows' && 'number' }, t)))), body);
   let most = few, said = '';
   const more = h('button', { hidden: true, onclick: () => { most = 1000; Live.current.now(); } }, 'All backups');
   const element = h('section', { 'aria-label': name }, h('div', { class: 'title' }, h('h2', {}, name), badge.element), h('div', { class: 'numbers' }, list), table, none, more);
