@@ -23,6 +23,9 @@ var documented = []struct {
 	{"GET /api/scans/{id}/timeline", "/api/scans/ID/timeline", "", 200},
 	{"GET /api/scans/{id}/ranges", "/api/scans/ID/ranges", "", 200},
 	{"GET /api/scans/{id}/failed", "/api/scans/ID/failed?top=10&cursor=", "", 200},
+	{"GET /api/scans/{id}/members", "/api/scans/ID/members", "", 404}, // it is no group
+	{"GET /api/schedules", "", "", 200},
+	{"GET /api/schedules/{name}/backups", "/api/schedules/nightly/backups", "", 404}, // there is none
 	{"DELETE /api/scans/{id}", "/api/scans/ID", "", 202},
 	{"POST /api/scans/{id}/retry", "/api/scans/ID/retry", "", 202},
 	{"POST /api/catalog/records", "", `{"eid":"1","name":"A","ssn":"12,34"}`, 201},

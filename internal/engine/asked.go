@@ -171,7 +171,11 @@ func (e *Engine) startAs(ctx context.Context, id string, request []byte) error {
 func (e *Engine) startNow(ctx context.Context, id string, r Request) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	o, hints, err := e.ready(ctx, id, r)
+	o, err := e.check(ctx, r)
+	if err != nil {
+		return err
+	}
+	hints, err := e.ready(ctx, id, o)
 	if err != nil {
 		return err
 	}

@@ -303,7 +303,7 @@ func TestExportsThatAreRefused(t *testing.T) {
 		{"prefix with an empty part", ref(engine.TableRef{Container: "exports", Prefix: "a//b"}), 400, "action.destination.prefix"},
 		{"prefix with dots", ref(engine.TableRef{Container: "exports", Prefix: "a/../b"}), 400, "action.destination.prefix"},
 		{"delete", remove, 400, "source.container"},
-		{"keys", keys, 400, "copy alone"},
+		{"keys", keys, 400, "copy and verify"},
 		{"mode", mode, 400, "action.mode"},
 		{"a filter that nobody can read", filtered("Number gtt 3"), 400, "filter: "},
 		{"a filter of what an export has not", filtered("Timestamp ge datetime'2020-01-01T00:00:00Z'"), 400, "keeps no Timestamps"},

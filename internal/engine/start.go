@@ -57,12 +57,16 @@ func (e *Engine) StartOnce(ctx context.Context, r Request, sent claim.Sent) (str
 
 // start checks a request, and starts its scan under an id; "" for a new one.
 func (e *Engine) start(ctx context.Context, r Request, id string) (string, error) {
+	o, err := e.check(ctx, r)
+	if err != nil {
+		return "", err
+	}
 	now, err := e.Now(ctx)
 	if err != nil {
 		return "", err
 	}
 	id = cmp.Or(id, ledger.NewID(now))
-	o, hints, err := e.ready(ctx, id, r)
+	hints, err := e.ready(ctx, id, o)
 	if err != nil {
 		return "", err
 	}
@@ -75,30 +79,27 @@ func (e *Engine) start(ctx context.Context, r Request, id string) (string, error
 	return id, err
 }
 
-// ready checks a request, and makes ready what its scan needs: the destination, and hints.
-func (e *Engine) ready(ctx context.Context, id string, r Request) (o *opened, hints []byte, err error) {
-	if o, err = e.check(ctx, r); err != nil {
-		return nil, nil, err
-	}
-	if r.isGroup() {
-		if o.tables, err = e.tablesOf(ctx, id, r); err != nil {
-			return nil, nil, err
+// ready makes ready what the scan of a request that was checked needs: the destination, and hints.
+func (e *Engine) ready(ctx context.Context, id string, o *opened) (hints []byte, err error) {
+	if o.request.isGroup() {
+		if o.tables, err = e.tablesOf(ctx, id, o.request); err != nil {
+			return nil, err
 		}
 	}
 	if o.work.prepare != nil {
 		if err := o.work.prepare(ctx); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	if hints, err = e.savedHints(ctx, o); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if x := o.export(); x != nil { // in the end, each row comes from this one
 		x.hash = x.content.Hash()
 		o.request.Source.Export = x.hash
 	}
 	o.request.Action.MapHash = o.request.Action.mapHash()
-	return o, hints, nil
+	return hints, nil
 }
 
 // create records a scan that is ready under an id, and sends its first message. It may be repeated, by several at once.
