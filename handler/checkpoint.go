@@ -49,7 +49,7 @@ func (f *checkpointFlags) during(c *cobra.Command, run func() error) error {
 		err = run()
 	}
 	if err != nil && f.file != nil && c.Context().Err() != nil && !errors.As(err, new(job.Hinted)) { // interrupted before the work was begun
-		err = f.ended(c, err, nil)
+		err = f.ended(c, interrupted(err), nil)
 	}
 	if f.file != nil {
 		_ = f.file.Close()

@@ -11,6 +11,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -126,10 +127,24 @@ func execute(ctx context.Context, c *cobra.Command) error {
 func ended(c *cobra.Command, err error) error {
 	ctx := c.Context()
 	err = meant(c, err)
-	if err != nil && ctx.Err() != nil && !errors.Is(err, task.ErrInterrupted) {
-		return fmt.Errorf("%w: %w", task.ErrInterrupted, err)
+	if err != nil && ctx.Err() != nil {
+		return interrupted(err)
 	}
 	return err
+}
+
+// interrupted returns the error of a command whose context has ended as one of an interrupt, which says what was under way.
+func interrupted(err error) error {
+	said, canceled := strings.CutSuffix(err.Error(), context.Canceled.Error())
+	switch {
+	case errors.Is(err, task.ErrInterrupted):
+		return err
+	case !canceled || errors.As(err, new(job.Hinted)):
+		return fmt.Errorf("%w: %w", task.ErrInterrupted, err)
+	case said == "":
+		return task.ErrInterrupted
+	}
+	return fmt.Errorf("%w: %s", task.ErrInterrupted, strings.TrimSuffix(said, ": "))
 }
 
 func rootCommand() *cobra.Command {

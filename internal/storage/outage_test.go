@@ -146,7 +146,7 @@ func TestNewestCause(t *testing.T) {
 		}()
 		time.Sleep(38700 * time.Millisecond)
 		said := a.Outages()[0].Cause
-		if !regexp.MustCompile(`^no answer for 3[4-8]s; before, it answers 503 ServerBusy$`).MatchString(said) {
+		if !regexp.MustCompile(`^no answer for 3[4-8]s; before: it answers 503 ServerBusy$`).MatchString(said) {
 			t.Errorf("the cause is %q", said)
 		}
 		_, err := a.Table("Orders").Query(storage.WithPatience(t.Context(), time.Millisecond), storage.Query{})

@@ -328,7 +328,7 @@ func (r *retries) newest() string {
 	case len(r.tries) == 0:
 		return fmt.Sprintf("%v ago, %s", age.Round(time.Second), r.cause)
 	}
-	return fmt.Sprintf("no answer for %v; before, %s", age.Round(time.Second), r.cause)
+	return fmt.Sprintf("no answer for %v; before: %s", age.Round(time.Second), r.cause)
 }
 
 // noAnswerYet is the cause while no try has failed.

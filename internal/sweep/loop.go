@@ -198,7 +198,7 @@ func (r *run) ended() error {
 	if r.books.consumes {
 		do = "delete"
 	}
-	return fmt.Errorf("%w; requests still under way: %d; they may yet %s rows", task.ErrInterrupted, r.broken, do)
+	return fmt.Errorf("%w; requests without an answer: %d; they may yet %s rows", task.ErrInterrupted, r.broken, do)
 }
 
 func (r *run) watch() {
