@@ -213,7 +213,7 @@ func whatIsDone(s engine.Status) string {
 }
 
 func tableName(t engine.TableRef) string {
-	name := t.Table
+	name := cmp.Or(t.Table, t.Tables)
 	if t.Container != "" {
 		name = strings.TrimSuffix("blob:"+t.Container+"/"+t.Prefix, "/")
 	}

@@ -43,7 +43,8 @@ func TestMain(m *testing.M) {
 //	table NAME FILE          make a table of the file's lines: PartitionKey|RowKey|name:type=value|…
 //	many NAME PARTITIONS N   make a table of that many partitions with N rows each
 //	messages QUEUE           take all messages of a queue, sorted, as stdout
-//	runscan NAME FROM TO     copy a table as an app does, in the mode fail; its id is the setting NAME
+//	runscan NAME FROM TO     copy a table as an app does, in the mode fail; its id is the setting NAME. To blob:CONTAINER/PREFIX, export the tables that
+//	                         a pattern names
 //	faults SPEC              what goes wrong from now on with AzureWebJobsStorage
 //	lying STATUS JSON        a service that answers all with that; the setting LYING has its connection
 func TestScripts(t *testing.T) {
@@ -99,7 +100,7 @@ func TestScripts(t *testing.T) {
 				ts.Check(err)
 			},
 			"runscan": func(ts *testscript.TestScript, _ bool, args []string) {
-				id, err := runCopyScan(ts, args[1], args[2])
+				id, err := runScan(ts, copyRequest(args[1], args[2]))
 				ts.Check(err)
 				ts.Setenv(args[0], id)
 			},
@@ -243,8 +244,17 @@ func parseRows(ts *testscript.TestScript, text string) []storage.Entity {
 	return rows
 }
 
-// runCopyScan copies a table by the engine, with the test in the place of the host.
-func runCopyScan(ts *testscript.TestScript, from, to string) (id string, err error) {
+// copyRequest copies a table, or exports the tables of a pattern.
+func copyRequest(from, to string) engine.Request {
+	if at, ok := strings.CutPrefix(to, "blob:"); ok {
+		container, prefix, _ := strings.Cut(at, "/")
+		return engine.Request{Source: engine.TableRef{Tables: from}, Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Container: container, Prefix: prefix}}}
+	}
+	return engine.Request{Source: engine.TableRef{Table: from}, Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}, Mode: action.Fail}}
+}
+
+// runScan runs a scan by the engine, with the test in the place of the host.
+func runScan(ts *testscript.TestScript, r engine.Request) (id string, err error) {
 	a, err := account(ts, "AzureWebJobsStorage")
 	if err != nil {
 		return "", err
@@ -257,14 +267,11 @@ func runCopyScan(ts *testscript.TestScript, from, to string) (id string, err err
 	if err != nil {
 		return "", err
 	}
-	id, err = e.Start(ctx, engine.Request{
-		Source: engine.TableRef{Table: from},
-		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}, Mode: action.Fail},
-	})
-	if err != nil {
+	if id, err = e.Start(ctx, r); err != nil {
 		return "", err
 	}
-	for _, function := range []string{engine.ScanPrefix, engine.ScanPartition, engine.CopyRows} {
+	functions := []string{engine.ScanPrefix, engine.ScanPartition, engine.CopyRows}
+	for _, function := range slices.Concat(functions, functions) { // a group's first messages start its scans
 		q, err := a.Queue(engine.Queues[function])
 		if err != nil {
 			return "", err
