@@ -316,6 +316,8 @@ func (a Action) mapHash() string {
 // check finds what is wrong with the place that a request's field names.
 func (t TableRef) check(field string) error {
 	switch {
+	case secret.InName(t.Connection): // schedules are stored and shown before they run
+		return problem.Invalidf(field+".connection", "is what looks like a secret; give the name of the setting that has it")
 	case t.Tables != "":
 		return problem.Invalidf(field+".tables", "belongs to a source")
 	case t.Export != "" && t.Container == "":

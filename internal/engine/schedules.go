@@ -45,9 +45,15 @@ func ParseSchedules(text string) ([]Schedule, error) {
 		return nil, fmt.Errorf(`must be a JSON array such as [{"name":"nightly","cron":"0 0 3 * * *","request":{…}}]: %w`, err)
 	}
 	var errs error
-	ids := map[string]string{}
+	ids, places := map[string]string{}, map[TableRef]string{}
 	for i, s := range given {
 		err := s.parse()
+		if to := s.request.Action.Destination; err == nil && s.request.exports() {
+			if other := places[*to]; other != "" {
+				err = fmt.Errorf("request: action.destination is that of %s; give each a prefix of its own", other)
+			}
+			places[*to] = s.Name
+		}
 		if id := schedule.ID(s.Name, time.Time{}); ids[id] != "" {
 			err = errors.Join(err, fmt.Errorf("has the name of another, or one too much like it (%s); choose another name", ids[id]))
 		} else {
