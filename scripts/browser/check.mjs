@@ -655,11 +655,11 @@ const cases = {
       await page.reload();
       await page.locator("main h1").waitFor();
       const reached = [];
-      for (let i = 0; i < 8; i++) {
+      for (let i = 0; i < 9; i++) {
         await page.keyboard.press("Tab");
         reached.push(await page.evaluate(() => document.activeElement.textContent));
       }
-      assert.deepEqual(reached.slice(0, 6), ["Skip to the content", "Tablesweep", "Scans", "Catalog", "Logs", "New scan"]);
+      assert.deepEqual(reached.slice(0, 7), ["Skip to the content", "Tablesweep", "Scans", "Schedules", "Catalog", "Logs", "New scan"]);
       await page.keyboard.press("Enter");
       await page.context().close();
     }
