@@ -271,28 +271,30 @@ func (e *Engine) startMember(ctx context.Context, group string, n int) error {
 
 // endGroup ends a group whose members have all ended. An export gets the manifest of many tables first. It has failed if a table has.
 func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
-	found, err := e.ledger.Snapshot(ctx, id)
-	if m := found.Members; err != nil || m.Ended() < m.All {
-		return err
-	}
-	var names, reasons []string
-	_, err = e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(m ledger.Listed) bool {
-		r, err := requestOf(m.Scan)
-		name := cmp.Or(r.Source.Table, path.Base(r.Source.Prefix))
-		switch {
-		case err == nil && m.State == ledger.Succeeded:
-			names = append(names, name)
-		case len(reasons) < namedMembers:
-			reasons = append(reasons, name+": "+cmp.Or(m.Error, string(m.State)))
-		}
-		return true
-	})
+	s, err := e.ledger.Scan(ctx, id)
 	if err != nil {
 		return err
 	}
+	m := ledger.Members{All: s.Members}
+	var names, reasons []string
+	_, err = e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(of ledger.Listed) bool {
+		m.Add(of.State)
+		r, err := requestOf(of.Scan)
+		name := cmp.Or(r.Source.Table, path.Base(r.Source.Prefix))
+		switch {
+		case err == nil && of.State == ledger.Succeeded:
+			names = append(names, name)
+		case len(reasons) < namedMembers:
+			reasons = append(reasons, name+": "+cmp.Or(of.Error, string(of.State)))
+		}
+		return true
+	})
+	if err != nil || m.Ended() < m.All { // one that was retried by itself runs: its end comes here again
+		return err
+	}
 	state, reason := ledger.Succeeded, ""
-	if bad := found.Members.All - found.Members.Succeeded; bad > 0 {
-		state, reason = ledger.Failed, shortened(fmt.Sprintf("%d of %d tables failed: %s", bad, found.Members.All, strings.Join(reasons, "; ")))
+	if bad := m.All - m.Succeeded; bad > 0 {
+		state, reason = ledger.Failed, shortened(fmt.Sprintf("%d of %d tables failed: %s", bad, m.All, strings.Join(reasons, "; ")))
 	} else if o.work.export != nil {
 		err := place.SealTables(ctx, o.work.export, id, names)
 		if storage.Passing(err) || ctx.Err() != nil {
@@ -303,7 +305,7 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 		}
 	}
 	if state == ledger.Succeeded {
-		if err := e.askForVerification(ctx, found.Scan); err != nil {
+		if err := e.askForVerification(ctx, s); err != nil {
 			return err
 		}
 	}

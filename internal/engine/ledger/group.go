@@ -58,8 +58,8 @@ func (m *Members) counts() []count {
 // Ended returns how many have ended.
 func (m Members) Ended() int64 { return m.Succeeded + m.Failed + m.Canceled }
 
-// add counts a member.
-func (m *Members) add(s State) {
+// Add counts a member.
+func (m *Members) Add(s State) {
 	switch s {
 	case Succeeded:
 		m.Succeeded++
@@ -186,7 +186,7 @@ func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m.All = group.Scan.Members
 	var open []string
 	_, err := l.Recent(ctx, ListQuery{Group: group.Scan.ID, Page: storage.PageRows}, func(s Listed) bool {
-		m.add(s.State)
+		m.Add(s.State)
 		if s.Summarized {
 			group.Sums.add(Sums{Totals: s.Totals, children: s.Totals.Steps + s.Pending, Last: s.Finished})
 		} else {

@@ -54,7 +54,11 @@ func (w *world) left() (messages, open int) {
 	if err != nil {
 		w.violated("open scans: %v", err)
 	}
-	return messages, len(scans)
+	asked, err := w.ledger().Asked(ctx)
+	if err != nil {
+		w.violated("scans that were asked for: %v", err)
+	}
+	return messages, len(scans) + len(asked)
 }
 
 func queue(a *storage.Account, name string) *storage.Queue {
@@ -82,7 +86,7 @@ func (w *world) clearQueues() {
 
 func (w *world) check() {
 	w.stats.Duplicates = w.storage.FaultCounts()[string(fault.Duplicate)]
-	if err := w.storage.SetFaults(""); err != nil {
+	if err := w.setFaults(""); err != nil {
 		w.violated("faults: %v", err)
 	}
 	unfinished := map[string]bool{} // scans that lost rows, by their targets
@@ -92,23 +96,32 @@ func (w *world) check() {
 		case w.lost(id, s):
 			unfinished[target(s.Request)] = true
 		default:
-			w.checkScan(id, expect(s, w.plan.Source))
+			w.checkScan(id, s)
 		}
 	}
 	for _, s := range w.plan.Scans {
 		switch to := s.Request.Action.Destination; {
 		case unfinished[target(s.Request)]:
 		case s.Request.Action.Type == engine.Delete:
-			w.checkTable(s.Request.Source.Table, nil)
+			w.checkTable(w.account, s.Request.Source.Table, nil)
 		case to == nil:
-		case to.Container != "":
-			w.checkExport(to.Prefix, target(s.Request))
+		case s.Request.Action.Type == engine.Verify:
+			w.checkTable(w.account, to.Table, s.Destination)
 		default:
-			w.checkTable(to.Table, expect(s, w.plan.Source).rows)
+			for _, m := range s.members() {
+				if to := m.Request.Action.Destination; to.Container != "" {
+					w.checkExport(m)
+				} else {
+					w.checkTable(w.accountOf(m), to.Table, expect(m, w.plan.Source).rows)
+				}
+			}
+			if s.group() && to.Container != "" {
+				w.checkSummary(s)
+			}
 		}
 	}
 	w.checkLedger()
-	w.checkTable("Source", w.plan.Source)
+	w.checkTable(w.account, "Source", w.plan.Source)
 	if w.plan.Calm && w.stats.Resent > 0 {
 		w.violated("Maintain took %d messages for lost although nothing failed", w.stats.Resent)
 	}
@@ -125,13 +138,14 @@ func (w *world) lost(id string, s PlannedScan) bool {
 // checkLedger checks that the ledger has only hints, and rows of scans that the witness saw begin.
 func (w *world) checkLedger() {
 	scans := w.listed()
-	for _, row := range w.table(stateTable) {
+	for _, row := range w.table(w.account, stateTable) {
 		kind, id, _ := strings.Cut(row.Key.Row, "|")
 		switch pk := row.Key.Partition; {
 		case pk == "hints" || pk == "beats" || pk == "maintain":
 		case pk == "scans" && (kind == "a" || kind == "t") && slices.Contains(scans, id):
+		case pk == "scans" && kind == "m" && slices.Contains(scans, strings.ReplaceAll(id, "|", "-")):
 		case pk == "scans" && kind == "i": // the claim of a start, which may never have begun
-		case slices.Contains(scans, pk) && slices.Contains([]string{"s", "h", "d", "x", "w"}, kind):
+		case slices.Contains(scans, pk) && slices.Contains([]string{"s", "h", "d", "x", "w", "g"}, kind):
 		case slices.Contains(scans, pk) && kind == "p":
 			if s, ok := w.planned(pk); !ok || !w.lost(pk, s) {
 				w.violated("scan %s is over, and its step %q is pending", pk, row.Key.Row)
@@ -142,9 +156,22 @@ func (w *world) checkLedger() {
 	}
 }
 
-func (w *world) checkScan(id string, want expected) {
+// checkScan checks the figures of a scan: one that the plan has, or one of its group, or one that verifies it.
+func (w *world) checkScan(id string, p PlannedScan) {
 	ctx := context.Background()
-	e, err := engine.New(engine.Options{Own: w.account, Accounts: map[string]*storage.Account{storage.HostConnection: w.account}, StateTable: stateTable})
+	_, verifies, number := whose(id)
+	if verifies {
+		p = p.verification(w.plan.Source)
+	}
+	if number > p.Tables {
+		w.violated("a group has a scan %s too many", id)
+		return
+	}
+	if number > 0 {
+		p = p.members()[number-1]
+	}
+	want := expect(p, w.plan.Source)
+	e, err := engine.New(engine.Options{Own: w.account, Accounts: w.accounts(w.account, w.beside), StateTable: stateTable})
 	if err != nil {
 		w.violated("engine.New: %v", err)
 	}
@@ -155,12 +182,18 @@ func (w *world) checkScan(id string, want expected) {
 	}
 	page, err := e.List(ctx, engine.ListQuery{Top: maxListed})
 	list := page.Scans
+	if number > 0 && err == nil {
+		group, _, _ := ledger.MemberOf(id)
+		page, err = e.Members(ctx, group, maxListed, "", "")
+		list = page.Scans
+	}
 	if i := slices.IndexFunc(list, func(l engine.Status) bool { return l.ID == id }); i < 0 || list[i].Rows != s.Rows || list[i].Steps != s.Steps || list[i].State != s.State {
 		w.violated("scan %s is not listed as its status has it: %v, %+v", id, err, list)
 	}
 	var totals ledger.Totals // of the rows that stand in the table
-	for _, row := range w.table(stateTable) {
-		if row.Key.Partition == id && strings.HasPrefix(row.Key.Row, "d|") {
+	for _, row := range w.table(w.account, stateTable) {
+		of, _, _ := ledger.MemberOf(row.Key.Partition)
+		if (row.Key.Partition == id || of == id) && strings.HasPrefix(row.Key.Row, "d|") {
 			totals.Steps += row.Int("Steps")
 			totals.Rows += row.Int("Rows")
 		}
@@ -168,21 +201,29 @@ func (w *world) checkScan(id string, want expected) {
 	if s.Steps.Pending != 0 {
 		w.violated("scan %s has %d pending steps", id, s.Steps.Pending)
 	}
-	state := ledger.Succeeded
-	if want.failed > 0 {
-		state = ledger.Failed
-	}
+	state := want.state()
 	got := expected{scanned: s.Rows.Scanned, written: s.Rows.Written, failed: s.Rows.Failed}
 	if s.State != state || got.scanned != want.scanned || got.written != want.written || got.failed != want.failed || s.Rows.Gone != 0 || s.Steps.Done != totals.Steps || totals.Rows != want.scanned {
 		w.violated("scan %s: %+v, done steps %+v, want %s with %d rows scanned, %d written, %d failed", id, s, totals, state, want.scanned, want.written, want.failed)
 	}
-	kept, err := e.Failed(ctx, id, 1000, "")
-	if err != nil || int64(len(kept.Rows)) != want.failed || kept.Kept != want.failed {
-		w.violated("scan %s lists %d failed rows, and counts %d, %v; want %d", id, len(kept.Rows), kept.Kept, err, want.failed)
+	if d := s.Differences; d != nil && *d != (engine.Differences{Missing: want.missing, Extra: want.extra, Different: want.changed}) || (d == nil) != (p.Request.Action.Type != engine.Verify) {
+		w.violated("scan %s has found %+v, want %d rows missing, %d extra, %d different", id, d, want.missing, want.extra, want.changed)
 	}
-	told, err := e.Ranges(ctx, id)
-	if failed := slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }); err != nil || failed != (want.failed > 0) {
-		w.violated("scan %s shows failed ranges: %v, %v", id, failed, err)
+	if m := s.Members; p.group() && (m.All != int64(p.Tables) || m.Succeeded+m.Failed != m.All || (m.Failed > 0) != (want.failed > 0)) {
+		w.violated("group %s has the scans %+v, want %d", id, m, p.Tables)
+	}
+	if v := s.Verification; p.Request.Verify && state == ledger.Succeeded && (v == nil || v.State != ledger.Succeeded) {
+		w.violated("scan %s is not verified: %+v", id, v)
+	}
+	if !p.group() {
+		kept, err := e.Failed(ctx, id, 1000, "")
+		if bad := want.failed + want.differences(); err != nil || int64(len(kept.Rows)) != bad || kept.Kept != bad {
+			w.violated("scan %s lists %d failed rows, and counts %d, %v; want %d", id, len(kept.Rows), kept.Kept, err, bad)
+		}
+		told, err := e.Ranges(ctx, id)
+		if failed := slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }); err != nil || failed != (state == ledger.Failed) {
+			w.violated("scan %s shows failed ranges: %v, %v", id, failed, err)
+		}
 	}
 	if s.StartedAt.Before(w.start.Add(-time.Second)) || s.FinishedAt != nil && (s.FinishedAt.Before(s.StartedAt) || s.FinishedAt.After(time.Now().Add(time.Second))) {
 		w.violated("scan %s began at %v and ended at %v", id, s.StartedAt, s.FinishedAt)
@@ -192,9 +233,9 @@ func (w *world) checkScan(id string, want expected) {
 	}
 }
 
-func (w *world) table(name string) []storage.Entity {
+func (w *world) table(a *storage.Account, name string) []storage.Entity {
 	var rows []storage.Entity
-	err := w.account.Table(name).All(context.Background(), storage.Query{}, func(p storage.Page) error {
+	err := a.Table(name).All(context.Background(), storage.Query{}, func(p storage.Page) error {
 		rows = append(rows, p.Entities...)
 		return nil
 	})
@@ -204,8 +245,30 @@ func (w *world) table(name string) []storage.Entity {
 	return rows
 }
 
+// checkSummary checks that an export of many tables was summed up behind the last of its scans, and before the group had succeeded.
+func (w *world) checkSummary(s PlannedScan) {
+	objects, err := place.InContainer(w.account, exports, s.Request.Action.Destination.Prefix)
+	if err != nil {
+		panic("sim: internal error: " + err.Error())
+	}
+	all, err := place.OpenTables(context.Background(), objects)
+	if err != nil || len(all.Tables) != s.Tables {
+		w.violated("the summary of %s has %+v, %v; want %d tables", target(s.Request), all, err, s.Tables)
+	}
+	put := w.witness.puts[blobPut(s.Request.Action.Destination.Prefix, place.TablesName)]
+	for _, id := range w.listed() {
+		of, ok := w.planned(id)
+		_, verifies, number := whose(id)
+		at := w.witness.succeeded[id]
+		if ok && target(of.Request) == target(s.Request) && !verifies && (at == 0 || (number > 0) != (at < put)) {
+			w.violated("scan %s succeeded with event %d, and the tables were summed up with %d", id, at, put)
+		}
+	}
+}
+
 // checkExport checks that an export has the source's rows, and its manifest was put last, before its scan had succeeded.
-func (w *world) checkExport(prefix, name string) {
+func (w *world) checkExport(s PlannedScan) {
+	prefix, want := s.Request.Action.Destination.Prefix, s.rows(w.plan.Source)
 	ctx := context.Background()
 	objects, err := place.InContainer(w.account, exports, prefix)
 	if err != nil {
@@ -228,8 +291,8 @@ func (w *world) checkExport(prefix, name string) {
 			break
 		}
 	}
-	if !slices.EqualFunc(got, w.plan.Source, storage.Equal) {
-		w.violated("export %s has %d rows that are not the %d wanted", prefix, len(got), len(w.plan.Source))
+	if !slices.EqualFunc(got, want, storage.Equal) {
+		w.violated("export %s has %d rows that are not the %d wanted", prefix, len(got), len(want))
 	}
 	w.stats.Exports++
 	sealed := w.witness.puts[blobPut(prefix, place.ManifestName)]
@@ -239,14 +302,15 @@ func (w *world) checkExport(prefix, name string) {
 		}
 	}
 	for _, id := range w.listed() {
-		if s, ok := w.planned(id); ok && target(s.Request) == name && w.witness.succeeded[id] < sealed {
+		_, _, number := whose(id)
+		if of, ok := w.planned(id); ok && target(of.Request) == target(s.Request) && (number == 0 || number == s.number) && w.witness.succeeded[id] < sealed {
 			w.violated("scan %s had succeeded before its export was complete", id)
 		}
 	}
 }
 
-func (w *world) checkTable(name string, want []storage.Entity) {
-	got := w.table(name)
+func (w *world) checkTable(a *storage.Account, name string, want []storage.Entity) {
+	got := w.table(a, name)
 	if slices.EqualFunc(got, want, storage.Equal) {
 		return
 	}

@@ -53,7 +53,11 @@ func TestEveryCrashPoint(t *testing.T) {
 	deletion := small("serial")
 	deletion.Scans[0].Request.Source.Table, deletion.Scans[0].Request.Action = "Doomed", engine.Action{Type: engine.Delete}
 	deletion.Scans[0].Request.SegmentsPerInvocation = 2
-	plans := map[string]sim.Plan{"delete": deletion}
+	group := small("serial") // and its verification, which is one
+	group.Scans[0].Request.Source, group.Scans[0].Tables = engine.TableRef{Tables: "grp*"}, 3
+	group.Scans[0].Request.Action.Destination = &engine.TableRef{Container: "exports", Prefix: "Group"}
+	group.Scans[0].Request.Verify = true
+	plans := map[string]sim.Plan{"delete": deletion, "group": group}
 	for _, strategy := range strategy.Names[:*strategies] {
 		plans[strategy] = small(strategy)
 	}
@@ -87,7 +91,11 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 	delays := map[bool][]time.Duration{}
 	for _, host := range []bool{false, true} {
 		for _, applied := range []bool{false, true} {
-			for n := 1; ; n += testsize.Slow(25, 10, 1) {
+			stride := testsize.Slow(25, 10, 1)
+			if calm.Scans[0].Tables > 0 { // many more requests
+				stride = testsize.Slow(125, 25, 1)
+			}
+			for n := 1; ; n += stride {
 				p := calm
 				p.Holder = n % 2 // the machine that the accident befalls, every other time
 				p.Machines = slices.Clone(calm.Machines)

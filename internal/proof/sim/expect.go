@@ -5,6 +5,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
@@ -17,11 +18,50 @@ type expected struct {
 	rows                     []storage.Entity // at the destination
 	scanned, written, failed int64
 	mended                   []key.Key // rows that were in the way, in the order in which the operator removes them
+	missing, extra, changed  int64     // rows, in a comparison
+}
+
+func (x expected) differences() int64 { return x.missing + x.extra + x.changed }
+
+// state is how a scan ends for good.
+func (x expected) state() ledger.State {
+	if x.failed+x.differences() > 0 {
+		return ledger.Failed
+	}
+	return ledger.Succeeded
+}
+
+// compared is what a comparison of a scan's source and destination finds.
+func compared(source, destination []storage.Entity) expected {
+	x := expected{scanned: int64(len(source)), extra: int64(len(destination))}
+	for _, row := range source {
+		i := slices.IndexFunc(destination, func(d storage.Entity) bool { return d.Key == row.Key })
+		switch {
+		case i < 0:
+			x.missing++
+			continue
+		case !storage.Equal(row, destination[i]):
+			x.changed++
+		}
+		x.extra--
+	}
+	return x
 }
 
 // expect works out a scan's result in the simplest way: row by row.
 func expect(p PlannedScan, source []storage.Entity) expected {
+	if p.group() {
+		var all expected
+		for _, m := range p.members() {
+			x := expect(m, source)
+			all.scanned, all.written, all.failed = all.scanned+x.scanned, all.written+x.written, all.failed+x.failed
+		}
+		return all
+	}
 	a, destination := p.Request.Action, p.Destination
+	if source = p.rows(source); a.Type == engine.Verify {
+		return compared(source, destination)
+	}
 	x := expected{scanned: int64(len(source))}
 	if a.Type == engine.Delete {
 		x.written = x.scanned

@@ -132,7 +132,7 @@ func (w *world) outage(i int, on bool) {
 		rules = append(rules, w.plan.Outages[j].Rules)
 	}
 	w.log.Info().Strs("outages", rules).Msg("faults")
-	if err := w.storage.SetFaults(strings.Join(append(rules, w.plan.Faults), ";")); err != nil {
+	if err := w.setFaults(strings.Join(append(rules, w.plan.Faults), ";")); err != nil {
 		w.violations = append(w.violations, "outage "+strconv.Itoa(i)+": "+err.Error())
 	}
 }

@@ -81,7 +81,7 @@ func (p *slot) keep() {
 	for life := 1; p.over.Err() == nil; life++ {
 		m := &machine{slot: p, name: fmt.Sprintf("m%d.%d", p.number, life)}
 		m.gone, m.lose = context.WithCancel(p.over)
-		m.account = p.open(&wire{
+		m.account = p.open(p.storage, &wire{
 			world: p.world, name: m.name + " host", gone: m.gone, die: func(Kind) { m.end() },
 			host: true, seen: map[uint64]int{}, accident: p.take(true),
 		})
@@ -147,9 +147,9 @@ func (m *machine) start() *process {
 			m.end()
 		}
 	}
-	account := m.open(l)
+	account, beside := m.open(m.storage, l), m.open(m.second, l)
 	e, err := engine.New(engine.Options{
-		Own: account, Accounts: map[string]*storage.Account{storage.HostConnection: account}, StateTable: stateTable, FoldEvery: m.plan.FoldEvery,
+		Own: account, Accounts: m.accounts(account, beside), StateTable: stateTable, FoldEvery: m.plan.FoldEvery,
 		Now: func() time.Time { return time.Now().Add(m.Skew) },
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -43,8 +44,9 @@ func (w *world) operate() {
 	scans.Wait()
 	// If an answer was lost, there may be a scan that the operator does not know.
 	for _, id := range w.listed() {
-		if s, ok := w.planned(id); ok {
-			w.follow(id, PlannedScan{Lose: s.Lose, Request: s.Request, Destination: s.Destination, Rounds: s.Rounds})
+		if s, ok := w.planned(id); ok && isRoot(id) {
+			s.Cancel, s.Meddle, s.Twice = 0, 0, false
+			w.follow(id, s)
 		}
 	}
 }
@@ -88,7 +90,7 @@ func (w *world) startScan(s PlannedScan) string {
 		}
 		time.Sleep(15 * time.Minute)
 		for _, id := range w.listed() {
-			if other, ok := w.planned(id); ok && target(other.Request) == target(s.Request) {
+			if other, ok := w.planned(id); ok && isRoot(id) && target(other.Request) == target(s.Request) {
 				return id
 			}
 		}
@@ -99,10 +101,12 @@ func (w *world) startScan(s PlannedScan) string {
 
 // target identifies one of the plan's scans.
 func target(r engine.Request) string {
-	if r.Action.Type == engine.Delete {
+	switch {
+	case r.Source.Tables != "":
+		return "Group" + r.Name
+	case r.Action.Type == engine.Delete:
 		return r.Source.Table
-	}
-	if r.Action.Destination != nil {
+	case r.Action.Destination != nil:
 		return r.Action.Destination.Table + r.Action.Destination.Prefix
 	}
 	return r.Action.Type + r.Name
@@ -115,10 +119,22 @@ func (w *world) listed() []string {
 	return slices.Sorted(maps.Keys(w.witness.scans))
 }
 
-// planned returns the plan's scan for an existing one.
+// whose takes the id of a scan apart: the one that the operator has started, whether it verifies that, and its number in its group.
+func whose(id string) (root string, verifies bool, number int) {
+	if group, n, ok := ledger.MemberOf(id); ok {
+		id, number = group, n
+	}
+	root, verifies = strings.CutSuffix(id, "-v")
+	return root, verifies, number
+}
+
+func isRoot(id string) bool { root, _, _ := whose(id); return root == id }
+
+// planned returns the plan's scan for an existing one, or for the one that it verifies, or of whose group it is.
 func (w *world) planned(id string) (PlannedScan, bool) {
+	root, _, _ := whose(id)
 	w.mu.Lock()
-	request := w.witness.scans[id].Request
+	request := w.witness.scans[root].Request
 	w.mu.Unlock()
 	var r engine.Request
 	if err := json.Unmarshal(request, &r); err != nil {
@@ -138,6 +154,12 @@ func (w *world) follow(id string, s PlannedScan) {
 	if s.Lose > 0 {
 		w.group.Go(func() { w.lose(id, s.Lose) })
 	}
+	if s.Meddle > 0 && s.Cancel == 0 { // the member may be there or not, and have ended
+		time.Sleep(s.Meddle)
+		w.request(http.MethodDelete, "/api/scans/"+ledger.MemberID(id, 1), nil)
+		time.Sleep(s.Rest)
+		w.request(http.MethodPost, "/api/scans/"+ledger.MemberID(id, 1)+"/retry", nil)
+	}
 	if s.Cancel > 0 {
 		time.Sleep(s.Cancel)
 		if a := w.change(http.MethodDelete, "/api/scans/"+id, nil); a.status == http.StatusAccepted {
@@ -151,9 +173,14 @@ func (w *world) follow(id string, s PlannedScan) {
 			w.violated("scan %s hangs: %+v", id, row)
 			return
 		case row.State == ledger.Succeeded:
+			if s.Request.Verify {
+				w.follow(id+"-v", s.verification(w.plan.Source))
+			}
 			return
 		case row.State == ledger.Failed:
-			w.failure(row, s.Lose > 0)
+			if onlyRows := w.failure(id, row, s); s.group() && onlyRows && !w.mend(s) {
+				return
+			}
 		case row.State == ledger.Canceled:
 			time.Sleep(s.Rest)
 			w.cancel(s, false)
@@ -164,7 +191,7 @@ func (w *world) follow(id string, s PlannedScan) {
 		}
 		a := w.change(http.MethodPost, "/api/scans/"+id+"/retry", nil)
 		if a.status == http.StatusConflict && strings.Contains(string(a.body), "every step is done") {
-			if !w.mend(s) {
+			if s.Request.Action.Type == engine.Verify || !w.mend(s) {
 				return
 			}
 			w.retryRows(id, s.Twice)
@@ -192,7 +219,7 @@ func (w *world) lose(id string, after time.Duration) {
 		return
 	}
 	var rows []key.Key
-	for _, row := range w.table(stateTable) {
+	for _, row := range w.table(w.account, stateTable) {
 		if kind, _, _ := strings.Cut(row.Key.Row, "|"); row.Key.Partition == id && (kind == "p" || kind == "w") {
 			rows = append(rows, row.Key)
 		}
@@ -208,17 +235,46 @@ func (w *world) lose(id string, after time.Duration) {
 	}
 }
 
-// failure checks that a failed scan gives a reason, and that the plan allows that reason. One is that rows of the scan are lost.
-func (w *world) failure(row scanRow, lost bool) {
+// failure checks that a failed scan gives a reason, and that the plan allows that reason. One is that rows of the scan are lost. It reports whether
+// failed rows are the only reason.
+func (w *world) failure(id string, row scanRow, s PlannedScan) (onlyRows bool) {
+	if s.group() {
+		return w.groupFailure(id, row, s)
+	}
 	w.failed.Store(true)
 	w.count(&w.stats.Failures)
 	failedRows := strings.Contains(row.Error, "rows could not be written; the first: PartitionKey")
 	gaveUp := strings.Contains(row.Error, "a step failed 5 times, at last with: ") || strings.Contains(row.Error, "was begun 5 times and never finished") ||
 		strings.Contains(row.Error, " and never finished; it failed at last with: ")
-	lost = lost && strings.Contains(row.Error, "the state table lacks ")
-	if !failedRows && !gaveUp && !lost || gaveUp && w.plan.Calm {
+	lost := s.Lose > 0 && strings.Contains(row.Error, "the state table lacks ")
+	differs := expect(s, w.plan.Source).differences() > 0 && strings.Contains(row.Error, " rows are missing, ")
+	if !failedRows && !gaveUp && !lost && !differs || gaveUp && w.plan.Calm {
 		w.violated("a scan failed with %q", row.Error)
 	}
+	return failedRows
+}
+
+// groupFailure is failure for a group, whose scans give the reasons.
+func (w *world) groupFailure(id string, row scanRow, s PlannedScan) (onlyRows bool) {
+	if !strings.Contains(row.Error, fmt.Sprintf(" of %d tables failed: ", s.Tables)) || strings.Contains(row.Error, ": running") {
+		w.violated("a group failed with %q", row.Error)
+	}
+	onlyRows = true
+	for i, m := range s.members() {
+		w.mu.Lock()
+		member := w.witness.scans[ledger.MemberID(id, i+1)]
+		w.mu.Unlock()
+		switch member.State {
+		case ledger.Succeeded:
+		case ledger.Failed:
+			onlyRows = w.failure(ledger.MemberID(id, i+1), member, m) && onlyRows
+		default:
+			if onlyRows = false; s.Meddle == 0 && s.Cancel == 0 {
+				w.violated("a group failed with its scan %d %+v", i+1, member)
+			}
+		}
+	}
+	return onlyRows
 }
 
 func (w *world) waitForEnd(id string) (scanRow, bool) {
@@ -226,8 +282,9 @@ func (w *world) waitForEnd(id string) (scanRow, bool) {
 		w.mu.Lock()
 		row := w.witness.scans[id]
 		w.mu.Unlock()
-		if row.State != ledger.Running || time.Since(w.start) > longest {
-			return row, row.State != ledger.Running
+		open := row.State == ledger.Running || row.State == "" // a verification is yet to start
+		if !open || time.Since(w.start) > longest {
+			return row, !open
 		}
 		time.Sleep(5 * time.Second)
 	}
@@ -242,14 +299,16 @@ func (w *world) mend(s PlannedScan) bool {
 	if round >= s.Rounds {
 		return false
 	}
-	t := w.account.Table(s.Request.Action.Destination.Table)
-	for i, k := range expect(s, w.plan.Source).mended {
-		for (i+1)%3 == round {
-			err := t.Write(context.Background(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: k}})
-			if err == nil || storage.NotFound(err) {
-				break
+	for _, m := range s.members() {
+		t := w.accountOf(m).Table(m.Request.Action.Destination.Table)
+		for i, k := range expect(m, w.plan.Source).mended {
+			for (i+1)%3 == round {
+				err := t.Write(context.Background(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: k}})
+				if err == nil || storage.NotFound(err) {
+					break
+				}
+				time.Sleep(time.Second)
 			}
-			time.Sleep(time.Second)
 		}
 	}
 	return true

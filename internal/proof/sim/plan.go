@@ -56,6 +56,63 @@ type PlannedScan struct {
 	// Twice it asks for that twice at once.
 	Rounds int
 	Twice  bool
+	// Tables is how many tables a group has, among which the plan's rows are shared. Meddle, unless zero, is when the operator cancels
+	// the scan of the first one. It retries that after Rest.
+	Tables int
+	Meddle time.Duration
+
+	number int // of a group's scan, from 1
+}
+
+func (s PlannedScan) group() bool { return s.Tables > 0 && s.number == 0 }
+
+// members returns the scans of a group's tables, or the scan itself.
+func (s PlannedScan) members() []PlannedScan {
+	if !s.group() {
+		return []PlannedScan{s}
+	}
+	var all []PlannedScan
+	for n := range s.Tables {
+		m := s
+		m.number, m.Destination = n+1, share(s.Destination, n, s.Tables)
+		m.Request.Verify = false
+		if d := s.Request.Action.Destination; d != nil {
+			to := *d
+			if to.Container == "" {
+				to.Table = tableOf(n)
+			} else {
+				to.Prefix += "/" + tableOf(n)
+			}
+			m.Request.Action.Destination = &to
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// rows returns those of the plan's rows that the scan reads.
+func (s PlannedScan) rows(source []storage.Entity) []storage.Entity {
+	if s.number == 0 {
+		return source
+	}
+	return share(source, s.number-1, s.Tables)
+}
+
+// verification returns the scan that verifies a copy.
+func (s PlannedScan) verification(source []storage.Entity) PlannedScan {
+	v := PlannedScan{Request: s.Request, Destination: source, Tables: s.Tables}
+	v.Request.Verify, v.Request.Action.Type = false, engine.Verify
+	return v
+}
+
+// tableOf names a group's table. Groups take all tables with such names.
+func tableOf(n int) string { return fmt.Sprint("Grp", n) }
+
+// share returns the rows that one of a group's tables has.
+func share(rows []storage.Entity, n, tables int) []storage.Entity {
+	return slices.DeleteFunc(slices.Clone(rows), func(row storage.Entity) bool {
+		return draw(0, row.Key.Partition, row.Key.Row)%uint64(tables) != uint64(n)
+	})
 }
 
 // Machine is an instance of the app: when it is lost, another replaces it.
@@ -137,7 +194,62 @@ func Draw(seed uint64) Plan {
 			p.Scans[i].Destination = swapped(s.Destination)
 		}
 	}
+	proofs := dice{rand.New(rand.NewPCG(seed, 0x960))}
+	if proofs.chance(0.25) {
+		p.Scans = append(p.Scans, proofs.groups(len(p.Scans), p.Source)...)
+	}
+	if proofs.chance(0.15) {
+		s := proofs.scan(len(p.Scans), p.Source)
+		s.Request.Action, s.Destination = engine.Action{Type: engine.Verify, Destination: &engine.TableRef{Table: "Damaged"}}, proofs.damaged(p.Source)
+		p.Scans = append(p.Scans, s)
+	}
+	for i, s := range p.Scans {
+		p.Scans[i].Request.Verify = s.Request.Action.Type == engine.Copy && s.Request.Action.Map == "" && s.Lose == 0 && proofs.chance(0.3)
+	}
 	return p
+}
+
+// groups draws a group that counts rows, copies tables into another account, or exports them, perhaps with one that brings them to the other account.
+func (d dice) groups(i int, source []storage.Entity) []PlannedScan {
+	s := d.scan(i, source)
+	s.Request.Source, s.Tables, s.Rounds = engine.TableRef{Tables: "grp*"}, d.number(2, 9), d.number(0, 2)
+	if s.Destination = share(s.Destination, 1, s.Tables); d.chance(0.3) {
+		s.Cancel, s.Rest = d.between(time.Second, 20*time.Second), d.between(10*time.Second, 10*time.Minute)
+	} else if d.chance(0.6) {
+		s.Meddle, s.Rest = d.between(0, 5*time.Second), d.between(0, 10*time.Second)
+	}
+	if s.Request.Action.Type == engine.Count {
+		return []PlannedScan{s}
+	}
+	s.Request.Action.Destination = &engine.TableRef{Connection: other}
+	if d.chance(0.3) {
+		return []PlannedScan{s}
+	}
+	back := s
+	s.Request.Action, s.Destination = engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Container: exports, Prefix: target(s.Request)}}, nil
+	back.Request.Name, back.Request.Source, back.Follows = s.Request.Name+"back", *s.Request.Action.Destination, true
+	back.Request.Source.Tables = "*"
+	if d.chance(0.5) {
+		return []PlannedScan{s}
+	}
+	return []PlannedScan{s, back}
+}
+
+// damaged returns rows that differ from others by some that are missing, extra or different.
+func (d dice) damaged(rows []storage.Entity) (damaged []storage.Entity) {
+	for _, row := range rows {
+		if d.chance(0.1) {
+			continue
+		}
+		if d.chance(0.1) {
+			row.Properties = []storage.Property{storage.StringProperty("Name", "another")}
+		}
+		if damaged = append(damaged, row); d.chance(0.1) {
+			row.Key.Row += "x"
+			damaged = append(damaged, row)
+		}
+	}
+	return damaged
 }
 
 // swap is a map that gives rows other partitions.
@@ -154,6 +266,7 @@ func swapped(rows []storage.Entity) []storage.Entity {
 
 const (
 	exports = "exports" // the container of all exports
+	other   = "OTHER"   // the connection of another account
 	doomed  = "Doomed"  // a table with the source's rows, of which they are deleted
 )
 

@@ -49,8 +49,11 @@ type Stats struct {
 type world struct {
 	plan     Plan
 	emulator *emulator.Transport
+	aside    *emulator.Transport // of second
 	storage  *emulator.Emulator
 	account  *storage.Account // of the test: past all machines, but not past the faults
+	second   *emulator.Emulator
+	beside   *storage.Account // in second, into which groups copy
 	witness  *witness
 	log      zerolog.Logger // of the run
 	appLog   zerolog.Logger // of the handlers and hosts
@@ -198,31 +201,52 @@ func (w *world) prepare() error {
 	if w.storage, err = emulator.New(emulator.Options{OnRequest: w.observe}); err != nil {
 		return err
 	}
-	w.emulator = w.storage.Transport()
+	if w.second, err = emulator.New(emulator.Options{Account: "second"}); err != nil {
+		return err
+	}
+	w.emulator, w.aside = w.storage.Transport(), w.second.Transport()
 	if w.witness, err = newWitness(w.storage); err != nil {
 		return err
 	}
-	w.account = w.open(w.emulator)
-	if err := w.fill("Source", w.plan.Source); err != nil {
+	w.account, w.beside = w.open(w.storage, w.emulator), w.open(w.second, w.aside)
+	if err := w.fill(w.account, "Source", w.plan.Source); err != nil {
 		return err
 	}
 	for _, s := range w.plan.Scans {
-		if s.Request.Action.Type == engine.Delete {
-			if err := w.fill(s.Request.Source.Table, w.plan.Source); err != nil {
-				return err
+		for _, m := range s.members() {
+			if m.number > 0 && m.Request.Source.Container == "" {
+				err = errors.Join(err, w.fill(w.account, tableOf(m.number-1), m.rows(w.plan.Source)))
+			}
+			if d := m.Request.Action.Destination; d != nil && d.Table != "" && (m.number == 0 || len(m.Destination) > 0) {
+				err = errors.Join(err, w.fill(w.accountOf(m), d.Table, m.Destination))
 			}
 		}
-		if d := s.Request.Action.Destination; d != nil && d.Table != "" {
-			if err := w.fill(d.Table, s.Destination); err != nil {
-				return err
-			}
+		if s.Request.Action.Type == engine.Delete {
+			err = errors.Join(err, w.fill(w.account, s.Request.Source.Table, w.plan.Source))
 		}
 	}
-	return w.storage.SetFaults(w.plan.Faults)
+	return errors.Join(err, w.setFaults(w.plan.Faults))
 }
 
-func (w *world) open(transport policy.Transporter) *storage.Account {
-	c, err := storage.ParseConnection(w.storage.ConnectionString())
+func (w *world) setFaults(rules string) error {
+	return errors.Join(w.storage.SetFaults(rules), w.second.SetFaults(rules))
+}
+
+// accountOf returns the account of a scan's destination.
+func (w *world) accountOf(s PlannedScan) *storage.Account {
+	if s.Request.Action.Destination.Connection == other {
+		return w.beside
+	}
+	return w.account
+}
+
+// accounts are what an app is configured with.
+func (w *world) accounts(own, beside *storage.Account) map[string]*storage.Account {
+	return map[string]*storage.Account{storage.HostConnection: own, other: beside}
+}
+
+func (w *world) open(e *emulator.Emulator, transport policy.Transporter) *storage.Account {
+	c, err := storage.ParseConnection(e.ConnectionString())
 	if err == nil {
 		var a *storage.Account
 		if a, err = storage.Open(c, storage.Options{Transport: transport}); err == nil {
@@ -232,9 +256,9 @@ func (w *world) open(transport policy.Transporter) *storage.Account {
 	panic("sim: internal error: " + err.Error())
 }
 
-func (w *world) fill(table string, rows []storage.Entity) error {
+func (w *world) fill(a *storage.Account, table string, rows []storage.Entity) error {
 	ctx := context.Background()
-	t := w.account.Table(table)
+	t := a.Table(table)
 	err := t.Create(ctx)
 	for _, unit := range (action.Copy{}).Split(rows) {
 		var ops []storage.Op

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -136,6 +137,9 @@ func (l *wire) next(req *http.Request) *Accident {
 func (l *wire) send(ctx context.Context, req *http.Request, body []byte) (*http.Response, error) {
 	sent := req.WithContext(ctx)
 	sent.Body = io.NopCloser(bytes.NewReader(body))
+	if strings.HasPrefix(req.URL.Host, "second.") {
+		return l.aside.Do(sent)
+	}
 	return l.emulator.Do(sent)
 }
 
