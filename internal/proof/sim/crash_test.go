@@ -300,3 +300,16 @@ func TestWatchingIsCheap(t *testing.T) {
 		}
 	}
 }
+
+// TestManyTables: a group keeps eight scans going, however short they are. At this pace, two machines export 2,000 tables in ten minutes.
+func TestManyTables(t *testing.T) {
+	p := small("serial")
+	p.Scans[0].Request.Source, p.Scans[0].Tables = engine.TableRef{Tables: "grp*"}, testsize.Of(24, 90)
+	p.Scans[0].Request.Action.Destination = &engine.TableRef{Container: "exports", Prefix: "Group"}
+	stats, violations := run(t, p, zerolog.Nop())
+	limit := time.Duration(p.Scans[0].Tables) * 10 * time.Minute / 2000
+	t.Logf("%d tables in %v with %d requests, want %v", p.Scans[0].Tables, stats.Took, stats.Requests, limit)
+	if len(violations) > 0 || stats.Took > limit {
+		t.Errorf("%v\n%+v, want at most %v", violations, stats, limit)
+	}
+}

@@ -106,7 +106,7 @@ func (s PlannedScan) verification(source []storage.Entity) PlannedScan {
 }
 
 // tableOf names a group's table. Groups take all tables with such names.
-func tableOf(n int) string { return fmt.Sprint("Grp", n) }
+func tableOf(n int) string { return fmt.Sprintf("Grp%04d", n) }
 
 // share returns the rows that one of a group's tables has.
 func share(rows []storage.Entity, n, tables int) []storage.Entity {
