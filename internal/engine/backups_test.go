@@ -1,0 +1,93 @@
+package engine_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/place"
+)
+
+// Each backup tells whether it was read back. The newest that was is kept, whatever becomes of later ones.
+func TestScheduleProofs(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{`"table":"Source"`, `"tables":"Source"`} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 9, 3)
+			w.scheduled(strings.NewReplacer(`"request":{`, `"request":{"verify":true,`, `"table":"Source"`, source).Replace(keeping(`,"keep":{"last":1}`)))
+			// night lets one pass. Before its proof begins, something happens.
+			night := func(before func(data *place.Blobs)) {
+				w.onMessage = func(body []byte) {
+					if id := w.schedule().Last.ID + "-v"; before != nil && strings.Contains(string(body), id) {
+						at := *w.status(w.schedule().Last.ID).Action.Destination
+						if strings.Contains(source, "tables") {
+							at.Prefix += "/Source"
+						}
+						before(w.objects(at.Prefix))
+						before = nil
+					}
+				}
+				w.night()
+			}
+			want := func(states ...engine.ProofState) {
+				t.Helper()
+				var got []engine.ProofState
+				for _, b := range w.backups() {
+					if got = append(got, b.Proof.State); b.Proof.ID != b.ID+"-v" || (b.Proof.Error == "") == (b.Proof.State == engine.ProofFailed) || b.Outdated {
+						t.Errorf("%+v %+v", b, b.Proof)
+					}
+				}
+				if s := w.schedule().Success; !slices.Equal(got, states) || s.Proof.State != states[0] {
+					t.Errorf("%s: %v, want %v; %+v", source, got, states, s.Proof)
+				}
+			}
+			night(nil)
+			want(engine.Proved)
+			night(func(*place.Blobs) { w.remove("Source", w.rows("Source")[7].Key) })
+			want(engine.Differs)
+			damage := func(objects *place.Blobs) {
+				name, _ := w.dataOf(objects)
+				w.must(objects.Delete(t.Context(), name))
+			}
+			for range 2 {
+				night(damage)
+				for range 5 {
+					w.minute()
+				}
+				want(engine.ProofFailed, engine.Differs)
+			}
+			night(nil)
+			w.minute()
+			want(engine.Proved)
+			w.kept("2000-01-05T0300")
+			w.emulator.ResetCounts()
+			w.must(w.engine.LookAtSchedules(t.Context(), true))
+			if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
+				t.Errorf("a look when all is proved makes %+v", n)
+			}
+		})
+	}
+}
+
+// Who only looks, as a health check does, deletes nothing. A deletion that has begun is carried out, although the schedule is gone by then.
+func TestScheduleRemovedUnderDeletion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 3, 2)
+		w.scheduled(keeping(`,"keep":{"last":1}`))
+		w.night()
+		w.until(3, 0)
+		w.minute()
+		for range 3 {
+			w.must(w.engine.LookAtSchedules(t.Context(), false))
+		}
+		w.kept("2000-01-01T0300", "2000-01-02T0300")
+		w.must(w.engine.LookAtSchedules(t.Context(), true)) // which marks
+		w.plan("[]")
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.kept("2000-01-02T0300")
+	})
+}
