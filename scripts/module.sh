@@ -9,6 +9,6 @@ if ! [[ $new =~ ^[A-Za-z0-9._~/-]+$ ]]; then
 fi
 old=$(go list -m)
 go mod edit -module "$new"
-grep -rlE --include='*.go' "[\"[]$old/" handler internal docs | xargs sed -i -E "s#([\"[])$old/#\\1$new/#g"
+grep -rl --include='*.go' "\"$old/" handler internal docs | xargs sed -i -E "s#^(import |\t)([a-z]+ )?\"$old/#\1\2\"$new/#"
 gofmt -w handler internal docs
 go build ./...

@@ -16,9 +16,8 @@
 // are compared with recordings of the real service (testdata/README.md). scripts/jssdk and
 // scripts/pysdk run Microsoft's JavaScript and Python clients against it.
 //
-// A fault spec makes requests fail in the ways that break real programs (see package
-// [tablesweep/internal/emulator/fault]). Requests are counted by kind, so that tests and
-// benchmarks can check what a program costs ([Counts]).
+// A fault spec makes requests fail in the ways that break real programs (see package [fault]).
+// Requests are counted by kind, so that tests and benchmarks can check what a program costs ([Counts]).
 //
 // # Administration over HTTP
 //

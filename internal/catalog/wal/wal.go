@@ -1,8 +1,7 @@
 // Package wal holds the rules that make a catalog's writes converge: any process may
 // apply them, in any order, any number of times. It does no I/O.
 //
-// Each identity (see package tablesweep/internal/catalog/index) has a head, which has the
-// version of its newest write. One transaction commits a write: it inserts the log's
+// Each identity (see package catalog/index) has a head, which has the version of its newest write. One transaction commits a write: it inserts the log's
 // [Entry] and updates the head, on condition that the head is the one that the write was
 // decided on. So the writes of an identity form one line, whatever the clocks say, and two
 // writers never both win. The index rows follow: each takes a write only if the write's

@@ -42,7 +42,7 @@ type name struct{ pkg, name string }
 // nameOf returns an object's name, if it is exported and others can refer to it by it.
 // Fields have none: they are as public as their struct.
 func nameOf(o types.Object) (name, bool) {
-	if o == nil || o.Pkg() == nil || !o.Exported() || !strings.HasPrefix(o.Pkg().Path(), "tablesweep/internal/") {
+	if o == nil || o.Pkg() == nil || !o.Exported() || !strings.HasPrefix(o.Pkg().Path(), module()+"internal/") {
 		return name{}, false
 	}
 	n := name{o.Pkg().Path(), o.Name()}

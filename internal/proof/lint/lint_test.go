@@ -7,6 +7,7 @@
 package lint
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/tools/go/packages"
@@ -62,6 +64,15 @@ var forbidden = []struct{ from, to, why string }{
 // virtual packages run in virtual time, which only testing/synctest has.
 var virtual = []string{"internal/lab/scale", "internal/lab"}
 
+// module returns this module's path and a slash, as go.mod begins.
+var module = sync.OnceValue(func() (path string) {
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if _, scanned := fmt.Sscanf(string(text), "module %s\n", &path); err != nil || scanned != nil {
+		panic(fmt.Sprint("go.mod: ", err, scanned))
+	}
+	return path + "/"
+})
+
 // shipped returns all packages without their tests.
 func shipped(t *testing.T) []*packages.Package {
 	t.Helper()
@@ -83,17 +94,17 @@ func TestImportsPointOneWay(t *testing.T) {
 		t.Fatalf("only %d packages", len(all))
 	}
 	for _, p := range all {
-		name, deps := strings.TrimPrefix(p.PkgPath, "tablesweep/"), depsOf(p)
+		name, deps := strings.TrimPrefix(p.PkgPath, module()), depsOf(p)
 		if slices.Contains(pure, strings.TrimPrefix(name, "internal/")) {
 			for _, d := range deps {
-				if d == "net/http" || strings.Contains(d, "azure-sdk") || d == "tablesweep/internal/storage" {
+				if d == "net/http" || strings.Contains(d, "azure-sdk") || d == module()+"internal/storage" {
 					t.Errorf("%s imports %s; it must stay pure", name, d)
 				}
 			}
 		}
 		for _, f := range forbidden {
 			for _, d := range deps {
-				if to := "tablesweep/" + f.to; name == f.from && (d == to || strings.HasSuffix(to, "/") && strings.HasPrefix(d, to)) {
+				if to := module() + f.to; name == f.from && (d == to || strings.HasSuffix(to, "/") && strings.HasPrefix(d, to)) {
 					t.Errorf("%s imports %s: %s", f.from, d, f.why)
 				}
 			}
@@ -120,7 +131,7 @@ func TestFloors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range shipped(t) {
-		name, ok := strings.CutPrefix(p.PkgPath, "tablesweep/internal/")
+		name, ok := strings.CutPrefix(p.PkgPath, module()+"internal/")
 		if !ok {
 			continue
 		}
@@ -131,7 +142,7 @@ func TestFloors(t *testing.T) {
 		}
 		delete(floor, name)
 		for i := range p.Imports {
-			if i, ok := strings.CutPrefix(i, "tablesweep/internal/"); ok && !slices.ContainsFunc(floors[:own], func(f []string) bool { return slices.Contains(f, i) }) {
+			if i, ok := strings.CutPrefix(i, module()+"internal/"); ok && !slices.ContainsFunc(floors[:own], func(f []string) bool { return slices.Contains(f, i) }) {
 				t.Errorf("%s imports %s, which is not on a floor below it", name, i)
 			}
 		}
@@ -149,9 +160,9 @@ func TestFloors(t *testing.T) {
 func TestGoroutinesRecover(t *testing.T) {
 	var served []string
 	for _, p := range shipped(t) {
-		if p.PkgPath == "tablesweep/internal/function" {
+		if p.PkgPath == module()+"internal/function" {
 			for _, d := range depsOf(p) {
-				served = append(served, strings.TrimPrefix(d, "tablesweep/"))
+				served = append(served, strings.TrimPrefix(d, module()))
 			}
 		}
 	}
