@@ -53,7 +53,7 @@ func TestCatalogDeleteRepeats(t *testing.T) {
 		if deleted != n || err != nil {
 			t.Errorf("%d deleted, %v; want %d", deleted, err, n)
 		}
-		if !regexp.MustCompile(`(?s)^deleting 1 rows, .*\ndeleting (38[5-9]|39.|4..) rows, `).Match(out.Bytes()) {
+		if !regexp.MustCompile(`(?s)^deleting 1 record, .*\ndeleting (38[5-9]|39.|4..) records, `).Match(out.Bytes()) {
 			t.Errorf("shown: %s", &out)
 		}
 	})

@@ -55,6 +55,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		}
 		meter := sharedBy(c).meter
 		meter.Use(progress.Plain)
+		meter.Records()
 		meter.Phase("importing")
 		start, before := time.Now(), 0
 		meter.Show(sweep.Progress{}) // so that there is a line at once
@@ -63,7 +64,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 			Patience:   o.patience,
 			Resumed: func(rows int) {
 				before = rows
-				meter.Say("import", fmt.Sprintf("going on behind row %d", rows))
+				meter.Say("import", fmt.Sprintf("going on behind record %d", rows))
 			},
 			Failed: func(row load.Row, err error) {
 				meter.Say("refused", fmt.Sprintf("line %d: %s", row.Line, strings.ReplaceAll(err.Error(), "\n", "; ")))

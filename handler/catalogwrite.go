@@ -224,6 +224,7 @@ func (o *catalogDeleteOptions) run(c *cobra.Command, args []string) error {
 func (o *catalogDeleteOptions) deleteAll(c *cobra.Command, ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (deleted int, err error) {
 	meter := sharedBy(c).meter
 	meter.Use(progress.Plain)
+	meter.Records()
 	meter.Phase("deleting")
 	defer meter.Clear()
 	start := time.Now()

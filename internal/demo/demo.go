@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"tablesweep/internal/action"
@@ -211,8 +212,15 @@ func (d *demo) load(ctx context.Context) error {
 	if err := source.Create(ctx); err != nil {
 		return err
 	}
-	_, err = action.Copy{Destination: source}.Copy(ctx, rows)
-	return err
+	loaded := 0
+	for part := range slices.Chunk(rows, 10_000) {
+		if _, err := (action.Copy{Destination: source}).Copy(ctx, part); err != nil {
+			return err
+		}
+		loaded += len(part)
+		d.say("loaded %d of %d", loaded, len(rows))
+	}
+	return nil
 }
 
 // copy copies the table by the app and verifies the copy.

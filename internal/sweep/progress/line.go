@@ -27,6 +27,7 @@ type Figures struct {
 	Stopping   bool     `json:"stopping,omitempty"` // interrupted
 	Waiting    []Wait   `json:"waiting,omitempty"`
 	Tables     *Tables  `json:"tables,omitempty"` // if there are several
+	noun       string   // what rows are called in text
 }
 
 // figure is one of the line's.
@@ -47,7 +48,7 @@ func (f Figures) line(columns int) string {
 	if phase != "" {
 		phase += " "
 	}
-	shown := append([]figure{{1, fmt.Sprintf("%s%d rows", phase, f.Rows), ""}}, f.news()...)
+	shown := append([]figure{{1, phase + Plural(f.Rows, f.noun), ""}}, f.news()...)
 	add := func(rank int, when bool, format string, args ...any) {
 		if when {
 			shown = append(shown, figure{rank, fmt.Sprintf(format, args...), ", "})
@@ -64,7 +65,7 @@ func (f Figures) line(columns int) string {
 	}
 	add(4, f.Failed > 0, "%d FAILED", f.Failed)
 	add(4, f.Differ > 0, "%d DIFFER", f.Differ)
-	add(6, true, "%.0f rows/s", f.RowsPerSec)
+	add(6, true, "%.0f %ss/s", f.RowsPerSec, f.noun)
 	add(8, true, "%s", seconds(f.Seconds))
 	add(9, f.Bytes > 0, "%s", size(f.Bytes))
 	add(7, f.Throttles > 0, "%d throttled", f.Throttles)

@@ -15,7 +15,7 @@ func TestLineFits(t *testing.T) {
 	percent, left := 42.0, 4000.0
 	f := Figures{
 		Phase: "copying", Rows: 123_456_789, RowsPerSec: 54_321, Failed: 3, Requests: 1_234_567, Throttles: 77, Ranges: 1,
-		Bytes: 98_700_000_000, Underway: 37, Limit: 64, Percent: &percent, Left: &left, Seconds: 2400,
+		Bytes: 98_700_000_000, Underway: 37, Limit: 64, Percent: &percent, Left: &left, Seconds: 2400, noun: "row",
 	}
 	whole := "copying 123456789 rows, 42 %, about 1h6m40s left, 3 FAILED, 54321 rows/s, 40m0s, 98.7 GB, 77 throttled, 37 of 64 at once, 1234567 requests, 1 range left"
 	if got := f.line(0); got != whole {

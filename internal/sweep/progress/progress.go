@@ -71,6 +71,7 @@ type Meter struct {
 	live     bool // the line is written over
 	shown    bool // a line that must be cleared is on the terminal
 	phase    string
+	noun     string    // of what is counted; "row"
 	expected total     // rows of the phase
 	counting *counting // nil if nobody counts them
 	last     time.Duration
@@ -88,7 +89,7 @@ type Meter struct {
 
 // New returns a meter that writes to w. It has the style [None] until [Meter.Use].
 func New(w io.Writer) *Meter {
-	m := &Meter{out: w, text: lines.NewPlainWriter(w), style: None, width: func() int { return 0 }}
+	m := &Meter{out: w, text: lines.NewPlainWriter(w), style: None, noun: "row", width: func() int { return 0 }}
 	if f, ok := w.(*os.File); ok {
 		m.terminal = IsTerminal(f)
 		m.width = func() int {
@@ -123,6 +124,13 @@ func (m *Meter) Use(s Style) {
 		s = None
 	}
 	m.style, m.live = s, m.terminal && s == Plain && os.Getenv("TERM") != "dumb" // which knows no cursor
+}
+
+// Records makes the meter's lines count records, not rows.
+func (m *Meter) Records() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.noun = "record"
 }
 
 // Quiet makes the meter say nothing but what went wrong, whatever its style.
@@ -323,7 +331,7 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	f := Figures{
 		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.over(window)), Failed: p.Failed, Differ: p.Missing + p.Extra + p.Different,
 		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: p.Elapsed.Round(100 * time.Millisecond).Seconds(),
-		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages), Tables: m.tables,
+		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages), Tables: m.tables, noun: m.noun,
 	}
 	f.share(m.expected, p, &m.rates)
 	return f
