@@ -85,6 +85,7 @@ start_azurite() {
 check_sdks() {
   say "Microsoft's JavaScript and Python clients against embedded storage"
   local connection=""
+  touch "$bin/connection"
   "$bin/tablesweep" emulator --table-addr 127.0.0.1:0 --queue-addr 127.0.0.1:0 --blob-addr 127.0.0.1:0 >"$bin/connection" &
   local emulator=$!
   for _ in $(seq 100); do
@@ -92,6 +93,10 @@ check_sdks() {
     [ -z "$connection" ] || break
     sleep 0.1
   done
+  # An export, which both walk and read.
+  seq 3000 | sed 's/.*/{"PartitionKey":"p","RowKey":"r&","n":&}/' >"$bin/rows.jsonl"
+  AzureWebJobsStorage=$connection "$bin/tablesweep" import --from "$bin/rows.jsonl" --to exported --progress none
+  AzureWebJobsStorage=$connection "$bin/tablesweep" export --from exported --to blob:exports/of/exported --compress gzip --progress none
   if [ -d scripts/jssdk/node_modules ]; then
     node --no-deprecation scripts/jssdk/check.mjs "$connection"
   else

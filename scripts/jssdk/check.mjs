@@ -2,7 +2,9 @@
 // the storage account whose connection string is the only argument. Each case asserts
 // what a user of the SDK sees. Exits 1 if a case fails, after all have run.
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { promisify } from "node:util";
+import { gunzipSync } from "node:zlib";
 import { TableClient, TableServiceClient, TableTransaction, odata } from "@azure/data-tables";
 import { BlobServiceClient } from "@azure/storage-blob";
 import { QueueServiceClient } from "@azure/storage-queue";
@@ -181,6 +183,22 @@ const cases = {
     assert.equal((await blob.deleteIfExists()).succeeded, true);
     assert.equal((await blob.deleteIfExists()).succeeded, false);
     assert.equal((await container.deleteIfExists()).succeeded, true);
+  },
+
+  async "storage-blob: an export is walked and read"() {
+    const container = BlobServiceClient.fromConnectionString(connection, { retryOptions: { maxTries: 1 } }).getContainerClient("exports");
+    assert.deepEqual((await all(container.listBlobsByHierarchy("/"))).map((i) => [i.kind, i.name]), [["prefix", "of/"]]);
+    const pages = [];
+    for await (const page of container.listBlobsFlat({ prefix: "of/exported/" }).byPage({ maxPageSize: 1 })) pages.push(...page.segment.blobItems);
+    const data = pages.filter((b) => b.name.includes(".jsonl.gz"));
+    assert.ok(data.length > 0 && pages.length > data.length, pages.map((b) => b.name).join());
+    let rows = 0;
+    for (const { name, properties } of data) {
+      const content = await container.getBlobClient(name).downloadToBuffer(0, undefined, { blockSize: 1000 });
+      assert.deepEqual([content.length, createHash("md5").update(content).digest()], [properties.contentLength, Buffer.from(properties.contentMD5)]);
+      rows += gunzipSync(content).toString().trimEnd().split("\n").map((line) => JSON.parse(line)).filter((r) => r.RowKey === "r" + r.n).length;
+    }
+    assert.equal(rows, 3000);
   },
 
   async "storage-blob: leases"() {

@@ -2,6 +2,9 @@
 string is the only argument: azure-storage-queue, azure-storage-blob, and the older azure-cosmosdb-table. Each case asserts what
 a user of the client sees. Exits 1 if a case fails, after all have run."""
 
+import gzip
+import hashlib
+import json
 import sys
 import time
 import traceback
@@ -182,8 +185,22 @@ def blobs_read_and_walked():
     assert not container.exists()
 
 
+def an_export_is_walked_and_read():
+    container = blobs.get_container_client("exports")
+    same([item.name for item in container.walk_blobs()], ["of/"])
+    found = [b for page in container.list_blobs(name_starts_with="of/exported/", results_per_page=1).by_page() for b in page]
+    data = [b for b in found if ".jsonl.gz" in b.name]
+    assert 0 < len(data) < len(found), [b.name for b in found]
+    rows = []
+    for b in data:
+        content = container.download_blob(b.name, validate_content=True).readall()
+        same((len(content), hashlib.md5(content).digest()), (b.size, bytes(b.content_settings.content_md5)))
+        rows += [json.loads(line) for line in gzip.decompress(content).splitlines()]
+    same(sorted((row["n"], row["RowKey"]) for row in rows), [(n, f"r{n}") for n in range(1, 3001)])
+
+
 failed = 0
-for case in [table_types, table_writes, table_batches_and_queries, table_list, queue_metadata, queue_messages, blobs_read_and_walked]:
+for case in [table_types, table_writes, table_batches_and_queries, table_list, queue_metadata, queue_messages, blobs_read_and_walked, an_export_is_walked_and_read]:
     try:
         case()
         print("ok  ", case.__name__)
