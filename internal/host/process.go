@@ -113,14 +113,15 @@ func logLine(log zerolog.Logger, level zerolog.Level, line string) {
 	var fields map[string]any
 	d := json.NewDecoder(strings.NewReader(line))
 	d.UseNumber()
-	if err := d.Decode(&fields); err != nil || d.More() {
+	err := d.Decode(&fields)
+	message, ok := fields[zerolog.MessageFieldName].(string)
+	if err != nil || !ok || d.More() {
 		log.WithLevel(level).Msg(line)
 		return
 	}
 	if own, err := zerolog.ParseLevel(fmt.Sprint(fields[zerolog.LevelFieldName])); err == nil && own != zerolog.NoLevel {
 		level = own
 	}
-	message, _ := fields[zerolog.MessageFieldName].(string)
 	for _, name := range []string{zerolog.LevelFieldName, zerolog.MessageFieldName, zerolog.TimestampFieldName} {
 		delete(fields, name)
 	}

@@ -40,6 +40,8 @@ func TestLogLine(t *testing.T) {
 		`{"level":"warn","scan":"1","rows":12345678901,"time":"2026-01-01T00:00:00Z","message":"it is slow"}`: `{"level":"warn","rows":12345678901,"scan":"1","message":"it is slow"}`,
 		"plain text":           `{"level":"info","message":"plain text"}`,
 		`{"level":"warn"} and`: `{"level":"info","message":"{\"level\":\"warn\"} and"}`,
+		"null":                 `{"level":"info","message":"null"}`,
+		`{"message":5}`:        `{"level":"info","message":"{\"message\":5}"}`,
 		`["x"]`:                `{"level":"info","message":"[\"x\"]"}`,
 	} {
 		var out bytes.Buffer
