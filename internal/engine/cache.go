@@ -2,8 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"tablesweep/internal/storage"
 )
 
 // cache holds what was read of scans a short while ago, by their ids. It is safe for concurrent use.
@@ -21,6 +24,7 @@ type cached[T any] struct {
 	at      time.Time     // when the reading of it began; zero if it never was read
 	stale   bool          // it must be read again, however fresh it is
 	reading chan struct{} // closed when the reading under way has ended; nil if there is none
+	failed  error         // of the last reading
 }
 
 func newCache[T any](fresh, kept time.Duration) *cache[T] {
@@ -56,6 +60,12 @@ func (c *cache[T]) since(ctx context.Context, id string, oldest time.Time, read 
 		}
 		select {
 		case <-reading:
+			c.mu.Lock()
+			err := of.failed
+			c.mu.Unlock()
+			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // which is over for both: a further reading would take as long again
+				return value, err
+			}
 		case <-ctx.Done():
 			return value, ctx.Err()
 		}
@@ -84,7 +94,7 @@ func (c *cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, er
 			of.stale = true
 		}
 		close(of.reading)
-		of.reading = nil
+		of.reading, of.failed = nil, err
 	}()
 	value, err = read(of.value) // which nobody else changes
 	filled = err == nil

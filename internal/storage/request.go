@@ -112,6 +112,12 @@ func WithPatience(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, hurryKey{}, hurry{time.Now(), patience})
 }
 
+// HasPatience reports whether the context is one of [WithPatience].
+func HasPatience(ctx context.Context) bool {
+	h, _ := ctx.Value(hurryKey{}).(hurry)
+	return h.patience > 0
+}
+
 // left is how long a caller is still patient with a host that has given no good answer since a time.
 func (h hurry) left(since time.Time) time.Duration {
 	if h.patience == 0 {
