@@ -32,8 +32,8 @@ func (Mapped) Split(rows []storage.Entity) [][]storage.Entity {
 
 // Do does the work of what the rows become.
 func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (r Result, err error) {
-	var all []storage.Entity
-	from := map[key.Key]int{} // what a row became, and its place
+	all := make([]storage.Entity, 0, len(rows))
+	from := make(map[key.Key]int, len(rows)) // what a row became, and its place
 	failed := map[int]bool{}
 	fail := func(i int, reason string, broken bool) {
 		if !failed[i] {

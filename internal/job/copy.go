@@ -57,7 +57,7 @@ func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
 // toTable copies the rows of a table or an export to a table.
 func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	to := o.To.Table()
-	s.Raw = o.Map == nil
+	s.Raw = true
 	phase := "copying"
 	if o.From.Table() == nil {
 		phase = "importing"

@@ -142,6 +142,9 @@ func text(v jsontext.Value) string {
 	if v.Kind() != '"' {
 		return string(v)
 	}
+	if end := slices.IndexFunc(v[1:], func(c byte) bool { return stops[c] }); end >= 0 && end == len(v)-2 && v[end+1] == '"' {
+		return string(v[1 : end+1])
+	}
 	b, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
 		return ""

@@ -414,9 +414,38 @@ func (e Entity) Decoded() (Entity, error) {
 	if e.JSON == nil {
 		return e, nil
 	}
+	if properties, ok := e.plainProperties(); ok {
+		e.Properties, e.JSON, e.Columns = properties, nil, nil
+		return e, nil
+	}
 	d := newDecoder(e.JSON, jsontext.AllowDuplicateNames(true))
 	d.width = len(e.Columns)
 	return d.entity(), d.err
+}
+
+// plainProperties reads JSON that has the properties of Columns, in their order, behind the keys, as [rawPage] makes it. It reports false for any other.
+func (e Entity) plainProperties() (all []Property, ok bool) {
+	r := rawReader{in: e.JSON}
+	if r.at = 1; len(e.JSON) == 0 || e.JSON[0] != '{' {
+		return nil, false
+	}
+	all = make([]Property, 0, len(e.Columns))
+	for more := true; more; more = r.skip(',') {
+		name := r.text().text
+		if name == nil || !r.skip(':') {
+			return nil, false
+		}
+		v := r.value().text
+		switch {
+		case v != nil && (string(name) == partitionName || string(name) == rowName || bytes.HasSuffix(name, []byte(typeSuffix))):
+		case v == nil || v[0] == 'n' || special(name) || len(all) == len(e.Columns) || string(name[1:len(name)-1]) != e.Columns[len(all)].Name:
+			return nil, false
+		default:
+			c := e.Columns[len(all)]
+			all = append(all, Property{c.Name, c.Type, v})
+		}
+	}
+	return all, r.skip('}') && r.at == len(r.in) && len(all) == len(e.Columns)
 }
 
 // Over returns what a merge of the row into another one gives: its own properties, and those that only the other one has.

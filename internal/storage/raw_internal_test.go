@@ -95,6 +95,10 @@ func checkRaw(t *testing.T, body []byte, rows []Entity) {
 		if diff := cmp.Diff(w.asRaw(), rows[i], cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("%s (-decoded +raw)\n%s", body, diff)
 		}
+		properties, ok := rows[i].plainProperties()
+		if diff := cmp.Diff(w.Properties, properties, cmpopts.EquateEmpty()); diff != "" || !ok {
+			t.Fatalf("%s: %v (-decoded +from raw)\n%s", body, ok, diff)
+		}
 	}
 }
 
