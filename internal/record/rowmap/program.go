@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,12 @@ const unbounded = "transpose fromstream truncate_stream"
 
 // paired are functions that compare each part of their input with each part of their argument, or put the argument between all parts.
 var paired = strings.Fields("index rindex indices contains inside join")
+
+// global are functions that find all matches of an expression in a text, and which argument has flags.
+var global = map[string]int{"match": 1, "capture": 1, "scan": 1, "split": 1, "splits": 1, "sub": 2, "gsub": 2}
+
+// always are those of them that need no flag for that.
+var always = strings.Fields("scan split splits gsub")
 
 // plain are functions that make nothing, or only numbers, and those that a path may lead through, which a check of the result would cut.
 var plain = strings.Fields("empty error select recurse first last limit skip until while repeat nth getpath nulls values strings numbers booleans arrays objects " +
@@ -158,9 +165,21 @@ func (g *guard) term(t *gojq.Term) {
 		case f.Name == "setpath" || f.Name == "getpath":
 			f.Args[0] = g.at(f.Args[0])
 		}
+		flags, searches := global[f.Name]
 		switch {
 		case slices.Contains(plain, f.Name):
 			return
+		case searches && (len(f.Args) > flags || f.Name != "split" && slices.Contains(always, f.Name)):
+			mode, every := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeNull}}, 0
+			if slices.Contains(always, f.Name) {
+				every = 1
+			}
+			args := slices.Clone(f.Args)
+			if args[0] = variable(operand); len(args) > flags {
+				mode, args[flags] = f.Args[flags], variable(first)
+			}
+			inner.Func = &gojq.Func{Name: f.Name, Args: args}
+			made = bind(f.Args[0], operand, bind(mode, first, pipe(call("_matches", variable(operand), variable(first), number(every)), checked(made))))
 		case slices.Contains(paired, f.Name) && len(f.Args) == 1:
 			inner.Func = &gojq.Func{Name: f.Name, Args: []*gojq.Query{variable(operand)}}
 			made = bind(f.Args[0], operand, pipe(call("_pair", identity(), variable(operand), number(int(gojq.OpSub))), checked(made)))
@@ -264,6 +283,10 @@ func newBudget(q *gojq.Query) (*budget, error) {
 			b.index(v)
 			return v
 		}),
+		gojq.WithFunction("_matches", 3, 3, func(v any, args []any) any {
+			b.matches(v, args[0], args[1], args[2] == 1)
+			return v
+		}),
 		gojq.WithFunction("_pair", 3, 3, func(v any, args []any) any {
 			b.pair(args[0], args[1], args[2] == int(gojq.OpMul))
 			return v
@@ -338,6 +361,31 @@ func (b *budget) pair(x, y any, times bool) {
 			b.exceed("made a text of more than %d KiB", maxText>>10)
 		}
 		x, y = y, x
+	}
+}
+
+// matches ends the run if an expression matches too often in a large text: the library goes through the text again for each match.
+func (b *budget) matches(v, re, flags any, every bool) {
+	text, _ := v.(string)
+	expression, _ := re.(string)
+	mode, _ := flags.(string)
+	if len(text) <= 4<<10 || !every && !strings.Contains(mode, "g") {
+		return
+	}
+	for flag, prefix := range map[string]string{"i": "(?i)", "m": "(?s)"} {
+		if strings.Contains(mode, flag) {
+			expression = prefix + expression
+		}
+	}
+	r, err := regexp.Compile(expression)
+	if err != nil {
+		return // the call says so
+	}
+	each := len(text) * (1 + r.NumSubexp())
+	most := maxPairs / each
+	n := len(r.FindAllStringIndex(text, most+1))
+	if b.steps -= n * each >> 10; n > most {
+		b.exceed("finds more than %d matches in a text of %d KiB", most, len(text)>>10)
 	}
 }
 

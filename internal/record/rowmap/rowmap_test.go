@@ -101,6 +101,8 @@ func TestFails(t *testing.T) {
 		`[range(30000)] - [range(30000)]`: "too large for that", `[range(30000) | "a"] | join("x" * 100000)`: "too large for that", `[range(20000)] | indices([range(20000)])`: "too large for that",
 		`reduce range(40) as $i (10; . * .) | tojson`: "too large for that", `def f: f; f`: "instructions", `until(false; .)`: "instructions",
 		`def f: try ("x" * 200000000) catch f; f`: "a text of more than 256 KiB", `range(10000) | "x" * 200000 | select(false)`: "made values of more than 64 MiB", `reduce range(40) as $i ("\""; tojson)`: "256 KiB",
+		`"x" * 250000 | [match(""; "g")]`: "finds more than 268 matches in a text of 244 KiB", `"x" * 60000 | gsub("X"; "y"; "i")`: "finds more than", `"x" * 60000 | [scan("x")]`: "finds more than",
+		`"x" * 60000 | [splits("(x)")]`: "finds more than", `"x" * 60000 | split("x"; "g")`: "finds more than", `"x" * 60000 | [match("x"; "g")]`: "finds more than", `"x" * 60000 | match("x"; "") | error("one")`: "one",
 		`reduce range(40) as $i ("x"; "\(.)\(.)")`: "256 KiB", `reduce range(400) as $i ("<"; @html | . + .)`: "256 KiB", `[limit(3; repeat("x" * 200000))] | add | add`: "256 KiB",
 	} {
 		_, err := compile(t, rowmap.Options{Program: program}).Rows(order)
@@ -122,7 +124,8 @@ func TestFails(t *testing.T) {
 	for i := range 252 {
 		many.Properties = append(many.Properties, storage.StringProperty(fmt.Sprintf("P%03d", i), strings.Repeat("x", 4000)))
 	}
-	for _, program := range []string{`with_entries(.value |= (if length < 600 then . else ascii_upcase end))`, `to_entries | map(select(.key | startswith("P0") | not)) | from_entries`, `walk(if type == "string" then ascii_downcase else . end)`, `reduce keys[] as $k (.; .[$k] += "")`} {
+	for _, program := range []string{`with_entries(.value |= (if length < 600 then . else ascii_upcase end))`, `to_entries | map(select(.key | startswith("P0") | not)) | from_entries`, `walk(if type == "string" then ascii_downcase else . end)`, `reduce keys[] as $k (.; .[$k] += "")`,
+		`.P001 |= (gsub("x"; "y"; null) | sub("y"; "z") | [scan("z(y)")][0][0])`, `("xy" * 10000 | sub("x"; "z"), split("xy") | length) as $n | .`} {
 		if _, err := compile(t, rowmap.Options{Program: program}).Rows(many); err != nil {
 			t.Errorf("%s of the largest row: %v", program, err)
 		}
