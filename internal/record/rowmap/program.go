@@ -25,6 +25,7 @@ const (
 	maxValue   = 2 << 20  // bytes of a value
 	maxPairs   = 1 << 26  // comparisons of a single instruction
 	maxRows    = 100      // out of one row
+	maxRuns    = 10_000   // of what is compiled
 )
 
 // unlike are functions whose answer follows from more than the row, or that end more than the row's turn.
@@ -237,6 +238,7 @@ type budget struct {
 	context.Context
 	code        *gojq.Code
 	steps, made int
+	runs        int
 	over        error // what was exceeded
 }
 

@@ -118,7 +118,9 @@ func (m *Map) Rows(e storage.Entity) (rows []storage.Entity, err error) {
 			return nil, err
 		}
 	}
-	defer m.idle.Put(b)
+	if b.runs++; b.runs < maxRuns { // the library keeps each regular expression that a run has made of its row
+		defer m.idle.Put(b)
+	}
 	b.steps, b.made, b.over = maxSteps, maxMade, nil
 	out := b.code.RunWithContext(b, in)
 	for {
