@@ -92,8 +92,8 @@ type Instance struct {
 	waits bool
 }
 
-// aliveTime is how old the last beat of a living process may be. It is enough for two that failed.
-const aliveTime = 3 * beatTime
+// AliveTime is how old the last beat of a living process may be. It is enough for two that failed.
+const AliveTime = 3 * beatTime
 
 // repairTime is how long after a dead process's last beat its steps are sent again at the latest: Maintain runs every
 // minute, and takes lookTime. It takes a minute longer if the instance is lost that ran Maintain.
@@ -192,7 +192,7 @@ func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) Leased
 			l.Throttled += h.Throttled
 			l.Until = later(l.Until, b.At.Add(repairTime))
 		}
-		if !works || b.Age >= aliveTime {
+		if !works || b.Age >= AliveTime {
 			continue
 		}
 		for _, s := range b.Slow {

@@ -28,7 +28,7 @@ type App struct {
 	Others map[string]*storage.Account
 }
 
-// Check makes the checks of a running app, by five requests to its own storage and one to each other account.
+// Check makes the checks of a running app, by six requests to its own storage and one to each other account.
 func (a App) Check(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -38,6 +38,13 @@ func (a App) Check(ctx context.Context) []Check {
 		func() []Check { return []Check{a.hostJSON()} },
 		func() []Check { return []Check{mayWrite(ctx, "state table", table)} },
 		func() []Check { return maintained(ctx, table) },
+		func() []Check {
+			beats, err := ledger.New(table).Beats(ctx)
+			if err != nil && !storage.NotFound(err) {
+				return []Check{Of("steps", "", err)}
+			}
+			return []Check{judgeBeats(beats)}
+		},
 	}
 	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
 		parts = append(parts, func() []Check {

@@ -129,7 +129,11 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 		}
 	}
 	table := a.Table(nowhere).With(storage.RequestOptions{Once: true})
-	if _, err := table.Query(ctx, storage.Query{Top: 1}); err != nil && !storage.NotFound(err) {
+	_, err := table.Query(ctx, storage.Query{Top: 1})
+	if setting != storage.HostConnection && storage.Passing(err) {
+		return judgeOther(setting, err)
+	}
+	if err != nil && !storage.NotFound(err) {
 		check := refused(name, who+": ", err, c, table, "Storage Table Data Reader")
 		var e *storage.Error
 		if c.Managed() && !errors.As(err, &e) {
@@ -138,6 +142,8 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 		return check
 	}
 	switch _, err := table.MayWrite(ctx); {
+	case setting != storage.HostConnection && storage.Passing(err):
+		return judgeOther(setting, err)
 	case err == nil:
 		return Check{name, OK, who + ": tables can be read and written"}
 	case setting == storage.HostConnection:

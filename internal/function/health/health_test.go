@@ -14,6 +14,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/function/health"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
@@ -52,7 +53,7 @@ func states(t *testing.T, checks []health.Check) string {
 	return strings.Join(all, "\n")
 }
 
-func TestAppTakesFiveRequests(t *testing.T) {
+func TestAppTakesSixRequests(t *testing.T) {
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
 	prepare(t, a, "tablesweep")
 	em.ResetCounts()
@@ -62,14 +63,15 @@ ok state table
 ok clock
 ok Maintain
 ok poison queues
+ok steps
 ok queue tablesweep-copy-rows
 ok queue tablesweep-scan-partition
 ok queue tablesweep-scan-prefix`
 	if got := states(t, checks); got != want {
 		t.Errorf("got\n%s\nwant\n%s\n%+v", got, want, checks)
 	}
-	if c := em.Counts(); c.TableTransactions()+c.QueueTransactions() > 5 {
-		t.Errorf("%+v, want 5 requests at most", c)
+	if c := em.Counts(); c.TableTransactions()+c.QueueTransactions() > 6 {
+		t.Errorf("%+v, want 6 requests at most", c)
 	}
 }
 
@@ -80,7 +82,7 @@ func TestAppWithoutStorage(t *testing.T) {
 		t.Fatal(err)
 	}
 	checks := health.App{Own: a, StateTable: "tablesweep", Root: fstest.MapFS{}}.Check(t.Context())
-	if got := states(t, checks); strings.Count(got, "failed ") != 5 || !strings.HasPrefix(got, "unknown host.json") {
+	if got := states(t, checks); strings.Count(got, "failed ") != 6 || !strings.HasPrefix(got, "unknown host.json") {
 		t.Errorf("got\n%s", got)
 	}
 }
@@ -97,9 +99,18 @@ func TestAppWhoseDataIsAway(t *testing.T) {
 		}
 		others[name] = a
 	}
-	got := states(t, health.App{Own: own, StateTable: "tablesweep", Root: root, Others: others}.Check(t.Context()))
-	if !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD") {
+	wait := ledger.Wait{Connection: "BUSY", Cause: "it answers 503 ServerBusy", Since: time.Date(2026, 1, 1, 3, 4, 5, 0, time.UTC)}
+	beat := ledger.Beat{Process: "p", Waiting: []ledger.Wait{wait}, Slow: []ledger.Slow{{Connection: "GOOD", Seconds: 6.2}, {Connection: "BUSY", Seconds: 9}}}
+	if err := ledger.New(own.Table("tablesweep")).Beat(t.Context(), beat); err != nil {
+		t.Fatal(err)
+	}
+	checks := health.App{Own: own, StateTable: "tablesweep", Root: root, Others: others}.Check(t.Context())
+	if got := states(t, checks); !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD") {
 		t.Errorf("got\n%s", got)
+	}
+	want := health.Check{Name: "steps", State: health.Warning, Detail: "GOOD takes 6 s for an answer; they wait for BUSY since 03:04:05 UTC: it answers 503 ServerBusy"}
+	if !slices.Contains(checks, want) {
+		t.Errorf("%+v, want %+v", checks, want)
 	}
 }
 
@@ -235,6 +246,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		{"wrong clock", health.Doctor{}, storage.Settings{storage.HostConnection: off}, "clock", "behind the storage's; the storage refuses signed requests", health.Failed},
 		{"refused for its clock, elsewhere", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": off}, "connection BACKUP", "; this machine's clock is 1h0m", health.Failed},
 		{"wrong key of another account", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": wrongKey}, "connection BACKUP", "403 AuthenticationFailed", health.Failed},
+		{"another account that is away", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection BACKUP", "steps that need it wait: ", health.Warning},
 		{"wrong signature", health.Doctor{}, storage.Settings{storage.HostConnection: tablesOf(good) + ";SharedAccessSignature=sig=" + secret}, "connection AzureWebJobsStorage", "by a shared access signature", health.Failed},
 		{"nobody listens", health.Doctor{}, storage.Settings{storage.HostConnection: "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection AzureWebJobsStorage", "refused", health.Failed},
 		{"never started: queues", health.Doctor{}, nil, "queue tablesweep-copy-rows", "the app makes it when it starts", health.Failed},

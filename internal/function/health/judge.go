@@ -2,6 +2,9 @@ package health
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"tablesweep/internal/engine"
@@ -52,6 +55,28 @@ func judgeOther(connection string, err error) Check {
 		return Check{name, Warning, oneLine("it refuses this app: " + err.Error())}
 	}
 	return Check{name, OK, "answers"}
+}
+
+// judgeBeats says what the connections mean that give living processes no good answer, or take long for one.
+func judgeBeats(beats []ledger.Beat) Check {
+	said := map[string]string{}
+	for _, b := range beats {
+		if b.Age >= engine.AliveTime {
+			continue
+		}
+		for _, s := range b.Slow {
+			if said[s.Connection] == "" {
+				said[s.Connection] = fmt.Sprintf("%s takes %.0f s for an answer", s.Connection, s.Seconds)
+			}
+		}
+		for _, w := range b.Waiting {
+			said[w.Connection] = fmt.Sprintf("they wait for %s since %s: %s", w.Connection, w.Since.UTC().Format(time.TimeOnly+" UTC"), w.Cause)
+		}
+	}
+	if len(said) == 0 {
+		return Check{"steps", OK, "none is known to wait for a connection"}
+	}
+	return Check{"steps", Warning, oneLine(strings.Join(slices.Sorted(maps.Values(said)), "; "))}
 }
 
 // judgeMaintained says what Maintain's last run means.
