@@ -22,13 +22,14 @@ type Limits struct {
 }
 
 const (
-	slotBehind = 2 * time.Second // so much of a limit that nobody used may be made up for
-	slotEarly  = 2 * time.Second // so much before its slot a message may come: times of messages are whole seconds
-	meanSteps  = 512             // of so many steps, and half as many before them, the mean is taken
-	slotTries  = 100             // with others who take slots at the same time
-	slotPause  = 20 * time.Millisecond
-	stepShare  = 4 // a page has the rows of a limit's second, divided by this
-	leastRows  = 10
+	slotBehind   = 2 * time.Second // so much of a limit that nobody used may be made up for
+	slotEarly    = 2 * time.Second // so much before its slot a message may come: times of messages are whole seconds
+	meanSteps    = 512             // of so many steps, and half as many before them, the mean is taken
+	slotRequests = 2               // that a step makes to take slots
+	slotTries    = 100             // with others who take slots at the same time
+	slotPause    = 20 * time.Millisecond
+	stepShare    = 4 // a page has the rows of a limit's second, divided by this
+	leastRows    = 10
 )
 
 // rows returns how many rows a page has, that the rate is even.

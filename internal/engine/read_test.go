@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"math"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -148,6 +149,22 @@ func TestEstimateOfAScan(t *testing.T) {
 				t.Errorf("%d requests, want about the scan's %d", r.Requests, s.Cost.Requests)
 			}
 		})
+	}
+}
+
+// TestEstimateWithLimits: an estimate tells the least time that the limits allow.
+func TestEstimateWithLimits(t *testing.T) {
+	w := withSource(t, 40, 10)
+	for _, l := range []engine.Limits{{RowsPerSecond: 20}, {RequestsPerSecond: 10}, {RowsPerSecond: 20, RequestsPerSecond: 1}} {
+		r, err := w.engine.Estimate(t.Context(), engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Limits: &l})
+		w.must(err)
+		want := 20.
+		if l.RequestsPerSecond > 0 {
+			want = math.Round(float64(r.Requests) / float64(l.RequestsPerSecond))
+		}
+		if r.LeastSeconds != want || want < 20 {
+			t.Errorf("%+v: at least %v s, want %v for %d requests", l, r.LeastSeconds, want, r.Requests)
+		}
 	}
 }
 

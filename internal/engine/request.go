@@ -112,7 +112,12 @@ func ParseRequest(body []byte) (Request, error) {
 	}
 	var errs wrongs
 	for _, s := range r.sizes() {
-		if n, is := given[s.field]; is && n != nil && s.n == 0 {
+		at, field := given, s.field
+		if limit, is := strings.CutPrefix(s.field, "limits."); is {
+			field = limit
+			at, _ = given["limits"].(map[string]any)
+		}
+		if n, is := at[field]; is && n != nil && s.n == 0 {
 			errs.add(s.field, "must be %s", s.allowed())
 		}
 	}
@@ -133,11 +138,14 @@ func (s size) allowed() string {
 }
 
 func (r Request) sizes() []size {
+	l := *cmp.Or(r.Limits, &Limits{})
 	return []size{
 		{"segmentSize", r.SegmentSize, storage.PageRows},
 		{"segmentsPerInvocation", r.SegmentsPerInvocation, MaxSegments},
 		{"segmentsPerFirstPrefix", r.SegmentsPerFirstPrefix, 0},
 		{"segmentsPerSubsequentPrefix", r.SegmentsPerSubsequentPrefix, 0},
+		{"limits.rowsPerSecond", l.RowsPerSecond, 0},
+		{"limits.requestsPerSecond", l.RequestsPerSecond, 0},
 	}
 }
 
@@ -200,7 +208,7 @@ func (r Request) check() error {
 			invalid("select", "%s is not a property's name; list names of letters, digits and underscores", secret.Name(name))
 		}
 	}
-	if l := r.Limits; l != nil && (min(l.RowsPerSecond, l.RequestsPerSecond) < 0 || *l == Limits{}) {
+	if r.Limits != nil && *r.Limits == (Limits{}) {
 		invalid("limits", "must have rowsPerSecond, requestsPerSecond or both, each at least 1")
 	}
 	errs = append(errs, storage.CheckFilter(r.Filter))
@@ -228,7 +236,7 @@ func (r Request) checkStrategy(invalid func(field, format string, args ...any)) 
 	case r.Action.Type == Keys && r.Strategy == strategy.Serial:
 		invalid("strategy", "keys steps over rows, which %s can't; leave it out", strategy.Serial)
 	}
-	for _, s := range r.sizes()[2:] {
+	for _, s := range r.sizes()[2:4] {
 		switch {
 		case s.n <= 0:
 		case r.Strategy != strategy.Prefix:

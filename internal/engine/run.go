@@ -119,7 +119,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 		steps = 0 // it had no slot of its own
 	}
 	if o.request.Limits != nil {
-		out.done.Transactions += 2 // to take slots
+		out.done.Transactions += slotRequests
 	}
 	if err := e.takeSlots(ctx, o.request.Limits, m.Scan, steps, out.done.Totals, out.children); err != nil {
 		return "", nil, err

@@ -224,11 +224,14 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 		}
 	}
 	rows := sweep.Spec{Source: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
-	ledger := float64(ledgerRequests)
+	perStep := float64(ledgerRequests)
 	if o.work.deletes {
-		ledger++ // to commit the deletion
+		perStep++ // to commit the deletion
 	}
-	work := estimate.Work{PerQuery: ledger / float64(min(o.queries, usualQueries)), Price: e.options.Price}
+	if r.Limits != nil {
+		perStep += slotRequests
+	}
+	work := estimate.Work{PerQuery: perStep / float64(min(o.queries, usualQueries)), Price: e.options.Price}
 	if o.work.action != nil {
 		work.Writes = func(rows []storage.Entity) int {
 			if r.Action.Map != "" { // nobody knows what they become
@@ -242,5 +245,8 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 		err = ctx.Err()
 	}
 	report.Creates = creates
+	if r.Limits != nil && err == nil {
+		report.LeastSeconds = r.Limits.each(ledger.Used{Rows: *report.Rows[0], Requests: report.Requests}).Round(time.Second).Seconds()
+	}
 	return report, err
 }

@@ -114,6 +114,8 @@ func TestBadRequests(t *testing.T) {
 		{"count with destination", with("copy", "count"), 400, "action.destination", "not a field of count"},
 		{"bad filter", with(`"action"`, `"filter":"Name is x","action"`), 400, "filter", "refuses it"},
 		{"filter of 13 comparisons", with(`"action"`, `"filter":"`+strings.Repeat("A eq 1 or ", 12)+`A eq 1","action"`), 400, "filter", "13 comparisons"},
+		{"limit of 0", with(`"action"`, `"limits":{"rowsPerSecond":5,"requestsPerSecond":0},"action"`), 400, "limits.requestsPerSecond", "at least 1"},
+		{"limit below 0", with(`"action"`, `"limits":{"rowsPerSecond":-5},"action"`), 400, "limits.rowsPerSecond", "at least 1"},
 		{"limits of nothing", with(`"action"`, `"limits":{},"action"`), 400, "limits", "rowsPerSecond"},
 		{"filter of 13 lines", with(`"action"`, `"filter":"`+strings.Repeat(`A\nne\n1\nand\n`, 12)+`A\neq\n1","action"`), 400, "filter", "13 comparisons"},
 		{"filter of 13 bare properties", with(`"action"`, `"filter":"`+strings.Repeat("A or ", 12)+`A","action"`), 400, "filter", "13 comparisons"},

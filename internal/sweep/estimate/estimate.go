@@ -44,9 +44,11 @@ type Report struct {
 	// DollarsPerMillion is about what it takes for a million further rows that are like these; nil
 	// if no row was counted.
 	DollarsPerMillion *float64 `json:"dollarsPerMillion,omitempty"`
-	Queries           int64    `json:"queries"`           // of the count
-	Missing           int64    `json:"missing,omitempty"` // listed rows that the table does not have
-	Creates           bool     `json:"creates,omitempty"` // what the work writes to is missing, and will be created
+	// LeastSeconds is the least time that limits allow the rows counted and their requests; 0 without limits.
+	LeastSeconds float64 `json:"leastSeconds,omitempty"`
+	Queries      int64   `json:"queries"`           // of the count
+	Missing      int64   `json:"missing,omitempty"` // listed rows that the table does not have
+	Creates      bool    `json:"creates,omitempty"` // what the work writes to is missing, and will be created
 
 	// PerMillion has the requests for DollarsPerMillion.
 	PerMillion int64 `json:"-"`

@@ -1,5 +1,5 @@
 // The form for a new scan: the app checks and estimates the scan, and starts it after a confirmation.
-import { h, set, show, money, plural, announce } from './dom.js';
+import { h, set, show, money, duration, plural, announce } from './dom.js';
 import { Live, call, told } from './api.js';
 import { partOf, tableOf } from './scans.js';
 
@@ -90,7 +90,7 @@ function threat(request, estimate) {
 // words tells what an estimate knows: a count that ran out of time has met some of the rows.
 function words(e) {
   const beyond = !e.counted && e.dollarsPerMillion !== undefined && `${money(e.dollarsPerMillion)} for each million beyond`;
-  return [size(e), `about ${plural(e.requests, 'request')}`, money(e.dollars), beyond, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
+  return [size(e), `about ${plural(e.requests, 'request')}`, money(e.dollars), beyond, e.leastSeconds && `at least ${duration(e.leastSeconds)} by its limits`, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
 }
 
 // newScan shows the form. It starts nothing before the app has checked the request.
