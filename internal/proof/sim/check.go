@@ -146,6 +146,10 @@ func (w *world) checkLedger() {
 		case pk == "scans" && kind == "m" && slices.Contains(scans, strings.ReplaceAll(id, "|", "-")):
 		case pk == "scans" && kind == "i": // the claim of a start, which may never have begun
 		case slices.Contains(scans, pk) && slices.Contains([]string{"s", "h", "d", "x", "w", "g"}, kind):
+		case slices.Contains(scans, pk) && kind == "y":
+			if s, ok := w.planned(pk); ok && s.Request.Limits == nil {
+				w.violated("scan %s has no limits, and their row", pk)
+			}
 		case slices.Contains(scans, pk) && kind == "p":
 			if s, ok := w.planned(pk); !ok || !w.lost(pk, s) {
 				w.violated("scan %s is over, and its step %q is pending", pk, row.Key.Row)

@@ -194,6 +194,12 @@ func Draw(seed uint64) Plan {
 			p.Scans[i].Destination = swapped(s.Destination)
 		}
 	}
+	limits := dice{rand.New(rand.NewPCG(seed, 0x11a17))}
+	for i := range p.Scans {
+		if limits.chance(0.15) { // a scan takes minutes then, and most of its messages are hidden
+			p.Scans[i].Request.Limits = &engine.Limits{RowsPerSecond: limits.number(1, 20), RequestsPerSecond: limits.number(0, 20)}
+		}
+	}
 	proofs := dice{rand.New(rand.NewPCG(seed, 0x960))}
 	if proofs.chance(0.25) {
 		p.Scans = append(p.Scans, proofs.groups(len(p.Scans), p.Source)...)
