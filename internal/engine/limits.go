@@ -24,7 +24,7 @@ type Limits struct {
 const (
 	slotBehind   = 2 * time.Second // so much of a limit that nobody used may be made up for
 	slotEarly    = 2 * time.Second // so much before its slot a message may come: times of messages are whole seconds
-	meanSteps    = 512             // of so many steps, and half as many before them, the mean is taken
+	meanSteps    = 64              // of so many steps, and half as many before them, the mean is taken
 	slotRequests = 2               // that a step makes to take slots
 	slotTries    = 100             // with others who take slots at the same time
 	slotPause    = 20 * time.Millisecond
@@ -85,10 +85,7 @@ func (e *Engine) takeSlots(ctx context.Context, limits *Limits, id string, steps
 		if u.Steps >= meanSteps {
 			u.Steps, u.Rows, u.Requests = u.Steps/2, u.Rows/2, u.Requests/2
 		}
-		// A step has one message on the mean, whatever its number of children. Those of a cut are sent long before the slots
-		// that they have: with a third of them, the first minutes are neither above the limit nor below it.
-		requests := done.Transactions - int64(len(messages)-1)*2/3
-		u.Steps, u.Rows, u.Requests = u.Steps+steps, u.Rows+done.Rows, u.Requests+requests
+		u.Steps, u.Rows, u.Requests = u.Steps+steps, u.Rows+done.Rows, u.Requests+done.Transactions
 		slots := limits.slots(&u, now, len(messages))
 		taken, err := e.ledger.Use(ctx, id, u)
 		if err != nil {
