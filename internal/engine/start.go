@@ -47,6 +47,14 @@ func (e *Engine) StartOnce(ctx context.Context, r Request, sent claim.Sent) (str
 		if _, err := e.ledger.Scan(ctx, made.Answer); !errors.Is(err, ledger.ErrNotFound) {
 			return made.Answer, err
 		}
+		if now.Sub(made.Made) >= e.options.Retention { // the scan was removed, perhaps not yet with all of its rows
+			if err := claims.Release(ctx, made); err != nil {
+				return "", err
+			}
+			if made, err = claims.TakeWith(ctx, once, ledger.NewID(now)); err != nil {
+				return "", err
+			}
+		}
 	}
 	id, err := e.start(ctx, r, made.Answer)
 	if err != nil && !made.Known && problem.FateOf(err) != problem.Retry {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/engine/ledger"
@@ -44,6 +45,31 @@ func TestStartOnce(t *testing.T) {
 			t.Errorf("100 days later: %v", left)
 		}
 		return started == nil
+	})
+}
+
+// TestStartOnceAfterRemoval: a scan that was removed does not begin again under its id, though its key is still there: some of its rows may be, too.
+func TestStartOnceAfterRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 5, 1)
+		r, sent := copyRequest("Source", "Target"), claim.Sent{Key: "key"}
+		first, err := w.engine.StartOnce(t.Context(), r, sent)
+		w.must(err)
+		w.drain()
+		time.Sleep(90*24*time.Hour - 30*time.Minute)
+		w.maintain(1) // which looks at the keys
+		time.Sleep(40 * time.Minute)
+		w.maintain(1)
+		if left := w.ledgerRows("scans", "i|"); len(left) != 1 {
+			t.Fatalf("%d keys are left, want 1", len(left))
+		}
+		again, err := w.engine.StartOnce(t.Context(), r, sent)
+		w.must(err)
+		if again == first {
+			t.Errorf("the scan has the id of one that was removed, %s", first)
+		}
+		w.drain()
+		w.counted(again, ledger.Succeeded, 5, 5, 0)
 	})
 }
 
