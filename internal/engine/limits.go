@@ -60,6 +60,7 @@ func (l Limits) each(u ledger.Used) time.Duration {
 
 // slots takes n slots at a time of the service's clock.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
+	u.Next = later(u.Next, now.Add(-slotBehind)) // also if none is taken: a table of one page has no other step
 	slots := make([]time.Time, n)
 	for i := range slots {
 		slots[i] = later(u.Next, now.Add(-slotBehind))

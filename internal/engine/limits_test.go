@@ -129,6 +129,13 @@ func (w *world) poll(e *engine.Engine, function string, stop <-chan struct{}) er
 	}
 }
 
+// TestLimitsOfOnePage: a scan whose first step leaves no other one succeeds.
+func TestLimitsOfOnePage(t *testing.T) {
+	w := withSource(t, 1, 1)
+	s := w.run(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Limits: &engine.Limits{RowsPerSecond: 5}})
+	w.counted(s.ID, ledger.Succeeded, 1, 0, 0)
+}
+
 // TestCrashWithLimits lets the process die at each request of a scan with limits: each row counts once.
 func TestCrashWithLimits(t *testing.T) {
 	crashPoints(t, 1, func(t *testing.T, n int, applied bool) bool {
