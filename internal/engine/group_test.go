@@ -205,6 +205,36 @@ func TestGroupCanceled(t *testing.T) {
 	}
 }
 
+// A scan of a group that is canceled and retried by itself is waited for, although the group has seen it end.
+func TestGroupWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 3)
+		id := w.start(groupExport("p"))
+		w.deliver() // which starts the scans
+		first := id + "-00001"
+		w.must(w.engine.Cancel(t.Context(), first))
+		time.Sleep(2 * time.Second)
+		w.must(w.engine.Retry(t.Context(), first))
+		for function := range engine.Queues {
+			q, messages := w.take(function, 32)
+			for _, m := range messages {
+				if body := w.bodyOf(m); !strings.Contains(string(body), first) {
+					_, err := w.engine.Run(t.Context(), body, 1)
+					w.must(err, q.Delete(t.Context(), m))
+				}
+			}
+		}
+		if s := w.status(id); s.State != ledger.Running || s.Members.Succeeded != 2 || s.Members.Running != 1 {
+			t.Errorf("while a scan of it runs, the group has %s %+v %s", s.State, s.Members, s.Error)
+		}
+		time.Sleep(lease + time.Second)
+		if s := w.end(id); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
+			t.Errorf("%s %+v %s", s.State, s.Members, s.Error)
+		}
+	})
+}
+
 // A process dies at each request. The group ends all the same, each table is exported, and nothing is left over.
 func TestGroupCrashPoints(t *testing.T) {
 	crashPoints(t, 7, func(t *testing.T, n int, applied bool) bool {

@@ -154,7 +154,15 @@ func (w *world) follow(id string, s PlannedScan) {
 	if s.Lose > 0 {
 		w.group.Go(func() { w.lose(id, s.Lose) })
 	}
-	if s.Meddle > 0 && s.Cancel == 0 { // the member may be there or not, and have ended
+	if s.Meddle > 0 && s.Cancel == 0 { // the member may have ended
+		for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+			w.mu.Lock()
+			begun := w.witness.scans[ledger.MemberID(id, 1)].State != ""
+			w.mu.Unlock()
+			if begun {
+				break
+			}
+		}
 		time.Sleep(s.Meddle)
 		w.request(http.MethodDelete, "/api/scans/"+ledger.MemberID(id, 1), nil)
 		time.Sleep(s.Rest)

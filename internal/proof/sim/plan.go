@@ -56,8 +56,8 @@ type PlannedScan struct {
 	// Twice it asks for that twice at once.
 	Rounds int
 	Twice  bool
-	// Tables is how many tables a group has, among which the plan's rows are shared. Meddle, unless zero, is when the operator cancels
-	// the scan of the first one. It retries that after Rest.
+	// Tables is how many tables a group has, among which the plan's rows are shared. Meddle, unless zero, is how long the
+	// scan of the first one runs until the operator cancels it. It retries that after Rest.
 	Tables int
 	Meddle time.Duration
 
@@ -222,7 +222,7 @@ func (d dice) groups(i int, source []storage.Entity) []PlannedScan {
 	if s.Destination = share(s.Destination, 1, s.Tables); d.chance(0.3) {
 		s.Cancel, s.Rest = d.between(time.Second, 20*time.Second), d.between(10*time.Second, 10*time.Minute)
 	} else if d.chance(0.6) {
-		s.Meddle, s.Rest = d.between(0, 5*time.Second), d.between(0, 10*time.Second)
+		s.Meddle, s.Rest = d.between(1, 300*time.Millisecond), d.between(0, time.Second)
 	}
 	if s.Request.Action.Type == engine.Count {
 		return []PlannedScan{s}
