@@ -23,11 +23,11 @@ var documented = []struct {
 	{"GET /api/scans/{id}/timeline", "/api/scans/ID/timeline", "", 200},
 	{"GET /api/scans/{id}/ranges", "/api/scans/ID/ranges", "", 200},
 	{"GET /api/scans/{id}/failed", "/api/scans/ID/failed?top=10&cursor=", "", 200},
+	{"DELETE /api/scans/{id}", "/api/scans/ID", "", 202},
+	{"POST /api/scans/{id}/retry", "/api/scans/ID/retry", "", 202},
 	{"GET /api/scans/{id}/members", "/api/scans/ID/members", "", 404}, // it is no group
 	{"GET /api/schedules", "", "", 200},
 	{"GET /api/schedules/{name}/backups", "/api/schedules/nightly/backups", "", 404}, // there is none
-	{"DELETE /api/scans/{id}", "/api/scans/ID", "", 202},
-	{"POST /api/scans/{id}/retry", "/api/scans/ID/retry", "", 202},
 	{"POST /api/catalog/records", "", `{"eid":"1","name":"A","ssn":"12,34"}`, 201},
 	{"POST /api/catalog/records", "", `[{"eid":"2","name":"B"},{"eid":"3","name":"C"}]`, 200},
 	{"PUT /api/catalog/records", "/api/catalog/records?eid=2", `{"eid":"2","name":"B","x":1}`, 200},
