@@ -138,7 +138,7 @@ func TestNewestCause(t *testing.T) {
 			}
 			return hangs(r)
 		}
-		a := open(t, signed, storage.Options{Transport: s, Patience: 39 * time.Second})
+		a := open(t, signed, storage.Options{Transport: s, Patience: time.Minute}) // it ends behind the other one
 		failed := make(chan error, 1)
 		go func() {
 			_, err := a.Table("Orders").Query(t.Context(), storage.Query{})
