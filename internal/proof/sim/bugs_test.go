@@ -141,5 +141,5 @@ var bugs = []bugtest.Bug{
 // TestBugsAreFound proves that the simulation can fail.
 func TestBugsAreFound(t *testing.T) {
 	t.Setenv("GOGC", "400") // in the processes that look for bugs
-	bugtest.Find(t, "internal/proof/sim", bugs, "-seeds=500", "-stride=1")
+	bugtest.Find(t, "internal/proof/sim", bugs, "-seeds=1500", "-stride=1")
 }
