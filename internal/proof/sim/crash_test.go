@@ -249,7 +249,7 @@ func TestSlowSteps(t *testing.T) {
 // TestCanceledInAStep cancels a scan while its first step reads and writes pages for half a minute: a second later no write begins.
 func TestCanceledInAStep(t *testing.T) {
 	testsize.WithoutRace(t)
-	for at := 2; at <= 20; at += testsize.Of(9, 3) {
+	for at := 2; at <= 20; at += 3 {
 		p := small("adaptive")
 		p.Calm = true // which fails if a write begins later
 		p.Faults = "latency=400ms on=query table=Source; latency=700ms on=batch,insert,update,merge table=Target0; " + p.Faults
