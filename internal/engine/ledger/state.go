@@ -89,8 +89,10 @@ func (l *Ledger) End(ctx context.Context, id string, state State, now time.Time,
 
 // end writes the scan's end once, over the row as it was read. If its attempt can't be closed, Maintain does that.
 func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, reason string) (bool, error) {
-	if began := s.began(); now.Before(began) { // processes know the service's time to a second
-		now = began
+	for _, began := range []time.Time{s.Started, s.began()} { // processes know the service's time to a second
+		if now.Before(began) {
+			now = began
+		}
 	}
 	end := op(storage.Merge, s.ID, scanRow,
 		storage.StringProperty("State", string(state)), storage.TimeProperty("FinishedAt", now), storage.StringProperty("Error", reason))
