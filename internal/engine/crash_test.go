@@ -457,7 +457,7 @@ func TestNewerVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := withSource(t, 100, 6)
+				w := withSource(t, 20, 6)
 				r := copyRequest("Source", "Target")
 				r.SegmentSize = 10
 				w.run(r) // leaves hints
@@ -488,7 +488,7 @@ func TestNewerVersion(t *testing.T) {
 				time.Sleep(time.Hour)
 				w.must(w.engine.Maintain(t.Context()))
 				w.tidy()
-				w.counted(id, ledger.Succeeded, 600, 600, 0)
+				w.counted(id, ledger.Succeeded, 120, 120, 0)
 			})
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
 
@@ -169,7 +170,7 @@ func TestGroupFails(t *testing.T) {
 // A group that is canceled begins nothing more, and its members are canceled, whoever dies. A retry does what is left.
 func TestGroupCanceled(t *testing.T) {
 	t.Parallel()
-	for n := range 12 {
+	for n := 0; n < 12; n += testsize.Of(4, 1) {
 		synctest.Test(t, func(t *testing.T) {
 			w := withTables(t, 10)
 			id := w.start(groupExport("p"))

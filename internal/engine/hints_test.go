@@ -89,7 +89,7 @@ func TestBadHints(t *testing.T) {
 				testsize.WithoutRace(t)
 			}
 			t.Parallel()
-			w := withSource(t, 30, 6)
+			w := withSource(t, 20, 6)
 			r := copyRequest("Source", "Target")
 			r.SegmentSize = 10
 			w.run(r) // leaves hints
@@ -100,7 +100,7 @@ func TestBadHints(t *testing.T) {
 				w.must(err)
 				w.restart() // as if other processes took the steps
 				w.drain()
-				w.counted(id, ledger.Succeeded, 180, 180, 0)
+				w.counted(id, ledger.Succeeded, 120, 120, 0)
 				return log.String()
 			}
 			w.replaceProperty("hints", storage.BinaryProperty("Data00", packed))

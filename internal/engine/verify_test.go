@@ -67,7 +67,7 @@ func damaged(d *rand.Rand) (source, destination []storage.Entity) {
 // The app finds what the command line finds, whatever is read on either side, however it is split, and whoever dies.
 func TestVerifyLikeTheCommand(t *testing.T) {
 	t.Parallel()
-	for n := range testsize.Of(6, 20) {
+	for n := range testsize.Of(3, 20) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { verifyLikeTheCommand(t, uint64(n)) })
