@@ -414,12 +414,15 @@ func TestDamagedAnswers(t *testing.T) {
 			}
 		}
 	}
-	for _, work := range works {
+	for w, work := range works {
 		if *damageFor < 0 && !strings.HasPrefix(work.args, "copy") {
 			continue
 		}
 		for side := range work.sides {
-			for _, name := range names {
+			for i, name := range names {
+				if !testsize.Full() && (w+side+i)%2 > 0 {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s/%d/%s", work.args, side, name), func(t *testing.T) {
 					t.Parallel()
 					var a [2]*storage.Account

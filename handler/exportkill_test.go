@@ -117,6 +117,9 @@ func TestKilledExport(t *testing.T) {
 		"large partitions": {partitions: 6, each: testsize.Of(2500, 6000), exports: testsize.Slow(1, 3, 25), kills: 2}, // a run must get beyond the partition it begins in
 	} {
 		for _, to := range []string{"directory", "blobs"} {
+			if !testsize.Full() && (to == "blobs") != (name == "large partitions") {
+				continue
+			}
 			t.Run(name+" to "+to, func(t *testing.T) {
 				t.Parallel()
 				_, a, connection := serveEmulator(t, emulator.Options{Faults: slow})
