@@ -61,7 +61,7 @@ func TestGroupCrashPoints(t *testing.T) {
 		for _, applied := range []bool{false, true} {
 			for _, retried := range []bool{false, true} {
 				t.Run(fmt.Sprintf("deletes %v, applied %v, retried %v", deletes, applied, retried), func(t *testing.T) {
-					deaths(t, 1, testsize.Slow(7, 2, 1), func(t *testing.T, n int) bool {
+					deaths(t, 1, testsize.Slow(17, 2, 1), func(t *testing.T, n int) bool {
 						w, c := newCatalog(t, people, "lastname")
 						all := append(sharing(t, "eid", 3), rec(t, `{"eid":"1","npi":"3","lastname":"Faux"}`))
 						do := func(ctx context.Context, c *catalog.Catalog) (err error) {

@@ -90,9 +90,9 @@ func TestOftenRefused(t *testing.T) {
 // TestAccountLimit copies as fast as an account takes requests, but for a tenth: each row is a request. A median, since one copy
 // in ten takes a quarter longer at 500 requests a second.
 func TestAccountLimit(t *testing.T) {
-	testsize.WithoutRace(t)
+	testsize.InFull(t)
 	t.Parallel()
-	for _, rate := range []int{500, 1000, 2000, 4000}[:testsize.Slow(1, 2, 4)] {
+	for _, rate := range []int{500, 1000, 2000, 4000}[:testsize.Slow(2, 2, 4)] {
 		rows := min(20_000, 10*rate)
 		allowed := time.Duration(rows) * time.Second / time.Duration(rate)
 		if took := median(t, rows, fmt.Sprintf("account-rate=%d", rate), 3); took > allowed*11/10 {

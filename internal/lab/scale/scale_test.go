@@ -26,8 +26,8 @@ func run(t *testing.T, o scale.Options) scale.Result {
 func TestCopyReachesTheLimit(t *testing.T) {
 	t.Parallel()
 	o := scale.DefaultOptions()
-	o.Rows, o.PerPartition = testsize.Of[int64](20_000, 100_000), 10
-	o.AccountLimit = testsize.Of(12.0, 60.0)
+	o.Rows, o.PerPartition = testsize.Of[int64](6_000, 100_000), 10
+	o.AccountLimit = testsize.Of(4.0, 60.0)
 	r := run(t, o)
 	limit := float64(o.Rows/10) / o.AccountLimit
 	t.Logf("%v, %.0f s is the limit; accounts %+v", r.Took, limit, r.Accounts)

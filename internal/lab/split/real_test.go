@@ -9,11 +9,13 @@ import (
 
 	"tablesweep/internal/lab/split"
 	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/testsize"
 )
 
 // The strategy is no worse on real tables than docs/measurements.md says. Their
 // figures don't depend on the machine, save those of Go's files.
 func TestSplitOfRealTables(t *testing.T) {
+	testsize.InFull(t)
 	t.Parallel()
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {

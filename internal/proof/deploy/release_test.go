@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof/testsize"
 )
 
 // TestWorkflowsArePinned: nobody but this repository decides what its workflows run, and no job has permissions that it did not ask for.
@@ -61,6 +63,7 @@ func TestPackagesAreLocked(t *testing.T) {
 
 // TestListOfModules: a release's list has the modules that its programs link, on every system, and no others.
 func TestListOfModules(t *testing.T) {
+	testsize.InFull(t)
 	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "spdx.sh"), "v1.2.3").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -91,9 +91,9 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 	delays := map[bool][]time.Duration{}
 	for _, host := range []bool{false, true} {
 		for _, applied := range []bool{false, true} {
-			stride := testsize.Slow(25, 10, 1)
+			stride := testsize.Slow(61, 10, 1)
 			if calm.Scans[0].Tables > 0 { // many more requests
-				stride = testsize.Slow(125, 25, 1)
+				stride = testsize.Slow(251, 25, 1)
 			}
 			for n := 1; ; n += stride {
 				p := calm
@@ -249,7 +249,7 @@ func TestSlowSteps(t *testing.T) {
 // TestCanceledInAStep cancels a scan while its first step reads and writes pages for half a minute: a second later no write begins.
 func TestCanceledInAStep(t *testing.T) {
 	testsize.WithoutRace(t)
-	for at := 2; at <= 20; at += 3 {
+	for at := 2; at <= 20; at += testsize.Of(6, 3) {
 		p := small("adaptive")
 		p.Calm = true // which fails if a write begins later
 		p.Faults = "latency=400ms on=query table=Source; latency=700ms on=batch,insert,update,merge table=Target0; " + p.Faults

@@ -23,7 +23,7 @@ var slowdown = testsize.Of(10, 1)
 // what it believes at the start makes it.
 func TestRandomTables(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range testsize.Of[uint64](2, 4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			scantest.Check(t, adaptive.Strategy{}, 5000/slowdown, seed)
