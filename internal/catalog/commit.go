@@ -53,8 +53,17 @@ func (m *commitment) ops() []storage.Op {
 }
 
 // commitAll commits the writes, of different identities of one shard. It dates their entries, later than the heads, by the service's
-// clock: who follows the changes counts on it that no entry is committed more than a minute after its time.
+// clock: who follows the changes counts on it that no entry is committed more than a minute after its time. What comes before may
+// take minutes, so it asks again for the schema. A migration has not found its own yet, and isn't asked.
 func (c *Catalog) commitAll(ctx context.Context, all []*commitment) {
+	if _, found := c.trusted(); found {
+		if err := c.Writable(ctx); err != nil {
+			for _, m := range all {
+				m.err = err
+			}
+			return
+		}
+	}
 	for _, m := range all {
 		t := c.serviceNow()
 		for _, u := range m.updates {
@@ -63,7 +72,7 @@ func (c *Catalog) commitAll(ctx context.Context, all []*commitment) {
 		// Each entry has a clock of its own. Otherwise, one head from a writer whose clock is far
 		// ahead would date all later entries.
 		m.entry.ID = logtail.NewClock().NextKey(t)
-		m.entry.Time, m.err = t, errLost
+		m.entry.Time = t
 	}
 	committing, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()

@@ -90,7 +90,7 @@ func turnOf(ctx context.Context) *turn {
 // transaction. raced means that nothing was done because a head had changed. Of a group, writes of a single head without more are
 // committed along with the others.
 func (c *Catalog) commit(ctx context.Context, kind wal.Kind, r record.Record, updates []headUpdate, o claim.ID, more ...storage.Op) (e store.Entry, raced bool, err error) {
-	m := &commitment{updates: updates, once: o, more: more}
+	m := &commitment{updates: updates, once: o, more: more, err: errLost}
 	m.entry = store.Entry{Entry: wal.Entry{Kind: kind}, Shard: store.ShardOf(updates[0].to.First), Record: r}
 	for _, u := range updates {
 		m.entry.Writes = append(m.entry.Writes, u.to)

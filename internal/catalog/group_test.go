@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
 )
 
 // TestGroupsCostLittle counts the requests of many writes at once: an index row takes one, and what the log takes is shared.
@@ -255,4 +257,45 @@ func TestGroupKeepsTheOrder(t *testing.T) {
 			t.Errorf("%d of the same: %+v, want the first", i, one)
 		}
 	}
+}
+
+// TestNobodyCommitsUnderAnOldSchema: a write whose reads take minutes, and one that waits for it in its group, ask again
+// for the schema before they commit: records move to another one meanwhile.
+func TestNobodyCommitsUnderAnOldSchema(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		until := time.Now().Add(3 * time.Minute)
+		writer := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+			if what := describe(r); r.Method == http.MethodGet && strings.Contains(what, "h|") && time.Now().Before(until) {
+				return emulatortest.Refusal(r, http.StatusServiceUnavailable, "ServerBusy"), nil
+			}
+			return w.emulator.Transport().Do(r)
+		})), nil)
+		all := []record.Record{rec(t, `{"eid":"7","npi":"1","phone":"1","lastname":"a"}`), rec(t, `{"eid":"7","npi":"2","phone":"2","lastname":"a"}`)}
+		ended := make(chan []catalog.Result)
+		go func() {
+			ctx := storage.WithPatience(t.Context(), time.Hour)
+			ended <- writer.WriteAll(ctx, all, func(ctx context.Context, i int) (catalog.Written, error) {
+				if i == 0 {
+					return writer.Insert(ctx, all[i], "")
+				}
+				return writer.Put(ctx, all[i], always)
+			})
+		}()
+		time.Sleep(time.Second)
+		w.schema = parsed(t, "npi,phone", "lastname")
+		c = w.on(w.account, nil)
+		if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) }); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(until) {
+			t.Fatal("the move took too long")
+		}
+		for i, one := range <-ended {
+			wantKind(t, one.Err, problem.Conflict)
+			w.wantFound(c, by("phone", fmt.Sprint(i+1)))
+		}
+		writer.Close()
+		w.check(c)
+	})
 }
