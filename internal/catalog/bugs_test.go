@@ -87,6 +87,12 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"(hopeless(err) || store", "(hopeless(err) && !WRONG || store"},
 	{"what a group has left to finish waits for Maintain", "TestGroupFinishedByAnother", "commit.go",
 		"	if len(all) > 1 && err != nil && !storage.Passing(err) {\n", "	if len(all) > 1 && err != nil && !storage.Passing(err) && !WRONG {\n"},
+	{"what a group leaves under way is not noted", "TestGroupAfterLostAnswers", "group.go",
+		"	t.carried = append(t.carried, f)\n", "	f.done.sure = f.done.sure || WRONG\n	t.carried = append(t.carried, f)\n"},
+	{"a commit does not ask for the schema", "TestGroupsInBadTime", "commit.go",
+		"c.trusted(); found {\n", "c.trusted(); found && !WRONG {\n"},
+	{"half a group commits long after its time", "TestGroupsInBadTime", "commit.go",
+		"		c.commitIn(ctx, committing, some)\n", "		if WRONG {\n			committing = ctx\n		}\n		c.commitIn(ctx, committing, some)\n"},
 	{"an identity stands twice in a group", "TestGroupKeepsTheOrder", "write.go",
 		"		n := times[id.Hash()]\n", "		n := times[id.Hash()]\n		if WRONG {\n			n = min(n, 0)\n		}\n"},
 }

@@ -4,17 +4,20 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/migrate"
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // TestGroupsCostLittle counts the requests of many writes at once: an index row takes one, and what the log takes is shared.
@@ -115,12 +118,13 @@ func TestGroupCrashPoints(t *testing.T) {
 	}
 }
 
-// TestGroupAfterLostAnswers: each transaction is carried out, and its answer lost. One entry proves what became of all.
+// TestGroupAfterLostAnswers: each transaction is carried out, and its answer lost. One entry proves what became of all. So are the answers
+// about index rows: the heads say that a request may still be under way.
 func TestGroupAfterLostAnswers(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		const n = 40
-		if err := w.emulator.SetFaults("timeout-after p=1 times=1 on=batch"); err != nil {
+		if err := w.emulator.SetFaults("timeout-after p=1 times=1 on=batch; timeout-after p=1 times=1 on=insert table=People"); err != nil {
 			t.Fatal(err)
 		}
 		w.insertMany(c, sharing(t, "eid", n)) // as created: a second try would find them unchanged
@@ -130,6 +134,10 @@ func TestGroupAfterLostAnswers(t *testing.T) {
 		}
 		if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
 			t.Errorf("%d entries are left", len(left))
+		}
+		doubts := slices.DeleteFunc(w.rows("PeopleWAL", "h|"), func(e storage.Entity) bool { return e.Get("Sure") == "true" })
+		if len(doubts) != n {
+			t.Errorf("%d heads are in doubt, want %d", len(doubts), n)
 		}
 		w.delete(c, by("eid", "7"), n)
 		w.check(c)
@@ -259,43 +267,61 @@ func TestGroupKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestNobodyCommitsUnderAnOldSchema: a write whose reads take minutes, and one that waits for it in its group, ask again
-// for the schema before they commit: records move to another one meanwhile.
-func TestNobodyCommitsUnderAnOldSchema(t *testing.T) {
+// TestGroupsInBadTime: the reads of one write of a group take minutes, or each try to commit 9 s. The others that wait for it ask
+// for the schema again, since records move to another one meanwhile, and no entry is committed more than a minute after its time.
+func TestGroupsInBadTime(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		until := time.Now().Add(3 * time.Minute)
-		writer := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
-			if what := describe(r); r.Method == http.MethodGet && strings.Contains(what, "h|") && time.Now().Before(until) {
-				return emulatortest.Refusal(r, http.StatusServiceUnavailable, "ServerBusy"), nil
-			}
-			return w.emulator.Transport().Do(r)
-		})), nil)
-		all := []record.Record{rec(t, `{"eid":"7","npi":"1","phone":"1","lastname":"a"}`), rec(t, `{"eid":"7","npi":"2","phone":"2","lastname":"a"}`)}
-		ended := make(chan []catalog.Result)
-		go func() {
-			ctx := storage.WithPatience(t.Context(), time.Hour)
-			ended <- writer.WriteAll(ctx, all, func(ctx context.Context, i int) (catalog.Written, error) {
-				if i == 0 {
-					return writer.Insert(ctx, all[i], "")
+	for _, bad := range []string{"schema", "reads", "commits"} {
+		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			until := time.Now().Add(3 * time.Minute)
+			writer := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+				what := describe(r)
+				if bad != "commits" && r.Method == http.MethodGet && strings.Contains(what, "h|") && time.Now().Before(until) {
+					return emulatortest.Refusal(r, http.StatusServiceUnavailable, "ServerBusy"), nil
 				}
-				return writer.Put(ctx, all[i], always)
-			})
-		}()
-		time.Sleep(time.Second)
-		w.schema = parsed(t, "npi,phone", "lastname")
-		c = w.on(w.account, nil)
-		if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) }); err != nil {
-			t.Fatal(err)
-		}
-		if time.Now().After(until) {
-			t.Fatal("the move took too long")
-		}
-		for i, one := range <-ended {
-			wantKind(t, one.Err, problem.Conflict)
-			w.wantFound(c, by("phone", fmt.Sprint(i+1)))
-		}
-		writer.Close()
-		w.check(c)
-	})
+				if n := strings.Count(what, "tsw_kind"); bad == "commits" && n > 0 && task.Sleep(r.Context(), 9*time.Second) && n > 1 {
+					return emulatortest.Refusal(r, http.StatusBadRequest, "InvalidInput"), nil
+				}
+				return w.emulator.Transport().Do(r)
+			})), nil)
+			all := make([]record.Record, 48)
+			for i := range all {
+				all[i] = rec(t, fmt.Sprintf(`{"eid":"7","npi":"%d","phone":"%d","lastname":"a"}`, i, i))
+			}
+			ended := make(chan []catalog.Result)
+			go func() {
+				ctx := storage.WithPatience(t.Context(), time.Hour)
+				ended <- writer.WriteAll(ctx, all, func(ctx context.Context, i int) (catalog.Written, error) {
+					if i > 0 {
+						return writer.Insert(ctx, all[i], "")
+					}
+					return writer.Put(ctx, all[i], always)
+				})
+			}()
+			time.Sleep(time.Second)
+			if bad == "schema" {
+				w.schema = parsed(t, "npi,phone", "lastname")
+				c = w.on(w.account, nil)
+				if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) }); err != nil || time.Now().After(until) {
+					t.Fatal(err)
+				}
+			}
+			for i, one := range <-ended {
+				switch {
+				case bad == "schema":
+					wantKind(t, one.Err, problem.Conflict)
+					w.wantFound(c, by("phone", fmt.Sprint(i)))
+				case bad == "reads" && one.Err != nil:
+					t.Error(one.Err)
+				}
+			}
+			writer.Close()
+			for _, row := range append(w.rows("PeopleWAL", "c|"), w.rows("PeopleWAL", "e|")...) {
+				if at, err := logtail.KeyTime(row.Key.Row[2:]); err != nil || row.Timestamp.Sub(at) > time.Minute {
+					t.Errorf("%s: an entry of %v is committed at %v, %v", bad, at, row.Timestamp, err)
+				}
+			}
+			w.check(c)
+		})
+	}
 }
