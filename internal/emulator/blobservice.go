@@ -6,6 +6,7 @@ import (
 	"crypto/md5"
 	"encoding/base64"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -79,9 +80,22 @@ func (r resource) answer(status int) response {
 	a := response{status: status}
 	a.set("ETag", strconv.Quote(r.etag))
 	a.set("Last-Modified", httpTime(r.modified))
+	return a
+}
+
+// described is the answer to a question about a resource.
+func (r resource) described() response {
+	a := r.answer(http.StatusOK)
 	for name, value := range r.metadata {
 		a.set(metadataPrefix+name, value)
 	}
+	return a
+}
+
+// written is the answer to a write of a blob.
+func (b *blob) written(status int) response {
+	a := b.answer(status)
+	a.set("X-Ms-Request-Server-Encrypted", "true")
 	return a
 }
 
@@ -113,12 +127,12 @@ type blobRoute struct {
 var blobRoutes = []blobRoute{
 	{"List Containers", http.MethodGet, 0, "list", fault.Containers, false, "", (*blobCall).listContainers},
 	{"Create Container", http.MethodPut, 1, "", fault.Containers, true, "meta", (*blobCall).createContainer},
-	{"Get Container Properties", http.MethodGet, 1, "", fault.Containers, false, "", (*blobCall).properties},
+	{"Get Container Properties", http.MethodGet, 1, "", fault.Containers, false, "", (*blobCall).containerProperties},
 	{"Delete Container", http.MethodDelete, 1, "", fault.Containers, false, "", (*blobCall).deleteContainer},
 	{"List Blobs", http.MethodGet, 1, "list", fault.ListBlobs, false, "", (*blobCall).listBlobs},
 	{"Put Blob", http.MethodPut, 2, "", fault.PutBlob, true, "meta lease-id blob-type blob-content-type blob-content-encoding blob-content-language blob-content-disposition blob-content-md5 blob-cache-control", (*blobCall).put},
 	{"Get Blob and Get Blob Properties", http.MethodGet, 2, "", fault.GetBlob, false, "lease-id range range-get-content-md5", (*blobCall).get},
-	{"Get Blob Metadata", http.MethodGet, 2, "metadata", fault.GetBlob, false, "lease-id", (*blobCall).properties},
+	{"Get Blob Metadata", http.MethodGet, 2, "metadata", fault.GetBlob, false, "lease-id", (*blobCall).blobMetadata},
 	{"Set Blob Metadata", http.MethodPut, 2, "metadata", fault.PutBlob, false, "meta lease-id", (*blobCall).setMetadata},
 	{"Delete Blob", http.MethodDelete, 2, "", fault.DeleteBlob, false, "lease-id delete-snapshots", (*blobCall).delete},
 	{"Lease Blob", http.MethodPut, 2, "lease", fault.PutBlob, false, "lease-id lease-action lease-duration lease-break-period proposed-lease-id", (*blobCall).changeLease},
@@ -207,7 +221,11 @@ func (s blobService) parse(c *call) (operation, error) {
 			if b.blob = b.in.blobs[blobName]; b.blob == nil && !route.makes {
 				return response{}, noBlob()
 			}
-			if err := b.allowed(method != http.MethodGet, comp == "lease"); err != nil {
+			if err := b.allowed(method != http.MethodGet, comp == "lease"); errors.Is(err, errNotModified) {
+				r := b.blob.answer(http.StatusNotModified)
+				r.set("X-Ms-Error-Code", "ConditionNotMet") // which is 412 elsewhere
+				return r, nil
+			} else if err != nil {
 				return response{}, err
 			}
 		}
@@ -215,6 +233,8 @@ func (s blobService) parse(c *call) (operation, error) {
 	}
 	return op, nil
 }
+
+var errNotModified = errors.New("the blob is not modified")
 
 // allowed returns why the blob's lease or the request's conditions refuse it.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations
@@ -238,7 +258,7 @@ func (b *blobCall) allowed(write, aboutLease bool) error {
 	case match != "" && match != "*" && match != b.blob.etag, match == "" && untilErr == nil && b.blob.modified.After(until), fresh && write, none == "*":
 		return unmet
 	case fresh:
-		return refusal.New("NotModified", unmet.Message)
+		return errNotModified
 	case aboutLease:
 		return nil
 	}
@@ -349,15 +369,13 @@ func (b *blobCall) deleteContainer() (response, error) {
 	return response{status: http.StatusAccepted}, nil
 }
 
-// properties is the answer about a container, or about a blob's metadata.
-func (b *blobCall) properties() (response, error) {
-	r, l := b.in.answer(http.StatusOK), lease{}
-	if b.blob != nil {
-		r, l = b.blob.answer(http.StatusOK), b.blob.lease
-	}
-	r.header = append(r.header, l.about(b.now, "X-Ms-Lease-")...)
+func (b *blobCall) containerProperties() (response, error) {
+	r := b.in.described()
+	r.header = append(r.header, lease{}.about(b.now, "X-Ms-Lease-")...)
 	return r, nil
 }
+
+func (b *blobCall) blobMetadata() (response, error) { return b.blob.described(), nil }
 
 func hash(content []byte) string {
 	sum := md5.Sum(content)
@@ -403,7 +421,7 @@ func (b *blobCall) put() (response, error) {
 		}
 	}
 	b.in.blobs[b.name] = made
-	r := made.answer(http.StatusCreated)
+	r := made.written(http.StatusCreated)
 	r.set("Content-MD5", sum)
 	return r, nil
 }
@@ -415,7 +433,7 @@ func (b *blobCall) setMetadata() (response, error) {
 		made.lease = lease{}
 	}
 	b.in.blobs[b.name] = &made
-	return made.answer(http.StatusOK), nil
+	return made.written(http.StatusOK), nil
 }
 
 func (b *blobCall) delete() (response, error) {
@@ -425,12 +443,14 @@ func (b *blobCall) delete() (response, error) {
 
 func (b *blobCall) get() (response, error) {
 	blob := b.blob
-	r, err := blob.answer(http.StatusOK), error(nil)
+	r, err := blob.described(), error(nil)
 	r.body = blob.content
 	r.header = append(append(r.header, blob.header...), [][2]string{{"Accept-Ranges", "bytes"}, {"X-Ms-Blob-Type", "BlockBlob"}, {"X-Ms-Creation-Time", httpTime(blob.created)}, {"X-Ms-Server-Encrypted", "true"}}...)
 	r.header = append(r.header, blob.about(b.now, "X-Ms-Lease-")...)
 	if b.Method == http.MethodGet {
 		err = r.cut(rangeAsked(b.call))
+	} else {
+		r.header = append(r.header, [][2]string{{"X-Ms-Access-Tier", "Hot"}, {"X-Ms-Access-Tier-Inferred", "true"}}...)
 	}
 	if err != nil || r.status == http.StatusOK {
 		r.set("Content-MD5", blob.md5)
@@ -461,10 +481,18 @@ func (r *response) cut(asked string) error {
 }
 
 func (b *blobCall) changeLease() (response, error) {
+	action := b.Header.Get("x-ms-lease-action")
+	status := map[string]int{"acquire": http.StatusCreated, "renew": http.StatusOK, "release": http.StatusOK, "break": http.StatusAccepted}[action]
+	if status == 0 {
+		return response{}, notPart("Lease Blob with the action " + strconv.Quote(action))
+	}
 	var err error
-	header := func(name string, ok func(string) bool) string {
+	header := func(name string, needed bool, ok func(string) bool) string {
 		value := b.Header.Get(name)
-		if value != "" && !ok(value) {
+		switch {
+		case value == "" && needed:
+			err = refusal.New("MissingRequiredHeader", "An HTTP header that's mandatory for this request is not specified.", [2]string{"HeaderName", name})
+		case value != "" && !ok(value):
 			err = refusal.New("InvalidHeaderValue", "The value for one of the HTTP headers is not in the correct format.", [2]string{"HeaderName", name}, [2]string{"HeaderValue", value})
 		}
 		return value
@@ -478,14 +506,9 @@ func (b *blobCall) changeLease() (response, error) {
 		}
 	}
 	duration, period := -1, -1
-	id, proposed := header("x-ms-lease-id", isID), header("x-ms-proposed-lease-id", isID)
-	header("x-ms-lease-duration", between(15, 60, &duration))
-	header("x-ms-lease-break-period", between(0, 60, &period))
-	action := b.Header.Get("x-ms-lease-action")
-	status := map[string]int{"acquire": http.StatusCreated, "renew": http.StatusOK, "release": http.StatusOK, "break": http.StatusAccepted}[action]
-	if status == 0 {
-		return response{}, notPart("Lease Blob with the action " + strconv.Quote(action))
-	}
+	id, proposed := header("x-ms-lease-id", action == "renew" || action == "release", isID), header("x-ms-proposed-lease-id", false, isID)
+	header("x-ms-lease-duration", action == "acquire", between(15, 60, &duration))
+	header("x-ms-lease-break-period", false, between(0, 60, &period))
 	if err != nil {
 		return response{}, err
 	}

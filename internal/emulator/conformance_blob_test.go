@@ -225,6 +225,7 @@ func blobHeaders(t *testing.T, b backend) {
 	put := b.putBlob(t, container, "b", content, given)
 	check(t, "put", put, 201, "")
 	same(t, "MD5 of the put", put.header.Get("Content-MD5"), sum)
+	same(t, "told by the put", put.header.Get("x-ms-meta-colorOfIt")+" "+put.header.Get("x-ms-request-server-encrypted"), " true")
 	want := map[string]string{
 		"Content-Type": "text/csv", "Content-Encoding": "identity", "Content-Language": "de", "Cache-Control": "no-store", "Content-Disposition": "inline",
 		"x-ms-meta-colorOfIt": "red", "Content-MD5": sum, "ETag": put.header.Get("ETag"), "Last-Modified": put.header.Get("Last-Modified"),
@@ -237,6 +238,7 @@ func blobHeaders(t *testing.T, b backend) {
 		}
 	}
 	same(t, "content of HEAD", len(head.body), 0)
+	same(t, "tier", head.header.Get("x-ms-access-tier")+" "+head.header.Get("x-ms-access-tier-inferred"), "Hot true")
 	gone := b.blobCall(t, "HEAD", container+"/nothere", "")
 	same(t, "HEAD of none", gone.status, 404)
 	same(t, "its code", gone.header.Get("x-ms-error-code"), "BlobNotFound")
@@ -283,6 +285,7 @@ func blobReadConditions(t *testing.T, b backend) {
 	read("does not match", "If-Match", other, 412)
 	read("matches none", "If-None-Match", other, 200)
 	read("matches what it must not", "If-None-Match", etag, 304)
+	same(t, "its code", b.getBlob(t, container, "b", map[string]string{"If-None-Match": etag}).header.Get("x-ms-error-code"), "ConditionNotMet")
 	read("changed since", "If-Modified-Since", past, 200)
 	read("not changed since", "If-Modified-Since", modified, 304)
 	read("not changed until", "If-Unmodified-Since", modified, 200)
@@ -403,6 +406,7 @@ func leaseCalls(t *testing.T, b backend) {
 		{"b", "renew", []string{id, leaseA}, 409, "LeaseIdMismatchWithLeaseOperation", "available"},
 		{"b", "release", []string{id, leaseA}, 409, "LeaseIdMismatchWithLeaseOperation", "available"},
 		{"b", "break", nil, 409, "LeaseNotPresentWithLeaseOperation", "available"},
+		{"b", "renew", nil, 400, either(t, b, "MissingRequiredHeader", "", "Azurite's code is empty"), "available"},
 		{"b", "acquire", []string{duration, "14", proposed, leaseA}, 400, "InvalidHeaderValue", "available"},
 		{"b", "acquire", []string{duration, "60", proposed, leaseA}, 201, "", "leased"},
 		{"b", "acquire", []string{duration, "15"}, 409, "LeaseAlreadyPresent", "leased"},

@@ -35,8 +35,6 @@ func (e *Error) Status() int {
 		"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired", "LeaseIsBrokenAndCannotBeRenewed", "LeaseIdMismatchWithLeaseOperation",
 		"LeaseNotPresentWithLeaseOperation":
 		return http.StatusConflict
-	case "NotModified":
-		return http.StatusNotModified
 	case "UpdateConditionNotSatisfied", "ConditionNotMet", "LeaseIdMissing", "LeaseIdMismatchWithBlobOperation", "LeaseNotPresentWithBlobOperation", "LeaseLost":
 		return http.StatusPreconditionFailed
 	case "InvalidRange":
