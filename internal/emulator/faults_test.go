@@ -211,6 +211,42 @@ func TestQueueFaults(t *testing.T) {
 	})
 }
 
+// TestExpiredLeases: an expired lease keeps nobody out, and its holder can renew it until the blob has changed.
+func TestExpiredLeases(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, b := inProcess(t, "")
+		container := b.newContainer(t)
+		id, duration := []string{"x-ms-lease-id", leaseA}, []string{"x-ms-lease-duration", "15", "x-ms-proposed-lease-id", leaseA}
+		for _, c := range []struct {
+			what, method, query string
+			header              []string
+			status              int
+			code, state         string
+		}{
+			{"put with it", "PUT", "", append(id, "x-ms-blob-type", "BlockBlob"), 412, "LeaseLost", "expired"},
+			{"read with it", "GET", "", id, 412, "LeaseLost", "expired"},
+			{"set metadata with it", "PUT", "comp=metadata", id, 412, "LeaseLost", "expired"},
+			{"delete with it", "DELETE", "", id, 412, "LeaseLost", "expired"},
+			{"set metadata", "PUT", "comp=metadata", nil, 200, "", "available"},
+			{"put", "PUT", "", []string{"x-ms-blob-type", "BlockBlob"}, 201, "", "available"},
+			{"renew", "PUT", "comp=lease", append(id, "x-ms-lease-action", "renew"), 200, "", "leased"},
+			{"renew another", "PUT", "comp=lease", []string{"x-ms-lease-id", leaseB, "x-ms-lease-action", "renew"}, 409, "LeaseIdMismatchWithLeaseOperation", "expired"},
+			{"release", "PUT", "comp=lease", append(id, "x-ms-lease-action", "release"), 200, "", "available"},
+			{"acquire", "PUT", "comp=lease", append(duration, "x-ms-lease-action", "acquire"), 201, "", "leased"},
+			{"break", "PUT", "comp=lease", []string{"x-ms-lease-action", "break"}, 202, "", "broken"},
+			{"delete", "DELETE", "", nil, 202, "", ""},
+		} {
+			check(t, "put", b.putBlob(t, container, "b", "x", nil), 201, "")
+			check(t, "acquire", b.lease(t, container+"/b", "acquire", duration...), 201, "")
+			time.Sleep(15 * time.Second)
+			check(t, c.what, b.blobCall(t, c.method, container+"/b", c.query, c.header...), c.status, c.code)
+			same(t, c.what, b.blobCall(t, "HEAD", container+"/b", "").header.Get("x-ms-lease-state"), c.state)
+			time.Sleep(15 * time.Second)
+		}
+	})
+}
+
 // While time stands still, messages keep the order in which they were put. A message that expired is gone, whoever holds it.
 func TestMessagesInTime(t *testing.T) {
 	t.Parallel()
