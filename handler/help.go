@@ -180,7 +180,8 @@ func fill(text string) string {
 		}
 	}
 	for line := range strings.Lines(text) {
-		if line = strings.TrimRight(line, "\n"); line == "" || line[0] == ' ' || line[0] == '\t' {
+		line = strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "  ") // cobra's own texts have tabs
+		if line == "" || line[0] == ' ' {
 			newline()
 			b.WriteString(line + "\n")
 			continue

@@ -43,7 +43,7 @@ func TestHelpFits(t *testing.T) {
 				t.Error(err)
 			}
 			for line := range strings.Lines(out.String()) {
-				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth || strings.Contains(line, "\t") {
 					t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
 				}
 			}
