@@ -63,11 +63,8 @@ type blob struct {
 	md5     string
 }
 
-// contentHeaders are what a blob keeps about its content, as answers name it, and as requests may, too.
-var contentHeaders = [][2]string{
-	{"Content-Type", "X-Ms-Blob-Content-Type"}, {"Content-Encoding", "X-Ms-Blob-Content-Encoding"}, {"Content-Language", "X-Ms-Blob-Content-Language"},
-	{"Cache-Control", "X-Ms-Blob-Cache-Control"}, {"Content-Disposition", "X-Ms-Blob-Content-Disposition"},
-}
+// contentHeaders are what a blob keeps about its content, and what stands for it otherwise. In requests, x-ms-blob- may stand before them.
+var contentHeaders = [][2]string{{"Content-Type", "application/octet-stream"}, {"Content-Encoding"}, {"Content-Language"}, {"Cache-Control"}, {"Content-Disposition"}}
 
 // stamp makes a resource that is written now.
 func (s *blobStore) stamp(metadata map[string]string, now time.Time) resource {
@@ -75,29 +72,21 @@ func (s *blobStore) stamp(metadata map[string]string, now time.Time) resource {
 	return resource{metadata, fmt.Sprintf("0x%X", s.version), now.UTC().Truncate(time.Second)}
 }
 
-// answer is what all answers about a resource begin with.
-func (r resource) answer(status int) response {
-	a := response{status: status}
-	a.set("ETag", strconv.Quote(r.etag))
-	a.set("Last-Modified", httpTime(r.modified))
-	return a
+// answer is an answer about a resource.
+func (r resource) answer(status int, more ...[2]string) response {
+	return response{status: status, header: append([][2]string{{"ETag", strconv.Quote(r.etag)}, {"Last-Modified", httpTime(r.modified)}}, more...)}
 }
 
 // described is the answer to a question about a resource.
-func (r resource) described() response {
-	a := r.answer(http.StatusOK)
+func (r resource) described(more ...[2]string) response {
 	for name, value := range r.metadata {
-		a.set(metadataPrefix+name, value)
+		more = append(more, [2]string{metadataPrefix + name, value})
 	}
-	return a
+	return r.answer(http.StatusOK, more...)
 }
 
-// written is the answer to a write of a blob.
-func (b *blob) written(status int) response {
-	a := b.answer(status)
-	a.set("X-Ms-Request-Server-Encrypted", "true")
-	return a
-}
+// encrypted is told by answers to writes of blobs.
+var encrypted = [2]string{"X-Ms-Request-Server-Encrypted", "true"}
 
 // blobCall is a request for the Blob service that is carried out, while nobody else's is.
 type blobCall struct {
@@ -222,9 +211,7 @@ func (s blobService) parse(c *call) (operation, error) {
 				return response{}, noBlob()
 			}
 			if err := b.allowed(method != http.MethodGet, comp == "lease"); errors.Is(err, errNotModified) {
-				r := b.blob.answer(http.StatusNotModified)
-				r.set("X-Ms-Error-Code", "ConditionNotMet") // which is 412 elsewhere
-				return r, nil
+				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // which is 412 elsewhere
 			} else if err != nil {
 				return response{}, err
 			}
@@ -370,9 +357,7 @@ func (b *blobCall) deleteContainer() (response, error) {
 }
 
 func (b *blobCall) containerProperties() (response, error) {
-	r := b.in.described()
-	r.header = append(r.header, lease{}.about(b.now, "X-Ms-Lease-")...)
-	return r, nil
+	return b.in.described(lease{}.about(b.now, "X-Ms-Lease-")...), nil
 }
 
 func (b *blobCall) blobMetadata() (response, error) { return b.blob.described(), nil }
@@ -411,19 +396,13 @@ func (b *blobCall) put() (response, error) {
 	if b.blob != nil && b.blob.locked(b.now) {
 		made.lease = b.blob.lease
 	}
-	for _, names := range contentHeaders {
-		standard := ""
-		if names[0] == "Content-Type" {
-			standard = "application/octet-stream"
-		}
-		if value := cmp.Or(b.Header.Get(names[1]), b.Header.Get(names[0]), standard); value != "" {
-			made.header = append(made.header, [2]string{names[0], value})
+	for _, h := range contentHeaders {
+		if value := cmp.Or(b.Header.Get("x-ms-blob-"+h[0]), b.Header.Get(h[0]), h[1]); value != "" {
+			made.header = append(made.header, [2]string{h[0], value})
 		}
 	}
 	b.in.blobs[b.name] = made
-	r := made.written(http.StatusCreated)
-	r.set("Content-MD5", sum)
-	return r, nil
+	return made.answer(http.StatusCreated, encrypted, [2]string{"Content-MD5", sum}), nil
 }
 
 func (b *blobCall) setMetadata() (response, error) {
@@ -433,7 +412,7 @@ func (b *blobCall) setMetadata() (response, error) {
 		made.lease = lease{}
 	}
 	b.in.blobs[b.name] = &made
-	return made.written(http.StatusOK), nil
+	return made.answer(http.StatusOK, encrypted), nil
 }
 
 func (b *blobCall) delete() (response, error) {
@@ -442,17 +421,16 @@ func (b *blobCall) delete() (response, error) {
 }
 
 func (b *blobCall) get() (response, error) {
-	blob := b.blob
-	r, err := blob.described(), error(nil)
-	r.body = blob.content
-	r.header = append(append(r.header, blob.header...), [][2]string{{"Accept-Ranges", "bytes"}, {"X-Ms-Blob-Type", "BlockBlob"}, {"X-Ms-Creation-Time", httpTime(blob.created)}, {"X-Ms-Server-Encrypted", "true"}}...)
-	r.header = append(r.header, blob.about(b.now, "X-Ms-Lease-")...)
+	blob, asked := b.blob, ""
+	header := slices.Concat(blob.header, blob.about(b.now, "X-Ms-Lease-"), [][2]string{{"Accept-Ranges", "bytes"}, {"X-Ms-Blob-Type", "BlockBlob"}, {"X-Ms-Creation-Time", httpTime(blob.created)}, {"X-Ms-Server-Encrypted", "true"}})
 	if b.Method == http.MethodGet {
-		err = r.cut(rangeAsked(b.call))
+		asked = rangeAsked(b.call)
 	} else {
-		r.header = append(r.header, [][2]string{{"X-Ms-Access-Tier", "Hot"}, {"X-Ms-Access-Tier-Inferred", "true"}}...)
+		header = append(header, [][2]string{{"X-Ms-Access-Tier", "Hot"}, {"X-Ms-Access-Tier-Inferred", "true"}}...)
 	}
-	if err != nil || r.status == http.StatusOK {
+	r := blob.described(header...)
+	r.body = blob.content
+	if err := r.cut(asked); err != nil || r.status == http.StatusOK {
 		r.set("Content-MD5", blob.md5)
 		return r, err
 	}
@@ -517,11 +495,9 @@ func (b *blobCall) changeLease() (response, error) {
 		return response{}, err
 	}
 	b.blob.lease = l
-	r := b.blob.answer(status)
+	told := [2]string{"X-Ms-Lease-Id", cmp.Or(l.id, id)}
 	if action == "break" {
-		r.set("X-Ms-Lease-Time", strconv.Itoa(int(math.Ceil(l.ends.Sub(b.now).Seconds()))))
-	} else {
-		r.set("X-Ms-Lease-Id", cmp.Or(l.id, id))
+		told = [2]string{"X-Ms-Lease-Time", strconv.Itoa(int(math.Ceil(l.ends.Sub(b.now).Seconds())))}
 	}
-	return r, nil
+	return b.blob.answer(status, told), nil
 }
