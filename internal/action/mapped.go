@@ -16,7 +16,7 @@ import (
 type Mapped struct {
 	Work
 	// Map returns what a row becomes; an error is about this row.
-	Map func(storage.Entity) ([]storage.Entity, error)
+	Map func(context.Context, storage.Entity) ([]storage.Entity, error)
 	// Limiter is that of what the rows become, whose partitions are others.
 	Limiter *Limiter
 	// Slots, if set, has one for each request that may be under way.
@@ -43,7 +43,10 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	}
 	some := int64(0) // rows that become some
 	for i, row := range rows {
-		became, err := m.Map(row)
+		became, err := m.Map(ctx, row)
+		if ctx.Err() != nil {
+			return r, ctx.Err()
+		}
 		for _, one := range became {
 			if other, taken := from[one.Key]; taken && err == nil {
 				err = fmt.Errorf("it becomes PartitionKey %q RowKey %q, and so does PartitionKey %q RowKey %q of the same page", one.Key.Partition, one.Key.Row, rows[other].Key.Partition, rows[other].Key.Row)

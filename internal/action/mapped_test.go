@@ -1,6 +1,7 @@
 package action_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -23,7 +24,7 @@ func TestMapped(t *testing.T) {
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	to := emulatortest.Table(t, a, "destination", nil)
 	rows := someRows(1, 8)
-	w := action.Mapped{Work: action.Copy{Destination: to}, Limiter: &action.Limiter{}, Slots: semaphore.NewWeighted(2), Map: func(e storage.Entity) ([]storage.Entity, error) {
+	w := action.Mapped{Work: action.Copy{Destination: to}, Limiter: &action.Limiter{}, Slots: semaphore.NewWeighted(2), Map: func(_ context.Context, e storage.Entity) ([]storage.Entity, error) {
 		one := func(partition string) storage.Entity {
 			return storage.Entity{Key: key.Key{Partition: partition, Row: e.Key.Row}}
 		}

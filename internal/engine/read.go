@@ -116,12 +116,12 @@ func (r *reading) affordable(most int) int {
 // round makes the first n steps that were found, at once.
 func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, asked := make([]storage.Page, n), 0
-	g, ctx := task.WithContext(ctx)
+	g, all := task.WithContext(ctx)
 	for _, f := range r.found {
 		if i := asked; f.step != nil && i < n {
 			asked++
 			g.Go(func() (err error) {
-				pages[i], err = o.page(ctx, *f.step)
+				pages[i], err = o.page(all, *f.step)
 				return err
 			})
 		}
@@ -152,8 +152,11 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 			}
 		}
 		if r.file != nil { // the first step was made: all pages lie ahead of all steps
-			kept, err := o.work.kept.Keep(rows, false)
-			if err != nil {
+			kept, err := o.work.kept.Keep(ctx, rows, false)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err != nil:
 				return &fatalError{err}
 			}
 			if err := r.file.Add(kept); err != nil {

@@ -41,12 +41,12 @@ func moved(option string, err error) error {
 }
 
 // mapRows returns what rows become, and those that the map fails for.
-func (o Options) mapRows(rows []storage.Entity) (became []storage.Entity, failed []action.Failure) {
+func (o Options) mapRows(ctx context.Context, rows []storage.Entity) (became []storage.Entity, failed []action.Failure) {
 	if o.Map == nil {
 		return rows, nil
 	}
 	for _, row := range rows {
-		all, err := o.Map.Rows(row)
+		all, err := o.Map.Rows(ctx, row)
 		if err != nil {
 			failed = append(failed, action.Failure{Key: row.Key, Reason: "map: " + err.Error()})
 		}
@@ -66,7 +66,7 @@ func (o Options) sayChanges() {
 func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entity, after []storage.Entity, err error) error) error {
 	show := func(rows []storage.Entity) error {
 		for _, row := range rows {
-			after, err := o.Map.Rows(row)
+			after, err := o.Map.Rows(ctx, row)
 			before, bad := row.Decoded()
 			if bad == nil {
 				bad = fn(before, after, err)

@@ -51,7 +51,7 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (
 			rows = rows[:min(len(rows), o.Limit-done)]
 		}
 		done += len(rows)
-		rows, lost := o.mapRows(rows)
+		rows, lost := o.mapRows(ctx, rows)
 		failed += int64(len(lost))
 		if !o.quiet {
 			err = report(lost)

@@ -2,11 +2,13 @@ package rowmap
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
 	"reflect"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,34 +20,34 @@ import (
 // The bounds of a program's work with a row. They count, and look at no clock, so that each delivery of a step ends alike.
 const (
 	maxProgram = 16 << 10 // bytes of its text
-	maxSteps   = 1 << 20  // instructions
-	maxMade    = 64 << 20 // bytes of all values that it makes, about
-	maxText    = 1 << 18  // bytes of a string, and of a number's digits
+	maxSteps   = 1 << 20  // instructions; a function takes some more for the size of what it gets and makes
+	maxText    = 1 << 18  // bytes of a string
+	maxDigits  = 1 << 10  // of a number
 	maxParts   = 1 << 15  // values in a value, nested ones included, and the highest index of an array
 	maxValue   = 2 << 20  // bytes of a value
 	maxPairs   = 1 << 26  // comparisons of a single instruction
 	maxRows    = 100      // out of one row
-	maxRuns    = 10_000   // of what is compiled
+	maxKept    = 1 << 16  // instructions of regular expressions that are kept
 )
 
 // unlike are functions whose answer follows from more than the row, or that end more than the row's turn.
-const unlike = "now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins"
+var unlike = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
-// unbounded are functions that make of small values more than a row's share of memory, in one instruction.
-const unbounded = "transpose fromstream truncate_stream"
+// unbounded are functions that take more than a row's share of memory or time for small values, in one instruction.
+var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
 
 // paired are functions that compare each part of their input with each part of their argument, or put the argument between all parts.
 var paired = strings.Fields("index rindex indices contains inside join")
 
-// global are functions that find all matches of an expression in a text, and which argument has flags.
-var global = map[string]int{"match": 1, "capture": 1, "scan": 1, "split": 1, "splits": 1, "sub": 2, "gsub": 2}
+// searches are functions that look for a regular expression, with the place of the argument that has flags.
+var searches = map[string]int{"test": 1, "match": 1, "capture": 1, "scan": 1, "split": 1, "splits": 1, "sub": 2, "gsub": 2}
 
-// always are those of them that need no flag for that.
-var always = strings.Fields("scan split splits gsub")
+// global are those of them that find all matches without a flag.
+var global = strings.Fields("scan split splits gsub")
 
-// plain are functions that make nothing, or only numbers, and those that a path may lead through, which a check of the result would cut.
-var plain = strings.Fields("empty error select recurse first last limit skip until while repeat nth getpath nulls values strings numbers booleans arrays objects " +
-	"iterables scalars finites normals range length utf8bytelength type has in not any all test startswith endswith isempty tonumber toboolean floor ceil round sqrt pow log abs fabs")
+// small are functions whose single instructions take no longer for a large value.
+var small = strings.Fields("empty error select first limit skip until while repeat nulls values strings numbers booleans arrays objects iterables scalars " +
+	"finites normals range type has in not isempty toboolean floor ceil round sqrt pow log abs fabs")
 
 // parse reads a program, and refuses what a map must not do. The result has the checks of [budget] in it.
 func parse(text string) (*gojq.Query, error) {
@@ -63,14 +65,27 @@ func parse(text string) (*gojq.Query, error) {
 	g := guard{own: map[string]bool{}}
 	g.walk(reflect.ValueOf(q), func(node any) {
 		if def, ok := node.(*gojq.FuncDef); ok {
-			g.own[def.Name] = true
-			for _, arg := range def.Args {
-				g.own[arg] = true
+			for _, name := range append(def.Args, def.Name) {
+				if g.own[name] = true; name[0] == '_' || inLibrary(name) {
+					g.refuse("defines %s, which is a name of the library; choose another one", name)
+				}
 			}
 		}
 	})
 	g.walk(reflect.ValueOf(q), g.visit)
 	return q, errors.Join(g.refused...)
+}
+
+// inLibrary reports whether the library has functions of a name.
+func inLibrary(name string) bool {
+	var args []*gojq.Query
+	for range 5 {
+		if _, err := gojq.Compile(call(name, args...)); err == nil {
+			return true
+		}
+		args = append(args, identity())
+	}
+	return false
 }
 
 // guard puts calls of [budget]'s functions into a program.
@@ -102,6 +117,7 @@ func (g *guard) refuse(format string, args ...any) {
 	g.refused = append(g.refused, fmt.Errorf(format, args...))
 }
 
+// visit guards a part of the program, whose own parts are guarded.
 func (g *guard) visit(node any) {
 	switch n := node.(type) {
 	case *gojq.Query:
@@ -122,9 +138,12 @@ func (g *guard) visit(node any) {
 func (g *guard) operator(q *gojq.Query) {
 	inner := *q
 	switch q.Op {
-	case gojq.OpAdd, gojq.OpAssign, gojq.OpModify, gojq.OpUpdateAlt:
+	case gojq.OpAdd, gojq.OpDiv, gojq.OpAssign, gojq.OpModify, gojq.OpUpdateAlt:
 		*q = *checked(&inner)
-	case gojq.OpSub, gojq.OpMul: // r as $b | l as $a | check | $a - $b
+	case gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe, gojq.OpSub, gojq.OpMul: // r as $b | l as $a | check | $a - $b
+		if q.Op != gojq.OpMul && (literal(q.Left) || literal(q.Right)) {
+			return
+		}
 		*q = *bind(inner.Right, second, bind(inner.Left, first, pipe(call("_pair", variable(first), variable(second), number(int(q.Op))),
 			checked(&gojq.Query{Left: variable(first), Op: q.Op, Right: variable(second)}))))
 		q.FuncDefs = inner.FuncDefs
@@ -136,61 +155,110 @@ func (g *guard) operator(q *gojq.Query) {
 	}
 }
 
-// term guards what makes a value.
+// literal reports whether a query is a small value.
+func literal(q *gojq.Query) bool {
+	t := q.Term
+	return t != nil && t.SuffixList == nil && (t.Type == gojq.TermTypeString && t.Str.Queries == nil || slices.Contains([]gojq.TermType{gojq.TermTypeNumber, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse}, t.Type))
+}
+
+// term guards a term: what goes through all of a value is charged for it, and so is what makes one.
 func (g *guard) term(t *gojq.Term) {
+	all := t.SuffixList
+	t.SuffixList = nil
+	g.value(t)
+	for _, s := range all {
+		if s.Iter || s.Index != nil && s.Index.IsSlice {
+			before := *t
+			*t = gojq.Term{Type: gojq.TermTypeQuery, Query: checked(&gojq.Query{Term: &before})}
+		}
+		t.SuffixList = append(t.SuffixList, s)
+	}
+}
+
+// value guards a term that has no suffixes.
+func (g *guard) value(t *gojq.Term) {
 	inner := *t
-	inner.SuffixList = nil
 	made := &gojq.Query{Term: &inner}
 	switch t.Type {
-	case gojq.TermTypeArray, gojq.TermTypeObject, gojq.TermTypeFormat:
+	case gojq.TermTypeArray, gojq.TermTypeObject:
 		made = checked(made)
-	case gojq.TermTypeString:
-		if t.Str.Queries == nil {
+	case gojq.TermTypeIndex, gojq.TermTypeRecurse:
+		if t.Index != nil && !t.Index.IsSlice {
 			return
+		}
+		made = pipe(call("_check"), made)
+	case gojq.TermTypeString, gojq.TermTypeFormat:
+		if t.Str == nil {
+			made = pipe(call("_check"), made)
+		} else {
+			for i, q := range t.Str.Queries {
+				if q.Term.Str == nil { // or else it is what stands between values
+					t.Str.Queries[i] = nested(checked(q))
+				}
+			}
+			if t.Str.Queries == nil {
+				return
+			}
 		}
 		made = checked(made)
 	case gojq.TermTypeFunc:
-		f := t.Func
-		switch {
-		case slices.Contains(strings.Fields(unlike), f.Name):
-			g.refuse("uses %s: the same row must become the same each time", f.Name)
+		made = g.function(t.Func)
+		if made == nil {
 			return
-		case slices.Contains(strings.Fields(unbounded), f.Name):
-			g.refuse("uses %s, whose memory a map can't bound", f.Name)
-			return
-		case strings.HasPrefix(f.Name, "_"):
-			g.refuse("uses %s; names that begin with _ are those of the library", f.Name)
-			return
-		case g.own[f.Name] || f.Name[0] == '$':
-			return
-		case f.Name == "setpath" || f.Name == "getpath":
-			f.Args[0] = g.at(f.Args[0])
-		}
-		flags, searches := global[f.Name]
-		switch {
-		case slices.Contains(plain, f.Name):
-			return
-		case searches && (len(f.Args) > flags || f.Name != "split" && slices.Contains(always, f.Name)):
-			mode, every := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeNull}}, 0
-			if slices.Contains(always, f.Name) {
-				every = 1
-			}
-			args := slices.Clone(f.Args)
-			if args[0] = variable(operand); len(args) > flags {
-				mode, args[flags] = f.Args[flags], variable(first)
-			}
-			inner.Func = &gojq.Func{Name: f.Name, Args: args}
-			made = bind(f.Args[0], operand, bind(mode, first, pipe(call("_matches", variable(operand), variable(first), number(every)), checked(made))))
-		case slices.Contains(paired, f.Name) && len(f.Args) == 1:
-			inner.Func = &gojq.Func{Name: f.Name, Args: []*gojq.Query{variable(operand)}}
-			made = bind(f.Args[0], operand, pipe(call("_pair", identity(), variable(operand), number(int(gojq.OpSub))), checked(made)))
-		default:
-			made = checked(made)
 		}
 	default:
 		return
 	}
-	*t = gojq.Term{Type: gojq.TermTypeQuery, Query: made, SuffixList: t.SuffixList}
+	*t = gojq.Term{Type: gojq.TermTypeQuery, Query: made}
+}
+
+// function guards a call; nil if it needs no guard.
+func (g *guard) function(f *gojq.Func) *gojq.Query {
+	flags, looks := searches[f.Name]
+	args := slices.Clone(f.Args)
+	does := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: f.Name, Args: args}}}
+	switch {
+	case slices.Contains(unlike, f.Name):
+		g.refuse("uses %s: the same row must become the same each time", f.Name)
+		return nil
+	case slices.Contains(unbounded, f.Name):
+		g.refuse("uses %s, whose work a map can't bound", f.Name)
+		return nil
+	case strings.HasPrefix(f.Name, "_"), strings.HasPrefix(f.Name, "$__"):
+		g.refuse("uses %s; names that begin with _ or $__ are those of the library", f.Name)
+		return nil
+	case g.own[f.Name], f.Name[0] == '$', slices.Contains(small, f.Name):
+		return nil
+	}
+	for i := range args {
+		args[i] = checked(args[i])
+	}
+	switch {
+	case len(args) == 0:
+	case f.Name == "setpath", f.Name == "getpath", f.Name == "nth":
+		args[0] = g.at(f.Args[0])
+	case looks && (f.Name != "split" || len(args) > flags):
+		every := 0
+		if slices.Contains(global, f.Name) {
+			every = 1
+		}
+		re, mode := args[0], &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeNull}}
+		if args[0] = variable(operand); len(args) > flags {
+			mode, args[flags] = args[flags], variable(first)
+		}
+		if f.Name == "sub" || f.Name == "gsub" {
+			args[1] = pipe(f.Args[1], call("_replacement"))
+		}
+		return bind(re, operand, bind(mode, first, pipe(call("_search", variable(operand), variable(first), number(every)), checked(does))))
+	case slices.Contains(paired, f.Name):
+		arg := args[0]
+		args[0] = variable(operand)
+		return bind(arg, operand, pipe(call("_pair", identity(), variable(operand), number(int(gojq.OpSub))), checked(does)))
+	}
+	if f.Name == "tonumber" {
+		return pipe(call("_digits"), does)
+	}
+	return pipe(call("_check"), checked(does))
 }
 
 // at guards an index, or a path.
@@ -203,10 +271,10 @@ func (g *guard) at(q *gojq.Query) *gojq.Query {
 	return pipe(q, call("_at"))
 }
 
-// Variables of the calls. A program that uses the same names has them in scopes of its own.
+// Variables of the calls. A program can't use such names.
 const first, second, operand = "$__a", "$__b", "$__c"
 
-func checked(q *gojq.Query) *gojq.Query { return pipe(q, call("_made")) }
+func checked(q *gojq.Query) *gojq.Query { return pipe(q, call("_check")) }
 
 func pipe(l, r *gojq.Query) *gojq.Query { return &gojq.Query{Left: l, Op: gojq.OpPipe, Right: r} }
 
@@ -237,9 +305,19 @@ func number(n int) *gojq.Query {
 type budget struct {
 	context.Context
 	code        *gojq.Code
-	steps, made int
-	runs        int
-	over        error // what was exceeded
+	steps       int
+	over        error // what was exceeded, or who ended the run
+	calls       int   // of Done
+	run         int   // which run it is
+	expressions map[string]*expression
+	kept        int // instructions of expressions, in all runs
+}
+
+// expression is a regular expression that a program has used.
+type expression struct {
+	*regexp.Regexp     // nil if it is none
+	size           int // instructions
+	run            int // that it was last used in
 }
 
 // Deadline implements [context.Context].
@@ -253,12 +331,14 @@ var closed = func() chan struct{} {
 
 // Done implements [context.Context].
 func (b *budget) Done() <-chan struct{} {
-	if b.steps--; b.steps >= 0 && b.over == nil {
+	b.steps--
+	if b.calls++; b.calls%256 == 0 && b.over == nil {
+		b.over = b.Context.Err()
+	}
+	if b.steps >= 0 && b.over == nil {
 		return nil
 	}
-	if b.over == nil {
-		b.over = fmt.Errorf("the program took more than %d instructions", maxSteps)
-	}
+	b.exceed("takes more than %d instructions with this row; each 64 bytes of a value count as one", maxSteps)
 	return closed
 }
 
@@ -274,53 +354,58 @@ func (b *budget) exceed(format string, args ...any) {
 
 // newBudget compiles a program, for one run at a time.
 func newBudget(q *gojq.Query) (*budget, error) {
-	b := &budget{Context: context.Background()}
+	b := &budget{Context: context.Background(), expressions: map[string]*expression{}}
+	guards := func(name string, arguments int, does func(v any, args []any)) gojq.CompilerOption {
+		return gojq.WithFunction(name, arguments, arguments, func(v any, args []any) any {
+			does(v, args)
+			return v
+		})
+	}
 	var err error
 	b.code, err = gojq.Compile(q,
-		gojq.WithFunction("_made", 0, 0, func(v any, _ []any) any {
-			b.check(v)
-			return v
-		}),
-		gojq.WithFunction("_at", 0, 0, func(v any, _ []any) any {
-			b.index(v)
-			return v
-		}),
-		gojq.WithFunction("_matches", 3, 3, func(v any, args []any) any {
-			b.matches(v, args[0], args[1], args[2] == 1)
-			return v
-		}),
-		gojq.WithFunction("_pair", 3, 3, func(v any, args []any) any {
-			b.pair(args[0], args[1], args[2] == int(gojq.OpMul))
-			return v
-		}))
+		guards("_check", 0, func(v any, _ []any) { b.check(v) }),
+		guards("_at", 0, func(v any, _ []any) { b.index(v) }),
+		guards("_replacement", 0, func(v any, _ []any) { b.replacement(v) }),
+		guards("_digits", 0, func(v any, _ []any) { b.digits(v) }),
+		guards("_search", 3, func(v any, args []any) { b.search(v, args[0], args[1], args[2] == 1) }),
+		guards("_pair", 3, func(_ any, args []any) { b.pair(args[0], args[1], gojq.Operator(args[2].(int))) }))
 	return b, err
 }
 
-// check charges for a value that was made, and ends the run if it is too large.
+// check charges for a value that is gone through or made, and ends the run if it is too large.
 func (b *budget) check(v any) {
-	var s size
-	s.add(v)
-	b.steps -= s.parts / 16
-	if s.parts == 1 {
-		b.made -= s.bytes
+	s := sizeOf(v)
+	if b.steps -= s.parts / 4; s.parts == 1 {
+		b.steps -= s.bytes / 64
 	}
-	if b.made -= 16 * s.parts; b.made < 0 {
-		b.exceed("made values of more than %d MiB", maxMade>>20)
+	switch {
+	case s.parts > maxParts || s.bytes > maxValue:
+		b.exceed("makes a value of more than %d values or %d MiB", maxParts, maxValue>>20)
+	case s.text > maxText:
+		b.exceed("makes a text of more than %d KiB", maxText>>10)
+	case s.digits > maxDigits:
+		b.exceed("makes a number of more than %d digits", maxDigits)
 	}
-	s.bound(b)
 }
 
 // size is what a value takes.
-type size struct{ parts, bytes, text int }
+type size struct{ parts, bytes, text, digits int }
 
-// add adds a value. It goes no further than [size.bound] takes.
+func sizeOf(v any) (s size) {
+	s.add(v)
+	return s
+}
+
+// add adds a value. It goes no further than [budget.check] takes.
 func (s *size) add(v any) {
 	s.parts++
 	switch v := v.(type) {
 	case string:
 		s.bytes, s.text = s.bytes+len(v), max(s.text, len(v))
 	case *big.Int:
-		s.bytes, s.text = s.bytes+v.BitLen()/3, max(s.text, v.BitLen()/3)
+		s.bytes, s.digits = s.bytes+v.BitLen()/3, max(s.digits, v.BitLen()/3)
+	case json.Number:
+		s.bytes, s.digits = s.bytes+len(v), max(s.digits, len(v))
 	case []any:
 		for i := 0; i < len(v) && s.parts <= maxParts; i++ {
 			s.add(v[i])
@@ -335,64 +420,96 @@ func (s *size) add(v any) {
 	}
 }
 
-// bound ends the run if the size is too large.
-func (s *size) bound(b *budget) {
-	switch {
-	case s.text > maxText:
-		b.exceed("made a text of more than %d KiB", maxText>>10)
-	case s.parts > maxParts || s.bytes > maxValue:
-		b.exceed("made a value of more than %d values or %d MiB", maxParts, maxValue>>20)
+// digits ends the run if a text has so many digits that a number of it takes too long.
+func (b *budget) digits(v any) {
+	if text, _ := v.(string); len(text) > maxDigits && strings.Trim(text, "+-0123456789.eE") == "" {
+		b.exceed("makes a number of more than %d digits", maxDigits)
 	}
+	b.check(v)
 }
 
-// pair ends the run if work with each part of two values, or with one as often as the other says, takes too much.
-func (b *budget) pair(x, y any, times bool) {
-	if _, merges := x.(map[string]any); !times || !merges {
-		var l, r size
-		l.add(x)
-		r.add(y)
-		pairs := (l.bytes + l.parts) * (r.bytes + r.parts)
-		if b.steps -= pairs >> 10; pairs > maxPairs {
-			b.exceed("compares or joins two values that are too large for that")
-		}
+// replacement charges for a part of a text that the library puts together: it copies what it has for each part.
+func (b *budget) replacement(v any) {
+	text, _ := v.(string)
+	b.steps -= 4 * len(text)
+	b.check(v)
+}
+
+// pair ends the run if an operator takes too much with two values: it compares them, each part of one with each part of the other, or repeats a
+// text.
+func (b *budget) pair(x, y any, op gojq.Operator) {
+	l, r := sizeOf(x), sizeOf(y)
+	switch pairs := (l.bytes + l.parts) * (r.bytes + r.parts); {
+	case op != gojq.OpSub && op != gojq.OpMul:
+		b.steps -= min(l.parts, r.parts)/4 + min(l.bytes, r.bytes)/64
+	case pairs > maxPairs:
+		b.exceed("compares or joins two values that are too large for that")
+	default:
+		b.steps -= pairs >> 10
 	}
 	for range 2 {
 		text, isText := x.(string)
 		n, isNumber := gojq.ToFloat64(y)
-		if times && isText && isNumber && n*float64(len(text)) > maxText {
-			b.exceed("made a text of more than %d KiB", maxText>>10)
+		if op == gojq.OpMul && isText && isNumber && n*float64(len(text)) > maxText {
+			b.exceed("makes a text of more than %d KiB", maxText>>10)
 		}
 		x, y = y, x
 	}
 }
 
-// matches ends the run if an expression matches too often in a large text: the library goes through the text again for each match.
-func (b *budget) matches(v, re, flags any, every bool) {
+// search charges for a search, and ends the run if a text has too many matches: the library goes through the text again for each of them.
+func (b *budget) search(v, re, flags any, every bool) {
 	text, _ := v.(string)
-	expression, _ := re.(string)
+	pattern, _ := re.(string)
 	mode, _ := flags.(string)
-	if len(text) <= 4<<10 || !every && !strings.Contains(mode, "g") {
-		return
-	}
-	for flag, prefix := range map[string]string{"i": "(?i)", "m": "(?s)"} {
-		if strings.Contains(mode, flag) {
-			expression = prefix + expression
+	if pair, ok := re.([]any); ok && len(pair) > 0 {
+		pattern, _ = pair[0].(string)
+		if len(pair) > 1 {
+			mode, _ = pair[1].(string)
 		}
 	}
-	r, err := regexp.Compile(expression)
-	if err != nil {
-		return // the call says so
+	if strings.Contains(mode, "i") {
+		pattern = "(?i)" + pattern
 	}
-	each := len(text) * (1 + r.NumSubexp())
-	most := maxPairs / each
-	n := len(r.FindAllStringIndex(text, most+1))
-	if b.steps -= n * each >> 10; n > most {
-		b.exceed("finds more than %d matches in a text of %d KiB", most, len(text)>>10)
+	if strings.Contains(mode, "m") {
+		pattern = "(?s)" + pattern
+	}
+	e := b.expression(pattern)
+	if b.steps -= len(text) * e.size >> 6; b.steps < 0 || e.Regexp == nil || len(text) <= 4<<10 || !every && !strings.Contains(mode, "g") {
+		return
+	}
+	each := len(text) * (1 + e.NumSubexp())
+	most := b.steps << 11 / each
+	n := len(e.FindAllStringIndex(text, most+1))
+	if b.steps -= n * each >> 11; n > most {
+		b.exceed("finds more than %d matches in a text of %d KiB; split and join replace a text with less work", most, len(text)>>10)
 	}
 }
 
-// index ends the run at an index that would make too large an array.
+// expression returns a regular expression; the library keeps each one, too.
+func (b *budget) expression(pattern string) *expression {
+	e, known := b.expressions[pattern]
+	if !known {
+		e = &expression{}
+		if tree, err := syntax.Parse(pattern, syntax.Perl); err == nil {
+			if code, err := syntax.Compile(tree.Simplify()); err == nil {
+				e.size = len(code.Inst)
+			}
+			e.Regexp, _ = regexp.Compile(pattern)
+		}
+		b.expressions[pattern] = e
+		b.kept += 16 + e.size + len(pattern)
+	}
+	if e.run != b.run { // so that a row takes the same, whatever rows were before it
+		e.run = b.run
+		b.steps -= 4*e.size + len(pattern)
+	}
+	return e
+}
+
+// index ends the run at an index, or a path, that would make too large an array.
 func (b *budget) index(v any) {
+	b.check(v)
 	if n, ok := gojq.ToFloat64(v); ok && n > maxParts {
 		b.exceed("has an index of more than %d", maxParts)
 	}

@@ -102,8 +102,8 @@ func (m *Map) changed(c Change) {
 // A value goes in as a number, a boolean or a string. What comes out has the type and the text that it had, if the row had the same value
 // under that name; or else that type, if the value fits; or else it is a String, a Boolean, an Int32 if it is whole and in range, or a
 // Double. A member "P@odata.type" decides about P. A member that is null is no property. Timestamp and members that begin with odata. are
-// passed over.
-func (m *Map) Rows(e storage.Entity) (rows []storage.Entity, err error) {
+// passed over. The context's error is that of no row.
+func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity, err error) {
 	if e, err = m.renamed(e); err != nil || m.query == nil {
 		return []storage.Entity{e}, err
 	}
@@ -118,10 +118,13 @@ func (m *Map) Rows(e storage.Entity) (rows []storage.Entity, err error) {
 			return nil, err
 		}
 	}
-	if b.runs++; b.runs < maxRuns { // the library keeps each regular expression that a run has made of its row
-		defer m.idle.Put(b)
-	}
-	b.steps, b.made, b.over = maxSteps, maxMade, nil
+	b.run++
+	b.Context, b.steps, b.over = ctx, maxSteps, nil
+	defer func() {
+		if b.kept < maxKept { // or else runs have made regular expressions of their rows, and the next one begins anew
+			m.idle.Put(b)
+		}
+	}()
 	out := b.code.RunWithContext(b, in)
 	for {
 		v, more := out.Next()
@@ -191,19 +194,22 @@ func (k Kept) Read(ctx context.Context, o storage.RequestOptions, q storage.Quer
 	q.Raw = false
 	p, queries, err := k.Source.Read(ctx, o, q)
 	if err == nil {
-		p.Entities, err = k.Map.Keep(p.Entities, k.Pass)
+		p.Entities, err = k.Map.Keep(ctx, p.Entities, k.Pass)
 	}
 	return p, queries, err
 }
 
 // Keep returns what rows become, with their keys: an error names the row.
-func (m *Map) Keep(rows []storage.Entity, pass bool) ([]storage.Entity, error) {
+func (m *Map) Keep(ctx context.Context, rows []storage.Entity, pass bool) ([]storage.Entity, error) {
 	if m == nil {
 		return rows, nil
 	}
 	kept := make([]storage.Entity, 0, len(rows))
 	for _, row := range rows {
-		out, err := m.Rows(row)
+		out, err := m.Rows(ctx, row)
+		if ended := ctx.Err(); ended != nil {
+			return nil, ended
+		}
 		if err != nil && pass {
 			continue
 		}

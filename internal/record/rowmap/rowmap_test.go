@@ -1,6 +1,7 @@
 package rowmap_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -50,7 +51,7 @@ func TestTypes(t *testing.T) {
 	checkRows(t, `empty`)
 	checkRows(t, `{PartitionKey: ("a","b"), RowKey: .S}`, `{"PartitionKey":"a","RowKey":"text"}`, `{"PartitionKey":"b","RowKey":"text"}`)
 	m := compile(t, rowmap.Options{Program: `{PartitionKey, RowKey, Moved: .T, I: "five"}`, Rename: map[string]string{"L": "Long"}, Drop: []string{"B"}})
-	if _, err := m.Rows(order); err != nil {
+	if _, err := m.Rows(t.Context(), order); err != nil {
 		t.Fatal(err)
 	}
 	var changes []string
@@ -58,7 +59,7 @@ func TestTypes(t *testing.T) {
 	if diff := cmp.Diff([]string{"I: Edm.Int32 became Edm.String 1", "Moved: Edm.DateTime became Edm.String 1"}, changes); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
-	rows, err := compile(t, rowmap.Options{Rename: map[string]string{"T": "When", "L": "Long"}, Drop: []string{"S", "B", "I", "D", "G", "Y", "N", "E", "H"}}).Rows(order)
+	rows, err := compile(t, rowmap.Options{Rename: map[string]string{"T": "When", "L": "Long"}, Drop: []string{"S", "B", "I", "D", "G", "Y", "N", "E", "H"}}).Rows(t.Context(), order)
 	if got := fmt.Sprintf("%s %v", rows[0].AppendJSON(nil), err); got != `{"PartitionKey":"p","RowKey":"r","Long@odata.type":"Edm.Int64","Long":"9007199254740993","When@odata.type":"Edm.DateTime","When":"2020-02-29T23:59:59.1234567Z"} <nil>` {
 		t.Errorf("renamed: %s", got)
 	}
@@ -76,7 +77,7 @@ func compile(t *testing.T, o rowmap.Options) *rowmap.Map {
 // checkRows compares what a program makes of order.
 func checkRows(t *testing.T, program string, want ...string) {
 	t.Helper()
-	rows, err := compile(t, rowmap.Options{Program: program}).Rows(order)
+	rows, err := compile(t, rowmap.Options{Program: program}).Rows(t.Context(), order)
 	var got []string
 	for _, row := range rows {
 		got = append(got, string(row.AppendJSON(nil)))
@@ -91,7 +92,7 @@ func TestFails(t *testing.T) {
 	t.Parallel()
 	for program, want := range map[string]string{
 		`.S`: "puts out a string \"text\", not a row", `[.]`: "puts out an array", `del(.RowKey)`: "whose RowKey is null, not a string", `.PartitionKey = 1`: "whose PartitionKey is 1",
-		`.X = [1]`: "X is an array", `.["a b"] = 1`: "no property's name", `.X = .L`: "which no Double keeps", `."X@odata.type" = "Edm.Int32" | .X = "five"`: "which is no Edm.Int32",
+		`.X = [1]`: "X is an array", `.["a b"] = 1`: "no property's name", `.X = .L`: "which no Double keeps", `.L += 9223372036854775000`: "tostring makes a text of it", `null`: "puts out null, not a row", `"9" * 2000 | tonumber`: "1024 digits", `"9" * 2000 | fromjson`: "1024 digits", `[] | nth(100000000) = 1`: "an index of more than", `."X@odata.type" = "Edm.Int32" | .X = "five"`: "which is no Edm.Int32",
 		`."X@odata.type" = "Int32" | .X = 1`: "which is no type", `error("no \(.S)")`: "no text", `repeat(.)`: "puts out more than 100 rows",
 		`.X = ("x" * 200000 | . , . | [.,.,.,.,.,.] | join(""))`:                                   "a text of more than 256 KiB",
 		`range(6) as $i | .["P\($i)"] = 1 | reduce range(6) as $j (.; .["Q\($j)"] = "x" * 200000)`: "a row of more than 1 MiB",
@@ -99,18 +100,19 @@ func TestFails(t *testing.T) {
 		`reduce range(60) as $i (1; [., .]) | tojson`: "more than 32768 values", `reduce range(60) as $i ({}; .a = . | .b = .) | tojson`: "more than 32768 values", `.[100000000] = 1`: "an index of more than",
 		`[] | .[length + 100000000] = 1`: "an index of more than", `[] | setpath([100000000]; 1)`: "an index of more than", `[] | getpath([100000000]) = 1`: "an index of more than",
 		`[range(30000)] - [range(30000)]`: "too large for that", `[range(30000) | "a"] | join("x" * 100000)`: "too large for that", `[range(20000)] | indices([range(20000)])`: "too large for that",
-		`reduce range(40) as $i (10; . * .) | tojson`: "too large for that", `def f: f; f`: "instructions", `until(false; .)`: "instructions",
-		`def f: try ("x" * 200000000) catch f; f`: "a text of more than 256 KiB", `range(10000) | "x" * 200000 | select(false)`: "made values of more than 64 MiB", `reduce range(40) as $i ("\""; tojson)`: "256 KiB",
-		`"x" * 250000 | [match(""; "g")]`: "finds more than 268 matches in a text of 244 KiB", `"x" * 60000 | gsub("X"; "y"; "i")`: "finds more than", `"x" * 60000 | [scan("x")]`: "finds more than",
-		`"x" * 60000 | [splits("(x)")]`: "finds more than", `"x" * 60000 | split("x"; "g")`: "finds more than", `"x" * 60000 | [match("x"; "g")]`: "finds more than", `"x" * 60000 | match("x"; "") | error("one")`: "one",
+		`reduce range(40) as $i (10; . * .) | tojson`: "1024 digits", `def f: f; f`: "instructions", `until(false; .)`: "instructions",
+		`def f: try ("x" * 200000000) catch f; f`: "a text of more than 256 KiB", `range(10000) | "x" * 200000 | select(false)`: "instructions", `reduce range(40) as $i ("\""; tojson)`: "256 KiB",
+		`"x" * 250000 | [match(""; "g")]`: "finds more than 8461 matches in a text of 244 KiB", `"x" * 250000 | gsub("X"; "y"; "i")`: "finds more than", `"x" * 250000 | [scan("x")]`: "finds more than",
+		`"x" * 250000 | [splits("(x)")]`: "finds more than", `"x" * 250000 | split("x"; "g")`: "finds more than", `"x" * 250000 | [match("x"; "g")]`: "finds more than", `"x" * 60000 | match("x"; "") | error("one")`: "one",
 		`reduce range(40) as $i ("x"; "\(.)\(.)")`: "256 KiB", `reduce range(400) as $i ("<"; @html | . + .)`: "256 KiB", `[limit(3; repeat("x" * 200000))] | add | add`: "256 KiB",
 	} {
-		_, err := compile(t, rowmap.Options{Program: program}).Rows(order)
+		_, err := compile(t, rowmap.Options{Program: program}).Rows(t.Context(), order)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", program, err, want)
 		}
 	}
 	for program, want := range map[string]string{
+		"def gsub(a; b; c): .; .": "defines gsub, which is a name of the library", "def f(tojson): .; .": "defines tojson", "def _check: .; .": "defines _check", ". as $__c | $__c": "uses $__c", "jn(1000000000; 1)": "uses jn",
 		"now": "uses now", ".T = (now|todate)": "uses now", "localtime": "uses localtime", `strflocaltime("%H")`: "uses strflocaltime", "halt": "uses halt", "halt_error": "uses halt_error", "input": "uses input",
 		"[inputs]": "uses inputs", "env": "uses env", "$ENV.PATH": "uses $ENV", "builtins": "uses builtins", `import "a" as a; .`: "uses modules", `include "a"; .`: "uses modules", "modulemeta": "uses modulemeta",
 		`_multiply("x"; 9)`: "uses _multiply", "transpose": "uses transpose", "debug": "uses debug", `"\(now)"`: "uses now", `{(input): 1}`: "uses input", `. as {a: $x} ?// [$x] | now`: "uses now", "def f(g): g; f(halt)": "uses halt",
@@ -125,10 +127,38 @@ func TestFails(t *testing.T) {
 		many.Properties = append(many.Properties, storage.StringProperty(fmt.Sprintf("P%03d", i), strings.Repeat("x", 4000)))
 	}
 	for _, program := range []string{`with_entries(.value |= (if length < 600 then . else ascii_upcase end))`, `to_entries | map(select(.key | startswith("P0") | not)) | from_entries`, `walk(if type == "string" then ascii_downcase else . end)`, `reduce keys[] as $k (.; .[$k] += "")`,
-		`.P001 |= (gsub("x"; "y"; null) | sub("y"; "z") | [scan("z(y)")][0][0])`, `("xy" * 10000 | sub("x"; "z"), split("xy") | length) as $n | .`} {
-		if _, err := compile(t, rowmap.Options{Program: program}).Rows(many); err != nil {
+		`.P001 |= (.[:3900] | gsub("x"; "y"; null) | sub("y"; "z") | [scan("z(y)")][0][0])`, `.P001 |= ("some line \n" * 3000 | gsub("\n"; "") | [match("line"; "g")] | length)`, `first(.P001, .P002 | select(test("x"))) |= "y" | getpath(["P005"]) |= length | (.. | strings) |= ascii_downcase`, `("xy" * 10000 | sub("x"; "z"), split("xy") | length) as $n | .`} {
+		if _, err := compile(t, rowmap.Options{Program: program}).Rows(t.Context(), many); err != nil {
 			t.Errorf("%s of the largest row: %v", program, err)
 		}
+	}
+}
+
+// TestLargeValues: what a single instruction does with a large value counts as many, so no program takes long.
+func TestLargeValues(t *testing.T) {
+	t.Parallel()
+	all := []string{`$text | length`, `$text | tonumber?`, `$text[1000:]`, `$text == $text + "x"`, `$text | test("y")`, `"x" | IN($text, $text)`, `$text | test("(a|aa){1000}b")`, `$all == $all`, `$all[]`, `$all | any`, `first($all | ..)`,
+		`try .[$all] catch 1`, `$all | sort_by($all)`, `add($text, $text)`, `"xxxx" | gsub("x"; $text)`, `test("\($i)x{1000}")`, `$text | @base64 | length`, `"\($text)" | length`}
+	for _, does := range all[:testsize.Of(4, len(all))] {
+		program := `("x" * 120000) as $text | [range(30000)] as $all | [range(1e9) as $i | "x" | ` + does + ` | select(false)]`
+		_, err := compile(t, rowmap.Options{Program: program}).Rows(t.Context(), order)
+		if err == nil || !strings.Contains(err.Error(), "takes more than 1048576 instructions with this row") {
+			t.Errorf("%s: %v, want too many instructions", does, err)
+		}
+	}
+}
+
+// TestInterrupted: a row that takes long ends with its context, and is no failed row then.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := compile(t, rowmap.Options{Program: `last(range(1e9))`})
+	if _, err := m.Rows(ctx, order); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	if _, err := m.Keep(ctx, []storage.Entity{order}, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("rows that keep their keys: %v", err)
 	}
 }
 
@@ -137,12 +167,12 @@ func TestKeep(t *testing.T) {
 	t.Parallel()
 	rows := []storage.Entity{order, {Key: key.Key{Partition: "q"}}}
 	for program, want := range map[string]string{`.`: "2 <nil>", `select(.S)`: "1 <nil>", `.RowKey += "x"`: ErrText, `., .`: ErrText, `.RowKey = .S`: `0 PartitionKey "p" RowKey "r": map: the map changes its key to PartitionKey "p" RowKey "text"`} {
-		kept, err := compile(t, rowmap.Options{Program: program}).Keep(rows, false)
+		kept, err := compile(t, rowmap.Options{Program: program}).Keep(t.Context(), rows, false)
 		if got := fmt.Sprint(len(kept), " ", err); got != want && !(want == ErrText && errors.Is(err, rowmap.ErrMoved)) {
 			t.Errorf("%s: %s, want %s", program, got, want)
 		}
 	}
-	if kept, err := compile(t, rowmap.Options{Program: `if .S then error("no") else . end`}).Keep(rows, true); err != nil || len(kept) != 1 {
+	if kept, err := compile(t, rowmap.Options{Program: `if .S then error("no") else . end`}).Keep(t.Context(), rows, true); err != nil || len(kept) != 1 {
 		t.Errorf("%d kept, %v", len(kept), err)
 	}
 }
@@ -171,7 +201,7 @@ func TestRandomMaps(t *testing.T) {
 			want = next
 		}
 		text := strings.Join(append(program, "."), " | ")
-		rows, err := compile(t, rowmap.Options{Program: text}).Rows(in)
+		rows, err := compile(t, rowmap.Options{Program: text}).Rows(t.Context(), in)
 		if err != nil || len(rows) != len(want) {
 			t.Fatalf("seed %d: %s: %d rows, want %d, %v", seed, text, len(rows), len(want), err)
 		}

@@ -72,7 +72,7 @@ func valueOf(p storage.Property) (v any, err error) {
 func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) {
 	out, ok := v.(map[string]any)
 	if !ok {
-		return e, fmt.Errorf("the program puts out %s %s, not a row", article(gojq.TypeOf(v)), gojq.Preview(v))
+		return e, fmt.Errorf("the program puts out %s, not a row", strings.TrimPrefix(article(gojq.TypeOf(v))+" "+gojq.Preview(v), "null "))
 	}
 	for _, k := range []struct {
 		name string
@@ -202,7 +202,10 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 	if text, isText := v.(string); isText && !utf8.ValidString(text) {
 		return p, fmt.Errorf("%s is not valid Unicode", name)
 	}
-	return p, fmt.Errorf(`%s is %s, which no Double keeps; "%s%s": "Edm.Int64" makes it an Int64`, name, gojq.Preview(v), name, typeSuffix)
+	if _, ok := fit(name, storage.Int64, v); ok {
+		return p, fmt.Errorf(`%s is %s, which no Double keeps; "%s%s": "Edm.Int64" makes it an Int64`, name, gojq.Preview(v), name, typeSuffix)
+	}
+	return p, fmt.Errorf("%s is %s, which no number of a property keeps; tostring makes a text of it", name, gojq.Preview(v))
 }
 
 // fit returns the property of a type with a value, if the type has such values.
