@@ -43,13 +43,18 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	}
 	some := int64(0) // rows that become some
 	for i, row := range rows {
+		select {
+		case <-o.Stop: // nothing is written yet
+			return r, context.Canceled
+		default:
+		}
 		became, err := m.Map(ctx, row)
 		if ctx.Err() != nil {
 			return r, ctx.Err()
 		}
 		for _, one := range became {
 			if other, taken := from[one.Key]; taken && err == nil {
-				err = fmt.Errorf("it becomes PartitionKey %q RowKey %q, and so does PartitionKey %q RowKey %q of the same page", one.Key.Partition, one.Key.Row, rows[other].Key.Partition, rows[other].Key.Row)
+				err = fmt.Errorf("it becomes PartitionKey %.300q RowKey %.300q, and so does PartitionKey %q RowKey %q of the same page", one.Key.Partition, one.Key.Row, rows[other].Key.Partition, rows[other].Key.Row)
 			}
 			if err == nil {
 				from[one.Key] = i
@@ -80,7 +85,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			lost++
 		}
 		if f.Key != rows[i].Key {
-			f.Reason = fmt.Sprintf("PartitionKey %q RowKey %q: %s", f.Key.Partition, f.Key.Row, f.Reason)
+			f.Reason = fmt.Sprintf("PartitionKey %.300q RowKey %.300q: %s", f.Key.Partition, f.Key.Row, f.Reason)
 		}
 		fail(i, f.Reason, f.Broken)
 	}

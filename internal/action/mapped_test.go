@@ -61,6 +61,11 @@ func TestMapped(t *testing.T) {
 	if r, err := w.Do(t.Context(), storage.RequestOptions{}, rows); err != nil || r.Written != 0 || len(r.Failed) != 1 || r.Failed[0].Reason != taken {
 		t.Errorf("the second one again: %+v, %v", r, err)
 	}
+	stop := make(chan struct{})
+	close(stop)
+	if r, err := w.Do(t.Context(), storage.RequestOptions{Stop: stop}, rows); !errors.Is(err, context.Canceled) || r.Failed != nil {
+		t.Errorf("interrupted: %+v, %v", r, err)
+	}
 	w.Work, w.Only = action.Copy{Destination: to, Mode: action.Skip}, nil
 	if r, err := w.Do(t.Context(), storage.RequestOptions{}, rows[6:]); err != nil || r.Written != 2 || r.Failed != nil {
 		t.Errorf("rows that are there: %+v, %v", r, err)

@@ -7,7 +7,6 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
-	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -20,7 +19,6 @@ func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each fu
 	if t, err = each(false, columns.See); err != nil {
 		return t, err
 	}
-	o.Map.Changes(func(rowmap.Change, int64) {}) // they come again
 	if _, err := out.Write(c.Encode(columns.Header())); err != nil {
 		return t, err
 	}

@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"golang.org/x/sync/semaphore"
@@ -13,7 +12,7 @@ import (
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/task"
 )
 
 // mapped returns what does the work with what the rows become.
@@ -41,25 +40,26 @@ func moved(option string, err error) error {
 }
 
 // mapRows returns what rows become, and those that the map fails for.
-func (o Options) mapRows(ctx context.Context, rows []storage.Entity) (became []storage.Entity, failed []action.Failure) {
+func (o Options) mapRows(ctx context.Context, rows []storage.Entity) (became []storage.Entity, failed []action.Failure, err error) {
 	if o.Map == nil {
-		return rows, nil
+		return rows, nil, nil
 	}
 	for _, row := range rows {
 		all, err := o.Map.Rows(ctx, row)
+		if ctx.Err() != nil {
+			return nil, nil, task.ErrInterrupted
+		}
 		if err != nil {
 			failed = append(failed, action.Failure{Key: row.Key, Reason: "map: " + err.Error()})
 		}
 		became = append(became, all...)
 	}
-	return became, failed
+	return became, failed, nil
 }
 
 // sayChanges says which properties have another type than before, although nobody asked for that.
 func (o Options) sayChanges() {
-	o.Map.Changes(func(c rowmap.Change, rows int64) {
-		o.Meter.Say("types", fmt.Sprintf("%v in %s", c, progress.Plural(rows, "row")))
-	})
+	o.Map.Changes(func(c rowmap.Change) { o.Meter.Say("types", c.String()) })
 }
 
 // Preview calls fn with the first n rows of a place, and with what the map makes of each. It changes nothing.
@@ -67,6 +67,9 @@ func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entit
 	show := func(rows []storage.Entity) error {
 		for _, row := range rows {
 			after, err := o.Map.Rows(ctx, row)
+			if ctx.Err() != nil {
+				return task.ErrInterrupted
+			}
 			before, bad := row.Decoded()
 			if bad == nil {
 				bad = fn(before, after, err)

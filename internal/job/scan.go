@@ -51,9 +51,9 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (
 			rows = rows[:min(len(rows), o.Limit-done)]
 		}
 		done += len(rows)
-		rows, lost := o.mapRows(ctx, rows)
+		rows, lost, err := o.mapRows(ctx, rows)
 		failed += int64(len(lost))
-		if !o.quiet {
+		if err == nil && !o.quiet {
 			err = report(lost)
 		}
 		if err == nil && fn != nil {

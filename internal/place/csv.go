@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -177,7 +178,12 @@ func (r *csvReader) header() error {
 	if mark, _ := r.in.Peek(len(lines.ByteOrderMark)); string(mark) == lines.ByteOrderMark {
 		_, _ = r.in.Discard(len(mark))
 	}
+	peek, _ := r.in.Peek(2)
+	begin := slices.Clone(peek)
 	rec, err := r.record()
+	if !utf8.ValidString(strings.Join(rec.cells, "")) {
+		err = cmp.Or(err, lines.NotUTF8(begin))
+	}
 	if errors.Is(err, io.EOF) {
 		return errors.New("it is empty, and has no line of columns")
 	}

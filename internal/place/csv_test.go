@@ -81,7 +81,7 @@ func TestCSVForms(t *testing.T) {
 	}
 	const keys = "PartitionKey,RowKey,"
 	for text, want := range map[string]string{
-		"": "it is empty", "a,b\n": "no column PartitionKey; the first line has", "PartitionKey;RowKey\n": `seems to have ";" between them`, keys + "A,A\n": `the column "A" twice`, keys + "A@type\n": `no column "A"`,
+		"": "it is empty", "\xff\xfeP\x00a\x00": "line 1: it is UTF-16; save it as UTF-8", "\xfe\xff\x00P": "it is UTF-16", keys + "\xe4\n": "line 1: it is not UTF-8", "a,b\n": "no column PartitionKey; the first line has", "PartitionKey;RowKey\n": `seems to have ";" between them`, keys + "A,A\n": `the column "A" twice`, keys + "A@type\n": `no column "A"`,
 		keys + "a b\n": "no property's name", keys + "A\n": "--types has N", keys + "N\np,1,\"x\ny\"z\n": "lines 2 to 3 are no row", keys + "N\np,1,\"x\np,2,y\n": "a quote is not closed", keys + "N\np,1,\"x": "a quote is not closed",
 		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are no row: text stands behind a closing quote; since a cell with quotes goes on over lines there",
 	} {

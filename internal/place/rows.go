@@ -70,7 +70,7 @@ func JSONLines(from io.Reader, raw bool) Lines {
 		parsed, err := storage.ParseLines(line.Text, raw)
 		switch {
 		case !utf8.Valid(line.Text): // its names would be lost
-			err = errors.New("it is not UTF-8")
+			err = lines.NotUTF8(line.Text)
 		case err == nil && len(parsed) != 1:
 			err = fmt.Errorf("it has %d rows", len(parsed))
 		}

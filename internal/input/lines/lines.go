@@ -26,6 +26,14 @@ const (
 // ByteOrderMark begins the files of some programs, mostly on Windows.
 const ByteOrderMark = "\ufeff"
 
+// NotUTF8 says what text is that is not UTF-8.
+func NotUTF8(text []byte) error {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return errors.New(`it is UTF-16; save it as UTF-8, which Excel calls "CSV UTF-8"`)
+	}
+	return errors.New("it is not UTF-8")
+}
+
 // JSON returns an encoder that writes a value a line, with <, > and & as they are.
 func JSON(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)

@@ -34,13 +34,13 @@ type Map struct {
 	query   *gojq.Query // nil without a program
 	idle    sync.Pool   // of *budget
 
-	mu      sync.Mutex // guards the following
-	changes map[Change]int64
+	mu      sync.Mutex      // guards the following
+	changes map[Change]bool // whether it was told
 }
 
 // New returns a map. The error says what is wrong with the program, in words that go behind its name.
 func New(o Options) (*Map, error) {
-	m := &Map{options: o, changes: map[Change]int64{}}
+	m := &Map{options: o, changes: map[Change]bool{}}
 	if o.Program == "" {
 		return m, nil
 	}
@@ -66,34 +66,36 @@ type Change struct {
 // String says what has changed.
 func (c Change) String() string { return fmt.Sprintf("%s: %v became %v", c.Name, c.From, c.To) }
 
-// Changes calls fn with the changes since the last call, in order, and in how many rows each was.
-func (m *Map) Changes(fn func(c Change, rows int64)) {
+// Changes calls fn with the changes that it was not called with before, in order.
+func (m *Map) Changes(fn func(Change)) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []Change
-	for c := range m.changes {
-		all = append(all, c)
+	for c, told := range m.changes {
+		if !told {
+			all = append(all, c)
+		}
 	}
 	slices.SortFunc(all, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	for _, c := range all {
-		fn(c, m.changes[c])
+		m.changes[c] = true
+		fn(c)
 	}
-	clear(m.changes)
 }
 
-// maxChanges is how many changes are counted.
+// maxChanges is how many changes are told.
 const maxChanges = 100
 
 func (m *Map) changed(c Change) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, known := m.changes[c]; known || len(m.changes) < maxChanges {
-		m.changes[c]++
+	if _, known := m.changes[c]; !known && len(m.changes) < maxChanges {
+		m.changes[c] = false
 	}
 }
 
@@ -226,4 +228,6 @@ func (m *Map) Keep(ctx context.Context, rows []storage.Entity, pass bool) ([]sto
 	return kept, nil
 }
 
-func keyText(k key.Key) string { return fmt.Sprintf("PartitionKey %q RowKey %q", k.Partition, k.Row) }
+func keyText(k key.Key) string {
+	return fmt.Sprintf("PartitionKey %.300q RowKey %.300q", k.Partition, k.Row)
+}
