@@ -26,7 +26,7 @@ func (e *Engine) Start(ctx context.Context, r Request) (string, error) {
 
 // StartOnce is Start for a request that may be sent again: a repetition gets the id of the scan that the first try has
 // started, or starts it under that id. The claim has the id before the scan is recorded, and is kept as long as the scan.
-// A request that is refused gives its claim back.
+// A request that is refused keeps its claim: another try of it may be starting the scan.
 func (e *Engine) StartOnce(ctx context.Context, r Request, sent claim.Sent) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -56,11 +56,7 @@ func (e *Engine) StartOnce(ctx context.Context, r Request, sent claim.Sent) (str
 			}
 		}
 	}
-	id, err := e.start(ctx, r, made.Answer)
-	if err != nil && !made.Known && problem.FateOf(err) != problem.Retry {
-		err = errors.Join(err, claims.Release(ctx, made))
-	}
-	return id, err
+	return e.start(ctx, r, made.Answer)
 }
 
 // start checks a request, and starts its scan under an id; "" for a new one.

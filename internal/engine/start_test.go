@@ -1,13 +1,18 @@
 package engine_test
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 )
 
 // TestStartOnce lets the process die at each request of a start that has an Idempotency-Key, and sends it again: there is
@@ -73,13 +78,53 @@ func TestStartOnceAfterRemoval(t *testing.T) {
 	})
 }
 
-// TestRefusedStartOnce: a request that was refused leaves its key to another one.
-func TestRefusedStartOnce(t *testing.T) {
-	w := withSource(t, 1, 1)
-	_, err := w.engine.StartOnce(t.Context(), copyRequest("Missing", "Target"), claim.Sent{Key: "key"})
-	if problem.Of(err).Kind != problem.NotFound {
-		t.Errorf("a copy of a missing table: %v", err)
-	}
-	_, err = w.engine.StartOnce(t.Context(), copyRequest("Source", "Target"), claim.Sent{Key: "key"})
-	w.must(err)
+// TestStartOnceByTwo: an instance is at any request of a start with a key when another one gets the same request, or another one with the
+// key, and ends it or dies at any of its own requests. The first then goes on, or finds that its source is gone. There is one scan, and one id.
+func TestStartOnceByTwo(t *testing.T) {
+	r, sent := copyRequest("Source", "Target"), claim.Sent{Key: "key"}
+	other := r
+	other.Name = "other"
+	crashPoints(t, testsize.Of(8, 1), func(t *testing.T, n int, applied bool) bool {
+		survived := true
+		for name, second := range map[string]engine.Request{"same": r, "first refused": r, "other": other} {
+			for at, met := 2, true; met; at += testsize.Of(2, 1) {
+				w := withSource(t, 1, 1)
+				process := &emulatortest.Process{Next: w.emulator.Transport()}
+				var ids [2]string
+				var errs [2]error
+				requests := 0 // of the first
+				w.process.Next = transport(func(q *http.Request) (*http.Response, error) {
+					if requests++; requests == at {
+						process.DieWith(n, applied)
+						ids[1], errs[1] = w.newEngine(emulatortest.Open(t, w.emulator, process)).StartOnce(t.Context(), second, sent)
+						survived = survived && !process.Dead()
+					}
+					if name == "first refused" && requests >= at && strings.Contains(q.URL.Path, "Source") {
+						return emulatortest.Refusal(q, http.StatusNotFound, "TableNotFound"), nil
+					}
+					return w.emulator.Transport().Do(q)
+				})
+				ids[0], errs[0] = w.engine.StartOnce(t.Context(), r, sent)
+				met = requests >= at
+				w.restart()
+				id, err := w.engine.StartOnce(t.Context(), r, sent)
+				if problem.Of(err).Kind == problem.KeyReused { // the second was first
+					id, err = w.engine.StartOnce(t.Context(), second, sent)
+				}
+				w.must(err)
+				w.maintain(3)
+				list, err := w.list(10)
+				w.must(err)
+				for i := range ids {
+					if errs[i] == nil && ids[i] != id && (i == 0 || ids[1] != "") || len(list) != 1 || list[0].ID != id {
+						t.Errorf("%s, at request %d: ids %q, errors %v, then %s; %d are listed", name, at, ids, errs, id, len(list))
+					}
+				}
+				if name == "other" && errs[0] == nil && ids[1] != "" {
+					t.Errorf("both started: %q", ids)
+				}
+			}
+		}
+		return survived
+	})
 }
