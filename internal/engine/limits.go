@@ -13,7 +13,7 @@ import (
 
 // A scan with limits gives each step a time before which it does not begin: a slot. The step that leaves others takes
 // their slots when it commits, and their messages are hidden until then. So waiting costs no invocation, and any number
-// of instances keeps to the limits.
+// of instances keeps to the limits. The scans of a group share its limits.
 
 // Limits are the most that the steps of a scan use a second, all instances together; 0 means no limit.
 type Limits struct {
@@ -22,10 +22,9 @@ type Limits struct {
 }
 
 const (
-	slotBehind   = 2 * time.Second // so much of a limit that nobody used may be made up for
+	slotBehind   = 3 * time.Second // so much of a limit that nobody used may be made up for
 	slotEarly    = 2 * time.Second // so much before its slot a message may come: times of messages are whole seconds
-	meanSteps    = 64              // of so many steps, and half as many before them, the mean is taken
-	slotRequests = 2               // that a step makes to take slots
+	slotRequests = 3               // that a step makes for its slot and those that it takes
 	slotTries    = 100             // with others who take slots at the same time
 	slotPause    = 20 * time.Millisecond
 	stepShare    = 4 // a page has the rows of a limit's second, divided by this
@@ -46,34 +45,38 @@ func (l *Limits) rows() int {
 	return rows
 }
 
-// each is the time that one step takes up on the mean, when so much was used.
-func (l Limits) each(u ledger.Used) time.Duration {
+// takes is the time in which so much may be used.
+func (l Limits) takes(rows, requests int64) time.Duration {
 	seconds := 0.
 	if l.RowsPerSecond > 0 {
-		seconds = float64(u.Rows) / float64(l.RowsPerSecond)
+		seconds = float64(rows) / float64(l.RowsPerSecond)
 	}
 	if l.RequestsPerSecond > 0 {
-		seconds = max(seconds, float64(u.Requests)/float64(l.RequestsPerSecond))
+		seconds = max(seconds, float64(requests)/float64(l.RequestsPerSecond))
 	}
-	return time.Duration(seconds / float64(max(1, u.Steps)) * float64(time.Second))
+	return time.Duration(seconds * float64(time.Second))
 }
 
-// slots takes n slots at a time of the service's clock.
+// slots takes n slots at a time of the service's clock: what is done has its true cost, and each step that waits most of the mean one.
+// More would leave some of the limit unused; what that is too little, [Engine.waitsForSlot] finds.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
-	u.Next = later(u.Next, now.Add(-slotBehind)) // also if none is taken: a table of one page has no other step
+	mean := l.takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
+	waiting := time.Duration(u.Waiting) * mean
+	u.Next = later(u.Next, now.Add(-slotBehind))
 	slots := make([]time.Time, n)
 	for i := range slots {
-		slots[i] = later(u.Next, now.Add(-slotBehind))
-		u.Next = slots[i].Add(l.each(*u))
+		slots[i] = u.Next.Add(waiting + time.Duration(i)*mean)
 	}
+	u.Waiting += int64(n)
 	return slots
 }
 
-// takeSlots adds to what a scan's steps have used, and takes a slot for each of the messages.
-func (e *Engine) takeSlots(ctx context.Context, limits *Limits, id string, steps int64, done ledger.Totals, messages []message) error {
+// takeSlots adds what ended steps of a scan have used, and takes a slot for each of the messages.
+func (e *Engine) takeSlots(ctx context.Context, limits *Limits, id string, ended int64, done ledger.Totals, messages []message) error {
 	if limits == nil {
 		return nil
 	}
+	id = limitsOf(id)
 	for range slotTries {
 		u, err := e.ledger.Used(ctx, id)
 		if err != nil {
@@ -83,10 +86,11 @@ func (e *Engine) takeSlots(ctx context.Context, limits *Limits, id string, steps
 		if err != nil {
 			return err
 		}
-		if u.Steps >= meanSteps {
-			u.Steps, u.Rows, u.Requests = u.Steps/2, u.Rows/2, u.Requests/2
+		if done != (ledger.Totals{}) {
+			u.Steps, u.Rows, u.Requests = u.Steps+ended, u.Rows+done.Rows, u.Requests+done.Transactions
 		}
-		u.Steps, u.Rows, u.Requests = u.Steps+steps, u.Rows+done.Rows, u.Requests+done.Transactions
+		u.Waiting = max(0, u.Waiting-ended)
+		u.Next = u.Next.Add(limits.takes(done.Rows, done.Transactions))
 		slots := limits.slots(&u, now, len(messages))
 		taken, err := e.ledger.Use(ctx, id, u)
 		if err != nil {
@@ -105,12 +109,39 @@ func (e *Engine) takeSlots(ctx context.Context, limits *Limits, id string, steps
 	return problem.Busyf("", "too many steps of the scan end at once; try again")
 }
 
-// waitsForSlot returns an error that drops a message of long before its step's slot: it is left from before a retry, and
-// another one comes at the slot.
-func (e *Engine) waitsForSlot(ctx context.Context, p ledger.Pending) error {
+// waitsForSlot returns an error that drops the message of a step that can't begin yet: of long before its slot, since it is left from
+// before a retry, and another one comes at the slot; or of a scan that has used more than its limits allow, since the steps before it
+// cost more than was foreseen. Then the step takes another slot, behind all others.
+func (e *Engine) waitsForSlot(ctx context.Context, limits *Limits, scan string, p ledger.Pending, delivery int) error {
 	now, err := e.Now(ctx)
-	if err == nil && p.After.Sub(now) > slotEarly {
-		return problem.Stalef("", "the scan's limits do not allow for the step yet; another message comes when they do")
+	if err != nil {
+		return err
 	}
-	return err
+	wait := problem.Stalef("", "the scan's limits do not allow for the step yet; another message comes when they do")
+	if p.After.Sub(now) > slotEarly {
+		return wait
+	}
+	if !unrecorded(p, delivery) {
+		return nil
+	}
+	u, err := e.ledger.Used(ctx, limitsOf(scan))
+	if err != nil || u.Next.Sub(now) <= slotEarly {
+		return err
+	}
+	again := make([]message, 1)
+	if err := e.takeSlots(ctx, limits, scan, 1, ledger.Totals{}, again); err != nil {
+		return err
+	}
+	if err := e.sendAt(ctx, scan, p, again[0].after); err != nil {
+		return err
+	}
+	return wait
+}
+
+// limitsOf returns whose limits a scan keeps to: all scans of a group share those of the group.
+func limitsOf(id string) string {
+	if group, _, member := ledger.MemberOf(id); member {
+		return group
+	}
+	return id
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -117,35 +118,40 @@ func (e *Engine) sendPending(ctx context.Context, id string, s ledger.Scan) erro
 	if err != nil {
 		return err
 	}
+	var pending []ledger.Pending
+	err = e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
+		pending = append(pending, steps...)
+		return nil
+	})
+	slots := make([]message, len(pending)) // those of before are over, or it was to make good for them at once
+	if err := errors.Join(err, e.takeSlots(ctx, r.Limits, id, int64(len(pending)), ledger.Totals{}, slots)); err != nil {
+		return err
+	}
 	g, sending := task.WithContext(ctx)
 	g.SetLimit(retrySends)
-	found := false
-	err = e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
-		slots := make([]message, len(steps)) // those of before are over, or it was to make good for them at once
-		if err := e.takeSlots(ctx, r.Limits, id, 0, ledger.Totals{}, slots); err != nil {
-			return err
-		}
-		for i, p := range steps {
-			found = true
-			g.Go(func() error {
-				p.After = slots[i].after
-				ours, err := e.ledger.Renew(sending, id, p)
-				if err != nil || !ours {
-					return err
-				}
-				m, err := parseMessage(p.Message)
-				if err != nil {
-					return err
-				}
-				m.after = p.After
-				return e.send(sending, m)
-			})
-		}
-		return sending.Err()
-	})
-	if err := errors.Join(err, g.Wait()); err != nil || found {
+	for i, p := range pending {
+		g.Go(func() error {
+			return e.sendAt(sending, id, p, slots[i].after)
+		})
+	}
+	if err := g.Wait(); err != nil || len(pending) > 0 {
 		return err
 	}
 	_, err = e.finish(ctx, id)
 	return err
+}
+
+// sendAt sends a pending step's message again, for a time; zero for at once.
+func (e *Engine) sendAt(ctx context.Context, id string, p ledger.Pending, at time.Time) error {
+	p.After = at
+	ours, err := e.ledger.Renew(ctx, id, p)
+	if err != nil || !ours {
+		return err
+	}
+	m, err := parseMessage(p.Message)
+	if err != nil {
+		return err
+	}
+	m.after = at
+	return e.send(ctx, m)
 }

@@ -78,7 +78,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 		return "", nil, err
 	}
 	counted := storage.RequestOptions{Counter: counter}
-	p, pending, err := e.begin(ctx, counted, m, delivery)
+	p, pending, err := e.begin(ctx, counted, o.request.Limits, m, delivery)
 	switch {
 	case err != nil:
 		return "", nil, err
@@ -114,14 +114,14 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	out.done.Attempt = o.attempt
 	out.done.Transactions = counter.Requests() + 1 + int64(len(out.children))
 	out.done.Throttled = counter.Throttled()
-	steps := int64(1)
+	ended := int64(1)
 	if m.Delete != nil {
-		steps = 0 // it had no slot of its own
+		ended = 0 // it had no slot of its own
 	}
 	if o.request.Limits != nil {
 		out.done.Transactions += slotRequests
 	}
-	if err := e.takeSlots(ctx, o.request.Limits, m.Scan, steps, out.done.Totals, out.children); err != nil {
+	if err := e.takeSlots(ctx, o.request.Limits, m.Scan, ended, out.done.Totals, out.children); err != nil {
 		return "", nil, err
 	}
 	committed, maybe, err := e.commit(ctx, m, out)
@@ -166,7 +166,7 @@ func (out outcome) ahead(m message) adaptive.Outlook {
 // begin reads the step's pending row. If a delivery or message before this one may have begun the
 // step, it records one more beginning. It returns the step as it was before, and whether it is pending. A deletion that this invocation has just
 // committed is not read.
-func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, m message, delivery int) (p ledger.Pending, pending bool, err error) {
+func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, limits *Limits, m message, delivery int) (p ledger.Pending, pending bool, err error) {
 	if m.Delete != nil && m.Delete.rows != nil {
 		p = m.pending()
 		p.FirstEnded = true // if there is need to write that
@@ -175,7 +175,7 @@ func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, m message,
 	l := e.ledger.With(o)
 	p, pending, err = l.Pending(ctx, m.Scan, m.id)
 	if err == nil && pending && !p.After.IsZero() {
-		err = e.waitsForSlot(ctx, p)
+		err = e.waitsForSlot(ctx, limits, m.Scan, p, delivery)
 	}
 	if err != nil || !pending || unrecorded(p, delivery) {
 		return p, pending, err

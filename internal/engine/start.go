@@ -126,6 +126,13 @@ func (e *Engine) create(ctx context.Context, id string, now time.Time, o *opened
 	if err := first.seal(); err != nil {
 		return err
 	}
+	if _, _, member := ledger.MemberOf(id); member { // a group of small tables has no other steps
+		slot := []message{first}
+		if err := e.takeSlots(ctx, o.request.Limits, id, 0, ledger.Totals{}, slot); err != nil {
+			return err
+		}
+		first = slot[0]
+	}
 	if err := e.ledger.Create(ctx, id, now, jsonOf(o.request), hints, first.pending(), first.ahead()); err != nil {
 		return err
 	}
@@ -250,7 +257,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	}
 	report.Creates = creates
 	if r.Limits != nil && err == nil {
-		report.LeastSeconds = r.Limits.each(ledger.Used{Rows: *report.Rows[0], Requests: report.Requests}).Round(time.Second).Seconds()
+		report.LeastSeconds = r.Limits.takes(*report.Rows[0], report.Requests).Round(time.Second).Seconds()
 	}
 	return report, err
 }

@@ -39,7 +39,7 @@ var everyBeat = ledger.Beat{
 	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}}, Slow: []ledger.Slow{{Connection: "DATA", Seconds: 6}},
 }
 
-var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Next: began.Add(time.Minute)}
+var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Waiting: 2, Next: began.Add(time.Minute)}
 
 // older is a beat as it was written before it had a step's requests, and before it had its throttles.
 var older = ledger.Beat{Process: "older", Steps: []ledger.Held{{Scan: failedScan, Step: "b", Throttled: 2}, {Scan: failedScan, Step: "c"}}}

@@ -7,27 +7,28 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// limitsRow is a row of a scan with limits: what its last steps have used, and Next.
+// limitsRow is a row of a scan with limits: what its steps have used, and Next.
 const limitsRow = "y"
 
-// Used is what the last steps of a scan with limits have used.
+// Used is what the steps of a scan with limits, or of a group with them, have used.
 type Used struct {
 	Steps, Rows, Requests int64
-	Next                  time.Time // when the next step may begin, by the service's clock; zero before the first
+	Waiting               int64     // steps with a slot that are not done
+	Next                  time.Time // when a step might begin if none were waiting, by the service's clock; zero before the first
 
 	etag string
 }
 
-// Used reads what the last steps of a scan have used.
+// Used reads what the steps of a scan have used.
 func (l *Ledger) Used(ctx context.Context, id string) (Used, error) {
 	e, _, err := l.get(ctx, "read what scan "+id+" has used", id, limitsRow)
-	return Used{e.Int("Steps"), e.Int("Rows"), e.Int("Requests"), e.Time("Next"), e.ETag}, err
+	return Used{e.Int("Steps"), e.Int("Rows"), e.Int("Requests"), e.Int("Waiting"), e.Time("Next"), e.ETag}, err
 }
 
-// Use records what the last steps of a scan have used. It reports false if another process has done so since u was read.
+// Use records what the steps of a scan have used. It reports false if another process has done so since u was read.
 func (l *Ledger) Use(ctx context.Context, id string, u Used) (bool, error) {
 	row := op(storage.Replace, id, limitsRow, storage.Int64Property("Steps", u.Steps), storage.Int64Property("Rows", u.Rows),
-		storage.Int64Property("Requests", u.Requests), storage.TimeProperty("Next", u.Next))
+		storage.Int64Property("Requests", u.Requests), storage.Int64Property("Waiting", u.Waiting), storage.TimeProperty("Next", u.Next))
 	if row.IfMatch = u.etag; u.etag == "" {
 		row.Kind = storage.Insert
 	}

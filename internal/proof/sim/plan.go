@@ -194,12 +194,6 @@ func Draw(seed uint64) Plan {
 			p.Scans[i].Destination = swapped(s.Destination)
 		}
 	}
-	limits := dice{rand.New(rand.NewPCG(seed, 0x11a17))}
-	for i := range p.Scans {
-		if limits.chance(0.15) { // a scan takes minutes then, and most of its messages are hidden
-			p.Scans[i].Request.Limits = &engine.Limits{RowsPerSecond: limits.number(1, 20), RequestsPerSecond: limits.number(0, 20)}
-		}
-	}
 	proofs := dice{rand.New(rand.NewPCG(seed, 0x960))}
 	if proofs.chance(0.25) {
 		p.Scans = append(p.Scans, proofs.groups(len(p.Scans), p.Source)...)
@@ -208,6 +202,12 @@ func Draw(seed uint64) Plan {
 		s := proofs.scan(len(p.Scans), p.Source)
 		s.Request.Action, s.Destination = engine.Action{Type: engine.Verify, Destination: &engine.TableRef{Table: "Damaged"}}, proofs.damaged(p.Source)
 		p.Scans = append(p.Scans, s)
+	}
+	limits := dice{rand.New(rand.NewPCG(seed, 0x11a17))}
+	for i := range p.Scans {
+		if limits.chance(0.15) { // a scan takes minutes then, and most of its messages are hidden
+			p.Scans[i].Request.Limits = &engine.Limits{RowsPerSecond: limits.number(1, 20), RequestsPerSecond: limits.number(0, 20)}
+		}
 	}
 	for i, s := range p.Scans {
 		p.Scans[i].Request.Verify = s.Request.Action.Type == engine.Copy && s.Request.Action.Map == "" && s.Lose == 0 && proofs.chance(0.3)
