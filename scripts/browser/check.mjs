@@ -271,8 +271,9 @@ const cases = {
 
   async "a scan is canceled, and goes on"() {
     const page = await open();
-    const id = await begin(page, { "source.table": "Source", "action.type": "count", strategy: "serial", segmentSize: "1", segmentsPerInvocation: "1" });
+    const id = await begin(page, { "source.table": "Source", "action.type": "count", "limits.rowsPerSecond": "1" });
     await badge(page, "running");
+    await page.getByText("at most 1 row a second").first().waitFor();
     await page.getByRole("button", { name: "Cancel …" }).click();
     await page.getByRole("button", { name: "No, leave it" }).click();
     assert.equal((await api("GET", `scans/${id}`)).state, "running");
@@ -338,8 +339,8 @@ const cases = {
       ["action-queue-name", { "source.table": "Small", "action.type": "enqueue" }],
       ["action-destination-table", { "source.table": "Small", "action.type": "copy" }],
       ["segmentSize", { "source.table": "Small", "action.type": "count", segmentSize: "0x10" }],
-      ["segmentSize", { "source.table": "Small", "action.type": "count", segmentSize: "1e2" }],
-      ["range-prefix", { "source.table": "Small", "action.type": "count", "range.prefix": "b", "range.before": "a", segmentSize: "" }],
+      ["limits-requestsPerSecond", { "source.table": "Small", "action.type": "count", segmentSize: "", "limits.requestsPerSecond": "1e2" }],
+      ["range-prefix", { "source.table": "Small", "action.type": "count", "range.prefix": "b", "range.before": "a", "limits.requestsPerSecond": "" }],
     ]) {
       await fill(page, values);
       await page.locator(`#field-${field}-error`, { hasText: /\S/ }).waitFor();

@@ -40,8 +40,10 @@ const fields = [
   { name: 'segmentsPerSubsequentPrefix', label: 'Queries of other prefixes', group: 'How', of: rows, strategy: ['prefix'], number: true },
   { name: 'segmentSize', label: 'Rows a query', group: 'How', number: true, hint: '1 to 1,000' },
   { name: 'segmentsPerInvocation', label: 'Queries an invocation', group: 'How', number: true, hint: '1 to 24' },
+  { name: 'limits.rowsPerSecond', label: 'Rows a second, at most', group: 'How', number: true },
+  { name: 'limits.requestsPerSecond', label: 'Requests a second, at most', group: 'How', number: true },
 ];
-const groups = { From: 'What it reads', Action: 'What it does', Range: 'Which rows', How: 'Advanced: how it is split' };
+const groups = { From: 'What it reads', Action: 'What it does', Range: 'Which rows', How: 'Advanced: how it is split, and how fast' };
 
 function input(field) {
   const id = `field-${field.name.replaceAll('.', '-')}`;
@@ -83,7 +85,7 @@ const size = ({ rows: [n], counted }) => (counted ? (n === 0 ? 'no rows' : plura
 
 // threat tells what a deletion deletes, as the estimate has found it.
 function threat(request, estimate) {
-  const part = partOf({ ...request, strategy: '' });
+  const part = partOf({ ...request, strategy: '', limits: undefined });
   return `Delete ${size(estimate)} of ${tableOf(request.source)}${part ? ` (${part})` : ''}. ${part ? '' : 'That is the whole table: neither a range nor a filter is set. '}Deleted rows are gone for good.`;
 }
 

@@ -127,8 +127,8 @@ function again(s) {
     if (value !== null && typeof value === 'object') Object.entries(value).forEach(([name, v]) => put(path ? `${path}.${name}` : name, v));
     else if (value !== undefined && value !== '') values.set(path, value);
   };
-  const { source, action, range, filter, select, strategy, segmentSize, segmentsPerInvocation, segmentsPerFirstPrefix, segmentsPerSubsequentPrefix, name } = s;
-  put('', { source, action, range, filter, strategy, segmentSize, segmentsPerInvocation, segmentsPerFirstPrefix, segmentsPerSubsequentPrefix, name });
+  const { source, action, range, filter, select, strategy, segmentSize, segmentsPerInvocation, segmentsPerFirstPrefix, segmentsPerSubsequentPrefix, limits, name } = s;
+  put('', { source, action, range, filter, strategy, segmentSize, segmentsPerInvocation, segmentsPerFirstPrefix, segmentsPerSubsequentPrefix, limits, name });
   for (const told of ['source.export', 'action.mapHash']) values.delete(told); // the start fills these in
   if (select) values.set('select', select.length ? select.join(', ') : '[]');
   return `#/scans/new?${values}`;

@@ -12,12 +12,13 @@ export function tableOf(ref, from) {
   return quoted(ref?.connection && ref.connection !== from?.connection ? `${ref.connection}:${place}` : place);
 }
 
-// partOf returns the part of the table that a scan reads, and how, in words. most bounds the filter's.
-export function partOf({ range, filter, select, strategy, action }, most = 400) {
+// partOf returns the part of the table that a scan reads, how, and how fast, in words. most bounds the filter's.
+export function partOf({ range, filter, select, strategy, action, limits }, most = 400) {
   const bound = (text, key) => key && `${text} ${quoted(key)}`;
   const [head, left, tail] = shorten(filter ?? '', most);
   return [bound('prefix', range?.prefix), bound('after', range?.after), bound('before', range?.before), filter && `where ${head}${left ? ` … ${tail}` : ''}`,
-    select && (select.length ? `properties ${select.map(quoted).join(', ')}` : 'keys alone'), action?.map && 'mapped', strategy && `strategy ${strategy}`].filter(Boolean).join(', ');
+    select && (select.length ? `properties ${select.map(quoted).join(', ')}` : 'keys alone'), action?.map && 'mapped', strategy && `strategy ${strategy}`,
+    ...['row', 'request'].map((of) => limits?.[`${of}sPerSecond`] && `at most ${plural(limits[`${of}sPerSecond`], of)} a second`)].filter(Boolean).join(', ');
 }
 
 // titleOf describes a scan in one line, so that a part of a table doesn't read like all of it.
