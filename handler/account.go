@@ -119,7 +119,7 @@ func (f *accountFlags) openConnection(cmd *cobra.Command, c storage.Connection, 
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
 	a, err := storage.Open(c, storage.Options{Name: name, Patience: f.patience, Unproven: !given("patience") && !given("resume")})
 	if err == nil {
-		sharedBy(cmd).meter.Await(cmd.Context(), a.Outages)
+		sharedBy(cmd).meter.Await(cmd.Context(), a)
 	}
 	return a, err
 }

@@ -112,7 +112,7 @@ func (e *Engine) waits(b *ledger.Beat) {
 		for _, o := range accounts[name].Outages() {
 			b.Waiting = append(b.Waiting, ledger.Wait{Connection: name, Cause: o.Cause, Since: o.Since.UTC()})
 		}
-		if took := accounts[name].Slow(); took > 0 {
+		if _, took := accounts[name].Slow(); took > 0 {
 			b.Slow = append(b.Slow, ledger.Slow{Connection: name, Seconds: took.Round(time.Second).Seconds()})
 		}
 	}

@@ -96,12 +96,14 @@ func (a *Account) Outages() []Outage {
 	return all
 }
 
-// Slow returns how long the account takes for an answer, if that is unusually long, and else 0.
-func (a *Account) Slow() (took time.Duration) {
+// Slow returns how long the slowest of the account's connections takes for an answer, if that is unusually long, and else 0.
+func (a *Account) Slow() (connection string, took time.Duration) {
 	for _, r := range a.retries {
-		took = max(took, r.slow())
+		if t := r.slow(); t > took {
+			connection, took = r.connection, t
+		}
 	}
-	return took
+	return connection, took
 }
 
 // transport is the network. The service sends no redirections, so this does without

@@ -172,9 +172,9 @@ func TestWaitsUntilTheDeadline(t *testing.T) {
 		{"refused for 20 s", refuses, 20 * time.Second, 25 * time.Second, ""},
 		{"refused for 60 s", refuses, time.Minute, 65 * time.Second, ""},
 		{"busy for 60 s", isBusy, time.Minute, 65 * time.Second, ""},
-		{"refused for ever", refuses, time.Hour, 8 * time.Minute, "no good answer for 8m0s: connection refused: context deadline exceeded"},
-		{"busy for ever", isBusy, time.Hour, 8 * time.Minute, "no good answer for 8m0s: it answers 503 ServerBusy: context deadline exceeded"},
-		{"silent for ever", hangs, time.Hour, 8 * time.Minute, "no good answer for 8m0s: no answer within 40s: context deadline exceeded"},
+		{"refused for ever", refuses, time.Hour, 8 * time.Minute, "no good answer for 8m0s: connection refused"},
+		{"busy for ever", isBusy, time.Hour, 8 * time.Minute, "no good answer for 8m0s: it answers 503 ServerBusy"},
+		{"silent for ever", hangs, time.Hour, 8 * time.Minute, "no good answer for 8m0s: no answer within 40s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -231,10 +231,15 @@ func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-c
 // a cause.
 func ended(ctx context.Context, began time.Time, cause string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", away(began, cause), ctx.Err())
+		return &late{away(began, cause)}
 	}
 	return context.Canceled
 }
+
+// late is an error of a request whose caller's time is over. Its text has no words of Go's.
+type late struct{ error }
+
+func (l *late) Unwrap() []error { return []error{l.error, context.DeadlineExceeded} }
 
 // away is the error of a request that has waited long enough.
 func away(began time.Time, cause string) error {

@@ -82,9 +82,10 @@ type Meter struct {
 	// interrupted is that somebody wants the command to end.
 	interrupted bool
 
-	sources []func() []storage.Outage
-	outages []storage.Outage
-	warned  time.Time // of these
+	accounts []Account
+	outages  []storage.Outage
+	slow     string    // the slowest connection, and how slow it is
+	warned   time.Time // of these
 }
 
 // New returns a meter that writes to w. It has the style [None] until [Meter.Use].
@@ -201,7 +202,7 @@ func (m *Meter) Interrupt() {
 // draw writes the live line anew.
 func (m *Meter) draw() {
 	f := m.figures
-	f.Waiting = waits(m.outages)
+	f.Waiting, f.Slow = waits(m.outages), m.slow
 	text := f.line(m.width() - 1)
 	if !m.begun {
 		text = join(Figures{Waiting: f.Waiting, Stopping: m.interrupted}.news(), m.width()-1)
@@ -261,16 +262,22 @@ func (m *Meter) say(kind, text string) {
 // encode writes a line of JSON. It drops errors: there is no place to report them.
 func (m *Meter) encode(v any) { _ = lines.JSON(m.text).Encode(v) }
 
-// Await shows the outages that the function returns, until ctx ends.
-func (m *Meter) Await(ctx context.Context, outages func() []storage.Outage) {
+// Account tells of connections that give no good answer, or take long for one: a [storage.Account].
+type Account interface {
+	Outages() []storage.Outage
+	Slow() (connection string, took time.Duration)
+}
+
+// Await shows an account's outages, and that it is slow, until ctx ends.
+func (m *Meter) Await(ctx context.Context, a Account) {
 	if m.parts != nil {
-		m.parts.meter.Await(ctx, outages)
+		m.parts.meter.Await(ctx, a)
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sources = append(m.sources, outages)
-	if len(m.sources) > 1 {
+	m.accounts = append(m.accounts, a)
+	if len(m.accounts) > 1 {
 		return
 	}
 	go func() { // ends with ctx
@@ -292,9 +299,13 @@ func (m *Meter) observe() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.outages
-	m.outages = nil
-	for _, source := range m.sources {
-		m.outages = append(m.outages, slices.DeleteFunc(source(), func(o storage.Outage) bool { return o.Waiting == 0 })...)
+	m.outages, m.slow = nil, ""
+	longest := time.Duration(0)
+	for _, a := range m.accounts {
+		m.outages = append(m.outages, slices.DeleteFunc(a.Outages(), func(o storage.Outage) bool { return o.Waiting == 0 })...)
+		if name, took := a.Slow(); took > longest {
+			longest, m.slow = took, fmt.Sprintf("%s takes %.0f s for an answer", name, took.Seconds())
+		}
 	}
 	switch {
 	case len(m.outages) == 0 && len(before) == 0:
@@ -331,7 +342,7 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	f := Figures{
 		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.over(window)), Failed: p.Failed, Differ: p.Missing + p.Extra + p.Different,
 		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: p.Elapsed.Round(100 * time.Millisecond).Seconds(),
-		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages), Tables: m.tables, noun: m.noun,
+		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages), Slow: m.slow, Tables: m.tables, noun: m.noun,
 	}
 	f.share(m.expected, p, &m.rates)
 	return f

@@ -129,12 +129,12 @@ tablesweep: warning: h answers again
 			var out bytes.Buffer
 			m := meter(&out, style)
 			began := time.Now()
-			m.Await(t.Context(), func() []storage.Outage {
+			m.Await(t.Context(), outage(func() []storage.Outage {
 				if age := time.Since(began); age < 30*time.Second || age > 80*time.Second {
 					return nil
 				}
 				return []storage.Outage{{Waiting: 1, Connection: "h", Since: began, Cause: "connection refused"}}
-			})
+			}))
 			time.Sleep(40 * time.Second)
 			m.Say("failed", "a row")
 			time.Sleep(time.Minute)
@@ -145,6 +145,12 @@ tablesweep: warning: h answers again
 		})
 	}
 }
+
+// outage is an account that is away by turns.
+type outage func() []storage.Outage
+
+func (o outage) Outages() []storage.Outage     { return o() }
+func (o outage) Slow() (string, time.Duration) { return "", 0 }
 
 func TestInterruptIsToldAtOnce(t *testing.T) {
 	t.Parallel()
@@ -215,7 +221,7 @@ func TestAfterAnOutageOfASecond(t *testing.T) {
 			b := emulatortest.Open(t, em, &broken{em.Transport(), time.Now(), mode})
 			var out shared
 			m := meter(&out, progress.JSON)
-			m.Await(t.Context(), b.Outages)
+			m.Await(t.Context(), b)
 			at := map[int]string{} // what was told by each second
 			o := sweep.Options{Workers: 8, Watch: func(p sweep.Progress) {
 				m.Show(p)
