@@ -110,12 +110,14 @@ func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 		return append([]Check{account, d.hostJSON()}, clock(a.Table(nowhere))...)
 	}
 	d.Own, d.StateTable = a, c.StateTable
-	checks := append([]Check{account}, d.App.Check(ctx)...)
-	checks = append(checks, mayWrite(ctx, "log table", a.Table(c.LogTable)))
-	for _, queue := range slices.Sorted(maps.Values(engine.Queues)) {
-		checks = append(checks, mayUse(ctx, c.Own, a, queue))
+	parts := []func() []Check{
+		func() []Check { return append([]Check{account}, d.App.Check(ctx)...) },
+		func() []Check { return []Check{mayWrite(ctx, "log table", a.Table(c.LogTable))} },
 	}
-	return append(checks, blobs(ctx, c.Own, a))
+	for _, queue := range slices.Sorted(maps.Values(engine.Queues)) {
+		parts = append(parts, func() []Check { return []Check{mayUse(ctx, c.Own, a, queue)} })
+	}
+	return together(append(parts, func() []Check { return []Check{blobs(ctx, c.Own, a)} }))
 }
 
 // tables checks that somebody signs in to an account, and may read and write its tables. It opens the account if a is nil.
@@ -131,7 +133,7 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 	table := a.Table(nowhere).With(storage.RequestOptions{Once: true})
 	_, err := table.Query(ctx, storage.Query{Top: 1})
 	if setting != storage.HostConnection && storage.Passing(err) {
-		return judgeOther(setting, err)
+		return judgeOther(setting, 0, err)
 	}
 	if err != nil && !storage.NotFound(err) {
 		check := refused(name, who+": ", err, c, table, "Storage Table Data Reader")
@@ -143,7 +145,7 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 	}
 	switch _, err := table.MayWrite(ctx); {
 	case setting != storage.HostConnection && storage.Passing(err):
-		return judgeOther(setting, err)
+		return judgeOther(setting, 0, err)
 	case err == nil:
 		return Check{name, OK, who + ": tables can be read and written"}
 	case setting == storage.HostConnection:

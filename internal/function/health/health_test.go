@@ -8,8 +8,10 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/emulator"
@@ -87,31 +89,33 @@ func TestAppWithoutStorage(t *testing.T) {
 	}
 }
 
-// An account of scans that is away, or refuses the app, is a warning by its name; any other answer will do.
+// An account of scans that is away, slow, or refuses the app, is a warning by its name; any other answer will do.
 func TestAppWhoseDataIsAway(t *testing.T) {
-	_, own := emulatortest.NewAccount(t, emulator.Options{})
-	prepare(t, own, "tablesweep")
-	others := map[string]*storage.Account{}
-	for name, faults := range map[string]string{"AWAY": "reset-before p=1", "BUSY": "busy p=1", "GOOD": ""} {
-		em, a := emulatortest.NewAccount(t, emulator.Options{})
-		if err := em.SetFaults(faults); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		_, own := emulatortest.NewAccount(t, emulator.Options{})
+		prepare(t, own, "tablesweep")
+		others := map[string]*storage.Account{}
+		for name, faults := range map[string]string{"AWAY": "reset-before p=1", "BUSY": "busy p=1", "GOOD": "", "SLOW": "latency=6s"} {
+			em, a := emulatortest.NewAccount(t, emulator.Options{})
+			if err := em.SetFaults(faults); err != nil {
+				t.Fatal(err)
+			}
+			others[name] = a
+		}
+		wait := ledger.Wait{Connection: "BUSY", Cause: "it answers 503 ServerBusy", Since: time.Date(2026, 1, 1, 3, 4, 5, 0, time.UTC)}
+		beat := ledger.Beat{Process: "p", Waiting: []ledger.Wait{wait}, Slow: []ledger.Slow{{Connection: "GOOD", Seconds: 6.2}, {Connection: "BUSY", Seconds: 9}}}
+		if err := ledger.New(own.Table("tablesweep")).Beat(t.Context(), beat); err != nil {
 			t.Fatal(err)
 		}
-		others[name] = a
-	}
-	wait := ledger.Wait{Connection: "BUSY", Cause: "it answers 503 ServerBusy", Since: time.Date(2026, 1, 1, 3, 4, 5, 0, time.UTC)}
-	beat := ledger.Beat{Process: "p", Waiting: []ledger.Wait{wait}, Slow: []ledger.Slow{{Connection: "GOOD", Seconds: 6.2}, {Connection: "BUSY", Seconds: 9}}}
-	if err := ledger.New(own.Table("tablesweep")).Beat(t.Context(), beat); err != nil {
-		t.Fatal(err)
-	}
-	checks := health.App{Own: own, StateTable: "tablesweep", Root: root, Others: others}.Check(t.Context())
-	if got := states(t, checks); !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD") {
-		t.Errorf("got\n%s", got)
-	}
-	want := health.Check{Name: "steps", State: health.Warning, Detail: "GOOD takes 6 s for an answer; they wait for BUSY since 03:04:05 UTC: it answers 503 ServerBusy"}
-	if !slices.Contains(checks, want) {
-		t.Errorf("%+v, want %+v", checks, want)
-	}
+		checks := health.App{Own: own, StateTable: "tablesweep", Root: root, Others: others}.Check(t.Context())
+		if got := states(t, checks); !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD\nwarning connection SLOW") {
+			t.Errorf("got\n%s", got)
+		}
+		want := health.Check{Name: "steps", State: health.Warning, Detail: "GOOD takes 6 s for an answer; they wait for BUSY since 03:04:05 UTC: it answers 503 ServerBusy"}
+		if !slices.Contains(checks, want) {
+			t.Errorf("%+v, want %+v", checks, want)
+		}
+	})
 }
 
 // doctorOf returns the checks of a set-up, by name.
@@ -172,6 +176,31 @@ func TestDoctorFindsAllWell(t *testing.T) {
 				t.Errorf("only %d checks: %v", len(found), found)
 			}
 		})
+	}
+}
+
+// The doctor asks an account for all roles at once, so it has time for those of a slow one. This one answers when it was asked for everything.
+func TestDoctorAsksForRolesAtOnce(t *testing.T) {
+	const requests = 11 // six of the app's, the log table, a message in each of three queues, and blobs
+	var asked atomic.Int32
+	all := make(chan struct{})
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Ms-Error-Code", "TableNotFound")
+		if !strings.Contains(r.URL.Path, "tablesweepdoctor") {
+			if w.Header().Set("X-Ms-Error-Code", "QueueNotFound"); asked.Add(1) == requests {
+				close(all)
+			}
+			select {
+			case <-all:
+			case <-r.Context().Done():
+			}
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer site.Close()
+	found := doctorOf(t, health.Doctor{App: health.App{Settings: storage.Settings{storage.HostConnection: fmt.Sprintf("AccountName=a;AccountKey=%s;TableEndpoint=%[2]s/a;QueueEndpoint=%[2]s/a;BlobEndpoint=%[2]s/a", secret, site.URL)}}})
+	if n := asked.Load(); n != requests || found["blobs"].Detail == "" {
+		t.Errorf("%d requests, want %d: %+v", n, requests, found)
 	}
 }
 

@@ -45,14 +45,17 @@ func judgeClock(ahead time.Duration) Check {
 	return Check{"clock", OK, "right to " + clockSlack.String()}
 }
 
-// judgeOther says what the answer to a query of no table means: scans wait for an account that gives no good one, and go on.
-func judgeOther(connection string, err error) Check {
+// judgeOther says what the answer to a query of no table means, or that it takes unusually long: scans wait for an account that gives no good
+// one, and go on.
+func judgeOther(connection string, slow time.Duration, err error) Check {
 	name := "connection " + connection
 	switch {
 	case storage.Passing(err):
 		return Check{name, Warning, oneLine("steps that need it wait: " + err.Error())}
 	case storage.Denied(err):
 		return Check{name, Warning, oneLine("it refuses this app: " + err.Error())}
+	case slow > 0:
+		return Check{name, Warning, fmt.Sprintf("takes %.0f s for an answer", slow.Seconds())}
 	}
 	return Check{name, OK, "answers"}
 }
