@@ -71,11 +71,7 @@ func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 		return e.end(ctx, scan, ledger.Failed, shortened(differs.Error()))
 	}
 	if unsealed != nil && !storage.Passing(unsealed) && problem.FateOf(unsealed) == problem.Retry {
-		advice := "mend that and retry, or export to another prefix"
-		if errors.Is(unsealed, errFilesLost) {
-			advice = "start a new scan, to another prefix"
-		}
-		return e.end(ctx, scan, ledger.Failed, shortened("the export can't be completed: "+unsealed.Error()+"; "+advice))
+		return e.end(ctx, scan, ledger.Failed, incomplete(unsealed))
 	}
 	if err != nil || !ended {
 		return ended, err

@@ -170,6 +170,15 @@ func (e *Engine) seal(ctx context.Context, s ledger.Listed) error {
 	return place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(s.ID))
 }
 
+// incomplete says why an export can't be completed, and what to do.
+func incomplete(err error) string {
+	advice := "mend that and retry, or export to another prefix"
+	if errors.Is(err, errFilesLost) || errors.Is(err, place.ErrNoExport) || errors.Is(err, fs.ErrNotExist) {
+		advice = "start a new scan, to another prefix"
+	}
+	return shortened("the export can't be completed: " + err.Error() + "; " + advice)
+}
+
 // errFilesLost means that somebody has deleted rows of the state table in which commits recorded data files.
 var errFilesLost = errors.New("the state table lacks data files that steps have written")
 

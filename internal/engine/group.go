@@ -276,7 +276,7 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 		return err
 	}
 	m := ledger.Members{All: s.Members}
-	var names, reasons []string
+	var names, failed, reasons []string
 	_, err = e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(of ledger.Listed) bool {
 		m.Add(of.State)
 		r, err := requestOf(of.Scan)
@@ -285,7 +285,7 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 		case err == nil && of.State == ledger.Succeeded:
 			names = append(names, name)
 		case len(reasons) < namedMembers:
-			reasons = append(reasons, name+": "+cmp.Or(of.Error, string(of.State)))
+			failed, reasons = append(failed, name), append(reasons, name+": "+cmp.Or(of.Error, string(of.State)))
 		}
 		return true
 	})
@@ -294,14 +294,14 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 	}
 	state, reason := ledger.Succeeded, ""
 	if bad := m.All - m.Succeeded; bad > 0 {
-		state, reason = ledger.Failed, shortened(fmt.Sprintf("%d of %d tables failed: %s", bad, m.All, strings.Join(reasons, "; ")))
+		state, reason = ledger.Failed, shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
 	} else if o.work.export != nil {
 		err := place.SealTables(ctx, o.work.export, id, names)
 		if storage.Passing(err) || ctx.Err() != nil {
 			return err
 		}
 		if err != nil {
-			state, reason = ledger.Failed, shortened("the export can't be completed: "+err.Error()+"; mend that and retry, or export to another prefix")
+			state, reason = ledger.Failed, incomplete(err)
 		}
 	}
 	if state == ledger.Succeeded {

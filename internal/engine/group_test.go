@@ -143,7 +143,7 @@ func TestGroupFails(t *testing.T) {
 			t.Errorf("%+v", s.Members)
 		}
 		s := w.end(id) // after four hours
-		if !strings.HasPrefix(s.Error, "2 of 12 tables failed: Table03: ") || !strings.Contains(s.Error, "; Table11: source.table: table Table11 does not exist") || s.State != ledger.Failed {
+		if !strings.HasPrefix(s.Error, "2 of 12 tables failed: Table03, Table11. Table03: ") || !strings.Contains(s.Error, "; Table11: source.table: table Table11 does not exist") || s.State != ledger.Failed {
 			t.Errorf("%s %s", s.State, s.Error)
 		}
 		if m := w.members(id, ledger.Failed); len(m) != 2 || m[1].ID != id+"-00012" || w.status(m[1].ID).Error == "" {
@@ -163,6 +163,13 @@ func TestGroupFails(t *testing.T) {
 		}
 		if _, err := w.tablesAt("p"); err != nil {
 			t.Error(err)
+		}
+		// Somebody deletes an export while others are made. No retry can mend that.
+		id = w.start(groupExport("p2"))
+		w.onMessage = func([]byte) { w.must(w.objects("p2").Delete(t.Context(), "Table00/manifest.json")) }
+		w.drain()
+		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "Table00/manifest.json") || !strings.HasSuffix(s.Error, "; start a new scan, to another prefix") {
+			t.Errorf("without a manifest: %s %s", s.State, s.Error)
 		}
 	})
 }
