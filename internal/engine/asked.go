@@ -20,7 +20,9 @@ import (
 const (
 	refusedKept = 7 * 24 * time.Hour // how long the reason is kept
 	askedAtOnce = 8                  // starts at once
-	askedTime   = time.Minute        // for all of them; the next Maintain goes on
+	// settingsTime is how long instances with older settings may run beside newer ones, and can't open what these ask for.
+	settingsTime = 15 * time.Minute
+	askedTime    = time.Minute // for all of them; the next Maintain goes on
 )
 
 // Ask has an instance start a scan with an id, unless that exists or was asked for before. It makes a message for that;
@@ -148,6 +150,9 @@ func (e *Engine) startOne(ctx context.Context, a ledger.Asked) error {
 
 // refused reports whether an error of a start, which somebody wanted so long ago, is its refusal: no later try is worth while.
 func refused(err error, age time.Duration) bool {
+	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*ownError)) {
+		return age >= settingsTime
+	}
 	return age >= maxLost || problem.FateOf(err) != problem.Retry && !storage.HasCode(err, "TableBeingDeleted", "ContainerBeingDeleted")
 }
 

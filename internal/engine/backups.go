@@ -155,6 +155,9 @@ func (e *Engine) prune(ctx context.Context, s *Schedule, r *remembered) error {
 			return err
 		}
 	}
+	if s == nil { // perhaps another app has the schedule, or this one has it again later
+		return nil
+	}
 	r.Kept = r.Success.ID
 	_, err = e.save(ctx, r)
 	return err
@@ -175,7 +178,7 @@ func (e *Engine) noteProofs(ctx context.Context, r *remembered) (changed bool, e
 		if i < 0 {
 			continue
 		}
-		p, err := e.proofOf(ctx, id)
+		p, err := e.proofOf(ctx, id, all[i].Proof)
 		if err != nil {
 			return false, err
 		}
@@ -199,12 +202,14 @@ func (e *Engine) noteProofs(ctx context.Context, r *remembered) (changed bool, e
 	return changed, nil
 }
 
-// proofOf returns what became of the scan that proves a backup.
-func (e *Engine) proofOf(ctx context.Context, id string) (Proof, error) {
+// proofOf returns what became of the scan that proves a backup. was is what is known of it.
+func (e *Engine) proofOf(ctx context.Context, id string, was *Proof) (Proof, error) {
 	p := Proof{ID: id + verification, State: ProofFailed}
 	s, found, err := e.becameOf(ctx, p.ID)
 	switch p.Error = s.Error; {
 	case err != nil:
+	case !found && was != nil && was.State == ProofFailed: // the reason was kept for its time
+		p = *was
 	case !found:
 		p.Error = "nothing is left of its scan"
 	case s.State == ledger.Running:

@@ -5,10 +5,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
 )
 
 // Each backup tells whether it was read back. The newest that was is kept, whatever becomes of later ones.
@@ -89,5 +92,66 @@ func TestScheduleRemovedUnderDeletion(t *testing.T) {
 		w.plan("[]")
 		w.must(w.engine.LookAtSchedules(t.Context(), true))
 		w.kept("2000-01-02T0300")
+		// Of an app that does not have the schedule, the last success is not dealt with by its keep.
+		w.plan(keeping(`,"keep":{"last":1}`))
+		w.until(3, 0)
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.drain()
+		w.plan("[]")
+		w.minute()
+		w.minute()
+		w.plan(keeping(`,"keep":{"last":1}`))
+		w.minute()
+		w.minute()
+		w.kept("2000-01-03T0300")
 	})
+}
+
+// An instance whose settings are older, or are another app's on the same state table, keeps no scan from starting that it can't open. If nobody can, that
+// is told, for as long as it is the last one.
+func TestScheduleWithOtherSettings(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{`"table":"Source"`, `"tables":"Source"`} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 3, 2)
+			schedules, err := engine.ParseSchedules(strings.NewReplacer(`0 0 3 * *`, `0 0 3 1 *`, `"table":"Source"`, source, `"container"`, `"connection":"VAULT","container"`).Replace(keeping("")))
+			w.must(err)
+			newer := func(o *engine.Options) {
+				o.Schedules, o.Accounts = schedules, map[string]*storage.Account{"AzureWebJobsStorage": o.Own, "VAULT": o.Own}
+			}
+			older, app := w.engine, w.newEngine(w.account, newer)
+			month := func(within int, do func()) engine.ScheduleStatus {
+				now := time.Now().UTC()
+				time.Sleep(time.Until(time.Date(now.Year(), now.Month()+1, 1, 3, 0, 0, 0, time.UTC)))
+				for range within {
+					w.must(app.LookAtSchedules(t.Context(), true))
+					_, _ = older.LookAtSchedules(t.Context(), true), older.Maintain(t.Context()) // which says that it can't
+					w.engine = older
+					w.drain()
+					do()
+					time.Sleep(time.Minute)
+				}
+				return w.schedule()
+			}
+			w.must(app.LookAtSchedules(t.Context(), true))
+			if s := month(3, func() {
+				w.engine = app
+				w.must(app.Maintain(t.Context()))
+				w.drain()
+			}); s.Last == nil || s.Last.State != ledger.Succeeded {
+				t.Errorf("%s: beside an older instance: %+v", source, s.Last)
+			}
+			s := month(20, func() {})
+			if s.Last.State != ledger.Failed || !strings.Contains(s.Last.Error, `"VAULT" is not among the app's connections`) {
+				t.Errorf("%s: nobody has the connection: %+v", source, s.Last)
+			}
+			time.Sleep(9 * 24 * time.Hour)
+			for range 3 {
+				w.must(older.Maintain(t.Context()), app.LookAtSchedules(t.Context(), true))
+			}
+			if later := w.schedule(); *later.Last != *s.Last || len(w.ledgerRows("scans", "r|")) > 0 {
+				t.Errorf("%s: a week later: %+v", source, later.Last)
+			}
+		})
+	}
 }

@@ -309,6 +309,9 @@ func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (cha
 	case err != nil:
 	case found:
 		run.State, run.Error = s.State, s.Error
+	case run.State != ledger.Running: // what became of it was kept for its time
+		r.Request = nil
+		return true, nil
 	case now.Sub(r.Asked) < traceTime:
 		err = e.Ask(ctx, run.ID, *r.Request)
 	default:

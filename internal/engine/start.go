@@ -143,11 +143,16 @@ func (e *Engine) create(ctx context.Context, id string, now time.Time, o *opened
 	return nil
 }
 
+// unopenedError is why a request can't be opened with this instance's settings.
+type unopenedError struct{ error }
+
+func (u *unopenedError) Unwrap() error { return u.error }
+
 // check opens a request, and finds what would keep its scan from running or would do damage.
 func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
 	o, err := e.open(r)
 	if err != nil {
-		return nil, err
+		return nil, &unopenedError{err}
 	}
 	if d := o.work.destination; d != nil && o.table() != nil && d.Same(o.table()) {
 		return nil, problem.Invalidf("action.destination", "is the source itself; name another table or connection")
