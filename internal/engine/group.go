@@ -406,7 +406,7 @@ func (e *Engine) Members(ctx context.Context, id string, top int, cursor string,
 	}
 	l := e.lister(ctx, q)
 	var found []ledger.Listed
-	last := ""
+	last := at.behind
 	end, err := e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Behind: at.behind, Page: storage.PageRows, Pages: listPages}, func(m ledger.Listed) bool {
 		last = m.ID
 		if state == "" || m.State == state || !m.Summarized {

@@ -98,7 +98,9 @@ func TestGroup(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].ID != id || *list[0].Members != *s.Members || list[0].Rows != s.Rows {
 			t.Errorf("listed: %+v, %v", list, err)
 		}
-		if m := w.members(id, ""); len(m) != tables || m[19].ID != id+"-00020" || m[19].Source.Table != "Table19" {
+		w.must(w.emulator.SetFaults("seed=1; empty-page p=0.9"))
+		m := w.members(id, "")
+		if w.must(w.emulator.SetFaults("")); len(m) != tables || m[19].ID != id+"-00020" || m[19].Source.Table != "Table19" {
 			t.Errorf("members %+v", m)
 		}
 		if _, err := w.engine.Start(t.Context(), groupExport("nightly")); problem.Of(err).Kind != problem.Conflict {

@@ -113,19 +113,21 @@ func (l *Ledger) RestartGroup(ctx context.Context, s Scan, now time.Time, todo [
 
 // Group reads how far a group has come.
 func (l *Ledger) Group(ctx context.Context, id string) (Group, error) {
-	p, err := l.query(ctx, "read group "+id, storage.Query{Range: key.Range{Partition: &id, Low: &key.Bound{Key: groupRow}, High: &key.Bound{Key: groupRow}}})
-	if err == nil && len(p.Entities) == 0 {
-		err = fmt.Errorf("group %s: %w", id, ErrNotFound)
+	row := &key.Bound{Key: groupRow}
+	for p, err := range l.pages(ctx, "read group "+id, storage.Query{Range: key.Range{Partition: &id, Low: row, High: row}}) {
+		if err != nil {
+			return Group{}, err
+		}
+		if len(p.Entities) > 0 { // a page may come empty
+			e := p.Entities[0]
+			g := Group{ID: id, Tables: dataOf(e), Begun: int(e.Int("Begun")), Open: numbers(e.Get("Open")), Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
+			if todo := e.Get("Todo"); todo != "" {
+				g.todo = numbers(todo)
+			}
+			return g, nil
+		}
 	}
-	if err != nil {
-		return Group{}, err
-	}
-	e := p.Entities[0]
-	g := Group{ID: id, Tables: dataOf(e), Begun: int(e.Int("Begun")), Open: numbers(e.Get("Open")), Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
-	if todo := e.Get("Todo"); todo != "" {
-		g.todo = numbers(todo)
-	}
-	return g, nil
+	return Group{}, fmt.Errorf("group %s: %w", id, ErrNotFound)
 }
 
 // ChangeGroup records how far a group has come. It reports false if it was changed since it was read.

@@ -44,6 +44,17 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	}
 }
 
+// A page of a query may come empty, with a token.
+func TestGroupBehindEmptyPages(t *testing.T) {
+	t.Parallel()
+	em, table, _ := begunScan(t)
+	l, id := ledger.New(table), ledger.NewID(time.Now())
+	proof.Must(t, l.CreateGroup(t.Context(), id, time.Now(), nil, []byte(`["A","B"]`), 2), em.SetFaults("seed=1; empty-page p=0.9"))
+	if g, err := l.Group(t.Context(), id); err != nil || string(g.Tables) != `["A","B"]` {
+		t.Errorf("%+v, %v", g, err)
+	}
+}
+
 // pause calls a function ahead of the n-th request.
 type pause struct {
 	next interface {
