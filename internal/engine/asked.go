@@ -85,6 +85,17 @@ func (e *Engine) unstarted(ctx context.Context, id string) (Status, error) {
 	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
 }
 
+// absent says of a scan that is not there whether it was asked for, and whether it was refused. Other errors stay as they are.
+func (e *Engine) absent(ctx context.Context, id string, err error) error {
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	if _, err := e.unstarted(ctx, id); err != nil {
+		return err
+	}
+	return problem.Conflictf("id", "the scan was not started; retry its group when that has ended")
+}
+
 // startAsked starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.
 func (e *Engine) startAsked(ctx context.Context) error {
 	all, err := e.ledger.Asked(ctx)

@@ -151,6 +151,11 @@ func TestGroupFails(t *testing.T) {
 		if m := w.members(id, ledger.Failed); len(m) != 2 || m[1].ID != id+"-00012" || w.status(m[1].ID).Error == "" {
 			t.Errorf("failed members %+v", m)
 		}
+		for _, try := range []error{w.engine.Retry(t.Context(), id+"-00012"), w.engine.Cancel(t.Context(), id+"-00012")} {
+			if try == nil || !strings.Contains(try.Error(), "was not started; retry its group") {
+				t.Errorf("of a scan that was refused: %v", try)
+			}
+		}
 		if _, err := w.tablesAt("p"); err == nil {
 			t.Error("a group that has failed has a manifest")
 		}

@@ -32,7 +32,7 @@ func (e *Engine) RetryFailed(ctx context.Context, id string) error { return e.re
 func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 	s, err := e.ledger.Scan(ctx, id)
 	if err != nil {
-		return notFound(id, err)
+		return e.absent(ctx, id, err)
 	}
 	if s.State == ledger.Running || s.State == ledger.Succeeded && s.Attempt > 1 {
 		return nil

@@ -294,7 +294,7 @@ func (e *Engine) Cancel(ctx context.Context, id string) error {
 		e.cancelMembers(ctx, id)
 	}
 	if err != nil || ended {
-		return notFound(id, err)
+		return e.absent(ctx, id, err)
 	}
 	if s, err := e.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
 		return err // canceled before, perhaps by this very request, which a host may repeat
