@@ -67,9 +67,10 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const page = await open("about:blank");
     const run = (more) => ({ id: "s1", occurrence: second(1), state: "succeeded", ...more });
     const none = { count: 0 };
+    const sent = [];
     let backups = [
       { id: "s2", occurrence: second(9), place: { container: "backups", prefix: hostile, connection: "VAULT" }, table: "Orders", rows: 1234, restore: `tablesweep import --from '${hostile}'`, proof: { id: "s2-v", state: "differs" } },
-      { id: "s1", occurrence: second(1), place: { container: "backups", prefix: "n/1" }, rows: 7, restore: "tablesweep import --all", proof: { id: "s1-v", state: "failed", error: `gone ${hostile}` }, deleting: { files: 3 }, error: `refused ${hostile}` },
+      { id: "s1", occurrence: second(1), place: { container: "backups", prefix: "n/1" }, tables: 2, rows: 7, restore: "tablesweep import --all", proof: { id: "s1-v", state: "failed", error: `gone ${hostile}` }, deleting: { files: 3 }, error: `refused ${hostile}` },
     ];
     await play(page, {
       schedules: () => json({
@@ -80,7 +81,8 @@ export const played = ({ until, open, home, fill, hostile }) => ({
         ],
       }),
       "schedules/nightly/backups": () => json({ backups }),
-      "schedules/old/backups": () => json({ backups: [] }),
+      "schedules/old/backups": () => json({ backups: [{ id: "o1", occurrence: second(1), place: { container: "backups", prefix: "o/1", connection: "VAULT" }, tables: 2, rows: 7, restore: "tablesweep import --all" }] }),
+      scans: (_, request) => request.method() === "POST" && (sent.push(request.postDataJSON()), json({ id: "r" })),
     });
     await page.goto(`${home}#/schedules`);
     const nightly = page.getByRole("region", { name: "nightly" });
@@ -95,6 +97,14 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await nightly.getByRole("link", { name: "Restore" }).click();
     await until("the form", async () => (await page.locator("[name='source.prefix']").count()) === 1);
     for (const [name, want] of Object.entries({ "source.container": "backups", "source.connection": "VAULT", "action.type": "copy", "action.destination.table": "Orders" })) assert.equal(await page.locator(`[name="${name}"]`).inputValue(), want);
+    await page.goBack();
+    await page.getByRole("region", { name: "old" }).getByRole("link", { name: "Restore" }).click();
+    await page.locator("[name='action.destination.connection']").fill("RESTORED");
+    await page.getByRole("button", { name: "Check" }).click();
+    await page.getByText("Each table has a scan of its own, and goes to the one of its name in RESTORED. Rows are not counted before.").waitFor();
+    await page.getByRole("button", { name: "Start the scan" }).click();
+    await until("the scan's own page", () => page.url().endsWith("#/scans/r"));
+    assert.deepEqual(sent, [{ source: { tables: "*", container: "backups", prefix: "o/1", connection: "VAULT" }, action: { type: "copy", destination: { connection: "RESTORED" } } }]);
     assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
   },
   async "an ended scan's plot and key space are read until they have all of it"() {

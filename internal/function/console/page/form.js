@@ -14,13 +14,14 @@ const [rows, put] = [['copy', 'export', 'count', 'enqueue', 'delete'], ['copy', 
 // what else must be chosen. suggests says what the app has to suggest, and of which connection. Two are the form’s own: from, and the action
 // export, which is a copy.
 const fields = [
-  { name: 'from', label: 'Rows of', group: 'From', options: [['table', 'a table'], ['export', 'an export, in a container of blobs']] },
+  { name: 'from', label: 'Rows of', group: 'From', options: [['table', 'a table'], ['export', 'an export, in a container of blobs'], ['tables', 'many tables'], ['exports', 'an export of many tables']] },
   { name: 'source.table', suggests: ['tables', 'source.connection'], label: 'Table', group: 'From', from: ['table'], required: true },
-  { name: 'source.container', label: 'Container', group: 'From', from: ['export'], required: true },
-  { name: 'source.prefix', label: 'Prefix of its blobs', group: 'From', from: ['export'], hint: 'such as backup/orders' },
+  { name: 'source.tables', label: 'Tables', group: 'From', from: ['tables', 'exports'], required: true, hint: '* for all, or such as logs*,Orders' },
+  { name: 'source.container', label: 'Container', group: 'From', from: ['export', 'exports'], required: true },
+  { name: 'source.prefix', label: 'Prefix of its blobs', group: 'From', from: ['export', 'exports'], hint: 'such as backup/orders' },
   { name: 'source.connection', suggests: ['connections'], label: 'Connection', group: 'From', hint: 'the name of a setting; the app’s own storage if empty' },
   { name: 'action.type', label: 'Action', group: 'Action', options: [['copy', 'copy the rows to a table'], ['export', 'copy the rows to blobs'], ['count', 'count the rows'], ['keys', 'list the partition keys in a table'], ['enqueue', 'put a message a row into a queue'], ['delete', 'delete the rows']] },
-  { name: 'action.destination.table', suggests: ['tables', 'action.destination.connection'], label: 'Destination table', group: 'Action', of: ['copy', 'keys'], required: true, hint: made },
+  { name: 'action.destination.table', suggests: ['tables', 'action.destination.connection'], label: 'Destination table', group: 'Action', of: ['copy', 'keys'], from: ['table', 'export'], required: true, hint: made },
   { name: 'action.destination.container', label: 'Destination container', group: 'Action', of: ['export'], required: true, hint: made },
   { name: 'action.destination.prefix', label: 'Prefix of the blobs', group: 'Action', of: ['export'], hint: 'such as backup/orders; it must be free' },
   { name: 'action.destination.connection', suggests: ['connections'], label: 'Destination connection', group: 'Action', of: ['copy', 'keys', 'export'] },
@@ -95,6 +96,9 @@ function words(e) {
   return [size(e), `about ${plural(e.requests, 'request')}`, money(e.dollars), beyond, e.leastSeconds && `at least ${duration(e.leastSeconds)} by its limits`, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
 }
 
+// unread tells what a scan of many tables does. Nobody counts their rows before.
+const unread = ({ action: { type, destination: to } }) => `Each table has a scan of its own${type === 'copy' && !to?.container ? `, and goes to the one of its name in ${to?.connection ?? ownStorage}` : ''}. Rows are not counted before.`;
+
 // newScan shows the form. It starts nothing before the app has checked the request.
 export function newScan(main, { query }) {
   document.title = 'New scan · Tablesweep';
@@ -122,7 +126,8 @@ export function newScan(main, { query }) {
   set(trouble, `This form has no field for ${lost.join(', ')}: what it starts lacks that.`);
   show(trouble, lost.length > 0);
   if (by['action.destination.container'].control.value && type.value === 'copy') type.value = 'export';
-  if (by['source.container'].control.value) by.from.control.value = 'export';
+  const many = by['source.tables'].control.value && 's';
+  if (many || by['source.container'].control.value) by.from.control.value = (by['source.container'].control.value ? 'export' : 'table') + many;
   for (const group of form.querySelectorAll('details')) group.open ||= inputs.some((f) => group.contains(f.control) && f.control.value !== '');
   let checked; // the request that the app has accepted, if it has not changed since
   let changes = 0;
@@ -192,19 +197,19 @@ export function newScan(main, { query }) {
     const asked = changes;
     let estimate, wrong;
     try {
-      estimate = await call('POST', 'scans/estimate', { body: request });
+      estimate = request.source.tables ? undefined : await call('POST', 'scans/estimate', { body: request });
     } catch (error) {
       wrong = error;
     }
     check.disabled = false;
     if (changes !== asked) return; // the form has changed since this request
-    set(outcome, estimate && words(estimate));
+    set(outcome, wrong ? '' : estimate ? words(estimate) : unread(request));
     if (wrong) {
       blame(wrong);
       return;
     }
     checked = request;
-    const danger = request.action.type === 'delete';
+    const danger = request.action.type === 'delete' && estimate !== undefined;
     if (danger) set(deletes, threat(request, estimate));
     show(confirmation, danger);
     start.className = danger ? 'danger' : 'primary';

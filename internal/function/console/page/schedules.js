@@ -22,9 +22,9 @@ function facts(s) {
 }
 
 // restoreForm is the address of the form that brings a backup back.
-const restoreForm = ({ place, table }) => `#/scans/new?${new URLSearchParams(Object.entries({
-  'source.container': place.container, 'source.prefix': place.prefix, 'source.connection': place.connection ?? '',
-  'action.type': 'copy', 'action.destination.table': table ?? '',
+const restoreForm = ({ place, table, tables }) => `#/scans/new?${new URLSearchParams(Object.entries({
+  'source.container': place.container, 'source.prefix': place.prefix, 'source.connection': place.connection,
+  'source.tables': tables && '*', 'action.type': 'copy', 'action.destination.table': table,
 }).filter(([, value]) => value))}`;
 
 const proofs = { proved: ['', 'proved'], differs: ['', 'proved; the source has changed since'], running: ['', 'is being proved'], failed: ['bad', 'proof failed'] };
