@@ -284,6 +284,13 @@ func (o *openAPI) playSchedules(a *app) {
 	if !strings.Contains(got, `{"name":"schedules","state":"warning","detail":"schedules: one is wrong"}`) || !strings.Contains(got, `{"name":"schedule nightly","state":"ok","detail":"no success yet"}`) {
 		o.Error(got)
 	}
+	unproved := strings.Replace(gone, `"state":"succeeded"`, `"state":"succeeded","proof":{"id":"v","state":"failed","error":"a page is gone"}`, 1)
+	row.Key.Row, row.Properties[1] = "s|nightly", storage.BinaryProperty("Data", []byte(unproved))
+	proof.Must(o, state.Write(o.Context(), storage.Op{Kind: storage.Replace, Entity: row}))
+	time.Sleep(10 * time.Second)
+	if got = o.play(a, 200, "GET", "/api/health", "").Body.String(); !strings.Contains(got, `{"name":"schedule nightly","state":"warning","detail":"the newest success is that of 2000-01-02T03:00:00Z, whose proof has failed: a page is gone`) {
+		o.Error(got)
+	}
 }
 
 func (o *openAPI) playCatalog(a *app, at, one, two, patch string) {
