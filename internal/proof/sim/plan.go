@@ -109,10 +109,13 @@ func (s PlannedScan) verification(source []storage.Entity) PlannedScan {
 func tableOf(n int) string { return fmt.Sprintf("Grp%04d", n) }
 
 // share returns the rows that one of a group's tables has.
-func share(rows []storage.Entity, n, tables int) []storage.Entity {
-	return slices.DeleteFunc(slices.Clone(rows), func(row storage.Entity) bool {
-		return draw(0, row.Key.Partition, row.Key.Row)%uint64(tables) != uint64(n)
-	})
+func share(rows []storage.Entity, n, tables int) (of []storage.Entity) {
+	for _, row := range rows {
+		if draw(0, row.Key.Partition, row.Key.Row)%uint64(tables) == uint64(n) {
+			of = append(of, row)
+		}
+	}
+	return of
 }
 
 // Machine is an instance of the app: when it is lost, another replaces it.
