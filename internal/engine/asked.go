@@ -187,17 +187,6 @@ func (e *Engine) startAs(ctx context.Context, id string, request []byte) error {
 func (e *Engine) startNow(ctx context.Context, id string, r Request) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	o, err := e.check(ctx, r)
-	if err != nil {
-		return err
-	}
-	hints, err := e.ready(ctx, id, o)
-	if err != nil {
-		return err
-	}
-	now, err := e.Now(ctx)
-	if err != nil {
-		return err
-	}
-	return e.create(ctx, id, now, o, hints)
+	_, err := e.launch(ctx, r, id)
+	return err
 }

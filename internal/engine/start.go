@@ -59,8 +59,19 @@ func (e *Engine) StartOnce(ctx context.Context, r Request, sent claim.Sent) (str
 	return e.start(ctx, r, made.Answer)
 }
 
-// start checks a request, and starts its scan under an id; "" for a new one.
+// start launches a scan, and removes the request that its export has left for others to launch it.
 func (e *Engine) start(ctx context.Context, r Request, id string) (string, error) {
+	id, err := e.launch(ctx, r, id)
+	if id != "" && r.exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
+		if err := e.ledger.Answered(ctx, id); err != nil {
+			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", id).Msg("request for a scan not removed; Maintain will")
+		}
+	}
+	return id, err
+}
+
+// launch checks a request, and records its scan under an id; "" for a new one. It returns the id if the scan may have been recorded.
+func (e *Engine) launch(ctx context.Context, r Request, id string) (string, error) {
 	o, err := e.check(ctx, r)
 	if err != nil {
 		return "", err
@@ -74,13 +85,7 @@ func (e *Engine) start(ctx context.Context, r Request, id string) (string, error
 	if err != nil {
 		return "", err
 	}
-	err = e.create(ctx, id, now, o, hints)
-	if o.work.export != nil && (err == nil || problem.FateOf(err) != problem.Retry) {
-		if err := e.ledger.Answered(ctx, id); err != nil {
-			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", id).Msg("request for a scan not removed; Maintain will")
-		}
-	}
-	return id, err
+	return id, e.create(ctx, id, now, o, hints)
 }
 
 // ready makes ready what the scan of a request that was checked needs: the destination, and hints.
