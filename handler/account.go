@@ -82,7 +82,7 @@ func (f *accountFlags) openAccount(cmd *cobra.Command, flag, connection string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := chosen(cmd, flag, connection); err != nil {
+	if err := ambiguous(cmd, flag, connection); err != nil {
 		return nil, usagef("--%s: %w", flag, err)
 	}
 	a, err := f.openConnection(cmd, c, name)
@@ -141,9 +141,9 @@ func changes(c *cobra.Command) bool {
 	return false
 }
 
-// chosen returns an error if a command would change the account of a default, and another default leads
+// ambiguous returns an error if a command would change the account of a default, and another default leads
 // elsewhere: a catalog has two of them, of which other commands know one.
-func chosen(c *cobra.Command, flag, connection string) error {
+func ambiguous(c *cobra.Command, flag, connection string) error {
 	defaults := []string{storage.HostConnection, config.CatalogConnection}
 	if !changes(c) || c.Flags().Changed(flag) || !slices.Contains(defaults, connection) {
 		return nil

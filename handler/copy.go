@@ -86,11 +86,11 @@ func (o *copyOptions) run(c *cobra.Command) error {
 		return usagef("--verify is about ranges, not about the rows of --rows")
 	}
 	if o.many() {
-		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: map[string]string{"copy": "copying", "export": "exporting", "import": "importing"}[c.Name()]}, cmd: c, report: &o.reportFlags, point: &o.checkpointFlags, do: o.one}, o.fits)
+		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: map[string]string{"copy": "copying", "export": "exporting", "import": "importing"}[c.Name()]}, cmd: c, report: &o.reportFlags, point: &o.checkpointFlags, do: o.one}, o.check)
 	}
 	fromKind, toKind, err := o.kinds()
 	if err == nil {
-		err = o.fits(c, fromKind, toKind)
+		err = o.check(c, fromKind, toKind)
 	}
 	if err != nil {
 		return err

@@ -18,8 +18,8 @@ func importCommand() *cobra.Command {
 	return copyPlaces("import", "Write files of rows to a table", "compress", "with-timestamp", "since", "overlap", "state")
 }
 
-// fits refuses what does not fit the places.
-func (o *copyOptions) fits(c *cobra.Command, from, to place.Kind) error {
+// check returns what is wrong with the flags for these places.
+func (o *copyOptions) check(c *cobra.Command, from, to place.Kind) error {
 	inLines, single := from == place.KindFile || from == place.KindStream, to == place.KindFile || to == place.KindStream
 	switch {
 	case c.Name() == "export" && (from != place.KindTable || to == place.KindTable):
@@ -29,7 +29,7 @@ func (o *copyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 	case inLines && to != place.KindTable:
 		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from)
 	}
-	err := o.refuse(c, []unfit{
+	err := o.conflicts(c, []conflict{
 		{"rows dry-run mirror", o.many(), "it is about one table"},
 		{"mode failed rows dry-run mirror", to != place.KindTable, "only tables take it as destinations"},
 		{"to-connection", to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account"},

@@ -40,8 +40,8 @@ func (f *manyFlags) String() string {
 	return "--tables " + strings.Join(f.patterns, ",")
 }
 
-// choose returns those of the names that match. Each pattern must match one.
-func (f *manyFlags) choose(names []string) ([]string, error) {
+// match returns those of the names that match. Each pattern must match one.
+func (f *manyFlags) match(names []string) ([]string, error) {
 	if f.all && f.patterns != nil {
 		return nil, usagef("--all and --tables exclude each other")
 	}
@@ -53,11 +53,11 @@ func (f *manyFlags) choose(names []string) ([]string, error) {
 			return nil, job.Hint(usagef("--tables: %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), "tablesweep tables list shows which an account has")
 		}
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return !f.chooses(name) }), nil
+	return slices.DeleteFunc(names, func(name string) bool { return !f.names(name) }), nil
 }
 
-// chooses reports whether a table is one of those.
-func (f *manyFlags) chooses(name string) bool {
+// names reports whether a table is one of those.
+func (f *manyFlags) names(name string) bool {
 	return f.all || slices.ContainsFunc(f.patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
@@ -85,8 +85,8 @@ func (f *accountFlags) openHome(c *cobra.Command, flag, path, sas, connectionFla
 	return h, err
 }
 
-// refuse refuses what no table's own run would notice, and adds the tables that a comparison's destination alone has.
-func (r *manyRun) refuse(names []string) error {
+// check returns what is wrong and no table's own run would notice, and adds the tables that a comparison's destination alone has.
+func (r *manyRun) check(names []string) error {
 	known := map[string]string{}
 	for _, name := range names {
 		low := strings.ToLower(name)
@@ -113,7 +113,7 @@ func (r *manyRun) refuse(names []string) error {
 		switch _, ours := known[strings.ToLower(name)]; {
 		case ours && r.exports():
 			return job.Hint(usagef("--to: %s has an export of %s", r.to.Address(), name), "give another place, or take only the others with --tables")
-		case differs && !ours && r.choice.chooses(name):
+		case differs && !ours && r.choice.names(name):
 			r.All = append(r.All, job.TableResult{Table: name, State: job.Different, Error: "only the destination has it"})
 		}
 	}

@@ -290,7 +290,7 @@ func TestPatternsChoose(t *testing.T) {
 				want = append(want, name)
 			}
 		}
-		got, err := choice.choose(slices.Clone(names))
+		got, err := choice.match(slices.Clone(names))
 		if !slices.Equal(got, want) || (err != nil) != unmatched || unmatched && !strings.Contains(err.Error(), "matches none of 12 tables") {
 			t.Errorf("%v of %v: got %v, %v, want %v", choice.patterns, names, got, err, want)
 		}

@@ -160,7 +160,7 @@ func (r *manyRun) find() error {
 		err = usagef("%v: %s has no table", &r.choice, r.from.Address())
 	}
 	if err == nil {
-		names, err = r.choice.choose(names)
+		names, err = r.choice.match(names)
 	}
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (r *manyRun) find() error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	return r.refuse(names)
+	return r.check(names)
 }
 
 // exports reports whether the tables are written as exports.

@@ -196,15 +196,15 @@ func goesTo(c *cobra.Command, to job.Place, resumed bool) {
 	}
 }
 
-// unfit are flags that do not fit a pair of places when something is so, and why.
-type unfit struct {
+// conflict has flags that a pair of places has no use for when something is so, and why.
+type conflict struct {
 	flags string // their names, with spaces between
 	when  bool
 	why   string
 }
 
-// refuse refuses the first of the flags that was given and does not fit.
-func (p *pairFlags) refuse(c *cobra.Command, all []unfit) error {
+// conflicts returns the first of the flags that was given and must not be.
+func (p *pairFlags) conflicts(c *cobra.Command, all []conflict) error {
 	for _, u := range all {
 		for name := range strings.FieldsSeq(u.flags) {
 			if f := c.Flags().Lookup(name); u.when && f != nil && f.Changed {

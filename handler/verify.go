@@ -49,11 +49,11 @@ func (o *verifyOptions) run(c *cobra.Command) error {
 		return usagef("--list is %d, want 1 to %d", o.list, maxList)
 	}
 	if o.many() {
-		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: "verifying"}, cmd: c, report: &o.reportFlags, point: &o.checkpointFlags, do: o.one}, o.fits)
+		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: "verifying"}, cmd: c, report: &o.reportFlags, point: &o.checkpointFlags, do: o.one}, o.check)
 	}
 	from, to, err := o.open(c, true, o.resume != "")
 	if err == nil {
-		err = o.fits(c, from.Kind, to.Kind)
+		err = o.check(c, from.Kind, to.Kind)
 	}
 	if err != nil {
 		return err
@@ -91,8 +91,8 @@ func (o *verifyOptions) one(c *cobra.Command, t ofTable) error {
 	return one.during(c, func() error { return one.run(c) })
 }
 
-// fits refuses what does not fit the places.
-func (o *verifyOptions) fits(c *cobra.Command, from, to place.Kind) error {
+// check returns what is wrong with the flags for these places.
+func (o *verifyOptions) check(c *cobra.Command, from, to place.Kind) error {
 	for _, p := range []struct {
 		flag, path string
 		kind       place.Kind
@@ -101,7 +101,7 @@ func (o *verifyOptions) fits(c *cobra.Command, from, to place.Kind) error {
 			return usagef("--%s %s is %v, and verify reads both places in order; import it into a table first", p.flag, p.path, p.kind)
 		}
 	}
-	return o.refuse(c, []unfit{
+	return o.conflicts(c, []conflict{
 		{"from-connection", from != place.KindTable && !place.InBlobs(o.from), "it is about a source in an account"},
 		{"to-connection", to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account"},
 		{"repair", to != place.KindTable, "it is about a destination that is a table"},
