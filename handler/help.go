@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -123,32 +125,26 @@ func printHelp(c *cobra.Command, all bool) error {
 			}
 		}
 	}
-	var set *pflag.FlagSet
-	for i, g := range flagGroups {
-		if i == 0 || grouped {
-			set = pflag.NewFlagSet("", pflag.ContinueOnError)
-			set.SortFlags = false
+	slices.SortStableFunc(flags, func(a, b *pflag.Flag) int {
+		groupA, atA := standing(a.Name)
+		groupB, atB := standing(b.Name)
+		return cmp.Or(groupA-groupB, atA-atB)
+	})
+	for len(flags) > 0 {
+		title, set := flagGroups[0].title, pflag.NewFlagSet("", pflag.ContinueOnError)
+		set.SortFlags = false
+		group, _ := standing(flags[0].Name)
+		if grouped {
+			title = flagGroups[group].title
 		}
-		add := func(of func(name string) bool) {
-			for _, f := range flags {
-				if of(f.Name) {
-					set.AddFlag(f)
-				}
+		for len(flags) > 0 {
+			if other, _ := standing(flags[0].Name); grouped && other != group {
+				break
 			}
+			set.AddFlag(flags[0])
+			flags = flags[1:]
 		}
-		for _, name := range strings.Fields(g.names) {
-			add(func(n string) bool { return n == name })
-		}
-		if i == 0 {
-			add(func(n string) bool { return !inGroup(n) })
-		}
-		title := g.title
-		if !grouped {
-			title = flagGroups[0].title
-		}
-		if set.HasFlags() && (grouped || i == len(flagGroups)-1) {
-			text += "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
-		}
+		text += "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
 	}
 	switch {
 	case all && more != "":
@@ -160,13 +156,14 @@ func printHelp(c *cobra.Command, all bool) error {
 	return err
 }
 
-func inGroup(flag string) bool {
-	for _, g := range flagGroups {
-		if slices.Contains(strings.Fields(g.names), flag) {
-			return true
+// standing returns a flag's group, and its place there.
+func standing(flag string) (group, at int) {
+	for group, g := range flagGroups {
+		if at := slices.Index(strings.Fields(g.names), flag); at >= 0 {
+			return group, at
 		}
 	}
-	return false
+	return 0, math.MaxInt
 }
 
 // fill fills the lines of a text, but for those that begin with a space.
