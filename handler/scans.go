@@ -120,7 +120,7 @@ func scansListCommand() *cobra.Command {
 	f.add(c, "GET /api/scans")
 	c.Flags().IntVar(&q.Top, "top", 20, "how many")
 	c.Flags().StringVar(&state, "state", "", "only scans that are running, succeeded, failed or canceled")
-	c.Flags().StringVar(&q.Action, "action", "", "only scans with this action: copy, count, keys, enqueue or delete")
+	c.Flags().StringVar(&q.Action, "action", "", "only scans with this action: copy, count, keys, enqueue, delete or verify")
 	c.Flags().StringVar(&q.Table, "table", "", "only scans of or to this table")
 	c.Flags().StringVar(&q.Name, "name", "", "only scans whose name has this text, in any case")
 	c.Flags().StringVar(&since, "since", "", "only scans started since a time, a date, or for so long, such as 24h")
