@@ -205,7 +205,7 @@ func TestSchedule(t *testing.T) {
 // TestScheduleCrashes has the process die at each request of three nights. Each night's scan starts once, and the newest success is never deleted,
 // nor anything before a success.
 func TestScheduleCrashes(t *testing.T) {
-	crashPoints(t, testsize.Slow(151, 7, 1), func(t *testing.T, n int, applied bool) bool {
+	crashPoints(t, testsize.Slow(151, 17, 1), func(t *testing.T, n int, applied bool) bool {
 		w := withSource(t, 3, 2)
 		w.plan(keeping(`,"keep":{"last":1}`))
 		w.process.DieWith(n, applied)
@@ -241,7 +241,7 @@ func TestScheduleCrashes(t *testing.T) {
 // TestScheduleSeeds lets nights pass in which processes die, requests fail, and nobody looks at times. A seed decides what happens.
 func TestScheduleSeeds(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(testsize.Slow(2, 100, 2000)) {
+	for seed := range uint64(testsize.Slow(2, 30, 2000)) {
 		synctest.Test(t, func(t *testing.T) { scheduleSeed(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
