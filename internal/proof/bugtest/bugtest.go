@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ type Bug struct {
 	Name  string
 	Test  string // which must find it
 	Says  string // what the test prints then; "" for no more than that it failed
+	Args  string // what the test gets besides, "" for nothing
 	Edits []Edit
 }
 
@@ -49,7 +51,7 @@ func Find(t *testing.T, directory string, bugs []Bug, args ...string) {
 	for _, b := range bugs {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), binary, append([]string{"-test.run=^" + b.Test + "$", "-test.timeout=0"}, args...)...)
+			cmd := exec.CommandContext(t.Context(), binary, slices.Concat([]string{"-test.run=^" + b.Test + "$", "-test.timeout=0"}, args, strings.Fields(b.Args))...)
 			cmd.Env = append(os.Environ(), variable+"="+b.Name, "TABLESWEEP_TESTS=")
 			out, err := cmd.CombinedOutput()
 			if err == nil {
@@ -60,6 +62,7 @@ func Find(t *testing.T, directory string, bugs []Bug, args ...string) {
 					t.Fatalf("%s failed for something else; want %q:\n%s", b.Test, want, out)
 				}
 			}
+			t.Logf("… %s", out[max(0, len(out)-300):]) // which may name a seed
 		})
 	}
 }
