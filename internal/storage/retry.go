@@ -45,6 +45,7 @@ const (
 	silence       = 4 * time.Second  // of a host that is asked is unusual: it is probed
 	probed        = 2 * time.Second  // without an answer to that, too, are an outage
 	lately        = 30 * time.Second // for so long, a slow answer tells what is usual for the host
+	quickAgain    = 100              // answers later, it is no longer slow: it was an outage's
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -88,6 +89,7 @@ type retries struct {
 	good    int64         // good answers so far
 	took    time.Duration // the longest that a good answer took lately
 	tookAt  time.Time     // when that came
+	tookAs  int64         // which good answer it was
 	again   chan struct{} // closed by the next good answer
 
 	tries     []*try // under way, in order
@@ -271,7 +273,7 @@ func (r *retries) answered(err error, took time.Duration) {
 	r.good++
 	r.since = time.Now()
 	if took >= r.took || r.since.Sub(r.tookAt) >= lately {
-		r.took, r.tookAt = took, r.since
+		r.took, r.tookAt, r.tookAs = took, r.since, r.good
 	}
 	if r.cause != "" {
 		r.cause = ""
@@ -310,7 +312,7 @@ func (r *retries) slow() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	took := time.Duration(0)
-	if time.Since(r.tookAt) < lately {
+	if time.Since(r.tookAt) < lately && r.good-r.tookAs <= quickAgain {
 		took = r.took
 	}
 	for _, t := range r.tries {

@@ -42,6 +42,21 @@ func (h *hanging) Do(r *http.Request) (*http.Response, error) {
 	return answered(r, 200, http.Header{}, `{"value":[]}`), nil
 }
 
+// TestSlow: an account is slow while an answer takes long, and after it, until a hundred others have not.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, signed, storage.Options{Transport: &hanging{takes: []time.Duration{6 * time.Second}, others: time.Millisecond}})
+		for i := range 120 {
+			if _, err := a.Table("Orders").Query(t.Context(), storage.Query{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, took := a.Slow(); (took == 6*time.Second) != (i <= 100) {
+				t.Fatalf("slow by %v after %d answers", took, i+1)
+			}
+		}
+	})
+}
+
 // TestHangs: a try without a byte for 10 s is given up if its host answers others, whether these ask or
 // not. A host that answers nobody may take 30 s, and so may a request that is slow by itself.
 func TestHangs(t *testing.T) {
