@@ -61,8 +61,10 @@ func (l Limits) takes(rows, requests int64) time.Duration {
 // More would leave some of the limit unused; what that is too little, [Engine.waitsForSlot] finds.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
+	if least := now.Add(-slotBehind); u.Next.Before(least) { // more could run: perhaps fewer wait, since a step that was done twice left its children twice
+		u.Next, u.Waiting = least, max(0, u.Waiting-1)
+	}
 	waiting := time.Duration(u.Waiting) * mean
-	u.Next = later(u.Next, now.Add(-slotBehind))
 	slots := make([]time.Time, n)
 	for i := range slots {
 		slots[i] = u.Next.Add(waiting + time.Duration(i)*mean)
