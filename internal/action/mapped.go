@@ -48,6 +48,11 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			return r, context.Canceled
 		default:
 		}
+		if o.Ask != nil {
+			if err := o.Ask(ctx); err != nil {
+				return r, err
+			}
+		}
 		became, err := m.Map(ctx, row)
 		if ctx.Err() != nil {
 			return r, ctx.Err()

@@ -66,6 +66,10 @@ func TestMapped(t *testing.T) {
 	if r, err := w.Do(t.Context(), storage.RequestOptions{Stop: stop}, rows); !errors.Is(err, context.Canceled) || r.Failed != nil {
 		t.Errorf("interrupted: %+v, %v", r, err)
 	}
+	ended := errors.New("the scan has ended")
+	if _, err := w.Do(t.Context(), storage.RequestOptions{Ask: func(context.Context) error { return ended }}, rows); !errors.Is(err, ended) {
+		t.Errorf("a scan that has ended: %v", err)
+	}
 	w.Work, w.Only = action.Copy{Destination: to, Mode: action.Skip}, nil
 	if r, err := w.Do(t.Context(), storage.RequestOptions{}, rows[6:]); err != nil || r.Written != 2 || r.Failed != nil {
 		t.Errorf("rows that are there: %+v, %v", r, err)
