@@ -94,6 +94,11 @@ func TestMapOfExports(t *testing.T) {
 			t.Errorf("%s: %v, want %s", program, err, want)
 		}
 	}
+	other := copyRequest("Source", "Target")
+	other.Action.Map, other.Action.MapHash = ".", "that of another program"
+	if _, err := parsed(other); err == nil || !strings.Contains(err.Error(), "action.mapHash") {
+		t.Errorf("another program's hash: %v", err)
+	}
 	count := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count, Map: "."}}
 	if _, err := parsed(count); err == nil || !strings.Contains(err.Error(), "is not a field of count") {
 		t.Errorf("a count: %v", err)

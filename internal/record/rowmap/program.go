@@ -65,7 +65,7 @@ func parse(text string) (*gojq.Query, error) {
 	g := guard{own: map[string]bool{}}
 	g.walk(reflect.ValueOf(q), func(node any) {
 		if def, ok := node.(*gojq.FuncDef); ok {
-			for _, name := range append(def.Args, def.Name) {
+			for _, name := range append(slices.Clone(def.Args), def.Name) {
 				if g.own[name] = true; name[0] == '_' || inLibrary(name) {
 					g.refuse("defines %s, which is a name of the library; choose another one", name)
 				}
