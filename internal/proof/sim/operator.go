@@ -267,6 +267,7 @@ func (w *world) groupFailure(id string, row scanRow, s PlannedScan) (onlyRows bo
 	if !strings.Contains(row.Error, fmt.Sprintf(" of %d tables failed: ", s.Tables)) || strings.Contains(row.Error, ": running") {
 		w.violated("a group failed with %q", row.Error)
 	}
+	failed := false // else one that was canceled has succeeded since, by a retry of its own
 	onlyRows = true
 	for i, m := range s.members() {
 		w.mu.Lock()
@@ -275,6 +276,7 @@ func (w *world) groupFailure(id string, row scanRow, s PlannedScan) (onlyRows bo
 		switch member.State {
 		case ledger.Succeeded:
 		case ledger.Failed:
+			failed = true
 			onlyRows = w.failure(ledger.MemberID(id, i+1), member, m) && onlyRows
 		default:
 			if onlyRows = false; s.Meddle == 0 && s.Cancel == 0 {
@@ -282,7 +284,7 @@ func (w *world) groupFailure(id string, row scanRow, s PlannedScan) (onlyRows bo
 			}
 		}
 	}
-	return onlyRows
+	return onlyRows && failed
 }
 
 func (w *world) waitForEnd(id string) (scanRow, bool) {
