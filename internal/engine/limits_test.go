@@ -22,6 +22,7 @@ import (
 // keeps to its limits over any minute after the first ten seconds, and uses them, but where it has too few steps: so has a group of
 // small tables while some end and others begin.
 func TestLimits(t *testing.T) {
+	testsize.WithoutRace(t)
 	rows := func(s engine.Status) int64 { return s.Rows.Scanned }
 	requests := func(s engine.Status) int64 { return s.Transactions }
 	for _, tt := range []struct {
@@ -42,7 +43,7 @@ func TestLimits(t *testing.T) {
 		{"requests for all sizes", zipf, engine.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
 		{"rows of a group", single, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.7},
 	} {
-		for i, instances := range []int{4, 1} {
+		for i, instances := range testsize.Slow([]int{4}, []int{4}, []int{4, 1}) {
 			if !testsize.Full() && (tt.name != "rows" || i > 0) {
 				continue
 			}

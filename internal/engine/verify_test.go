@@ -223,6 +223,7 @@ func (w *world) dataOf(objects *place.Blobs) (name, content string) {
 
 // Of more differences than it lists, a scan counts all.
 func TestManyDifferences(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	w := withSource(t, 3000, 1)
 	w.fill("Target", nil)

@@ -23,6 +23,7 @@ import (
 // waits, since when, and how often it was throttled. It tells no time left, and no rate after 15 s. Each
 // throttle counts once.
 func TestWaiting(t *testing.T) {
+	testsize.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		backup := emulatortest.New(t, emulator.Options{})
@@ -84,6 +85,7 @@ func TestWaiting(t *testing.T) {
 
 // TestPhases: whatever the destination does, the status says it, the same all the time, and the list says the very same.
 func TestPhases(t *testing.T) {
+	testsize.WithoutRace(t)
 	for _, tt := range []struct{ faults, phase, cause string }{
 		{"latency=3s", engine.Working, ""},
 		{"latency=1s; busy p=0.6", "throttled", "the storage throttles "},
