@@ -212,8 +212,10 @@ func Draw(seed uint64) Plan {
 			p.Scans[i].Request.Limits = &engine.Limits{RowsPerSecond: limits.number(1, 20), RequestsPerSecond: limits.number(0, 20)}
 		}
 	}
+	// A verification that can't start for four hours is given up. That fails no scan, which such an outage waits for.
+	waits := slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.UntilFailed })
 	for i, s := range p.Scans {
-		p.Scans[i].Request.Verify = s.Request.Action.Type == engine.Copy && s.Request.Action.Map == "" && s.Lose == 0 && proofs.chance(0.3)
+		p.Scans[i].Request.Verify = s.Request.Action.Type == engine.Copy && s.Request.Action.Map == "" && s.Lose == 0 && proofs.chance(0.3) && !waits
 	}
 	return p
 }
