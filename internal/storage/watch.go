@@ -92,7 +92,7 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 	}
 	r.mu.Lock()
 	r.tries = slices.DeleteFunc(r.tries, func(other *try) bool { return other == t })
-	if r.endAsk != nil && !x.probe && len(r.tries) == 1 {
+	if r.endAsk != nil && !x.probe && len(r.tries) <= 1 { // the probe alone, which may be about to begin
 		r.endAsk()
 	}
 	r.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -45,6 +46,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil without a context
+	once   sync.Once               // for failed
+	failed error                   // the first one, if there is a context: it ends the others, which may return ahead of it
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait
@@ -67,6 +70,7 @@ func (g *Group) guarded(fn func() error) func() error {
 	return func() error {
 		err := Do(fn)
 		if err != nil && g.cancel != nil {
+			g.once.Do(func() { g.failed = err })
 			g.cancel(err)
 		}
 		return err
@@ -77,6 +81,7 @@ func (g *Group) guarded(fn func() error) func() error {
 func (g *Group) Wait() error {
 	err := g.group.Wait()
 	if g.cancel != nil {
+		err = g.failed
 		g.cancel(err)
 	}
 	return err

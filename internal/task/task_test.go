@@ -21,6 +21,16 @@ func TestGroup(t *testing.T) {
 	if err := g.Wait(); !errors.Is(err, first) {
 		t.Errorf("got %v, want the first error", err)
 	}
+	for range 300 { // those that end by the context may return ahead of the one that ended it
+		g, ctx := task.WithContext(t.Context())
+		for range 100 {
+			g.Go(func() error { <-ctx.Done(); return ctx.Err() })
+		}
+		g.Go(func() error { return first })
+		if err := g.Wait(); !errors.Is(err, first) {
+			t.Fatalf("got %v, want the first error", err)
+		}
+	}
 	h, ctx := task.WithContext(t.Context())
 	if err := h.Wait(); err != nil || !errors.Is(ctx.Err(), context.Canceled) {
 		t.Errorf("%v, context %v; want it to end with the group", err, ctx.Err())
