@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	"math/rand/v2"
+	"math/rand" // the simulation seeds it
 	"time"
 
 	"tablesweep/internal/engine/ledger"
@@ -104,7 +104,7 @@ func (e *Engine) takeSlots(ctx context.Context, limits *Limits, id string, ended
 			}
 			return nil
 		}
-		if !task.Sleep(ctx, rand.N(slotPause)) {
+		if !task.Sleep(ctx, time.Duration(rand.Int63n(int64(slotPause)))) {
 			return ctx.Err()
 		}
 	}
