@@ -118,23 +118,32 @@ func (e *Engine) sendPending(ctx context.Context, id string, s ledger.Scan) erro
 	if err != nil {
 		return err
 	}
-	var pending []ledger.Pending
-	err = e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
-		pending = append(pending, steps...)
-		return nil
-	})
-	slots := make([]message, len(pending)) // those of before are over, or it was to make good for them at once
-	if err := errors.Join(err, e.takeSlots(ctx, r.Limits, id, int64(len(pending)), ledger.Totals{}, slots)); err != nil {
-		return err
-	}
 	g, sending := task.WithContext(ctx)
 	g.SetLimit(retrySends)
-	for i, p := range pending {
-		g.Go(func() error {
-			return e.sendAt(sending, id, p, slots[i].after)
-		})
+	found := false
+	send := func(steps []ledger.Pending) error {
+		found = found || len(steps) > 0
+		slots := make([]message, len(steps)) // those of before are over, or it was to make good for them at once
+		if err := e.takeSlots(ctx, r.Limits, id, int64(len(steps)), ledger.Totals{}, slots); err != nil {
+			return err
+		}
+		for i, p := range steps {
+			g.Go(func() error { return e.sendAt(sending, id, p, slots[i].after) })
+		}
+		return sending.Err()
 	}
-	if err := g.Wait(); err != nil || len(pending) > 0 {
+	var limited []ledger.Pending // all at once, so that their slots follow each other
+	err = e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
+		if r.Limits == nil {
+			return send(steps)
+		}
+		limited = append(limited, steps...)
+		return nil
+	})
+	if err == nil && r.Limits != nil {
+		err = send(limited)
+	}
+	if err := errors.Join(err, g.Wait()); err != nil || found {
 		return err
 	}
 	_, err = e.finish(ctx, id)
