@@ -99,7 +99,7 @@ func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	}
 	requests, busy := p.lately.Requests+l.Requests, p.lately.Throttled+l.Throttled
 	for _, s := range l.slow {
-		causes = append(causes, fmt.Sprintf("%s takes %.0f s for an answer", s.Connection, s.Seconds))
+		causes = append(causes, s.String())
 	}
 	switch {
 	case requests > 0 && float64(busy) >= throttling*float64(requests):

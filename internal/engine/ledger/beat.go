@@ -56,6 +56,11 @@ type Slow struct {
 	Seconds    float64 `json:"seconds"`
 }
 
+// String says so to people.
+func (s Slow) String() string {
+	return fmt.Sprintf("%s takes %.0f s for an answer", s.Connection, s.Seconds)
+}
+
 // Beat writes the beat of a process.
 func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 	var names []string

@@ -69,7 +69,7 @@ func judgeBeats(beats []ledger.Beat) Check {
 		}
 		for _, s := range b.Slow {
 			if said[s.Connection] == "" {
-				said[s.Connection] = fmt.Sprintf("%s takes %.0f s for an answer", s.Connection, s.Seconds)
+				said[s.Connection] = s.String()
 			}
 		}
 		for _, w := range b.Waiting {
