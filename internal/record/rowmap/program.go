@@ -301,23 +301,27 @@ func number(n int) *gojq.Query {
 	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeNumber, Number: strconv.Itoa(n)}}
 }
 
-// budget is what a row has left. It is the context of a program's run, which asks for Done ahead of each instruction.
+// budget is what a row has left. It is the context of a program's run, which asks for Done ahead of each instruction. A run goes on from row
+// to row, since the library makes new stacks for each.
 type budget struct {
 	context.Context
 	code        *gojq.Code
+	out         gojq.Iter      // of the run; nil if it has not begun
+	row         int            // which row it is
+	in          map[string]any // the row, until the run takes it
+	ended       bool           // the run has put out all of the row
 	steps       int
 	over        error // what was exceeded, or who ended the run
 	calls       int   // of Done
-	run         int   // which run it is
 	expressions map[string]*expression
-	kept        int // instructions of expressions, in all runs
+	kept        int // instructions of expressions, for all rows
 }
 
 // expression is a regular expression that a program has used.
 type expression struct {
 	*regexp.Regexp     // nil if it is none
 	size           int // instructions
-	run            int // that it was last used in
+	row            int // that it was last used for
 }
 
 // Deadline implements [context.Context].
@@ -355,14 +359,20 @@ func (b *budget) exceed(format string, args ...any) {
 // newBudget compiles a program, for one run at a time.
 func newBudget(q *gojq.Query) (*budget, error) {
 	b := &budget{Context: context.Background(), expressions: map[string]*expression{}}
+	each, err := gojq.Parse("_row | if _ended then . else . end")
+	if err != nil {
+		return nil, err
+	}
+	each.Right.Term.If.Else = q
 	guards := func(name string, arguments int, does func(v any, args []any)) gojq.CompilerOption {
 		return gojq.WithFunction(name, arguments, arguments, func(v any, args []any) any {
 			does(v, args)
 			return v
 		})
 	}
-	var err error
-	b.code, err = gojq.Compile(q,
+	b.code, err = gojq.Compile(each,
+		gojq.WithIterFunction("_row", 0, 0, func(any, []any) gojq.Iter { return rowsOf{b} }),
+		gojq.WithFunction("_ended", 0, 0, func(any, []any) any { return b.ended }),
 		guards("_check", 0, func(v any, _ []any) { b.check(v) }),
 		guards("_at", 0, func(v any, _ []any) { b.index(v) }),
 		guards("_replacement", 0, func(v any, _ []any) { b.replacement(v) }),
@@ -370,6 +380,28 @@ func newBudget(q *gojq.Query) (*budget, error) {
 		guards("_search", 3, func(v any, args []any) { b.search(v, args[0], args[1], args[2] == 1) }),
 		guards("_pair", 3, func(_ any, args []any) { b.pair(args[0], args[1], gojq.Operator(args[2].(int))) }))
 	return b, err
+}
+
+// begin gives the run a row.
+func (b *budget) begin(ctx context.Context, in map[string]any) {
+	b.Context, b.in, b.ended, b.steps, b.over = ctx, in, false, maxSteps, nil
+	b.row++
+	if b.out == nil {
+		b.out = b.code.RunWithContext(b, nil)
+	}
+}
+
+// rowsOf are the rows that a run gets, with a null behind each.
+type rowsOf struct{ *budget }
+
+// Next implements [gojq.Iter].
+func (r rowsOf) Next() (any, bool) {
+	if r.ended = r.in == nil; r.ended {
+		return nil, true
+	}
+	in := r.in
+	r.in = nil
+	return in, true
 }
 
 // check charges for a value that is gone through or made, and ends the run if it is too large.
@@ -500,8 +532,8 @@ func (b *budget) expression(pattern string) *expression {
 		b.expressions[pattern] = e
 		b.kept += 16 + e.size + len(pattern)
 	}
-	if e.run != b.run { // so that a row takes the same, whatever rows were before it
-		e.run = b.run
+	if e.row != b.row { // so that a row takes the same, whatever rows were before it
+		e.row = b.row
 		b.steps -= 4*e.size + len(pattern)
 	}
 	return e

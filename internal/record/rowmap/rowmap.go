@@ -120,17 +120,18 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 			return nil, err
 		}
 	}
-	b.run++
-	b.Context, b.steps, b.over = ctx, maxSteps, nil
+	b.begin(ctx, in)
 	defer func() {
-		if b.kept < maxKept { // or else runs have made regular expressions of their rows, and the next one begins anew
+		if err != nil {
+			b.out = nil // it stands within the row
+		}
+		if b.kept < maxKept { // or else rows have made regular expressions of their own, and the next one begins anew
 			m.idle.Put(b)
 		}
 	}()
-	out := b.code.RunWithContext(b, in)
 	for {
-		v, more := out.Next()
-		if !more {
+		v, _ := b.out.Next()
+		if b.ended {
 			return rows, nil
 		}
 		if err, failed := v.(error); failed {

@@ -162,6 +162,28 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// TestRowAfterRow: what a row becomes doesn't hang on the rows before it, of which some fail, end early or leave variables behind.
+func TestRowAfterRow(t *testing.T) {
+	t.Parallel()
+	programs := []string{
+		`def f: if .I % 3 == 0 then error("three") else .S += "x" end; f as $r | .PartitionKey = ("a", "b" | . + ($r.S // "")) | label $out | ., (if .I % 5 == 0 then break $out else empty end), (.RowKey = "z")`,
+		`if .I % 4 == 1 then repeat(.) elif .I % 4 == 2 then [.] elif .I % 4 == 3 then empty else reduce range(.I) as $i (.; .N += $i) | first(., error("never")) end`,
+		`if .I % 20 == 9 then last(range(1e9)) else . end`, `(if .I % 7 == 0 then null else . end) as $x | .S = ($x.S | test("t+") | tostring) | try (., error) catch (.RowKey = "caught")`,
+	}
+	for _, program := range programs {
+		m := compile(t, rowmap.Options{Program: program})
+		for i := range 40 {
+			row := order.Clone()
+			row.Properties[2].Value = jsontext.Value(fmt.Sprint(i))
+			got, gotErr := m.Rows(t.Context(), row)
+			want, wantErr := compile(t, rowmap.Options{Program: program}).Rows(t.Context(), row)
+			if diff := cmp.Diff(want, got); diff != "" || fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+				t.Fatalf("%s of row %d: %v, alone %v (-alone +got):\n%s", program, i, gotErr, wantErr, diff)
+			}
+		}
+	}
+}
+
 // TestKeep: rows that must keep their keys do, or the first that does not is named.
 func TestKeep(t *testing.T) {
 	t.Parallel()
