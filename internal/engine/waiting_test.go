@@ -88,7 +88,7 @@ func TestPhases(t *testing.T) {
 	testsize.WithoutRace(t)
 	for _, tt := range []struct{ faults, phase, cause string }{
 		{"latency=3s", engine.Working, ""},
-		{"latency=1s; busy p=0.6", "throttled", "the storage throttles "},
+		{"latency=300ms; busy p=0.6", "throttled", "the storage throttles "},
 		{"busy p=1", "waiting", "BACKUP: it answers 503 ServerBusy"},
 		{"reset-before p=1", "waiting", "BACKUP: connection broken"},
 		{"latency=1h", "waiting", "BACKUP: no answer "},
