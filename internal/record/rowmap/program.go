@@ -306,7 +306,7 @@ func number(n int) *gojq.Query {
 type budget struct {
 	context.Context
 	code        *gojq.Code
-	out         gojq.Iter      // of the run; nil if it has not begun
+	out         gojq.Iter      // of a run that goes on; nil if there is none
 	row         int            // which row it is
 	in          map[string]any // the row, until the run takes it
 	ended       bool           // the run has put out all of the row
@@ -382,12 +382,21 @@ func newBudget(q *gojq.Query) (*budget, error) {
 	return b, err
 }
 
-// begin gives the run a row.
-func (b *budget) begin(ctx context.Context, in map[string]any) {
+// begin gives the run a row. Unless [budget.end] is told that nothing of it is left, the next row begins a run of its own.
+func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	b.Context, b.in, b.ended, b.steps, b.over = ctx, in, false, maxSteps, nil
 	b.row++
-	if b.out == nil {
-		b.out = b.code.RunWithContext(b, nil)
+	out := b.out
+	if b.out = nil; out == nil {
+		out = b.code.RunWithContext(b, nil)
+	}
+	return out
+}
+
+// end lets the run go on with the next row, unless its stacks have become large: they would be kept.
+func (b *budget) end(out gojq.Iter) {
+	if b.steps > maxSteps-maxSteps/16 {
+		b.out = out
 	}
 }
 
@@ -400,7 +409,7 @@ func (r rowsOf) Next() (any, bool) {
 		return nil, true
 	}
 	in := r.in
-	r.in = nil
+	r.in, r.steps = nil, maxSteps // however the run came to it
 	return in, true
 }
 

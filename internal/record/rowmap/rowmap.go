@@ -120,22 +120,20 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 			return nil, err
 		}
 	}
-	b.begin(ctx, in)
+	out := b.begin(ctx, in)
 	defer func() {
-		if err != nil {
-			b.out = nil // it stands within the row
-		}
 		if b.kept < maxKept { // or else rows have made regular expressions of their own, and the next one begins anew
 			m.idle.Put(b)
 		}
 	}()
 	for {
-		v, _ := b.out.Next()
-		if b.ended {
-			return rows, nil
-		}
-		if err, failed := v.(error); failed {
+		v, _ := out.Next()
+		if err, failed := v.(error); failed { // perhaps behind the row's end
 			return nil, short(err)
+		}
+		if b.ended {
+			b.end(out)
+			return rows, nil
 		}
 		if len(rows) == maxRows {
 			return nil, fmt.Errorf("the program puts out more than %d rows", maxRows)

@@ -1,0 +1,46 @@
+package rowmap
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/storage"
+)
+
+// TestEachRowAlike: a row takes the same instructions, whatever rows were before it. One whose context ended does nothing to the next,
+// wherever it was then.
+func TestEachRowAlike(t *testing.T) {
+	t.Parallel()
+	m, err := New(Options{Program: `.N as $n | (.RowKey = ("a", "b")), (label $out | range(9) | if . == $n then break $out else empty end)`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	left := map[int64]int{}
+	r := rand.New(rand.NewPCG(1, 48))
+	for i := range 3000 {
+		n := r.Int64N(9)
+		row := storage.Entity{Key: key.Key{Partition: "p"}, Properties: []storage.Property{storage.Int64Property("N", n)}}
+		if r.IntN(3) == 0 {
+			_, _ = m.Rows(gone, row)
+			continue
+		}
+		ctx, end := context.WithCancel(t.Context())
+		if rows, err := m.Rows(ctx, row); err != nil || len(rows) != 2 {
+			t.Fatalf("row %d: %d rows, %v", i, len(rows), err)
+		}
+		end()
+		b, _ := m.idle.Get().(*budget)
+		if b == nil || b.Context != ctx { // the row's is gone
+			continue
+		}
+		if before, known := left[n]; known && b.steps != before {
+			t.Fatalf("row %d has %d instructions left, and an equal one had %d", i, b.steps, before)
+		}
+		left[n] = b.steps
+		m.idle.Put(b)
+	}
+}
