@@ -115,6 +115,9 @@ func TestConflicts(t *testing.T) {
 						want := action.Result{Written: int64(n)}
 						if tt.others && mode == action.Skip {
 							want.Written = 0
+							for _, row := range rows {
+								want.Kept = append(want.Kept, row.Key)
+							}
 						}
 						if tt.fails {
 							want = action.Result{Written: int64(n - 1), Failed: []action.Failure{{Key: key.Key{Partition: "p", Row: "c"}, Reason: "EntityAlreadyExists: The specified entity already exists."}}}

@@ -190,6 +190,8 @@ func (c Copy) resolve(ctx context.Context, rows []storage.Entity, r *Result) ([]
 			r.Written++
 		case c.Mode == Fail:
 			r.Failed = append(r.Failed, Failure{Key: row.Key, Reason: "the destination has a row with this key and other content"})
+		default:
+			r.Kept = append(r.Kept, row.Key)
 		}
 	}
 	return missing, nil

@@ -12,7 +12,7 @@ import (
 )
 
 // Mapped is [Work] with what becomes of the rows. It counts the rows as they were, and reports failures by their keys: a row is
-// written if all that it becomes is, and failed if some of it is. One that becomes nothing is skipped.
+// written if all that it becomes is, and failed if some of it is. Others are skipped.
 type Mapped struct {
 	Work
 	// Map returns what a row becomes; an error is about this row.
@@ -41,7 +41,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			r.Failed = append(r.Failed, Failure{Key: rows[i].Key, Reason: reason, Broken: broken})
 		}
 	}
-	some := int64(0) // rows that become some
+	written := map[int]bool{}
 	for i, row := range rows {
 		select {
 		case <-o.Stop: // nothing is written yet
@@ -70,7 +70,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 		case err != nil:
 			fail(i, "map: "+err.Error(), false)
 		case len(became) > 0:
-			some++
+			written[i] = true
 			all = append(all, became...)
 		}
 	}
@@ -83,19 +83,18 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	if err != nil {
 		return r, err
 	}
-	lost := int64(0)
 	for _, f := range done.Failed {
 		i := from[f.Key]
-		if !failed[i] {
-			lost++
-		}
 		if f.Key != rows[i].Key {
 			f.Reason = fmt.Sprintf("PartitionKey %.300q RowKey %.300q: %s", f.Key.Partition, f.Key.Row, f.Reason)
 		}
 		fail(i, f.Reason, f.Broken)
+		delete(written, i)
 	}
-	skipped := int64(len(all)-len(done.Failed)) - done.Written
-	r.Written = max(0, some-lost-skipped)
+	for _, k := range done.Kept {
+		delete(written, from[k])
+	}
+	r.Written = int64(len(written))
 	return r, nil
 }
 

@@ -71,7 +71,13 @@ func TestMapped(t *testing.T) {
 		t.Errorf("a scan that has ended: %v", err)
 	}
 	w.Work, w.Only = action.Copy{Destination: to, Mode: action.Skip}, nil
-	if r, err := w.Do(t.Context(), storage.RequestOptions{}, rows[6:]); err != nil || r.Written != 2 || r.Failed != nil {
+	others := someRows(1, 10)[2:] // of which r0002 becomes three
+	in := storage.Entity{Properties: []storage.Property{storage.StringProperty("Other", "x")}}
+	for _, k := range []key.Key{{Partition: "a", Row: "r0002"}, {Partition: "b", Row: "r0002"}, {Partition: "a", Row: "r0005"}, {Partition: "a", Row: "r0008"}} {
+		in.Key = k
+		proof.Must(t, to.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: in}))
+	}
+	if r, err := w.Do(t.Context(), storage.RequestOptions{}, others); err != nil || r.Written != 4 || len(r.Failed) != 2 {
 		t.Errorf("rows that are there: %+v, %v", r, err)
 	}
 }

@@ -31,6 +31,7 @@ const parallel = 32
 type Result struct {
 	Written int64 // written, deleted, or enqueued
 	Failed  []Failure
+	Kept    []key.Key // of rows that the destination has and keeps
 }
 
 // Failure is a row that could not be written.
@@ -86,6 +87,7 @@ func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows
 			defer mu.Unlock()
 			total.Written += r.Written
 			total.Failed = append(total.Failed, r.Failed...)
+			total.Kept = append(total.Kept, r.Kept...)
 			if storage.HeldBack(err) {
 				held = err
 				return nil
