@@ -145,7 +145,8 @@ func (o *opened) readAgain(ctx context.Context, p readPage, queries *int64) (row
 	}
 }
 
-// keptOf returns how failed rows were read: their pages, or all if their keys are not those of the source.
+// keptOf returns how failed rows were read: their pages, or all if their keys are not those of the source, or others became rows of one key
+// with them.
 func (s *yield) keptOf(failed []action.Failure, all bool) keptRows {
 	var r keptRows
 	for _, e := range s.ends {

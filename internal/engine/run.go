@@ -243,7 +243,7 @@ func (o *opened) do(ctx context.Context, m message, delivery int) (out outcome, 
 		if found.blame(failed, m.Rows); len(failed) > 0 {
 			found.count(o.work)
 		}
-		keepFailed(done, failed, found.keptOf(failed, o.request.Action.Type == Keys))
+		keepFailed(done, failed, found.keptOf(failed, o.request.Action.Type == Keys || o.request.Action.Map != ""))
 	}
 	done.Note = found.note()
 	return out, nil
