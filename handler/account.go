@@ -163,8 +163,10 @@ func changed(c *cobra.Command, address string) {
 		return
 	}
 	verb := "changes"
-	if f := c.Flags().Lookup("dry-run"); f != nil && f.Value.String() != "false" {
-		verb = "would change"
+	for dry, off := range map[string]string{"dry-run": "false", "map-dry-run": "0"} {
+		if f := c.Flags().Lookup(dry); f != nil && f.Value.String() != off {
+			verb = "would change"
+		}
 	}
 	first(c, verb, address)
 }
