@@ -104,6 +104,14 @@ type slotted struct {
 	slots *semaphore.Weighted
 }
 
+// Changes implements [Changing]; nil if the work changes no table.
+func (s slotted) Changes() *storage.Table {
+	if c, ok := s.Work.(Changing); ok {
+		return c.Changes()
+	}
+	return nil
+}
+
 // Do does a unit when there is a slot.
 func (s slotted) Do(ctx context.Context, o storage.RequestOptions, unit []storage.Entity) (Result, error) {
 	if err := s.slots.Acquire(ctx, 1); err != nil {

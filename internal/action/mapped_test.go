@@ -24,7 +24,8 @@ func TestMapped(t *testing.T) {
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	to := emulatortest.Table(t, a, "destination", nil)
 	rows := someRows(1, 8)
-	w := action.Mapped{Work: action.Copy{Destination: to}, Limiter: &action.Limiter{}, Slots: semaphore.NewWeighted(2), Map: func(_ context.Context, e storage.Entity) ([]storage.Entity, error) {
+	slots := semaphore.NewWeighted(2)
+	w := action.Mapped{Work: held{action.Copy{Destination: to}, t, slots}, Limiter: &action.Limiter{}, Slots: slots, Map: func(_ context.Context, e storage.Entity) ([]storage.Entity, error) {
 		one := func(partition string) storage.Entity {
 			return storage.Entity{Key: key.Key{Partition: partition, Row: e.Key.Row}}
 		}
@@ -39,6 +40,8 @@ func TestMapped(t *testing.T) {
 			return []storage.Entity{{Key: key.Key{Partition: "a", Row: "one"}}}, nil
 		case "r0005": // the service takes no such key
 			return []storage.Entity{one("a"), one("\n"), one("\r")}, nil
+		case "r0009": // behind the others of the page, ahead of them at the destination
+			return []storage.Entity{{Key: key.Key{Partition: "a", Row: "first"}}}, nil
 		}
 		return []storage.Entity{one("a")}, nil
 	}}
@@ -73,11 +76,25 @@ func TestMapped(t *testing.T) {
 	w.Work, w.Only = action.Copy{Destination: to, Mode: action.Skip}, nil
 	others := someRows(1, 10)[2:] // of which r0002 becomes three
 	in := storage.Entity{Properties: []storage.Property{storage.StringProperty("Other", "x")}}
-	for _, k := range []key.Key{{Partition: "a", Row: "r0002"}, {Partition: "b", Row: "r0002"}, {Partition: "a", Row: "r0005"}, {Partition: "a", Row: "r0008"}} {
+	for _, k := range []key.Key{{Partition: "a", Row: "r0002"}, {Partition: "b", Row: "r0002"}, {Partition: "a", Row: "r0005"}, {Partition: "a", Row: "first"}} {
 		in.Key = k
 		proof.Must(t, to.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: in}))
 	}
 	if r, err := w.Do(t.Context(), storage.RequestOptions{}, others); err != nil || r.Written != 4 || len(r.Failed) != 2 {
 		t.Errorf("rows that are there: %+v, %v", r, err)
 	}
+}
+
+// held is a copy whose units each have a slot, and wait for their partition.
+type held struct {
+	action.Copy
+	t     *testing.T
+	slots *semaphore.Weighted
+}
+
+func (h held) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+	if h.slots.TryAcquire(2) || o.OnBusy == nil {
+		h.t.Error("a unit has no slot, or no limiter")
+	}
+	return h.Copy.Do(ctx, o, rows)
 }

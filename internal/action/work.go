@@ -103,7 +103,7 @@ func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows
 // do does a unit when the limiter lets it.
 func do(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, unit []storage.Entity) (r Result, err error) {
 	c, changes := w.(Changing)
-	if l == nil || !changes {
+	if l == nil || !changes || c.Changes() == nil {
 		return w.Do(ctx, o, unit)
 	}
 	err = l.Do(ctx, o, PartitionName(c.Changes(), unit[0].Key.Partition), len(unit), func(o storage.RequestOptions) (_ int, err error) {
