@@ -22,7 +22,7 @@ func TestMap(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	var rows []storage.Entity
 	for i := range 40 {
-		rows = append(rows, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}, Properties: []storage.Property{storage.Int64Property("N", int64(i))}})
+		rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%02d", i), Row: fmt.Sprintf("%02d", i)}, Properties: []storage.Property{storage.Int64Property("N", int64(i))}})
 	}
 	w.fill("Source", rows)
 	w.fill("Target", []storage.Entity{{Key: key.Key{Partition: "7", Row: "27"}}}) // in the way
@@ -50,7 +50,7 @@ func TestMap(t *testing.T) {
 			t.Errorf("failed: %s", all)
 		}
 	}
-	const twice = `12 map: it becomes PartitionKey "8" RowKey "08", and so does PartitionKey "p" RowKey "08" of the same page`
+	const twice = `12 map: it becomes PartitionKey "8" RowKey "08", and so does PartitionKey "p08" RowKey "08" of the same page`
 	failed("15 map: error: not 15", twice, `27 PartitionKey "7" RowKey "27": the destination has a row with this key and other content`)
 	w.remove("Target", key.Key{Partition: "7", Row: "27"})
 	w.must(w.engine.RetryFailed(t.Context(), id))
