@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/base64"
 	"maps"
 	"slices"
 	"strings"
@@ -84,6 +85,27 @@ func (w *world) clearQueues() {
 	}
 }
 
+// checkQueue checks that there are messages of rows, and no others. A row may have several.
+func (w *world) checkQueue(rows []storage.Entity) {
+	got, want := map[string]bool{}, map[string]bool{}
+	for _, row := range rows {
+		want[row.Key.Partition+"|"+row.Key.Row] = true
+	}
+	for {
+		messages, err := queue(w.account, sink).Get(context.Background(), storage.MaxGetMessages, host.MessageLease)
+		if err != nil || len(messages) == 0 {
+			break
+		}
+		for _, m := range messages {
+			text, _ := base64.StdEncoding.DecodeString(m.Text)
+			got[string(text)] = true
+		}
+	}
+	if !maps.Equal(got, want) {
+		w.violated("the queue has messages %v, want %v", got, want)
+	}
+}
+
 func (w *world) check() {
 	w.stats.Duplicates = w.storage.FaultCounts()[string(fault.Duplicate)]
 	if err := w.setFaults(""); err != nil {
@@ -104,6 +126,8 @@ func (w *world) check() {
 		case unfinished[target(s.Request)]:
 		case s.Request.Action.Type == engine.Delete:
 			w.checkTable(w.account, s.Request.Source.Table, nil)
+		case s.Request.Action.Type == engine.Enqueue:
+			w.checkQueue(expect(s, w.plan.Source).rows)
 		case to == nil:
 		case s.Request.Action.Type == engine.Verify:
 			w.checkTable(w.account, to.Table, s.Destination)
@@ -223,6 +247,11 @@ func (w *world) checkScan(id string, p PlannedScan) {
 		kept, err := e.Failed(ctx, id, 1000, "")
 		if bad := want.failed + want.differences(); err != nil || int64(len(kept.Rows)) != bad || kept.Kept != bad {
 			w.violated("scan %s lists %d failed rows, and counts %d, %v; want %d", id, len(kept.Rows), kept.Kept, err, bad)
+		}
+		for _, k := range want.bad {
+			if !slices.ContainsFunc(kept.Rows, func(r engine.FailedRow) bool { return r.PartitionKey == k.Partition && r.RowKey == k.Row }) {
+				w.violated("scan %s does not list %v as failed", id, k)
+			}
 		}
 		told, err := e.Ranges(ctx, id)
 		if failed := slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }); err != nil || failed != (state == ledger.Failed) {

@@ -17,6 +17,7 @@ const maxProperties = 252
 type expected struct {
 	rows                     []storage.Entity // at the destination
 	scanned, written, failed int64
+	bad                      []key.Key // rows that fail
 	mended                   []key.Key // rows that were in the way, in the order in which the operator removes them
 	missing, extra, changed  int64     // rows, in a comparison
 }
@@ -66,36 +67,43 @@ func expect(p PlannedScan, source []storage.Entity) expected {
 	if a.Type == engine.Delete {
 		x.written = x.scanned
 	}
-	if a.Type != engine.Copy {
+	if a.Type != engine.Copy && a.Type != engine.Enqueue {
 		return x
-	}
-	if a.Map != "" {
-		source = swapped(source)
 	}
 	there := map[key.Key]storage.Entity{}
 	for _, row := range destination {
 		there[row.Key] = row
 	}
 	for _, row := range source {
-		old, exists := there[row.Key]
-		result := row
-		if exists && a.Mode == action.Merge {
-			result = merge(old, row)
-		}
-		differs := exists && !storage.Equal(old, row)
-		if a.Mode == action.Fail && differs || len(result.Properties) > maxProperties {
-			if x.mended = append(x.mended, row.Key); len(x.mended)%3 >= p.Rounds {
-				x.failed++
+		became, fails := become(a, row)
+		written := len(became) > 0
+		for _, one := range became {
+			old, exists := there[one.Key]
+			result := one
+			if exists && a.Mode == action.Merge {
+				result = merge(old, one)
+			}
+			differs := exists && !storage.Equal(old, one)
+			if a.Mode == action.Fail && differs || len(result.Properties) > maxProperties {
+				if x.mended = append(x.mended, one.Key); len(x.mended)%3 >= p.Rounds {
+					fails = true
+					continue
+				}
+				result, differs = one, false // the operator has removed the old one
+			}
+			if a.Mode == action.Skip && differs {
+				written = false
 				continue
 			}
-			result, differs = row, false // the operator has removed the old one
+			there[one.Key] = result
 		}
-		if a.Mode == action.Skip && differs {
-			continue
+		if fails {
+			x.bad = append(x.bad, row.Key)
+		} else if written {
+			x.written++
 		}
-		there[row.Key] = result
-		x.written++
 	}
+	x.failed = int64(len(x.bad))
 	for _, row := range there {
 		x.rows = append(x.rows, row)
 	}

@@ -199,7 +199,7 @@ func (w *world) follow(id string, s PlannedScan) {
 		}
 		a := w.change(http.MethodPost, "/api/scans/"+id+"/retry", nil)
 		if a.status == http.StatusConflict && strings.Contains(string(a.body), "every step is done") {
-			if s.Request.Action.Type == engine.Verify || !w.mend(s) {
+			if s.Request.Action.Destination == nil || s.Request.Action.Type == engine.Verify || !w.mend(s) {
 				return
 			}
 			w.retryRows(id, s.Twice)

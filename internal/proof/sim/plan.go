@@ -190,11 +190,11 @@ func Draw(seed uint64) Plan {
 			p.Scans = append(p.Scans, back)
 		}
 	}
-	maps := dice{rand.New(rand.NewPCG(seed, 0x3a9))}
-	for i, s := range p.Scans {
+	maps, programs := dice{rand.New(rand.NewPCG(seed, 0x3a9))}, dice{rand.New(rand.NewPCG(seed, 0x9409))}
+	for i := range p.Scans {
 		if a := &p.Scans[i].Request.Action; a.Type == engine.Copy && a.Destination.Container == "" && maps.chance(0.3) {
-			a.Map = swap
-			p.Scans[i].Destination = swapped(s.Destination)
+			a.Map = [...]string{repartition, uneven}[programs.IntN(2)]
+			p.Scans[i].Destination = moved(*a, p.Source, p.Scans[i].Destination)
 		}
 	}
 	proofs := dice{rand.New(rand.NewPCG(seed, 0x960))}
@@ -216,6 +216,11 @@ func Draw(seed uint64) Plan {
 	waits := slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.UntilFailed })
 	for i, s := range p.Scans {
 		p.Scans[i].Request.Verify = s.Request.Action.Type == engine.Copy && s.Request.Action.Map == "" && s.Lose == 0 && proofs.chance(0.3) && !waits
+	}
+	if programs.chance(0.1) {
+		s := programs.scan(len(p.Scans), p.Source)
+		s.Request.Action, s.Destination = engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: sink}, Message: "{{.PartitionKey}}|{{.RowKey}}", Map: uneven}, nil
+		p.Scans = append(p.Scans, s)
 	}
 	return p
 }
@@ -263,21 +268,46 @@ func (d dice) damaged(rows []storage.Entity) (damaged []storage.Entity) {
 	return damaged
 }
 
-// swap is a map that gives rows other partitions.
-const swap = `[.PartitionKey, .RowKey] as [$p, $r] | .PartitionKey = $r | .RowKey = $p`
+// repartition gives rows another PartitionKey, of two of their properties. uneven goes on: some rows fail, some become none, some two.
+const (
+	repartition = `.RowKey = .PartitionKey | .PartitionKey = "\(.Name) \(.Number % 10)"`
+	uneven      = repartition + ` | (.Number % 10) as $n | ., if $n == 0 then error("no") elif $n == 2 then .RowKey += "+" else empty end | select($n != 1)`
+)
 
-// swapped returns what swap makes of rows.
-func swapped(rows []storage.Entity) []storage.Entity {
-	rows = slices.Clone(rows)
-	for i, row := range rows {
-		rows[i].Key = key.Key{Partition: row.Key.Row, Row: row.Key.Partition}
+// become returns what the action's map makes of a row.
+func become(a engine.Action, row storage.Entity) (rows []storage.Entity, fails bool) {
+	if a.Map == "" {
+		return []storage.Entity{row}, false
 	}
-	return rows
+	n := row.Int("Number") % 10
+	row.Key = key.Key{Partition: fmt.Sprintf("%s %d", row.Get("Name"), n), Row: row.Key.Partition}
+	if a.Map == uneven && n < 2 {
+		return nil, n == 0
+	}
+	if rows = []storage.Entity{row}; a.Map == uneven && n == 2 {
+		row.Key.Row += "+"
+		rows = append(rows, row)
+	}
+	return rows, false
+}
+
+// moved returns rows of a destination where the map puts those of the source.
+func moved(a engine.Action, source, destination []storage.Entity) (all []storage.Entity) {
+	for _, row := range source {
+		if i := slices.IndexFunc(destination, func(d storage.Entity) bool { return d.Key == row.Key }); i >= 0 {
+			became, _ := become(a, row)
+			for _, one := range became {
+				all = append(all, storage.Entity{Key: one.Key, Properties: destination[i].Properties})
+			}
+		}
+	}
+	return all
 }
 
 const (
 	exports = "exports" // the container of all exports
 	other   = "OTHER"   // the connection of another account
+	sink    = "sink"    // a queue
 	doomed  = "Doomed"  // a table with the source's rows, of which they are deleted
 )
 
