@@ -83,6 +83,14 @@ func TestMapped(t *testing.T) {
 	if r, err := w.Do(t.Context(), storage.RequestOptions{}, others); err != nil || r.Written != 4 || len(r.Failed) != 2 {
 		t.Errorf("rows that are there: %+v, %v", r, err)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w.Map = func(ctx context.Context, _ storage.Entity) ([]storage.Entity, error) {
+		cancel()
+		return nil, ctx.Err()
+	}
+	if r, err := w.Do(ctx, storage.RequestOptions{}, rows[:1]); !errors.Is(err, context.Canceled) || r.Failed != nil {
+		t.Errorf("canceled within a row: %+v, %v", r, err)
+	}
 }
 
 // held is a copy whose units each have a slot, and wait for their partition.
