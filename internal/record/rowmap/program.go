@@ -359,11 +359,11 @@ func (b *budget) exceed(format string, args ...any) {
 // newBudget compiles a program, for one run at a time.
 func newBudget(q *gojq.Query) (*budget, error) {
 	b := &budget{Context: context.Background(), expressions: map[string]*expression{}}
-	each, err := gojq.Parse("_row | if _ended then . else . end")
+	each, err := gojq.Parse("_row | if . then . else . end")
 	if err != nil {
 		return nil, err
 	}
-	each.Right.Term.If.Else = q
+	each.Right.Term.If.Then = q
 	guards := func(name string, arguments int, does func(v any, args []any)) gojq.CompilerOption {
 		return gojq.WithFunction(name, arguments, arguments, func(v any, args []any) any {
 			does(v, args)
@@ -372,7 +372,6 @@ func newBudget(q *gojq.Query) (*budget, error) {
 	}
 	b.code, err = gojq.Compile(each,
 		gojq.WithIterFunction("_row", 0, 0, func(any, []any) gojq.Iter { return rowsOf{b} }),
-		gojq.WithFunction("_ended", 0, 0, func(any, []any) any { return b.ended }),
 		guards("_check", 0, func(v any, _ []any) { b.check(v) }),
 		guards("_at", 0, func(v any, _ []any) { b.index(v) }),
 		guards("_replacement", 0, func(v any, _ []any) { b.replacement(v) }),
@@ -382,7 +381,7 @@ func newBudget(q *gojq.Query) (*budget, error) {
 	return b, err
 }
 
-// begin gives the run a row. Unless [budget.end] is told that nothing of it is left, the next row begins a run of its own.
+// begin gives a row to the run that goes on, or to a new one.
 func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	b.Context, b.in, b.ended, b.steps, b.over = ctx, in, false, maxSteps, nil
 	b.row++
@@ -391,13 +390,6 @@ func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 		out = b.code.RunWithContext(b, nil)
 	}
 	return out
-}
-
-// end lets the run go on with the next row, unless its stacks have become large: they would be kept.
-func (b *budget) end(out gojq.Iter) {
-	if b.steps > maxSteps-maxSteps/16 {
-		b.out = out
-	}
 }
 
 // rowsOf are the rows that a run gets, with a null behind each.

@@ -132,7 +132,9 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 			return nil, short(err)
 		}
 		if b.ended {
-			b.end(out)
+			if b.steps > maxSteps-maxSteps/16 { // or else its stacks may be large, and would be kept
+				b.out = out
+			}
 			return rows, nil
 		}
 		if len(rows) == maxRows {
