@@ -39,6 +39,10 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 	queue := w.Queue
 	// The messages of the first page are made, and none is sent: a template that fails for every row of it is refused.
 	try := func(rows []storage.Entity) error {
+		rows, _, err := o.mapRows(ctx, rows)
+		if err != nil {
+			return err
+		}
 		if err := w.Try(rows); err != nil {
 			return Refuse("message", " suits none of the first %d rows: %w", len(rows), err)
 		}
