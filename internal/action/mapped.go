@@ -25,13 +25,18 @@ type Mapped struct {
 	Only map[key.Key]bool
 }
 
-// Split leaves a page whole: of rows that become rows of one key, the second fails.
-func (Mapped) Split(rows []storage.Entity) [][]storage.Entity {
+// Split leaves a page whole: of rows that become rows of one key, the second fails. Messages have no keys: they are put one by one, so that an
+// interrupt leaves few of them to be put twice.
+func (m Mapped) Split(rows []storage.Entity) [][]storage.Entity {
+	if _, keyed := m.Work.(Changing); !keyed {
+		return m.Work.Split(rows)
+	}
 	return slices.Collect(slices.Chunk(rows, storage.PageRows))
 }
 
 // Do does the work of what the rows become.
 func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (r Result, err error) {
+	_, keyed := m.Work.(Changing)
 	all := make([]storage.Entity, 0, len(rows))
 	from := make(map[key.Key]int, len(rows)) // what a row became, and its place
 	failed := map[int]bool{}
@@ -58,7 +63,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			return r, ctx.Err()
 		}
 		for _, one := range became {
-			if other, taken := from[one.Key]; taken && err == nil {
+			if other, taken := from[one.Key]; taken && keyed && err == nil {
 				err = fmt.Errorf("it becomes PartitionKey %.300q RowKey %.300q, and so does PartitionKey %q RowKey %q of the same page", one.Key.Partition, one.Key.Row, rows[other].Key.Partition, rows[other].Key.Row)
 			}
 			if err == nil {

@@ -83,6 +83,9 @@ func TestMapped(t *testing.T) {
 	if r, err := w.Do(t.Context(), storage.RequestOptions{}, others); err != nil || r.Written != 4 || len(r.Failed) != 2 {
 		t.Errorf("rows that are there: %+v, %v", r, err)
 	}
+	if units := (action.Mapped{Work: action.Enqueue{}}).Split(rows); len(units) != len(rows) { // so that an interrupt leaves few messages to be put twice
+		t.Errorf("messages of %d rows are put in %d units", len(rows), len(units))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	w.Map = func(ctx context.Context, _ storage.Entity) ([]storage.Entity, error) {
 		cancel()
