@@ -25,6 +25,9 @@ type Mapped struct {
 	Only map[key.Key]bool
 }
 
+// maxHeld is how many bytes of values are held until they are written: a page's rows may become a hundred times as much.
+const maxHeld = 16 << 20
+
 // Split leaves a page whole: of rows that become rows of one key, the second fails. Messages have no keys: they are put one by one, so that an
 // interrupt leaves few of them to be put twice.
 func (m Mapped) Split(rows []storage.Entity) [][]storage.Entity {
@@ -37,19 +40,40 @@ func (m Mapped) Split(rows []storage.Entity) [][]storage.Entity {
 // Do does the work of what the rows become.
 func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (r Result, err error) {
 	_, keyed := m.Work.(Changing)
-	all := make([]storage.Entity, 0, len(rows))
+	w := m.Work
+	if m.Slots != nil {
+		w = slotted{w, m.Slots}
+	}
+	all, size := make([]storage.Entity, 0, len(rows)), 0
 	from := make(map[key.Key]int, len(rows)) // what a row became, and its place
-	failed := map[int]bool{}
+	written, failed := map[int]bool{}, map[int]bool{}
 	fail := func(i int, reason string, broken bool) {
 		if !failed[i] {
 			failed[i] = true
 			r.Failed = append(r.Failed, Failure{Key: rows[i].Key, Reason: reason, Broken: broken})
 		}
 	}
-	written := map[int]bool{}
+	write := func() error {
+		slices.SortFunc(all, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+		done, err := All(ctx, o, m.Limiter, w, all)
+		for _, f := range done.Failed {
+			i := from[f.Key]
+			if f.Key != rows[i].Key {
+				f.Reason = fmt.Sprintf("PartitionKey %.300q RowKey %.300q: %s", f.Key.Partition, f.Key.Row, f.Reason)
+			}
+			fail(i, f.Reason, f.Broken)
+			delete(written, i)
+		}
+		for _, k := range done.Kept {
+			delete(written, from[k])
+		}
+		clear(all)
+		all, size = all[:0], 0
+		return err
+	}
 	for i, row := range rows {
 		select {
-		case <-o.Stop: // nothing is written yet
+		case <-o.Stop:
 			return r, context.Canceled
 		default:
 		}
@@ -78,29 +102,20 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			written[i] = true
 			all = append(all, became...)
 		}
-	}
-	slices.SortFunc(all, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
-	w := m.Work
-	if m.Slots != nil {
-		w = slotted{w, m.Slots}
-	}
-	done, err := All(ctx, o, m.Limiter, w, all)
-	if err != nil {
-		return r, err
-	}
-	for _, f := range done.Failed {
-		i := from[f.Key]
-		if f.Key != rows[i].Key {
-			f.Reason = fmt.Sprintf("PartitionKey %.300q RowKey %.300q: %s", f.Key.Partition, f.Key.Row, f.Reason)
+		for _, one := range became {
+			for _, p := range one.Properties {
+				size += len(p.Value)
+			}
 		}
-		fail(i, f.Reason, f.Broken)
-		delete(written, i)
+		if size > maxHeld {
+			if err := write(); err != nil {
+				return r, err
+			}
+		}
 	}
-	for _, k := range done.Kept {
-		delete(written, from[k])
-	}
+	err = write()
 	r.Written = int64(len(written))
-	return r, nil
+	return r, err
 }
 
 // slotted is work whose units wait for a slot.

@@ -109,3 +109,26 @@ func (h held) Do(ctx context.Context, o storage.RequestOptions, rows []storage.E
 	}
 	return h.Copy.Do(ctx, o, rows)
 }
+
+// TestMappedHolds: what a page becomes is written before it takes much memory.
+func TestMappedHolds(t *testing.T) {
+	t.Parallel()
+	large := []storage.Property{{Name: "X", Value: make([]byte, 1<<20)}}
+	h := &holding{}
+	w := action.Mapped{Work: h, Map: func(_ context.Context, e storage.Entity) ([]storage.Entity, error) {
+		return []storage.Entity{{Key: e.Key, Properties: large}, {Key: key.Key{Row: e.Key.Row}, Properties: large}}, nil
+	}}
+	if r, err := w.Do(t.Context(), storage.RequestOptions{}, someRows(1, 50)); err != nil || r.Written != 50 || h.all != 100 || h.most > 20 {
+		t.Errorf("%+v, %v, %d rows, %d at once", r, err, h.all, h.most)
+	}
+}
+
+// holding does nothing, and counts the rows that it gets at once.
+type holding struct{ all, most int }
+
+func (*holding) Split(rows []storage.Entity) [][]storage.Entity { return [][]storage.Entity{rows} }
+
+func (h *holding) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+	h.all, h.most = h.all+len(rows), max(h.most, len(rows))
+	return action.Result{Written: int64(len(rows))}, nil
+}
