@@ -86,7 +86,7 @@ func TestDocumentedCalls(t *testing.T) {
 			if err := account.Table("Source").Create(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := em.SetFaults("latency=2s on=get"); err != nil { // no step is delivered before the scan is canceled
+			if err := em.SetFaults("latency=6s on=get"); err != nil { // no step is delivered before the scan is canceled
 				t.Fatal(err)
 			}
 			settings := map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid,ssn", "TABLE_CATALOG_ROW_KEY": "name"}

@@ -403,6 +403,7 @@ func has(t *testing.T, a *storage.Account, table string, want int) bool {
 // Whatever becomes of answers, a command either does its work or says that it didn't, and takes not
 // much longer than the damage lasts. No row fails by it.
 func TestDamagedAnswers(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := manyRows(testsize.Of(40, 80), 2)
 	names := []string{"answers twice", "html 200", "marked {}", "half, as if whole", "rows elsewhere", "no ETag"}

@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/sweep/progress"
 )
 
@@ -52,6 +53,7 @@ func exported(t testing.TB, from place.Objects) map[string]string {
 
 // TestExportedBytes: the files are the same whatever the workers and the shape of the service's pages.
 func TestExportedBytes(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	em, a, connection := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "source", manyRows(700, 9))

@@ -109,12 +109,13 @@ type killed struct {
 // TestKilledExport kills exports and their imports many times. The files must equal those of an export without kills, and
 // the rows those of the table. Partitions of many pages fill several files each: a resume goes on within one.
 func TestKilledExport(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
-	few := testsize.Slow(2, 6, 20)
+	few := testsize.Slow(2, 4, 20)
 	const slow = "latency=20ms on=query table=source" // so that workers are idle, and steal
 	for name, k := range map[string]killed{
-		"small partitions": {partitions: testsize.Slow(300, 2000, 6000), each: 10, exports: 1, kills: few},
-		"large partitions": {partitions: 6, each: testsize.Of(2500, 6000), exports: testsize.Slow(1, 3, 25), kills: 2}, // a run must get beyond the partition it begins in
+		"small partitions": {partitions: testsize.Slow(300, 1000, 6000), each: 10, exports: 1, kills: few},
+		"large partitions": {partitions: 6, each: testsize.Slow(2500, 4000, 6000), exports: testsize.Slow(1, 2, 25), kills: 2}, // a run must get beyond the partition it begins in
 	} {
 		for _, to := range []string{"directory", "blobs"} {
 			if !testsize.Full() && (to == "blobs") != (name == "large partitions") {

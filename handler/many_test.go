@@ -189,7 +189,7 @@ func TestManyTablesInterrupted(t *testing.T) {
 func TestKilledMany(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	kills, size := testsize.Slow(1, 4, 10), testsize.Slow(5, 20, 40)
+	kills, size := testsize.Slow(1, 2, 10), testsize.Slow(5, 10, 40)
 	_, a, from := serveEmulator(t, emulator.Options{})
 	_, b, to := serveEmulator(t, emulator.Options{})
 	names := manyTables(t, a, 20, size)

@@ -33,8 +33,9 @@ func repartitioned(rows []storage.Entity) []storage.Entity {
 
 // TestKilledMap kills a copy that repartitions a table, in the middle of pages and between them. Each row must be there once, and counted once.
 func TestKilledMap(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
-	partitions, kills := testsize.Slow(30, 200, 2000), testsize.Slow(3, 6, 20)
+	partitions, kills := testsize.Slow(30, 100, 2000), testsize.Slow(3, 4, 20)
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	g := newGate(t, connection)
 	rows := typicalRows(partitions, 100)

@@ -103,7 +103,7 @@ func followChanges(t *testing.T, faults string) {
 	for _, after := range []string{now, "1h", time.Now().Add(-time.Minute).Format(time.RFC3339)} {
 		followers = append(followers, &changesFollower{TB: t, next: after, got: map[string]int{}})
 	}
-	writes := testsize.Of(120, 2000) / 4
+	writes := testsize.Slow(120, 600, 2000) / 4
 	var writing, following sync.WaitGroup
 	for n := range 4 {
 		off := []time.Duration{0, -30 * time.Second, -5 * time.Minute, 30 * time.Second}[n]

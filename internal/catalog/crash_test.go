@@ -17,7 +17,7 @@ import (
 )
 
 // everyRequest is how far apart the requests are at which something dies.
-var everyRequest = testsize.Slow(13, 3, 1)
+var everyRequest = testsize.Slow(13, 6, 1)
 
 // TestEveryCrashPoint lets a writer die at each of its requests, before the request is carried
 // out or after. If the writer retries, the retry returns only when every index agrees. If
@@ -47,7 +47,7 @@ func TestEveryCrashPoint(t *testing.T) {
 		for _, applied := range []bool{false, true} {
 			for _, retried := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, applied %v, retried %v", tt.name, applied, retried), func(t *testing.T) {
-					n := deaths(t, 1, testsize.Of(7, 1), func(t *testing.T, n int) bool { return crashOnce(t, n, applied, retried, tt.before, tt.after, tt.do) })
+					n := deaths(t, 1, testsize.Slow(7, 3, 1), func(t *testing.T, n int) bool { return crashOnce(t, n, applied, retried, tt.before, tt.after, tt.do) })
 					if n < 6 {
 						t.Errorf("only %d requests", n)
 					}

@@ -22,6 +22,7 @@ import (
 
 // TestGroupsCostLittle counts the requests of many writes at once: an index row takes one, and what the log takes is shared.
 func TestGroupsCostLittle(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		n             int
@@ -66,7 +67,7 @@ func TestGroupCrashPoints(t *testing.T) {
 		for _, applied := range []bool{false, true} {
 			for _, retried := range []bool{false, true} {
 				t.Run(fmt.Sprintf("deletes %v, applied %v, retried %v", deletes, applied, retried), func(t *testing.T) {
-					deaths(t, 1, testsize.Slow(17, 2, 1), func(t *testing.T, n int) bool {
+					deaths(t, 1, testsize.Slow(17, 5, 1), func(t *testing.T, n int) bool {
 						w, c := newCatalog(t, people, "lastname")
 						all := append(sharing(t, "eid", 3), rec(t, `{"eid":"1","npi":"3","lastname":"Faux"}`))
 						do := func(ctx context.Context, c *catalog.Catalog) (err error) {
@@ -209,6 +210,7 @@ func TestGroupFinishedByAnother(t *testing.T) {
 
 // TestGroupsFitTransactions: records of half a megabyte each, more than one transaction takes.
 func TestGroupsFitTransactions(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		all := sharing(t, "eid", 10)

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
@@ -63,7 +64,7 @@ func inBubble(t *testing.T, indexKeys, rowKey string, test func(t *testing.T, w 
 // one.
 func deaths(t *testing.T, first, apart int, test func(t *testing.T, n int) (died bool)) int {
 	t.Helper()
-	for n := first; ; n += apart {
+	for n := first; ; n += testsize.Apart(apart) {
 		died := false
 		synctest.Test(t, func(t *testing.T) { died = test(t, n) })
 		if t.Failed() {

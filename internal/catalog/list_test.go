@@ -108,6 +108,7 @@ func TestListAndOr(t *testing.T) {
 // TestBulkIsFast inserts by the thousand at least 8 times as fast as one after the other, on
 // storage that takes 10 ms a request. The time is virtual.
 func TestBulkIsFast(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		if err := w.emulator.SetFaults("latency=10ms"); err != nil {

@@ -140,6 +140,7 @@ func TestQueryBySeveralKeys(t *testing.T) {
 
 // TestPagesAreFilled finds a record behind more deleted ones than a page holds.
 func TestPagesAreFilled(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{Latency: latency}, "id,city", "id")

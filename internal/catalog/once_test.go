@@ -63,7 +63,7 @@ func TestKeyedCrashPoints(t *testing.T) {
 	for _, tt := range keyedWrites {
 		for _, applied := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, applied %v", tt.name, applied), func(t *testing.T) {
-				deaths(t, 2, testsize.Slow(7, 2, 1), func(t *testing.T, n int) bool {
+				deaths(t, 2, testsize.Slow(7, 4, 1), func(t *testing.T, n int) bool {
 					w, c := newCatalog(t, people, "lastname")
 					parse := func(text string) record.Record { return rec(t, text) }
 					if tt.before != "" {

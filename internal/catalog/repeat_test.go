@@ -45,7 +45,7 @@ var twice = []struct {
 // and leaves what the others have written. The same request under another id is another one.
 func TestRepeatedDeletes(t *testing.T) {
 	t.Parallel()
-	first, apart := 0, testsize.Slow(29, 3, 1) // small, each case starts with another request, and any two of the three have all their values
+	first, apart := 0, testsize.Slow(29, 7, 1) // small, each case starts with another request, and any two of the three have all their values
 	for _, tt := range twice {
 		for _, keyed := range []bool{false, true} {
 			for _, applied := range []bool{false, true} {

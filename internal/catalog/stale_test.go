@@ -30,7 +30,7 @@ func TestStalenessIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, offset := range []time.Duration{0, 39*time.Second + 500*time.Millisecond, 41 * time.Second, 59 * time.Second} { // of Maintain's minute
 		t.Run(fmt.Sprint("Maintain's minute ", offset, " earlier"), func(t *testing.T) {
-			deaths(t, 2, testsize.Of(5, 1), func(t *testing.T, n int) bool {
+			deaths(t, 2, testsize.Slow(5, 3, 1), func(t *testing.T, n int) bool {
 				w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
 				c, next := w.catalog(), rec(t, `{"eid":"1","npi":"8","ssn":"5","lastname":"Smith"}`)
 				old := w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "ssn": "5", "lastname": "Faux"})
@@ -97,7 +97,7 @@ func TestRefusalIsSeen(t *testing.T) {
 					return err
 				},
 			} {
-				deaths(t, 2, testsize.Slow(5, 2, 1), func(t *testing.T, n int) bool {
+				deaths(t, 2, testsize.Slow(5, 3, 1), func(t *testing.T, n int) bool {
 					w := newWorld(t, emulator.Options{}, people, "lastname")
 					c := w.catalog()
 					old, err := c.Insert(t.Context(), rec(t, first), "")

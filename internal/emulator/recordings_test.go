@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof/testsize"
 )
 
 // recording is a request to the real service, and its answer. The hosts in both are ENDPOINT.
@@ -43,6 +44,7 @@ func (r recording) String() string { return fmt.Sprintf("%s %d", r.Case, r.N) }
 // TestRecordings sends what was sent to the real service, and compares the answers. What differs by
 // choice, and nothing else, is in testdata/differences.txt.
 func TestRecordings(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	all := readRecordings(t)
 	if len(all) != 465 {

@@ -21,7 +21,7 @@ import (
 )
 
 // everyRequest is how far apart the requests are at which something dies.
-var everyRequest = testsize.Of(7, 1)
+var everyRequest = testsize.Slow(7, 3, 1)
 
 // lease is how long the host hides a message that it delivers.
 const lease = 10 * time.Minute
@@ -92,7 +92,7 @@ func (w *world) checkEnd(id string, rows int) {
 func crashPoints(t *testing.T, step int, run func(t *testing.T, n int, applied bool) (survived bool)) {
 	t.Parallel()
 	for _, applied := range []bool{false, true} {
-		for n, survived := 1, false; !survived; n += step {
+		for n, survived := 1, false; !survived; n += testsize.Apart(step) {
 			synctest.Test(t, func(t *testing.T) { survived = run(t, n, applied) })
 			if t.Failed() {
 				t.Fatalf("failed at request %d, applied %v", n, applied)

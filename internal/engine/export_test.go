@@ -149,7 +149,7 @@ func exportCrashes(t *testing.T) {
 		r.SegmentSize, r.SegmentsPerInvocation = 40, 2
 		return r
 	}
-	for n, applied := 1, false; n < 200; n, applied = n+testsize.Of(9, 1), !applied {
+	for n, applied := 1, false; n < 200; n, applied = n+testsize.Slow(9, 3, 1), !applied {
 		prefix := fmt.Sprintf("crash/%d", n)
 		id := w.start(request(prefix))
 		w.process.DieWith(n, applied)

@@ -50,7 +50,7 @@ func TestLimits(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d instances", tt.name, instances), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, emulator.Options{})
-					all := rowsOf(testsize.Of(3500, 16_000), tt.sizes)
+					all := rowsOf(testsize.Slow(3500, 6500, 16_000), tt.sizes)
 					r := copyRequest("Source", "Target")
 					if strings.HasSuffix(tt.name, "group") {
 						r = engine.Request{Source: engine.TableRef{Tables: "small*"}, Action: engine.Action{Type: engine.Count}}
@@ -74,7 +74,7 @@ func TestLimits(t *testing.T) {
 					time.Sleep(10 * time.Second)
 					next := time.Now()
 					var used []int64
-					for range testsize.Of(70, 130) {
+					for range testsize.Slow(70, 70, 130) {
 						used = append(used, tt.used(w.status(id)))
 						next = next.Add(time.Second)
 						time.Sleep(time.Until(next))

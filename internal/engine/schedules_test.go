@@ -205,7 +205,7 @@ func TestSchedule(t *testing.T) {
 // TestScheduleCrashes has the process die at each request of three nights. Each night's scan starts once, and the newest success is never deleted,
 // nor anything before a success.
 func TestScheduleCrashes(t *testing.T) {
-	crashPoints(t, testsize.Slow(151, 17, 1), func(t *testing.T, n int, applied bool) bool {
+	crashPoints(t, testsize.Slow(151, 41, 1), func(t *testing.T, n int, applied bool) bool {
 		w := withSource(t, 3, 2)
 		w.plan(keeping(`,"keep":{"last":1}`))
 		w.process.DieWith(n, applied)
@@ -240,8 +240,9 @@ func TestScheduleCrashes(t *testing.T) {
 
 // TestScheduleSeeds lets nights pass in which processes die, requests fail, and nobody looks at times. A seed decides what happens.
 func TestScheduleSeeds(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
-	for seed := range uint64(testsize.Slow(2, 30, 2000)) {
+	for seed := range uint64(testsize.Slow(2, 10, 2000)) {
 		synctest.Test(t, func(t *testing.T) { scheduleSeed(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -477,6 +478,7 @@ func TestKeepDryRun(t *testing.T) {
 
 // TestYearOfNights is what is left by real exports after each of many nights, and by the rules applied night after night to a list.
 func TestYearOfNights(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 1, 2)

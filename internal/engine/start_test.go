@@ -84,7 +84,7 @@ func TestStartOnceByTwo(t *testing.T) {
 	r, sent := copyRequest("Source", "Target"), claim.Sent{Key: "key"}
 	other := r
 	other.Name = "other"
-	crashPoints(t, testsize.Of(8, 1), func(t *testing.T, n int, applied bool) bool {
+	crashPoints(t, testsize.Slow(8, 3, 1), func(t *testing.T, n int, applied bool) bool {
 		survived := true
 		for name, second := range map[string]engine.Request{"same": r, "first refused": r, "other": other} {
 			for at, met := 2, true; met; at += testsize.Of(2, 1) {

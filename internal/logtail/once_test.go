@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 )
 
@@ -181,6 +182,7 @@ func TestAppendOnce(t *testing.T) {
 // The first try carries out a transaction when a retry is about to send another one, which has the same
 // events and some more. These are not lost.
 func TestAppendOnceInOtherTransactions(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})

@@ -308,7 +308,7 @@ func TestFlippedBytes(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 25)
 	want := linesOf(rows)
-	step := testsize.Of(13, 1)
+	step := testsize.Slow(13, 5, 1)
 	for _, c := range place.Compressions {
 		objects := stored(content(t, write(t, rows, place.Options{Compress: c, FileBytes: 2000}, 7)))
 		tried, refused := 0, 0

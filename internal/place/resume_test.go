@@ -74,7 +74,7 @@ func TestResume(t *testing.T) {
 	rows := oddRows(t, 300)
 	o := place.Options{Compress: place.Zstd, FileBytes: 16_000}
 	want := content(t, write(t, rows, o, 100))
-	for dies := 0; dies <= len(rows); dies += testsize.Of(60, 10) {
+	for dies := 0; dies <= len(rows); dies += testsize.Slow(60, 20, 10) {
 		dir := t.TempDir()
 		blobs, em := inBlobs(t)
 		if err := em.SetFaults("seed=3; reset-after p=0.2 on=put-blob"); err != nil {
@@ -232,7 +232,7 @@ func TestResumeBehindEdits(t *testing.T) {
 		},
 	}
 	refused := len(changes)
-	for i := 0; i < len(whole[place.JournalName]); i += testsize.Of(41, 3) {
+	for i := 0; i < len(whole[place.JournalName]); i += testsize.Slow(41, 11, 3) {
 		changes[fmt.Sprint("torn: a flipped bit at ", i)] = func(f map[string]string) {
 			bad := []byte(f[place.JournalName])
 			bad[i] ^= byte(1 << (i % 8))

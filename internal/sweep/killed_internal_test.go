@@ -148,6 +148,7 @@ func readHistory(t *testing.T, text []byte, rows []storage.Entity, done map[key.
 // was after each line. Half of those runs die once more. Every row must be done
 // once, and rows and queries be counted once. It tries all lines about a theft, and some others.
 func TestKilledAtAnyLine(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := someOf(sourceTree(t), testsize.Slow(32, 32, 16))
 	path := filepath.Join(t.TempDir(), "checkpoint")
@@ -204,6 +205,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 // TestKilledDeletion deletes rows, all of a table or listed ones, by processes that die with any
 // request, so that some rows are gone that nobody counted. The last one counts every row once.
 func TestKilledDeletion(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	for seed := range uint64(testsize.Slow(4, 8, 20)) {

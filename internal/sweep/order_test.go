@@ -16,7 +16,7 @@ import (
 )
 
 // slowdown is what tests divide their number of rows by.
-var slowdown = testsize.Of(10, 1)
+var slowdown = testsize.Slow(10, 3, 1)
 
 // TestOrderedReadsAhead reads rows in order, 20 a partition, and keeps at least eight
 // queries under way on the mean. Pages are a tenth of what they are by default, and so

@@ -92,7 +92,7 @@ func TestOftenRefused(t *testing.T) {
 func TestAccountLimit(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
-	for _, rate := range []int{500, 1000, 2000, 4000}[:testsize.Slow(2, 2, 4)] {
+	for _, rate := range []int{1000, 500, 2000, 4000}[:testsize.Slow(0, 1, 4)] {
 		rows := min(20_000, 10*rate)
 		allowed := time.Duration(rows) * time.Second / time.Duration(rate)
 		if took := median(t, rows, fmt.Sprintf("account-rate=%d", rate), 3); took > allowed*11/10 {

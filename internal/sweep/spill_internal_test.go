@@ -14,6 +14,7 @@ import (
 // TestSpill puts pages of many sizes aside, more than there is room for, and gets each
 // back as it was, from a file that nobody else finds.
 func TestSpill(t *testing.T) {
+	testsize.WithoutRace(t)
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	t.Setenv("TMP", dir)

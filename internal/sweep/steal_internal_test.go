@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -127,6 +128,7 @@ func someOf(rows []storage.Entity, n int) []storage.Entity {
 // In order, a sweep reads ahead as far as its buffer goes. Stealing must neither
 // overfill it nor fill it with what is far off.
 func TestOrderedStealing(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := sourceTree(t)
 	synctest.Test(t, func(t *testing.T) {

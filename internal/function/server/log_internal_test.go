@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/config"
+	"tablesweep/internal/proof/testsize"
 )
 
 // logged returns the handler of an app with a catalog, on storage that is prepared, and its log.
@@ -46,6 +47,7 @@ func quoted(s string) string {
 
 // TestLinesAreShort: no message, whatever it holds, leaves a long line in the log.
 func TestLinesAreShort(t *testing.T) {
+	testsize.WithoutRace(t)
 	handler, out := logged(t)
 	const id = "2524556144539999999-xhqyex"
 	long := strings.Repeat("long ", 9<<10)

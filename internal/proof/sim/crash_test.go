@@ -91,9 +91,9 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 	delays := map[bool][]time.Duration{}
 	for _, host := range []bool{false, true} {
 		for _, applied := range []bool{false, true} {
-			stride := testsize.Slow(61, 10, 1)
+			stride := testsize.Slow(61, 20, 1)
 			if calm.Scans[0].Tables > 0 { // many more requests
-				stride = testsize.Slow(251, 25, 1)
+				stride = testsize.Slow(251, 50, 1)
 			}
 			for n := 1; ; n += stride {
 				p := calm
@@ -123,7 +123,7 @@ func TestNobodyLeft(t *testing.T) {
 			undisturbed, _ := run(t, small(strategy), zerolog.Nop())
 			var longest time.Duration
 			const start = time.Second // when the operator calls
-			for at := start; at < start+undisturbed.Took; at += testsize.Of(333*time.Millisecond, 37*time.Millisecond) {
+			for at := start; at < start+undisturbed.Took; at += testsize.Slow(333*time.Millisecond, 111*time.Millisecond, 37*time.Millisecond) {
 				p := small(strategy)
 				p.Blackout, p.Darkness, p.Cleared = at, time.Hour, true
 				stats, violations := run(t, p, zerolog.Nop())
@@ -144,7 +144,7 @@ func TestNobodyLeft(t *testing.T) {
 // at one instant, and a busy machine seldom changes their order. So a pair of runs may differ, the next one must not.
 func TestSameSeedSameRun(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	for seed := range uint64(testsize.Slow(1, 8, 150)) {
+	for seed := range uint64(testsize.Slow(1, 4, 150)) {
 		for pair := 1; ; pair++ {
 			first, _ := run(t, sim.Draw(seed), zerolog.Nop())
 			again, _ := run(t, sim.Draw(seed), zerolog.Nop())
@@ -162,7 +162,7 @@ func TestSameSeedSameRun(t *testing.T) {
 // TestOutages: no scan fails because storage is away for long, the app's own or the
 // source's, whose steps go to poison meanwhile. It goes on when the storage is back.
 func TestOutages(t *testing.T) {
-	outage := testsize.Of(30*time.Minute, 2*time.Hour)
+	outage := testsize.Slow(30*time.Minute, 30*time.Minute, 2*time.Hour)
 	for name, rules := range map[string]string{
 		"all storage": "reset-before p=1 on=query,insert,update,merge,delete,batch,tables,put,get,peek,update-message,delete-message,queues",
 		"the source":  "busy p=1 on=query table=Source",
@@ -304,7 +304,7 @@ func TestWatchingIsCheap(t *testing.T) {
 // TestManyTables: a group keeps eight scans going, however short they are. At this pace, two machines export 2,000 tables in ten minutes.
 func TestManyTables(t *testing.T) {
 	p := small("serial")
-	p.Scans[0].Request.Source, p.Scans[0].Tables = engine.TableRef{Tables: "grp*"}, testsize.Of(24, 90)
+	p.Scans[0].Request.Source, p.Scans[0].Tables = engine.TableRef{Tables: "grp*"}, testsize.Slow(24, 24, 90)
 	p.Scans[0].Request.Action.Destination = &engine.TableRef{Container: "exports", Prefix: "Group"}
 	stats, violations := run(t, p, zerolog.Nop())
 	limit := time.Duration(p.Scans[0].Tables) * 10 * time.Minute / 2000

@@ -47,3 +47,11 @@ func WithoutRace(t interface{ Skip(...any) }) {
 		t.Skip("takes long under the race detector; without it, it runs")
 	}
 }
+
+// Apart returns how far apart the requests are at which a test lets something die. The race detector sees a fifth of them.
+func Apart(n int) int {
+	if race {
+		return 5 * n
+	}
+	return n
+}

@@ -16,7 +16,7 @@ import (
 )
 
 // slowdown is what tests divide their number of random tables by.
-var slowdown = testsize.Of(10, 1)
+var slowdown = testsize.Slow(10, 3, 1)
 
 // query is one under way.
 type query struct {

@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -211,6 +212,7 @@ func TestMirrorMeanwhile(t *testing.T) {
 // TestKilledMirror: a mirror that dies at any request, with the answers of what is under way lost, is made again, and then
 // the destination is right.
 func TestKilledMirror(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	kills := 0
 	for seed := range uint64(300 / slowdown) {

@@ -25,7 +25,7 @@ import (
 )
 
 // slowdown is what tests divide their number of rows by.
-var slowdown = testsize.Of(10, 1)
+var slowdown = testsize.Slow(10, 4, 1)
 
 func someRows(n int) []storage.Entity {
 	rows := make([]storage.Entity, n)
@@ -52,6 +52,7 @@ func with(row storage.Entity, p storage.Property) storage.Entity {
 // at 32, so many thieves find nothing in so small a table: that takes half the time of a start at 8, by half as
 // many queries again.
 func TestFindsEachDifference(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	n := 100_000 / slowdown
 	rows := someRows(n)
