@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
 
@@ -18,6 +19,7 @@ import (
 // Each fails its row soon. The test counts the memory of the whole process, so it runs
 // alone.
 func TestTemplatesEnd(t *testing.T) {
+	testsize.WithoutRace(t)
 	double := func(function string) string {
 		return `{{$x := "<\\'aaaaaaaaaaaa"}}` + strings.Repeat("{{$x = "+function+"}}", 26)
 	}

@@ -124,6 +124,7 @@ var toldOfDeletion = regexp.MustCompile(`^of (\d+) records found, (\d+) were del
 // TestDeletionTellsWhatItDid lets a process die in the middle of a deletion of many records. Its error tells how many are
 // deleted, committed, perhaps committed, and not started: that is so, and the same call deletes the others.
 func TestDeletionTellsWhatItDid(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	const n = 150
 	// Requests of the 90 records that are under way at first: 2 ahead of them, then 3 reads each, 12 commits, 3 writes each.

@@ -35,6 +35,7 @@ func (w *world) insertAll(c *catalog.Catalog, all ...map[string]any) []record.Re
 // TestQueryAll pages through a partition by cursor while rows come and go, and
 // filters it by further keys.
 func TestQueryAll(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	w, c := newCatalog(t, "id,city,kind", "id")
 	var all []map[string]any

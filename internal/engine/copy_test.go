@@ -42,6 +42,7 @@ func TestNastyTableSurvivesTheCopy(t *testing.T) {
 }
 
 func TestRangeFilterAndSelect(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	var rows []storage.Entity

@@ -203,6 +203,7 @@ func TestPace(t *testing.T) {
 
 // TestFailedRowsAreBounded: a step keeps a thousand failed rows, fewer if they are long.
 func TestFailedRowsAreBounded(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	failed := make([]action.Failure, 3000)
 	for i := range failed {

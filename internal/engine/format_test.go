@@ -16,11 +16,13 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/testsize"
 )
 
 // TestFormatOfSteps: today's messages have every name that those of format 1 have. Without this test a
 // renamed field could go unnoticed: a strategy ignores names that it does not know.
 func TestFormatOfSteps(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	f, err := os.Open("testdata/format1.jsonl")
 	proof.Must(t, err)

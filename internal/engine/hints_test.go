@@ -71,6 +71,7 @@ func TestHintsForTheNextScan(t *testing.T) {
 // TestBadHints replaces a table's hints by unusable ones. The next scan must
 // still be exact, warn, and leave good hints.
 func TestBadHints(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	nth := func(n int) string { return fmt.Sprintf(`{"Partition":"customer-%07d","Row":"000002"}`, n) }
 	for name, packed := range map[string][]byte{

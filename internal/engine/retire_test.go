@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
@@ -188,6 +189,7 @@ func (w *world) checkTold(id string, rows int64) {
 // TestRefreshRequests: the console's calls cost few requests, even on a process that has just
 // started, with many scans of which one runs. Those that were canceled minutes ago cost one each: their steps may be under way.
 func TestRefreshRequests(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 12, 1)

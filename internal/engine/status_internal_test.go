@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
@@ -26,6 +27,7 @@ var manySteps = flag.Int("steps", 2_000, "the steps of the scan in TestStatusOfM
 // TestStatusOfManySteps: however many steps are done, a status makes at most three requests, since each step may fold others, and has the
 // sums of all. The steps are committed straight to the ledger.
 func TestStatusOfManySteps(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	em, e, id := startCount(t)
 	first, err := e.ledger.FirstPending(t.Context(), id)

@@ -22,6 +22,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/function"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 )
 
 // TestMethods: every route answers methods that it lacks with those that it has.
@@ -258,6 +259,7 @@ func TestSlowClients(t *testing.T) {
 
 // What callers send reaches no call unless it is UTF-8: each call refuses a path, a query and a body that is not.
 func TestNothingButUTF8(t *testing.T) {
+	testsize.WithoutRace(t)
 	a := newApp(t)
 	a.headers(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201)
 	hostile := []string{"%FF", "%E2%82", "%ED%A0%80", "x%C0%AF"} // half a character, a surrogate, a slash that is too long

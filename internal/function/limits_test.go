@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/gate"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 )
 
 // silent is a transport that never answers.
@@ -112,6 +113,7 @@ func TestNeverReady(t *testing.T) {
 
 // TestFewErrorsAreListed: an answer names the first things that are wrong, however many there are.
 func TestFewErrorsAreListed(t *testing.T) {
+	testsize.WithoutRace(t)
 	a := newApp(t)
 	wrong := `{"a@odata.type":1` + strings.Repeat(`,"b@odata.type":1`, 200) + "}"
 	for i := range 200 {

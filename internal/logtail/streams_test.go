@@ -58,6 +58,7 @@ func TestNewestCostsOneQuery(t *testing.T) {
 
 // Reads of parts of a stream return the same as a list in memory, for any shards and pages.
 func TestReadsAgainstATwin(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for seed := range uint64(testsize.Of(4, 12)) {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 // Random tables of odd keys, in short and empty pages: each partition within the bounds comes once, in order. The caller's error ends it.
 func TestPartitionsOfRandomTables(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
 	met := 0

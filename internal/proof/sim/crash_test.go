@@ -95,7 +95,7 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 			if calm.Scans[0].Tables > 0 { // many more requests
 				stride = testsize.Slow(251, 50, 1)
 			}
-			for n := 1; ; n += stride {
+			for n := 1; ; n += testsize.Apart(stride) {
 				p := calm
 				p.Holder = n % 2 // the machine that the accident befalls, every other time
 				p.Machines = slices.Clone(calm.Machines)
@@ -143,6 +143,7 @@ func TestNobodyLeft(t *testing.T) {
 // TestSameSeedSameRun runs seeds twice, with every fault, and compares all requests. Goroutines that wait for one thing go on
 // at one instant, and a busy machine seldom changes their order. So a pair of runs may differ, the next one must not.
 func TestSameSeedSameRun(t *testing.T) {
+	testsize.WithoutRace(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for seed := range uint64(testsize.Slow(1, 4, 150)) {
 		for pair := 1; ; pair++ {
