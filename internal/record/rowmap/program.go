@@ -237,6 +237,8 @@ func (g *guard) function(f *gojq.Func) *gojq.Query {
 	case len(args) == 0:
 	case f.Name == "setpath", f.Name == "getpath", f.Name == "nth":
 		args[0] = g.at(f.Args[0])
+	case f.Name == "strptime":
+		args[0] = pipe(f.Args[0], call("_format"))
 	case looks && (f.Name != "split" || len(args) > flags):
 		every := 0
 		if slices.Contains(global, f.Name) {
@@ -375,6 +377,7 @@ func newBudget(q *gojq.Query) (*budget, error) {
 		guards("_check", 0, func(v any, _ []any) { b.check(v) }),
 		guards("_at", 0, func(v any, _ []any) { b.index(v) }),
 		guards("_replacement", 0, func(v any, _ []any) { b.replacement(v) }),
+		guards("_format", 0, func(v any, _ []any) { b.format(v) }),
 		guards("_digits", 0, func(v any, _ []any) { b.digits(v) }),
 		guards("_search", 3, func(v any, args []any) { b.search(v, args[0], args[1], args[2] == 1) }),
 		guards("_pair", 3, func(_ any, args []any) { b.pair(args[0], args[1], gojq.Operator(args[2].(int))) }))
@@ -451,6 +454,17 @@ func (s *size) add(v any) {
 			s.add(one)
 		}
 	}
+}
+
+// zoned matches formats that read zones by their names.
+var zoned = regexp.MustCompile(`%[^A-Za-z%]*[Z+]`)
+
+// format ends the run at such a format: what a name like CET means follows from the zone that this machine is in.
+func (b *budget) format(v any) {
+	if text, _ := v.(string); zoned.MatchString(strings.ReplaceAll(text, "%%", "")) {
+		b.exceed("reads a time by %%Z or %%+, whose zones are those of this machine; %%z reads +01:00")
+	}
+	b.check(v)
 }
 
 // digits ends the run if a text has so many digits that a number of it takes too long.
