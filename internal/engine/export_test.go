@@ -144,14 +144,19 @@ func TestExportCrashes(t *testing.T) {
 
 func exportCrashes(t *testing.T) {
 	w := withSource(t, 12, 30)
+	w.fill("Mapped", slices.DeleteFunc(plainRows(12, 30), func(row storage.Entity) bool { return row.Int("Number")%3 == 0 }))
 	request := func(prefix string) engine.Request {
 		r := exportRequest("Source", prefix)
 		r.SegmentSize, r.SegmentsPerInvocation = 40, 2
 		return r
 	}
 	for n, applied := 1, false; n < 200; n, applied = n+testsize.Slow(9, 3, 1), !applied {
-		prefix := fmt.Sprintf("crash/%d", n)
-		id := w.start(request(prefix))
+		prefix, want := fmt.Sprintf("crash/%d", n), "Source"
+		r := request(prefix)
+		if n%4 < 2 {
+			r.Action.Map, want = `select(.Number % 3 > 0)`, "Mapped"
+		}
+		id := w.start(r)
 		w.process.DieWith(n, applied)
 		w.drain()
 		dead := w.process.Dead()
@@ -166,7 +171,7 @@ func exportCrashes(t *testing.T) {
 		if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Scanned != 360 {
 			t.Fatalf("died with request %d (applied: %v): %+v", n, applied, s)
 		}
-		w.sealed(prefix, "Source")
+		w.sealed(prefix, want)
 		if !dead && n > 60 {
 			break
 		}
