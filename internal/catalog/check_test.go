@@ -336,6 +336,7 @@ func TestRowsOfLaterSchemas(t *testing.T) {
 	for _, format := range []bool{true, false} {
 		w, c := newCatalog(t, "eid,npi", "lastname")
 		w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"})
+		c.Close() // when it has published the record
 		now := w.schema
 		w.schema = parsed(t, "eid,npi,phone", "lastname")
 		later := w.on(w.account, nil)
