@@ -15,7 +15,7 @@ import (
 
 // nastyTable returns rows of every type, and with odd keys, in table order.
 func nastyTable() []storage.Entity {
-	rows := emulatortest.NastyRows(testsize.Slow(1000, 3000, 8833))
+	rows := emulatortest.NastyRows(testsize.Slow(1000, 1500, 8833))
 	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
 	return rows
 }

@@ -111,11 +111,11 @@ type killed struct {
 func TestKilledExport(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	few := testsize.Slow(2, 4, 20)
+	few := testsize.Slow(2, 3, 20)
 	const slow = "latency=20ms on=query table=source" // so that workers are idle, and steal
 	for name, k := range map[string]killed{
 		"small partitions": {partitions: testsize.Slow(300, 1000, 6000), each: 10, exports: 1, kills: few},
-		"large partitions": {partitions: 6, each: testsize.Slow(2500, 4000, 6000), exports: testsize.Slow(1, 2, 25), kills: 2}, // a run must get beyond the partition it begins in
+		"large partitions": {partitions: 6, each: testsize.Slow(2500, 4000, 6000), exports: testsize.Slow(1, 1, 25), kills: 2}, // a run must get beyond the partition it begins in
 	} {
 		for _, to := range []string{"directory", "blobs"} {
 			if !testsize.Full() && (to == "blobs") != (name == "large partitions") {

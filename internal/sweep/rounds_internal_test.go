@@ -59,7 +59,7 @@ func TestRounds(t *testing.T) {
 		{10, cost{5, 85}, cost{9.5, 100}},
 		{100, cost{13, 460}, cost{50, 460}},
 	} {
-		if tt.pages > 10 && !testsize.Full() {
+		if tt.pages > 10 && testsize.Slow(true, true, false) {
 			break
 		}
 		of := func(command string) (mean cost) {
