@@ -22,6 +22,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
 
@@ -48,6 +49,7 @@ func TestMain(m *testing.M) {
 //	faults SPEC              what goes wrong from now on with AzureWebJobsStorage
 //	lying STATUS JSON        a service that answers all with that; the setting LYING has its connection
 func TestScripts(t *testing.T) {
+	testsize.WithoutRace(t) // what works at once in them is seen in its packages
 	t.Parallel()
 	scripts, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(scripts) < 5 {

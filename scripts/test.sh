@@ -256,7 +256,7 @@ cat "$notes/clients"
 # The race detector takes ten times as long, so it sees the tests' small sizes, no models, and no packages that start no goroutine:
 # what they call is seen where it stands. The browser mostly waits: these packages are compiled beside it.
 concurrent=$(packages '^\s+go |\.Go\(|^\s+"(testing/synctest|'"$(go list -m)"'/internal/task)' '*.go' | grep -v internal/lab)
-nice go test -race -vet=off -exec true $concurrent >/dev/null 2>&1 &
+nice go list -race -test -export -deps $concurrent >/dev/null 2>&1 &
 compiling=$!
 check_console
 wait "$compiling" || true # its errors come again
@@ -275,7 +275,7 @@ benchmarks() {
 }
 measured=$(packages '^func Benchmark' '*_test.go')
 say "tests in full, of the packages where some are small by default, and those without goroutines"
-TABLESWEEP_TESTS=${long:-more} go_test -timeout=45m -- $(printf '%s\n' $sized $sequential | sort -u)
+TABLESWEEP_TESTS=${long:-more} go_test -timeout=45m -- $(printf '%s\n' $sized $sequential | sort -ru) # the last one, handler, has enough for all processors
 
 if [ -z "$long" ]; then
   say "the benchmarks that documents name: they fail where a claim does not hold" # lab/split has the same claims of small tables as a test

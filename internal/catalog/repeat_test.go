@@ -40,12 +40,15 @@ var twice = []struct {
 	{"another key", true, func(catalog.Meta) (catalog.Lookup, catalog.Condition) { return by("npi", "7"), always }},
 }
 
+// repeated is how many cases were run: one more with -count begins with another request.
+var repeated int
+
 // TestRepeatedDeletes lets the process that deletes die with each of its requests, or live and its answer get lost. Others write,
 // or nobody. Then the same request comes again to another process: it returns what was done, or does the rest,
 // and leaves what the others have written. The same request under another id is another one.
 func TestRepeatedDeletes(t *testing.T) {
 	t.Parallel()
-	first, apart := 0, testsize.Slow(29, 7, 1) // small, each case starts with another request, and any two of the three have all their values
+	apart := testsize.Slow(29, 7, 1) // small, each case starts with another request, and any two of the three have all their values
 	for _, tt := range twice {
 		for _, keyed := range []bool{false, true} {
 			for _, applied := range []bool{false, true} {
@@ -54,8 +57,8 @@ func TestRepeatedDeletes(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s, keyed %v, applied %v, alone %v", tt.name, keyed, applied, alone), func(t *testing.T) {
-						first++
-						n := deaths(t, 1+first%apart, apart, func(t *testing.T, n int) (died bool) {
+						repeated++
+						n := deaths(t, 1+repeated%apart, apart, func(t *testing.T, n int) (died bool) {
 							return deleteTwice(t, n, applied, alone, tt.many, func(here catalog.Meta, id string) (catalog.Lookup, catalog.Condition) {
 								q, on := tt.query(here)
 								if on.Invocation = id; keyed {

@@ -50,6 +50,7 @@ var strategies = flag.Int("strategies", 1, "how many of the strategies TestEvery
 // TestEveryCrashPoint has one thing go wrong with each storage request of one of the machines in turn, before the
 // request is applied or after. Each row of DESIGN.md's crash table is among these points.
 func TestEveryCrashPoint(t *testing.T) {
+	testsize.WithoutRace(t)
 	deletion := small("serial")
 	deletion.Scans[0].Request.Source.Table, deletion.Scans[0].Request.Action = "Doomed", engine.Action{Type: engine.Delete}
 	deletion.Scans[0].Request.SegmentsPerInvocation = 2
@@ -95,7 +96,7 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 			if calm.Scans[0].Tables > 0 { // many more requests
 				stride = testsize.Slow(401, 50, 1)
 			}
-			for n := 1; ; n += testsize.Apart(stride) {
+			for n := 1; ; n += stride {
 				p := calm
 				p.Holder = n % 2 // the machine that the accident befalls, every other time
 				p.Machines = slices.Clone(calm.Machines)
@@ -118,6 +119,7 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 // TestNobodyLeft loses every machine at each moment of a scan, and all messages, too.
 // Maintain, on the one machine that comes after an hour, brings the scan to its end.
 func TestNobodyLeft(t *testing.T) {
+	testsize.WithoutRace(t)
 	for _, strategy := range strategy.Names {
 		t.Run(strategy, func(t *testing.T) {
 			undisturbed, _ := run(t, small(strategy), zerolog.Nop())
@@ -163,6 +165,7 @@ func TestSameSeedSameRun(t *testing.T) {
 // TestOutages: no scan fails because storage is away for long, the app's own or the
 // source's, whose steps go to poison meanwhile. It goes on when the storage is back.
 func TestOutages(t *testing.T) {
+	testsize.WithoutRace(t)
 	outage := testsize.Slow(30*time.Minute, 30*time.Minute, 2*time.Hour)
 	for name, rules := range map[string]string{
 		"all storage": "reset-before p=1 on=query,insert,update,merge,delete,batch,tables,put,get,peek,update-message,delete-message,queues",
@@ -213,6 +216,7 @@ func TestShortOutages(t *testing.T) {
 // TestTwoDeliveriesAtOnce delivers some messages twice at once. Of the 200 steps or more, two at most are done again for
 // each of these: only one of two deliveries sends the children's messages.
 func TestTwoDeliveriesAtOnce(t *testing.T) {
+	testsize.WithoutRace(t)
 	for _, strategy := range testsize.Of(strategy.Names[:1], strategy.Names) {
 		t.Run(strategy, func(t *testing.T) {
 			p := small(strategy)
@@ -304,6 +308,7 @@ func TestWatchingIsCheap(t *testing.T) {
 
 // TestManyTables: a group keeps eight scans going, however short they are. At this pace, two machines export 2,000 tables in ten minutes.
 func TestManyTables(t *testing.T) {
+	testsize.WithoutRace(t)
 	p := small("serial")
 	p.Scans[0].Request.Source, p.Scans[0].Tables = engine.TableRef{Tables: "grp*"}, testsize.Slow(24, 24, 90)
 	p.Scans[0].Request.Action.Destination = &engine.TableRef{Container: "exports", Prefix: "Group"}
