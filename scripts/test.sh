@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every check there is: format, vet, staticcheck, dead code, this project's own rules, tests under the race detector and in
 # full, planted bugs, against embedded storage and Azurite, Microsoft's other clients, the console
-# in a browser, what deploys the app, and the benchmarks that documents name. --long adds fuzzing, the
+# in a browser, what deploys the app, and the benchmarks that documents name, but for one. --long adds fuzzing, the
 # other benchmarks and all of the slowest tests; FUZZ_TIME=10m fuzzes longer than the minute of each test. Needs Go; with Node and npm, Azurite is installed
 # into scripts/azurite, Microsoft's SDKs into scripts/jssdk, what drives a browser into scripts/browser,
 # DuckDB into scripts/duckdb, and what parses infra/ into scripts/infra. Chromium and Microsoft's Python clients root on Debian gets
