@@ -252,14 +252,11 @@ wait "$clients" || {
   exit 1
 }
 cat "$notes/clients"
+check_console
 
 # The race detector takes ten times as long, so it sees the tests' small sizes, no models, and no packages that start no goroutine:
-# what they call is seen where it stands. The browser mostly waits: these packages are compiled beside it.
+# what they call is seen where it stands.
 concurrent=$(packages '^\s+go |\.Go\(|^\s+"(testing/synctest|'"$(go list -m)"'/internal/task)' '*.go' | grep -v internal/lab)
-nice go list -race -test -export -deps $concurrent >/dev/null 2>&1 &
-compiling=$!
-check_console
-wait "$compiling" || true # its errors come again
 say "tests under the race detector, of the packages with goroutines"
 GORACE=atexit_sleep_ms=50 go_test -race -timeout=30m -- $concurrent
 
