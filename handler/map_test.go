@@ -35,7 +35,7 @@ func repartitioned(rows []storage.Entity) []storage.Entity {
 func TestKilledMap(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	partitions, kills := testsize.Slow(30, 100, 2000), testsize.Slow(3, 4, 20)
+	partitions, kills := testsize.Slow(30, 100, 10_000), testsize.Slow(3, 4, 20)
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	g := newGate(t, connection)
 	rows := typicalRows(partitions, 100)
