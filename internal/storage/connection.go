@@ -131,6 +131,9 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 	if err != nil || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
 		return c, "", errors.New(want)
 	}
+	if strings.Contains(strings.ToLower(s), "&amp;") {
+		return c, "", errEscaped
+	}
 	c.sas, path = u.RawQuery, strings.TrimPrefix(u.Path, "/")
 	account, service, suffix, ok := splitHost(u.Host)
 	switch {
@@ -160,18 +163,29 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 }
 
 // ParseConnection reads a connection string, UseDevelopmentStorage=true, or the
-// https URL of an account's table or queue endpoint, which means Entra ID.
+// https URL of an account's table or queue endpoint, which means Entra ID. A pair of
+// quotes around the whole, which Docker's env files keep, is none of it.
 // Errors never repeat the input, which may hold a secret.
 func ParseConnection(s string) (Connection, error) {
 	s = strings.TrimSpace(s)
-	if strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") {
+	if n := len(s); n > 1 && s[0] == s[n-1] && (s[0] == '"' || s[0] == '\'') {
+		s = strings.TrimSpace(s[1 : n-1])
+	}
+	switch low := strings.ToLower(s); {
+	case strings.Contains(low, "@microsoft.keyvault("), strings.Contains(low, "@microsoft.appconfiguration("):
+		return Connection{}, errors.New("the connection is a reference that Azure has not replaced by its value; in Azure, the identity of the app must be allowed to read that, and the reference must be the whole value of the setting; elsewhere, give the connection string itself")
+	case strings.Contains(low, "&amp;"):
+		return Connection{}, errEscaped
+	case strings.ContainsAny(s, `"'“”‘’`):
+		return Connection{}, errors.New("the connection has quotes in it; remove them: names and values stand without")
+	case strings.HasPrefix(low, "https://") || strings.HasPrefix(low, "http://"):
 		return parseEndpoint(s)
 	}
 	fields, err := parseFields(s)
 	if err != nil {
 		return Connection{}, err
 	}
-	if strings.EqualFold(fields["usedevelopmentstorage"], "true") {
+	if fields["usedevelopmentstorage"] != "" {
 		return Connection{
 			tableURL: "http://127.0.0.1:10002/" + devAccount,
 			queueURL: "http://127.0.0.1:10001/" + devAccount,
@@ -183,6 +197,16 @@ func ParseConnection(s string) (Connection, error) {
 	return connectionFromFields(fields)
 }
 
+var errEscaped = errors.New("the connection has &amp; in it, as the source of a page or an XML file has; write & in its place")
+
+// fieldNames are those that a connection string may have. (Microsoft Learn, "Configure Azure Storage connection strings")
+var fieldNames = []string{
+	"DefaultEndpointsProtocol", "AccountName", "AccountKey", "SharedAccessSignature", "EndpointSuffix", "UseDevelopmentStorage",
+	"BlobEndpoint", "QueueEndpoint", "TableEndpoint", "FileEndpoint",
+	"BlobSecondaryEndpoint", "QueueSecondaryEndpoint", "TableSecondaryEndpoint", "FileSecondaryEndpoint",
+}
+
+// parseFields returns the values of a connection string by their names in lower case.
 func parseFields(s string) (map[string]string, error) {
 	fields := map[string]string{}
 	for part := range strings.SplitSeq(s, ";") {
@@ -193,9 +217,49 @@ func parseFields(s string) (map[string]string, error) {
 		if !ok {
 			return nil, fmt.Errorf("a connection string consists of Name=value pairs separated by ';', and one pair has no '='; %s", connectionForms)
 		}
-		fields[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+		low := strings.ToLower(strings.TrimSpace(name))
+		at := slices.IndexFunc(fieldNames, func(known string) bool { return strings.ToLower(known) == low })
+		switch _, twice := fields[low]; {
+		case low == "developmentstorageproxyuri":
+			return nil, errors.New("the connection string has a DevelopmentStorageProxyUri, which is not supported; name the emulator in TableEndpoint, QueueEndpoint and BlobEndpoint")
+		case at < 0: // which may be a key, pasted beside its name
+			return nil, fmt.Errorf("the connection string has a name that is not known, and is not repeated here; the nearest known one is %s", nearest(low))
+		case twice:
+			return nil, fmt.Errorf("the connection string has %s twice; remove one", fieldNames[at])
+		}
+		fields[low] = strings.TrimSpace(value)
+	}
+	switch use, given := fields["usedevelopmentstorage"]; {
+	case given && !strings.EqualFold(use, "true"):
+		return nil, errors.New("the connection string's UseDevelopmentStorage must be true, or be left out")
+	case given && len(fields) > 1:
+		return nil, fmt.Errorf("%s leads to this machine, and stands alone; remove it, or all that stands beside it", developmentConnection)
 	}
 	return fields, nil
+}
+
+// nearest returns the known name that takes the fewest changes of a letter.
+func nearest(name string) string {
+	distance := func(known string) int {
+		row := make([]int, len(known)+1) // of the name so far, from each beginning of the known one
+		for i := range row {
+			row[i] = i
+		}
+		for i := range len(name) {
+			before := row[0]
+			row[0] = i + 1
+			for j := range len(known) {
+				change := before
+				if name[i] != known[j]|0x20 { // they are letters
+					change++
+				}
+				before = row[j+1]
+				row[j+1] = min(change, before+1, row[j]+1)
+			}
+		}
+		return row[len(known)]
+	}
+	return slices.MinFunc(fieldNames, func(a, b string) int { return distance(a) - distance(b) })
 }
 
 const connectionForms = "give a connection string, " + developmentConnection + ", or https://ACCOUNT.table.core.windows.net"

@@ -22,6 +22,12 @@ func TestParseConnection(t *testing.T) {
 		{"Entra ID, queue endpoint", "https://acct.queue.core.usgovcloudapi.net/", "acct", "https://acct.table.core.usgovcloudapi.net"},
 		{"Entra ID, own domain", "https://tables.example.org", "https://tables.example.org", "https://tables.example.org"},
 		{"SAS URL", "https://acct.table.core.windows.net/?sv=1&sig=x", "acct", "https://acct.table.core.windows.net"},
+		{"in quotes, as Docker keeps them", `"AccountName=acct;AccountKey=` + key64 + `"`, "acct", "https://acct.table.core.windows.net"},
+		{"in single quotes, with blanks", ` ' UseDevelopmentStorage=true;' `, "devstoreaccount1", "http://127.0.0.1:10002/devstoreaccount1"},
+		{"URL in quotes", `"https://acct.table.core.windows.net"`, "acct", "https://acct.table.core.windows.net"},
+		{"URL in upper case", "HTTPS://acct.table.core.windows.net", "acct", "https://acct.table.core.windows.net"},
+		{"every name", "DefaultEndpointsProtocol=https;AccountName=acct;AccountKey=" + key64 + ";SharedAccessSignature=;EndpointSuffix=core.windows.net;BlobEndpoint=https://b;QueueEndpoint=https://q;TableEndpoint=https://t;" +
+			"FileEndpoint=https://f;BlobSecondaryEndpoint=https://b2;QueueSecondaryEndpoint=https://q2;TableSecondaryEndpoint=https://t2;FileSecondaryEndpoint=https://f2", "acct", "https://t"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := storage.ParseConnection(tt.in)
@@ -66,6 +72,27 @@ func TestParseConnectionRefuses(t *testing.T) {
 		{"SAS URL with a line break", "https://a.table.core.windows.net/?sv=1&sig=sec\nsecret", "not a valid URL"},
 		{"SAS in a URL's path", "https://tables.example.org/%3Fsv=1&sig=secret", "not a valid URL"},
 		{"SAS in an endpoint's path", "AccountName=a;AccountKey=" + key64 + ";TableEndpoint=https://h/%3Fsig=secret", "in SharedAccessSignature"},
+		{"a value in quotes", `AccountName=a;AccountKey="` + key64 + `"`, "quotes"},
+		{"the first and the last value in quotes", `"AccountName"="a";AccountKey="` + key64 + `"`, "quotes"},
+		{"a quote that nobody closes", `"AccountName=a;AccountKey=` + key64, "quotes"},
+		{"typographic quotes", "“AccountName=a;AccountKey=" + key64 + "”", "quotes"},
+		{"a quote in a URL", "https://a.table.core.windows.net/?sig=secret'", "quotes"},
+		{"a name twice", "AccountName=a;AccountKey=" + key64 + ";accountkey=secret", "has AccountKey twice"},
+		{"an unknown name", "AccountName=a;AcountKey=" + key64, "the nearest known one is AccountKey"},
+		{"an unknown endpoint", "TableEndpoints=https://secret;SharedAccessSignature=sig=secret", "the nearest known one is TableEndpoint"},
+		{"a secondary endpoint, otherwise", "TableEndpointSecondary=https://secret", "known one is Table"},
+		{"a key without its name", "AccountName=a;c2VjcmV0secret==", "a name that is not known, and is not repeated here; the nearest"},
+		{"nothing ahead of =", "AccountName=a;=secret", "a name that is not known"},
+		{"an escaped SAS", "AccountName=a;SharedAccessSignature=sv=1&amp;sig=secret", "write & in its place"},
+		{"an escaped SAS in a URL", "https://a.table.core.windows.net/?sv=1&AMP;sig=secret", "write & in its place"},
+		{"a reference to a vault", "@Microsoft.KeyVault(SecretUri=https://secret.vault.azure.net/secrets/secret/)", "a reference that Azure has not replaced"},
+		{"a reference to a vault, by names", "@microsoft.keyvault(VaultName=secret;SecretName=secret)", "a reference that Azure has not replaced"},
+		{"a reference as a value", "AccountName=a;AccountKey=@Microsoft.KeyVault(SecretUri=https://secret)", "must be the whole value"},
+		{"a reference to a configuration", "@Microsoft.AppConfiguration(Endpoint=https://secret; Key=secret)", "a reference that Azure has not replaced"},
+		{"an emulator behind a proxy", "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://secret", "which is not supported; name the emulator in TableEndpoint"},
+		{"an emulator and an account", "UseDevelopmentStorage=true;AccountName=secret;AccountKey=" + key64, "UseDevelopmentStorage=true leads to this machine, and stands alone"},
+		{"no emulator", "UseDevelopmentStorage=false;AccountName=secret", "UseDevelopmentStorage must be true"},
+		{"an empty emulator", "UseDevelopmentStorage=", "UseDevelopmentStorage must be true"},
 		{"password in a URL", "https://u:secret@a.table.core.windows.net/", "not a valid URL"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,6 +194,7 @@ func TestBlobURL(t *testing.T) {
 		{"https://acct.table.core.windows.net/c/p", "", "", "", known},
 		{"https://secret@acct.blob.core.windows.net/c/p", "", "", "", known},
 		{"https://example.org/secret/p", "", "", "", known},
+		{"https://acct.blob.core.windows.net/c/p?sv=1&amp;sig=secret", "", "", "", known},
 		{"http://%zz/secret", "", "", "", known},
 	} {
 		c, path, err := storage.BlobURL(tt.url, tt.known)
