@@ -191,7 +191,7 @@ func (r Request) check() error {
 	if secret.InName(r.Name) {
 		invalid("name", "has what looks like a key, a signature or a token; it is stored and shown, and must have none")
 	}
-	errs = append(errs, r.Source.check("source"))
+	errs = append(errs, r.checkNames())
 	r.Action.check(&errs)
 	for _, s := range r.sizes() {
 		if s.n < 0 || s.most > 0 && s.n > s.most {
@@ -203,15 +203,9 @@ func (r Request) check() error {
 	if len(r.Select) > 0 && slices.Contains([]string{Count, Keys, Delete}, r.Action.Type) {
 		invalid("select", "has no effect on %s, which reads only keys; leave it out", r.Action.Type)
 	}
-	for _, name := range r.Select {
-		if !storage.IsPropertyName(name) {
-			invalid("select", "%s is not a property's name; list names of letters, digits and underscores", secret.Name(name))
-		}
-	}
 	if r.Limits != nil && *r.Limits == (Limits{}) {
 		invalid("limits", "must have rowsPerSecond, requestsPerSecond or both, each at least 1")
 	}
-	errs = append(errs, storage.CheckFilter(r.Filter))
 	if slices.ContainsFunc([]string{r.Range.Prefix, r.Range.After, r.Range.Before}, secret.Labelled) {
 		invalid("range", "has what looks like a connection string or a signature; it is stored and shown, and must have none")
 	}
@@ -219,6 +213,29 @@ func (r Request) check() error {
 		invalid("range", "prefix, after and before leave no partition key between them")
 	}
 	return errors.Join(errs...)
+}
+
+// checkNames finds what is wrong with what becomes a part of a URL or of a query. [Engine.open] checks it each time: somebody may have edited the
+// row that a request is read from.
+func (r Request) checkNames() error {
+	var errs wrongs
+	errs = append(errs, r.Source.check("source"))
+	if d := r.Action.Destination; d != nil {
+		errs = append(errs, d.check("action.destination"))
+	}
+	if q := r.Action.Queue; q != nil {
+		if q.Name == "" {
+			errs.add("action.queue.name", "is missing; name a queue")
+		} else if err := storage.CheckQueueName(q.Name); err != nil {
+			errs.add("action.queue.name", "%v", err)
+		}
+	}
+	for _, name := range r.Select {
+		if !storage.IsPropertyName(name) {
+			errs.add("select", "%s is not a property's name; list names of letters, digits and underscores", secret.Name(name))
+		}
+	}
+	return errors.Join(append(errs, storage.CheckFilter(r.Filter))...)
 }
 
 // wrongs are what is wrong with a request.
@@ -273,7 +290,6 @@ func (a Action) check(errs *wrongs) {
 		}
 	}
 	if a.Destination != nil {
-		*errs = append(*errs, a.Destination.check("action.destination"))
 		switch {
 		case a.Destination.Container == "":
 		case a.Type == Verify:
@@ -293,13 +309,6 @@ func (a Action) check(errs *wrongs) {
 	}
 	if a.MapHash != "" && a.MapHash != a.mapHash() {
 		invalid("action.mapHash", "is not the SHA-256 of action.map; leave it out")
-	}
-	if a.Queue != nil {
-		if a.Queue.Name == "" {
-			invalid("action.queue.name", "is missing; name a queue")
-		} else if err := storage.CheckQueueName(a.Queue.Name); err != nil {
-			invalid("action.queue.name", "%v", err)
-		}
 	}
 	if a.Mode != "" && !slices.Contains(action.Modes, a.Mode) {
 		invalid("action.mode", "%s is unknown; use replace, merge, skip or fail", secret.Name(string(a.Mode)))

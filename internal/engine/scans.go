@@ -59,6 +59,9 @@ func (e *Engine) open(r Request) (*opened, error) {
 	if r.isGroup() {
 		return e.openGroup(r)
 	}
+	if err := r.checkNames(); err != nil {
+		return nil, err
+	}
 	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter, filter: r.Filter}
 	a, err := e.account("source", r.Source.Connection)
 	if err != nil {

@@ -31,10 +31,14 @@ type Container struct {
 	options RequestOptions
 }
 
-// Container returns access to a container, which need not exist.
+// Container returns access to a container, which need not exist. The name may come from a row that somebody has edited: an illegal one is
+// refused.
 func (a *Account) Container(name string) (*Container, error) {
 	if a.connection.blobURL == "" {
 		return nil, errNoBlobs
+	}
+	if err := CheckContainerName(name); err != nil {
+		return nil, err
 	}
 	return &Container{account: a, name: name}, nil
 }
