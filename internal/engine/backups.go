@@ -82,7 +82,7 @@ func (e *Engine) recordBackup(ctx context.Context, r *remembered, s Status) (*Pr
 
 func (e *Engine) saveBackup(ctx context.Context, b *Backup) (ours bool, err error) {
 	b.row.Data = jsonOf(b)
-	return e.ledger.Save(ctx, b.row)
+	return e.ledger.Save(ctx, &b.row)
 }
 
 // backups returns the backups of a schedule, the newest first.
@@ -122,8 +122,9 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// prune does a share of deleting the backups that are not kept any more, if that is to be done after the last success. The first look marks
-// them. Later ones delete those that are marked, by whatever settings.
+// prune does a share of deleting the backups that are not kept any more, if that is to be done after the last success. It first marks them.
+// Then it deletes those that are marked, by whatever settings. Who is overtaken at a mark has decided on rows that have changed since, and
+// deletes nothing.
 func (e *Engine) prune(ctx context.Context, s *Schedule, r *remembered) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
@@ -139,12 +140,9 @@ func (e *Engine) prune(ctx context.Context, s *Schedule, r *remembered) error {
 	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // an older one may be of a clock that was ahead
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
-		if _, err := e.saveBackup(ctx, &all[i]); err != nil {
+		if ours, err := e.saveBackup(ctx, &all[i]); err != nil || !ours {
 			return err
 		}
-	}
-	if len(outdated) > 0 {
-		return nil
 	}
 	left := removeBlobs
 	for _, b := range all {

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,66 @@ func TestScheduleProofs(t *testing.T) {
 	}
 }
 
+// A schedule that fires each minute keeps what it should, although each look has a success to note.
+func TestScheduleEachMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 3, 2)
+		w.scheduled(strings.Replace(keeping(`,"keep":{"last":2}`), "0 0 3", "0 * *", 1))
+		for range 9 {
+			w.minute()
+		}
+		if left := w.exportsLeft(); len(left) > 3 || len(w.backups()) != 2 { // the newest is under way
+			t.Errorf("after nine minutes, %v is left", left)
+		}
+		if s := w.schedule(); s.Skipped.Count > 0 || s.Last.State != ledger.Running {
+			t.Errorf("%+v", s)
+		}
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.drain()
+		w.must(w.engine.LookBeforeReading(t.Context()))
+		if s := w.schedule(); s.Last.State != ledger.Succeeded {
+			t.Errorf("who reads is told %+v", s.Last)
+		}
+		w.emulator.ResetCounts()
+		w.must(w.engine.LookBeforeReading(t.Context()))
+		if n := w.emulator.Counts(); n != (emulator.Counts{}) {
+			t.Errorf("a second look for readers makes %+v", n)
+		}
+	})
+}
+
+// A process deletes no backup that somebody has changed before it could mark it.
+func TestScheduleMarkLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 3, 2)
+		w.scheduled(keeping(`,"keep":{"last":1}`))
+		w.night()
+		w.until(3, 0)
+		w.minute()
+		marks, deletions := 0, 0
+		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Host, "blob") && r.Method == http.MethodDelete {
+				deletions++
+			}
+			if r.Header.Get("If-Match") != "" && strings.Contains(r.URL.Path, "b|nightly|") && marks == 0 {
+				marks++
+				for _, row := range w.ledgerRows("scans", "b|nightly|") {
+					w.must(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key}}))
+				}
+			}
+			return w.emulator.Transport().Do(r)
+		})
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		if marks != 1 || deletions != 0 || len(w.exportsLeft()) != 2 {
+			t.Errorf("%d marks, %d deletions", marks, deletions)
+		}
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.kept("2000-01-02T0300")
+	})
+}
+
 // Who only looks, as a health check does, deletes nothing. A deletion that has begun is carried out, although the schedule is gone by then.
 func TestScheduleRemovedUnderDeletion(t *testing.T) {
 	t.Parallel()
@@ -88,7 +149,12 @@ func TestScheduleRemovedUnderDeletion(t *testing.T) {
 			w.must(w.engine.LookAtSchedules(t.Context(), false))
 		}
 		w.kept("2000-01-01T0300", "2000-01-02T0300")
-		w.must(w.engine.LookAtSchedules(t.Context(), true)) // which marks
+		w.refuse(500, "InternalError", func(r *http.Request, _ string) bool {
+			return r.Method == http.MethodDelete && strings.Contains(r.URL.Host, "blob")
+		})
+		if err := w.engine.LookAtSchedules(t.Context(), true); err == nil || len(w.exportsLeft()) != 2 || w.backups()[1].Deleting == nil {
+			t.Fatalf("a deletion that can't go on: %v", err)
+		}
 		w.plan("[]")
 		w.must(w.engine.LookAtSchedules(t.Context(), true))
 		w.kept("2000-01-02T0300")

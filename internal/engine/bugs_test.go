@@ -15,11 +15,17 @@ var bugs = []bugtest.Bug{
 		bugtest.In(schedulesFile, "			r.Last, r.Request, r.Asked = &Run{ID: schedule.ID(s.Name, d.Occurrence)", "			id := schedule.ID(s.Name, d.Occurrence)\n			if WRONG {\n				id = ledger.NewID(now)\n			}\n			r.Last, r.Request, r.Asked = &Run{ID: id"),
 	}},
 	{Name: "backups go before a success", Test: "TestSchedule", Says: "is left", Edits: []bugtest.Edit{
-		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = e.recordBackup(ctx, &r, Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
+		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = e.recordBackup(ctx, r, Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
 		bugtest.In(backupsFile, "r.Success == nil || r.Kept == r.Success.ID {", "r.Success == nil || r.Kept == r.Success.ID && !WRONG {"),
 	}},
 	{Name: "the newest success goes", Test: "TestSchedule", Says: "left: ", Edits: []bugtest.Edit{
 		bugtest.In(backupsFile, "	return all, err\n}\n\n// outdated", "	if WRONG {\n		slices.Reverse(all)\n	}\n	return all, err\n}\n\n// outdated"),
+	}},
+	{Name: "a look that notes a success deletes nothing", Test: "TestScheduleEachMinute", Says: "after nine minutes", Edits: []bugtest.Edit{
+		bugtest.In(schedulesFile, "	if prune {\n", "	if prune && !(changed && WRONG) {\n"),
+	}},
+	{Name: "a backup goes whose mark was overtaken", Test: "TestScheduleMarkLost", Says: "deletions", Edits: []bugtest.Edit{
+		bugtest.In(backupsFile, "		if ours, err := e.saveBackup(ctx, &all[i]); err != nil || !ours {\n			return err\n", "		if ours, err := e.saveBackup(ctx, &all[i]); err != nil || !ours && !WRONG {\n			return err\n"),
 	}},
 	{Name: "a summary is written before its tables", Test: "TestGroupWaits", Says: "while a scan of it runs", Edits: []bugtest.Edit{
 		bugtest.In("internal/engine/group.go", "m.Ended() < m.All {", "m.Ended() < m.All && !WRONG {"),

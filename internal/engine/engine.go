@@ -74,6 +74,7 @@ type Engine struct {
 	poison  []*storage.Queue          // into which a host puts messages that it gave up
 	limiter action.Limiter            // of requests to busy partitions
 	keys    claim.Tidying             // of requests that start scans
+	looks   *cache[struct{}]          // at schedules, by who is about to read them
 	tidied  atomic.Pointer[string]    // up to which ended scan Maintain has tidied up; nil to begin with the newest
 }
 
@@ -86,6 +87,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{
 		options: o, queues: map[string]*storage.Queue{}, ledger: ledger.New(o.Own.Table(o.StateTable)),
 		scans: newCache[*loaded](scanTime, hintsTime), details: newCache[ledger.Snapshot](detailTime, detailTime),
+		looks: newCache[struct{}](readersLook, readersLook),
 	}
 	e.heart = newHeart(e.waits, e.ledger.With(storage.RequestOptions{Once: true}).Beat)
 	for _, function := range functions {

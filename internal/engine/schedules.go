@@ -185,7 +185,7 @@ func rememberedOf(row ledger.Record) (r remembered, err error) {
 // save writes a schedule's row, unless another process has looked at it meanwhile. Then ours is false.
 func (e *Engine) save(ctx context.Context, r *remembered) (ours bool, err error) {
 	r.row.Data = jsonOf(r)
-	return e.ledger.Save(ctx, r.row)
+	return e.ledger.Save(ctx, &r.row)
 }
 
 // lookTries is how often a look begins anew when other processes look at the same time.
@@ -200,6 +200,16 @@ func (e *Engine) LookAtSchedules(ctx context.Context, prune bool) error {
 			return err
 		}
 	}
+}
+
+// readersLook is how often those who read schedules have a process look at them.
+const readersLook = 10 * time.Second
+
+// LookBeforeReading is [Engine.LookAtSchedules] for whoever is about to read schedules or backups: it deletes nothing, and does nothing if this
+// process has looked for a reader a short while ago.
+func (e *Engine) LookBeforeReading(ctx context.Context) error {
+	_, err := e.looks.get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, e.LookAtSchedules(ctx, false) })
+	return err
 }
 
 func (e *Engine) lookAtAll(ctx context.Context, prune bool) (overtaken bool, err error) {
@@ -271,22 +281,29 @@ func (e *Engine) lookAt(ctx context.Context, row ledger.Record, now time.Time, p
 			r.Skipped.add(1, d.Occurrence)
 		}
 	}
-	switch {
-	case !changed && prune:
-		return true, e.prune(ctx, s, &r)
-	case !changed:
-		return true, nil
+	if changed {
+		if ours, err := e.save(ctx, &r); err != nil || !ours {
+			return err != nil, err
+		}
 	}
-	if ours, err := e.save(ctx, &r); err != nil || !ours || d.Occurrence.IsZero() {
-		return ours || err != nil, err
+	if !d.Occurrence.IsZero() {
+		err = e.carryOut(ctx, d, &r)
 	}
-	l := zerolog.Ctx(ctx).With().Str("schedule", s.Name).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", r.Last.ID).Logger()
+	if prune {
+		err = errors.Join(err, e.prune(ctx, s, &r))
+	}
+	return true, err
+}
+
+// carryOut asks for the scan that a schedule's row says is due, or says that it is skipped.
+func (e *Engine) carryOut(ctx context.Context, d schedule.Decision, r *remembered) error {
+	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", r.Last.ID).Logger()
 	if !d.Start {
 		l.Warn().Msg("occurrence skipped: the scan of the last one runs")
-		return true, nil
+		return nil
 	}
 	l.Info().Msg("scheduled scan starts")
-	return true, e.Ask(ctx, r.Last.ID, *r.Request)
+	return e.Ask(ctx, r.Last.ID, *r.Request)
 }
 
 // wrongClock is how far ahead a time must be to come from a clock that was wrong.

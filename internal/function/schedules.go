@@ -21,6 +21,7 @@ func scheduleCalls(a App) []call {
 }
 
 func (a App) listSchedules(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+	a.look(r.Context())
 	list, err := a.Engine.Schedules(r.Context())
 	if a.SchedulesErr != nil {
 		list.Error = a.SchedulesErr.Error()
@@ -33,18 +34,24 @@ func (a App) listBackups(w http.ResponseWriter, r *http.Request, given url.Value
 	if err != nil {
 		return err
 	}
+	a.look(r.Context())
 	list, err := a.Engine.Backups(r.Context(), r.PathValue("name"), top, given.Get("cursor"))
 	linkNext(w, r, list.Cursor)
 	return answer(w, r, list, err)
 }
 
-// checkSchedules looks at the schedules, since timers may fail, and says whether their successes are recent. It deletes no backups: that takes long.
+// look looks at the schedules, so that what is read of them next is true: timers may fail. It deletes no backups: that takes long.
+func (a App) look(ctx context.Context) {
+	if err := a.Engine.LookBeforeReading(ctx); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("schedules not looked at in full")
+	}
+}
+
+// checkSchedules says whether the successes of schedules are recent.
 func (a App) checkSchedules(ctx context.Context) []health.Check {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
-	if err := a.Engine.LookAtSchedules(ctx, false); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("schedules not looked at in full")
-	}
+	a.look(ctx)
 	list, err := a.Engine.Schedules(ctx)
 	return health.JudgeSchedules(list, a.SchedulesErr, err)
 }

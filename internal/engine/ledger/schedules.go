@@ -55,17 +55,21 @@ func (l *Ledger) records(ctx context.Context, what, prefix string) (all []Record
 	return all, nil
 }
 
-// Save writes a row, unless somebody has written it since it was read, or has inserted it. It reports whether it has.
-func (l *Ledger) Save(ctx context.Context, r Record) (ours bool, err error) {
+// Save writes a row, unless somebody has written it since it was read, or has inserted it. It reports whether it has, and then the record
+// is that of the row as it is now.
+func (l *Ledger) Save(ctx context.Context, r *Record) (ours bool, err error) {
 	write := list(r.row, storage.Int64Property("Version", version), storage.BinaryProperty("Data", r.Data))
 	if write.IfMatch = r.etag; r.etag == "" {
 		write.Kind = storage.Insert
 	}
-	err = l.write(ctx, "record "+r.row, write)
+	b := l.table.Batch()
+	b.Add(write)
+	err = because("record "+r.row, b.Do(ctx))
 	if storage.Conflict(err) || overtaken(err) {
 		return false, nil
 	}
-	return err == nil, err
+	r.etag = b.ETag()
+	return err == nil && r.etag != "", err
 }
 
 // Drop removes a row, unless somebody has written it since it was read.
