@@ -1,6 +1,7 @@
 package function
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"net"
 	"net/http"
@@ -37,6 +38,9 @@ func (h Host) only(next http.Handler) http.Handler {
 			notFound(w, r)
 		case h.Secret == "" && h.Development && foreign:
 			writeProblem(w, r, problem.NotFoundf("Host", "%q is not a name of this machine; in the environment Development, only localhost and loopback addresses are served", name))
+		case unasked(r) && ofOtherSite(r):
+			writeProblem(w, r, problem.Forbiddenf("Content-Type", "a page of another site has sent this request, and a browser asks nobody before it sends one of this type; "+
+				"send application/json, and allow the site in the host's CORS settings"))
 		default:
 			r.Header.Del(envelope.HeaderSecret)
 			if h.Secret != "" && r.URL.Path == "/" {
@@ -64,6 +68,20 @@ func foreignName(r *http.Request) (name string, foreign bool) {
 // azure-functions-host; YARP)
 func pastHost(r *http.Request) bool {
 	return has(r, "Origin", "Sec-Fetch-Site") && !has(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
+}
+
+// unasked reports whether a browser sends such a request for any page without asking first, by a preflight, whether the page may: its
+// Content-Type is a form's, or is missing. (WHATWG Fetch, "CORS-safelisted request-header")
+func unasked(r *http.Request) bool {
+	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
+}
+
+// ofOtherSite reports whether a browser has sent a request, other than GET, HEAD and a preflight, for a page that is not the app's own. Core Tools
+// ask for no key: without this, any page that the developer opens could start scans.
+func ofOtherSite(r *http.Request) bool {
+	as := *r
+	as.Host = cmp.Or(r.Header.Get("X-Forwarded-Host"), r.Host)
+	return http.NewCrossOriginProtection().Check(&as) != nil
 }
 
 // isCall reports whether a request is for a queue or timer function. Callers reach only what is below /api.

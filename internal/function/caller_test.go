@@ -101,6 +101,56 @@ func TestBrowsersPastTheHost(t *testing.T) {
 	}
 }
 
+// TestPagesOfOtherSites: what a browser sends for another site's page without asking first is refused, in every environment and by every method that
+// may change something. What it asks for first is for the host's CORS settings to decide, and programs send neither header.
+func TestPagesOfOtherSites(t *testing.T) {
+	parts := newApp(t).parts
+	const own, secret = "app.example:7071", "SECRET"
+	for _, tt := range []struct {
+		name, origin, site string
+		foreign            bool
+	}{
+		{"a program", "", "", false},
+		{"the console", "http://" + own, "same-origin", false},
+		{"the console without TLS", "http://" + own, "", false},
+		{"the console behind another name", "https://other.example", "same-origin", false},
+		{"the address line", "", "none", false},
+		{"another site", "https://evil.example", "cross-site", true},
+		{"another site in an old browser", "https://evil.example", "", true},
+		{"another site's form", "", "cross-site", true},
+		{"another port", "http://app.example:1", "same-site", true},
+		{"another port in an old browser", "http://app.example:1", "", true},
+		{"a frame without an origin", "null", "cross-site", true},
+		{"a file", "null", "", true},
+	} {
+		for _, contentType := range []string{
+			"", "application/x-www-form-urlencoded", "Multipart/Form-Data; boundary=b", "text/plain;charset=UTF-8", "text/plain; application/json",
+			"application/json", "application/merge-patch+json", "application/x-ndjson",
+		} {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+				for _, host := range []function.Host{{}, {Secret: secret}, {Secret: secret, Development: true}} {
+					r := httptest.NewRequest(method, "/api/scans/x/retry", strings.NewReader("{}"))
+					r.Host = "127.0.0.1:39011"
+					for name, value := range map[string]string{
+						"Origin": tt.origin, "Sec-Fetch-Site": tt.site, "Content-Type": contentType,
+						"X-Forwarded-Host": own, "X-Azure-Functions-InvocationId": invocation, envelope.HeaderSecret: host.Secret,
+					} {
+						if value != "" {
+							r.Header.Set(name, value)
+						}
+					}
+					w := httptest.NewRecorder()
+					function.Handler(function.Functions(parts), host, zerolog.Nop()).ServeHTTP(w, r)
+					asks := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method) || slices.Contains([]string{"application/json", "application/merge-patch+json", "application/x-ndjson"}, contentType)
+					if refused := w.Code == http.StatusForbidden; refused != (tt.foreign && !asks) || refused && !strings.Contains(w.Body.String(), "application/json") {
+						t.Errorf("%s, %s with %q: status %d %s", tt.name, method, contentType, w.Code, w.Body)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestSecret: a handler whose host has given it a secret answers nobody else, and tells the secret to nobody.
 func TestSecret(t *testing.T) {
 	whole := newApp(t)

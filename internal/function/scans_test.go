@@ -271,7 +271,7 @@ func TestAllErrorsAtOnce(t *testing.T) {
 	}
 	for sent, want := range map[string][]string{
 		`/api/scans {"name":"` + strings.Repeat("ä", 101) + `","source":{"table":"a_b"},"action":{"type":"count","mode":"merge","queue":{"name":"x"}},"strategy":"magic","segmentSize":0,"filter":"(A eq 1","range":{"after":"b","before":"a"}}`: {
-			"segmentSize", "name", "source.table", "action.mode", "action.queue", "action.queue.name", "strategy", "filter", "range"},
+			"segmentSize", "name", "source.table", "action.queue.name", "filter", "action.mode", "action.queue", "strategy", "range"},
 		`/api/scans {"source":{"table":"Source","connection":"A"},"action":{"type":"copy","destination":{"table":"Target","connection":"B"}}}`: {"source.connection", "action.destination.connection"},
 		`/api/log/s [{"a":1e400,"b":1},{"a":1,"c":"\ud800","d@odata.type":"Edm.Byte","d":1}, {"d":"\udc00"}]`:                                  {"[0].a", "[1].d@odata.type", "[1].c", "[2].d"},
 	} {

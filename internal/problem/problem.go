@@ -26,6 +26,7 @@ const (
 	Unmet                     // a condition of the request, such as If-Match, does not hold
 	KeyReused                 // the request has the Idempotency-Key of another one
 	Moving                    // the catalog's records are being moved to another schema; that ends by itself
+	Forbidden                 // a page of another site has sent the request, and nobody has allowed it to
 )
 
 // Fate says what happens to a queue message after an error.
@@ -58,6 +59,7 @@ var outcomes = [...]struct {
 	Unmet:         {"unmet", 412, Done},
 	KeyReused:     {"keyReused", 422, Done},
 	Moving:        {"moving", 503, Done},
+	Forbidden:     {"forbidden", 403, Poison},
 }
 
 // String returns the kind's code, for logs.
@@ -136,6 +138,11 @@ func ReusedKey() *Error {
 
 // Movingf: see [Moving].
 func Movingf(field, format string, args ...any) *Error { return newf(Moving, field, format, args...) }
+
+// Forbiddenf: see [Forbidden].
+func Forbiddenf(field, format string, args ...any) *Error {
+	return newf(Forbidden, field, format, args...)
+}
 
 func newf(kind Kind, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Detail: fmt.Sprintf(format, args...)}

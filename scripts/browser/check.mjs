@@ -597,6 +597,51 @@ const cases = {
     evil.close();
   },
 
+  async "another site's page changes nothing under a host that asks for no key"() {
+    const inner = await freePort();
+    await run([], "", { FUNCTIONS_CUSTOMHANDLER_PORT: `${inner}`, AZURE_FUNCTIONS_ENVIRONMENT: "Development", AzureWebJobsStorage: storage.line, TABLESWEEP_STATE_TABLE: "foreign" });
+    const came = [];
+    const host = http.createServer((req, res) => { // proxies as Core Tools do
+      const headers = { ...req.headers, host: `127.0.0.1:${inner}`, "x-forwarded-host": req.headers.host, "x-azure-functions-invocationid": crypto.randomUUID() };
+      req.pipe(http.request({ port: inner, method: req.method, path: req.url, headers }, (r) => {
+        if (req.method !== "OPTIONS" && req.url.startsWith("/api/")) came.push(`${req.method} ${(req.headers["content-type"] ?? "").split(";")[0]} ${r.statusCode}`);
+        res.writeHead(r.statusCode, r.headers);
+        r.pipe(res);
+      }));
+    });
+    const site = http.createServer((_, res) => res.writeHead(200, { "content-type": "text/html" }).end("<title>Another site</title>"));
+    for (const server of [host, site]) await new Promise((done) => server.listen(0, "127.0.0.1", done));
+    const at = `http://127.0.0.1:${host.address().port}`;
+    const body = JSON.stringify({ source: { table: "Source" }, action: { type: "delete" } });
+    const types = ["", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain", "application/json"];
+    const ask = async (page, mode, type, method, path, content) => page.evaluate(async ([url, init, content, type]) => {
+      if (type) init.headers = { "content-type": type };
+      if (content) init.body = new TextEncoder().encode(content); // which has no type by itself
+      return (await fetch(url, init).catch(() => ({}))).status; // a preflight may forbid it
+    }, [`${at}/api/${path}`, { method, mode }, content, type]);
+    for (const name of ["127.0.0.1", "localhost"]) {
+      const page = await open(`http://${name}:${site.address().port}/`);
+      for (const mode of ["cors", "no-cors"]) {
+        for (const type of types) {
+          for (const [method, path, content] of [["POST", "scans", body], ["POST", "scans/x/retry"], ["PUT", "scans", body], ["PATCH", "scans", body], ["DELETE", "scans/x"]]) await ask(page, mode, type, method, path, content);
+        }
+      }
+      await page.evaluate(([url, body]) => navigator.sendBeacon(url, body), [`${at}/api/scans`, body]);
+      await page.evaluate(([url, body]) => { // a form's only field makes the body, but for a = at its end
+        document.body.innerHTML = `<form method=post enctype=text/plain><input></form>`;
+        Object.assign(document.forms[0], { action: url }).elements[0].name = body;
+        document.forms[0].submit();
+      }, [`${at}/api/scans`, body]);
+      await page.waitForURL(`${at}/api/scans`);
+    }
+    assert.deepEqual(await (await fetch(`${at}/api/scans`)).json(), { scans: [] });
+    assert.deepEqual([...new Set(came)].sort(), ["GET  200", ...["", ...types.slice(1, 4)].map((type) => `POST ${type} 403`)].sort());
+    const page = await open(`${at}/api/console/`); // the app's own
+    for (const type of types.slice(0, 2)) assert.equal(await ask(page, "cors", type, "POST", "scans", body.replace("delete", "count")), 202);
+    assert.equal(await ask(page, "cors", "", "POST", "scans/x/retry"), 404);
+    for (const server of [host, site]) server.close();
+  },
+
   async "a scan of 100,000 steps updates in little time"() {
     const page = await open("about:blank");
     const key = (i) => ({ partitionKey: `${hostile}${String(i).padStart(9, "0")}` });
