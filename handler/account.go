@@ -8,14 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"tablesweep/internal/function/config"
 	"tablesweep/internal/job"
-	"tablesweep/internal/place"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep/jobrecord"
 	"tablesweep/internal/sweep/progress"
 )
 
@@ -26,15 +23,17 @@ type choice[T ~string] struct {
 	want string
 }
 
-// addChoice adds a flag that takes one of some words, whose standard is the value that it has, or else the first. want describes them all.
-func addChoice[T ~string](c *cobra.Command, to *T, name, usage, want string, of ...T) {
-	*to = cmp.Or(*to, of[0])
-	c.Flags().Var(choice[T]{to, of, want}, name, usage)
-	var words []string
-	for _, word := range of {
+// choose returns an option that takes one of some words, whose standard is the first. want describes them all.
+func choose[T ~string](name string, keep jobrecord.Keep, to *T, usage, want string, of ...T) option {
+	return option{name, keep, choice[T]{to, of, want}, of[0], usage}
+}
+
+// words are what the shell completes the flag to.
+func (v choice[T]) words() (words []string) {
+	for _, word := range v.of {
 		words = append(words, string(word))
 	}
-	_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	return words
 }
 
 // Set implements [pflag.Value].
@@ -63,34 +62,66 @@ func environment() storage.Settings { return storage.SettingsOf(os.Environ()) }
 func isSetting(connection string) bool { return !strings.ContainsAny(connection, "=:/") }
 
 // accountFlags are the flags of commands that use a storage account.
-type accountFlags struct {
-	patience time.Duration
-	open     map[string]*storage.Account // accounts that are open, by their connections; those of many tables are, before their jobs run at once
+type accountFlags struct{ patience time.Duration }
+
+func (f *accountFlags) options() []option {
+	return []option{{"patience", perRun, &f.patience, storage.DefaultPatience, "how long to wait for an account that does not answer"}}
 }
 
-func (f *accountFlags) addPatience(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.patience, "patience", storage.DefaultPatience, "how long to wait for an account that does not answer")
+// connection is an option that chooses an account: by a connection, or by the name of the setting that has one.
+type connection struct {
+	flag     string // its name
+	standard string
+	text     string // "" if it is not given; the standard is, if it is named
 }
 
-// openAccount opens the account of a flag's connection. While requests wait for an account
+// connect returns the option of a connection.
+func connect(name string, to *connection, standard, usage string) option {
+	to.flag, to.standard = name, standard
+	return option{name: name, keep: asked, field: to, usage: usage}
+}
+
+// Set implements [pflag.Value].
+func (v *connection) Set(text string) error {
+	v.text = text
+	return nil
+}
+
+// String implements [pflag.Value].
+func (v *connection) String() string { return cmp.Or(v.text, v.standard) }
+
+// Type implements [pflag.Value].
+func (v *connection) Type() string { return "string" }
+
+// words are what the shell completes the flag to.
+func (v *connection) words() []string { return connectionSettings(os.Environ()) }
+
+// given reports whether it was named, even if it is the standard.
+func (v *connection) given() bool { return v.text != "" }
+
+// or returns the connection, whose standard is another one.
+func (v connection) or(other connection) *connection {
+	v.standard = other.String()
+	return &v
+}
+
+// openAccount opens the account of a connection. While requests wait for an account
 // that does not answer, the command says so.
-func (f *accountFlags) openAccount(cmd *cobra.Command, flag, connection string) (*storage.Account, error) {
-	if a := f.open[connection]; a != nil {
+func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, error) {
+	text := at.String()
+	if a := r.accounts[text]; a != nil {
 		return a, nil
 	}
-	c, name, err := parseConnection(flag, connection)
+	c, name, err := parseConnection(at.flag, text)
 	if err != nil {
 		return nil, err
 	}
-	if err := ambiguous(cmd, flag, connection); err != nil {
-		return nil, usagef("--%s: %w", flag, err)
+	if err := r.ambiguous(at); err != nil {
+		return nil, usagef("--%s: %w", at.flag, err)
 	}
-	a, err := f.openConnection(cmd, c, name)
+	a, err := f.openConnection(r, c, name)
 	if err == nil {
-		if f.open == nil {
-			f.open = map[string]*storage.Account{}
-		}
-		f.open[connection] = a
+		r.accounts[text] = a
 	}
 	return a, err
 }
@@ -112,40 +143,22 @@ func parseConnection(flag, connection string) (c storage.Connection, name string
 }
 
 // openConnection opens an account, which errors call by the name if it is not empty.
-func (f *accountFlags) openConnection(cmd *cobra.Command, c storage.Connection, name string) (*storage.Account, error) {
+func (f *accountFlags) openConnection(r *call, c storage.Connection, name string) (*storage.Account, error) {
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v, want a time above 0", f.patience)
 	}
-	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
-	a, err := storage.Open(c, storage.Options{Name: name, Patience: f.patience, Unproven: !given("patience") && !given("resume")})
+	a, err := storage.Open(c, storage.Options{Name: name, Patience: f.patience, Unproven: f.patience == storage.DefaultPatience && r.point.resume == ""})
 	if err == nil {
-		sharedBy(cmd).meter.Await(cmd.Context(), a)
+		r.Meter.Await(r.ctx, a)
 	}
 	return a, err
 }
 
-// changes reports whether the command changes something in storage.
-func changes(c *cobra.Command) bool {
-	_, path, _ := strings.Cut(c.CommandPath(), " ")
-	switch path {
-	case "copy", "export": // to a table or to blobs; of many tables, none may be an account's
-		to := c.Flags().Lookup("to").Value.String()
-		kind, err := place.KindOf(to)
-		return to == "" || err == nil && kind == place.KindTable || place.InBlobs(to)
-	case "import", "enqueue", "delete", "tables create", "tables delete", "log append", "log delete", "catalog insert", "catalog patch",
-		"catalog delete", "catalog import", "catalog recover", "catalog migrate":
-		return true
-	case "verify", "catalog check":
-		return c.Flags().Changed("repair")
-	}
-	return false
-}
-
 // ambiguous returns an error if a command would change the account of a default, and another default leads
 // elsewhere: a catalog has two of them, of which other commands know one.
-func ambiguous(c *cobra.Command, flag, connection string) error {
+func (r *call) ambiguous(at *connection) error {
 	defaults := []string{storage.HostConnection, config.CatalogConnection}
-	if !changes(c) || c.Flags().Changed(flag) || !slices.Contains(defaults, connection) {
+	if !r.changes || at.given() || !slices.Contains(defaults, at.standard) {
 		return nil
 	}
 	first, err := storage.SettingConnection(defaults[0], environment())
@@ -158,26 +171,21 @@ func ambiguous(c *cobra.Command, flag, connection string) error {
 
 // changed names the table or queue that a command changes, or in a dry run would change, by its address: the first
 // line on stderr.
-func changed(c *cobra.Command, address string) {
-	if !changes(c) {
-		return
+func (r *call) changed(address string) {
+	switch {
+	case r.changes && r.dry:
+		r.first("would change", address)
+	case r.changes:
+		r.first("changes", address)
 	}
-	verb := "changes"
-	for dry, off := range map[string]string{"dry-run": "false", "map-dry-run": "0"} {
-		if f := c.Flags().Lookup(dry); f != nil && f.Value.String() != off {
-			verb = "would change"
-		}
-	}
-	first(c, verb, address)
 }
 
 // first says what a command is about to do, before all else.
-func first(c *cobra.Command, verb, address string) {
-	meter := sharedBy(c).meter
-	if f := c.Flags().Lookup("progress"); f != nil {
-		meter.Use(progress.Style(f.Value.String()))
+func (r *call) first(verb, address string) {
+	if o, known := find(r.table(), "progress"); known {
+		r.Meter.Use(progress.Style(o.text()))
 	}
-	meter.Say(verb, address)
+	r.Meter.Say(verb, address)
 }
 
 // openTable returns the table that a flag names.
@@ -194,36 +202,25 @@ func openTable(a *storage.Account, flag, name string) (*storage.Table, error) {
 // connectionFlags name one account.
 type connectionFlags struct {
 	accountFlags
-	connection string
+	connection connection
 }
 
-func (f *connectionFlags) add(c *cobra.Command, what string) {
-	f.addPatience(c.Flags())
-	addConnection(c, c.Flags(), &f.connection, "connection", storage.HostConnection, what)
+func (f *connectionFlags) options(what string) []option {
+	return append(f.accountFlags.options(), connect("connection", &f.connection, storage.HostConnection, what))
 }
 
-func (f *connectionFlags) account(c *cobra.Command) (*storage.Account, error) {
-	return f.openAccount(c, "connection", f.connection)
+func (f *connectionFlags) account(r *call) (*storage.Account, error) {
+	return f.openAccount(r, &f.connection)
 }
 
 // tableFlags name one table.
 type tableFlags struct {
 	connectionFlags
-	table, tableSAS string
+	table location
 }
 
-func (f *tableFlags) add(c *cobra.Command) {
-	f.connectionFlags.add(c, "the table's account")
-	c.Flags().Var(placeValue{&f.table, &f.tableSAS}, "table", "the table; to read, also an export")
-}
-
-// addConnection adds a flag that takes a connection. The shell completes it to the names
-// of settings that hold one.
-func addConnection(c *cobra.Command, flags *pflag.FlagSet, to *string, name, standard, usage string) {
-	flags.StringVar(to, name, standard, usage)
-	_ = c.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return connectionSettings(os.Environ()), cobra.ShellCompDirectiveNoFileComp
-	})
+func (f *tableFlags) options() []option {
+	return append(f.connectionFlags.options("the table's account"), option{"table", fixed, &f.table, nil, "the table; to read, also an export"})
 }
 
 // connectionSettings returns the names of settings that hold a connection, in any form.

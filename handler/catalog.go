@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -20,23 +21,25 @@ import (
 // catalogFlags choose a command's catalog.
 type catalogFlags struct {
 	accountFlags
-	connection, name, table, indexKeys, rowKey, wal string
+	connection                          connection
+	name, table, indexKeys, rowKey, wal string
+}
+
+func (f *catalogFlags) options() []option {
+	return append(f.accountFlags.options(), []option{
+		connect("connection", &f.connection, "", "the catalog's account"),
+		{"catalog", asked, &f.name, nil, "name of a catalog in the setting TABLESWEEP_CATALOGS"},
+		{"table", fixed, &f.table, nil, "the index table"},
+		{"index-keys", fixed, &f.indexKeys, nil, "the index keys, such as eid,npi,ssn:digits"},
+		{"row-key", fixed, &f.rowKey, nil, "the field that sorts records, such as lastname"},
+		{"wal", fixed, &f.wal, nil, "the table of the log"},
+	}...)
 }
 
 func catalogCommand() *cobra.Command {
-	var f catalogFlags
-	c := group("catalog", "Keep records and find them by any of several identifiers",
-		catalogInsertCommand(&f), catalogQueryCommand(&f), catalogPatchCommand(&f), catalogDeleteCommand(&f), catalogChangesCommand(&f), catalogCountCommand(&f),
-		catalogListCommand(), catalogImportCommand(&f), catalogExportCommand(&f), catalogRecoverCommand(&f), catalogCheckCommand(&f), catalogMigrateCommand(&f))
-	flags := c.PersistentFlags()
-	f.addPatience(flags)
-	addConnection(c, flags, &f.connection, "connection", "", "the catalog's account")
-	flags.StringVar(&f.name, "catalog", "", "name of a catalog in the setting TABLESWEEP_CATALOGS")
-	flags.StringVar(&f.table, "table", "", "the index table")
-	flags.StringVar(&f.indexKeys, "index-keys", "", "the index keys, such as eid,npi,ssn:digits")
-	flags.StringVar(&f.rowKey, "row-key", "", "the field that sorts records, such as lastname")
-	flags.StringVar(&f.wal, "wal", "", "the table of the log")
-	return c
+	return group("catalog", "Keep records and find them by any of several identifiers",
+		catalogInsertCommand(), catalogQueryCommand(), catalogPatchCommand(), catalogDeleteCommand(), catalogChangesCommand(), catalogCountCommand(),
+		catalogListCommand(), catalogImportCommand(), catalogExportCommand(), catalogRecoverCommand(), catalogCheckCommand(), catalogMigrateCommand())
 }
 
 // settings returns the settings of the catalog. Flags override the environment.
@@ -80,19 +83,19 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 type needs []func(*catalog.Catalog, context.Context) error
 
 // with calls fn with the catalog, if that is as fn needs it, and then waits for the catalog's work in the background.
-func (f *catalogFlags) with(c *cobra.Command, all needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
+func (f *catalogFlags) with(r *call, all needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()
 	if err != nil {
 		return err
 	}
-	account, err := f.openAccount(c, "connection", cmp.Or(f.connection, settings.Setting))
+	account, err := f.openAccount(r, f.connection.or(connection{text: settings.Setting}))
 	if err != nil {
 		return err
 	}
 	cat := server.NewCatalog(account, settings)
 	defer cat.Close()
-	changed(c, cat.Index.Address())
-	ctx := catalogLog(c).WithContext(c.Context())
+	r.changed(cat.Index.Address())
+	ctx := catalogLog(r.toErr).WithContext(r.ctx)
 	for _, need := range all {
 		if err := need(cat, ctx); err != nil {
 			return err
@@ -102,9 +105,9 @@ func (f *catalogFlags) with(c *cobra.Command, all needs, fn func(ctx context.Con
 }
 
 // catalogLog returns a logger that writes for people, on stderr.
-func catalogLog(c *cobra.Command) zerolog.Logger {
+func catalogLog(out io.Writer) zerolog.Logger {
 	return zerolog.New(zerolog.ConsoleWriter{
-		Out: c.ErrOrStderr(), NoColor: true, PartsOrder: []string{zerolog.MessageFieldName},
+		Out: out, NoColor: true, PartsOrder: []string{zerolog.MessageFieldName},
 		FormatMessage: func(m any) string { return fmt.Sprintf("tablesweep: %v:", m) },
 	}).Level(zerolog.InfoLevel)
 }
@@ -119,9 +122,9 @@ func exists(cat *catalog.Catalog, ctx context.Context) error {
 // conditionFlag is the flag --if-match of commands that change a record.
 type conditionFlag struct{ ifMatch string }
 
-// add adds the flag. more ends its description.
-func (f *conditionFlag) add(c *cobra.Command, more string) {
-	c.Flags().StringVar(&f.ifMatch, "if-match", "", "only if the record has this ETag, or * for any"+more)
+// option returns the option. more ends its description.
+func (f *conditionFlag) option(more string) option {
+	return option{"if-match", perRun, &f.ifMatch, nil, "only if the record has this ETag, or * for any" + more}
 }
 
 // condition returns the flag's condition, none without it.
@@ -137,9 +140,11 @@ type selection struct {
 	rowFrom, rowTo string
 }
 
-func (s *selection) add(c *cobra.Command) {
-	c.Flags().StringVar(&s.rowFrom, "row-from", "", "only records whose sort value is this or behind it")
-	c.Flags().StringVar(&s.rowTo, "row-to", "", "only records whose sort value is this, starts with it, or is ahead of it")
+func (s *selection) options() []option {
+	return []option{
+		{"row-from", perRun, &s.rowFrom, nil, "only records whose sort value is this or behind it"},
+		{"row-to", perRun, &s.rowTo, nil, "only records whose sort value is this, starts with it, or is ahead of it"},
+	}
 }
 
 // query reads arguments such as eid=F314, for a command that changes records.
@@ -183,23 +188,17 @@ func (s *selection) what(args []string) string {
 
 func catalogListCommand() *cobra.Command {
 	var asJSON bool
-	c := command("list", "List the catalogs of the settings", func(c *cobra.Command) error {
-		for _, name := range []string{"connection", "catalog", "table", "index-keys", "row-key", "wal"} {
-			if c.Flags().Changed(name) {
-				return usagef("list shows the settings in the environment; leave out --%s", name)
-			}
-		}
+	table := optionTable{{"json", perRun, &asJSON, nil, "print each catalog as JSON, as GET /api/catalog has it"}}
+	return command("list", "List the catalogs of the settings", table, func(r *call) error {
 		all, err := config.LoadCatalogs(environment())
 		if err != nil {
 			return usageError(err)
 		}
-		l := newListing(c, asJSON)
+		l := newListing(r.Out, asJSON)
 		for _, cat := range all {
 			info := function.Describe(cat.Name, cat.Schema)
 			l.add(info, cmp.Or(info.Name, "-"), cat.Table, strings.Join(info.IndexKeys, ","), info.RowKey)
 		}
 		return l.end()
 	})
-	c.Flags().BoolVar(&asJSON, "json", false, "print each catalog as JSON, as GET /api/catalog has it")
-	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,60 +17,62 @@ import (
 	"tablesweep/internal/problem"
 )
 
-func catalogRecoverCommand(f *catalogFlags) *cobra.Command {
+func catalogRecoverCommand() *cobra.Command {
+	var f catalogFlags
 	var since string
-	var out jsonFlag
-	c := command("recover", "Complete unfinished writes", func(c *cobra.Command) error {
+	var asJSON bool
+	table := append(f.options(), []option{
+		{"since", perRun, &since, nil, "a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h"},
+		{"json", perRun, &asJSON, nil, "print the result as JSON"},
+	}...)
+	return command("recover", "Complete unfinished writes", optionTable(table), func(call *call) error {
+		call.changes = true
 		from, err := job.ParseSince(since, time.Now())
 		if err != nil {
 			return err
 		}
-		return f.with(c, nil, func(ctx context.Context, cat *catalog.Catalog) error {
+		return f.with(call, nil, func(ctx context.Context, cat *catalog.Catalog) error {
 			r, err := cat.Recover(ctx, from)
 			if err != nil {
 				return err
 			}
-			err = out.print(c, r, "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
+			err = call.print(asJSON, r, "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
 			if err == nil && r.Parked > 0 {
 				err = job.Hint(fmt.Errorf("%d writes can't be applied", r.Parked), "catalog check lists them with their reasons")
 			}
 			return err
 		})
 	})
-	c.Flags().StringVar(&since, "since", "", "a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h")
-	out.add(c, "print the result as JSON")
-	return c
 }
 
-// catalogCheckOptions are the flags of the command catalog check.
+// catalogCheckOptions are the options of the command catalog check.
 type catalogCheckOptions struct {
-	*catalogFlags
+	catalogFlags
 	yesFlag
 	check.Options
 	lister
 }
 
-func catalogCheckCommand(f *catalogFlags) *cobra.Command {
-	o := catalogCheckOptions{catalogFlags: f}
-	c := command("check", "Find what is wrong with a catalog, and repair it", o.run)
-	flags := c.Flags()
-	o.yesFlag.add(c)
-	flags.BoolVar(&o.Repair, "repair", false, "repair what the log knows")
-	flags.BoolVar(&o.Adopt, "adopt", false, "enter rows into the log that it does not know")
-	flags.BoolVar(&o.RemoveUnknown, "remove-unknown", false, "delete rows that the log does not know")
-	o.lister.add(c, "is wrong", "")
-	return c
+func catalogCheckCommand() *cobra.Command {
+	var o catalogCheckOptions
+	table := slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("is wrong", ""), []option{
+		{"repair", perRun, &o.Repair, nil, "repair what the log knows"},
+		{"adopt", perRun, &o.Adopt, nil, "enter rows into the log that it does not know"},
+		{"remove-unknown", perRun, &o.RemoveUnknown, nil, "delete rows that the log does not know"},
+	})
+	return command("check", "Find what is wrong with a catalog, and repair it", optionTable(table), o.run)
 }
 
-func (o *catalogCheckOptions) run(c *cobra.Command) error {
+func (o *catalogCheckOptions) run(r *call) error {
+	r.changes, o.call = o.Repair, r
 	if o.Adopt && o.RemoveUnknown {
 		return usagef("--adopt and --remove-unknown exclude each other")
 	}
 	ready := needs{exists, (*catalog.Catalog).Prepare} // which makes the log's table, if there is none
-	return o.with(c, ready, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.with(r, ready, func(ctx context.Context, cat *catalog.Catalog) error {
 		if o.RemoveUnknown {
 			do := fmt.Sprintf("remove all rows of %s that the log does not know", cat.Index)
-			if err := o.ask(c, do, "This can't be undone. ", "without --remove-unknown they are listed, --yes removes them without asking", cat.Index.Name()); err != nil {
+			if err := o.ask(r, do, "This can't be undone. ", "without --remove-unknown they are listed, --yes removes them without asking", cat.Index.Name()); err != nil {
 				return err
 			}
 		}
@@ -97,28 +100,28 @@ func (o *catalogCheckOptions) summary(sum check.Result) error {
 	return err
 }
 
-// catalogMigrateOptions are the flags of the command catalog migrate.
+// catalogMigrateOptions are the options of the command catalog migrate.
 type catalogMigrateOptions struct {
-	*catalogFlags
+	catalogFlags
 	yesFlag
 	lister
 	dryRun bool
 }
 
-func catalogMigrateCommand(f *catalogFlags) *cobra.Command {
-	o := catalogMigrateOptions{catalogFlags: f}
-	c := command("migrate", "Move a catalog to other index keys, or take over a published one", o.run)
-	o.yesFlag.add(c)
-	o.lister.add(c, "is left", " as it was")
-	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "change nothing; show what would be done")
-	return c
+func catalogMigrateCommand() *cobra.Command {
+	var o catalogMigrateOptions
+	table := slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("is left", " as it was"), []option{
+		{"dry-run", perRun, &o.dryRun, nil, "change nothing; show what would be done"},
+	})
+	return command("migrate", "Move a catalog to other index keys, or take over a published one", optionTable(table), o.run)
 }
 
-func (o *catalogMigrateOptions) run(c *cobra.Command) error {
-	return o.with(c, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error {
+func (o *catalogMigrateOptions) run(r *call) error {
+	r.changes, r.dry, o.call = true, o.dryRun, r
+	return o.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if !o.dryRun {
 			do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
-			if err := o.ask(c, do, "", "--dry-run shows what would be done, --yes does it without asking", cat.Index.Name()); err != nil {
+			if err := o.ask(r, do, "", "--dry-run shows what would be done, --yes does it without asking", cat.Index.Name()); err != nil {
 				return err
 			}
 			// Another schema is no error here: this command changes it.
@@ -155,18 +158,19 @@ const maxListed = 100
 
 // lister prints a catalog's findings. It has the flags that say how.
 type lister struct {
-	cmd       *cobra.Command
+	call      *call
 	json, all bool
 
 	listed int
 	err    error
 }
 
-// add adds the flags. what describes the findings, with more words where there is room.
-func (l *lister) add(c *cobra.Command, what, more string) {
-	l.cmd = c
-	c.Flags().BoolVar(&l.all, "all", false, fmt.Sprintf("print all that %s%s, not just %d of it", what, more, maxListed))
-	c.Flags().BoolVar(&l.json, "json", false, fmt.Sprintf("print all that %s as JSON objects, and the summary as the last one", what))
+// options are those of what it lists, which what describes, with more words where there is room.
+func (l *lister) options(what, more string) []option {
+	return []option{
+		{"all", perRun, &l.all, nil, fmt.Sprintf("print all that %s%s, not just %d of it", what, more, maxListed)},
+		{"json", perRun, &l.json, nil, fmt.Sprintf("print all that %s as JSON objects, and the summary as the last one", what)},
+	}
 }
 
 func (l *lister) found(f catalog.Finding) {
@@ -177,9 +181,9 @@ func (l *lister) found(f catalog.Finding) {
 	var err error
 	switch l.listed++; {
 	case l.json:
-		err = lines.JSON(l.cmd.OutOrStdout()).Encode(f)
+		err = lines.JSON(l.call.Out).Encode(f)
 	case l.all || l.listed <= maxListed:
-		_, err = fmt.Fprintln(l.cmd.OutOrStdout(), text)
+		_, err = fmt.Fprintln(l.call.Out, text)
 	}
 	l.err = errors.Join(l.err, err)
 }
@@ -187,11 +191,11 @@ func (l *lister) found(f catalog.Finding) {
 // sum prints the totals, as JSON or by the format.
 func (l *lister) sum(sum any, format string, args ...any) error {
 	if l.json {
-		return lines.JSON(l.cmd.OutOrStdout()).Encode(map[string]any{"summary": sum})
+		return lines.JSON(l.call.Out).Encode(map[string]any{"summary": sum})
 	}
 	if l.listed > maxListed && !l.all {
-		fmt.Fprintf(l.cmd.ErrOrStderr(), "tablesweep: warning: %d of %d problems are listed; --all lists the others\n", maxListed, l.listed)
+		fmt.Fprintf(l.call.toErr, "tablesweep: warning: %d of %d problems are listed; --all lists the others\n", maxListed, l.listed)
 	}
-	_, err := fmt.Fprintf(l.cmd.OutOrStdout(), format, args...)
+	_, err := fmt.Fprintf(l.call.Out, format, args...)
 	return err
 }

@@ -7,13 +7,12 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
+	"tablesweep/internal/sweep/progress"
 )
 
 // TestCatalogDeleteRepeats: on slow storage, a deletion ends before all is done. The command goes on until it is, and
@@ -45,11 +44,8 @@ func TestCatalogDeleteRepeats(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		c := &cobra.Command{}
-		c.SetContext(t.Context())
-		c.SetErr(&out)
 		var o catalogDeleteOptions
-		deleted, err := o.deleteAll(c, t.Context(), cat, catalog.Lookup{Keys: map[string]string{"npi": "7"}})
+		deleted, err := o.deleteAll(t.Context(), progress.New(&out), cat, catalog.Lookup{Keys: map[string]string{"npi": "7"}})
 		if deleted != n || err != nil {
 			t.Errorf("%d deleted, %v; want %d", deleted, err, n)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,33 +18,35 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-// importOptions are the flags of the command catalog import.
+// importOptions are the options of the command catalog import.
 type importOptions struct {
-	*catalogFlags
+	catalogFlags
 	checkpointFlags
-	jsonFlag
+	json bool
 }
 
-func catalogImportCommand(f *catalogFlags) *cobra.Command {
-	o := importOptions{catalogFlags: f}
-	c := withArgs("import [FILE]", "Insert the records of a file of JSON lines or CSV", o.run)
-	o.checkpointFlags.add(c)
-	o.jsonFlag.add(c, "print the summary as JSON")
-	return c
+func (o *importOptions) options() []option {
+	return slices.Concat(o.catalogFlags.options(), o.checkpointFlags.options(), []option{{"json", perRun, &o.json, nil, "print the summary as JSON"}})
 }
 
-func (o *importOptions) run(c *cobra.Command, args []string) error {
-	path, err := o.path(c, args)
+func catalogImportCommand() *cobra.Command {
+	var o importOptions
+	return withArgs("import [FILE]", "Insert the records of a file of JSON lines or CSV", &o, o.run)
+}
+
+func (o *importOptions) run(r *call, args []string) error {
+	r.changes = true
+	path, err := o.path(r, args)
 	if err != nil {
 		return err
 	}
-	in, err := file.OpenPipe(c.Context(), path, os.O_RDONLY, 0)
+	in, err := file.OpenPipe(r.ctx, path, os.O_RDONLY, 0)
 	if err != nil {
 		return job.Unopened("", fmt.Errorf("the file of records: %w", err))
 	}
 	defer in.Close()
-	return o.with(c, nil, func(ctx context.Context, cat *catalog.Catalog) error {
-		record, err := o.begin(c, job.Facts{Places: []string{cat.Index.Address(), cat.Schema.String()}})
+	return o.with(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
+		record, err := r.begin(job.Facts{Places: []string{cat.Index.Address(), cat.Schema.String()}})
 		if err != nil {
 			return err
 		}
@@ -53,7 +56,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		if err := cat.Writable(ctx); err != nil {
 			return err
 		}
-		meter := sharedBy(c).meter
+		meter := r.Meter
 		meter.Use(progress.Plain)
 		meter.Records()
 		meter.Phase("importing")
@@ -83,9 +86,12 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		case err != nil && record.Journal == nil:
 			return job.Hint(err, "run it again: records that are there already stay unchanged")
 		}
-		err = o.ended(c, err, func() error {
+		if err != nil {
+			return r.leave(err)
+		}
+		err = r.finish(func() error {
 			counts := map[string]int{"inserted": done.Inserted, "unchanged": done.Unchanged, "refused": done.Failed}
-			return o.print(c, counts, "inserted %d records, %d were unchanged, %d were refused\n", done.Inserted, done.Unchanged, done.Failed)
+			return r.print(o.json, counts, "inserted %d records, %d were unchanged, %d were refused\n", done.Inserted, done.Unchanged, done.Failed)
 		})
 		if err == nil && done.Failed > 0 {
 			err = job.Hint(refusedRecords(done.Failed), fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.FailedExt))
@@ -95,11 +101,16 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 }
 
 // path returns the path of the file to import: the argument, or what the checkpoint has.
-func (o *importOptions) path(c *cobra.Command, args []string) (string, error) {
-	if o.file == nil || len(args) > 0 {
-		return onlyArg(c, args, "the file of records to import")
+func (o *importOptions) path(r *call, args []string) (string, error) {
+	switch {
+	case len(args) > 1:
+		return "", usagef("import takes one file of records")
+	case len(args) == 1 && args[0] != "":
+		return args[0], nil
+	case r.point.file == nil:
+		return "", usagef("the file of records to import is missing")
 	}
-	done, err := load.Progress(o.file)
+	done, err := load.Progress(r.point.file)
 	if err != nil {
 		return "", job.BadCheckpoint(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,9 +16,9 @@ import (
 	"tablesweep/internal/record"
 )
 
-// catalogQueryOptions are the flags of the command catalog query.
+// catalogQueryOptions are the options of the command catalog query.
 type catalogQueryOptions struct {
-	*catalogFlags
+	catalogFlags
 	selection
 	page
 	all bool
@@ -30,10 +31,12 @@ type page struct {
 	json   bool
 }
 
-func (p *page) add(c *cobra.Command, what string) {
-	c.Flags().IntVar(&p.top, "top", catalog.DefaultTop, fmt.Sprintf("most %s printed, 1 to %d", what, catalog.MaxTop))
-	c.Flags().StringVar(&p.cursor, "cursor", "", "go on where the command that printed this cursor ended")
-	c.Flags().BoolVar(&p.json, "json", false, "print one JSON object with all of them and the cursor")
+func (p *page) options(what string) []option {
+	return []option{
+		{"top", perRun, &p.top, catalog.DefaultTop, fmt.Sprintf("most %s printed, 1 to %d", what, catalog.MaxTop)},
+		{"cursor", perRun, &p.cursor, nil, "go on where the command that printed this cursor ended"},
+		{"json", perRun, &p.json, nil, "print one JSON object with all of them and the cursor"},
+	}
 }
 
 // check returns an error if top is not possible.
@@ -46,9 +49,9 @@ func (p *page) check() error {
 
 // print prints a page: the items under that name, with ids and ETags if they are records,
 // the cursor, and whether records may be missing which have moved meanwhile.
-func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.Meta, cursor string, changed bool) error {
-	out := lines.JSON(c.OutOrStdout())
-	warnChanged(c, changed)
+func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cursor string, changed bool) error {
+	out := lines.JSON(r.Out)
+	warnChanged(r, changed)
 	if p.json {
 		answer := map[string]any{name: append([]any{}, items...)}
 		if meta != nil {
@@ -68,28 +71,25 @@ func (p *page) print(c *cobra.Command, name string, items []any, meta []catalog.
 		}
 	}
 	if cursor != "" {
-		fmt.Fprintf(c.ErrOrStderr(), "tablesweep: there are more %s: --cursor %s\n", name, cursor)
+		fmt.Fprintf(r.toErr, "tablesweep: there are more %s: --cursor %s\n", name, cursor)
 	}
 	return nil
 }
 
 // warnChanged says that what was read may be incomplete.
-func warnChanged(c *cobra.Command, changed bool) {
+func warnChanged(r *call, changed bool) {
 	if changed {
-		fmt.Fprintln(c.ErrOrStderr(), "tablesweep: records have moved since the first page was read, and some of them may be missing; read again for all")
+		fmt.Fprintln(r.toErr, "tablesweep: records have moved since the first page was read, and some of them may be missing; read again for all")
 	}
 }
 
-func catalogQueryCommand(f *catalogFlags) *cobra.Command {
-	o := catalogQueryOptions{catalogFlags: f}
-	c := withArgs("query KEY=VALUE…", "Find records by index keys", o.run)
-	o.selection.add(c)
-	o.page.add(c, "records")
-	c.Flags().BoolVar(&o.all, "all", false, "print all of them")
-	return c
+func catalogQueryCommand() *cobra.Command {
+	var o catalogQueryOptions
+	table := slices.Concat(o.catalogFlags.options(), o.selection.options(), o.page.options("records"), []option{{"all", perRun, &o.all, nil, "print all of them"}})
+	return withArgs("query KEY=VALUE…", "Find records by index keys", optionTable(table), o.query)
 }
 
-func (o *catalogQueryOptions) run(c *cobra.Command, args []string) error {
+func (o *catalogQueryOptions) query(r *call, args []string) error {
 	if len(args) == 0 {
 		return usagef("want an index key and its value, such as eid=F314; catalog export prints all records")
 	}
@@ -100,29 +100,29 @@ func (o *catalogQueryOptions) run(c *cobra.Command, args []string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	if o.all && c.Flags().Changed("top") {
+	if o.all && r.text("top") != "" {
 		return usagef("--top and --all exclude each other")
 	}
 	q.Top, q.Cursor = o.top, o.cursor
-	return o.with(c, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.with(r, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if o.all {
-			return printAll(ctx, c, cat, q, o.json)
+			return printAll(ctx, r, cat, q, o.json)
 		}
 		found, err := cat.Find(ctx, q)
 		if err != nil {
 			return asUsage(err)
 		}
 		items := make([]any, len(found.Records))
-		for i, r := range found.Records {
-			items[i] = r
+		for i, record := range found.Records {
+			items[i] = record
 		}
-		return o.print(c, "records", items, found.Meta, found.Cursor, found.Changed)
+		return o.print(r, "records", items, found.Meta, found.Cursor, found.Changed)
 	})
 }
 
 // printAll prints all records, holding one page of them at a time: one a line, or one JSON object.
-func printAll(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup, asJSON bool) error {
-	out := bufio.NewWriter(c.OutOrStdout()) // Flush returns its errors
+func printAll(ctx context.Context, call *call, cat *catalog.Catalog, q catalog.Lookup, asJSON bool) error {
+	out := bufio.NewWriter(call.Out) // Flush returns its errors
 	if asJSON {
 		out.WriteString(`{"records":[`)
 	}
@@ -137,7 +137,7 @@ func printAll(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q cat
 		}
 		return nil
 	})
-	warnChanged(c, changed)
+	warnChanged(call, changed)
 	switch {
 	case err == nil && asJSON && changed:
 		out.WriteString("],\"changed\":true}\n")
@@ -147,17 +147,21 @@ func printAll(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q cat
 	return errors.Join(asUsage(err), out.Flush())
 }
 
-func catalogChangesCommand(f *catalogFlags) *cobra.Command {
+func catalogChangesCommand() *cobra.Command {
+	var f catalogFlags
 	var p page
 	var since string
-	c := command("changes", "Print the newest changes", func(c *cobra.Command) error {
+	table := slices.Concat(f.options(), p.options("changes"), []option{
+		{"since", perRun, &since, nil, "only changes newer than this: a time, a date, or how long ago, such as 2h"},
+	})
+	return command("changes", "Print the newest changes", optionTable(table), func(r *call) error {
 		if err := p.check(); err != nil {
 			return err
 		}
 		if _, err := job.ParseSince(since, time.Now()); err != nil {
 			return err
 		}
-		return f.with(c, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
+		return f.with(r, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
 			now, err := cat.Now(ctx)
 			if err != nil {
 				return err
@@ -174,52 +178,45 @@ func catalogChangesCommand(f *catalogFlags) *cobra.Command {
 			for i, ch := range changes {
 				items[i] = ch
 			}
-			return p.print(c, "changes", items, nil, next, false)
+			return p.print(r, "changes", items, nil, next, false)
 		})
 	})
-	p.add(c, "changes")
-	c.Flags().StringVar(&since, "since", "", "only changes newer than this: a time, a date, or how long ago, such as 2h")
-	return c
 }
 
-func catalogExportCommand(f *catalogFlags) *cobra.Command {
-	return readCommand(f, "export", "Print all records",
-		func(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup) error {
-			return printAll(ctx, c, cat, q, false)
-		})
+func catalogExportCommand() *cobra.Command {
+	return readCommand("export", "Print all records", nil, func(ctx context.Context, r *call, cat *catalog.Catalog, q catalog.Lookup) error {
+		return printAll(ctx, r, cat, q, false)
+	})
 }
 
-// readCommand returns a command that does something with the records that its arguments and flags select, all
-// if they select none.
-func readCommand(f *catalogFlags, name, short string,
-	do func(context.Context, *cobra.Command, *catalog.Catalog, catalog.Lookup) error) *cobra.Command {
+// readCommand returns a command that does something with the records that its arguments and options select, all
+// if they select none. It has more options than those.
+func readCommand(name, short string, more []option, do func(context.Context, *call, *catalog.Catalog, catalog.Lookup) error) *cobra.Command {
+	var f catalogFlags
 	var s selection
-	c := withArgs(name+" [KEY=VALUE…]", short, func(c *cobra.Command, args []string) error {
+	table := optionTable(slices.Concat(f.options(), s.options(), more))
+	return withArgs(name+" [KEY=VALUE…]", short, table, func(r *call, args []string) error {
 		q, err := s.reading(args)
 		if err != nil {
 			return err
 		}
-		return f.with(c, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error { return do(ctx, c, cat, q) })
+		return f.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error { return do(ctx, r, cat, q) })
 	})
-	s.add(c)
-	return c
 }
 
-func catalogCountCommand(f *catalogFlags) *cobra.Command {
-	var out jsonFlag
-	c := readCommand(f, "count", "Count records",
-		func(ctx context.Context, c *cobra.Command, cat *catalog.Catalog, q catalog.Lookup) error {
-			total, err := countAll(ctx, cat, q)
-			if err != nil {
-				return err
-			}
-			if total.Changed {
-				fmt.Fprintln(c.ErrOrStderr(), "tablesweep: records have moved while they were counted; some may be missing or counted twice")
-			}
-			return out.print(c, total, "%d\n", total.Count)
-		})
-	out.add(c, "print the number as JSON")
-	return c
+func catalogCountCommand() *cobra.Command {
+	var asJSON bool
+	more := []option{{"json", perRun, &asJSON, nil, "print the number as JSON"}}
+	return readCommand("count", "Count records", more, func(ctx context.Context, r *call, cat *catalog.Catalog, q catalog.Lookup) error {
+		total, err := countAll(ctx, cat, q)
+		if err != nil {
+			return err
+		}
+		if total.Changed {
+			fmt.Fprintln(r.toErr, "tablesweep: records have moved while they were counted; some may be missing or counted twice")
+		}
+		return r.print(asJSON, total, "%d\n", total.Count)
+	})
 }
 
 // countAll counts the records, however long that takes.

@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog"
@@ -20,28 +21,29 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-// insertOptions are the flags of the command catalog insert.
+// insertOptions are the options of the command catalog insert.
 type insertOptions struct {
-	*catalogFlags
+	catalogFlags
 	file, once string
 	conditionFlag
 	upsert, json bool
 	input        *os.File // of --file
 }
 
-func catalogInsertCommand(f *catalogFlags) *cobra.Command {
-	o := insertOptions{catalogFlags: f}
-	c := withArgs("insert [RECORD…]", "Insert records, or replace them", o.run)
-	flags := c.Flags()
-	flags.StringVar(&o.file, "file", "", "file with a record a line, or CSV as for import; - is stdin, which is read if there are no records among the arguments")
-	flags.StringVar(&o.once, "idempotency-key", "", "of a single record: with the same key and record, nothing is done for a day")
-	flags.BoolVar(&o.upsert, "upsert", false, "replace what is there with the same index values and row key")
-	o.conditionFlag.add(c, "; with --upsert and a single record")
-	flags.BoolVar(&o.json, "json", false, "print a JSON object for each record")
-	return c
+func catalogInsertCommand() *cobra.Command {
+	var o insertOptions
+	table := append(o.catalogFlags.options(), []option{
+		{"file", perRun, &o.file, nil, "file with a record a line, or CSV as for import; - is stdin, which is read if there are no records among the arguments"},
+		{"idempotency-key", perRun, &o.once, nil, "of a single record: with the same key and record, nothing is done for a day"},
+		{"upsert", perRun, &o.upsert, nil, "replace what is there with the same index values and row key"},
+		o.conditionFlag.option("; with --upsert and a single record"),
+		{"json", perRun, &o.json, nil, "print a JSON object for each record"},
+	}...)
+	return withArgs("insert [RECORD…]", "Insert records, or replace them", optionTable(table), o.run)
 }
 
-func (o *insertOptions) run(c *cobra.Command, args []string) error {
+func (o *insertOptions) run(r *call, args []string) error {
+	r.changes = true
 	switch {
 	case o.once != "" && (len(args) != 1 || o.upsert):
 		return usagef("--idempotency-key is for inserting one record, given as an argument")
@@ -57,19 +59,19 @@ func (o *insertOptions) run(c *cobra.Command, args []string) error {
 		args[i] = strings.ReplaceAll(a, "\n", " ") // no JSON string has one
 	}
 	if o.file != "" && o.file != "-" {
-		f, err := file.OpenPipe(c.Context(), o.file, os.O_RDONLY, 0)
+		f, err := file.OpenPipe(r.ctx, o.file, os.O_RDONLY, 0)
 		if err != nil {
 			return job.Unopened("file", err)
 		}
 		defer f.Close()
 		o.input = f
 	}
-	if in, ok := c.InOrStdin().(*os.File); ok && len(args) == 0 && o.file == "" && isatty.IsTerminal(in.Fd()) {
+	if len(args) == 0 && o.file == "" && asks(r.In) {
 		return usagef("give records as arguments, or a --file")
 	}
-	return o.with(c, needs{(*catalog.Catalog).Prepare, (*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
-		in := inserter{Catalog: cat, insertOptions: o, cmd: c}
-		if err := o.read(ctx, c, args, in.rows); err != nil {
+	return o.with(r, needs{(*catalog.Catalog).Prepare, (*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
+		in := inserter{Catalog: cat, insertOptions: o, call: r}
+		if err := o.read(ctx, r.In, args, in.rows); err != nil {
 			return err
 		}
 		return refusedRecords(in.refused)
@@ -77,7 +79,7 @@ func (o *insertOptions) run(c *cobra.Command, args []string) error {
 }
 
 // read calls fn with the rows of the arguments, the file or stdin.
-func (o *insertOptions) read(ctx context.Context, c *cobra.Command, args []string, fn func([]load.Row) error) error {
+func (o *insertOptions) read(ctx context.Context, stdin io.Reader, args []string, fn func([]load.Row) error) error {
 	switch {
 	case len(args) > 0:
 		return load.Arriving(ctx, strings.NewReader(strings.Join(args, "\n")), fn)
@@ -88,14 +90,14 @@ func (o *insertOptions) read(ctx context.Context, c *cobra.Command, args []strin
 		}
 		return rows.Each(ctx, fn)
 	}
-	return load.Arriving(ctx, c.InOrStdin(), fn)
+	return load.Arriving(ctx, stdin, fn)
 }
 
 // inserter writes records, and prints what became of them.
 type inserter struct {
 	*catalog.Catalog
 	*insertOptions
-	cmd     *cobra.Command
+	call    *call
 	refused int
 }
 
@@ -117,7 +119,7 @@ func refusedRecords(n int) error {
 
 // rows writes rows. After an interrupt, it finishes them.
 func (in *inserter) rows(rows []load.Row) error {
-	return load.Write(context.WithoutCancel(in.cmd.Context()), in.Catalog, rows, in.write, in.print)
+	return load.Write(context.WithoutCancel(in.call.ctx), in.Catalog, rows, in.write, in.print)
 }
 
 func (in *inserter) write(ctx context.Context, r record.Record) (catalog.Written, error) {
@@ -132,23 +134,28 @@ func (in *inserter) print(row load.Row, r catalog.Result) error {
 	if r.Err != nil {
 		in.refused++
 		o.Outcome, o.Reason = "refused", r.Err.Error()
-		fmt.Fprintf(in.cmd.ErrOrStderr(), "tablesweep: refused: line %d: %s\n", o.Line, o.Reason)
+		fmt.Fprintf(in.call.toErr, "tablesweep: refused: line %d: %s\n", o.Line, o.Reason)
 	}
 	if in.json {
-		return lines.JSON(in.cmd.OutOrStdout()).Encode(o)
+		return lines.JSON(in.call.Out).Encode(o)
 	}
-	_, err := fmt.Fprintf(in.cmd.OutOrStdout(), "%d %s\n", o.Line, o.Outcome)
+	_, err := fmt.Fprintf(in.call.Out, "%d %s\n", o.Line, o.Outcome)
 	return err
 }
 
 // verbs has a word for each outcome.
 var verbs = map[catalog.Outcome]string{catalog.Created: "inserted", catalog.Replaced: "replaced", catalog.Unchanged: "unchanged"}
 
-func catalogPatchCommand(f *catalogFlags) *cobra.Command {
+func catalogPatchCommand() *cobra.Command {
+	var f catalogFlags
 	var s selection
 	var on conditionFlag
 	var withMeta bool
-	c := withArgs("patch KEY=VALUE… PATCH", "Change fields of a record", func(c *cobra.Command, args []string) error {
+	table := slices.Concat(f.options(), s.options(), []option{
+		on.option(""), {"json", perRun, &withMeta, nil, "print an object with the record, its id and its ETag"},
+	})
+	return withArgs("patch KEY=VALUE… PATCH", "Change fields of a record", optionTable(table), func(r *call, args []string) error {
+		r.changes = true
 		if len(args) < 2 {
 			return usagef("give an index key and its value, such as eid=F314, and then the patch, such as '{\"wage\":41.5}'")
 		}
@@ -157,72 +164,66 @@ func catalogPatchCommand(f *catalogFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return f.with(c, nil, func(ctx context.Context, cat *catalog.Catalog) error {
+		return f.with(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
 			done, err := cat.Patch(ctx, []byte(args[last]), q, on.condition())
 			if err != nil {
 				return asUsage(err)
 			}
-			out := lines.JSON(c.OutOrStdout())
+			out := lines.JSON(r.Out)
 			if withMeta {
 				return out.Encode(map[string]any{"outcome": verbs[done.Outcome], "record": done.Record, "meta": done.Meta})
 			}
 			return out.Encode(done.Record)
 		})
 	})
-	s.add(c)
-	on.add(c, "")
-	c.Flags().BoolVar(&withMeta, "json", false, "print an object with the record, its id and its ETag")
-	return c
 }
 
-// catalogDeleteOptions are the flags of the command catalog delete.
+// catalogDeleteOptions are the options of the command catalog delete.
 type catalogDeleteOptions struct {
-	*catalogFlags
+	catalogFlags
 	selection
 	conditionFlag
 	yesFlag
-	jsonFlag
-	dryRun bool
+	json, dryRun bool
 }
 
-func catalogDeleteCommand(f *catalogFlags) *cobra.Command {
-	o := catalogDeleteOptions{catalogFlags: f}
-	c := withArgs("delete KEY=VALUE…", "Delete records by index keys", o.run)
-	o.selection.add(c)
-	o.conditionFlag.add(c, "; there must be one record only")
-	o.yesFlag.add(c)
-	o.jsonFlag.add(c, "print the number as JSON")
-	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "delete nothing; count the records")
-	return c
+func catalogDeleteCommand() *cobra.Command {
+	var o catalogDeleteOptions
+	table := slices.Concat(o.catalogFlags.options(), o.selection.options(), o.yesFlag.options(), []option{
+		o.conditionFlag.option("; there must be one record only"),
+		{"json", perRun, &o.json, nil, "print the number as JSON"},
+		{"dry-run", perRun, &o.dryRun, nil, "delete nothing; count the records"},
+	})
+	return withArgs("delete KEY=VALUE…", "Delete records by index keys", optionTable(table), o.run)
 }
 
-func (o *catalogDeleteOptions) run(c *cobra.Command, args []string) error {
+func (o *catalogDeleteOptions) run(r *call, args []string) error {
+	r.changes, r.dry = true, o.dryRun
 	q, err := o.query(args)
 	if err != nil {
 		return err
 	}
-	return o.with(c, needs{(*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.with(r, needs{(*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if o.dryRun {
 			records, err := countAll(ctx, cat, q)
 			if err != nil {
 				return err
 			}
-			return o.print(c, map[string]int{"records": records.Count}, "would delete %d records of %s\n", records.Count, cat.Index)
+			return r.print(o.json, map[string]int{"records": records.Count}, "would delete %d records of %s\n", records.Count, cat.Index)
 		}
-		if err := o.askDelete(c, o.what(args), cat.Index.String(), cat.Index.Name()); err != nil {
+		if err := o.askDelete(r, o.what(args), cat.Index.String(), cat.Index.Name()); err != nil {
 			return err
 		}
-		deleted, err := o.deleteAll(c, ctx, cat, q)
+		deleted, err := o.deleteAll(ctx, r.Meter, cat, q)
 		if err != nil {
 			return asUsage(err)
 		}
-		return o.print(c, map[string]int{"deleted": deleted}, "deleted %d records\n", deleted)
+		return r.print(o.json, map[string]int{"deleted": deleted}, "deleted %d records\n", deleted)
 	})
 }
 
 // deleteAll repeats the deletion until nothing is left, and shows how far it is.
-func (o *catalogDeleteOptions) deleteAll(c *cobra.Command, ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (deleted int, err error) {
-	meter := sharedBy(c).meter
+func (o *catalogDeleteOptions) deleteAll(ctx context.Context, meter *progress.Meter, cat *catalog.Catalog, q catalog.Lookup) (deleted int, err error) {
 	meter.Use(progress.Plain)
 	meter.Records()
 	meter.Phase("deleting")

@@ -3,14 +3,12 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"tablesweep/internal/file"
 	"tablesweep/internal/file/journal"
@@ -22,74 +20,75 @@ import (
 )
 
 // checkpointFlags are the flags of commands that can be resumed.
-type checkpointFlags struct {
-	checkpoint, resume string
-	path               string            // of a new file, if it lies in the directory that checkpoint names; "" if it is that file
-	file               *journal.File     // set by restore or begin; nil without a checkpoint
-	record             jobrecord.Record  // of the checkpoint, set by restore or begin
-	was                job.Facts         // of the checkpoint, set by restore
-	own                map[string]string // values of flags that a record has in place of the command's
-	export             string            // the id of the export of many tables that the command makes; "" for others
-}
+type checkpointFlags struct{ checkpoint, resume string }
 
-func (f *checkpointFlags) add(c *cobra.Command) {
-	flags := c.Flags()
-	flags.StringVar(&f.checkpoint, "checkpoint", "", "new file that records the progress until the end")
-	flags.StringVar(&f.resume, "resume", "", "resume from this checkpoint")
-	run := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return f.during(c, func() error { return run(c, args) })
+func (f *checkpointFlags) options() []option {
+	return []option{
+		{"checkpoint", perRun, &f.checkpoint, nil, "new file that records the progress until the end"},
+		{"resume", perRun, &f.resume, nil, "resume from this checkpoint"},
 	}
 }
 
-// during calls run with the flags as the checkpoint has them, and then lets others go on with it.
-func (f *checkpointFlags) during(c *cobra.Command, run func() error) error {
-	err := f.restore(c)
+// resumable returns the flags, of commands that have them.
+func (f *checkpointFlags) resumable() checkpointFlags { return *f }
+
+// point is the checkpoint of a call.
+type point struct {
+	checkpointFlags
+	path   string           // of a new file, if it lies in the directory that checkpoint names; "" if it is that file
+	file   *journal.File    // set by restore or begin; nil without a checkpoint
+	record jobrecord.Record // of the file, set by restore or begin
+	export string           // the id of the export of many tables that the command makes; "" for others
+}
+
+// run calls do with the options as the checkpoint has them, if there is one, and then lets others go on with it.
+func (r *call) run(do func() error) error {
+	if o, ok := r.options.(interface{ resumable() checkpointFlags }); ok {
+		r.point.checkpointFlags = o.resumable()
+	}
+	err := r.restore()
 	if err == nil {
-		err = run()
+		err = do()
 	}
-	if err != nil && f.file != nil && c.Context().Err() != nil && !errors.As(err, new(job.Hinted)) { // interrupted before the work was begun
-		err = f.ended(c, interrupted(err), nil)
+	if err != nil && r.point.file != nil && r.ctx.Err() != nil && !errors.As(err, new(job.Hinted)) { // interrupted before the work was begun
+		err = r.leave(interrupted(err))
 	}
-	if f.file != nil {
-		_ = f.file.Close()
+	if r.point.file != nil {
+		_ = r.point.file.Close()
 	}
 	return err
 }
 
-// restore sets flags to the checkpoint's values.
-func (f *checkpointFlags) restore(c *cobra.Command) error {
+// restore opens the checkpoint to go on from, and sets the options that it has and that are not given.
+func (r *call) restore() (err error) {
+	p := &r.point
 	switch {
-	case f.resume == "":
+	case p.resume == "":
 		return nil
-	case f.checkpoint != "":
+	case p.checkpoint != "":
 		return usagef("--checkpoint starts and --resume continues; give one of them")
+	case place.InBlobs(p.resume):
+		return usagef("--resume takes the file that --checkpoint named, not blobs")
 	}
-	path, export := f.resume, false
+	path, export := p.resume, false
 	if isDirectory(path) {
 		path, export = journalIn(path)
 	}
-	var err error
-	switch f.file, err = journal.Read(path); {
+	switch p.file, err = journal.Read(path); {
 	case errors.Is(err, fs.ErrNotExist) && export:
-		return withoutJournal(f.resume)
+		return withoutJournal(p.resume)
 	case err != nil:
 		return job.BadCheckpoint(err)
 	}
-	if f.record, err = jobrecord.Parse(f.file.Job(), jobName(c)); err != nil {
-		return usagef("--resume %s: %w", f.resume, err)
+	p.record, err = jobrecord.Parse(p.file.Job(), r.jobName())
+	if err == nil {
+		p.export = p.record.Export
+		err = r.restoreOptions(export)
 	}
-	if export {
-		delete(f.record.Flags, "to") // it may have moved
+	if err != nil {
+		return usagef("--resume %s: %w", p.resume, err)
 	}
-	if err := f.restoreFlags(c); err != nil || !export || f.own != nil {
-		return err
-	}
-	to := f.resume
-	if kind, err := place.KindOf(to); err != nil || kind != place.KindExport {
-		to = strings.TrimRight(to, "/") + "/"
-	}
-	return c.Flags().Set("to", to)
+	return nil
 }
 
 // journalIn returns the path of the journal in a directory: of the export that is made there, or else of a command about many tables.
@@ -111,64 +110,58 @@ func withoutJournal(dir string) error {
 	return job.Hint(usagef("--resume: %s has no %s: it is gone, or another version of this program has begun the export", dir, place.JournalName), "export to another directory")
 }
 
-// restoreFlags sets flags to the record's values.
-func (f *checkpointFlags) restoreFlags(c *cobra.Command) error {
-	f.was.Digest, f.export = f.record.Rows, f.record.Export
-	home, restored := homeOf(f.resume), map[string]string{}
-	for name, kept := range f.record.Flags {
-		flag := c.Flags().Lookup(name)
-		if flag == nil {
+// restoreOptions sets options to the record's values. An export does not say where it is: it may have moved.
+func (r *call) restoreOptions(export bool) error {
+	table, record, home := r.table(), &r.point.record, homeOf(r.point.resume)
+	values := map[string]string{}
+	for name, kept := range record.Flags {
+		o, known := find(table, name)
+		if !known {
 			continue // Restore says so
 		}
-		value, ok := fromRecord(flag, kept, home)
-		if restored[name] = value; !ok {
-			delete(f.record.Flags, name)
-			f.record.Again = append(f.record.Again, name)
+		value, ok := o.fromRecord(kept, home)
+		if values[name] = value; !ok {
+			delete(record.Flags, name)
+			record.Again = append(record.Again, name)
 		}
 	}
-	set, err := f.record.Restore(recordFlags(c, home, f.own))
+	if export {
+		to := r.point.resume
+		if kind, err := place.KindOf(to); err != nil || kind != place.KindExport {
+			to = strings.TrimRight(to, "/") + "/"
+		}
+		record.Flags["to"], _ = beside(home, to)
+		values["to"] = to
+	}
+	set, err := record.Restore(r.toRecord(home))
 	if err != nil {
-		return usagef("--resume %s: %w", f.resume, err)
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		switch {
-		case f.own == nil:
-		case name == windowFlag:
-			f.was.Window = restored[name]
-			continue
-		default:
-			return usagef("--resume %s: --%s was not given to the command about many tables", f.resume, name)
+		o, _ := find(table, name)
+		if r.part != nil && o.usage != "" {
+			return fmt.Errorf("--%s was not given to the command about many tables", name)
 		}
-		if err := c.Flags().Set(name, restored[name]); err != nil {
-			return usagef("--resume %s: %w", f.resume, err)
+		if err := o.value().Set(values[name]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// recordFlags returns the command's flags as a record takes them. home is what [homeOf] returns for its file; own are the values of flags that
-// a table has in place of the command's, "" for none.
-func recordFlags(c *cobra.Command, home string, own map[string]string) (flags []jobrecord.Flag) {
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		given, value := f.Changed, flagText(f)
-		if text, mine := own[f.Name]; mine {
-			given, value = text != "", cmp.Or(text, f.DefValue)
+// toRecord returns the options as a record takes them, in a file in the directory home.
+func (r *call) toRecord(home string) (all []jobrecord.Option) {
+	for _, o := range r.table() {
+		to := jobrecord.Option{Name: o.name, Keep: o.keep, Value: o.text(), Default: o.byDefault()}
+		if to.Value != to.Default {
+			kept, ok := o.toRecord(to.Value, home)
+			if to.Again = !ok; ok {
+				to.Value = kept
+			}
 		}
-		ok := true
-		if given {
-			value, ok = toRecord(f, value, home)
-		}
-		flags = append(flags, jobrecord.Flag{Name: f.Name, Value: value, Default: f.DefValue, Given: given, Again: !ok})
-	})
-	return flags
-}
-
-// flagText returns a flag's value in the form that its Set method takes.
-func flagText(f *pflag.Flag) string {
-	if list, ok := f.Value.(pflag.SliceValue); ok {
-		return strings.Join(list.GetSlice(), ",")
+		all = append(all, to)
 	}
-	return f.Value.String()
+	return all
 }
 
 // homeOf returns the directory that holds what --checkpoint or --resume names: a file, or a directory with the file in it. The paths
@@ -182,12 +175,12 @@ func homeOf(path string) string {
 	return filepath.Dir(path)
 }
 
-// toRecord returns a flag's value as a record keeps it. ok is false if a record must not have it.
-func toRecord(f *pflag.Flag, value, home string) (kept string, ok bool) {
+// toRecord returns a value as a record keeps it. ok is false if a record must not have it.
+func (o option) toRecord(value, home string) (kept string, ok bool) {
 	switch {
-	case hasSAS(f.Value) || leadsElsewhere(f, value):
+	case o.hasSAS() || o.leadsElsewhere(value):
 		return "", false
-	case !onDisk(f, value):
+	case !o.onDisk(value):
 		return value, true
 	}
 	return beside(home, value)
@@ -202,111 +195,120 @@ func beside(home, path string) (rel string, ok bool) {
 	return "./" + filepath.ToSlash(rel), errors.Join(err, toErr, relErr) == nil && rel != "." && filepath.IsLocal(rel)
 }
 
-// fromRecord returns the value that a flag has in a record. ok is false if the record must not decide it.
-func fromRecord(f *pflag.Flag, kept, home string) (value string, ok bool) {
+// fromRecord returns the value of what a record keeps. ok is false if the record must not decide it.
+func (o option) fromRecord(kept, home string) (value string, ok bool) {
+	_, program := o.field.(programValue)
 	switch {
-	case leadsElsewhere(f, kept), f.Name == "map" && strings.HasPrefix(kept, "@"): // whose file would be read
+	case o.leadsElsewhere(kept), program && strings.HasPrefix(kept, "@"): // whose file would be read
 		return "", false
-	case !onDisk(f, kept):
+	case !o.onDisk(kept):
 		return kept, true
 	case !filepath.IsLocal(filepath.FromSlash(kept)) || file.ByLink(home, kept):
 		return "", false
 	}
 	value = filepath.Join(home, filepath.FromSlash(kept))
-	if !onDisk(f, value) {
+	if !o.onDisk(value) {
 		value = "./" + value
 	}
 	return value, true
 }
 
-// leadsElsewhere reports whether a flag's value is a connection or a URL, which may lead anywhere, and not the name of a setting.
-func leadsElsewhere(f *pflag.Flag, value string) bool {
-	_, isPlace := placeOf(f.Value)
-	return strings.Contains(f.Name, "connection") && !isSetting(value) || isPlace && place.IsURL(value)
+// hasSAS reports whether the option is a place with a SAS.
+func (o option) hasSAS() bool {
+	at, ok := o.field.(*location)
+	return ok && at.sas != ""
 }
 
-// onDisk reports whether a flag's value is the path of a file or a directory.
-func onDisk(f *pflag.Flag, value string) bool {
-	if _, isPlace := placeOf(f.Value); isPlace && !place.InBlobs(value) {
+// leadsElsewhere reports whether a value is a connection or a URL, which may lead anywhere, and not the name of a setting.
+func (o option) leadsElsewhere(value string) bool {
+	switch o.field.(type) {
+	case *connection:
+		return !isSetting(value)
+	case *location:
+		return place.IsURL(value)
+	}
+	return false
+}
+
+// onDisk reports whether a value is the path of a file or a directory.
+func (o option) onDisk(value string) bool {
+	if _, ok := o.field.(*location); ok && !place.InBlobs(value) {
 		kind, _ := place.KindOf(value)
 		return kind == place.KindExport || kind == place.KindFile
 	}
-	return jobrecord.IsFile(f.Name)
+	return o.keep == aFile || o.keep == anyFile
 }
 
 // begin opens the checkpoint of a job, a new one or that to go on from, if one was asked for.
-func (f *checkpointFlags) begin(c *cobra.Command, facts job.Facts) (r job.Record, err error) {
-	if f.file != nil {
-		if err := f.record.At(facts.Places); err != nil {
-			return r, usageError(err)
+func (r *call) begin(facts job.Facts) (record job.Record, err error) {
+	p := &r.point
+	if p.file != nil {
+		if err := p.record.At(facts.Places); err != nil {
+			return record, usageError(err)
 		}
-		return job.Record{Journal: f.file}, nil
+		return job.Record{Journal: p.file}, nil
 	}
-	own := maps.Clone(f.own)
-	if facts.Window != "" {
-		if own == nil {
-			own = map[string]string{}
-		}
-		own[windowFlag] = facts.Window
-	}
-	home, path := "", cmp.Or(f.path, f.checkpoint)
+	home, path := "", cmp.Or(p.path, p.checkpoint)
 	if path != "" {
-		home = homeOf(f.checkpoint)
+		home = homeOf(p.checkpoint)
 	}
-	f.record = jobrecord.New(jobName(c), recordFlags(c, home, own), facts.Places, facts.Digest)
-	f.record.Export = f.export
-	r.Request = f.record.JSON()
+	p.record = jobrecord.New(r.jobName(), r.toRecord(home), facts.Places, facts.Digest)
+	p.record.Export = p.export
+	record.Request = p.record.JSON()
 	if path == "" {
-		return r, nil
+		return record, nil
 	}
-	f.file, err = journal.New(path, r.Request)
+	p.file, err = journal.New(path, record.Request)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return r, job.Hint(usagef("checkpoint %w", err), "--resume continues from it; remove it to start over")
+		return record, job.Hint(usagef("checkpoint %w", err), "--resume continues from it; remove it to start over")
 	case err != nil && isDirectory(path):
-		return r, job.Hint(usagef("--checkpoint: %s is a directory", path), "name a file in it")
+		return record, job.Hint(usagef("--checkpoint: %s is a directory", path), "name a file in it")
 	case errors.Is(err, file.ErrNotRegular):
-		return r, job.Hint(usagef("checkpoint %w", err), "--resume needs a file to go on from: name one, or leave --checkpoint out")
+		return record, job.Hint(usagef("checkpoint %w", err), "--resume needs a file to go on from: name one, or leave --checkpoint out")
 	case err != nil:
-		return r, usagef("checkpoint %w", err)
+		return record, usagef("checkpoint %w", err)
 	}
-	r.Journal = f.file
-	return r, nil
+	record.Journal = p.file
+	return record, nil
 }
 
 // do runs a job with its checkpoint, prints its result by show, and removes the checkpoint.
-func (f *checkpointFlags) do(c *cobra.Command, j *job.Job, show func(job.Result) error) (job.Result, error) {
-	record, err := f.begin(c, j.Facts)
+func (r *call) do(j *job.Job, show func(job.Result) error) (done job.Result, err error) {
+	record, err := r.begin(j.Facts)
 	if err != nil {
-		return job.Result{}, err
+		return done, err
 	}
-	r, err := j.Run(c.Context(), record)
-	if err == nil || r.Begun {
-		err = f.ended(c, err, func() error { return show(r) })
-	}
-	return r, err
-}
-
-// ended prints the result of a command that came to its end, and then removes the checkpoint. If
-// err is not nil, it returns that with a hint how to go on.
-func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error) error {
+	done, err = j.Run(r.ctx, record)
 	switch {
 	case err == nil:
-		if err := result(); err != nil || f.file == nil {
-			return err
-		}
-		if part := sharedBy(c).part; part != nil {
-			part.Ended = f.file
-			return nil
-		}
-		return f.file.Remove()
-	case f.file != nil:
-		path := cmp.Or(f.resume, f.checkpoint)
-		if !job.IsThere(f.file.Path()) { // nothing was begun
-			return err
-		}
-		return job.Hint(err, f.resumes(c, path))
-	case errors.As(err, new(job.Hinted)):
+		err = r.finish(func() error { return show(done) })
+	case done.Begun:
+		err = r.leave(err)
+	}
+	return done, err
+}
+
+// finish prints the result of a command that came to its end, and then removes the checkpoint.
+func (r *call) finish(result func() error) error {
+	file := r.point.file
+	switch err := result(); {
+	case err != nil || file == nil:
+		return err
+	case r.part != nil:
+		r.part.Ended = file
+		return nil
+	}
+	return file.Remove()
+}
+
+// leave returns the error of a command that did not come to its end, with a hint how to go on.
+func (r *call) leave(err error) error {
+	p := r.point
+	switch {
+	case p.file != nil && job.IsThere(p.file.Path()): // or else nothing was begun
+		return job.Hint(err, r.resumes(cmp.Or(p.resume, p.checkpoint)))
+	case p.file != nil, errors.As(err, new(job.Hinted)):
 	case errors.Is(err, task.ErrInterrupted):
 		return job.Hint(err, "it can't be resumed without --checkpoint FILE")
 	case errors.Is(err, storage.ErrAway):
@@ -315,19 +317,27 @@ func (f *checkpointFlags) ended(c *cobra.Command, err error, result func() error
 	return err
 }
 
-// resumes returns the command line that goes on, with the flags that a checkpoint does not choose.
-func (f *checkpointFlags) resumes(c *cobra.Command, path string) string {
-	text := c.CommandPath() + " --resume " + path
-	for _, name := range f.record.Asks() {
-		flag := c.Flags().Lookup(name)
-		value := flagText(flag)
-		switch {
-		case hasSAS(flag.Value):
+// resumes returns the command line that goes on, with the options that a checkpoint does not choose.
+func (r *call) resumes(path string) string {
+	text := r.path + " --resume " + path
+	for _, name := range r.point.record.Asks(r.toRecord("")) {
+		o, _ := find(r.table(), name)
+		value := o.text()
+		switch _, account := o.field.(*connection); {
+		case o.hasSAS():
 			value += "?SAS"
-		case strings.Contains(name, "connection") && !isSetting(value):
+		case account && !isSetting(value):
 			value = "CONNECTION" // it may be secret
 		}
 		text += " --" + name + " " + value
 	}
 	return text + " continues with the rest"
+}
+
+// jobName is the command's name in checkpoints: those of copy are good for its aliases.
+func (r *call) jobName() string {
+	if r.path == "tablesweep export" || r.path == "tablesweep import" { // catalogs have these, too
+		return "copy"
+	}
+	return r.name
 }

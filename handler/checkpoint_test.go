@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/emulator"
@@ -194,10 +193,8 @@ func TestInterruptedAtTheEnd(t *testing.T) {
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	c := &cobra.Command{}
-	c.SetContext(ctx)
-	f := checkpointFlags{file: file}
-	if err := f.during(c, func() error { return nil }); err != nil {
+	r := &call{ctx: ctx, point: point{file: file}}
+	if err := r.run(func() error { return nil }); err != nil {
 		t.Error(err)
 	}
 }
@@ -209,11 +206,8 @@ func TestCheckpointMoves(t *testing.T) {
 	t.Setenv("AzureWebJobsStorage", connection)
 	home := t.TempDir()
 	places := []string{a.Table("orders").Address(), a.Table("more").Address()}
-	c := copyCommand()
-	if err := c.ParseFlags([]string{"--from", "orders", "--to", "more", "--mode", "fail", "--failed", filepath.Join(home, "lists", "f.jsonl")}); err != nil {
-		t.Fatal(err)
-	}
-	record := jobrecord.New("copy", recordFlags(c, homeOf(filepath.Join(home, "c.ckpt")), nil), places, "")
+	given := copyOf(t, "--from", "orders", "--to", "more", "--mode", "fail", "--failed", filepath.Join(home, "lists", "f.jsonl"))
+	record := jobrecord.New("copy", given.toRecord(homeOf(filepath.Join(home, "c.ckpt"))), places, "")
 	moved := filepath.Join(t.TempDir(), "moved")
 	if err := os.MkdirAll(filepath.Join(moved, "lists"), 0o700); err != nil {
 		t.Fatal(err)
@@ -228,29 +222,48 @@ func TestCheckpointMoves(t *testing.T) {
 	}
 }
 
-// TestEachFlagIsDecided: records have a flag of a command that can be resumed, or it is about one run.
-func TestEachFlagIsDecided(t *testing.T) {
+// copyOf returns a call of copy with arguments.
+func copyOf(t *testing.T, args ...string) *call {
+	t.Helper()
+	var o copyOptions
+	c := command("copy", "", &o, o.copy)
+	onlyOnce(c)
+	if err := c.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	return &call{options: &o, name: "copy"}
+}
+
+// TestEachOptionIsDecided: records have an option of a command that can be resumed, or it is about one run.
+func TestEachOptionIsDecided(t *testing.T) {
 	t.Parallel()
-	once := []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "help", "dry-run", "map-dry-run", "patience", "pprof", "quiet", "mirror", "max-deletes"}
+	once := []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "dry-run", "map-dry-run", "patience", "mirror", "max-deletes"}
+	of := map[string]options{
+		"copy": &copyOptions{}, "export": &copyOptions{}, "import": &copyOptions{}, "verify": &verifyOptions{}, "delete": &deleteOptions{}, "enqueue": &enqueueOptions{},
+		"catalog import": &importOptions{},
+	}
 	commands := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		if c.Flags().Lookup("resume") != nil {
 			commands++
-			c.InheritedFlags() // adds them
-			c.Flags().VisitAll(func(f *pflag.Flag) {
-				if jobrecord.Keeps(f.Name) == slices.Contains(once, f.Name) {
-					t.Errorf("%s: a record must have --%s, or not", c.CommandPath(), f.Name)
+			path := strings.TrimPrefix(c.CommandPath(), "tablesweep ")
+			if of[path] == nil {
+				t.Fatalf("%s has other options", path)
+			}
+			for _, o := range of[path].options() {
+				if (o.keep == perRun) != slices.Contains(once, o.name) {
+					t.Errorf("%s: a record must have --%s, or not", path, o.name)
 				}
-			})
+			}
 		}
 		for _, sub := range c.Commands() {
 			walk(sub)
 		}
 	}
 	walk(rootCommand())
-	if commands < 7 {
-		t.Errorf("only %d commands can be resumed", commands)
+	if commands != len(of) {
+		t.Errorf("%d commands can be resumed, want %d", commands, len(of))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -109,15 +110,33 @@ func refusedHere(err error) bool {
 }
 
 // command returns a command that takes flags alone.
-func command(name, short string, run func(*cobra.Command) error) *cobra.Command {
-	c := withArgs(name, short, func(c *cobra.Command, _ []string) error { return run(c) })
+func command(name, short string, o options, run func(*call) error) *cobra.Command {
+	c := withArgs(name, short, o, func(r *call, _ []string) error { return run(r) })
 	c.Args = noArgs
 	return c
 }
 
+// withArg returns a command with one argument, which says what it works on.
+func withArg(use, short, what string, o options, run func(r *call, arg string) error) *cobra.Command {
+	c := withArgs(use, short, o, func(r *call, args []string) error { return run(r, args[0]) })
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 || args[0] == "" {
+			return usagef("%s is missing", what)
+		}
+		return noArgs(c, args[1:])
+	}
+	return c
+}
+
 // withArgs returns a command that takes arguments, too.
-func withArgs(use, short string, run func(c *cobra.Command, args []string) error) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, RunE: run}
+func withArgs(use, short string, o options, run func(r *call, args []string) error) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		r := callOf(c, o)
+		return r.run(func() error { return run(r, args) })
+	}
+	addOptions(c, o.options())
+	return c
 }
 
 // group returns a command that has others.
@@ -127,7 +146,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 		names = append(names, c.Name())
 	}
 	last := len(names) - 1
-	c := command(name, short, func(*cobra.Command) error {
+	c := command(name, short, optionTable{}, func(*call) error {
 		return usagef("%s needs a command: %s or %s", name, strings.Join(names[:last], ", "), names[last])
 	})
 	c.AddCommand(commands...)
@@ -148,14 +167,6 @@ func noArgs(c *cobra.Command, args []string) error {
 		return asValue(c, usagef("%s takes no argument such as %q, only flags", c.Name(), args[0]))
 	}
 	return usagef("%s takes no argument, only flags", c.Name())
-}
-
-// onlyArg returns a command's only argument, which says what it works on.
-func onlyArg(c *cobra.Command, args []string, what string) (string, error) {
-	if len(args) == 0 || args[0] == "" {
-		return "", usagef("%s is missing", what)
-	}
-	return args[0], noArgs(c, args[1:])
 }
 
 // asValue adds advice to the error for an argument that may have been meant as the value of --dry-run.
@@ -181,7 +192,7 @@ func given(c *cobra.Command, flag string) string {
 // variable that is not set, and delete --rows "" must not delete all rows.
 func noEmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
-		if flagText(f) == "" {
+		if valueText(f.Value) == "" {
 			err = job.Hint(usagef("--%s has no value", f.Name), "give it one, or leave the flag out")
 		}
 	})
@@ -216,7 +227,7 @@ func reason(e *pflag.InvalidValueError) error {
 	want := ""
 	switch kind := e.GetFlag().Value.Type(); {
 	case errors.Is(e, errTwice):
-	case kind == "int":
+	case kind == "int" && errors.As(e, &number):
 		want = "a whole number"
 	case kind == "duration":
 		want = "a time such as 30s or 5m"
@@ -260,22 +271,6 @@ func onlyOnce(c *cobra.Command) {
 	}
 }
 
-// jsonFlag is the flag --json of commands that print a result as JSON or as text.
-type jsonFlag struct{ json bool }
-
-func (f *jsonFlag) add(c *cobra.Command, usage string) {
-	c.Flags().BoolVar(&f.json, "json", false, usage)
-}
-
-// print prints a result: v as JSON, or else the text.
-func (f *jsonFlag) print(c *cobra.Command, v any, text string, args ...any) error {
-	if f.json {
-		return lines.JSON(c.OutOrStdout()).Encode(v)
-	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), text, args...)
-	return err
-}
-
 // asUsage turns an invalid request into a usage error.
 func asUsage(err error) error {
 	var p *problem.Error
@@ -292,10 +287,10 @@ type listing struct {
 	err     error // the first one, after which nothing is printed
 }
 
-func newListing(c *cobra.Command, asJSON bool) *listing {
-	l := &listing{columns: tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)}
+func newListing(out io.Writer, asJSON bool) *listing {
+	l := &listing{columns: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
 	if asJSON {
-		l.json = lines.JSON(c.OutOrStdout())
+		l.json = lines.JSON(out)
 	}
 	return l
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,10 +11,11 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 )
 
-// copyOptions are the flags of the command copy.
+// copyOptions are the options of the command copy.
 type copyOptions struct {
 	rowFlags
 	pairFlags
@@ -26,24 +28,39 @@ type copyOptions struct {
 	verify    bool
 	compress  place.Compress
 	timestamp bool
+	window    string // of --since: the first run decides it
+}
+
+func (o *copyOptions) options() []option {
+	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(), o.jobFlags.options(), o.mirrorFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
+		o.choosing(),
+		{"since", fixed, &o.Since.Text, nil, "only rows written since a time, for so long, such as 24h, or since the last success: last"},
+		{"state", aFile, &o.State, nil, "file that keeps when the last success began"},
+		{"overlap", fixed, &o.Overlap, 5 * time.Minute, "how much earlier --since begins"},
+		{"since-window", fixed, &o.window, nil, ""},
+		o.ofStream(),
+		choose("mode", fixed, &o.mode, "what a row does to one with its key: replace, merge, skip, fail", "", action.Modes...),
+		{"verify", added, &o.verify, nil, "compare both places afterwards"},
+		choose("compress", fixed, &o.compress, "compression of an export's files: zstd, gzip or none", "", place.Compressions...),
+		{"with-timestamp", fixed, &o.timestamp, nil, "write each row's Timestamp, too"},
+	})
 }
 
 // pairFlags name two places.
 type pairFlags struct {
 	accountFlags
 	manyFlags
-	from, to, fromConnection, toConnection string
-	fromSAS, toSAS                         string
+	from, to                     location
+	fromConnection, toConnection connection
 }
 
-func (p *pairFlags) add(c *cobra.Command) {
-	flags := c.Flags()
-	p.addPatience(flags)
-	p.manyFlags.add(c)
-	flags.Var(placeValue{&p.from, &p.fromSAS}, "from", "the source: a table, or files")
-	flags.Var(placeValue{&p.to, &p.toSAS}, "to", "the destination: a table, or files")
-	addConnection(c, flags, &p.fromConnection, "from-connection", storage.HostConnection, "the source's account")
-	addConnection(c, flags, &p.toConnection, "to-connection", "", "the destination's account (default the source's)")
+func (p *pairFlags) options() []option {
+	return slices.Concat(p.accountFlags.options(), p.manyFlags.options(), []option{
+		{"from", fixed, &p.from, nil, "the source: a table, or files"},
+		{"to", fixed, &p.to, nil, "the destination: a table, or files"},
+		connect("from-connection", &p.fromConnection, storage.HostConnection, "the source's account"),
+		connect("to-connection", &p.toConnection, "", "the destination's account (default the source's)"),
+	})
 }
 
 func copyCommand() *cobra.Command {
@@ -54,48 +71,32 @@ func copyCommand() *cobra.Command {
 // meant in their place.
 func copyPlaces(name, short string, refused ...string) *cobra.Command {
 	var o copyOptions
-	c := command(name, short, o.run)
-	o.pairFlags.add(c)
-	o.rowFlags.add(c)
-	o.addSelect(c)
-	o.jobFlags.add(c)
-	addSince(c, &o.Since, &o.was.Window)
-	o.mirrorFlags.add(c)
-	o.mapFlags.add(c)
-	o.csvFlags.add(c)
-	o.addFormat(c)
-	c.PreRunE = func(*cobra.Command, []string) error {
-		if place.InBlobs(o.resume) {
-			return usagef("--resume takes the file that --checkpoint named, not blobs")
-		}
-		return nil
-	}
-	flags := c.Flags()
-	addChoice(c, &o.mode, "mode", "what a row does to one with its key: replace, merge, skip, fail", "", action.Modes...)
-	flags.BoolVar(&o.verify, "verify", false, "compare both places afterwards")
-	addChoice(c, &o.compress, "compress", "compression of an export's files: zstd, gzip or none", "", place.Compressions...)
-	flags.BoolVar(&o.timestamp, "with-timestamp", false, "write each row's Timestamp, too")
+	c := command(name, short, &o, o.copy)
 	for _, name := range refused {
-		_ = flags.MarkHidden(name)
+		_ = c.Flags().MarkHidden(name)
 	}
 	return c
 }
 
-func (o *copyOptions) run(c *cobra.Command) error {
+func (o *copyOptions) copy(r *call) error {
 	if o.rows != "" && o.verify {
 		return usagef("--verify is about ranges, not about the rows of --rows")
 	}
+	r.dry = o.dryRun.on || o.preview > 0
 	if o.many() {
-		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: map[string]string{"copy": "copying", "export": "exporting", "import": "importing"}[c.Name()]}, cmd: c, report: &o.reportFlags, point: &o.checkpointFlags, do: o.one}, o.check)
+		return o.allOf(&manyRun{
+			Tables: job.Tables{Rows: o.Rows, Phase: map[string]string{"copy": "copying", "export": "exporting", "import": "importing"}[r.name]},
+			call:   r, report: o.reportFlags, failed: o.failed, state: o.State, do: o.one,
+		}, o.check)
 	}
 	fromKind, toKind, err := o.kinds()
 	if err == nil {
-		err = o.check(c, fromKind, toKind)
+		err = o.check(r, fromKind, toKind)
 	}
 	if err != nil {
 		return err
 	}
-	m, err := o.mapFlags.open(c)
+	m, err := o.mapFlags.open()
 	if err != nil {
 		return err
 	}
@@ -103,128 +104,119 @@ func (o *copyOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	from, to, err := o.pairFlags.open(c, false, o.resume != "")
+	r.changes = toKind == place.KindTable || place.InBlobs(o.to.path)
+	from, to, err := o.pairFlags.open(r, false)
 	if err != nil {
 		return err
 	}
-	if o.is(fromKind, o.from) {
+	if o.is(fromKind, o.from.path) {
 		from.CSV = form
 	}
-	if o.is(toKind, o.to) {
+	if o.is(toKind, o.to.path) {
 		to.CSV = form
 	}
-	pair := job.PairOptions{Options: o.options(c, o.Rows, from), To: to, AllWorkers: c.Flags().Changed("workers")}
+	pair := job.PairOptions{Options: o.job(r, o.Rows, from), To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}
+	pair.Was.Window = o.window
 	if pair.Map = m; o.preview > 0 {
-		return o.mapFlags.show(c, pair.Options, o.json)
+		return o.mapFlags.show(r, pair.Options, o.json)
 	}
 	if o.mirror {
-		return o.mirrorTo(c, pair)
+		return o.mirrorTo(r, pair)
 	}
 	copying := job.CopyOptions{
 		PairOptions: pair, Since: o.Since, Mode: o.mode, Compress: o.compress, Timestamp: o.timestamp, Look: o.dryRun.on,
 	}
-	j, err := job.Copy(c.Context(), copying)
+	j, err := job.Copy(r.ctx, copying)
+	if err == nil {
+		o.window = j.Window
+	}
 	if to.Table() == nil {
-		return o.export(c, copying, j, err)
+		return o.export(r, copying, j, err)
 	}
 	verb := "copied"
 	if from.Table() == nil {
 		verb = "imported"
 	}
-	return o.each(c, j, err, verb, nil, func() error { return o.verifyCopy(c, copying, j) })
+	return o.each(r, j, err, verb, nil, func() error { return o.verifyCopy(r, copying, j) })
 }
 
 // one copies one of many tables.
-func (o *copyOptions) one(c *cobra.Command, t ofTable) error {
+func (o *copyOptions) one(r *call, t ofTable) error {
 	one := *o
-	one.manyFlags, one.from, one.to, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.point
-	return one.during(c, func() error { return one.run(c) })
+	one.manyFlags, one.from.path, one.to.path, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.checkpointFlags
+	r.options = &one
+	return r.run(func() error { return one.copy(r) })
 }
 
 // verifyCopy compares both places after a copy, if that was asked for.
-func (o *copyOptions) verifyCopy(c *cobra.Command, copied job.CopyOptions, j *job.Job) error {
+func (o *copyOptions) verifyCopy(r *call, copied job.CopyOptions, j *job.Job) error {
 	if !o.verify {
 		return nil
 	}
-	r, err := copied.Verify(c.Context(), j)
-	if err := o.printComparison(c, r, false, err); err != nil {
+	found, err := copied.Verify(r.ctx, j)
+	if err := o.printComparison(r, found, false, err); err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	if r.Differences() > 0 {
+	if found.Differences() > 0 {
 		return job.ErrDifferent
 	}
 	return nil
-}
-
-// windowFlag is the flag of the window of --since in records: the first run decides it.
-const windowFlag = "since-window"
-
-func addSince(c *cobra.Command, f *job.Since, window *string) {
-	flags := c.Flags()
-	flags.StringVar(&f.Text, "since", "", "only rows written since a time, for so long, such as 24h, or since the last success: last")
-	flags.StringVar(&f.State, "state", "", "file that keeps when the last success began")
-	flags.DurationVar(&f.Overlap, "overlap", 5*time.Minute, "how much earlier --since begins")
-	flags.StringVar(window, windowFlag, "", "")
-	_ = flags.MarkHidden(windowFlag)
 }
 
 // mirrorFlags are the flags of a copy that deletes what only the destination has.
 type mirrorFlags struct {
 	yesFlag
 	mirror     bool
-	maxDeletes int64
+	maxDeletes int64 // -1 for any number
 }
 
-func (f *mirrorFlags) add(c *cobra.Command) {
-	f.yesFlag.add(c)
-	flags := c.Flags()
-	flags.BoolVar(&f.mirror, "mirror", false, "copy what differs, and delete extra rows")
-	flags.Int64Var(&f.maxDeletes, "max-deletes", 0, "most rows that --mirror deletes")
+func (f *mirrorFlags) options() []option {
+	return append(f.yesFlag.options(), []option{
+		{"mirror", perRun, &f.mirror, nil, "copy what differs, and delete extra rows"},
+		{"max-deletes", perRun, &f.maxDeletes, int64(-1), "most rows that --mirror deletes; -1 is any number"},
+	}...)
 }
 
 // check refuses a mirror that nobody can be asked about, or whose rows can't be told.
-func (f *mirrorFlags) check(c *cobra.Command, o *copyOptions) error {
+func (f *mirrorFlags) check(r *call, o *copyOptions) error {
 	if !f.mirror {
 		return nil
 	}
 	switch {
-	case f.maxDeletes < 0:
-		return usagef("--max-deletes is %d, want 0 or more", f.maxDeletes)
-	case f.yes && !c.Flags().Changed("max-deletes"):
+	case f.maxDeletes < -1:
+		return usagef("--max-deletes is %d, want 0 or more, or -1 for any number", f.maxDeletes)
+	case f.yes && f.maxDeletes < 0:
 		return job.Hint(usagef("--yes needs --max-deletes N with --mirror"), "N is how many rows may be deleted at most; verify shows how many are extra")
-	case !f.yes && !asks(c):
-		return job.Hint(usagef("stdin is not a terminal; cannot confirm to mirror %s to %s", o.from, o.to), "--yes with --max-deletes N mirrors without asking; verify shows how many rows are extra")
+	case !f.yes && !asks(r.In):
+		return job.Hint(usagef("stdin is not a terminal; cannot confirm to mirror %s to %s", o.from.path, o.to.path), "--yes with --max-deletes N mirrors without asking; verify shows how many rows are extra")
 	}
 	return nil
 }
 
 // mirrorTo makes the destination equal to the source.
-func (o *copyOptions) mirrorTo(c *cobra.Command, pair job.PairOptions) error {
-	options := job.MirrorOptions{PairOptions: pair, MaxDeletes: -1}
-	if c.Flags().Changed("max-deletes") {
-		options.MaxDeletes = o.maxDeletes
-	}
+func (o *copyOptions) mirrorTo(r *call, pair job.PairOptions) error {
+	options := job.MirrorOptions{PairOptions: pair, MaxDeletes: o.maxDeletes}
 	if !o.yes {
-		options.Ask = func(do string) error { return o.ask(c, do, "This can't be undone. ", "", o.to) }
+		options.Ask = func(do string) error { return o.ask(r, do, "This can't be undone. ", "", o.to.path) }
 	}
-	r, err := job.Mirror(c.Context(), options)
+	done, err := job.Mirror(r.ctx, options)
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("compared %s\ncopied %s, deleted %s\n", job.Compared(r.Result), progress.Plural(r.Repaired, "row"), progress.Plural(r.Deleted, "row"))
-	if r.Kept > 0 {
-		text += fmt.Sprintf("kept %s that changed meanwhile\n", progress.Plural(r.Kept, "extra row"))
+	text := fmt.Sprintf("compared %s\ncopied %s, deleted %s\n", job.Compared(done.Result), progress.Plural(done.Repaired, "row"), progress.Plural(done.Deleted, "row"))
+	if done.Kept > 0 {
+		text += fmt.Sprintf("kept %s that changed meanwhile\n", progress.Plural(done.Kept, "extra row"))
 	}
-	if err := o.print(c, r, "%s", text); err != nil {
+	if err := r.print(o.json, done, "%s", text); err != nil {
 		return err
 	}
 	switch {
-	case r.Failed > 0 && r.Left == r.Extra && r.Extra > 0:
-		return job.Hint(failedRows(r.Failed), "so nothing was deleted; remove the cause, and run it again")
-	case r.Failed > 0:
-		return failedRows(r.Failed)
-	case r.Left > 0:
-		return job.Hint(partlyf("--max-deletes: %s left", progress.Plural(r.Left, "extra row")), "if they are to go, run it again with a higher limit")
+	case done.Failed > 0 && done.Left == done.Extra && done.Extra > 0:
+		return job.Hint(failedRows(done.Failed), "so nothing was deleted; remove the cause, and run it again")
+	case done.Failed > 0:
+		return failedRows(done.Failed)
+	case done.Left > 0:
+		return job.Hint(partlyf("--max-deletes: %s left", progress.Plural(done.Left, "extra row")), "if they are to go, run it again with a higher limit")
 	}
 	return nil
 }

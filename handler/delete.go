@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-isatty"
@@ -16,67 +17,68 @@ import (
 	"tablesweep/internal/task"
 )
 
-// deleteOptions are the flags of the command delete.
+// deleteOptions are the options of the command delete.
 type deleteOptions struct {
 	sourceFlags
 	jobFlags
 	yesFlag
 }
 
-func deleteCommand() *cobra.Command {
-	var o deleteOptions
-	c := command("delete", "Delete rows by range and filter", o.run)
-	o.sourceFlags.add(c)
-	o.jobFlags.add(c)
-	o.yesFlag.add(c)
-	return c
+func (o *deleteOptions) options() []option {
+	return slices.Concat(o.sourceFlags.options(), o.jobFlags.options(), o.yesFlag.options())
 }
 
-func (o *deleteOptions) run(c *cobra.Command) error {
-	from, err := o.source(c)
+func deleteCommand() *cobra.Command {
+	var o deleteOptions
+	return command("delete", "Delete rows by range and filter", &o, o.delete)
+}
+
+func (o *deleteOptions) delete(r *call) error {
+	r.changes, r.dry = true, o.dryRun.on
+	from, err := o.source(r, false)
 	if err != nil {
 		return err
 	}
 	if from.Table() != nil {
-		changed(c, from.Address())
+		r.changed(from.Address())
 	}
-	j, err := job.Delete(c.Context(), o.options(c, o.Rows, from))
-	return o.each(c, j, err, "deleted", func() error { return o.confirm(c, from.Address()) }, nil)
+	j, err := job.Delete(r.ctx, o.job(r, o.Rows, from))
+	return o.each(r, j, err, "deleted", func() error { return o.confirm(r, from.Address()) }, nil)
 }
 
 // confirm asks whether to delete, unless --yes is given.
-func (o *deleteOptions) confirm(c *cobra.Command, where string) error {
+func (o *deleteOptions) confirm(r *call, where string) error {
 	what := o.Rows.String()
 	if o.rows != "" {
 		what = "the rows listed in " + o.rows
 	}
-	return o.askDelete(c, what, where, o.table)
+	return o.askDelete(r, what, where, o.table.path)
 }
 
 // yesFlag is the flag --yes of commands that ask before they start.
 type yesFlag struct{ yes bool }
 
-func (f *yesFlag) add(c *cobra.Command) { c.Flags().BoolVar(&f.yes, "yes", false, "don't ask") }
+func (f *yesFlag) options() []option { return []option{{"yes", perRun, &f.yes, nil, "don't ask"}} }
 
 // askDelete asks whether to delete something of a table.
-func (f *yesFlag) askDelete(c *cobra.Command, what, where, table string) error {
-	return f.ask(c, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", table)
+func (f *yesFlag) askDelete(r *call, what, where, table string) error {
+	return f.ask(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", table)
 }
 
 // ask asks whether to do something, unless the flag is set; the answer yes is the table's
 // name. hint is the advice if stdin is not a terminal.
-func (f *yesFlag) ask(c *cobra.Command, do, warning, hint, table string) error {
+func (f *yesFlag) ask(r *call, do, warning, hint, table string) error {
 	if f.yes {
 		return nil
 	}
-	if !asks(c) {
+	if !asks(r.In) {
 		return job.Hint(usagef("stdin is not a terminal; cannot confirm to %s", do), hint)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s? %sType the table's name to go on: ", strings.ToUpper(do[:1])+do[1:], warning)
-	answer, err := readAnswer(c.Context(), c.InOrStdin())
+	fmt.Fprintf(r.toErr, "%s? %sType the table's name to go on: ", strings.ToUpper(do[:1])+do[1:], warning)
+	answer, err := readAnswer(r.ctx, r.In)
 	switch {
 	case errors.Is(err, task.ErrInterrupted):
-		fmt.Fprintln(c.ErrOrStderr()) // ends the question's line
+		fmt.Fprintln(r.toErr) // ends the question's line
 		return err
 	case err != nil || answer != table:
 		return fmt.Errorf("nothing done: the answer was not %q", table)
@@ -85,9 +87,9 @@ func (f *yesFlag) ask(c *cobra.Command, do, warning, hint, table string) error {
 }
 
 // asks reports whether there is somebody to ask.
-func asks(c *cobra.Command) bool {
-	in, ok := c.InOrStdin().(*os.File)
-	return ok && isatty.IsTerminal(in.Fd())
+func asks(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
 }
 
 // readAnswer reads a line, without white space around it, unless ctx ends before there

@@ -14,23 +14,22 @@ import (
 	"tablesweep/internal/input/lines"
 )
 
-// demoOptions are the flags of the command demo.
+// demoOptions are the options of the command demo.
 type demoOptions struct {
-	jsonFlag
-	instances int
-	watch     bool
+	instances   int
+	json, watch bool
 }
 
 func demoCommand() *cobra.Command {
 	var o demoOptions
-	c := command("demo", "Copy real rows through the function app, on this machine alone", o.run)
-	c.Flags().IntVar(&o.instances, "instances", 3, "number of handler processes")
-	o.jsonFlag.add(c, "print the report as JSON")
-	c.Flags().BoolVar(&o.watch, "watch", false, "print the address of the console, and keep the app running")
-	return c
+	return command("demo", "Copy real rows through the function app, on this machine alone", optionTable{
+		{"instances", perRun, &o.instances, 3, "number of handler processes"},
+		{"json", perRun, &o.json, nil, "print the report as JSON"},
+		{"watch", perRun, &o.watch, nil, "print the address of the console, and keep the app running"},
+	}, o.run)
 }
 
-func (o *demoOptions) run(c *cobra.Command) error {
+func (o *demoOptions) run(r *call) error {
 	root, err := appRoot()
 	if err != nil {
 		return err
@@ -39,30 +38,30 @@ func (o *demoOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	options := demo.Options{Root: root, Executable: self, Instances: o.instances, Progress: c.ErrOrStderr()}
+	options := demo.Options{Root: root, Executable: self, Instances: o.instances, Progress: r.toErr}
 	if o.watch {
 		var printed error
-		options.Watch = func(r demo.Report) {
-			printed = o.show(c, r)
-			<-c.Context().Done()
+		options.Watch = func(report demo.Report) {
+			printed = o.show(r, report)
+			<-r.ctx.Done()
 		}
-		_, err := demo.Run(c.Context(), options)
+		_, err := demo.Run(r.ctx, options)
 		return cmp.Or(err, printed)
 	}
-	report, err := demo.Run(c.Context(), options)
+	report, err := demo.Run(r.ctx, options)
 	if err != nil {
 		return err
 	}
-	return o.show(c, report)
+	return o.show(r, report)
 }
 
-func (o *demoOptions) show(c *cobra.Command, report demo.Report) error {
+func (o *demoOptions) show(r *call, report demo.Report) error {
 	if o.json {
-		e := lines.JSON(c.OutOrStdout())
+		e := lines.JSON(r.Out)
 		e.SetIndent("", "  ")
 		return e.Encode(report)
 	}
-	return printReport(c.OutOrStdout(), report)
+	return printReport(r.Out, report)
 }
 
 func printReport(w io.Writer, r demo.Report) error {

@@ -16,8 +16,12 @@ import (
 func doctorCommand() *cobra.Command {
 	var d health.Doctor
 	var key string
-	var asJSON jsonFlag
-	c := command("doctor", "Tell what works and what is missing", func(c *cobra.Command) error {
+	var asJSON bool
+	return command("doctor", "Tell what works and what is missing", optionTable{
+		{"url", perRun, &d.URL, nil, "the app's address, such as https://APP.azurewebsites.net"},
+		{"key", perRun, &key, "TABLESWEEP_KEY", "name of the environment variable with a function key"},
+		{"json", perRun, &asJSON, nil, "print the report as JSON"},
+	}, func(r *call) error {
 		if !isSetting(key) {
 			return usagef("--key takes the name of an environment variable, not the key itself")
 		}
@@ -33,12 +37,12 @@ func doctorCommand() *cobra.Command {
 			}
 		}
 		d.Key = d.Settings.Get(key)
-		report := health.NewReport(time.Now(), d.Check(c.Context()))
+		report := health.NewReport(time.Now(), d.Check(r.ctx))
 		text := ""
 		for _, check := range report.Checks {
 			text += fmt.Sprintf("%-8s %s: %s\n", check.State, check.Name, check.Detail)
 		}
-		if err := asJSON.print(c, report, "%s", text); err != nil {
+		if err := r.print(asJSON, report, "%s", text); err != nil {
 			return err
 		}
 		if report.Status == health.Failed {
@@ -46,9 +50,4 @@ func doctorCommand() *cobra.Command {
 		}
 		return nil
 	})
-	flags := c.Flags()
-	flags.StringVar(&d.URL, "url", "", "the app's address, such as https://APP.azurewebsites.net")
-	flags.StringVar(&key, "key", "TABLESWEEP_KEY", "name of the environment variable with a function key")
-	asJSON.add(c, "print the report as JSON")
-	return c
 }

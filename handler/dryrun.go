@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/function/config"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
@@ -21,11 +19,6 @@ const dryRunTime = 30 * time.Second
 
 // dryRun is the flag --dry-run, a switch that also takes the value full.
 type dryRun struct{ on, full bool }
-
-func (d *dryRun) add(c *cobra.Command) {
-	f := c.Flags().VarPF(d, "dry-run", "", "change nothing: count for 30 s, show what the work takes, check permissions; --dry-run=full counts to the end")
-	f.NoOptDefVal = "true"
-}
 
 // Set takes what a switch takes, and full.
 func (d *dryRun) Set(text string) error {
@@ -69,19 +62,19 @@ func price() (float64, error) {
 }
 
 // showEstimate prints what a job would do. It reads keys of the source and changes nothing.
-func (j *jobFlags) showEstimate(c *cobra.Command, prepared *job.Job) error {
+func (j *jobFlags) showEstimate(r *call, prepared *job.Job) error {
 	dollars, err := price()
 	if err != nil {
 		return err
 	}
-	e, err := prepared.Estimate(c.Context(), j.dryRun.limit(), dollars)
+	e, err := prepared.Estimate(r.ctx, j.dryRun.limit(), dollars)
 	if err != nil {
 		return err
 	}
 	if j.json {
-		return lines.JSON(c.OutOrStdout()).Encode(e.Report)
+		return lines.JSON(r.Out).Encode(e.Report)
 	}
-	return printEstimate(c.OutOrStdout(), e.Verb, e.Report, dollars, e.Sentence)
+	return printEstimate(r.Out, e.Verb, e.Report, dollars, e.Sentence)
 }
 
 // printEstimate writes a report for people. What it says of rows is true: more come only if not all were counted.

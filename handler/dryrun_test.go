@@ -71,7 +71,7 @@ func TestDryRunFlag(t *testing.T) {
 	} {
 		var d dryRun
 		c := &cobra.Command{}
-		d.add(c)
+		addOptions(c, []option{{"dry-run", perRun, &d, nil, "-"}})
 		err := c.ParseFlags(strings.Fields(tt.args))
 		if tt.err == "" && (err != nil || d != tt.want) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 			t.Errorf("%q: %v, %v; want %v, %s", tt.args, d.String(), err, tt.want.String(), tt.err)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/action"
@@ -8,71 +10,72 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// enqueueOptions are the flags of the command enqueue.
+// enqueueOptions are the options of the command enqueue.
 type enqueueOptions struct {
 	sourceFlags
 	jobFlags
 	mapFlags
-	queue, queueConnection string
-	message, encoding      string
+	queue             string
+	queueConnection   connection
+	message, encoding string
+}
+
+func (o *enqueueOptions) options() []option {
+	return slices.Concat(o.sourceFlags.options(), o.jobFlags.options(), o.mapFlags.options(), []option{
+		o.choosing(),
+		{"queue", fixed, &o.queue, nil, "the queue"},
+		connect("queue-connection", &o.queueConnection, "", "the queue's account (default the table's)"),
+		{"message", fixed, &o.message, action.WholeRow, "template of a message; see above"},
+		choose("encoding", fixed, &o.encoding, "base64, as the Functions host expects it, or none", "base64 or none", "base64", "none"),
+	})
 }
 
 func enqueueCommand() *cobra.Command {
 	var o enqueueOptions
-	c := command("enqueue", "Put a message into a queue for every row", o.run)
-	flags := c.Flags()
-	o.tableFlags.add(c)
-	flags.StringVar(&o.queue, "queue", "", "the queue")
-	addConnection(c, flags, &o.queueConnection, "queue-connection", "", "the queue's account (default the table's)")
-	flags.StringVar(&o.message, "message", action.WholeRow, "template of a message; see above")
-	addChoice(c, &o.encoding, "encoding", "base64, as the Functions host expects it, or none", "base64 or none", "base64", "none")
-	o.rowFlags.add(c)
-	o.addSelect(c)
-	o.jobFlags.add(c)
-	o.mapFlags.add(c)
-	return c
+	return command("enqueue", "Put a message into a queue for every row", &o, o.enqueue)
 }
 
-func (o *enqueueOptions) run(c *cobra.Command) error {
+func (o *enqueueOptions) enqueue(r *call) error {
+	r.changes, r.dry = true, o.dryRun.on || o.preview > 0
 	template, err := action.ParseTemplate(o.message)
 	if err != nil {
 		return usagef("--message: %w", err)
 	}
-	m, err := o.mapFlags.open(c)
+	m, err := o.mapFlags.open()
 	if err != nil {
 		return err
 	}
 	if m != nil && o.dryRun.on {
 		return usagef("--dry-run does not fit --map, --rename and --drop, which decide what is sent; --map-dry-run shows it")
 	}
-	from, err := o.source(c)
+	from, err := o.source(r, true)
 	if err != nil {
 		return err
 	}
-	options := o.options(c, o.Rows, from)
+	options := o.job(r, o.Rows, from)
 	if options.Map = m; o.preview > 0 {
-		return o.mapFlags.show(c, options, o.json)
+		return o.mapFlags.show(r, options, o.json)
 	}
-	queue, err := o.openQueue(c)
+	queue, err := o.openQueue(r)
 	if err != nil {
 		return err
 	}
-	j, err := job.Enqueue(c.Context(), options, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"})
-	return o.each(c, j, err, "enqueued", nil, nil)
+	j, err := job.Enqueue(r.ctx, options, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"})
+	return o.each(r, j, err, "enqueued", nil, nil)
 }
 
-func (o *enqueueOptions) openQueue(c *cobra.Command) (*storage.Queue, error) {
+func (o *enqueueOptions) openQueue(r *call) (*storage.Queue, error) {
 	if o.queue == "" {
 		return nil, usagef("--queue is missing")
 	}
 	if err := storage.CheckQueueName(o.queue); err != nil {
 		return nil, usagef("--queue: %w", err)
 	}
-	connection, flag := o.queueConnection, "queue-connection"
-	if connection == "" {
-		connection, flag = o.connection, "connection"
+	at := &o.connection
+	if o.queueConnection.given() {
+		at = &o.queueConnection
 	}
-	account, err := o.openAccount(c, flag, connection)
+	account, err := o.openAccount(r, at)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +83,6 @@ func (o *enqueueOptions) openQueue(c *cobra.Command) (*storage.Queue, error) {
 	if err != nil {
 		return nil, usagef("--queue: %w", err)
 	}
-	changed(c, queue.Address())
+	r.changed(queue.Address())
 	return queue, nil
 }

@@ -19,30 +19,30 @@ func importCommand() *cobra.Command {
 }
 
 // check returns what is wrong with the flags for these places.
-func (o *copyOptions) check(c *cobra.Command, from, to place.Kind) error {
+func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	inLines, single := from == place.KindFile || from == place.KindStream, to == place.KindFile || to == place.KindStream
 	switch {
-	case c.Name() == "export" && (from != place.KindTable || to == place.KindTable):
+	case r.name == "export" && (from != place.KindTable || to == place.KindTable):
 		return usagef("export is from a table to files, not %s; copy takes all", o.asked(from, to))
-	case c.Name() == "import" && (from == place.KindTable || to != place.KindTable):
+	case r.name == "import" && (from == place.KindTable || to != place.KindTable):
 		return usagef("import is from files to a table, not %s; copy takes all", o.asked(from, to))
 	case inLines && to != place.KindTable:
-		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from)
+		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from.path)
 	}
-	err := o.conflicts(c, []conflict{
+	err := o.conflicts(r, []conflict{
 		{"rows dry-run mirror", o.many(), "it is about one table"},
 		{"mode failed rows dry-run mirror", to != place.KindTable, "only tables take it as destinations"},
-		{"to-connection", to != place.KindTable && !place.InBlobs(o.to), "it is about a destination in an account"},
+		{"to-connection", to != place.KindTable && !place.InBlobs(o.to.path), "it is about a destination in an account"},
 		{"compress with-timestamp", to == place.KindTable, "it says how files are written"},
-		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to) && !o.many() && sharedBy(c).part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
+		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to.path) && !o.many() && r.part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
 		{"checkpoint resume verify compress", single, "only an export takes it"},
-		{"from-connection", from != place.KindTable && !place.InBlobs(o.from), "it is about a source in an account"},
+		{"from-connection", from != place.KindTable && !place.InBlobs(o.from.path), "it is about a source in an account"},
 		{"since overlap state", from != place.KindTable, "only tables know when their rows were written"},
 		{"checkpoint resume rows verify dry-run mirror", inLines, "rows in any order are read once; import them again to be sure"},
-		{"types", !o.is(from, o.from), "it is about a source of CSV"},
-		{"delimiter", !o.is(from, o.from) && !o.is(to, o.to), "it is about CSV"},
+		{"types", !o.is(from, o.from.path), "it is about a source of CSV"},
+		{"delimiter", !o.is(from, o.from.path) && !o.is(to, o.to.path), "it is about CSV"},
 		{"format", from != place.KindStream && to != place.KindStream, "it is about stdin and stdout; a file has a name that says it"},
-		{"with-timestamp", o.is(to, o.to), "CSV has a column Timestamp each time"},
+		{"with-timestamp", o.is(to, o.to.path), "CSV has a column Timestamp each time"},
 		{"dry-run", o.mapFlags.given(), "the map decides what is written; --map-dry-run shows it"},
 		{"map-dry-run", o.many(), "it is about one table"},
 		{"overlap", o.Since.Text == "", "it is about --since, which is not given"},
@@ -57,36 +57,36 @@ func (o *copyOptions) check(c *cobra.Command, from, to place.Kind) error {
 		{"checkpoint resume", o.mirror, "an interrupted --mirror is run again"},
 	})
 	if err == nil {
-		err = o.Check(o.was.Window, o.resume != "")
+		err = o.Check()
 	}
 	if err == nil {
-		err = o.mirrorFlags.check(c, o)
+		err = o.mirrorFlags.check(r, o)
 	}
 	return err
 }
 
 // export writes the rows to files. err is that of its preparation.
-func (o *copyOptions) export(c *cobra.Command, copied job.CopyOptions, j *job.Job, err error) error {
+func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err error) error {
 	if err != nil {
 		return err
 	}
 	to := copied.To
 	where := to.Path
 	if to.Local() {
-		o.checkpoint, o.path = where, to.Journal()
+		r.point.checkpoint, r.point.path = where, to.Journal()
 	}
 	if to.Kind == place.KindStream {
-		c.SetOut(c.ErrOrStderr())
+		r.Out = r.toErr
 		where = "stdout"
 	}
-	_, err = o.do(c, j, func(r job.Result) error {
+	_, err = r.do(j, func(done job.Result) error {
 		if to.Objects != nil {
-			where = fmt.Sprintf("%s: %s of %d bytes,", to.Address(), progress.Plural(int64(r.Export.Files), "file"), r.Export.Bytes)
+			where = fmt.Sprintf("%s: %s of %d bytes,", to.Address(), progress.Plural(int64(done.Export.Files), "file"), done.Export.Bytes)
 		}
-		return o.exported(c, r, to, where)
+		return o.exported(r, done, to, where)
 	})
 	if err == nil {
-		err = o.verifyCopy(c, copied, j)
+		err = o.verifyCopy(r, copied, j)
 	}
 	return j.Close(err)
 }
@@ -104,20 +104,12 @@ type exportResult struct {
 }
 
 // exported prints what was exported, and where it is.
-func (o *copyOptions) exported(c *cobra.Command, done job.Result, to job.Place, where string) error {
-	r := exportResult{Rows: done.Export.Rows, Files: done.Export.Files, Bytes: done.Export.Bytes, To: to.Path, Unproven: to.Objects == nil, figures: figuresOf(done)}
+func (o *copyOptions) exported(r *call, done job.Result, to job.Place, where string) error {
+	sum := exportResult{Rows: done.Export.Rows, Files: done.Export.Files, Bytes: done.Export.Bytes, To: to.Path, Unproven: to.Objects == nil, figures: figuresOf(done)}
 	end := unproven
-	if !r.Unproven {
-		end, r.To = "", to.Address()
+	if !sum.Unproven {
+		end, sum.To = "", to.Address()
 	}
-	return o.print(c, r, "exported %s to %s in %.1f s: %.0f rows/s, %s, %d throttled%s\n", progress.Plural(r.Rows, "row"), where,
-		r.Seconds, r.RowsPerSec, progress.Plural(r.Requests, "request"), r.Throttles, end)
-}
-
-// jobName is a command's name in checkpoints: those of copy are good for its aliases.
-func jobName(c *cobra.Command) string {
-	if name := c.Name(); c.Parent() != c.Root() || name != "export" && name != "import" { // catalogs have these, too
-		return name
-	}
-	return "copy"
+	return r.print(o.json, sum, "exported %s to %s in %.1f s: %.0f rows/s, %s, %d throttled%s\n", progress.Plural(sum.Rows, "row"), where,
+		sum.Seconds, sum.RowsPerSec, progress.Plural(sum.Requests, "request"), sum.Throttles, end)
 }

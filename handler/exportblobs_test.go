@@ -56,23 +56,15 @@ func exportNasty(t *testing.T, a *storage.Account, connection string, rows []sto
 // TestSASIsNotKept: what a checkpoint keeps of a command has no SAS, and asks for it again.
 func TestSASIsNotKept(t *testing.T) {
 	t.Parallel()
-	c := exportCommand()
-	onlyOnce(c)
-	if err := c.ParseFlags([]string{"--from", "orders", "--to", "https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET"}); err != nil {
-		t.Fatal(err)
-	}
-	r := jobrecord.New("copy", recordFlags(c, ".", nil), nil, "")
+	to := "https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET"
+	r := jobrecord.New("copy", copyOf(t, "--from", "orders", "--to", to).toRecord("."), nil, "")
 	if text := string(r.JSON()); strings.Contains(text, "SECRET") || !strings.Contains(text, `"again":["to"]`) {
 		t.Error(text)
 	}
-	again := copyCommand()
-	if _, err := r.Restore(recordFlags(again, ".", nil)); err == nil || !strings.Contains(err.Error(), "give --to again") {
+	if _, err := r.Restore(copyOf(t).toRecord(".")); err == nil || !strings.Contains(err.Error(), "give --to again") {
 		t.Errorf("got %v", err)
 	}
-	if err := again.ParseFlags([]string{"--to", "https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET"}); err != nil {
-		t.Fatal(err)
-	}
-	if set, err := r.Restore(recordFlags(again, ".", nil)); err != nil || set["from"] != "orders" {
+	if set, err := r.Restore(copyOf(t, "--to", to).toRecord(".")); err != nil || set["from"] != "orders" {
 		t.Errorf("%v, %v", set, err)
 	}
 }

@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/job"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/task"
@@ -86,13 +85,11 @@ func TestAppendInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out strings.Builder
-	cmd := &cobra.Command{}
-	cmd.SetContext(ctx)
-	cmd.SetOut(&out)
+	r := &call{ctx: ctx, Process: job.Process{Out: &out}}
 	input, user := io.Pipe()
 	defer user.Close()
 	ended := make(chan error, 1)
-	go func() { ended <- (&appender{cmd: cmd, streams: streams, stream: "s"}).arriving(input) }()
+	go func() { ended <- (&appender{call: r, streams: streams, stream: "s"}).arriving(input) }()
 	write := func(text string) {
 		if _, err := io.WriteString(user, text); err != nil {
 			t.Error(err)

@@ -6,47 +6,26 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"tablesweep/internal/job"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/task"
-	"tablesweep/internal/task/memory"
 )
 
 // reportFlags are --progress and --json, of commands that work over rows.
 type reportFlags struct {
-	jsonFlag
+	json  bool
 	style progress.Style
 }
 
-func (p *reportFlags) add(c *cobra.Command, standard progress.Style, asJSON string) {
-	p.jsonFlag.add(c, asJSON)
-	p.style = standard
-	addChoice(c, &p.style, "progress", "plain (a live line), json, none, or auto: plain on a terminal, else json", "", progress.Styles...)
-}
-
-// process returns what a job needs of the command around it. It makes the command's meter show what the flag says, and limits the process's memory,
-// which holds the files.
-func (p *reportFlags) process(c *cobra.Command, files ...string) job.Process {
-	if part := sharedBy(c).part; part != nil {
-		return part.Process
-	}
-	memory.Limit(files...)
-	sharedBy(c).meter.Use(p.style)
-	return process(c)
-}
-
-// print prints a result: v as JSON, or else the text. That of one of many tables goes to their summary.
-func (p *reportFlags) print(c *cobra.Command, v any, text string, args ...any) error {
-	if part := sharedBy(c).part; part != nil {
-		part.Result = v
-		return nil
-	}
-	return p.jsonFlag.print(c, v, text, args...)
+// options has the option --progress with a standard, and --json with what it prints.
+func (p *reportFlags) options(standard progress.Style, asJSON string) []option {
+	style := choose("progress", perRun, &p.style, "plain (a live line), json, none, or auto: plain on a terminal, else json", "", progress.Styles...)
+	style.standard = standard
+	return []option{{"json", perRun, &p.json, nil, asJSON}, style}
 }
 
 // jobFlags are the flags of commands that do something with every row.
@@ -57,57 +36,57 @@ type jobFlags struct {
 	failed, rows string
 }
 
-func (j *jobFlags) add(c *cobra.Command) {
-	flags := c.Flags()
-	flags.StringVar(&j.failed, "failed", "", "file for the rows that failed")
-	flags.StringVar(&j.rows, "rows", "", "only the rows in this file, of --failed or scan")
-	j.reportFlags.add(c, progress.Auto, "print the result as JSON")
-	j.checkpointFlags.add(c)
-	j.dryRun.add(c)
+func (j *jobFlags) options() []option {
+	return slices.Concat([]option{
+		{"failed", anyFile, &j.failed, nil, "file for the rows that failed"},
+		{"rows", aFile, &j.rows, nil, "only the rows in this file, of --failed or scan"},
+		{"dry-run", perRun, &j.dryRun, nil, "change nothing: count for 30 s, show what the work takes, check permissions; --dry-run=full counts to the end"},
+	}, j.reportFlags.options(progress.Auto, "print the result as JSON"), j.checkpointFlags.options())
 }
 
-// options returns the options of a job that the flags ask for.
-func (j *jobFlags) options(c *cobra.Command, rows job.Rows, from job.Place) job.Options {
-	return job.Options{Process: j.process(c, j.resume), Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: j.was}
+// job returns the options of a job that is asked for.
+func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
+	r.work(j.style, j.resume)
+	return job.Options{Process: r.Process, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: job.Facts{Digest: r.point.record.Rows}}
 }
 
 // each runs a job that does something with each row, or shows what it would do. err is that of its preparation; confirm, if it is not nil,
 // asks whether it is meant; verb says what it did; then, if it is not nil, follows, even if rows failed.
-func (j *jobFlags) each(c *cobra.Command, prepared *job.Job, err error, verb string, confirm, then func() error) error {
+func (j *jobFlags) each(r *call, prepared *job.Job, err error, verb string, confirm, then func() error) error {
 	if err != nil {
 		if !job.Refused(err) && (errors.Is(err, task.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {
-			err = j.ended(c, err, nil)
+			err = r.leave(err)
 		}
 		return err
 	}
 	if j.dryRun.on {
-		return prepared.Close(j.showEstimate(c, prepared))
+		return prepared.Close(j.showEstimate(r, prepared))
 	}
 	if confirm != nil {
 		if err := confirm(); err != nil {
 			return prepared.Close(err)
 		}
 	}
-	err = j.run(c, prepared, verb)
+	err = j.run(r, prepared, verb)
 	if then != nil && (err == nil || exitCode(err) == exitFailedRows) {
 		err = cmp.Or(then(), err)
 	}
 	return prepared.Close(err)
 }
 
-func (j *jobFlags) run(c *cobra.Command, prepared *job.Job, verb string) error {
-	r, err := j.do(c, prepared, func(r job.Result) error { return j.summary(c, r, verb) })
-	if err != nil || r.Failed == 0 {
+func (j *jobFlags) run(r *call, prepared *job.Job, verb string) error {
+	done, err := r.do(prepared, func(t job.Result) error { return j.summary(r, t, verb) })
+	if err != nil || done.Failed == 0 {
 		return err
 	}
 	hint := "run it again with --failed FILE to get all of them in a form that --rows takes"
 	switch {
-	case r.Lines.Unproven:
+	case done.Lines.Unproven:
 		hint = "--failed FILE lists all of them; when the cause is removed, " + job.ImportAgain
 	case j.failed != "":
 		hint = fmt.Sprintf("%s lists them; when the cause is removed, --rows %s retries only those", j.failed, j.failed)
 	}
-	return job.Hint(failedRows(r.Failed), hint)
+	return job.Hint(failedRows(done.Failed), hint)
 }
 
 // figures are what a job took.
@@ -140,39 +119,33 @@ type jobResult struct {
 const unproven = "; only an export in a directory or in blobs proves that it is whole"
 
 // summary prints a job's totals.
-func (j *jobFlags) summary(c *cobra.Command, t job.Result, verb string) error {
-	r := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, false, t.Lines}
-	r.Rows += t.Lines.Repeated
-	text := fmt.Sprintf("%s %d of %d rows", verb, r.Written, r.Rows)
+func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
+	sum := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, false, t.Lines}
+	sum.Rows += t.Lines.Repeated
+	text := fmt.Sprintf("%s %d of %d rows", verb, sum.Written, sum.Rows)
 	switch {
 	case j.resume != "" && t.Now == (sweep.Totals{}):
 		text += " before; nothing was left to do"
 	case j.resume != "":
-		text += fmt.Sprintf(", %d of them now in %.1f s: %.0f rows/s", t.Now.Rows, r.Seconds, r.RowsPerSec)
+		text += fmt.Sprintf(", %d of them now in %.1f s: %.0f rows/s", t.Now.Rows, sum.Seconds, sum.RowsPerSec)
 	default:
-		text += fmt.Sprintf(" in %.1f s: %.0f rows/s", r.Seconds, r.RowsPerSec)
+		text += fmt.Sprintf(" in %.1f s: %.0f rows/s", sum.Seconds, sum.RowsPerSec)
 	}
-	text += fmt.Sprintf(", %d requests, %d throttled, %d skipped, %d failed", r.Requests, r.Throttles, r.Skipped, r.Failed)
-	if r.Doubts > 0 {
-		text += fmt.Sprintf(", up to %d put twice", r.Doubts)
+	text += fmt.Sprintf(", %d requests, %d throttled, %d skipped, %d failed", sum.Requests, sum.Throttles, sum.Skipped, sum.Failed)
+	if sum.Doubts > 0 {
+		text += fmt.Sprintf(", up to %d put twice", sum.Doubts)
 	}
 	switch {
-	case r.MoreRepeated && r.Repeated > 0:
-		text += fmt.Sprintf(", at least %d repeated", r.Repeated)
-	case r.Repeated > 0:
-		text += fmt.Sprintf(", %d repeated", r.Repeated)
+	case sum.MoreRepeated && sum.Repeated > 0:
+		text += fmt.Sprintf(", at least %d repeated", sum.Repeated)
+	case sum.Repeated > 0:
+		text += fmt.Sprintf(", %d repeated", sum.Repeated)
 	}
-	if r.Unproven {
+	if sum.Unproven {
 		text += unproven
 	}
-	if r.More = j.file != nil && j.file.Torn() && verb == "deleted"; r.More { // all others find their rows again
+	if sum.More = r.point.file != nil && r.point.file.Torn() && verb == "deleted"; sum.More { // all others find their rows again
 		text += "; the checkpoint's end was damaged, so rows that were deleted before may not be counted here"
 	}
-	return j.print(c, r, "%s\n", text)
-}
-
-// process returns what a job needs of the command around it.
-func process(c *cobra.Command) job.Process {
-	t := sharedBy(c)
-	return job.Process{Meter: t.meter, Abort: t.second.Done(), In: c.InOrStdin(), Out: c.OutOrStdout(), Program: program(), FileBytes: t.fileBytes}
+	return r.print(j.json, sum, "%s\n", text)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -10,27 +11,29 @@ import (
 	"tablesweep/internal/sweep/progress"
 )
 
-// keysOptions are the flags of the command keys.
+// keysOptions are the options of the command keys.
 type keysOptions struct {
 	sourceFlags
 	reportFlags
 }
 
-func keysCommand() *cobra.Command {
-	var o keysOptions
-	c := command("keys", "List the partition keys of a table", o.run)
-	o.sourceFlags.add(c)
-	o.reportFlags.add(c, progress.None, "print each key as a JSON string")
-	return c
+func (o *keysOptions) options() []option {
+	return slices.Concat(o.sourceFlags.options(), o.reportFlags.options(progress.None, "print each key as a JSON string"))
 }
 
-func (o *keysOptions) run(c *cobra.Command) error {
-	from, err := o.source(c)
+func keysCommand() *cobra.Command {
+	var o keysOptions
+	return command("keys", "List the partition keys of a table", &o, o.keys)
+}
+
+func (o *keysOptions) keys(r *call) error {
+	from, err := o.source(r, false)
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(c.OutOrStdout(), 64<<10)
-	err = job.Keys(c.Context(), job.Options{Process: o.process(c), Rows: o.Rows, From: from}, func(partition string) error {
+	r.work(o.style)
+	out := bufio.NewWriterSize(r.Out, 64<<10)
+	err = job.Keys(r.ctx, job.Options{Process: r.Process, Rows: o.Rows, From: from}, func(partition string) error {
 		if o.json {
 			return lines.JSON(out).Encode(partition)
 		}

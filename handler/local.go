@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// localOptions are the flags of the command local.
+// localOptions are the options of the command local.
 type localOptions struct {
 	storage, addr, root, keys, http string
 	instances                       int
@@ -28,20 +28,20 @@ type localOptions struct {
 // localCommand runs the app below a directory.
 func localCommand() *cobra.Command {
 	var o localOptions
-	c := command("local", "Run the function app here, in the place of the Functions host", o.run)
-	flags := c.Flags()
-	flags.StringVar(&o.storage, "storage", embedded, "the app's storage account; see above")
-	flags.StringVar(&o.addr, "addr", "127.0.0.1:7071", "where to serve the app; port 0 takes a free one")
-	flags.IntVar(&o.instances, "instances", 1, "number of handler processes")
-	flags.StringVar(&o.root, "root", ".", "the app's directory, which has host.json")
-	flags.StringVar(&o.http, "http", "", "how requests reach the handlers: forwarding or proxying (default: as host.json has it)")
-	flags.StringVar(&o.keys, "keys", "", "ask callers for keys; see above")
-	flags.Lookup("keys").NoOptDefVal = newKeys
-	flags.BoolVar(&o.verbose, "verbose", false, "log every invocation")
+	c := command("local", "Run the function app here, in the place of the Functions host", optionTable{
+		{"storage", perRun, &o.storage, embedded, "the app's storage account; see above"},
+		{"addr", perRun, &o.addr, "127.0.0.1:7071", "where to serve the app; port 0 takes a free one"},
+		{"instances", perRun, &o.instances, 1, "number of handler processes"},
+		{"root", perRun, &o.root, ".", "the app's directory, which has host.json"},
+		{"http", perRun, &o.http, nil, "how requests reach the handlers: forwarding or proxying (default: as host.json has it)"},
+		{"keys", perRun, &o.keys, nil, "ask callers for keys; see above"},
+		{"verbose", perRun, &o.verbose, nil, "log every invocation"},
+	}, o.run)
+	c.Flags().Lookup("keys").NoOptDefVal = newKeys
 	return c
 }
 
-func (o *localOptions) run(c *cobra.Command) error {
+func (o *localOptions) run(r *call) error {
 	if o.instances < 1 {
 		return usagef("--instances must be at least 1")
 	}
@@ -52,7 +52,7 @@ func (o *localOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	ctx, log := c.Context(), localLog(c.ErrOrStderr(), o.verbose)
+	ctx, log := r.ctx, localLog(r.toErr, o.verbose)
 	options := host.Options{Root: o.root, Executable: self, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), HTTP: host.HTTPMode(o.http), Log: log}
 	if options.Settings, err = storageSettings(o.storage, os.Environ()); err != nil {
 		return err
@@ -78,9 +78,9 @@ func (o *localOptions) run(c *cobra.Command) error {
 	if keys := h.Keys(); keys != options.Keys || o.keys == newKeys {
 		log.Info().Str("function", keys.Function).Str("master", keys.Master).Msg("keys")
 	}
-	fmt.Fprintln(c.OutOrStdout(), "ready", h.URL())
+	fmt.Fprintln(r.Out, "ready", h.URL())
 	if address := consoleOf(ctx, h.URL()); address != "" {
-		fmt.Fprintln(c.OutOrStdout(), "console", address)
+		fmt.Fprintln(r.Out, "console", address)
 	}
 	<-ctx.Done()
 	return nil

@@ -14,20 +14,22 @@ import (
 
 // logFlags name the table of streams, and how results are printed.
 type logFlags struct {
-	tableFlags
-	jsonFlag
+	connectionFlags
+	table string
+	json  bool
 }
 
-// add adds the flags. asJSON says what --json prints.
-func (f *logFlags) add(c *cobra.Command, asJSON string) {
-	f.tableFlags.add(c)
-	f.jsonFlag.add(c, asJSON)
-	c.Flags().Lookup("table").Usage = "the table of streams (default that of the setting TABLESWEEP_LOG_TABLE, or " + logtail.DefaultTable + ")"
+// options has --json with what it prints.
+func (f *logFlags) options(asJSON string) []option {
+	return append(f.connectionFlags.options("the table's account"), []option{
+		{"table", perRun, &f.table, nil, "the table of streams (default that of the setting TABLESWEEP_LOG_TABLE, or " + logtail.DefaultTable + ")"},
+		{"json", perRun, &f.json, nil, asJSON},
+	}...)
 }
 
-func (f *logFlags) open(c *cobra.Command) (*logtail.Streams, error) {
+func (f *logFlags) open(r *call) (*logtail.Streams, error) {
 	f.table = cmp.Or(f.table, environment().Get("TABLESWEEP_LOG_TABLE"), logtail.DefaultTable)
-	a, err := f.account(c)
+	a, err := f.account(r)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +37,7 @@ func (f *logFlags) open(c *cobra.Command) (*logtail.Streams, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed(c, table.Address())
+	r.changed(table.Address())
 	return logtail.New(logtail.Options{Table: table}), nil
 }
 
@@ -44,59 +46,57 @@ func logCommand() *cobra.Command {
 		logAppendCommand(), logTailCommand(), logListCommand(), logDeleteCommand())
 }
 
-// logTailOptions are the flags of the command log tail.
+// logTailOptions are the options of the command log tail.
 type logTailOptions struct {
 	logFlags
-	top    int
+	top    positive // 0 for the usual number
 	since  string
 	follow bool
 }
 
+// usualTop is how many events log tail prints, without --since.
+const usualTop = 50
+
 func logTailCommand() *cobra.Command {
 	var o logTailOptions
-	c := withArgs("tail STREAM", "Read the newest events of a stream", o.run)
-	flags := c.Flags()
-	o.add(c, "print each event as JSON with its id and time")
-	flags.IntVar(&o.top, "top", 50, "most events; with --since, all of them by default")
-	flags.StringVar(&o.since, "since", "", "only events newer than this: a time, a date, how long ago, or an id")
-	flags.BoolVar(&o.follow, "follow", false, "go on with events as they are appended")
-	return c
+	table := append(o.logFlags.options("print each event as JSON with its id and time"), []option{
+		{"top", perRun, &o.top, nil, fmt.Sprintf("most events (default %d; with --since, all of them)", usualTop)},
+		{"since", perRun, &o.since, nil, "only events newer than this: a time, a date, how long ago, or an id"},
+		{"follow", perRun, &o.follow, nil, "go on with events as they are appended"},
+	}...)
+	return withArg("tail STREAM", "Read the newest events of a stream", "the stream's name", optionTable(table), o.tail)
 }
 
-func (o *logTailOptions) run(c *cobra.Command, args []string) error {
-	stream, err := onlyArg(c, args, "the stream's name")
-	topGiven := c.Flags().Changed("top")
+func (o *logTailOptions) tail(r *call, stream string) error {
 	switch {
-	case err != nil:
-		return err
-	case o.top < 1:
-		return usagef("--top is %d, want at least 1", o.top)
-	case o.follow && o.since != "" && topGiven:
+	case o.follow && o.since != "" && o.top > 0:
 		return usagef("--follow begins with the --top newest or with all --since; give one of them")
 	case o.follow && o.top > logtail.MaxTop:
 		return usagef("--top is %d, want at most %d with --follow", o.top, logtail.MaxTop)
 	}
-	if o.since, err = sinceOf(o.since, time.Now()); err != nil {
+	since, err := sinceOf(o.since, time.Now())
+	if err != nil {
 		return err
 	}
-	streams, err := o.open(c)
+	streams, err := o.open(r)
 	if err != nil {
 		return err
 	}
 	show := func(e logtail.Event) error {
-		return o.print(c, e, "%s %s\n", e.Time.Format("2006-01-02T15:04:05.0000000Z"), e.Record.AppendJSON(nil))
+		return r.print(o.json, e, "%s %s\n", e.Time.Format("2006-01-02T15:04:05.0000000Z"), e.Record.AppendJSON(nil))
 	}
+	top := int(cmp.Or(o.top, usualTop))
 	if o.follow {
-		err := streams.Follow(c.Context(), stream, logtail.FollowOptions{Newest: o.top, Since: o.since}, show)
-		if c.Context().Err() != nil {
+		err := streams.Follow(r.ctx, stream, logtail.FollowOptions{Newest: top, Since: since}, show)
+		if r.ctx.Err() != nil {
 			return nil // that is how following ends
 		}
 		return asUsage(err)
 	}
-	if o.since != "" && !topGiven {
-		o.top = -1
+	if since != "" && o.top == 0 {
+		top = -1
 	}
-	return asUsage(streams.Newest(c.Context(), stream, o.since, o.top, show))
+	return asUsage(streams.Newest(r.ctx, stream, since, top, show))
 }
 
 // sinceOf returns --since in the form of [logtail.EventQuery].
@@ -113,15 +113,16 @@ func sinceOf(text string, now time.Time) (string, error) {
 
 func logListCommand() *cobra.Command {
 	var f logFlags
-	c := command("list", "List the streams", func(c *cobra.Command) error {
-		streams, err := f.open(c)
+	table := optionTable(f.options("print each stream as JSON, with its number of shards"))
+	return command("list", "List the streams", table, func(r *call) error {
+		streams, err := f.open(r)
 		if err != nil {
 			return err
 		}
-		l := newListing(c, f.json)
+		l := newListing(r.Out, f.json)
 		for cursor, first := "", true; first || cursor != ""; first = false {
 			var page []logtail.StreamInfo
-			if page, cursor, err = streams.List(c.Context(), logtail.MaxTop, cursor); err != nil {
+			if page, cursor, err = streams.List(r.ctx, logtail.MaxTop, cursor); err != nil {
 				return err
 			}
 			for _, s := range page {
@@ -130,32 +131,25 @@ func logListCommand() *cobra.Command {
 		}
 		return l.end()
 	})
-	f.add(c, "print each stream as JSON, with its number of shards")
-	return c
 }
 
 func logDeleteCommand() *cobra.Command {
 	var f logFlags
 	var yes yesFlag
-	c := withArgs("delete STREAM", "Delete a stream with all its events", func(c *cobra.Command, args []string) error {
-		stream, err := onlyArg(c, args, "the stream's name")
+	table := optionTable(append(f.options("print the number as JSON"), yes.options()...))
+	return withArg("delete STREAM", "Delete a stream with all its events", "the stream's name", table, func(r *call, stream string) error {
+		r.changes = true
+		streams, err := f.open(r)
 		if err != nil {
 			return err
 		}
-		streams, err := f.open(c)
-		if err != nil {
+		if err := yes.askDelete(r, fmt.Sprintf("all events of stream %q", stream), "table "+f.table, f.table); err != nil {
 			return err
 		}
-		if err := yes.askDelete(c, fmt.Sprintf("all events of stream %q", stream), "table "+f.table, f.table); err != nil {
-			return err
-		}
-		done, err := streams.Delete(c.Context(), stream, claim.Sent{})
+		done, err := streams.Delete(r.ctx, stream, claim.Sent{})
 		if err != nil {
 			return asUsage(err)
 		}
-		return f.print(c, done, "deleted %d events\n", done.Events)
+		return r.print(f.json, done, "deleted %d events\n", done.Events)
 	})
-	f.add(c, "print the number as JSON")
-	yes.add(c)
-	return c
 }

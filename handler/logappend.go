@@ -20,7 +20,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// logAppendOptions are the flags of the command log append.
+// logAppendOptions are the options of the command log append.
 type logAppendOptions struct {
 	logFlags
 	file string
@@ -28,24 +28,24 @@ type logAppendOptions struct {
 
 func logAppendCommand() *cobra.Command {
 	var o logAppendOptions
-	c := withArgs("append STREAM [EVENT...]", "Append events to a stream", o.run)
-	o.add(c, "print each event's id and time as JSON")
-	c.Flags().StringVar(&o.file, "file", "", "file with an event a line; - is stdin, which is read if there are no events among the arguments")
-	return c
+	table := append(o.logFlags.options("print each event's id and time as JSON"),
+		option{"file", perRun, &o.file, nil, "file with an event a line; - is stdin, which is read if there are no events among the arguments"})
+	return withArgs("append STREAM [EVENT...]", "Append events to a stream", optionTable(table), o.append)
 }
 
-func (o *logAppendOptions) run(c *cobra.Command, args []string) error {
+func (o *logAppendOptions) append(r *call, args []string) error {
 	if len(args) == 0 || args[0] == "" {
 		return usagef("the stream's name is missing")
 	}
 	stream, events := args[0], args[1:]
 	memory.Limit()
-	streams, err := o.open(c)
+	r.changes = true
+	streams, err := o.open(r)
 	if err != nil {
 		return err
 	}
-	a := &appender{cmd: c, streams: streams, stream: stream, json: o.json}
-	in := c.InOrStdin()
+	a := &appender{call: r, streams: streams, stream: stream, json: o.json}
+	in := r.In
 	switch {
 	case len(events) > 0 && o.file != "":
 		return usagef("give events as arguments or by --file, not both")
@@ -57,7 +57,7 @@ func (o *logAppendOptions) run(c *cobra.Command, args []string) error {
 		}
 		return a.failed(a.flush())
 	case o.file != "" && o.file != "-":
-		f, err := file.OpenPipe(c.Context(), o.file, os.O_RDONLY, 0)
+		f, err := file.OpenPipe(r.ctx, o.file, os.O_RDONLY, 0)
 		if err != nil {
 			return job.Unopened("file", err)
 		}
@@ -69,7 +69,7 @@ func (o *logAppendOptions) run(c *cobra.Command, args []string) error {
 
 // appender appends lines.
 type appender struct {
-	cmd     *cobra.Command
+	call    *call
 	streams *logtail.Streams
 	stream  string
 	json    bool
@@ -82,7 +82,7 @@ type appender struct {
 // arriving appends the lines of in as they arrive. After an interrupt it appends those that
 // it has read.
 func (a *appender) arriving(in io.Reader) error {
-	err := lines.Arriving(a.cmd.Context(), in, func(some []lines.Line) error {
+	err := lines.Arriving(a.call.ctx, in, func(some []lines.Line) error {
 		for _, l := range some {
 			if err := a.add(l); err != nil { // the lines ahead of it are none the worse
 				return errors.Join(a.flush(), err)
@@ -90,7 +90,7 @@ func (a *appender) arriving(in io.Reader) error {
 		}
 		return a.flush()
 	})
-	if ended := a.cmd.Context().Err(); ended != nil && (errors.Is(err, ended) || errors.Is(err, os.ErrDeadlineExceeded)) {
+	if ended := a.call.ctx.Err(); ended != nil && (errors.Is(err, ended) || errors.Is(err, os.ErrDeadlineExceeded)) {
 		err = task.ErrInterrupted
 	}
 	return a.failed(err)
@@ -113,9 +113,9 @@ func (a *appender) flush() error {
 		return nil
 	}
 	var unprinted error
-	err := a.streams.AppendEach(context.WithoutCancel(a.cmd.Context()), a.stream, a.waiting, func(i int, id string) {
+	err := a.streams.AppendEach(context.WithoutCancel(a.call.ctx), a.stream, a.waiting, func(i int, id string) {
 		if id == "" {
-			fmt.Fprintf(a.cmd.ErrOrStderr(), "tablesweep: failed: event %d may be missing\n", a.numbers[i])
+			fmt.Fprintf(a.call.toErr, "tablesweep: failed: event %d may be missing\n", a.numbers[i])
 			return
 		}
 		a.done++ // printed or not
@@ -130,14 +130,14 @@ func (a *appender) flush() error {
 
 func (a *appender) print(id string) error {
 	if !a.json {
-		_, err := fmt.Fprintln(a.cmd.OutOrStdout(), id)
+		_, err := fmt.Fprintln(a.call.Out, id)
 		return err
 	}
 	at, err := logtail.KeyTime(id)
 	if err != nil {
 		return err
 	}
-	return lines.JSON(a.cmd.OutOrStdout()).Encode(struct {
+	return lines.JSON(a.call.Out).Encode(struct {
 		ID   string    `json:"id"`
 		Time time.Time `json:"time"`
 	}{id, at})

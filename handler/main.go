@@ -99,8 +99,7 @@ func interrupts() (first, second context.Context) {
 type shared struct {
 	meter     *progress.Meter
 	second    context.Context
-	part      *job.Part // nil unless the run is for one of many tables
-	fileBytes int       // of JSON that a file of an export has; 0 for the usual size
+	fileBytes int // of JSON that a file of an export has; 0 for the usual size
 }
 
 type sharedKey struct{}
@@ -120,13 +119,12 @@ func sharedBy(c *cobra.Command) shared {
 // execute runs the command. An error after ctx has ended is an interrupt.
 func execute(ctx context.Context, c *cobra.Command) error {
 	c, err := c.ExecuteContextC(ctx)
-	return ended(c, err)
+	return ended(ctx, func(flag string) string { return given(c, flag) }, err)
 }
 
-// ended returns the error of a command that ended with one.
-func ended(c *cobra.Command, err error) error {
-	ctx := c.Context()
-	err = meant(c, err)
+// ended returns the error of a command that ended with one. given returns the text of an option that is given, "" for others.
+func ended(ctx context.Context, given func(string) string, err error) error {
+	err = meant(given, err)
 	if err != nil && ctx.Err() != nil {
 		return interrupted(err)
 	}

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
@@ -25,9 +22,11 @@ type manyFlags struct {
 	patterns []string
 }
 
-func (f *manyFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.all, "all", false, "all tables of the account, or of an export")
-	c.Flags().StringSliceVar(&f.patterns, "tables", nil, "tables whose names match, such as 'logs*,orders'")
+func (f *manyFlags) options() []option {
+	return []option{
+		{"all", fixed, &f.all, nil, "all tables of the account, or of an export"},
+		{"tables", fixed, &f.patterns, nil, "tables whose names match, such as 'logs*,orders'"},
+	}
 }
 
 // many reports whether the command is about several tables.
@@ -68,20 +67,20 @@ func matches(pattern, name string) bool {
 }
 
 // openHome opens what the flag of a place names: the account of a connection, if it is empty.
-func (f *accountFlags) openHome(c *cobra.Command, flag, path, sas, connectionFlag, connection string) (h job.Home, err error) {
-	if path == "" {
-		h.Account, err = f.openAccount(c, connectionFlag, connection)
+func (f *accountFlags) openHome(r *call, flag string, at location, in *connection) (h job.Home, err error) {
+	if at.path == "" {
+		h.Account, err = f.openAccount(r, in)
 		return h, err
 	}
-	kind, err := place.KindOf(path)
+	kind, err := place.KindOf(at.path)
 	if err == nil && kind != place.KindExport {
-		err = fmt.Errorf("%s is %v", path, kind)
+		err = fmt.Errorf("%s is %v", at.path, kind)
 	}
 	if err != nil {
 		return h, job.Hint(usagef("--%s: %w; with many tables, it takes a directory or a prefix of blobs", flag, err), "leave it out for the tables of an account, or give a path with a slash, such as backup/")
 	}
-	h.Place, err = f.openPlace(c, flag, path, sas, connectionFlag, connection)
-	h.Path = strings.TrimRight(path, "/") + "/"
+	h.Place, err = f.openPlace(r, flag, at, in)
+	h.Path = strings.TrimRight(at.path, "/") + "/"
 	return h, err
 }
 
@@ -94,18 +93,17 @@ func (r *manyRun) check(names []string) error {
 			return usagef("%v: %s and %s are one table, since the service ignores case; import one of them alone, under another name", &r.choice, other, name)
 		}
 		known[low] = name
-		for _, file := range []string{r.pointOf(name), r.own("failed", name)} {
+		for _, file := range []string{r.pointOf(name), inside(r.failed, name, failedExt)} {
 			if job.IsThere(file) { // a resume would go on with it, or replace it
 				return job.Hint(usagef("%s is of an earlier command", file), "give another directory, or move that one away")
 			}
 		}
 	}
-	extra := r.cmd.Flags().Lookup("allow-extra")
-	differs := extra != nil && extra.Value.String() == "false"
+	differs := r.compares && !r.allowExtra
 	if !differs && !r.exports() {
 		return nil
 	}
-	there, err := r.to.Tables(r.cmd.Context())
+	there, err := r.to.Tables(r.call.ctx)
 	if err != nil && !storage.NotFound(err) { // a container that is not there is made
 		return err
 	}
@@ -118,18 +116,19 @@ func (r *manyRun) check(names []string) error {
 		}
 	}
 	if r.exports() {
-		return notTaken(place.FreeOfTables(r.cmd.Context(), r.to.Objects))
+		return notTaken(place.FreeOfTables(r.call.ctx, r.to.Objects))
 	}
 	return nil
 }
 
 // claim claims the place for the export of many tables.
 func (r *manyRun) claim() error {
+	point := &r.call.point
 	if r.Journal == nil {
-		r.point.record = jobrecord.New(jobName(r.cmd), recordFlags(r.cmd, "", nil), []string{r.from.Address(), r.to.Address()}, "")
+		point.record = jobrecord.New(r.call.jobName(), r.call.toRecord(""), []string{r.from.Address(), r.to.Address()}, "")
 	}
-	c := place.NewTablesClaim(r.point.export, r.point.record.JSON(), time.Now().UTC().Truncate(time.Second), program())
-	return notTaken(place.ClaimTables(r.cmd.Context(), r.to.Objects, c))
+	c := place.NewTablesClaim(point.export, point.record.JSON(), time.Now().UTC().Truncate(time.Second), program())
+	return notTaken(place.ClaimTables(r.call.ctx, r.to.Objects, c))
 }
 
 // notTaken returns the error of a place, with what to do if another export of many tables has it.
@@ -141,11 +140,11 @@ func notTaken(err error) error {
 }
 
 // homes opens what the pair's tables stand in. They must differ.
-func (p *pairFlags) homes(c *cobra.Command) (from, to job.Home, err error) {
-	if from, err = p.openHome(c, "from", p.from, p.fromSAS, "from-connection", p.fromConnection); err != nil {
+func (p *pairFlags) homes(r *call) (from, to job.Home, err error) {
+	if from, err = p.openHome(r, "from", p.from, &p.fromConnection); err != nil {
 		return from, to, err
 	}
-	if to, err = p.openHome(c, "to", p.to, p.toSAS, "to-connection", cmp.Or(p.toConnection, p.fromConnection)); err != nil {
+	if to, err = p.openHome(r, "to", p.to, p.toConnection.or(p.fromConnection)); err != nil {
 		return from, to, err
 	}
 	same := from.Address() == to.Address()
@@ -159,22 +158,26 @@ func (p *pairFlags) homes(c *cobra.Command) (from, to job.Home, err error) {
 }
 
 // allOf runs the command for many tables.
-func (p *pairFlags) allOf(r *manyRun, fits func(c *cobra.Command, from, to place.Kind) error) error {
+func (p *pairFlags) allOf(m *manyRun, fits func(r *call, from, to place.Kind) error) error {
+	r := m.call
 	if r.point.file != nil && len(r.point.record.Places) == 1 { // it stands where it exports to, and may have moved
-		p.to = strings.TrimRight(r.point.resume, "/") + "/"
+		p.to = location{path: strings.TrimRight(r.point.resume, "/") + "/"}
 	}
-	from, to, err := p.homes(r.cmd)
+	if !m.compares {
+		r.changes = p.to.path == "" || place.InBlobs(p.to.path) // of many tables, none may be an account's
+	}
+	from, to, err := p.homes(r)
 	if err == nil {
-		err = fits(r.cmd, from.Kind, to.Kind)
+		err = fits(r, from.Kind, to.Kind)
 	}
 	if err != nil {
 		return err
 	}
 	if to.Account != nil {
-		changed(r.cmd, to.Address())
+		r.changed(to.Address())
 	} else {
-		goesTo(r.cmd, to.Place, r.point.resume != "")
+		r.goesTo(to.Place)
 	}
-	r.choice, r.from, r.to = p.manyFlags, from, &to
-	return r.run()
+	m.choice, m.from, m.to = p.manyFlags, from, &to
+	return m.run()
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/spf13/cobra"
 
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
@@ -25,8 +24,11 @@ import (
 // tableExt ends the name of a table's checkpoint in the directory of many.
 const tableExt = ".ckpt"
 
-// ownFile are the flags of files that each table has in the directory that is given, with how their names end.
-var ownFile = map[string]string{"failed": ".jsonl", "state": ".json"}
+// How the names of files end that each table has in the directories of --failed and --state.
+const (
+	failedExt = ".jsonl"
+	stateExt  = ".json"
+)
 
 // tablesResult sums up all tables.
 type tablesResult struct {
@@ -42,14 +44,16 @@ type tablesResult struct {
 // manyRun is a command that does the same with many tables: each by a run of the command for one table, in this process.
 type manyRun struct {
 	job.Tables
-	cmd    *cobra.Command
-	choice manyFlags
-	report *reportFlags
-	point  *checkpointFlags
-	from   job.Home
-	to     *job.Home // nil if the command has but one place
-	// do does a table: by a copy of the command's flags, changed by [ofTable].
-	do func(*cobra.Command, ofTable) error
+	call          *call
+	choice        manyFlags
+	report        reportFlags
+	from          job.Home
+	to            *job.Home // nil if the command has but one place
+	failed, state string    // the directories of each table's file; "" for none
+	compares      bool      // tables are compared, and not written
+	allowExtra    bool      // a table that only the destination has is no difference
+	// do does a table: by a copy of the command's options, changed by [ofTable].
+	do func(*call, ofTable) error
 
 	dir string // of the checkpoint; "" for none
 }
@@ -57,7 +61,8 @@ type manyRun struct {
 // run does what is left of the tables and prints what became of them.
 func (r *manyRun) run() (err error) {
 	began := time.Now()
-	r.Process = r.report.process(r.cmd)
+	r.call.work(r.report.style)
+	r.Process = r.call.Process
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -68,15 +73,12 @@ func (r *manyRun) run() (err error) {
 		points, _ := filepath.Glob(filepath.Join(r.dir, "*"+tableExt))
 		memory.Limit(points...)
 	}
-	shared := sharedBy(r.cmd)
 	r.Do = func(ctx context.Context, p *job.Part) error {
-		c, s := *r.cmd, shared // the same flags, and a context and an output of its own
-		s.meter, s.part = p.Meter, p
-		c.SetContext(withShared(ctx, s))
-		c.SetOut(p.Out)
-		return ended(&c, r.do(&c, r.of(p.Table)))
+		one := *r.call // with a context, an output and a checkpoint of its own
+		one.ctx, one.Process, one.part, one.point = ctx, p.Process, p, point{}
+		return ended(ctx, one.text, r.do(&one, r.of(p.Table)))
 	}
-	err = r.Run(r.cmd.Context())
+	err = r.Run(r.call.ctx)
 	if r.Journal != nil {
 		err = errors.Join(err, r.Journal.Close()) // before it is removed
 	}
@@ -86,22 +88,22 @@ func (r *manyRun) run() (err error) {
 // begin finds the tables, or takes them from the checkpoint to go on with.
 func (r *manyRun) begin() (err error) {
 	if r.choice.all {
-		if err = r.from.Whole(r.cmd.Context()); err == nil && r.to != nil && !r.exports() {
-			err = r.to.Whole(r.cmd.Context())
+		if err = r.from.Whole(r.call.ctx); err == nil && r.to != nil && !r.exports() {
+			err = r.to.Whole(r.call.ctx)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if r.point.file != nil {
-		r.dir = r.point.resume
+	if r.call.point.file != nil {
+		r.dir = r.call.point.resume
 		err = r.restore()
 	} else {
 		err = r.find()
 	}
-	for flag := range ownFile {
+	for _, dir := range []string{r.failed, r.state} {
 		if err == nil {
-			err = job.MakeDirectory(given(r.cmd, flag))
+			err = job.MakeDirectory(dir)
 		}
 	}
 	if err == nil && r.Journal != nil {
@@ -126,9 +128,9 @@ func (r *manyRun) open() (err error) {
 	if !r.exports() || filepath.Clean(r.dir) != filepath.Clean(r.to.Path) {
 		places = append(places, r.to.Address())
 	}
-	r.point.checkpoint, r.point.path = r.dir, filepath.Join(r.dir, job.TablesJournal) // --resume takes the directory
-	_, err = r.point.begin(r.cmd, job.Facts{Places: places})
-	r.Journal = r.point.file
+	r.call.point.checkpoint, r.call.point.path = r.dir, filepath.Join(r.dir, job.TablesJournal) // --resume takes the directory
+	_, err = r.call.begin(job.Facts{Places: places})
+	r.Journal = r.call.point.file
 	return err
 }
 
@@ -137,15 +139,15 @@ func (r *manyRun) restore() error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	if r.exports() && r.point.export == "" {
+	if r.exports() && r.call.point.export == "" {
 		return job.Hint(usagef("--resume %s: another version of this program has begun the export", r.dir), "export to another place")
 	}
 	if err := r.Resume(); err != nil {
 		return err
 	}
 	for _, t := range r.All {
-		if list := r.own("failed", t.Table); t.State == job.Pending && list != "" && !job.IsThere(r.pointOf(t.Table)) {
-			if err := rowlist.Remove(r.cmd.Context(), list); err != nil { // all rows are done again
+		if list := inside(r.failed, t.Table, failedExt); t.State == job.Pending && list != "" && !job.IsThere(r.pointOf(t.Table)) {
+			if err := rowlist.Remove(r.call.ctx, list); err != nil { // all rows are done again
 				return usagef("--failed: %w", err)
 			}
 		}
@@ -155,7 +157,7 @@ func (r *manyRun) restore() error {
 
 // find lists the tables, and makes a checkpoint if one was asked for. A directory that is exported to is its own.
 func (r *manyRun) find() error {
-	names, err := r.from.Tables(r.cmd.Context())
+	names, err := r.from.Tables(r.call.ctx)
 	if err == nil && len(names) == 0 {
 		err = usagef("%v: %s has no table", &r.choice, r.from.Address())
 	}
@@ -168,11 +170,11 @@ func (r *manyRun) find() error {
 	for _, name := range names {
 		r.All = append(r.All, job.TableResult{Table: name, State: job.Pending})
 	}
-	if r.dir = r.point.checkpoint; r.dir == "" && r.exports() && r.to.Local() {
+	if r.dir = r.call.point.checkpoint; r.dir == "" && r.exports() && r.to.Local() {
 		r.dir = r.to.Path
 	}
 	if r.exports() {
-		r.point.export = uuid.NewString()
+		r.call.point.export = uuid.NewString()
 	}
 	if err := r.open(); err != nil {
 		return err
@@ -182,12 +184,7 @@ func (r *manyRun) find() error {
 
 // exports reports whether the tables are written as exports.
 func (r *manyRun) exports() bool {
-	return r.to != nil && r.to.Objects != nil && r.cmd.Name() != "verify"
-}
-
-// own returns the path of a table's own file, "" without one.
-func (r *manyRun) own(flag, table string) string {
-	return inside(given(r.cmd, flag), table, ownFile[flag])
+	return r.to != nil && r.to.Objects != nil && !r.compares
 }
 
 // pointOf returns the path of a table's checkpoint, "" without one. An export in a directory has it there.
@@ -207,29 +204,27 @@ func inside(dir, table, ext string) string {
 	return filepath.Join(dir, table+ext)
 }
 
-// ofTable are the values of flags that a table has in place of the command's.
+// ofTable are the options that a table has in place of the command's.
 type ofTable struct {
 	from, to, failed, state string
-	point                   checkpointFlags
+	checkpointFlags
 }
 
 // of returns those of a table. It goes on with what was begun.
 func (r *manyRun) of(table string) ofTable {
-	t := ofTable{from: r.from.Of(table), failed: r.own("failed", table), state: r.own("state", table)}
+	t := ofTable{from: r.from.Of(table), failed: inside(r.failed, table, failedExt), state: inside(r.state, table, stateExt)}
 	if r.to == nil {
 		return t
 	}
 	t.to = r.to.Of(table)
-	own := map[string]string{"all": "", "tables": "", "from": t.from, "to": t.to, "failed": t.failed, "state": t.state}
-	t.point = checkpointFlags{own: own}
 	path := r.pointOf(table)
 	switch local, begun := r.exports() && r.to.Local(), job.IsThere(path); {
 	case local && begun:
-		t.point.resume, own["to"] = t.to, "" // an export's own journal does not say where it is
+		t.resume = t.to
 	case begun:
-		t.point.resume = path
+		t.resume = path
 	case !local:
-		t.point.checkpoint = path
+		t.checkpoint = path
 	}
 	return t
 }
@@ -240,13 +235,17 @@ func (r *manyRun) end(err error, took time.Duration) error {
 		err = partlyf("%d of %s failed: %s", len(failed), progress.Plural(len(r.All), "table"), strings.Join(failed, ", "))
 	}
 	if err == nil && r.exports() {
-		err = job.BlobHint(place.SealTables(r.cmd.Context(), r.to.Objects, r.point.export, r.In(job.Succeeded)))
+		err = job.BlobHint(place.SealTables(r.call.ctx, r.to.Objects, r.call.point.export, r.In(job.Succeeded)))
 	}
 	if printErr := r.print(took); err == nil {
 		err = printErr
 	}
-	if r.to != nil { // count can't be resumed
-		err = r.point.ended(r.cmd, err, func() error { return nil })
+	switch {
+	case r.to == nil: // count can't be resumed
+	case err == nil:
+		err = r.call.finish(func() error { return nil })
+	default:
+		err = r.call.leave(err)
 	}
 	if err != nil {
 		return err
@@ -269,7 +268,7 @@ func (r *manyRun) print(took time.Duration) error {
 		Tables: len(r.All), Succeeded: len(r.In(job.Succeeded)), Different: len(r.In(job.Different)), Failed: len(r.In(job.Failed)),
 		Pending: len(r.In(job.Pending)), Seconds: took.Round(time.Millisecond).Seconds(),
 	}
-	l := newListing(r.cmd, r.report.json)
+	l := newListing(r.call.Out, r.report.json)
 	for _, t := range r.All {
 		sum.Rows += t.Rows
 		l.add(t, t.Table, progress.Plural(t.Rows, "row"), stateText(t))
@@ -283,7 +282,7 @@ func (r *manyRun) print(took time.Duration) error {
 			text += fmt.Sprintf(", %d %s", n, state)
 		}
 	}
-	return r.report.print(r.cmd, sum, "%s in %.1f s\n", text, sum.Seconds)
+	return r.call.print(r.report.json, sum, "%s in %.1f s\n", text, sum.Seconds)
 }
 
 // stateText is a table's state for people.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/file"
 	"tablesweep/internal/job"
 	"tablesweep/internal/odata"
@@ -50,22 +48,23 @@ func (v programValue) Type() string { return "PROGRAM" }
 type mapFlags struct {
 	program      string
 	rename, drop []string
-	preview      int
+	preview      positive
 }
 
-func (f *mapFlags) add(c *cobra.Command) {
-	flags := c.Flags()
-	flags.Var(programValue{&f.program}, "map", "jq program, or @FILE, that makes rows of each row")
-	flags.StringSliceVar(&f.rename, "rename", nil, "A=B,…: rename properties, ahead of --map")
-	flags.StringSliceVar(&f.drop, "drop", nil, "leave out these properties, ahead of --map")
-	flags.IntVar(&f.preview, "map-dry-run", 0, "show so many rows before and after, and do nothing")
+func (f *mapFlags) options() []option {
+	return []option{
+		{"map", fixed, programValue{&f.program}, nil, "jq program, or @FILE, that makes rows of each row"},
+		{"rename", fixed, &f.rename, nil, "A=B,…: rename properties, ahead of --map"},
+		{"drop", fixed, &f.drop, nil, "leave out these properties, ahead of --map"},
+		{"map-dry-run", perRun, &f.preview, nil, "show so many rows before and after, and do nothing"},
+	}
 }
 
 // given reports whether rows become others.
 func (f *mapFlags) given() bool { return f.program != "" || f.rename != nil || f.drop != nil }
 
 // open returns the map, nil for none.
-func (f *mapFlags) open(c *cobra.Command) (*rowmap.Map, error) {
+func (f *mapFlags) open() (*rowmap.Map, error) {
 	o := rowmap.Options{Rename: map[string]string{}, Drop: f.drop, Program: f.program}
 	for _, pair := range f.rename {
 		from, to, _ := strings.Cut(pair, "=")
@@ -81,9 +80,6 @@ func (f *mapFlags) open(c *cobra.Command) (*rowmap.Map, error) {
 		if !isProperty(name) {
 			return nil, usagef("--drop has %q, which is no property's name", name)
 		}
-	}
-	if f.preview < 0 || c.Flags().Changed("map-dry-run") && f.preview == 0 {
-		return nil, usagef("--map-dry-run is %d, want at least 1", f.preview)
 	}
 	if !f.given() {
 		if f.preview > 0 {
@@ -110,9 +106,9 @@ type preview struct {
 }
 
 // show prints the first rows before and after, side by side.
-func (f *mapFlags) show(c *cobra.Command, o job.Options, asJSON bool) error {
-	return job.Preview(c.Context(), o, f.preview, func(before storage.Entity, after []storage.Entity, err error) error {
-		l := newListing(c, asJSON)
+func (f *mapFlags) show(r *call, o job.Options, asJSON bool) error {
+	return job.Preview(r.ctx, o, int(f.preview), func(before storage.Entity, after []storage.Entity, err error) error {
+		l := newListing(r.Out, asJSON)
 		if asJSON {
 			p := preview{Before: before.AppendJSON(nil), After: []json.RawMessage{}}
 			for _, row := range after {
@@ -191,15 +187,16 @@ type csvFlags struct {
 	format    string // of stdin or stdout
 }
 
-func (f *csvFlags) add(c *cobra.Command) {
-	flags := c.Flags()
-	flags.StringSliceVar(&f.types, "types", nil, "Name:Edm.Int32,…: types of columns of CSV that have none beside them")
-	flags.StringVar(&f.delimiter, "delimiter", ",", "what stands between the cells of CSV")
+func (f *csvFlags) options() []option {
+	return []option{
+		{"types", fixed, &f.types, nil, "Name:Edm.Int32,…: types of columns of CSV that have none beside them"},
+		{"delimiter", fixed, &f.delimiter, ",", "what stands between the cells of CSV"},
+	}
 }
 
-// addFormat adds --format, of what has no name that ends.
-func (f *csvFlags) addFormat(c *cobra.Command) {
-	addChoice(c, &f.format, "format", "of stdin and stdout: jsonl or csv", "jsonl or csv", "jsonl", "csv")
+// ofStream is the option --format, of what has no name that ends.
+func (f *csvFlags) ofStream() option {
+	return choose("format", fixed, &f.format, "of stdin and stdout: jsonl or csv", "jsonl or csv", "jsonl", "csv")
 }
 
 // is reports whether a place has CSV.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,60 +27,56 @@ const (
 	statsQueries = "queries"
 )
 
-// scanOptions are the flags of the command scan.
+// scanOptions are the options of the command scan.
 type scanOptions struct {
 	sourceFlags
-	jsonFlag
 	mapFlags
 	csvFlags
+	json            bool
 	strategy, stats string
-	segment, limit  int
+	segment         int
+	limit           positive
 	keysOnly        bool
+}
+
+func (o *scanOptions) options() []option {
+	names := strings.Join(strategy.Names, ", ")
+	return slices.Concat(o.sourceFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
+		o.choosing(),
+		{"json", perRun, &o.json, nil, "all that is on stderr as JSON, and a summary as its last line"},
+		choose("format", perRun, &o.format, "jsonl, csv, or count for only the number of rows", "jsonl, csv or count", "jsonl", "csv", "count"),
+		{"keys-only", perRun, &o.keysOnly, nil, "only PartitionKey and RowKey"},
+		choose("strategy", perRun, &o.strategy, "how the rows are split into ranges: "+names, "one of "+names, strategy.Names...),
+		{"segment-size", perRun, &o.segment, storage.PageRows, "rows a query, 1 to 1000"},
+		{"limit", perRun, &o.limit, nil, "only so many rows, the first ones"},
+		{"stats", perRun, &o.stats, nil, "print a line of figures on stderr at the end; --stats=queries prints one a query, too"},
+	})
 }
 
 func scanCommand() *cobra.Command {
 	var o scanOptions
-	c := command("scan", "Print the rows of a table in order", o.run)
-	flags := c.Flags()
-	o.sourceFlags.add(c)
-	o.addSelect(c)
-	o.jsonFlag.add(c, "all that is on stderr as JSON, and a summary as its last line")
-	o.mapFlags.add(c)
-	o.csvFlags.add(c)
-	_ = flags.MarkHidden("types") // nothing is read from CSV
-	addChoice(c, &o.format, "format", "jsonl, csv, or count for only the number of rows", "jsonl, csv or count", "jsonl", "csv", "count")
-	flags.BoolVar(&o.keysOnly, "keys-only", false, "only PartitionKey and RowKey")
-	names := strings.Join(strategy.Names, ", ")
-	addChoice(c, &o.strategy, "strategy", "how the rows are split into ranges: "+names, "one of "+names, strategy.Names...)
-	flags.IntVar(&o.segment, "segment-size", storage.PageRows, "rows a query, 1 to 1000")
-	flags.IntVar(&o.limit, "limit", 0, "only so many rows, the first ones")
-	flags.StringVar(&o.stats, "stats", "", "print a line of figures on stderr at the end; --stats=queries prints one a query, too")
-	flags.Lookup("stats").NoOptDefVal = statsTotal
+	c := command("scan", "Print the rows of a table in order", &o, o.scan)
+	_ = c.Flags().MarkHidden("types") // nothing is read from CSV
+	c.Flags().Lookup("stats").NoOptDefVal = statsTotal
 	return c
 }
 
-func (o *scanOptions) run(c *cobra.Command) error {
+func (o *scanOptions) scan(r *call) error {
 	if o.stats != "" && o.stats != statsTotal && o.stats != statsQueries {
 		return usagef("--stats is %q, want nothing or %s", o.stats, statsQueries)
 	}
 	if o.keysOnly && o.Select != nil {
 		return usagef("--keys-only and --select exclude each other")
 	}
-	if c.Flags().Changed("limit") && o.limit < 1 {
-		return usagef("--limit is %d, want at least 1", o.limit)
-	}
-	if o.limit > 0 && !c.Flags().Changed("strategy") {
-		o.strategy = "serial"
-	}
 	if o.keysOnly {
 		o.Select = []string{}
 	}
 	for name, fits := range map[string]bool{"delimiter": o.format == "csv", "types": false, "map": o.format != "count", "rename": o.format != "count", "drop": o.format != "count"} {
-		if c.Flags().Changed(name) && !fits {
+		if r.text(name) != "" && !fits {
 			return usagef("--%s does not fit --format %s", name, o.format)
 		}
 	}
-	m, err := o.mapFlags.open(c)
+	m, err := o.mapFlags.open()
 	if err != nil {
 		return err
 	}
@@ -88,28 +85,28 @@ func (o *scanOptions) run(c *cobra.Command) error {
 		return err
 	}
 	if o.json {
-		sharedBy(c).meter.Use(progress.JSON)
+		r.Meter.Use(progress.JSON)
 	}
 	memory.Limit()
-	from, err := o.source(c)
+	from, err := o.source(r, false)
 	if err != nil {
 		return err
 	}
-	if from.Table() == nil && !c.Flags().Changed("strategy") {
+	if (o.limit > 0 || from.Table() == nil) && r.text("strategy") == "" {
 		o.strategy = "serial"
 	}
 	options := job.ScanOptions{
-		Options: job.Options{Process: process(c), Rows: o.Rows, From: from}, Strategy: o.strategy, PageRows: o.segment, Limit: o.limit,
+		Options: job.Options{Process: r.Process, Rows: o.Rows, From: from}, Strategy: o.strategy, PageRows: o.segment, Limit: int(o.limit),
 	}
 	if options.Map = m; o.preview > 0 {
-		return o.mapFlags.show(c, options.Options, o.json)
+		return o.mapFlags.show(r, options.Options, o.json)
 	}
 	if o.stats == statsQueries {
-		options.Trace = explain(c.ErrOrStderr())
+		options.Trace = explain(r.toErr)
 	}
 	began := time.Now()
-	totals, err := o.printRows(c, options, form)
-	sharedBy(c).meter.End()
+	totals, err := o.printRows(r, options, form)
+	r.Meter.End()
 	if err == nil && totals.Failed > 0 {
 		err = failedRows(totals.Failed)
 	}
@@ -121,26 +118,26 @@ func (o *scanOptions) run(c *cobra.Command) error {
 		sum.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
 	}
 	if o.json && o.format == "count" {
-		return o.print(c, sum, "")
+		return r.print(true, sum, "")
 	}
-	return cmp.Or(lines.JSON(c.ErrOrStderr()).Encode(sum), err)
+	return cmp.Or(lines.JSON(r.toErr).Encode(sum), err)
 }
 
 // printRows prints the rows, or their number.
-func (o *scanOptions) printRows(c *cobra.Command, scanned job.ScanOptions, form *place.CSV) (totals sweep.Totals, err error) {
+func (o *scanOptions) printRows(r *call, scanned job.ScanOptions, form *place.CSV) (totals sweep.Totals, err error) {
 	if o.format == "count" {
-		totals, err := job.Scan(c.Context(), scanned, nil)
+		totals, err := job.Scan(r.ctx, scanned, nil)
 		if err == nil && !o.json {
-			_, err = fmt.Fprintln(c.OutOrStdout(), totals.Rows)
+			_, err = fmt.Fprintln(r.Out, totals.Rows)
 		}
 		return totals, err
 	}
-	out := bufio.NewWriterSize(c.OutOrStdout(), 256<<10)
+	out := bufio.NewWriterSize(r.Out, 256<<10)
 	if o.format == "csv" {
-		totals, err = job.ScanCSV(c.Context(), scanned, *form, out)
+		totals, err = job.ScanCSV(r.ctx, scanned, *form, out)
 	} else {
 		var text []byte // of a page
-		totals, err = job.Scan(c.Context(), scanned, func(rows []storage.Entity) error {
+		totals, err = job.Scan(r.ctx, scanned, func(rows []storage.Entity) error {
 			text = text[:0]
 			for _, row := range rows {
 				text = append(row.AppendJSON(text), '\n')

@@ -39,27 +39,26 @@ const failedPage = 500
 // scansFlags name the app's own storage.
 type scansFlags struct {
 	connectionFlags
-	jsonFlag
 	table string
+	json  bool
 }
 
-// add adds the flags of a command whose JSON is the API's answer.
-func (f *scansFlags) add(c *cobra.Command, call string) {
-	f.addStorage(c)
-	f.jsonFlag.add(c, "print JSON, as "+call+" has it")
+// options are those of a command whose JSON is the API's answer.
+func (f *scansFlags) options(answer string) []option {
+	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print JSON, as " + answer + " has it"})
 }
 
-func (f *scansFlags) addStorage(c *cobra.Command) {
-	f.connectionFlags.add(c, "the app's own storage")
-	c.Flags().StringVar(&f.table, "state-table", "", "the app's state table (default that of the setting TABLESWEEP_STATE_TABLE, or "+config.DefaultStateTable+")")
+func (f *scansFlags) ofStorage() []option {
+	return append(f.connectionFlags.options("the app's own storage"),
+		option{"state-table", perRun, &f.table, nil, "the app's state table (default that of the setting TABLESWEEP_STATE_TABLE, or " + config.DefaultStateTable + ")"})
 }
 
-func (f *scansFlags) open(c *cobra.Command) (*engine.Engine, error) {
+func (f *scansFlags) open(r *call) (*engine.Engine, error) {
 	dollars, err := price()
 	if err != nil {
 		return nil, err
 	}
-	a, err := f.account(c)
+	a, err := f.account(r)
 	if err != nil {
 		return nil, err
 	}
@@ -70,61 +69,59 @@ func (f *scansFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	return engine.New(engine.Options{Own: a, StateTable: t.Name(), Price: dollars})
 }
 
-// openScan also returns the scan's id, the only argument.
-func (f *scansFlags) openScan(c *cobra.Command, args []string) (e *engine.Engine, id string, err error) {
-	if id, err = onlyArg(c, args, "the scan's id"); err != nil {
-		return nil, "", err
-	}
-	e, err = f.open(c)
-	return e, id, err
+// scansListOptions are the options of the command scans list.
+type scansListOptions struct {
+	scansFlags
+	engine.ListQuery
+	top          positive
+	state, since string
 }
 
 func scansListCommand() *cobra.Command {
-	var f scansFlags
-	var q engine.ListQuery
-	var state, since string
-	c := command("list", "List scans", func(c *cobra.Command) error {
-		if q.Top < 1 {
-			return usagef("--top is %d, want at least 1", q.Top)
-		}
-		q.State = ledger.State(state)
-		if _, err := logtail.ParseTime(since, time.Now()); since != "" && err != nil {
-			return usagef("--since %v", err)
-		}
-		e, err := f.open(c)
+	var o scansListOptions
+	table := append(o.scansFlags.options("GET /api/scans"), []option{
+		{"top", perRun, &o.top, 20, "how many"},
+		{"state", perRun, &o.state, nil, "only scans that are running, succeeded, failed or canceled"},
+		{"action", perRun, &o.Action, nil, "only scans with this action: copy, count, keys, enqueue, delete or verify"},
+		{"table", perRun, &o.ListQuery.Table, nil, "only scans of or to this table"},
+		{"name", perRun, &o.Name, nil, "only scans whose name has this text, in any case"},
+		{"since", perRun, &o.since, nil, "only scans started since a time, a date, or for so long, such as 24h"},
+	}...)
+	return command("list", "List scans", optionTable(table), o.list)
+}
+
+func (o *scansListOptions) list(r *call) error {
+	if _, err := logtail.ParseTime(o.since, time.Now()); o.since != "" && err != nil {
+		return usagef("--since %v", err)
+	}
+	e, err := o.open(r)
+	if err != nil {
+		return err
+	}
+	q := o.ListQuery
+	q.State = ledger.State(o.state)
+	if o.since != "" {
+		now, err := e.Now(r.ctx)
 		if err != nil {
 			return err
 		}
-		if since != "" {
-			now, err := e.Now(c.Context())
-			if err != nil {
-				return err
-			}
-			q.Since, _ = logtail.ParseTime(since, now) // which was parsed above
+		q.Since, _ = logtail.ParseTime(o.since, now) // which was parsed above
+	}
+	l := newListing(r.Out, o.json)
+	for most := int(o.top); ; {
+		q.Top = most
+		page, err := e.List(r.ctx, q)
+		if err != nil {
+			return flagError(err)
 		}
-		l := newListing(c, f.json)
-		for most := q.Top; ; {
-			page, err := e.List(c.Context(), q)
-			if err != nil {
-				return flagError(err)
-			}
-			for _, s := range page.Scans {
-				l.add(s, s.ID, stateOf(s), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s"), shownName(s.Name), s.Cause)
-			}
-			most -= len(page.Scans)
-			if q.Top, q.Cursor = most, page.Cursor; q.Top == 0 || q.Cursor == "" {
-				return l.end()
-			}
+		for _, s := range page.Scans {
+			l.add(s, s.ID, stateOf(s), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s"), shownName(s.Name), s.Cause)
 		}
-	})
-	f.add(c, "GET /api/scans")
-	c.Flags().IntVar(&q.Top, "top", 20, "how many")
-	c.Flags().StringVar(&state, "state", "", "only scans that are running, succeeded, failed or canceled")
-	c.Flags().StringVar(&q.Action, "action", "", "only scans with this action: copy, count, keys, enqueue, delete or verify")
-	c.Flags().StringVar(&q.Table, "table", "", "only scans of or to this table")
-	c.Flags().StringVar(&q.Name, "name", "", "only scans whose name has this text, in any case")
-	c.Flags().StringVar(&since, "since", "", "only scans started since a time, a date, or for so long, such as 24h")
-	return c
+		most -= len(page.Scans)
+		if q.Cursor = page.Cursor; most == 0 || q.Cursor == "" {
+			return l.end()
+		}
+	}
 }
 
 // shownName quotes a name that a terminal or a reader could take for something else.
@@ -145,38 +142,36 @@ func flagError(err error) error {
 }
 
 // scanDetailCommand is a command that prints one of the engine's reports about a scan.
-func scanDetailCommand[T any](name, short, call string, get func(*engine.Engine, context.Context, string) (T, error), show func(io.Writer, T)) *cobra.Command {
+func scanDetailCommand[T any](name, short, answer string, get func(*engine.Engine, context.Context, string) (T, error), show func(io.Writer, T)) *cobra.Command {
 	var f scansFlags
-	c := withArgs(name+" ID", short, func(c *cobra.Command, args []string) error {
-		e, id, err := f.openScan(c, args)
+	return withArg(name+" ID", short, "the scan's id", optionTable(f.options(answer)), func(r *call, id string) error {
+		e, err := f.open(r)
 		if err != nil {
 			return err
 		}
-		found, err := get(e, c.Context(), id)
+		found, err := get(e, r.ctx, id)
 		if err != nil {
 			return scanError(err)
 		}
 		if f.json {
-			return lines.JSON(c.OutOrStdout()).Encode(found)
+			return lines.JSON(r.Out).Encode(found)
 		}
-		t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+		t := tabwriter.NewWriter(r.Out, 0, 0, 2, ' ', 0)
 		show(t, found)
 		return t.Flush()
 	})
-	f.add(c, call)
-	return c
 }
 
 func scansFailedCommand() *cobra.Command {
 	var f scansFlags
-	c := withArgs("failed ID", "List the rows that a scan could not write, with the reasons", func(c *cobra.Command, args []string) error {
-		e, id, err := f.openScan(c, args)
+	return withArg("failed ID", "List the rows that a scan could not write, with the reasons", "the scan's id", optionTable(f.ofStorage()), func(r *call, id string) error {
+		e, err := f.open(r)
 		if err != nil {
 			return err
 		}
-		out := lines.JSON(c.OutOrStdout())
+		out := lines.JSON(r.Out)
 		for cursor, first := "", true; first || cursor != ""; first = false {
-			page, err := e.Failed(c.Context(), id, failedPage, cursor)
+			page, err := e.Failed(r.ctx, id, failedPage, cursor)
 			if err != nil {
 				return scanError(err)
 			}
@@ -186,13 +181,11 @@ func scansFailedCommand() *cobra.Command {
 				}
 			}
 			if cursor = page.Cursor; cursor == "" && page.Kept < page.Total {
-				sharedBy(c).meter.Say("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
+				r.Meter.Say("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
 			}
 		}
 		return nil
 	})
-	f.addStorage(c)
-	return c
 }
 
 // scanError adds advice to the error for an unknown scan: how to list the scans.

@@ -58,13 +58,13 @@ func meantFlag(c *cobra.Command, name string) string {
 }
 
 // meant adds to a command's error what the service's refusal means for its flags.
-func meant(c *cobra.Command, err error) error {
+func meant(given func(string) string, err error) error {
 	switch {
-	case storage.HasCode(err, "InvalidInput") && given(c, "filter") != "" && exitCode(err) == exitFailed:
+	case storage.HasCode(err, "InvalidInput") && given("filter") != "" && exitCode(err) == exitFailed:
 		return job.Hint(usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes")
 	case storage.HasCode(err, "TableNotFound"):
 		for _, flag := range []string{"table", "from", "to"} {
-			if name := given(c, flag); name != "" && isDirectory(name) {
+			if name := given(flag); name != "" && isDirectory(name) {
 				return job.Hint(err, fmt.Sprintf("there is a directory %s here; --%s ./%s reads it", name, flag, name))
 			}
 		}

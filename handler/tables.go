@@ -15,22 +15,27 @@ func tablesCommand() *cobra.Command {
 	return group("tables", "List, create and delete tables", tablesListCommand(), tablesCreateCommand(), tablesDeleteCommand())
 }
 
-// onlyTable opens the table of the only argument. exists reports whether the account has it.
-func (f *connectionFlags) onlyTable(c *cobra.Command, args []string) (t *storage.Table, exists bool, err error) {
-	name, err := onlyArg(c, args, "the table's name")
-	if err != nil {
-		return nil, false, err
-	}
+// accountOptions are the options of commands about the tables of an account.
+type accountOptions struct {
+	connectionFlags
+	yesFlag
+	prefix string
+	json   bool
+}
+
+// named opens the table of a name. exists reports whether the account has it.
+func (o *accountOptions) named(r *call, name string) (t *storage.Table, exists bool, err error) {
 	if err := storage.CheckTableName(name); err != nil {
 		return nil, false, usageError(err)
 	}
-	a, err := f.account(c)
+	r.changes = true
+	a, err := o.account(r)
 	if err != nil {
 		return nil, false, err
 	}
 	t = a.Table(name)
-	changed(c, t.Address())
-	_, err = t.Query(c.Context(), storage.Query{Top: 1, Select: []string{}})
+	r.changed(t.Address())
+	_, err = t.Query(r.ctx, storage.Query{Top: 1, Select: []string{}})
 	if storage.NotFound(err) {
 		return t, false, nil
 	}
@@ -38,71 +43,63 @@ func (f *connectionFlags) onlyTable(c *cobra.Command, args []string) (t *storage
 }
 
 func tablesListCommand() *cobra.Command {
-	var f connectionFlags
-	var prefix string
-	var asJSON jsonFlag
-	c := command("list", "List the tables of an account", func(c *cobra.Command) error {
-		a, err := f.account(c)
+	var o accountOptions
+	table := append(o.connectionFlags.options("the account"), []option{
+		{"prefix", perRun, &o.prefix, nil, "only names that start with this, in any case"},
+		{"json", perRun, &o.json, nil, "print each name as a JSON object"},
+	}...)
+	return command("list", "List the tables of an account", optionTable(table), func(r *call) error {
+		a, err := o.account(r)
 		if err != nil {
 			return err
 		}
-		l := newListing(c, asJSON.json)
-		err = a.TableNames(c.Context(), func(name string) error {
-			if strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) {
+		l := newListing(r.Out, o.json)
+		err = a.TableNames(r.ctx, func(name string) error {
+			if strings.HasPrefix(strings.ToLower(name), strings.ToLower(o.prefix)) {
 				l.add(map[string]string{"table": name}, name)
 			}
 			return l.err
 		})
 		return cmp.Or(err, l.end())
 	})
-	f.add(c, "the account")
-	c.Flags().StringVar(&prefix, "prefix", "", "only names that start with this, in any case")
-	asJSON.add(c, "print each name as a JSON object")
-	return c
 }
 
 func tablesCreateCommand() *cobra.Command {
-	var f connectionFlags
-	c := withArgs("create TABLE", "Create a table", func(c *cobra.Command, args []string) error {
-		t, exists, err := f.onlyTable(c, args)
+	var o accountOptions
+	table := optionTable(o.connectionFlags.options("the account"))
+	return withArg("create TABLE", "Create a table", "the table's name", table, func(r *call, name string) error {
+		t, exists, err := o.named(r, name)
 		if err != nil {
 			return err
 		}
 		said := "exists already"
 		if !exists {
 			said = "created"
-			if err := t.Create(c.Context()); err != nil {
+			if err := t.Create(r.ctx); err != nil {
 				return err
 			}
 		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "%s %s\n", t, said)
-		return err
+		return r.print(false, nil, "%s %s\n", t, said)
 	})
-	f.add(c, "the account")
-	return c
 }
 
 func tablesDeleteCommand() *cobra.Command {
-	var f connectionFlags
-	var yes yesFlag
-	c := withArgs("delete TABLE", "Delete a table with all its rows", func(c *cobra.Command, args []string) error {
-		t, exists, err := f.onlyTable(c, args)
+	var o accountOptions
+	table := optionTable(append(o.connectionFlags.options("the account"), o.yesFlag.options()...))
+	return withArg("delete TABLE", "Delete a table with all its rows", "the table's name", table, func(r *call, name string) error {
+		t, exists, err := o.named(r, name)
 		switch {
 		case err != nil:
 			return err
 		case !exists:
 			return job.Hint(fmt.Errorf("there is no table %s", t), "tablesweep tables list shows which there are")
 		}
-		if err := yes.ask(c, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", t.Name()); err != nil {
+		if err := o.ask(r, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", t.Name()); err != nil {
 			return err
 		}
-		if err := t.Delete(c.Context()); err != nil {
+		if err := t.Delete(r.ctx); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "%s deleted\n", t)
-		return err
+		return r.print(false, nil, "%s deleted\n", t)
 	})
-	f.add(c, "the account")
-	yes.add(c)
-	return c
 }

@@ -48,12 +48,10 @@ func (b build) String() string {
 }
 
 func versionCommand() *cobra.Command {
-	var out jsonFlag
-	c := command("version", "Print the program's version", func(c *cobra.Command) error {
-		return out.print(c, thisBuild(), "%s\n", thisBuild())
+	var asJSON bool
+	return command("version", "Print the program's version", optionTable{{"json", perRun, &asJSON, nil, "print JSON"}}, func(r *call) error {
+		return r.print(asJSON, thisBuild(), "%s\n", thisBuild())
 	})
-	out.add(c, "print JSON")
-	return c
 }
 
 // manCommand writes the man pages of a release.

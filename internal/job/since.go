@@ -38,15 +38,13 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// Check refuses values that can't be. window is what an earlier run has decided, if resumed is true.
-func (w Since) Check(window string, resumed bool) error {
+// Check refuses values that can't be.
+func (w Since) Check() error {
 	switch {
 	case w.Text == LastSuccess && w.State == "":
 		return Refuse("since", " last needs --state FILE, which keeps the beginning of the last success")
 	case w.Overlap < 0:
 		return Refuse("overlap", " is %v, want a time of 0 or more", w.Overlap)
-	case window != "" && !resumed:
-		return Refuse("since-window", " is what checkpoints keep of --since")
 	case w.Text != "" && w.Text != LastSuccess:
 		_, err := ParseSince(w.Text, time.Now())
 		return err

@@ -1,18 +1,19 @@
 package jobrecord_test
 
 import (
-	"slices"
+	"cmp"
+	"maps"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	diff "github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/proof"
 	"tablesweep/internal/sweep/jobrecord"
 )
 
-func given(name, value string) jobrecord.Flag {
-	return jobrecord.Flag{Name: name, Value: value, Given: true}
+func given(name string, keep jobrecord.Keep, value string) jobrecord.Option {
+	return jobrecord.Option{Name: name, Keep: keep, Value: value}
 }
 
 // stored is a record of the present form.
@@ -22,16 +23,17 @@ const stored = `{"version":1,"command":"copy","flags":{"failed":"f.jsonl","from"
 // must change, too.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()
-	secret := given("to-connection", "AccountKey=c2VjcmV0")
+	secret := given("to-connection", jobrecord.Asked, "AccountKey=c2VjcmV0")
 	secret.Again = true
-	r := jobrecord.New("copy", []jobrecord.Flag{
-		given("from", "a"), given("rows", "list"), given("failed", "f.jsonl"), secret, given("workers", "3"), {Name: "mode", Value: "replace", Default: "replace"},
+	r := jobrecord.New("copy", []jobrecord.Option{
+		given("from", jobrecord.Fixed, "a"), given("rows", jobrecord.File, "list"), given("failed", jobrecord.AnyFile, "f.jsonl"), secret, given("workers", jobrecord.PerRun, "3"),
+		{Name: "mode", Keep: jobrecord.Fixed, Value: "replace", Default: "replace"},
 	}, []string{"http://x/a", "http://x/b"}, "digest")
-	if diff := cmp.Diff(stored, string(r.JSON())); diff != "" {
+	if diff := diff.Diff(stored, string(r.JSON())); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	back, err := jobrecord.Parse(r.JSON(), "copy")
-	if diff := cmp.Diff(r, back); diff != "" || err != nil {
+	if diff := diff.Diff(r, back); diff != "" || err != nil {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
 }
@@ -56,64 +58,68 @@ func TestRestore(t *testing.T) {
 	r, err := jobrecord.Parse([]byte(stored), "copy")
 	proof.Must(t, err)
 	r.Flags["from-connection"] = "LIVE"
-	theirs := []jobrecord.Flag{given("from-connection", "LIVE"), given("to-connection", "AccountKey=c2VjcmV0")}
-	whole := map[string]string{"from": "a", "rows": "list", "failed": "f.jsonl"}
+	keeps := map[string]jobrecord.Keep{
+		"from": jobrecord.Fixed, "rows": jobrecord.File, "failed": jobrecord.AnyFile, "mode": jobrecord.Fixed, "verify": jobrecord.Added, "workers": jobrecord.PerRun,
+		"from-connection": jobrecord.Asked, "to-connection": jobrecord.Asked, "state": jobrecord.File, "max-rows-per-second": jobrecord.Free,
+	}
+	type values map[string]string
+	with := func(more values) values {
+		maps.Copy(more, values{"from-connection": cmp.Or(more["from-connection"], "LIVE"), "to-connection": "AccountKey=c2VjcmV0"})
+		return more
+	}
+	whole := values{"from": "a", "rows": "list", "failed": "f.jsonl"}
 	for _, tt := range []struct {
-		name  string
-		given []jobrecord.Flag
-		want  map[string]string
-		err   string
+		name        string
+		given, want values
+		err         string
 	}{
 		{"nothing", nil, nil, "give --from-connection LIVE and --to-connection again"},
-		{"one of them", theirs[1:], nil, "give --from-connection LIVE again"},
-		{"both", theirs, whole, ""},
-		{"another setting", append([]jobrecord.Flag{given("from-connection", "OTHER")}, theirs[1:]...), whole, ""}, // the places tell
-		{"files elsewhere", append(theirs, given("rows", "b/list"), given("failed", "b/f")), map[string]string{"from": "a"}, ""},
-		{"the same again", append(theirs, given("from", "a")), map[string]string{"rows": "list", "failed": "f.jsonl"}, ""},
-		{"another", append(theirs, given("from", "b")), nil, `--from was "a"`},
-		{"a new one", append(theirs, given("mode", "skip")), nil, "--mode was not given"},
-		{"a new file", append(theirs, given("state", "s")), nil, "--state was not given"},
-		{"its default", append(theirs, given("mode", "")), whole, ""},
-		{"once per run", append(theirs, given("workers", "9")), whole, ""},
-		{"afterwards", append(theirs, given("verify", "true")), whole, ""},
-		{"slower", append(theirs, given("max-rows-per-second", "9")), whole, ""},
+		{"one of them", values{"to-connection": "AccountKey=c2VjcmV0"}, nil, "give --from-connection LIVE again"},
+		{"both", with(values{}), whole, ""},
+		{"another setting", with(values{"from-connection": "OTHER"}), whole, ""}, // the places tell
+		{"files elsewhere", with(values{"rows": "b/list", "failed": "b/f"}), values{"from": "a"}, ""},
+		{"the same again", with(values{"from": "a"}), values{"rows": "list", "failed": "f.jsonl"}, ""},
+		{"another", with(values{"from": "b"}), nil, `--from was "a"`},
+		{"a new one", with(values{"mode": "skip"}), nil, "--mode was not given"},
+		{"a new file", with(values{"state": "s"}), nil, "--state was not given"},
+		{"once per run", with(values{"workers": "9"}), whole, ""},
+		{"afterwards", with(values{"verify": "true"}), whole, ""},
+		{"slower", with(values{"max-rows-per-second": "9"}), whole, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			flags := slices.Clone(tt.given)
-			for _, name := range []string{"from", "rows", "failed", "mode", "verify", "workers", "from-connection", "to-connection"} {
-				if !slices.ContainsFunc(flags, func(f jobrecord.Flag) bool { return f.Name == name }) {
-					flags = append(flags, jobrecord.Flag{Name: name})
-				}
+			var options []jobrecord.Option
+			for name, keep := range keeps {
+				options = append(options, given(name, keep, tt.given[name]))
 			}
-			got, err := r.Restore(flags)
+			got, err := r.Restore(options)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("got %v, want %s", err, tt.err)
 				}
 				return
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+			if diff := diff.Diff(tt.want, values(got)); diff != "" || err != nil {
 				t.Errorf("%v (-want +got)\n%s", err, diff)
 			}
 		})
 	}
 	if _, err := r.Restore(nil); err == nil {
-		t.Error("a record was restored by a program without its flags")
+		t.Error("a record was restored by a program without its options")
 	}
 }
 
-// A record has the flags that records have, and no others.
+// A record has the options that the command's table lets it have, and no others.
 func TestAllowed(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"yes", "workers", "resume"} {
-		r := jobrecord.Record{Version: 1, Command: "delete", Flags: map[string]string{name: "x"}}
-		if _, err := r.Restore([]jobrecord.Flag{{Name: name}}); err == nil || !strings.Contains(err.Error(), "which no checkpoint has") {
-			t.Errorf("--%s: %v", name, err)
-		}
+	r := jobrecord.Record{Version: 1, Command: "delete", Flags: map[string]string{"yes": "true"}}
+	if _, err := r.Restore([]jobrecord.Option{{Name: "yes", Default: "false", Value: "false"}}); err == nil || !strings.Contains(err.Error(), "which no checkpoint has") {
+		t.Errorf("got %v", err)
 	}
-	r := jobrecord.Record{Flags: map[string]string{"connection": "AzureWebJobsStorage"}}
-	if set, err := r.Restore([]jobrecord.Flag{{Name: "connection", Default: "AzureWebJobsStorage"}}); err != nil || len(set) != 1 {
+	r = jobrecord.Record{Flags: map[string]string{"connection": "AzureWebJobsStorage"}}
+	standard := given("connection", jobrecord.Asked, "AzureWebJobsStorage")
+	standard.Default = standard.Value
+	if set, err := r.Restore([]jobrecord.Option{standard}); err != nil || len(set) != 1 {
 		t.Errorf("the default: %v, %v", set, err)
 	}
 }

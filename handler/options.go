@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tablesweep/internal/sweep/jobrecord"
+)
+
+// How a record keeps an option, see [jobrecord.Keep].
+const (
+	perRun  = jobrecord.PerRun
+	fixed   = jobrecord.Fixed
+	free    = jobrecord.Free
+	added   = jobrecord.Added
+	asked   = jobrecord.Asked
+	aFile   = jobrecord.File
+	anyFile = jobrecord.AnyFile
+)
+
+// option is a row of a command's table of options. It is given if it differs from its default.
+type option struct {
+	name     string
+	keep     jobrecord.Keep
+	field    any // that the flag fills: a pointer to a field, or a [pflag.Value]
+	standard any // the default; nil for the zero value
+	usage    string
+}
+
+// options are the options of a command: a plain struct that flags fill. A checkpoint stores it, and a command about many tables copies it
+// for each of them.
+type options interface{ options() []option }
+
+// optionTable is a table of options that nobody copies.
+type optionTable []option
+
+func (t optionTable) options() []option { return t }
+
+// value returns the field as a flag takes it, bound to the field.
+func (o option) value() pflag.Value {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	switch to := o.field.(type) {
+	case *string:
+		flags.StringVar(to, o.name, *to, "")
+	case *bool:
+		flags.BoolVar(to, o.name, *to, "")
+	case *int:
+		flags.IntVar(to, o.name, *to, "")
+	case *int64:
+		flags.Int64Var(to, o.name, *to, "")
+	case *time.Duration:
+		flags.DurationVar(to, o.name, *to, "")
+	case *[]string:
+		flags.StringSliceVar(to, o.name, *to, "")
+	default:
+		return o.field.(pflag.Value)
+	}
+	return flags.Lookup(o.name).Value
+}
+
+// text returns the value in the form that a flag takes.
+func (o option) text() string { return valueText(o.value()) }
+
+func valueText(v pflag.Value) string {
+	if list, ok := v.(pflag.SliceValue); ok {
+		return strings.Join(list.GetSlice(), ",")
+	}
+	return v.String()
+}
+
+// byDefault returns the text of the default.
+func (o option) byDefault() string {
+	if o.standard != nil {
+		return fmt.Sprint(o.standard)
+	}
+	switch to := o.field.(type) {
+	case *bool, *dryRun:
+		return "false"
+	case *int, *int64, *positive:
+		return "0"
+	case *time.Duration:
+		return "0s"
+	case *connection:
+		return to.standard
+	}
+	return ""
+}
+
+// addOptions adds the flags of options to a command, with their defaults. An option without usage is decided by the run, and is no flag.
+func addOptions(c *cobra.Command, table []option) {
+	for _, o := range table {
+		v := o.value()
+		if o.standard != nil {
+			if err := v.Set(o.byDefault()); err != nil {
+				panic("handler: internal error: --" + o.name + ": " + err.Error())
+			}
+			v = o.value() // the flag of a list replaces its default
+		}
+		if o.usage == "" {
+			continue
+		}
+		f := c.Flags().VarPF(v, o.name, "", o.usage)
+		if v.Type() == "bool" {
+			f.NoOptDefVal = "true"
+		}
+		if v, ok := v.(interface{ words() []string }); ok {
+			_ = c.RegisterFlagCompletionFunc(o.name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return v.words(), cobra.ShellCompDirectiveNoFileComp
+			})
+		}
+	}
+}
+
+// find returns the option of a name.
+func find(table []option, name string) (o option, known bool) {
+	i := slices.IndexFunc(table, func(o option) bool { return o.name == name })
+	if i < 0 {
+		return option{}, false
+	}
+	return table[i], true
+}
+
+// positive is a number of 1 or more; 0 if it is not given.
+type positive int
+
+// Set implements [pflag.Value].
+func (p *positive) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("is %d, want at least 1", n)
+	}
+	*p = positive(n)
+	return err
+}
+
+// String implements [pflag.Value].
+func (p *positive) String() string { return strconv.Itoa(int(*p)) }
+
+// Type implements [pflag.Value].
+func (p *positive) Type() string { return "int" }
