@@ -2,7 +2,6 @@ package function
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/url"
 
@@ -112,10 +111,14 @@ func writeStarted(w http.ResponseWriter, r *http.Request, id string, err error) 
 		writeJSON(w, r, http.StatusAccepted, struct {
 			ID        string `json:"id"`
 			StatusURL string `json:"statusUrl"`
-		}{id, statusURL(r, id)})
+		}{id, statusPath(id)})
 	}
 	return err
 }
+
+// statusPath is where the scan's status is, on the host that the caller has used. Only the caller knows that by its right name and scheme: a host
+// behind a TLS proxy says http.
+func statusPath(id string) string { return "/api/scans/" + id }
 
 func (s scans) start(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	req, err := scanRequest(r)
@@ -128,7 +131,7 @@ func (s scans) start(w http.ResponseWriter, r *http.Request, _ url.Values) error
 	}
 	id, err := s.StartOnce(r.Context(), req, claim.Sent{Key: once, Invocation: invocationID(r)})
 	if err == nil {
-		w.Header().Set("Location", "/api/scans/"+id)
+		w.Header().Set("Location", statusPath(id))
 	}
 	return writeStarted(w, r, id, err)
 }
@@ -173,20 +176,4 @@ func (s scans) list(w http.ResponseWriter, r *http.Request, given url.Values) er
 	list, err := s.List(r.Context(), q)
 	linkNext(w, r, list.Cursor)
 	return answer(w, r, list, err)
-}
-
-// statusURL returns the URL of the scan's status, on the host that the caller has used. The
-// Functions host either forwards the caller's Host header, or replaces it by this process's
-// address, and puts the caller's into X-Forwarded-Host. In the first case, X-Forwarded-Host
-// comes from the caller and does not count.
-func statusURL(r *http.Request, id string) string {
-	scheme, host := "http", r.Host
-	if v := r.Header.Get("X-Forwarded-Proto"); v == "https" {
-		scheme = v
-	}
-	own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if v := r.Header.Get("X-Forwarded-Host"); v != "" && own != nil && r.Host == own.String() {
-		host = v
-	}
-	return scheme + "://" + host + "/api/scans/" + id
 }
