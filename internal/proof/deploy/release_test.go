@@ -31,6 +31,11 @@ func TestWorkflowsArePinned(t *testing.T) {
 		if jobs, permissions := len(regexp.MustCompile(`(?m)^  \w+:$`).FindAllString(jobs, -1)), strings.Count(jobs, "\n    permissions:\n"); jobs != permissions {
 			t.Errorf("%s: %d jobs, %d with permissions", path, jobs, permissions)
 		}
+		for _, job := range regexp.MustCompile(`(?m)^  \w+:$`).Split(jobs, -1) {
+			if strings.Contains(job, "id-token: write") && strings.Contains(job, "npm ") {
+				t.Errorf("%s: what npm installs runs where it can sign in:\n%s", path, job)
+			}
+		}
 		for line := range strings.Lines(jobs) {
 			line = strings.TrimSuffix(line, "\n")
 			switch {
@@ -39,6 +44,16 @@ func TestWorkflowsArePinned(t *testing.T) {
 				strings.Contains(line, "npm install"), strings.Contains(line, "npx "), strings.Contains(line, "curl "):
 				t.Errorf("%s: floats: %s", path, line)
 			}
+		}
+	}
+}
+
+// TestImagesNameAUser: no image runs its program as root.
+func TestImagesNameAUser(t *testing.T) {
+	for path, user := range map[string]string{"Dockerfile": `(?m)^FROM \S+:nonroot@sha256:\S+\n[^F]*\z`, "infra/Dockerfile": `(?m)^USER [1-9]\d*\n\z`} {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
+		if err != nil || !regexp.MustCompile(user).Match(text) {
+			t.Errorf("%s, %v: its last stage names no user", path, err)
 		}
 	}
 }
