@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -222,29 +223,36 @@ func (e *Engine) proofOf(ctx context.Context, id string, was *Proof) (Proof, err
 	return p, err
 }
 
-// removeBackup does a share of deleting a backup. What can't be deleted is noted, and is tried again after the next success.
+// removeBackup does a share of deleting a backup. What can't be deleted is noted, and is tried again after the next success. Who is overtaken
+// leaves the rest to the other process, which may have deleted what this one has missed.
 func (e *Engine) removeBackup(ctx context.Context, b Backup, left *int) error {
-	was := string(b.row.Data)
-	_, to, err := e.blobs("place", b.Place)
-	if err == nil {
-		*b.Deleting, err = place.Remove(ctx, to, b.ID, b.Tables > 0, *b.Deleting, left)
+	for {
+		_, to, err := e.blobs("place", b.Place)
+		if err == nil {
+			*b.Deleting, err = place.Remove(ctx, to, b.ID, b.Tables > 0, *b.Deleting, left)
+		}
+		switch {
+		case err != nil && storage.Passing(err):
+			return err
+		case err == nil && b.Deleting.Done:
+			zerolog.Ctx(ctx).Info().Str("backup", b.ID).Str("place", to.Address()).Msg("backup deleted that is not kept any more")
+			return e.ledger.Drop(ctx, b.row)
+		}
+		if b.Error = ""; err != nil {
+			b.Error = shortened(err.Error())
+		}
+		if text := jsonOf(b); !bytes.Equal(text, b.row.Data) {
+			if ours, saveErr := e.saveBackup(ctx, &b); saveErr != nil || !ours {
+				return saveErr
+			}
+		}
+		if err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("backup", b.ID).Msg("backup that is not kept any more can't be deleted")
+		}
+		if err != nil || !b.Deleting.Gone || *left <= 0 {
+			return nil
+		}
 	}
-	if err != nil && storage.Passing(err) {
-		return err
-	}
-	if b.Error = ""; err != nil {
-		b.Error = shortened(err.Error())
-		zerolog.Ctx(ctx).Warn().Err(err).Str("backup", b.ID).Msg("backup that is not kept any more can't be deleted")
-	}
-	if err == nil && b.Deleting.Done {
-		zerolog.Ctx(ctx).Info().Str("backup", b.ID).Str("place", to.Address()).Msg("backup deleted that is not kept any more")
-		return e.ledger.Drop(ctx, b.row)
-	}
-	if text := jsonOf(b); string(text) != was {
-		_, err = e.saveBackup(ctx, &b)
-		return err
-	}
-	return nil
 }
 
 // ScheduleStatus tells of a schedule.

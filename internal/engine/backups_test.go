@@ -105,6 +105,35 @@ func TestScheduleEachMinute(t *testing.T) {
 	})
 }
 
+// A backup whose claim is lost is deleted all the same. One whose list is lost stays in the list of backups, and says so.
+func TestScheduleLostLists(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ source, lost, want string }{
+		{`"table":"Source"`, "export.json", ""},
+		{`"table":"Source"`, "files.jsonl", "files.jsonl is lost"},
+		{`"tables":"*"`, "tables-claim.json", ""},
+		{`"tables":"*"`, "Source/export.json", ""},
+		{`"tables":"*"`, "tables.json", "tables.json is lost"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 9, 3)
+			w.scheduled(strings.Replace(keeping(`,"keep":{"last":1}`), `"table":"Source"`, tt.source, 1))
+			w.night()
+			place := w.backups()[0].Place.Prefix
+			w.must(w.objects(place).Delete(t.Context(), tt.lost))
+			was := len(w.blobs(place))
+			w.night()
+			b := w.backups()
+			if gone := len(b) == 1 && len(w.blobs(place)) == 0; gone != (tt.want == "") {
+				t.Errorf("%s: %+v, %d blobs", tt.lost, b, len(w.blobs(place)))
+			}
+			if tt.want != "" && (len(b) != 2 || !strings.Contains(b[1].Error, tt.want) || len(w.blobs(place)) != was) {
+				t.Errorf("%s: %+v, %d blobs of %d", tt.lost, b, len(w.blobs(place)), was)
+			}
+		})
+	}
+}
+
 // A process deletes no backup that somebody has changed before it could mark it.
 func TestScheduleMarkLost(t *testing.T) {
 	t.Parallel()

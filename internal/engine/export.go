@@ -70,7 +70,8 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	if o.request.isGroup() {
 		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(id, jsonOf(o.request), o.began, program)
 	}
-	err := to.List(ctx, "", takenBy)
+	_, _, member := ledger.MemberOf(id)
+	err := free(ctx, to, member)
 	if problem.Of(err).Kind == problem.Conflict {
 		if there, err := claimOf(ctx, to); err == nil && there.ID == id {
 			return nil // of a process that has died, or is faster
@@ -79,7 +80,7 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	if err != nil {
 		return refusal("action.destination", exportRefused, err)
 	}
-	if _, _, member := ledger.MemberOf(id); !member { // its group has it started
+	if !member { // its group has it started
 		if _, err := e.ledger.Ask(ctx, id, jsonOf(o.request)); err != nil {
 			return err
 		}
@@ -100,6 +101,20 @@ const exportRefused = "the Blob service refuses what an export needs: to list, t
 // takenBy is the error for a place that has an object.
 func takenBy(name string, _ int64) error {
 	return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
+}
+
+// free fails unless a place has no objects, and does not lie within an export: what reads that would meet this one. An export of many has the
+// places of its members within its own.
+func free(ctx context.Context, to *place.Blobs, member bool) error {
+	err := to.List(ctx, "", takenBy)
+	if err != nil || member {
+		return err
+	}
+	name, err := to.Within(ctx)
+	if name != "" {
+		err = problem.Conflictf("action.destination", "lies within another export: the container has %s; name a prefix that is not below it", name)
+	}
+	return err
 }
 
 // collected is a scan that exports, with all that it has written.
@@ -263,7 +278,7 @@ func (e *Engine) exportTo(ref TableRef) (work, error) {
 			return refusal("action.destination", exportRefused, err)
 		},
 		missing: func(ctx context.Context) (bool, error) {
-			err := to.List(ctx, "", takenBy)
+			err := free(ctx, to, false)
 			if storage.NotFound(err) { // the container
 				return true, nil
 			}

@@ -272,8 +272,11 @@ func TestExportWithoutPermission(t *testing.T) {
 func TestExportsThatAreRefused(t *testing.T) {
 	w := withSource(t, 2, 3)
 	w.succeed(exportRequest("Source", "done"))
-	running := w.start(exportRequest("Source", "running"))
 	w.put("foreign", "readme.txt", "x")
+	w.succeed(exportRequest("Source", "deep/er"))
+	w.succeed(groupExport("many"))
+	w.put("", "manifest.json", `{"format":"of somebody else"}`)
+	running := w.start(exportRequest("Source", "running"))
 	ref := func(r engine.TableRef) engine.Request {
 		q := exportRequest("Source", "")
 		q.Action.Destination = &r
@@ -301,6 +304,10 @@ func TestExportsThatAreRefused(t *testing.T) {
 		{"other blobs", exportRequest("Source", "foreign"), 409, "it has readme.txt"},
 		{"import of nothing", importRequest("nowhere", "Target"), 404, "no complete export"},
 		{"import of what is not complete", importRequest("running", "Target"), 404, "manifest.json"},
+		{"within an export", exportRequest("Source", "done/Other"), 409, "lies within another export: the container has done/export.json"},
+		{"within one under way", exportRequest("Source", "running/a/b"), 409, "has running/export.json"},
+		{"within one of many", exportRequest("Source", "many/Other"), 409, "has many/tables-claim.json"},
+		{"around an export", exportRequest("Source", "deep"), 409, "is taken: it has er/"},
 		{"two places", ref(engine.TableRef{Table: "Target", Container: "exports"}), 400, "leave one out"},
 		{"no place", ref(engine.TableRef{}), 400, "action.destination.table"},
 		{"a prefix of a table", ref(engine.TableRef{Table: "Target", Prefix: "x"}), 400, "belongs to a container"},
@@ -326,6 +333,9 @@ func TestExportsThatAreRefused(t *testing.T) {
 				t.Errorf("%s, %s: got %v, want %d and %q", tt.name, how, err, tt.status, tt.says)
 			}
 		}
+	}
+	if _, err := w.engine.Start(t.Context(), groupExport("done/all")); problem.Of(err).Kind != problem.Conflict {
+		t.Errorf("many within one: %v", err)
 	}
 	if blobs := w.blobs("mode"); len(blobs) != 0 {
 		t.Errorf("a refused request left %d blobs", len(blobs))
@@ -428,12 +438,14 @@ func TestExportsAmongDataFiles(t *testing.T) {
 	w := withSource(t, 3, 40)
 	id := w.start(exportRequest("Source", ""))
 	w.put("", "data/readme.txt", "x")
-	inner := exportRequest("Source", "data/orders")
-	other := w.start(inner)
-	w.drain()
-	for _, id := range []string{other, id} {
-		w.counted(id, ledger.Succeeded, 120, 120, 0)
+	elsewhere := newWorld(t, emulator.Options{})
+	elsewhere.fill("Source", plainRows(3, 40))
+	elsewhere.succeed(exportRequest("Source", "orders"))
+	for name, text := range elsewhere.blobs("orders") { // as somebody has brought it here who does not ask the app
+		w.put("data/orders", name, text)
 	}
+	w.drain()
+	w.counted(id, ledger.Succeeded, 120, 120, 0)
 	w.sealed("data/orders", "Source")
 	if _, ok := w.blobs("")["data/readme.txt"]; !ok {
 		t.Error("the seal has deleted somebody's blob")

@@ -275,6 +275,9 @@ func TestGroupCrashPoints(t *testing.T) {
 		}
 		w.drain()
 		dead := w.process.Dead()
+		if dead {
+			w.restart()
+		}
 		if s := w.end(list[0].ID); s.State != ledger.Succeeded || s.Members.Succeeded != 9 || s.Rows.Scanned != 36 {
 			t.Errorf("%s %+v %s", s.State, s.Members, s.Error)
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"tablesweep/internal/engine/schedule"
 	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
 )
 
 // Schedules start scans by themselves. Whoever looks at one decides by its row what is due, writes that down, on condition that the row is
@@ -45,14 +47,15 @@ func ParseSchedules(text string) ([]Schedule, error) {
 		return nil, fmt.Errorf(`must be a JSON array such as [{"name":"nightly","cron":"0 0 3 * * *","request":{…}}]: %w`, err)
 	}
 	var errs error
-	ids, places := map[string]string{}, map[TableRef]string{}
+	ids := map[string]string{}
+	var exports []Schedule
 	for i, s := range given {
 		err := s.parse()
-		if to := s.request.Action.Destination; err == nil && s.request.exports() {
-			if other := places[*to]; other != "" {
-				err = fmt.Errorf("request: action.destination is that of %s; give each a prefix of its own", other)
+		if err == nil && s.request.exports() {
+			if i := slices.IndexFunc(exports, s.overlaps); i >= 0 {
+				err = fmt.Errorf("request: action.destination is that of %s, or one of both lies within the other; give each a prefix of its own", exports[i].Name)
 			}
-			places[*to] = s.Name
+			exports = append(exports, s)
 		}
 		if id := schedule.ID(s.Name, time.Time{}); ids[id] != "" {
 			err = errors.Join(err, fmt.Errorf("has the name of another, or one too much like it (%s); choose another name", ids[id]))
@@ -70,6 +73,18 @@ func ParseSchedules(text string) ([]Schedule, error) {
 		errs = errors.Join(errs, fmt.Errorf("%s: %s", title, strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	return all, errs
+}
+
+// overlaps reports whether the exports of two schedules would stand within each other's places.
+func (s Schedule) overlaps(other Schedule) bool {
+	// of returns the place of an occurrence; which one does not matter, since a date stands for itself alone.
+	of := func(s Schedule) (container, prefix string) {
+		to := s.at(time.Unix(0, 0)).Action.Destination
+		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"
+	}
+	container, a := of(s)
+	same, b := of(other)
+	return container == same && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
 }
 
 // parse checks a schedule, and sets what follows from its text.

@@ -145,7 +145,7 @@ func TestSchedule(t *testing.T) {
 		}
 		w.emulator.ResetCounts()
 		w.night()
-		if n := w.emulator.Counts(); n.TableTransactions() != 60 || n.QueuePut+n.QueueDelete != 4 || n.BlobPut != 4 {
+		if n := w.emulator.Counts(); n.TableTransactions() != 61 || n.QueuePut+n.QueueDelete != 4 || n.BlobPut != 4 {
 			t.Errorf("a night without changes, and four looks, make %d and %+v; docs/backup.md has the figures", n.TableTransactions(), n)
 		}
 		for _, b := range w.backups() {
@@ -515,7 +515,9 @@ func TestParseSchedules(t *testing.T) {
 		`[` + good + `]`:              "",
 		good:                          "must be a JSON array",
 		`[` + good + `,` + good + `]`: "; has the name of another",
-		`[` + good + `,` + strings.Replace(good, "nightly", "other", 1) + `]`:                                                  "other: request: action.destination is that of nightly; give",
+		`[` + good + `,` + strings.Replace(good, "nightly", "other", 1) + `]`:                                                  "other: request: action.destination is that of nightly, or one",
+		`[` + good + `,` + strings.NewReplacer("nightly\"", "other\"", "{date}", "{date}/more").Replace(good) + `]`:            "other: request: action.destination is that of nightly, or one",
+		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination is that of nightly, or one",
 		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"Source","connection":"AccountKey=c2VjcmV0"`, 1):            "source.connection: is what looks like a secret; give",
 		`[{"name":"a b","cron":"0 0 3 * * *","request":{"source":{"table":"T"},"action":{"type":"count"}}}]`:                   "schedule 1: name must be",
 		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" has not the six fields`,

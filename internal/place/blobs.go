@@ -68,6 +68,26 @@ func (b *Blobs) With(o storage.RequestOptions) *Blobs {
 	return &Blobs{b.container.With(o), b.prefix, b.address}
 }
 
+// Within returns which object says that these would stand within an export, under a shorter prefix; "" if none does.
+func (b *Blobs) Within(ctx context.Context) (name string, err error) {
+	for prefix := b.prefix; prefix != ""; {
+		prefix = prefix[:strings.LastIndexByte(strings.TrimSuffix(prefix, "/"), '/')+1]
+		for _, name := range []string{ClaimName, tablesClaimName, ManifestName, TablesName} {
+			begins, err := b.container.Get(ctx, prefix+name, 0, int64(len(ours)))
+			switch {
+			case err == nil && string(begins) == ours: // others may have files of such names
+				return prefix + name, nil
+			case err != nil && !storage.NotFound(err):
+				return "", err
+			}
+		}
+	}
+	return "", nil
+}
+
+// ours begins the objects that say whose a place is.
+const ours = `{"format":"tablesweep-`
+
 // Address implements [Objects].
 func (b *Blobs) Address() string { return b.address }
 

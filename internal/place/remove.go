@@ -12,22 +12,28 @@ import (
 
 // Removal is how far the deletion of an export has come.
 type Removal struct {
-	Tables int  `json:"tables,omitempty"` // of an export of many: those of which nothing is left
+	Tables int  `json:"tables,omitempty"` // of an export of many: those whose data is gone, and then those of which nothing is left
 	Files  int  `json:"files,omitempty"`  // data files of the next one that are gone
+	Gone   bool `json:"gone,omitempty"`   // all data is gone, and the lists go next
 	Done   bool `json:"-"`                // nothing is left
 }
 
 // Remove deletes an export, of one table or of many, or goes on with that. left, which it lowers, bounds the deletions, nearly. It deletes what the export's
 // own lists name, and nothing else. A manifest goes before what it vouches for, and the claim last: whoever reads meanwhile is refused, and a
-// call that is cut off can be repeated. It deletes nothing if the place belongs to another export, or if a list is not as it was written.
+// call that is cut off can be repeated. It deletes nothing if the place belongs to another export, or if a list is lost or not as it was written.
+//
+// Lists go only if from says that the data is gone. So the caller keeps what a call returns before it makes the next one: a list that was
+// deleted then never looks like one that was lost.
 func Remove(ctx context.Context, o Objects, id string, many bool, from Removal, left *int) (Removal, error) {
 	r := remover{o, from, left}
-	remove := r.export
+	remove := r.one
 	if many {
 		remove = r.tables
 	}
-	err := remove(ctx, "", id)
-	r.Done = err == nil
+	err := remove(ctx, id)
+	if err == nil {
+		r.Gone, r.Done = true, from.Gone
+	}
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
@@ -46,59 +52,126 @@ type remover struct {
 	left *int
 }
 
-// claimed reports whether a claim is there, and fails if it is that of another export. Without one nothing is left, or nothing is ours.
-func (r *remover) claimed(ctx context.Context, name, format, id string) (bool, error) {
-	var c Claim
-	text, err := get(ctx, r, name, MaxManifest) // read once: another process may be at the same deletion
+// read reads an object that is deleted, once: another process may be at the same deletion. Without one, it returns nil.
+func (r *remover) read(ctx context.Context, name string, most int64) ([]byte, error) {
+	text, err := get(ctx, r, name, most)
 	if errors.Is(err, fs.ErrNotExist) || storage.NotFound(err) {
+		return nil, nil
+	}
+	return text, err
+}
+
+// owned reports whether an object is there that says whose export it is, and fails if that is another one.
+func owned(name string, text []byte, id string, parse func() (string, error)) (bool, error) {
+	if text == nil {
 		return false, nil
 	}
-	if err == nil {
-		err = parse(name, format, text, &c)
-	}
-	if err == nil && c.ID != id {
-		err = fmt.Errorf("%s is that of %s now", name, c.ID)
+	is, err := parse()
+	if err == nil && is != id {
+		err = fmt.Errorf("%s is that of %s now", name, is)
 	}
 	return true, err
+}
+
+// claimed reports whether a claim is there, and fails if it is that of another export.
+func (r *remover) claimed(ctx context.Context, name, format, id string) (bool, error) {
+	text, err := r.read(ctx, name, MaxManifest)
+	if err != nil {
+		return false, err
+	}
+	return owned(name, text, id, func() (string, error) {
+		var c Claim
+		err := parse(name, format, text, &c)
+		return c.ID, err
+	})
 }
 
 // plain matches names of tables. Others may lead elsewhere.
 var plain = regexp.MustCompile(`^[0-9A-Za-z]+$`)
 
-// tables deletes an export of many tables, one after the other. tables.json names them until none is left.
-func (r *remover) tables(ctx context.Context, _, id string) error {
-	if there, err := r.claimed(ctx, tablesClaimName, tablesFormat, id); err != nil || !there {
+// tables deletes an export of many tables, one after the other: first the data of each, and then the lists of each. tables.json names them
+// until none is left.
+func (r *remover) tables(ctx context.Context, id string) error {
+	claimed, err := r.claimed(ctx, tablesClaimName, tablesFormat, id)
+	if err != nil {
+		return err
+	}
+	text, err := r.read(ctx, TablesName, maxTables)
+	if err != nil {
 		return err
 	}
 	var t Tables
-	text, err := get(ctx, r, TablesName, maxTables)
-	if err == nil {
-		err = parse(TablesName, tablesFormat, text, &t)
-	}
-	if err == nil && t.ID != id {
-		err = fmt.Errorf("%s is that of %s now", TablesName, t.ID)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	listed, err := owned(TablesName, text, id, func() (string, error) {
+		err := parse(TablesName, tablesFormat, text, &t)
+		return t.ID, err
+	})
+	if err != nil {
 		return err
+	}
+	if !listed && !r.Gone {
+		names, err := ExportsIn(ctx, r)
+		if len(names) > 0 {
+			return lost(TablesName, "the exports of tables")
+		}
+		if err != nil && !storage.NotFound(err) { // the container
+			return err
+		}
+	}
+	remove := r.data
+	if r.Gone {
+		remove = r.lists
 	}
 	for _, e := range t.Tables[min(r.Tables, len(t.Tables)):] {
 		if !plain.MatchString(e.Name) {
 			return fmt.Errorf("%s has a table %.100q", TablesName, e.Name)
 		}
-		if err := r.export(ctx, e.Name+"/", e.ID); err != nil {
+		if err := remove(ctx, e.Name+"/", e.ID); err != nil {
 			return err
 		}
 		r.Tables, r.Files = r.Tables+1, 0
 	}
-	return r.inTurn(ctx, TablesName, tablesClaimName)
+	if !r.Gone {
+		r.Tables = 0
+		return nil
+	}
+	if listed || claimed {
+		return r.inTurn(ctx, TablesName, tablesClaimName)
+	}
+	return nil
 }
 
-// export deletes the export of one table. Its objects' names begin with a prefix.
-func (r *remover) export(ctx context.Context, prefix, id string) error {
+// one deletes the data of the export of one table, or its lists.
+func (r *remover) one(ctx context.Context, id string) error {
+	if r.Gone {
+		return r.lists(ctx, "", id)
+	}
+	return r.data(ctx, "", id)
+}
+
+// lost is the error for a list that is not there although there is what it has named.
+func lost(name, what string) error {
+	return fmt.Errorf("%s is lost, and %s are there, which nothing names any more; delete them by hand", name, what)
+}
+
+// data deletes the data of the export of one table. Its objects' names begin with a prefix.
+func (r *remover) data(ctx context.Context, prefix, id string) error {
 	if *r.left <= 0 {
 		return errEnough
 	}
-	if there, err := r.claimed(ctx, prefix+ClaimName, format, id); err != nil || !there {
+	claimed, err := r.claimed(ctx, prefix+ClaimName, format, id)
+	if err != nil {
+		return err
+	}
+	var m Manifest
+	text, err := r.read(ctx, prefix+ManifestName, MaxManifest)
+	if err != nil {
+		return err
+	}
+	sealed, err := owned(prefix+ManifestName, text, id, func() (_ string, err error) {
+		m, err = ParseManifest(text)
+		return m.ID, err
+	})
+	if err != nil {
 		return err
 	}
 	var paths []string
@@ -106,20 +179,19 @@ func (r *remover) export(ctx context.Context, prefix, id string) error {
 		paths = append(paths, prefix+f.Path)
 		return nil
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || storage.NotFound(err):
+		return r.withoutFiles(ctx, prefix, sealed)
+	case err != nil:
 		return err
+	case !claimed && !sealed:
+		return lost(prefix+ClaimName, "the export's objects")
+	case sealed && m.Files.SHA256 != hash:
+		return fmt.Errorf("%s is not the list that %s vouches for", prefix+FilesName, ManifestName)
+	case sealed:
+		err = r.Delete(ctx, prefix+ManifestName)
 	}
-	text, err := get(ctx, r, prefix+ManifestName, MaxManifest)
-	if err == nil {
-		var m Manifest
-		if m, err = ParseManifest(text); err == nil && (m.ID != id || m.Files.SHA256 != hash) {
-			err = fmt.Errorf("%s is not the list that %s vouches for", prefix+FilesName, ManifestName)
-		}
-		if err == nil {
-			err = r.Delete(ctx, prefix+ManifestName)
-		}
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return err
 	}
 	paths = paths[min(r.Files, len(paths)):]
@@ -132,7 +204,37 @@ func (r *remover) export(ctx context.Context, prefix, id string) error {
 	if len(some) < len(paths) {
 		return errEnough
 	}
-	*r.left -= 3 // the other objects
+	return nil
+}
+
+// withoutFiles is data for an export without a list of its files: somebody has deleted that, or all of it.
+func (r *remover) withoutFiles(ctx context.Context, prefix string, sealed bool) (err error) {
+	left := false
+	err = r.List(ctx, prefix+DataPrefix, func(name string, _ int64) error {
+		left = left || Leftover(name[len(prefix):])
+		return nil
+	})
+	if left {
+		return lost(prefix+FilesName, "data files")
+	}
+	if storage.NotFound(err) { // the container
+		return nil
+	}
+	if err == nil && sealed {
+		err = r.Delete(ctx, prefix+ManifestName)
+	}
+	return err
+}
+
+// lists deletes what is left of an export whose data is gone.
+func (r *remover) lists(ctx context.Context, prefix, id string) error {
+	if *r.left <= 0 {
+		return errEnough
+	}
+	if _, err := r.claimed(ctx, prefix+ClaimName, format, id); err != nil {
+		return err
+	}
+	*r.left -= 3 // with the manifest
 	return r.inTurn(ctx, prefix+FilesName, prefix+ClaimName)
 }
 

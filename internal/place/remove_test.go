@@ -3,6 +3,7 @@ package place_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -45,54 +46,123 @@ func putOthers(t testing.TB, to place.Objects) {
 	}
 }
 
+// oneExport makes the export of a table.
+func oneExport(t testing.TB, to place.Objects) {
+	t.Helper()
+	w, err := place.Create(t.Context(), to, place.NewClaim("id-one", nil, began, "test"), place.Options{Compress: place.None, FileBytes: 1000})
+	proof.Must(t, err)
+	proof.Must(t, complete(t, w, w.Add(oddRows(t, 12)), manifest(place.Options{Compress: place.None})))
+}
+
+// removed deletes an export by calls that may each do so much. What a call returns is kept, unless the process dies in it, once.
+func removed(t testing.TB, to place.Objects, id string, many bool, most int) (died bool, err error) {
+	t.Helper()
+	var kept place.Removal
+	for range 200 {
+		left := most
+		r, err := place.Remove(t.Context(), to, id, many, kept, &left)
+		switch {
+		case errors.Is(err, errDead):
+			died = true
+			to.(*deleting).left = -1
+		case err != nil:
+			return died, err
+		case r.Done && !kept.Gone:
+			t.Error("lists went before it was kept that the data is gone")
+		case r.Done:
+			return died, nil
+		default:
+			kept = r
+		}
+	}
+	return died, errors.New("it never ends")
+}
+
 // An export that is deleted loses what its lists name, in an order that readers can live with, whoever dies and however little a call may do.
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	for _, many := range []bool{false, true} {
-		id, make := "id-one", func(to place.Objects) {
-			w, err := place.Create(t.Context(), to, place.NewClaim("id-one", nil, began, "test"), place.Options{Compress: place.None, FileBytes: 1000})
-			proof.Must(t, err)
-			proof.Must(t, complete(t, w, w.Add(oddRows(t, 12)), manifest(place.Options{Compress: place.None})))
-		}
+		id, make := "id-one", oneExport
 		if many {
-			id, make = "all", func(to place.Objects) { exportTables(t, to) }
+			id, make = "all", exportTables
 		}
 		for die := 0; ; die++ {
 			to, _ := inBlobs(t)
-			make(to)
+			make(t, to)
 			putOthers(t, to)
 			d := &deleting{Objects: to, left: die}
-			remove := func(from place.Removal) (place.Removal, error) {
-				most := 1 + die%7
-				return place.Remove(t.Context(), d, id, many, from, &most)
-			}
-			r, err := remove(place.Removal{})
-			died := err != nil
-			if d.left = -1; died && !errors.Is(err, errDead) {
-				t.Fatal(err)
-			}
-			for calls := 0; !r.Done && calls < 200; calls++ { // a process that died has noted nothing
-				if r, err = remove(r); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var left []string
-			for name := range content(t, to) {
-				left = append(left, name)
-			}
-			if slices.Sort(left); !r.Done || !slices.Equal(left, slices.Sorted(slices.Values(others))) {
-				t.Fatalf("many %v, dead at deletion %d: %v: left %v", many, die, r.Done, left)
+			died, err := removed(t, d, id, many, 1+die%7)
+			proof.Must(t, err)
+			left := slices.Sorted(maps.Keys(content(t, to)))
+			if !slices.Equal(left, slices.Sorted(slices.Values(others))) {
+				t.Fatalf("many %v, dead at deletion %d: left %v", many, die, left)
 			}
 			at := func(suffix string) int {
 				return slices.IndexFunc(d.deleted, func(n string) bool { return strings.Contains(n, suffix) })
 			}
+			data := 0
+			for i, name := range d.deleted {
+				if strings.Contains(name, "data/") {
+					data = i
+				}
+			}
 			last := map[bool]string{false: "export.json", true: "tables-claim.json"}[many]
-			if at("manifest.json") != 0 || at("data/") > at("files.jsonl") || at("files.jsonl") > at("export.json") || d.deleted[len(d.deleted)-1] != last {
+			if at("manifest.json") != 0 || data > at("files.jsonl") || at("files.jsonl") > at("export.json") || d.deleted[len(d.deleted)-1] != last {
 				t.Fatalf("deleted in this order: %v", d.deleted)
 			}
 			if !died {
 				break
 			}
+		}
+	}
+}
+
+// A claim that is lost is made good by what else has the id. If a list is lost, all stays that it has named.
+func TestRemoveWithoutLists(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		lost string // what somebody has deleted before
+		many bool
+		want string
+	}{
+		{"export.json", false, ""},
+		{"manifest.json", false, ""},
+		{"files.jsonl", false, "files.jsonl is lost"},
+		{"export.json manifest.json", false, "export.json is lost"},
+		{"export.json files.jsonl", false, "files.jsonl is lost"},
+		{"export.json files.jsonl manifest.json", false, "files.jsonl is lost"},
+		{"*", false, ""},
+		{"tables-claim.json", true, ""},
+		{"tables.json", true, "tables.json is lost"},
+		{"tables.json tables-claim.json", true, "tables.json is lost"},
+		{"a/export.json tables-claim.json", true, ""},
+		{"a/files.jsonl", true, "a/files.jsonl is lost"},
+		{"*", true, ""},
+	} {
+		to, _ := inBlobs(t)
+		id, make := "id-one", oneExport
+		if tt.many {
+			id, make = "all", exportTables
+		}
+		make(t, to)
+		for name := range content(t, to) {
+			if tt.lost == "*" || slices.Contains(strings.Fields(tt.lost), name) {
+				proof.Must(t, to.Delete(t.Context(), name))
+			}
+		}
+		was := len(content(t, to))
+		if _, err := removed(t, to, "other", tt.many, 100); was > 0 && err == nil {
+			t.Errorf("%s: another's was deleted", tt.lost)
+		}
+		if left := len(content(t, to)); left != was {
+			t.Errorf("%s: of another's, %d objects of %d are left", tt.lost, left, was)
+		}
+		_, err := removed(t, to, id, tt.many, 100)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.lost, err)
+		}
+		if left := len(content(t, to)); left > 0 && err == nil || left < was && err != nil {
+			t.Errorf("%s: %d objects of %d are left", tt.lost, left, was)
 		}
 	}
 }
@@ -124,10 +194,8 @@ func TestRemoveRefuses(t *testing.T) {
 			tt.change(to)
 		}
 		was := len(content(t, to))
-		most := 100
-		r, err := place.Remove(t.Context(), to, tt.id, tt.many, place.Removal{}, &most)
-		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || r.Done != (err == nil) {
-			t.Errorf("%s: %+v, %v", tt.name, r, err)
+		if _, err := removed(t, to, tt.id, tt.many, 100); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.name, err)
 		}
 		if n := len(content(t, to)); n != was {
 			t.Errorf("%s: %d objects of %d are left", tt.name, n, was)
@@ -135,7 +203,7 @@ func TestRemoveRefuses(t *testing.T) {
 	}
 }
 
-// Processes that delete an export at once don't hinder each other.
+// Processes that delete an export at once don't hinder each other: who is overtaken leaves the rest to the other.
 func TestRemoveTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -143,15 +211,31 @@ func TestRemoveTogether(t *testing.T) {
 		exportTables(t, to)
 		proof.Must(t, em.SetFaults("seed=1; latency=1ms..9ms"))
 		var g task.Group
+		var mu sync.Mutex // guards the following
+		var row place.Removal
+		version := 0
 		for i := range 40 {
 			g.Go(func() error {
-				most := 100
 				time.Sleep(time.Duration(i) * 1100 * time.Microsecond) // so that one meets what another has just deleted
-				r, err := place.Remove(t.Context(), to, "all", true, place.Removal{}, &most)
-				if err == nil && !r.Done {
-					err = errors.New("not done")
+				for {
+					mu.Lock()
+					from, was := row, version
+					mu.Unlock()
+					most := 100
+					r, err := place.Remove(t.Context(), to, "all", true, from, &most)
+					mu.Lock()
+					overtaken := version != was
+					if !overtaken && err == nil {
+						row, version = r, version+1
+					}
+					mu.Unlock()
+					if overtaken || err != nil || r.Done {
+						if overtaken {
+							err = nil
+						}
+						return err
+					}
 				}
-				return err
 			})
 		}
 		proof.Must(t, g.Wait())
