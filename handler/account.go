@@ -182,7 +182,7 @@ func (r *call) changed(address string) {
 
 // first says what a command is about to do, before all else.
 func (r *call) first(verb, address string) {
-	if o, known := find(r.table(), "progress"); known {
+	if o, known := find(r.command.options(), "progress"); known {
 		r.Meter.Use(progress.Style(o.text()))
 	}
 	r.Meter.Say(verb, address)

@@ -21,7 +21,8 @@ type call struct {
 	name     string          // of the command, such as copy
 	path     string          // the name behind those of its parents
 	toErr    io.Writer
-	options  options
+	args     []string
+	command  runnable
 	accounts map[string]*storage.Account // those that are open, by their connections
 	changes  bool                        // the command changes something in storage
 	dry      bool                        // it would change it, and does not
@@ -30,25 +31,17 @@ type call struct {
 }
 
 // callOf returns a user's call of a command.
-func callOf(c *cobra.Command, o options) *call {
+func callOf(c *cobra.Command, args []string) *call {
 	t := sharedBy(c)
 	return &call{
 		Process: job.Process{Meter: t.meter, Abort: t.second.Done(), In: c.InOrStdin(), Out: c.OutOrStdout(), Program: program(), FileBytes: t.fileBytes},
-		ctx:     c.Context(), name: c.Name(), path: c.CommandPath(), toErr: c.ErrOrStderr(), options: o, accounts: map[string]*storage.Account{},
+		ctx:     c.Context(), name: c.Name(), path: c.CommandPath(), toErr: c.ErrOrStderr(), args: args, accounts: map[string]*storage.Account{},
 	}
-}
-
-// table returns the table of the command's options.
-func (r *call) table() []option {
-	if r.options == nil {
-		return nil
-	}
-	return r.options.options()
 }
 
 // text returns the text of an option that is given, "" for one that is not, or that the command lacks.
 func (r *call) text(name string) string {
-	if o, known := find(r.table(), name); known && o.text() != o.byDefault() {
+	if o, known := find(r.command.options(), name); known && o.text() != o.byDefault() {
 		return o.text()
 	}
 	return ""

@@ -38,8 +38,18 @@ func (f *catalogFlags) options() []option {
 
 func catalogCommand() *cobra.Command {
 	return group("catalog", "Keep records and find them by any of several identifiers",
-		catalogInsertCommand(), catalogQueryCommand(), catalogPatchCommand(), catalogDeleteCommand(), catalogChangesCommand(), catalogCountCommand(),
-		catalogListCommand(), catalogImportCommand(), catalogExportCommand(), catalogRecoverCommand(), catalogCheckCommand(), catalogMigrateCommand())
+		command("insert [RECORD…]", "Insert records, or replace them", &insertOptions{}),
+		command("query KEY=VALUE…", "Find records by index keys", &catalogQueryOptions{}),
+		command("patch KEY=VALUE… PATCH", "Change fields of a record", &catalogPatchOptions{}),
+		command("delete KEY=VALUE…", "Delete records by index keys", &catalogDeleteOptions{}),
+		command("changes", "Print the newest changes", &catalogChangesOptions{}),
+		command("count [KEY=VALUE…]", "Count records", &catalogCountOptions{}),
+		command("list", "List the catalogs of the settings", &catalogListOptions{}),
+		command("import [FILE]", "Insert the records of a file of JSON lines or CSV", &importOptions{}),
+		command("export [KEY=VALUE…]", "Print all records", &catalogExportOptions{}),
+		command("recover", "Complete unfinished writes", &catalogRecoverOptions{}),
+		command("check", "Find what is wrong with a catalog, and repair it", &catalogCheckOptions{}),
+		command("migrate", "Move a catalog to other index keys, or take over a published one", &catalogMigrateOptions{}))
 }
 
 // settings returns the settings of the catalog. Flags override the environment.
@@ -186,19 +196,22 @@ func (s *selection) what(args []string) string {
 	return text
 }
 
-func catalogListCommand() *cobra.Command {
-	var asJSON bool
-	table := optionTable{{"json", perRun, &asJSON, nil, "print each catalog as JSON, as GET /api/catalog has it"}}
-	return command("list", "List the catalogs of the settings", table, func(r *call) error {
-		all, err := config.LoadCatalogs(environment())
-		if err != nil {
-			return usageError(err)
-		}
-		l := newListing(r.Out, asJSON)
-		for _, cat := range all {
-			info := function.Describe(cat.Name, cat.Schema)
-			l.add(info, cmp.Or(info.Name, "-"), cat.Table, strings.Join(info.IndexKeys, ","), info.RowKey)
-		}
-		return l.end()
-	})
+// catalogListOptions are the options of the command catalog list.
+type catalogListOptions struct{ json bool }
+
+func (o *catalogListOptions) options() []option {
+	return []option{{"json", perRun, &o.json, nil, "print each catalog as JSON, as GET /api/catalog has it"}}
+}
+
+func (o *catalogListOptions) run(r *call) error {
+	all, err := config.LoadCatalogs(environment())
+	if err != nil {
+		return usageError(err)
+	}
+	l := newListing(r.Out, o.json)
+	for _, cat := range all {
+		info := function.Describe(cat.Name, cat.Schema)
+		l.add(info, cmp.Or(info.Name, "-"), cat.Table, strings.Join(info.IndexKeys, ","), info.RowKey)
+	}
+	return l.end()
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/migrate"
@@ -17,31 +15,36 @@ import (
 	"tablesweep/internal/problem"
 )
 
-func catalogRecoverCommand() *cobra.Command {
-	var f catalogFlags
-	var since string
-	var asJSON bool
-	table := append(f.options(), []option{
-		{"since", perRun, &since, nil, "a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h"},
-		{"json", perRun, &asJSON, nil, "print the result as JSON"},
+// catalogRecoverOptions are the options of the command catalog recover.
+type catalogRecoverOptions struct {
+	catalogFlags
+	since string
+	json  bool
+}
+
+func (o *catalogRecoverOptions) options() []option {
+	return append(o.catalogFlags.options(), []option{
+		{"since", perRun, &o.since, nil, "a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h"},
+		{"json", perRun, &o.json, nil, "print the result as JSON"},
 	}...)
-	return command("recover", "Complete unfinished writes", optionTable(table), func(call *call) error {
-		call.changes = true
-		from, err := job.ParseSince(since, time.Now())
+}
+
+func (o *catalogRecoverOptions) run(r *call) error {
+	r.changes = true
+	from, err := job.ParseSince(o.since, time.Now())
+	if err != nil {
+		return err
+	}
+	return o.with(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
+		done, err := cat.Recover(ctx, from)
 		if err != nil {
 			return err
 		}
-		return f.with(call, nil, func(ctx context.Context, cat *catalog.Catalog) error {
-			r, err := cat.Recover(ctx, from)
-			if err != nil {
-				return err
-			}
-			err = call.print(asJSON, r, "applied %d writes, %d can't be applied\n", r.Applied, r.Parked)
-			if err == nil && r.Parked > 0 {
-				err = job.Hint(fmt.Errorf("%d writes can't be applied", r.Parked), "catalog check lists them with their reasons")
-			}
-			return err
-		})
+		err = r.print(o.json, done, "applied %d writes, %d can't be applied\n", done.Applied, done.Parked)
+		if err == nil && done.Parked > 0 {
+			err = job.Hint(fmt.Errorf("%d writes can't be applied", done.Parked), "catalog check lists them with their reasons")
+		}
+		return err
 	})
 }
 
@@ -53,14 +56,12 @@ type catalogCheckOptions struct {
 	lister
 }
 
-func catalogCheckCommand() *cobra.Command {
-	var o catalogCheckOptions
-	table := slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("is wrong", ""), []option{
+func (o *catalogCheckOptions) options() []option {
+	return slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("is wrong", ""), []option{
 		{"repair", perRun, &o.Repair, nil, "repair what the log knows"},
 		{"adopt", perRun, &o.Adopt, nil, "enter rows into the log that it does not know"},
 		{"remove-unknown", perRun, &o.RemoveUnknown, nil, "delete rows that the log does not know"},
 	})
-	return command("check", "Find what is wrong with a catalog, and repair it", optionTable(table), o.run)
 }
 
 func (o *catalogCheckOptions) run(r *call) error {
@@ -108,12 +109,10 @@ type catalogMigrateOptions struct {
 	dryRun bool
 }
 
-func catalogMigrateCommand() *cobra.Command {
-	var o catalogMigrateOptions
-	table := slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("is left", " as it was"), []option{
+func (o *catalogMigrateOptions) options() []option {
+	return slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("is left", " as it was"), []option{
 		{"dry-run", perRun, &o.dryRun, nil, "change nothing; show what would be done"},
 	})
-	return command("migrate", "Move a catalog to other index keys, or take over a published one", optionTable(table), o.run)
 }
 
 func (o *catalogMigrateOptions) run(r *call) error {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/file"
@@ -29,14 +27,9 @@ func (o *importOptions) options() []option {
 	return slices.Concat(o.catalogFlags.options(), o.checkpointFlags.options(), []option{{"json", perRun, &o.json, nil, "print the summary as JSON"}})
 }
 
-func catalogImportCommand() *cobra.Command {
-	var o importOptions
-	return withArgs("import [FILE]", "Insert the records of a file of JSON lines or CSV", &o, o.run)
-}
-
-func (o *importOptions) run(r *call, args []string) error {
+func (o *importOptions) run(r *call) error {
 	r.changes = true
-	path, err := o.path(r, args)
+	path, err := o.path(r)
 	if err != nil {
 		return err
 	}
@@ -101,12 +94,12 @@ func (o *importOptions) run(r *call, args []string) error {
 }
 
 // path returns the path of the file to import: the argument, or what the checkpoint has.
-func (o *importOptions) path(r *call, args []string) (string, error) {
+func (o *importOptions) path(r *call) (string, error) {
 	switch {
-	case len(args) > 1:
+	case len(r.args) > 1:
 		return "", usagef("import takes one file of records")
-	case len(args) == 1 && args[0] != "":
-		return args[0], nil
+	case len(r.args) == 1 && r.args[0] != "":
+		return r.args[0], nil
 	case r.point.file == nil:
 		return "", usagef("the file of records to import is missing")
 	}

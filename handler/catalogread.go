@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
@@ -83,17 +81,15 @@ func warnChanged(r *call, changed bool) {
 	}
 }
 
-func catalogQueryCommand() *cobra.Command {
-	var o catalogQueryOptions
-	table := slices.Concat(o.catalogFlags.options(), o.selection.options(), o.page.options("records"), []option{{"all", perRun, &o.all, nil, "print all of them"}})
-	return withArgs("query KEY=VALUE…", "Find records by index keys", optionTable(table), o.query)
+func (o *catalogQueryOptions) options() []option {
+	return slices.Concat(o.catalogFlags.options(), o.selection.options(), o.page.options("records"), []option{{"all", perRun, &o.all, nil, "print all of them"}})
 }
 
-func (o *catalogQueryOptions) query(r *call, args []string) error {
-	if len(args) == 0 {
+func (o *catalogQueryOptions) run(r *call) error {
+	if len(r.args) == 0 {
 		return usagef("want an index key and its value, such as eid=F314; catalog export prints all records")
 	}
-	q, err := o.reading(args)
+	q, err := o.reading(r.args)
 	if err != nil {
 		return err
 	}
@@ -147,67 +143,82 @@ func printAll(ctx context.Context, call *call, cat *catalog.Catalog, q catalog.L
 	return errors.Join(asUsage(err), out.Flush())
 }
 
-func catalogChangesCommand() *cobra.Command {
-	var f catalogFlags
-	var p page
-	var since string
-	table := slices.Concat(f.options(), p.options("changes"), []option{
-		{"since", perRun, &since, nil, "only changes newer than this: a time, a date, or how long ago, such as 2h"},
-	})
-	return command("changes", "Print the newest changes", optionTable(table), func(r *call) error {
-		if err := p.check(); err != nil {
-			return err
-		}
-		if _, err := job.ParseSince(since, time.Now()); err != nil {
-			return err
-		}
-		return f.with(r, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
-			now, err := cat.Now(ctx)
-			if err != nil {
-				return err
-			}
-			from, err := job.ParseSince(since, now) // how long ago is by the service's clock
-			if err != nil {
-				return err
-			}
-			changes, next, err := cat.Changes(ctx, p.top, p.cursor, from)
-			if err != nil {
-				return asUsage(err)
-			}
-			items := make([]any, len(changes))
-			for i, ch := range changes {
-				items[i] = ch
-			}
-			return p.print(r, "changes", items, nil, next, false)
-		})
+// catalogChangesOptions are the options of the command catalog changes.
+type catalogChangesOptions struct {
+	catalogFlags
+	page
+	since string
+}
+
+func (o *catalogChangesOptions) options() []option {
+	return slices.Concat(o.catalogFlags.options(), o.page.options("changes"), []option{
+		{"since", perRun, &o.since, nil, "only changes newer than this: a time, a date, or how long ago, such as 2h"},
 	})
 }
 
-func catalogExportCommand() *cobra.Command {
-	return readCommand("export", "Print all records", nil, func(ctx context.Context, r *call, cat *catalog.Catalog, q catalog.Lookup) error {
-		return printAll(ctx, r, cat, q, false)
-	})
-}
-
-// readCommand returns a command that does something with the records that its arguments and options select, all
-// if they select none. It has more options than those.
-func readCommand(name, short string, more []option, do func(context.Context, *call, *catalog.Catalog, catalog.Lookup) error) *cobra.Command {
-	var f catalogFlags
-	var s selection
-	table := optionTable(slices.Concat(f.options(), s.options(), more))
-	return withArgs(name+" [KEY=VALUE…]", short, table, func(r *call, args []string) error {
-		q, err := s.reading(args)
+func (o *catalogChangesOptions) run(r *call) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if _, err := job.ParseSince(o.since, time.Now()); err != nil {
+		return err
+	}
+	return o.with(r, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
+		now, err := cat.Now(ctx)
 		if err != nil {
 			return err
 		}
-		return f.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error { return do(ctx, r, cat, q) })
+		from, err := job.ParseSince(o.since, now) // how long ago is by the service's clock
+		if err != nil {
+			return err
+		}
+		changes, next, err := cat.Changes(ctx, o.top, o.cursor, from)
+		if err != nil {
+			return asUsage(err)
+		}
+		items := make([]any, len(changes))
+		for i, ch := range changes {
+			items[i] = ch
+		}
+		return o.print(r, "changes", items, nil, next, false)
 	})
 }
 
-func catalogCountCommand() *cobra.Command {
-	var asJSON bool
-	more := []option{{"json", perRun, &asJSON, nil, "print the number as JSON"}}
-	return readCommand("count", "Count records", more, func(ctx context.Context, r *call, cat *catalog.Catalog, q catalog.Lookup) error {
+// catalogExportOptions are the options of the command catalog export.
+type catalogExportOptions struct {
+	catalogFlags
+	selection
+}
+
+func (o *catalogExportOptions) options() []option {
+	return append(o.catalogFlags.options(), o.selection.options()...)
+}
+
+func (o *catalogExportOptions) run(r *call) error {
+	q, err := o.reading(r.args)
+	if err != nil {
+		return err
+	}
+	return o.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error { return printAll(ctx, r, cat, q, false) })
+}
+
+// catalogCountOptions are the options of the command catalog count.
+type catalogCountOptions struct {
+	catalogFlags
+	selection
+	json bool
+}
+
+func (o *catalogCountOptions) options() []option {
+	return slices.Concat(o.catalogFlags.options(), o.selection.options(), []option{{"json", perRun, &o.json, nil, "print the number as JSON"}})
+}
+
+func (o *catalogCountOptions) run(r *call) error {
+	q, err := o.reading(r.args)
+	if err != nil {
+		return err
+	}
+	return o.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error {
 		total, err := countAll(ctx, cat, q)
 		if err != nil {
 			return err
@@ -215,7 +226,7 @@ func catalogCountCommand() *cobra.Command {
 		if total.Changed {
 			fmt.Fprintln(r.toErr, "tablesweep: records have moved while they were counted; some may be missing or counted twice")
 		}
-		return r.print(asJSON, total, "%d\n", total.Count)
+		return r.print(o.json, total, "%d\n", total.Count)
 	})
 }
 

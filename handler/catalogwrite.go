@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/file"
@@ -30,19 +28,18 @@ type insertOptions struct {
 	input        *os.File // of --file
 }
 
-func catalogInsertCommand() *cobra.Command {
-	var o insertOptions
-	table := append(o.catalogFlags.options(), []option{
+func (o *insertOptions) options() []option {
+	return append(o.catalogFlags.options(), []option{
 		{"file", perRun, &o.file, nil, "file with a record a line, or CSV as for import; - is stdin, which is read if there are no records among the arguments"},
 		{"idempotency-key", perRun, &o.once, nil, "of a single record: with the same key and record, nothing is done for a day"},
 		{"upsert", perRun, &o.upsert, nil, "replace what is there with the same index values and row key"},
 		o.conditionFlag.option("; with --upsert and a single record"),
 		{"json", perRun, &o.json, nil, "print a JSON object for each record"},
 	}...)
-	return withArgs("insert [RECORD…]", "Insert records, or replace them", optionTable(table), o.run)
 }
 
-func (o *insertOptions) run(r *call, args []string) error {
+func (o *insertOptions) run(r *call) error {
+	args := r.args
 	r.changes = true
 	switch {
 	case o.once != "" && (len(args) != 1 || o.upsert):
@@ -146,35 +143,40 @@ func (in *inserter) print(row load.Row, r catalog.Result) error {
 // verbs has a word for each outcome.
 var verbs = map[catalog.Outcome]string{catalog.Created: "inserted", catalog.Replaced: "replaced", catalog.Unchanged: "unchanged"}
 
-func catalogPatchCommand() *cobra.Command {
-	var f catalogFlags
-	var s selection
-	var on conditionFlag
-	var withMeta bool
-	table := slices.Concat(f.options(), s.options(), []option{
-		on.option(""), {"json", perRun, &withMeta, nil, "print an object with the record, its id and its ETag"},
+// catalogPatchOptions are the options of the command catalog patch.
+type catalogPatchOptions struct {
+	catalogFlags
+	selection
+	conditionFlag
+	json bool
+}
+
+func (o *catalogPatchOptions) options() []option {
+	return slices.Concat(o.catalogFlags.options(), o.selection.options(), []option{
+		o.conditionFlag.option(""), {"json", perRun, &o.json, nil, "print an object with the record, its id and its ETag"},
 	})
-	return withArgs("patch KEY=VALUE… PATCH", "Change fields of a record", optionTable(table), func(r *call, args []string) error {
-		r.changes = true
-		if len(args) < 2 {
-			return usagef("give an index key and its value, such as eid=F314, and then the patch, such as '{\"wage\":41.5}'")
-		}
-		last := len(args) - 1
-		q, err := s.query(args[:last])
+}
+
+func (o *catalogPatchOptions) run(r *call) error {
+	r.changes = true
+	last := len(r.args) - 1
+	if last < 1 {
+		return usagef("give an index key and its value, such as eid=F314, and then the patch, such as '{\"wage\":41.5}'")
+	}
+	q, err := o.query(r.args[:last])
+	if err != nil {
+		return err
+	}
+	return o.with(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
+		done, err := cat.Patch(ctx, []byte(r.args[last]), q, o.condition())
 		if err != nil {
-			return err
+			return asUsage(err)
 		}
-		return f.with(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
-			done, err := cat.Patch(ctx, []byte(args[last]), q, on.condition())
-			if err != nil {
-				return asUsage(err)
-			}
-			out := lines.JSON(r.Out)
-			if withMeta {
-				return out.Encode(map[string]any{"outcome": verbs[done.Outcome], "record": done.Record, "meta": done.Meta})
-			}
-			return out.Encode(done.Record)
-		})
+		out := lines.JSON(r.Out)
+		if o.json {
+			return out.Encode(map[string]any{"outcome": verbs[done.Outcome], "record": done.Record, "meta": done.Meta})
+		}
+		return out.Encode(done.Record)
 	})
 }
 
@@ -187,19 +189,17 @@ type catalogDeleteOptions struct {
 	json, dryRun bool
 }
 
-func catalogDeleteCommand() *cobra.Command {
-	var o catalogDeleteOptions
-	table := slices.Concat(o.catalogFlags.options(), o.selection.options(), o.yesFlag.options(), []option{
+func (o *catalogDeleteOptions) options() []option {
+	return slices.Concat(o.catalogFlags.options(), o.selection.options(), o.yesFlag.options(), []option{
 		o.conditionFlag.option("; there must be one record only"),
 		{"json", perRun, &o.json, nil, "print the number as JSON"},
 		{"dry-run", perRun, &o.dryRun, nil, "delete nothing; count the records"},
 	})
-	return withArgs("delete KEY=VALUE…", "Delete records by index keys", optionTable(table), o.run)
 }
 
-func (o *catalogDeleteOptions) run(r *call, args []string) error {
+func (o *catalogDeleteOptions) run(r *call) error {
 	r.changes, r.dry = true, o.dryRun
-	q, err := o.query(args)
+	q, err := o.query(r.args)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (o *catalogDeleteOptions) run(r *call, args []string) error {
 			}
 			return r.print(o.json, map[string]int{"records": records.Count}, "would delete %d records of %s\n", records.Count, cat.Index)
 		}
-		if err := o.askDelete(r, o.what(args), cat.Index.String(), cat.Index.Name()); err != nil {
+		if err := o.askDelete(r, o.what(r.args), cat.Index.String(), cat.Index.Name()); err != nil {
 			return err
 		}
 		deleted, err := o.deleteAll(ctx, r.Meter, cat, q)

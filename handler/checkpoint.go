@@ -41,14 +41,15 @@ type point struct {
 	export string           // the id of the export of many tables that the command makes; "" for others
 }
 
-// run calls do with the options as the checkpoint has them, if there is one, and then lets others go on with it.
-func (r *call) run(do func() error) error {
-	if o, ok := r.options.(interface{ resumable() checkpointFlags }); ok {
+// run runs the command with the options as the checkpoint has them, if there is one, and then lets others go on with it.
+func (r *call) run(o runnable) error {
+	r.command = o
+	if o, ok := o.(interface{ resumable() checkpointFlags }); ok {
 		r.point.checkpointFlags = o.resumable()
 	}
 	err := r.restore()
 	if err == nil {
-		err = do()
+		err = o.run(r)
 	}
 	if err != nil && r.point.file != nil && r.ctx.Err() != nil && !errors.As(err, new(job.Hinted)) { // interrupted before the work was begun
 		err = r.leave(interrupted(err))
@@ -112,7 +113,7 @@ func withoutJournal(dir string) error {
 
 // restoreOptions sets options to the record's values. An export does not say where it is: it may have moved.
 func (r *call) restoreOptions(export bool) error {
-	table, record, home := r.table(), &r.point.record, homeOf(r.point.resume)
+	table, record, home := r.command.options(), &r.point.record, homeOf(r.point.resume)
 	values := map[string]string{}
 	for name, kept := range record.Flags {
 		o, known := find(table, name)
@@ -151,7 +152,7 @@ func (r *call) restoreOptions(export bool) error {
 
 // toRecord returns the options as a record takes them, in a file in the directory home.
 func (r *call) toRecord(home string) (all []jobrecord.Option) {
-	for _, o := range r.table() {
+	for _, o := range r.command.options() {
 		to := jobrecord.Option{Name: o.name, Keep: o.keep, Value: o.text(), Default: o.byDefault()}
 		if to.Value != to.Default {
 			kept, ok := o.toRecord(to.Value, home)
@@ -321,7 +322,7 @@ func (r *call) leave(err error) error {
 func (r *call) resumes(path string) string {
 	text := r.path + " --resume " + path
 	for _, name := range r.point.record.Asks(r.toRecord("")) {
-		o, _ := find(r.table(), name)
+		o, _ := find(r.command.options(), name)
 		value := o.text()
 		switch _, account := o.field.(*connection); {
 		case o.hasSAS():

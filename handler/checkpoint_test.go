@@ -182,6 +182,13 @@ func TestForgedTable(t *testing.T) {
 	}
 }
 
+// done is a command that has done its work.
+type done struct{}
+
+func (done) options() []option { return nil }
+
+func (done) run(*call) error { return nil }
+
 // TestInterruptedAtTheEnd: an interrupt that comes when a resumed command has done its work changes nothing.
 func TestInterruptedAtTheEnd(t *testing.T) {
 	t.Parallel()
@@ -194,7 +201,7 @@ func TestInterruptedAtTheEnd(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	r := &call{ctx: ctx, point: point{file: file}}
-	if err := r.run(func() error { return nil }); err != nil {
+	if err := r.run(done{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -226,19 +233,19 @@ func TestCheckpointMoves(t *testing.T) {
 func copyOf(t *testing.T, args ...string) *call {
 	t.Helper()
 	var o copyOptions
-	c := command("copy", "", &o, o.copy)
+	c := command("copy", "", &o)
 	onlyOnce(c)
 	if err := c.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	return &call{options: &o, name: "copy"}
+	return &call{command: &o, name: "copy"}
 }
 
 // TestEachOptionIsDecided: records have an option of a command that can be resumed, or it is about one run.
 func TestEachOptionIsDecided(t *testing.T) {
 	t.Parallel()
 	once := []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "dry-run", "map-dry-run", "patience", "mirror", "max-deletes"}
-	of := map[string]options{
+	of := map[string]runnable{
 		"copy": &copyOptions{}, "export": &copyOptions{}, "import": &copyOptions{}, "verify": &verifyOptions{}, "delete": &deleteOptions{}, "enqueue": &enqueueOptions{},
 		"catalog import": &importOptions{},
 	}

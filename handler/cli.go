@@ -109,33 +109,23 @@ func refusedHere(err error) bool {
 	return ok && to.IP.IsLoopback()
 }
 
-// command returns a command that takes flags alone.
-func command(name, short string, o options, run func(*call) error) *cobra.Command {
-	c := withArgs(name, short, o, func(r *call, _ []string) error { return run(r) })
-	c.Args = noArgs
-	return c
-}
-
-// withArg returns a command with one argument, which says what it works on.
-func withArg(use, short, what string, o options, run func(r *call, arg string) error) *cobra.Command {
-	c := withArgs(use, short, o, func(r *call, args []string) error { return run(r, args[0]) })
-	c.Args = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 || args[0] == "" {
-			return usagef("%s is missing", what)
-		}
-		return noArgs(c, args[1:])
-	}
-	return c
-}
-
-// withArgs returns a command that takes arguments, too.
-func withArgs(use, short string, o options, run func(r *call, args []string) error) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		r := callOf(c, o)
-		return r.run(func() error { return run(r, args) })
-	}
+// command returns a command. use has its name, and what its arguments are.
+func command(use, short string, o runnable) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, args []string) error { return callOf(c, args).run(o) }}
 	addOptions(c, o.options())
+	_, argument, _ := strings.Cut(use, " ")
+	what := map[string]string{"TABLE": "the table's name", "STREAM": "the stream's name", "ID": "the scan's id"}[argument]
+	switch {
+	case argument == "":
+		c.Args = noArgs
+	case what != "":
+		c.Args = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == "" {
+				return usagef("%s is missing", what)
+			}
+			return noArgs(c, args[1:])
+		}
+	}
 	return c
 }
 
@@ -146,9 +136,9 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 		names = append(names, c.Name())
 	}
 	last := len(names) - 1
-	c := command(name, short, optionTable{}, func(*call) error {
+	c := &cobra.Command{Use: name, Short: short, Args: noArgs, RunE: func(*cobra.Command, []string) error {
 		return usagef("%s needs a command: %s or %s", name, strings.Join(names[:last], ", "), names[last])
-	})
+	}}
 	c.AddCommand(commands...)
 	return c
 }

@@ -63,22 +63,17 @@ func (p *pairFlags) options() []option {
 	})
 }
 
-func copyCommand() *cobra.Command {
-	return copyPlaces("copy", "Copy a table, across accounts too")
-}
-
 // copyPlaces returns the command copy, or an alias of it. The flags that an alias always refuses are hidden: they answer with what is
 // meant in their place.
 func copyPlaces(name, short string, refused ...string) *cobra.Command {
-	var o copyOptions
-	c := command(name, short, &o, o.copy)
+	c := command(name, short, &copyOptions{})
 	for _, name := range refused {
 		_ = c.Flags().MarkHidden(name)
 	}
 	return c
 }
 
-func (o *copyOptions) copy(r *call) error {
+func (o *copyOptions) run(r *call) error {
 	if o.rows != "" && o.verify {
 		return usagef("--verify is about ranges, not about the rows of --rows")
 	}
@@ -144,8 +139,7 @@ func (o *copyOptions) copy(r *call) error {
 func (o *copyOptions) one(r *call, t ofTable) error {
 	one := *o
 	one.manyFlags, one.from.path, one.to.path, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.checkpointFlags
-	r.options = &one
-	return r.run(func() error { return one.copy(r) })
+	return r.run(&one)
 }
 
 // verifyCopy compares both places after a copy, if that was asked for.

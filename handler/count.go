@@ -3,8 +3,6 @@ package main
 import (
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/job"
 	"tablesweep/internal/sweep/progress"
 )
@@ -20,12 +18,7 @@ func (o *countOptions) options() []option {
 	return slices.Concat(o.sourceFlags.options(), o.manyFlags.options(), o.reportFlags.options(progress.Auto, "print the count and what it took as JSON"))
 }
 
-func countCommand() *cobra.Command {
-	var o countOptions
-	return command("count", "Count the rows of a table", &o, o.count)
-}
-
-func (o *countOptions) count(r *call) error {
+func (o *countOptions) run(r *call) error {
 	if o.many() {
 		return o.countMany(r)
 	}
@@ -54,8 +47,8 @@ func (o *countOptions) countMany(r *call) error {
 		Tables: job.Tables{Rows: o.Rows, Phase: "counting"}, call: r, choice: o.manyFlags, report: o.reportFlags, from: from,
 		do: func(r *call, t ofTable) error {
 			one := *o
-			one.manyFlags, one.table.path, r.options = manyFlags{}, t.from, &one
-			return r.run(func() error { return one.count(r) })
+			one.manyFlags, one.table.path = manyFlags{}, t.from
+			return r.run(&one)
 		},
 	}).run()
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/mattn/go-isatty"
-	"github.com/spf13/cobra"
 
 	"tablesweep/internal/job"
 	"tablesweep/internal/task"
@@ -28,12 +27,7 @@ func (o *deleteOptions) options() []option {
 	return slices.Concat(o.sourceFlags.options(), o.jobFlags.options(), o.yesFlag.options())
 }
 
-func deleteCommand() *cobra.Command {
-	var o deleteOptions
-	return command("delete", "Delete rows by range and filter", &o, o.delete)
-}
-
-func (o *deleteOptions) delete(r *call) error {
+func (o *deleteOptions) run(r *call) error {
 	r.changes, r.dry = true, o.dryRun.on
 	from, err := o.source(r, false)
 	if err != nil {

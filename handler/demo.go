@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/demo"
 	"tablesweep/internal/input/lines"
 )
@@ -20,13 +18,12 @@ type demoOptions struct {
 	json, watch bool
 }
 
-func demoCommand() *cobra.Command {
-	var o demoOptions
-	return command("demo", "Copy real rows through the function app, on this machine alone", optionTable{
+func (o *demoOptions) options() []option {
+	return []option{
 		{"instances", perRun, &o.instances, 3, "number of handler processes"},
 		{"json", perRun, &o.json, nil, "print the report as JSON"},
 		{"watch", perRun, &o.watch, nil, "print the address of the console, and keep the app running"},
-	}, o.run)
+	}
 }
 
 func (o *demoOptions) run(r *call) error {

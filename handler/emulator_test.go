@@ -30,7 +30,7 @@ func TestEmulatorOnTheNetwork(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
 			out, in := io.Pipe()
-			command := emulatorCommand()
+			command := command("emulator", "", &emulatorOptions{})
 			args := []string{"--table-addr", tt.tables, "--queue-addr", tt.queues, "--blob-addr", tt.blobs}
 			if tt.flag != "" {
 				args = append(args, tt.flag)

@@ -3,8 +3,6 @@ package main
 import (
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/action"
 	"tablesweep/internal/job"
 	"tablesweep/internal/storage"
@@ -30,12 +28,7 @@ func (o *enqueueOptions) options() []option {
 	})
 }
 
-func enqueueCommand() *cobra.Command {
-	var o enqueueOptions
-	return command("enqueue", "Put a message into a queue for every row", &o, o.enqueue)
-}
-
-func (o *enqueueOptions) enqueue(r *call) error {
+func (o *enqueueOptions) run(r *call) error {
 	r.changes, r.dry = true, o.dryRun.on || o.preview > 0
 	template, err := action.ParseTemplate(o.message)
 	if err != nil {

@@ -3,20 +3,10 @@ package main
 import (
 	"fmt"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/sweep/progress"
 )
-
-func exportCommand() *cobra.Command {
-	return copyPlaces("export", "Write a table to files, as a backup", "mode", "failed", "rows", "dry-run", "mirror", "yes", "max-deletes", "types")
-}
-
-func importCommand() *cobra.Command {
-	return copyPlaces("import", "Write files of rows to a table", "compress", "with-timestamp", "since", "overlap", "state")
-}
 
 // check returns what is wrong with the flags for these places.
 func (o *copyOptions) check(r *call, from, to place.Kind) error {

@@ -67,14 +67,14 @@ func (j *jobFlags) each(r *call, prepared *job.Job, err error, verb string, conf
 			return prepared.Close(err)
 		}
 	}
-	err = j.run(r, prepared, verb)
+	err = j.perform(r, prepared, verb)
 	if then != nil && (err == nil || exitCode(err) == exitFailedRows) {
 		err = cmp.Or(then(), err)
 	}
 	return prepared.Close(err)
 }
 
-func (j *jobFlags) run(r *call, prepared *job.Job, verb string) error {
+func (j *jobFlags) perform(r *call, prepared *job.Job, verb string) error {
 	done, err := r.do(prepared, func(t job.Result) error { return j.summary(r, t, verb) })
 	if err != nil || done.Failed == 0 {
 		return err

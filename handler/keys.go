@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
 	"tablesweep/internal/sweep/progress"
@@ -21,12 +19,7 @@ func (o *keysOptions) options() []option {
 	return slices.Concat(o.sourceFlags.options(), o.reportFlags.options(progress.None, "print each key as a JSON string"))
 }
 
-func keysCommand() *cobra.Command {
-	var o keysOptions
-	return command("keys", "List the partition keys of a table", &o, o.keys)
-}
-
-func (o *keysOptions) keys(r *call) error {
+func (o *keysOptions) run(r *call) error {
 	from, err := o.source(r, false)
 	if err != nil {
 		return err

@@ -25,10 +25,14 @@ type localOptions struct {
 	verbose                         bool
 }
 
-// localCommand runs the app below a directory.
 func localCommand() *cobra.Command {
-	var o localOptions
-	c := command("local", "Run the function app here, in the place of the Functions host", optionTable{
+	c := command("local", "Run the function app here, in the place of the Functions host", &localOptions{})
+	c.Flags().Lookup("keys").NoOptDefVal = newKeys
+	return c
+}
+
+func (o *localOptions) options() []option {
+	return []option{
 		{"storage", perRun, &o.storage, embedded, "the app's storage account; see above"},
 		{"addr", perRun, &o.addr, "127.0.0.1:7071", "where to serve the app; port 0 takes a free one"},
 		{"instances", perRun, &o.instances, 1, "number of handler processes"},
@@ -36,9 +40,7 @@ func localCommand() *cobra.Command {
 		{"http", perRun, &o.http, nil, "how requests reach the handlers: forwarding or proxying (default: as host.json has it)"},
 		{"keys", perRun, &o.keys, nil, "ask callers for keys; see above"},
 		{"verbose", perRun, &o.verbose, nil, "log every invocation"},
-	}, o.run)
-	c.Flags().Lookup("keys").NoOptDefVal = newKeys
-	return c
+	}
 }
 
 func (o *localOptions) run(r *call) error {

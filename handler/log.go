@@ -43,7 +43,10 @@ func (f *logFlags) open(r *call) (*logtail.Streams, error) {
 
 func logCommand() *cobra.Command {
 	return group("log", "Append and read events, the newest first",
-		logAppendCommand(), logTailCommand(), logListCommand(), logDeleteCommand())
+		command("append STREAM [EVENT...]", "Append events to a stream", &logAppendOptions{}),
+		command("tail STREAM", "Read the newest events of a stream", &logTailOptions{}),
+		command("list", "List the streams", &logListOptions{}),
+		command("delete STREAM", "Delete a stream with all its events", &logDeleteOptions{}))
 }
 
 // logTailOptions are the options of the command log tail.
@@ -57,17 +60,16 @@ type logTailOptions struct {
 // usualTop is how many events log tail prints, without --since.
 const usualTop = 50
 
-func logTailCommand() *cobra.Command {
-	var o logTailOptions
-	table := append(o.logFlags.options("print each event as JSON with its id and time"), []option{
+func (o *logTailOptions) options() []option {
+	return append(o.logFlags.options("print each event as JSON with its id and time"), []option{
 		{"top", perRun, &o.top, nil, fmt.Sprintf("most events (default %d; with --since, all of them)", usualTop)},
 		{"since", perRun, &o.since, nil, "only events newer than this: a time, a date, how long ago, or an id"},
 		{"follow", perRun, &o.follow, nil, "go on with events as they are appended"},
 	}...)
-	return withArg("tail STREAM", "Read the newest events of a stream", "the stream's name", optionTable(table), o.tail)
 }
 
-func (o *logTailOptions) tail(r *call, stream string) error {
+func (o *logTailOptions) run(r *call) error {
+	stream := r.args[0]
 	switch {
 	case o.follow && o.since != "" && o.top > 0:
 		return usagef("--follow begins with the --top newest or with all --since; give one of them")
@@ -111,45 +113,53 @@ func sinceOf(text string, now time.Time) (string, error) {
 	return t.UTC().Format(time.RFC3339Nano), nil
 }
 
-func logListCommand() *cobra.Command {
-	var f logFlags
-	table := optionTable(f.options("print each stream as JSON, with its number of shards"))
-	return command("list", "List the streams", table, func(r *call) error {
-		streams, err := f.open(r)
-		if err != nil {
-			return err
-		}
-		l := newListing(r.Out, f.json)
-		for cursor, first := "", true; first || cursor != ""; first = false {
-			var page []logtail.StreamInfo
-			if page, cursor, err = streams.List(r.ctx, logtail.MaxTop, cursor); err != nil {
-				return err
-			}
-			for _, s := range page {
-				l.add(s, s.Name)
-			}
-		}
-		return l.end()
-	})
+// logListOptions are the options of the command log list.
+type logListOptions struct{ logFlags }
+
+func (o *logListOptions) options() []option {
+	return o.logFlags.options("print each stream as JSON, with its number of shards")
 }
 
-func logDeleteCommand() *cobra.Command {
-	var f logFlags
-	var yes yesFlag
-	table := optionTable(append(f.options("print the number as JSON"), yes.options()...))
-	return withArg("delete STREAM", "Delete a stream with all its events", "the stream's name", table, func(r *call, stream string) error {
-		r.changes = true
-		streams, err := f.open(r)
-		if err != nil {
+func (o *logListOptions) run(r *call) error {
+	streams, err := o.open(r)
+	if err != nil {
+		return err
+	}
+	l := newListing(r.Out, o.json)
+	for cursor, first := "", true; first || cursor != ""; first = false {
+		var page []logtail.StreamInfo
+		if page, cursor, err = streams.List(r.ctx, logtail.MaxTop, cursor); err != nil {
 			return err
 		}
-		if err := yes.askDelete(r, fmt.Sprintf("all events of stream %q", stream), "table "+f.table, f.table); err != nil {
-			return err
+		for _, s := range page {
+			l.add(s, s.Name)
 		}
-		done, err := streams.Delete(r.ctx, stream, claim.Sent{})
-		if err != nil {
-			return asUsage(err)
-		}
-		return r.print(f.json, done, "deleted %d events\n", done.Events)
-	})
+	}
+	return l.end()
+}
+
+// logDeleteOptions are the options of the command log delete.
+type logDeleteOptions struct {
+	logFlags
+	yesFlag
+}
+
+func (o *logDeleteOptions) options() []option {
+	return append(o.logFlags.options("print the number as JSON"), o.yesFlag.options()...)
+}
+
+func (o *logDeleteOptions) run(r *call) error {
+	r.changes = true
+	streams, err := o.open(r)
+	if err != nil {
+		return err
+	}
+	if err := o.askDelete(r, fmt.Sprintf("all events of stream %q", r.args[0]), "table "+o.table, o.table); err != nil {
+		return err
+	}
+	done, err := streams.Delete(r.ctx, r.args[0], claim.Sent{})
+	if err != nil {
+		return asUsage(err)
+	}
+	return r.print(o.json, done, "deleted %d events\n", done.Events)
 }

@@ -9,8 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/file"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
@@ -26,18 +24,16 @@ type logAppendOptions struct {
 	file string
 }
 
-func logAppendCommand() *cobra.Command {
-	var o logAppendOptions
-	table := append(o.logFlags.options("print each event's id and time as JSON"),
+func (o *logAppendOptions) options() []option {
+	return append(o.logFlags.options("print each event's id and time as JSON"),
 		option{"file", perRun, &o.file, nil, "file with an event a line; - is stdin, which is read if there are no events among the arguments"})
-	return withArgs("append STREAM [EVENT...]", "Append events to a stream", optionTable(table), o.append)
 }
 
-func (o *logAppendOptions) append(r *call, args []string) error {
-	if len(args) == 0 || args[0] == "" {
+func (o *logAppendOptions) run(r *call) error {
+	if len(r.args) == 0 || r.args[0] == "" {
 		return usagef("the stream's name is missing")
 	}
-	stream, events := args[0], args[1:]
+	stream, events := r.args[0], r.args[1:]
 	memory.Limit()
 	r.changes = true
 	streams, err := o.open(r)

@@ -166,9 +166,23 @@ func rootCommand() *cobra.Command {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = printHelp(c, false) })
 	root.SetHelpCommand(helpCommand())
 	addGlobals(root)
-	root.AddCommand(scanCommand(), copyCommand(), exportCommand(), importCommand(), verifyCommand(), countCommand(), keysCommand(), enqueueCommand(), deleteCommand(),
+	root.AddCommand(
+		scanCommand(),
+		copyPlaces("copy", "Copy a table, across accounts too"),
+		copyPlaces("export", "Write a table to files, as a backup", "mode", "failed", "rows", "dry-run", "mirror", "yes", "max-deletes", "types"),
+		copyPlaces("import", "Write files of rows to a table", "compress", "with-timestamp", "since", "overlap", "state"),
+		command("verify", "Compare two tables, and repair the second", &verifyOptions{}),
+		command("count", "Count the rows of a table", &countOptions{}),
+		command("keys", "List the partition keys of a table", &keysOptions{}),
+		command("enqueue", "Put a message into a queue for every row", &enqueueOptions{}),
+		command("delete", "Delete rows by range and filter", &deleteOptions{}),
 		tablesCommand(), scansCommand(), catalogCommand(), logCommand(),
-		localCommand(), doctorCommand(), emulatorCommand(), demoCommand(), versionCommand(), manCommand())
+		localCommand(),
+		command("doctor", "Tell what works and what is missing", &doctorOptions{}),
+		command("emulator", "Serve Table, Queue and Blob storage from memory", &emulatorOptions{}),
+		command("demo", "Copy real rows through the function app, on this machine alone", &demoOptions{}),
+		command("version", "Print the program's version", &versionOptions{}),
+		manCommand())
 	addHelp(root)
 	onlyOnce(root)
 	return root

@@ -28,19 +28,17 @@ const (
 type option struct {
 	name     string
 	keep     jobrecord.Keep
-	field    any // that the flag fills: a pointer to a field, or a [pflag.Value]
-	standard any // the default; nil for the zero value
-	usage    string
+	field    any    // that the flag fills: a pointer to a field, or a [pflag.Value]
+	standard any    // the default; nil for the zero value
+	usage    string // "" if it is no flag: the run decides it
 }
 
-// options are the options of a command: a plain struct that flags fill. A checkpoint stores it, and a command about many tables copies it
-// for each of them.
-type options interface{ options() []option }
-
-// optionTable is a table of options that nobody copies.
-type optionTable []option
-
-func (t optionTable) options() []option { return t }
+// runnable is a command: its options, in a plain struct that flags fill, and what it does. A checkpoint stores the options, and a command
+// about many tables copies them for each of them.
+type runnable interface {
+	options() []option
+	run(*call) error
+}
 
 // value returns the field as a flag takes it, bound to the field.
 func (o option) value() pflag.Value {
@@ -92,7 +90,7 @@ func (o option) byDefault() string {
 	return ""
 }
 
-// addOptions adds the flags of options to a command, with their defaults. An option without usage is decided by the run, and is no flag.
+// addOptions adds the flags of options to a command, with their defaults.
 func addOptions(c *cobra.Command, table []option) {
 	for _, o := range table {
 		v := o.value()

@@ -54,14 +54,13 @@ func (o *scanOptions) options() []option {
 }
 
 func scanCommand() *cobra.Command {
-	var o scanOptions
-	c := command("scan", "Print the rows of a table in order", &o, o.scan)
+	c := command("scan", "Print the rows of a table in order", &scanOptions{})
 	_ = c.Flags().MarkHidden("types") // nothing is read from CSV
 	c.Flags().Lookup("stats").NoOptDefVal = statsTotal
 	return c
 }
 
-func (o *scanOptions) scan(r *call) error {
+func (o *scanOptions) run(r *call) error {
 	if o.stats != "" && o.stats != statsTotal && o.stats != statsQueries {
 		return usagef("--stats is %q, want nothing or %s", o.stats, statsQueries)
 	}

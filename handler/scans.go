@@ -26,11 +26,11 @@ import (
 
 func scansCommand() *cobra.Command {
 	return group("scans", "Look at the scans of a function app",
-		scansListCommand(),
-		scanDetailCommand("show", "Show how far a scan is: rows, rate, time left, cost", "GET /api/scans/{id}", (*engine.Engine).Status, printStatus),
-		scanDetailCommand("ranges", "List the ranges of keys that are done, pending and failed", "GET /api/scans/{id}/ranges", (*engine.Engine).Ranges, printRanges),
-		scanDetailCommand("timeline", "List the work of a scan over time", "GET /api/scans/{id}/timeline", (*engine.Engine).Timeline, printTimeline),
-		scansFailedCommand())
+		command("list", "List scans", &scansListOptions{}),
+		command("show ID", "Show how far a scan is: rows, rate, time left, cost", &scanDetail[engine.Status]{answer: "GET /api/scans/{id}", get: (*engine.Engine).Status, show: printStatus}),
+		command("ranges ID", "List the ranges of keys that are done, pending and failed", &scanDetail[engine.Ranges]{answer: "GET /api/scans/{id}/ranges", get: (*engine.Engine).Ranges, show: printRanges}),
+		command("timeline ID", "List the work of a scan over time", &scanDetail[engine.Timeline]{answer: "GET /api/scans/{id}/timeline", get: (*engine.Engine).Timeline, show: printTimeline}),
+		command("failed ID", "List the rows that a scan could not write, with the reasons", &scansFailedOptions{}))
 }
 
 // failedPage is how many failed rows are read at once.
@@ -77,9 +77,8 @@ type scansListOptions struct {
 	state, since string
 }
 
-func scansListCommand() *cobra.Command {
-	var o scansListOptions
-	table := append(o.scansFlags.options("GET /api/scans"), []option{
+func (o *scansListOptions) options() []option {
+	return append(o.scansFlags.options("GET /api/scans"), []option{
 		{"top", perRun, &o.top, 20, "how many"},
 		{"state", perRun, &o.state, nil, "only scans that are running, succeeded, failed or canceled"},
 		{"action", perRun, &o.Action, nil, "only scans with this action: copy, count, keys, enqueue, delete or verify"},
@@ -87,10 +86,9 @@ func scansListCommand() *cobra.Command {
 		{"name", perRun, &o.Name, nil, "only scans whose name has this text, in any case"},
 		{"since", perRun, &o.since, nil, "only scans started since a time, a date, or for so long, such as 24h"},
 	}...)
-	return command("list", "List scans", optionTable(table), o.list)
 }
 
-func (o *scansListOptions) list(r *call) error {
+func (o *scansListOptions) run(r *call) error {
 	if _, err := logtail.ParseTime(o.since, time.Now()); o.since != "" && err != nil {
 		return usagef("--since %v", err)
 	}
@@ -141,51 +139,59 @@ func flagError(err error) error {
 	return err
 }
 
-// scanDetailCommand is a command that prints one of the engine's reports about a scan.
-func scanDetailCommand[T any](name, short, answer string, get func(*engine.Engine, context.Context, string) (T, error), show func(io.Writer, T)) *cobra.Command {
-	var f scansFlags
-	return withArg(name+" ID", short, "the scan's id", optionTable(f.options(answer)), func(r *call, id string) error {
-		e, err := f.open(r)
-		if err != nil {
-			return err
-		}
-		found, err := get(e, r.ctx, id)
+// scanDetail is a command that prints one of the engine's reports about a scan.
+type scanDetail[T any] struct {
+	scansFlags
+	answer string // as the API has it
+	get    func(*engine.Engine, context.Context, string) (T, error)
+	show   func(io.Writer, T)
+}
+
+func (o *scanDetail[T]) options() []option { return o.scansFlags.options(o.answer) }
+
+func (o *scanDetail[T]) run(r *call) error {
+	e, err := o.open(r)
+	if err != nil {
+		return err
+	}
+	found, err := o.get(e, r.ctx, r.args[0])
+	if err != nil {
+		return scanError(err)
+	}
+	if o.json {
+		return lines.JSON(r.Out).Encode(found)
+	}
+	t := tabwriter.NewWriter(r.Out, 0, 0, 2, ' ', 0)
+	o.show(t, found)
+	return t.Flush()
+}
+
+// scansFailedOptions are the options of the command scans failed.
+type scansFailedOptions struct{ scansFlags }
+
+func (o *scansFailedOptions) options() []option { return o.ofStorage() }
+
+func (o *scansFailedOptions) run(r *call) error {
+	e, err := o.open(r)
+	if err != nil {
+		return err
+	}
+	out := lines.JSON(r.Out)
+	for cursor, first := "", true; first || cursor != ""; first = false {
+		page, err := e.Failed(r.ctx, r.args[0], failedPage, cursor)
 		if err != nil {
 			return scanError(err)
 		}
-		if f.json {
-			return lines.JSON(r.Out).Encode(found)
-		}
-		t := tabwriter.NewWriter(r.Out, 0, 0, 2, ' ', 0)
-		show(t, found)
-		return t.Flush()
-	})
-}
-
-func scansFailedCommand() *cobra.Command {
-	var f scansFlags
-	return withArg("failed ID", "List the rows that a scan could not write, with the reasons", "the scan's id", optionTable(f.ofStorage()), func(r *call, id string) error {
-		e, err := f.open(r)
-		if err != nil {
-			return err
-		}
-		out := lines.JSON(r.Out)
-		for cursor, first := "", true; first || cursor != ""; first = false {
-			page, err := e.Failed(r.ctx, id, failedPage, cursor)
-			if err != nil {
-				return scanError(err)
-			}
-			for _, row := range page.Rows {
-				if err := out.Encode(rowlist.Line{PartitionKey: row.PartitionKey, RowKey: row.RowKey, Reason: row.Reason}); err != nil {
-					return err
-				}
-			}
-			if cursor = page.Cursor; cursor == "" && page.Kept < page.Total {
-				r.Meter.Say("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
+		for _, row := range page.Rows {
+			if err := out.Encode(rowlist.Line{PartitionKey: row.PartitionKey, RowKey: row.RowKey, Reason: row.Reason}); err != nil {
+				return err
 			}
 		}
-		return nil
-	})
+		if cursor = page.Cursor; cursor == "" && page.Kept < page.Total {
+			r.Meter.Say("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
+		}
+	}
+	return nil
 }
 
 // scanError adds advice to the error for an unknown scan: how to list the scans.

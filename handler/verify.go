@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spf13/cobra"
-
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
@@ -36,16 +34,11 @@ func (o *verifyOptions) options() []option {
 		})
 }
 
-func verifyCommand() *cobra.Command {
-	var o verifyOptions
-	return command("verify", "Compare two tables, and repair the second", &o, o.verify)
-}
-
 // maxList is what --list takes at most: twice as many differences are in memory, of some 100 bytes
 // to 1 KB each.
 const maxList = 1_000_000
 
-func (o *verifyOptions) verify(r *call) error {
+func (o *verifyOptions) run(r *call) error {
 	if o.list < 1 || o.list > maxList {
 		return usagef("--list is %d, want 1 to %d", o.list, maxList)
 	}
@@ -90,8 +83,8 @@ func (o *verifyOptions) verify(r *call) error {
 // one compares one of many tables.
 func (o *verifyOptions) one(r *call, t ofTable) error {
 	one := *o
-	one.manyFlags, one.from.path, one.to.path, one.checkpointFlags, r.options = manyFlags{}, t.from, t.to, t.checkpointFlags, &one
-	return r.run(func() error { return one.verify(r) })
+	one.manyFlags, one.from.path, one.to.path, one.checkpointFlags = manyFlags{}, t.from, t.to, t.checkpointFlags
+	return r.run(&one)
 }
 
 // check returns what is wrong with the flags for these places.

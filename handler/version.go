@@ -47,12 +47,14 @@ func (b build) String() string {
 	return fmt.Sprintf("tablesweep %s %s %s", strings.TrimSpace(b.Version+" "+b.Revision), b.Go, b.Platform)
 }
 
-func versionCommand() *cobra.Command {
-	var asJSON bool
-	return command("version", "Print the program's version", optionTable{{"json", perRun, &asJSON, nil, "print JSON"}}, func(r *call) error {
-		return r.print(asJSON, thisBuild(), "%s\n", thisBuild())
-	})
+// versionOptions are the options of the command version.
+type versionOptions struct{ json bool }
+
+func (o *versionOptions) options() []option {
+	return []option{{"json", perRun, &o.json, nil, "print JSON"}}
 }
+
+func (o *versionOptions) run(r *call) error { return r.print(o.json, thisBuild(), "%s\n", thisBuild()) }
 
 // manCommand writes the man pages of a release.
 func manCommand() *cobra.Command {
