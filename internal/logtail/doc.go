@@ -41,6 +41,8 @@
 // its last call. Each call reads a few rows again, so that one which becomes visible late is not
 // missed: the newest 200 of the last 30 s, or all of the last 0.2 s. The follower's position says
 // which of them it has got, by sums over groups of ids, in less than 3,000 characters (position.go).
+// Shards are read at different moments. Of the rows that were written since the first of these, it can remember
+// some 50. The others are held back until a later call.
 // At 1,000 events a second, a call each second with top=1000 takes 1.3 rows returned for an event.
 //
 // Timestamps have no index: the service reads all rows of a key range to answer. So a call asks for ids

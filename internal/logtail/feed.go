@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // Now is the position behind all rows that a log has at this moment.
@@ -89,12 +90,14 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 		return Next{}, nil, err
 	}
 	from.settle(rows)
-	found, more := wanted(rows, top)
+	found, more := wanted(rows, top, known)
 	return Next{found, from.after(rows, known, oldest).String(), more}, rows, nil
 }
 
-// start returns the position behind all rows that a log has now, and those that it has read.
+// start returns the position behind all rows that a log has now, and those that it has read. If these are more than a
+// position can remember, it reads again a second later, when fewer of them are newer than known.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
+	var newest ticks // of the first reading
 	for now := f.Now(); ; {
 		at := now.Add(-startRead)
 		from := position{newer: Since(at.Add(-window)), floor: ticksOf(at)}
@@ -107,11 +110,17 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 		if err != nil {
 			return Next{}, nil, err
 		}
-		if now = known; at.After(known.Add(-settling)) { // the service's clock was set, or ours
+		if now = known.time(); at.After(now.Add(-settling)) { // the service's clock was set, or ours
 			continue
 		}
-		for i := range rows {
-			rows[i].given = true
+		if len(rows) > 0 && newest == 0 {
+			newest = rows[0].written
+		}
+		if found, _ := wanted(rows, len(rows), known); len(found) < len(rows) && known < newest {
+			if !task.Sleep(ctx, time.Second) {
+				return Next{}, nil, ctx.Err()
+			}
+			continue
 		}
 		return Next{After: from.after(rows, known, oldest).String()}, rows, nil
 	}
@@ -135,8 +144,8 @@ func (f Feed) oldest(ctx context.Context, p position) (bound string, err error) 
 }
 
 // arrivals reads the rows that a position leaves open, newest first. All that were written until known
-// are among them.
-func (f Feed) arrivals(ctx context.Context, p position) (rows []arrival, known time.Time, err error) {
+// are among them, or were among those that the position was made from.
+func (f Feed) arrivals(ctx context.Context, p position) (rows []arrival, known ticks, err error) {
 	span := Span{Newer: p.newer}
 	if p.floor > 0 {
 		span.Since = p.floor.time()
@@ -147,7 +156,7 @@ func (f Feed) arrivals(ctx context.Context, p position) (rows []arrival, known t
 	}
 	m, err := read(ctx, span)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, 0, err
 	}
 	n := 0
 	for row, err := range m.rows(ctx) {
@@ -155,7 +164,7 @@ func (f Feed) arrivals(ctx context.Context, p position) (rows []arrival, known t
 			err = errBehind
 		}
 		if err != nil {
-			return nil, time.Time{}, err
+			return nil, 0, err
 		}
 		id := strings.TrimPrefix(row.Key.Row, f.Prefix)
 		if a := (arrival{place: place{ticksOf(row.Timestamp), id}, row: row}); a.written >= p.floor {
@@ -163,7 +172,7 @@ func (f Feed) arrivals(ctx context.Context, p position) (rows []arrival, known t
 		}
 	}
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
-	return rows, m.known, nil
+	return rows, max(p.known, ticksOf(m.known)), nil
 }
 
 // position reads what callers send as after, but not [Now].

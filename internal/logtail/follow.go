@@ -65,7 +65,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 			shown[e.ID] = true
 		}
 		for _, e := range read {
-			shown[e.id] = true
+			shown[e.id] = shown[e.id] || e.given
 		}
 		after = next.After
 		if !task.Sleep(ctx, pause) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,8 +24,16 @@ const (
 	settling  = 200 * time.Millisecond // and all that were written since this
 )
 
-// maxSingle is how many rows can be in groups of their own.
-const maxSingle = 100
+// What a position can hold. Callers send it in an address, of which hosts take few thousand characters.
+const (
+	// maxSingle is how many groups can be newer than known. Rows beyond that are held back until they are older.
+	maxSingle = 50
+	// maxGroups is how many groups there can be. The older ones of 100,000 rows are about 30. More come only if
+	// rows become visible late between most of them.
+	maxGroups = 90
+	// maxLength is more than the characters of any position: 31 for each group and 120 for the rest.
+	maxLength = 3000
+)
 
 // ticks is a row's Timestamp, in 100 ns.
 type ticks int64
@@ -51,17 +60,19 @@ func (p place) compare(other place) int {
 
 // position says how far a follower has come in a stream, in a text that is short for any number of
 // events. The follower wants the events with newer ids than a bound. Of these it has got all that
-// were written before floor, and none that were written behind newest. Rows between the two are in
-// groups. A row that became visible late changes the sum of its group, and only that group is sent
+// were written before floor, and none that were written behind newest. Of those between the two, it has got
+// the ones in groups. A row that became visible late changes the sum of its group, and only that group is sent
 // again.
 type position struct {
 	newer  string // bound as in Span.Newer
 	floor  ticks
+	known  ticks   // all rows that were written until then could be seen; at least floor
 	newest place   // if there are groups
-	groups []group // newest first
+	groups []group // newest first, at most maxGroups
 }
 
-// group is some neighbouring rows, and the sum over the ids of those that the follower has got.
+// group is some neighbouring rows that the follower has got, and the sum over their ids. Of its oldest tick and of its
+// newest, the follower may have got only the rows with the older ids.
 type group struct {
 	from, to ticks // when its oldest and its newest row were written
 	sum      uint64
@@ -72,9 +83,10 @@ const (
 	sumBits      = 48   // one late event in 2^48 is missed
 )
 
-// String returns the text that parsePosition reads. It needs no escaping in a URL.
+// String returns the text that parsePosition reads. It needs no escaping in a URL. It panics if the text is so long that
+// hosts refuse it, because the follower could never go on from there.
 func (p position) String() string {
-	parts := []string{positionForm, p.newer, base36(p.floor)}
+	parts := []string{positionForm, p.newer, base36(p.floor), base36(p.known - p.floor)}
 	if len(p.groups) > 0 {
 		parts = append(parts, p.newest.id, base36(p.newest.written-p.floor))
 	}
@@ -82,7 +94,11 @@ func (p position) String() string {
 		sum := binary.BigEndian.AppendUint64(nil, g.sum)
 		parts = append(parts, base36(g.from-p.floor), base36(g.to-g.from), base64.RawURLEncoding.EncodeToString(sum[2:]))
 	}
-	return strings.Join(parts, ".")
+	text := strings.Join(parts, ".")
+	if len(text) >= maxLength {
+		panic(fmt.Sprintf("logtail: internal error: a position of %d characters", len(text)))
+	}
+	return text
 }
 
 func base36(t ticks) string { return strconv.FormatInt(int64(t), 36) }
@@ -91,7 +107,7 @@ func isPosition(text string) bool { return strings.HasPrefix(text, positionForm+
 
 func parsePosition(text string) (position, error) {
 	parts := strings.Split(text, ".")
-	if n := len(parts); n != 3 && (n < 8 || n%3 != 2) || parts[0] != positionForm || len(parts[1]) < inverted {
+	if n := len(parts); n != 4 && (n < 9 || n%3 != 0) || parts[0] != positionForm || len(parts[1]) < inverted {
 		return position{}, errNoPosition
 	}
 	_, err := key.InvertedTime(parts[1][:inverted]) // any other bound would leave rows out, or admit all
@@ -102,9 +118,10 @@ func parsePosition(text string) (position, error) {
 		return ticks(n)
 	}
 	p := position{newer: parts[1], floor: number(parts[2])}
-	if len(parts) > 3 {
-		p.newest = place{p.floor + number(parts[4]), parts[3]}
-		for g := range slices.Chunk(parts[5:], 3) {
+	p.known = p.floor + number(parts[3])
+	if len(parts) > 4 {
+		p.newest = place{p.floor + number(parts[5]), parts[4]}
+		for g := range slices.Chunk(parts[6:], 3) {
 			from := p.floor + number(g[0])
 			sum, err := base64.RawURLEncoding.DecodeString(g[2])
 			if err != nil || len(sum) != sumBits/8 {
@@ -130,18 +147,33 @@ type arrival struct {
 
 // wanted returns the oldest of the rows, newest first, that the follower has not got, at most top,
 // and marks them as given. They are sorted by their keys, oldest first. more reports whether others
-// are left.
-func wanted(rows []arrival, top int) (found []storage.Entity, more bool) {
+// are left. Rows that were written since known may not all have been seen, so each tick of these takes a group of the
+// position: beyond maxSingle, they are held back until a later call.
+func wanted(rows []arrival, top int, known ticks) (found []storage.Entity, more bool) {
+	singles := 0 // groups that were written since known
+	for i, a := range rows {
+		if a.given && a.written > known && (i == 0 || rows[i-1].written != a.written) {
+			singles++
+		}
+	}
+	single := known // the newest tick that was given
 	for i := len(rows) - 1; i >= 0; i-- {
-		if rows[i].given {
+		a := &rows[i]
+		if a.given {
 			continue
 		}
 		if len(found) == top {
 			more = true
 			break
 		}
-		rows[i].given = true
-		found = append(found, rows[i].row)
+		if a.written > single {
+			if singles++; singles > maxSingle {
+				break
+			}
+			single = a.written
+		}
+		a.given = true
+		found = append(found, a.row)
 	}
 	slices.SortFunc(found, func(a, b storage.Entity) int { return strings.Compare(b.Key.Row, a.Key.Row) })
 	return found, more
@@ -163,11 +195,13 @@ func (p position) settle(rows []arrival) {
 		until(func(a arrival) bool { return a.written <= g.to })
 		some := until(func(a arrival) bool { return a.written < g.from })
 		var sum uint64
-		for _, a := range some {
-			sum = add(sum, a.id)
-		}
-		for i := range some {
-			some[i].given = sum == g.sum
+		for i := len(some) - 1; i >= 0; i-- {
+			if sum = add(sum, some[i].id); sum == g.sum { // newer rows of its newest tick may not be given
+				for ; i < len(some); i++ {
+					some[i].given = true
+				}
+				break
+			}
 		}
 	}
 }
@@ -176,12 +210,12 @@ func (p position) settle(rows []arrival) {
 // others that were written before known. Groups grow with the age of their rows: what becomes
 // visible late is nearly new. What was written since known is in groups of its own: the shards were read
 // at different moments. oldest is the newest bound that the position may have, "" for any.
-func (p position) after(rows []arrival, known time.Time, oldest string) position {
-	next := position{floor: ticksOf(known.Add(-againMost))}
+func (p position) after(rows []arrival, known ticks, oldest string) position {
+	next := position{known: known, floor: ticksOf(known.time().Add(-againMost))}
 	if len(rows) > againRows {
 		next.floor = max(next.floor, rows[againRows].written)
 	}
-	next.floor = min(next.floor, ticksOf(known.Add(-settling)))
+	next.floor = min(next.floor, ticksOf(known.time().Add(-settling)))
 	for _, a := range rows {
 		if !a.given {
 			next.floor = min(next.floor, a.written)
@@ -195,36 +229,39 @@ func (p position) after(rows []arrival, known time.Time, oldest string) position
 		}
 	}
 	first := slices.IndexFunc(rows, func(a arrival) bool { return a.given })
-	if first < 0 {
+	if first < 0 || rows[first].written < next.floor {
 		return next
 	}
-	size := 0 // of the last group
-	for n, a := range rows[first:] {
-		if a.written < next.floor {
-			break
+	next.newest = rows[first].place
+	next.group(rows[first:])
+	return next
+}
+
+// group sets the groups of rows, newest first. If maxGroups are too few, the oldest rows are in none: they are sent
+// again.
+func (p *position) group(rows []arrival) {
+	size := 0 // of the last group; 0 if the row before this one is not given
+	for n, a := range rows {
+		last := len(p.groups) - 1
+		switch {
+		case a.written < p.floor:
+			return
+		case !a.given:
+			size = 0
+			continue
+		case last >= 0 && p.groups[last].from == a.written: // groups never split a tick
+		case size > 0 && len(p.groups) == maxGroups:
+		// Between rows that were written since known, others may still appear.
+		case size > 0 && size < n/2 && p.groups[last].from <= p.known:
+		case len(p.groups) == maxGroups:
+			return
+		default:
+			p.groups, size, last = append(p.groups, group{to: a.written}), 0, last+1
 		}
-		last := len(next.groups) - 1
-		most := n / 2
-		switch behind := ticksOf(known); {
-		case n < maxSingle && a.written > behind:
-			most = 1
-		case last >= 0 && next.groups[last].from > behind: // a row may still come to stand between the two
-			most = 0
-		}
-		tick := last >= 0 && next.groups[last].from == a.written // which groups never split
-		if last < 0 || !tick && (size >= most || a.given != (next.groups[last].sum > 0)) {
-			next.groups, size, last = append(next.groups, group{to: a.written}), 0, last+1
-		}
-		next.groups[last].from = a.written
-		if a.given {
-			next.groups[last].sum = add(next.groups[last].sum, a.id)
-		}
+		p.groups[last].from = a.written
+		p.groups[last].sum = add(p.groups[last].sum, a.id)
 		size++
 	}
-	if len(next.groups) > 0 {
-		next.newest = rows[first].place
-	}
-	return next
 }
 
 func add(sum uint64, id string) uint64 {

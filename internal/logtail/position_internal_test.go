@@ -1,6 +1,7 @@
 package logtail
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ func TestPositionsTellWhatWasGiven(t *testing.T) {
 			slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
 			read := slices.DeleteFunc(slices.Clone(rows), func(a arrival) bool { return a.written < from.floor || a.id >= from.newer })
 			from.settle(read)
-			events, _ := wanted(read, top)
+			events, _ := wanted(read, top, max(from.known, ticksOf(now)))
 			for _, e := range events {
 				if sent[e.Key.Row] {
 					t.Fatalf("round %d: an event is sent twice", round)
@@ -57,7 +58,7 @@ func TestPositionsTellWhatWasGiven(t *testing.T) {
 			if want := len(rows) - len(sent); (left < 0) != (want == 0) {
 				t.Fatalf("round %d: %d events of %d were not sent, and nobody knows", round, want, len(rows))
 			}
-			text := from.after(read, now, oldest).String()
+			text := from.after(read, max(from.known, ticksOf(now)), oldest).String()
 			longest = max(longest, len(text))
 			var err error
 			if from, err = parsePosition(text); err != nil {
@@ -87,7 +88,7 @@ func TestPositionWithALateRow(t *testing.T) {
 			rows = append(rows, arrival{place{ticksOf(written), Since(written) + "-ffff-abcdefghijkl"}, storage.Entity{}, true})
 		}
 		late, most := tt.late, tt.most
-		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), at, "")
+		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), ticksOf(at), "")
 		if text := p.String(); len(text) > 800 || strings.ContainsAny(text, "+/=&% ") {
 			t.Errorf("position %s of %d characters", text, len(text))
 		}
@@ -118,7 +119,7 @@ func TestPositionWithAShardReadEarlier(t *testing.T) {
 			rows = append(rows, arrival{place{ticksOf(written), Since(written) + "-ffff-abcdefghijkl"}, storage.Entity{}, true})
 		}
 		late := newer // between known and the oldest row behind it
-		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), known, "")
+		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), ticksOf(known), "")
 		for i := range rows {
 			rows[i].given = false
 		}
@@ -129,4 +130,135 @@ func TestPositionWithAShardReadEarlier(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A follower gets every event once, at any rate, over any number of shards, and its positions stay short. Shards are read one
+// after the other, in pages, some of them empty. The service's time is in whole seconds.
+func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
+	all := []struct {
+		shards, perSecond, burst, top int
+	}{
+		{1, 10, 0, 50}, {16, 30, 600, 50}, {4, 500, 1000, 1000}, {8, 300, 1000, 7}, {64, 2000, 0, 1000}, {2, 5, 300, 1},
+		{16, 5000, 0, 1000}, {64, 100, 100_000, 1000},
+	}
+	for _, tt := range all[:testsize.Of(5, len(all))] {
+		for seed := range uint64(testsize.Of(1, 3)) {
+			s := &shards{rows: make([][]arrival, tt.shards), r: rand.New(rand.NewPCG(seed, 1)), t: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)}
+			from := position{newer: Since(s.t.Add(-time.Hour))}
+			seen, longest, behind := map[string]bool{}, 0, 0
+			for call := range 60 {
+				stop := call >= 40 // writing
+				pause := s.r.IntN(tt.perSecond/5 + 1)
+				if !stop {
+					s.write(pause, time.Second/time.Duration(tt.perSecond))
+				}
+				if call == 5 {
+					s.write(tt.burst, 10*time.Microsecond)
+				}
+				if stop {
+					s.t = s.t.Add(time.Second)
+				}
+				for more, first := true, true; more; first = false {
+					rows, known := s.read(from, first && !stop)
+					from.settle(rows)
+					var found []storage.Entity
+					found, more = wanted(rows, tt.top, max(from.known, known))
+					for _, e := range found {
+						if seen[e.Key.Row] {
+							t.Fatalf("%+v, seed %d, call %d: an event comes twice", tt, seed, call)
+						}
+						seen[e.Key.Row] = true
+					}
+					text := from.after(rows, max(from.known, known), "").String()
+					longest = max(longest, len(text))
+					var err error
+					if from, err = parsePosition(text); err != nil {
+						t.Fatal(text, err)
+					}
+					more = more && s.r.IntN(20) > 0 // some don't ask at once
+				}
+				behind = max(behind, s.n-len(seen))
+			}
+			for range tt.burst + 1000 { // those that did not ask at once
+				rows, known := s.read(from, false)
+				from.settle(rows)
+				found, more := wanted(rows, max(tt.top, 1000), max(from.known, known))
+				for _, e := range found {
+					if seen[e.Key.Row] {
+						t.Fatalf("%+v, seed %d: an event comes twice", tt, seed)
+					}
+					seen[e.Key.Row] = true
+				}
+				if from = from.after(rows, max(from.known, known), ""); !more {
+					break
+				}
+			}
+			t.Logf("%+v, seed %d: %d events, at most %d behind; the longest position has %d characters", tt, seed, len(seen), behind, longest)
+			if len(seen) != s.n {
+				t.Errorf("%+v, seed %d: %d events of %d", tt, seed, len(seen), s.n)
+			}
+		}
+	}
+}
+
+// shards are partitions that events are written to while they are read.
+type shards struct {
+	r    *rand.Rand
+	t    time.Time
+	rows [][]arrival // in the order in which they were written
+	n    int
+}
+
+// write writes n events, one after the other. The time in an event's id is up to a minute earlier.
+func (s *shards) write(n int, apart time.Duration) {
+	for range n {
+		s.t = s.t.Add(apart)
+		id := fmt.Sprintf("%s-ffff-%012d", Since(s.t.Add(-time.Duration(s.r.Int64N(int64(50 * time.Second)))))[:inverted], s.n)
+		shard := &s.rows[s.r.IntN(max(1, len(s.rows)-1))] // the last one stays empty
+		*shard = append(*shard, arrival{place: place{ticksOf(s.t), id}, row: storage.Entity{Key: key.Key{Row: id}}})
+		s.n++
+	}
+}
+
+// read returns what a call reads behind a position, and its known, as [Feed.arrivals] does. Others write meanwhile.
+func (s *shards) read(from position, writing bool) (all []arrival, known ticks) {
+	known = lastTick
+	for i := range s.rows {
+		asked := s.t
+		var page []arrival
+		first, behind := true, "" // the id that the last page ended with
+		for {
+			if writing {
+				s.write(s.r.IntN(12), time.Millisecond)
+			}
+			page = page[:0]
+			for n := len(s.rows[i]) - 1; n >= 0 && s.rows[i][n].written >= from.floor; n-- {
+				if a := s.rows[i][n]; a.id < from.newer && a.id > behind {
+					page = append(page, a)
+				}
+			}
+			slices.SortFunc(page, func(a, b arrival) int { return strings.Compare(a.id, b.id) })
+			more := len(page) > 1000
+			page = page[:min(1000, len(page))]
+			if first && s.r.IntN(10) == 0 { // empty, with a token
+				page, more = page[:0], true
+			}
+			if first {
+				here := ticksOf(s.t.Truncate(time.Second).Add(-s.t.Sub(asked)))
+				for _, a := range page {
+					here = max(here, a.written)
+				}
+				known, first = min(known, here), false
+			}
+			all = append(all, page...)
+			if !more {
+				break
+			}
+			if len(page) > 0 {
+				behind = page[len(page)-1].id
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b arrival) int { return a.compare(b.place) })
+	return all, known
 }
