@@ -58,9 +58,6 @@ func (v choice[T]) Type() string { return "string" }
 // environment returns the environment as settings.
 func environment() storage.Settings { return storage.SettingsOf(os.Environ()) }
 
-// isSetting reports whether a connection is the name of a setting, and so no secret.
-func isSetting(connection string) bool { return !strings.ContainsAny(connection, "=:/") }
-
 // accountFlags are the flags of commands that use a storage account.
 type accountFlags struct{ patience time.Duration }
 
@@ -128,7 +125,7 @@ func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, e
 
 // parseConnection reads a flag's connection. name is that of its setting, if it is one.
 func parseConnection(flag, connection string) (c storage.Connection, name string, err error) {
-	if !isSetting(connection) {
+	if !job.IsSetting(connection) {
 		c, err = storage.ParseConnection(connection)
 	} else if strings.Contains(connection, ".") || secret.InName(connection) {
 		return c, "", job.Hint(usagef("--%s: %s is not the name of a setting", flag, secret.Name(connection)), "an account's URL begins with https://")
@@ -147,7 +144,7 @@ func (f *accountFlags) openConnection(r *call, c storage.Connection, name string
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v, want a time above 0", f.patience)
 	}
-	a, err := storage.Open(c, storage.Options{Name: name, Patience: f.patience, Unproven: f.patience == storage.DefaultPatience && r.point.resume == ""})
+	a, err := storage.Open(c, storage.Options{Name: name, Patience: f.patience, Unproven: f.patience == storage.DefaultPatience && r.point.Resume == ""})
 	if err == nil {
 		r.Meter.Await(r.ctx, a)
 	}

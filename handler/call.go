@@ -27,7 +27,7 @@ type call struct {
 	changes  bool                        // the command changes something in storage
 	dry      bool                        // it would change it, and does not
 	part     *job.Part                   // nil unless it is for one of many tables
-	point    point
+	point    job.Checkpoint
 }
 
 // callOf returns a user's call of a command.

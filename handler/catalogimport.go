@@ -39,7 +39,7 @@ func (o *importOptions) run(r *call) error {
 	}
 	defer in.Close()
 	return o.with(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
-		record, err := r.begin(job.Facts{Places: []string{cat.Index.Address(), cat.Schema.String()}})
+		record, err := r.point.Begin(r.given(), job.Facts{Places: []string{cat.Index.Address(), cat.Schema.String()}})
 		if err != nil {
 			return err
 		}
@@ -100,14 +100,14 @@ func (o *importOptions) path(r *call) (string, error) {
 		return "", usagef("import takes one file of records")
 	case len(r.args) == 1 && r.args[0] != "":
 		return r.args[0], nil
-	case r.point.file == nil:
+	case r.point.File == nil:
 		return "", usagef("the file of records to import is missing")
 	}
-	done, err := load.Progress(r.point.file)
+	done, err := load.Progress(r.point.File)
 	if err != nil {
 		return "", job.BadCheckpoint(err)
 	}
-	if _, ok := beside(homeOf(o.resume), done.File); !ok {
+	if !r.point.BesideResumed(done.File) {
 		return "", usagef("--resume %s: name the file of records again: it is outside the checkpoint's directory, and a checkpoint chooses no such file", o.resume)
 	}
 	return done.File, nil

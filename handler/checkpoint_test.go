@@ -200,7 +200,7 @@ func TestInterruptedAtTheEnd(t *testing.T) {
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	r := &call{ctx: ctx, point: point{file: file}}
+	r := &call{ctx: ctx, point: job.Checkpoint{File: file}}
 	if err := r.run(done{}); err != nil {
 		t.Error(err)
 	}
@@ -213,13 +213,15 @@ func TestCheckpointMoves(t *testing.T) {
 	t.Setenv("AzureWebJobsStorage", connection)
 	home := t.TempDir()
 	places := []string{a.Table("orders").Address(), a.Table("more").Address()}
-	given := copyOf(t, "--from", "orders", "--to", "more", "--mode", "fail", "--failed", filepath.Join(home, "lists", "f.jsonl"))
-	record := jobrecord.New("copy", given.toRecord(homeOf(filepath.Join(home, "c.ckpt"))), places, "")
+	point := job.Checkpoint{Command: "copy", New: filepath.Join(home, "c.ckpt")}
+	_, err := point.Begin(copyOf(t, "--from", "orders", "--to", "more", "--mode", "fail", "--failed", filepath.Join(home, "lists", "f.jsonl")).given(), job.Facts{Places: places})
+	if err == nil {
+		err = errors.Join(point.File.Renew([]any{struct{}{}}), point.File.Close())
+	}
 	moved := filepath.Join(t.TempDir(), "moved")
-	if err := os.MkdirAll(filepath.Join(moved, "lists"), 0o700); err != nil {
+	if err = errors.Join(err, os.Mkdir(filepath.Join(home, "lists"), 0o700), os.Rename(home, moved)); err != nil {
 		t.Fatal(err)
 	}
-	forged(t, filepath.Join(moved, "c.ckpt"), "copy", record.Flags, struct{}{}, places...)
 	said, err := user(t.Context(), nil, "copy", "--resume", filepath.Join(moved, "c.ckpt"))
 	if err != nil || !strings.HasPrefix(said, "tablesweep: changes: "+places[1]+"\n") {
 		t.Errorf("%v, said %s", err, said)
@@ -271,19 +273,5 @@ func TestEachOptionIsDecided(t *testing.T) {
 	walk(rootCommand())
 	if commands != len(of) {
 		t.Errorf("%d commands can be resumed, want %d", commands, len(of))
-	}
-}
-
-// A record lies in the directory that has its file, or the directory of the file, whatever the spelling.
-func TestHomeOf(t *testing.T) {
-	t.Parallel()
-	abs, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{"c.ckpt": ".", "a/c.ckpt": "a", "backup/": ".", "/a/b/": "/a", ".": filepath.Dir(abs), "..": filepath.Dir(filepath.Dir(abs))} {
-		if got := homeOf(path); got != want {
-			t.Errorf("%s lies in %s, want %s", path, got, want)
-		}
 	}
 }

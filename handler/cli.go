@@ -149,11 +149,11 @@ func noArgs(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
 		return nil
-	case c.HasSubCommands() && isSetting(args[0]):
+	case c.HasSubCommands() && job.IsSetting(args[0]):
 		return usagef("there is no command %q%s", args[0], meantCommand(c, args[0]))
 	case c.HasSubCommands():
 		return usagef("there is no such command")
-	case isSetting(args[0]):
+	case job.IsSetting(args[0]):
 		return asValue(c, usagef("%s takes no argument such as %q, only flags", c.Name(), args[0]))
 	}
 	return usagef("%s takes no argument, only flags", c.Name())

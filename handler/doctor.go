@@ -9,6 +9,7 @@ import (
 
 	"tablesweep/internal/function/health"
 	"tablesweep/internal/host/app"
+	"tablesweep/internal/job"
 )
 
 // doctorOptions are the options of the command doctor.
@@ -27,7 +28,7 @@ func (o *doctorOptions) options() []option {
 }
 
 func (o *doctorOptions) run(r *call) error {
-	if !isSetting(o.key) {
+	if !job.IsSetting(o.key) {
 		return usagef("--key takes the name of an environment variable, not the key itself")
 	}
 	o.Root, o.Web = os.DirFS("."), http.DefaultClient

@@ -63,7 +63,7 @@ func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err er
 	to := copied.To
 	where := to.Path
 	if to.Local() {
-		r.point.checkpoint, r.point.path = where, to.Journal()
+		r.point.New, r.point.In = where, place.JournalName
 	}
 	if to.Kind == place.KindStream {
 		r.Out = r.toErr

@@ -2,15 +2,18 @@ package main
 
 import (
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/job"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/jobrecord"
 )
 
 // nastyTable returns rows of every type, and with odd keys, in table order.
@@ -57,14 +60,25 @@ func exportNasty(t *testing.T, a *storage.Account, connection string, rows []sto
 func TestSASIsNotKept(t *testing.T) {
 	t.Parallel()
 	to := "https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET"
-	r := jobrecord.New("copy", copyOf(t, "--from", "orders", "--to", to).toRecord("."), nil, "")
-	if text := string(r.JSON()); strings.Contains(text, "SECRET") || !strings.Contains(text, `"again":["to"]`) {
-		t.Error(text)
+	point := job.Checkpoint{Command: "copy", New: filepath.Join(t.TempDir(), "c.ckpt")}
+	record, err := point.Begin(copyOf(t, "--from", "orders", "--to", to).given(), job.Facts{})
+	if text := string(record.Request); err != nil || strings.Contains(text, "SECRET") || !strings.Contains(text, `"again":["to"]`) {
+		t.Error(err, text)
 	}
-	if _, err := r.Restore(copyOf(t).toRecord(".")); err == nil || !strings.Contains(err.Error(), "give --to again") {
-		t.Errorf("got %v", err)
+	if err := errors.Join(point.File.Renew([]any{struct{}{}}), point.File.Close()); err != nil {
+		t.Fatal(err)
 	}
-	if set, err := r.Restore(copyOf(t, "--to", to).toRecord(".")); err != nil || set["from"] != "orders" {
-		t.Errorf("%v, %v", set, err)
+	for _, tt := range []struct {
+		args       []string
+		from, want string
+	}{{nil, "", "give --to again"}, {[]string{"--to", to}, "orders", ""}} {
+		again := job.Checkpoint{Command: "copy", Resume: point.New}
+		set, err := again.Open(copyOf(t, tt.args...).given())
+		if set["from"] != tt.from || tt.want == "" && err != nil || tt.want != "" && !strings.Contains(fmt.Sprint(err), tt.want) {
+			t.Errorf("%v: %v, %v", tt.args, set, err)
+		}
+		if err := again.File.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -47,7 +47,7 @@ func (j *jobFlags) options() []option {
 // job returns the options of a job that is asked for.
 func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
 	r.work(j.style, j.resume)
-	return job.Options{Process: r.Process, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: job.Facts{Digest: r.point.record.Rows}}
+	return job.Options{Process: r.Process, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: job.Facts{Digest: r.point.Record.Rows}}
 }
 
 // each runs a job that does something with each row, or shows what it would do. err is that of its preparation; confirm, if it is not nil,
@@ -144,7 +144,7 @@ func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	if sum.Unproven {
 		text += unproven
 	}
-	if sum.More = r.point.file != nil && r.point.file.Torn() && verb == "deleted"; sum.More { // all others find their rows again
+	if sum.More = r.point.File != nil && r.point.File.Torn() && verb == "deleted"; sum.More { // all others find their rows again
 		text += "; the checkpoint's end was damaged, so rows that were deleted before may not be counted here"
 	}
 	return r.print(j.json, sum, "%s\n", text)

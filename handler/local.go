@@ -15,6 +15,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/host"
+	"tablesweep/internal/job"
 	"tablesweep/internal/storage"
 )
 
@@ -125,7 +126,7 @@ func storageSettings(from string, environ []string) (map[string]string, error) {
 	switch {
 	case from == embedded, from == storage.HostConnection:
 		return nil, nil
-	case !isSetting(from):
+	case !job.IsSetting(from):
 		return map[string]string{storage.HostConnection: from}, nil
 	}
 	found := map[string]string{}

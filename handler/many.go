@@ -12,7 +12,6 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/jobrecord"
 	"tablesweep/internal/sweep/progress"
 )
 
@@ -125,9 +124,11 @@ func (r *manyRun) check(names []string) error {
 func (r *manyRun) claim() error {
 	point := &r.call.point
 	if r.Journal == nil {
-		point.record = jobrecord.New(r.call.jobName(), r.call.toRecord(""), []string{r.from.Address(), r.to.Address()}, "")
+		if _, err := point.Begin(r.call.given(), job.Facts{Places: []string{r.from.Address(), r.to.Address()}}); err != nil {
+			return err
+		}
 	}
-	c := place.NewTablesClaim(point.export, point.record.JSON(), time.Now().UTC().Truncate(time.Second), program())
+	c := place.NewTablesClaim(point.Export, point.Record.JSON(), time.Now().UTC().Truncate(time.Second), program())
 	return notTaken(place.ClaimTables(r.call.ctx, r.to.Objects, c))
 }
 
@@ -160,8 +161,8 @@ func (p *pairFlags) homes(r *call) (from, to job.Home, err error) {
 // allOf runs the command for many tables.
 func (p *pairFlags) allOf(m *manyRun, fits func(r *call, from, to place.Kind) error) error {
 	r := m.call
-	if r.point.file != nil && len(r.point.record.Places) == 1 { // it stands where it exports to, and may have moved
-		p.to = location{path: strings.TrimRight(r.point.resume, "/") + "/"}
+	if r.point.File != nil && len(r.point.Record.Places) == 1 { // it stands where it exports to, and may have moved
+		p.to = location{path: strings.TrimRight(r.point.Resume, "/") + "/"}
 	}
 	if !m.compares {
 		r.changes = p.to.path == "" || place.InBlobs(p.to.path) // of many tables, none may be an account's

@@ -75,7 +75,7 @@ func (r *manyRun) run() (err error) {
 	}
 	r.Do = func(ctx context.Context, p *job.Part) error {
 		one := *r.call // with a context, an output and a checkpoint of its own
-		one.ctx, one.Process, one.part, one.point = ctx, p.Process, p, point{}
+		one.ctx, one.Process, one.part, one.point = ctx, p.Process, p, job.Checkpoint{}
 		return ended(ctx, one.text, r.do(&one, r.of(p.Table)))
 	}
 	err = r.Run(r.call.ctx)
@@ -95,8 +95,8 @@ func (r *manyRun) begin() (err error) {
 			return err
 		}
 	}
-	if r.call.point.file != nil {
-		r.dir = r.call.point.resume
+	if r.call.point.File != nil {
+		r.dir = r.call.point.Resume
 		err = r.restore()
 	} else {
 		err = r.find()
@@ -128,9 +128,9 @@ func (r *manyRun) open() (err error) {
 	if !r.exports() || filepath.Clean(r.dir) != filepath.Clean(r.to.Path) {
 		places = append(places, r.to.Address())
 	}
-	r.call.point.checkpoint, r.call.point.path = r.dir, filepath.Join(r.dir, job.TablesJournal) // --resume takes the directory
-	_, err = r.call.begin(job.Facts{Places: places})
-	r.Journal = r.call.point.file
+	r.call.point.New, r.call.point.In = r.dir, job.TablesJournal // --resume takes the directory
+	_, err = r.call.point.Begin(r.call.given(), job.Facts{Places: places})
+	r.Journal = r.call.point.File
 	return err
 }
 
@@ -139,7 +139,7 @@ func (r *manyRun) restore() error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	if r.exports() && r.call.point.export == "" {
+	if r.exports() && r.call.point.Export == "" {
 		return job.Hint(usagef("--resume %s: another version of this program has begun the export", r.dir), "export to another place")
 	}
 	if err := r.Resume(); err != nil {
@@ -170,11 +170,11 @@ func (r *manyRun) find() error {
 	for _, name := range names {
 		r.All = append(r.All, job.TableResult{Table: name, State: job.Pending})
 	}
-	if r.dir = r.call.point.checkpoint; r.dir == "" && r.exports() && r.to.Local() {
+	if r.dir = r.call.point.New; r.dir == "" && r.exports() && r.to.Local() {
 		r.dir = r.to.Path
 	}
 	if r.exports() {
-		r.call.point.export = uuid.NewString()
+		r.call.point.Export = uuid.NewString()
 	}
 	if err := r.open(); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (r *manyRun) end(err error, took time.Duration) error {
 		err = partlyf("%d of %s failed: %s", len(failed), progress.Plural(len(r.All), "table"), strings.Join(failed, ", "))
 	}
 	if err == nil && r.exports() {
-		err = job.BlobHint(place.SealTables(r.call.ctx, r.to.Objects, r.call.point.export, r.In(job.Succeeded)))
+		err = job.BlobHint(place.SealTables(r.call.ctx, r.to.Objects, r.call.point.Export, r.In(job.Succeeded)))
 	}
 	if printErr := r.print(took); err == nil {
 		err = printErr

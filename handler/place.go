@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -168,7 +167,7 @@ func (p *pairFlags) open(r *call, reads bool) (from, to job.Place, err error) {
 func (r *call) goesTo(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
 		r.changed(to.Address())
-	} else if r.name != "verify" && r.point.resume != "" {
+	} else if r.name != "verify" && r.point.Resume != "" {
 		r.first("writes", to.Address())
 	}
 }
@@ -209,12 +208,6 @@ func (p *pairFlags) words() string {
 // asked returns what the pair's places are.
 func (p *pairFlags) asked(from, to place.Kind) string {
 	return fmt.Sprintf("from %v to %v (%s)", from, to, p.words())
-}
-
-// isDirectory reports whether a path leads to one.
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // rowFlags are the flags that choose a command's rows and how they are read.

@@ -64,7 +64,7 @@ func meant(given func(string) string, err error) error {
 		return job.Hint(usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes")
 	case storage.HasCode(err, "TableNotFound"):
 		for _, flag := range []string{"table", "from", "to"} {
-			if name := given(flag); name != "" && isDirectory(name) {
+			if name := given(flag); name != "" && job.IsDirectory(name) {
 				return job.Hint(err, fmt.Sprintf("there is a directory %s here; --%s ./%s reads it", name, flag, name))
 			}
 		}

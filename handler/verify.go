@@ -68,7 +68,7 @@ func (o *verifyOptions) run(r *call) error {
 	})
 	found := done.Comparison
 	switch {
-	case err != nil && done.Begun && r.point.file == nil && !printed: // a checkpoint would keep what was found
+	case err != nil && done.Begun && r.point.File == nil && !printed: // a checkpoint would keep what was found
 		return o.printComparison(r, found, o.repair, err)
 	case err != nil:
 		return err

@@ -4,13 +4,13 @@
 // A job is prepared, and then runs:
 //
 //	j, err := job.Copy(ctx, options, destination)  // opens what it reads, tries it, decides what is open
-//	file, err := ...                               // a checkpoint about j.Facts, or none
-//	result, err := j.Run(ctx, file)
+//	record, err := checkpoint.Begin(given, j.Facts) // or a record without a journal
+//	result, err := j.Run(ctx, record)
 //	err = j.Close(err)
 //
 // Preparing changes nothing in storage. What a job decides itself is in its [Facts] before the journal begins: the addresses of its places,
-// a digest of its list of rows, the window of rows that have changed. So whoever keeps records of jobs can keep them, and gives them
-// back to the job that goes on.
+// a digest of its list of rows, the window of rows that have changed. A [Checkpoint] keeps them, and they are given back to the job that
+// goes on.
 //
 // Between the two, a caller may ask whether the job is meant, or show by [Job.Estimate] what it would do. Behind them, it prints the
 // result, and removes the checkpoint.

@@ -127,6 +127,12 @@ func IsThere(path string) bool {
 	return err == nil
 }
 
+// IsDirectory reports whether a path leads to a directory.
+func IsDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // MakeDirectory makes a directory, if one was given.
 func MakeDirectory(dir string) error {
 	if dir == "" {

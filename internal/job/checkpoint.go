@@ -1,0 +1,241 @@
+package job
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tablesweep/internal/file"
+	"tablesweep/internal/file/journal"
+	"tablesweep/internal/place"
+	"tablesweep/internal/sweep/jobrecord"
+)
+
+// Option is an option of a command, as it is given.
+type Option struct {
+	jobrecord.Option
+	Kind Kind
+	SAS  bool // of a place: it has a SAS, which is not in the value
+}
+
+// Kind is what an option's value is.
+type Kind int
+
+// The kinds of values.
+const (
+	Plain       Kind = iota
+	AConnection      // or the name of a setting that has one
+	APlace           // see [Place]
+	AProgram         // its text, or @FILE
+)
+
+// IsSetting reports whether a connection is the name of a setting, and so no secret.
+func IsSetting(connection string) bool { return !strings.ContainsAny(connection, "=:/") }
+
+// Checkpoint is what a command goes on from that can be resumed.
+type Checkpoint struct {
+	Command     string // that the record is about
+	New, Resume string // a new file, or what to go on from: a file, or a directory with it; "" for none
+	In          string // the name of a new file in the directory New; "" if New is the file
+	Export      string // the id of the export of many tables that the command makes; "" for others
+	File        *journal.File
+	Record      jobrecord.Record // of the file
+}
+
+// Open opens what to go on from. It returns the values of options that are not given, as the record has them.
+func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
+	path, export := p.Resume, false
+	if IsDirectory(path) {
+		path, export = journalIn(path)
+	}
+	switch p.File, err = journal.Read(path); {
+	case errors.Is(err, fs.ErrNotExist) && export:
+		return nil, withoutJournal(p.Resume)
+	case err != nil:
+		return nil, BadCheckpoint(err)
+	}
+	if p.Record, err = jobrecord.Parse(p.File.Job(), p.Command); err == nil {
+		p.Export = p.Record.Export
+		set, err = p.restore(options, export)
+	}
+	if err != nil {
+		return nil, Refuse("resume", " %s: %w", p.Resume, err)
+	}
+	return set, nil
+}
+
+// journalIn returns the path of the journal in a directory: of the export that is made there, or else of a command about many tables.
+func journalIn(dir string) (path string, export bool) {
+	for _, name := range []string{place.JournalName, place.ClaimName} {
+		export = export || IsThere(filepath.Join(dir, name))
+	}
+	if export {
+		return filepath.Join(dir, place.JournalName), true
+	}
+	return filepath.Join(dir, TablesJournal), false
+}
+
+// withoutJournal is the error of an export in a directory that can't be resumed.
+func withoutJournal(dir string) error {
+	if IsThere(filepath.Join(dir, place.ManifestName)) {
+		return Refuse("resume", ": %s is a complete export; nothing is left to do", dir)
+	}
+	return Hint(Refuse("resume", ": %s has no %s: it is gone, or another version of this program has begun the export", dir, place.JournalName), "export to another directory")
+}
+
+// restore returns the record's values of options that are not given. An export does not say where it is: it may have moved.
+func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, error) {
+	home, values := homeOf(p.Resume), map[string]string{}
+	for _, o := range options {
+		kept, ok := p.Record.Flags[o.Name]
+		if !ok {
+			continue
+		}
+		if values[o.Name], ok = o.restored(kept, home); !ok {
+			delete(p.Record.Flags, o.Name)
+			p.Record.Again = append(p.Record.Again, o.Name)
+		}
+	}
+	if export {
+		to := p.Resume
+		if kind, err := place.KindOf(to); err != nil || kind != place.KindExport {
+			to = strings.TrimRight(to, "/") + "/"
+		}
+		values["to"] = to
+		p.Record.Flags["to"], _ = Beside(home, to)
+	}
+	set, err := p.Record.Restore(kept(options, home))
+	for name := range set {
+		set[name] = values[name]
+	}
+	return set, err
+}
+
+// kept returns the options as a record has them, in a file in the directory home.
+func kept(options []Option, home string) (all []jobrecord.Option) {
+	for _, o := range options {
+		switch {
+		case o.Value == o.Default:
+		case o.SAS || o.leadsElsewhere(o.Value):
+			o.Again = true
+		case o.onDisk(o.Value):
+			rel, ok := Beside(home, o.Value)
+			if o.Again = !ok; ok {
+				o.Value = rel
+			}
+		}
+		all = append(all, o.Option)
+	}
+	return all
+}
+
+// homeOf returns the directory that holds what names a checkpoint: a file, or a directory with the file in it. The paths in a record are
+// relative to it.
+func homeOf(path string) string {
+	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // . and .. do not name their parent
+		if abs, err := filepath.Abs(path); err == nil {
+			path = abs
+		}
+	}
+	return filepath.Dir(path)
+}
+
+// Beside returns the path of a file relative to a directory. It begins with ./, so it can't be a table's name. ok is false if the file is
+// outside the directory.
+func Beside(home, path string) (rel string, ok bool) {
+	from, err := filepath.Abs(home)
+	to, toErr := filepath.Abs(path)
+	rel, relErr := filepath.Rel(from, to)
+	return "./" + filepath.ToSlash(rel), errors.Join(err, toErr, relErr) == nil && rel != "." && filepath.IsLocal(rel)
+}
+
+// BesideResumed reports whether a file lies where the checkpoint lies that is gone on from, which may choose it.
+func (p *Checkpoint) BesideResumed(path string) bool {
+	_, ok := Beside(homeOf(p.Resume), path)
+	return ok
+}
+
+// restored returns the value of what a record keeps. ok is false if the record must not decide it.
+func (o Option) restored(kept, home string) (value string, ok bool) {
+	switch {
+	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // whose file would be read
+		return "", false
+	case !o.onDisk(kept):
+		return kept, true
+	case !filepath.IsLocal(filepath.FromSlash(kept)) || file.ByLink(home, kept):
+		return "", false
+	}
+	value = filepath.Join(home, filepath.FromSlash(kept))
+	if !o.onDisk(value) {
+		value = "./" + value
+	}
+	return value, true
+}
+
+// leadsElsewhere reports whether a value is a connection or a URL, which may lead anywhere, and not the name of a setting.
+func (o Option) leadsElsewhere(value string) bool {
+	return o.Kind == AConnection && !IsSetting(value) || o.Kind == APlace && place.IsURL(value)
+}
+
+// onDisk reports whether a value is the path of a file or a directory.
+func (o Option) onDisk(value string) bool {
+	if o.Kind == APlace && !place.InBlobs(value) {
+		kind, _ := place.KindOf(value)
+		return kind == place.KindExport || kind == place.KindFile
+	}
+	return o.Keep == jobrecord.File || o.Keep == jobrecord.AnyFile
+}
+
+// Begin begins a new checkpoint of a job, if one was asked for, or goes on with the one that is open.
+func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) {
+	if p.File != nil {
+		if err := p.Record.At(facts.Places); err != nil {
+			return r, Refusal{Err: err}
+		}
+		return Record{Journal: p.File}, nil
+	}
+	home, path := "", p.New
+	if path != "" {
+		home, path = homeOf(path), filepath.Join(path, p.In)
+	}
+	p.Record = jobrecord.New(p.Command, kept(options, home), facts.Places, facts.Digest)
+	p.Record.Export = p.Export
+	r.Request = p.Record.JSON()
+	if path == "" {
+		return r, nil
+	}
+	p.File, err = journal.New(path, r.Request)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return r, Hint(Refuse("", "checkpoint %w", err), "--resume continues from it; remove it to start over")
+	case err != nil && IsDirectory(path):
+		return r, Hint(Refuse("checkpoint", ": %s is a directory", path), "name a file in it")
+	case errors.Is(err, file.ErrNotRegular):
+		return r, Hint(Refuse("", "checkpoint %w", err), "--resume needs a file to go on from: name one, or leave --checkpoint out")
+	case err != nil:
+		return r, Refuse("", "checkpoint %w", err)
+	}
+	r.Journal = p.File
+	return r, nil
+}
+
+// Again returns what names the checkpoint on the command line that goes on, and the options that it does not choose.
+func (p *Checkpoint) Again(options []Option) string {
+	text := " --resume " + cmp.Or(p.Resume, p.New)
+	asks := p.Record.Asks(kept(options, ""))
+	for _, o := range options {
+		switch _, found := slices.BinarySearch(asks, o.Name); {
+		case !found:
+			continue
+		case o.SAS:
+			o.Value += "?SAS"
+		case o.Kind == AConnection && !IsSetting(o.Value):
+			o.Value = "CONNECTION" // it may be secret
+		}
+		text += " --" + o.Name + " " + o.Value
+	}
+	return text
+}
