@@ -126,6 +126,9 @@ func newTransport(connections int) transport {
 func (a *Account) newRetries(endpoint string, o Options, ask func(context.Context) error) *retries {
 	r := newRetries(cmp.Or(o.Name, hostOf(endpoint)), o)
 	r.clock, r.endpoint.cosmos, r.ask = &a.clock, ofCosmos(endpoint), ask
+	if id := a.connection.identity; id != nil {
+		r.clientSecret = id.ClientSecret
+	}
 	if t, ok := o.Transport.(interface{ CloseIdleConnections() }); ok {
 		r.closeIdle = t.CloseIdleConnections
 	}

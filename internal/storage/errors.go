@@ -133,7 +133,7 @@ func wrap(op string, x *exchange, err error) error {
 	op += " of " + x.connection
 	var re *azcore.ResponseError
 	if !errors.As(err, &re) {
-		if err = withoutURL(err); Passing(err) {
+		if err = x.told(err); Passing(err) {
 			return fmt.Errorf("%s: %w", op, err)
 		}
 		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)
@@ -142,16 +142,46 @@ func wrap(op string, x *exchange, err error) error {
 	// The first line is the reason, and may begin with the operation's index. Request id and time follow.
 	message, _, _ = strings.Cut(message, "\n")
 	message = strings.TrimSpace(strings.TrimPrefix(message, strconv.Itoa(x.failed)+":"))
-	message = cmp.Or(secret.Hide(message), "the service gave no reason") // it is stored with a scan, and shown
-	e := &Error{Op: op, Status: re.StatusCode, Code: cmp.Or(re.ErrorCode, code), Message: message, Index: x.failed}
+	message = cmp.Or(x.hide(message), "the service gave no reason")
+	e := &Error{Op: op, Status: re.StatusCode, Code: x.hide(cmp.Or(re.ErrorCode, code)), Message: message, Index: x.failed}
 	if Denied(e) {
 		e.expired = expiry(re.RawResponse)
 	}
 	return e
 }
 
-// withoutURL takes the request's URL out of a transport's error: a shared access
-// signature is part of it.
+// hide returns a text of an answer or of the transport, which may be stored and shown, without what looks like a secret and without what signed
+// the request: whoever answers may repeat the request's URL or its headers.
+func (x *exchange) hide(text string) string {
+	if x.sent == nil {
+		return secret.Hide(text)
+	}
+	authorization := x.sent.Header.Get("Authorization")
+	_, signature, _ := strings.Cut(authorization, ":") // of Shared Key
+	_, token, _ := strings.Cut(authorization, " ")
+	q := x.sent.URL.Query()
+	return secret.Hide(secret.Cut(text, signature, token, q.Get("sig"), x.clientSecret))
+}
+
+// told is an error whose text is hidden as [exchange.hide] does it.
+type told struct {
+	text  string
+	cause error
+}
+
+func (t *told) Error() string { return t.text }
+func (t *told) Unwrap() error { return t.cause }
+
+// told returns an error of a request with a text that may be shown: without the URL, of which a shared access signature is part.
+func (x *exchange) told(err error) error {
+	err = withoutURL(err)
+	if text := x.hide(err.Error()); text != err.Error() {
+		return &told{text, err}
+	}
+	return err
+}
+
+// withoutURL takes the request's URL out of a transport's error.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -77,8 +77,10 @@ type retries struct {
 	connection string // as in [Outage]
 	patience   time.Duration
 	unproven   bool
-	clock      *clock // the account's
-	endpoint   endpoint
+	// clientSecret is what the account signs in by, if it does.
+	clientSecret string
+	clock        *clock // the account's
+	endpoint     endpoint
 
 	mu      sync.Mutex
 	pending int           // requests without an answer, pauses included
@@ -108,7 +110,7 @@ func newRetries(connection string, o Options) *retries {
 func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	x := exchangeOf(ctx)
-	x.connection, x.endpoint = r.connection, &r.endpoint
+	x.connection, x.endpoint, x.clientSecret = r.connection, &r.endpoint, r.clientSecret
 	o := x.options
 	began := time.Now()
 	heard := r.begin()
@@ -140,7 +142,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			r.answered(err, time.Since(sent))
 			return resp, err
 		}
-		cause = cmp.Or(causeOf(resp, err, x.answer), cause)
+		cause = cmp.Or(x.causeOf(resp, err), cause)
 		good, pending, again := r.failed(cause)
 		if broken++; resp == nil || !brokenBy(resp.StatusCode, codeOf(resp.Header, x.answer)) {
 			broken = 0
@@ -449,16 +451,15 @@ func unreachable(err error) bool {
 	return dialing(err) && !(errors.As(err, &passing) && passing.Timeout()) || errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-// causeOf describes a failed try in a few words, without the URL, which may hold a
-// secret. answer is the body of resp. A try that had just begun when the patience ended says nothing: "".
-func causeOf(resp *http.Response, err error, answer []byte) string {
+// causeOf describes a failed try in a few words, without secrets. A try that had just begun when the patience ended says nothing: "".
+func (x *exchange) causeOf(resp *http.Response, err error) string {
 	var op *net.OpError
 	var given noAnswer
 	switch {
 	case errors.As(err, &given) && given.after < time.Second:
 		return ""
 	case err == nil:
-		return fmt.Sprintf("it answers %d %s", resp.StatusCode, cmp.Or(codeOf(resp.Header, answer), http.StatusText(resp.StatusCode)))
+		return fmt.Sprintf("it answers %d %s", resp.StatusCode, cmp.Or(x.hide(codeOf(resp.Header, x.answer)), http.StatusText(resp.StatusCode)))
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return connectionRefused
 	case noSuchHost(err):
@@ -466,5 +467,5 @@ func causeOf(resp *http.Response, err error, answer []byte) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op) && op.Op != "dial":
 		return connectionBroken
 	}
-	return withoutURL(err).Error()
+	return x.told(err).Error()
 }

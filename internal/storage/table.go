@@ -166,7 +166,7 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 		return Page{}, err
 	}
 	if unreadable != nil {
-		return Page{}, fmt.Errorf("query table %s: %w", t.name, unreadable)
+		return Page{}, fmt.Errorf("query table %s: %w", t.name, x.told(unreadable))
 	}
 	x.options.Rows.had(len(p.Entities), x.rows*float64(x.tries))
 	p.Bytes = len(x.answer)

@@ -23,14 +23,17 @@ type exchange struct {
 	operation  operation
 	connection string // that it went to, as in [Outage]
 	endpoint   *endpoint
-	answer     []byte  // body of the last answer; of the failed operation, if one failed
-	failed     int     // index of the batch's operation that failed, -1 if none
-	part       *part   // its answer, if the request is a transaction
-	tries      int     // requests sent
-	try        *try    // under way
-	hurry      hurry   // of the caller
-	rows       float64 // that each try writes, or is thought to read
-	plain      bool    // the request is the only operation of a batch
+	answer     []byte        // body of the last answer; of the failed operation, if one failed
+	failed     int           // index of the batch's operation that failed, -1 if none
+	part       *part         // its answer, if the request is a transaction
+	tries      int           // requests sent
+	try        *try          // under way
+	sent       *http.Request // by the last try, with what signed it
+	// clientSecret is what the account signs in by at Entra ID, if it does: an answer from there may repeat it.
+	clientSecret string
+	hurry        hurry   // of the caller
+	rows         float64 // that each try writes, or is thought to read
+	plain        bool    // the request is the only operation of a batch
 
 	transaction bool // the request is a batch
 	probe       bool // the request only shows whether its host answers
@@ -148,6 +151,7 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand: a simulation seeds that, and tries that begin at once take turns by chance
 	req.Raw().Header[clientRequestID] = []string{id}
 	resp, err := req.Next()
+	x.sent = req.Raw()
 	if err != nil {
 		return nil, repeatable(resp, err)
 	}

@@ -9,6 +9,8 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -19,7 +21,7 @@ const hidden = "…"
 var (
 	// labelled is a secret behind its name, as connection strings and URLs have it, the URL's escapes included. A template's
 	// placeholder is none.
-	labelled = regexp.MustCompile(`(?i)((?:\b|%[0-9a-f]{2})(?:AccountKey|SharedAccessKey|SharedAccessSignature|ClientSecret|Password|Pwd|sig)(?:\s*=\s*|%3D))[^\s;&"'<>\\{}]+|((?:\b|%[0-9a-f]{2})code(?:=|%3D))[a-z0-9+/_%=-]{16,}`)
+	labelled = regexp.MustCompile(`(?i)((?:\b|%[0-9a-f]{2})(?:AccountKey|SharedAccessKey|SharedAccessSignature|Client_?Secret|Password|Pwd|sig)(?:\s*=\s*|%3D))[^\s;&"'<>\\{}]+|((?:\b|%[0-9a-f]{2})code(?:=|%3D))[a-z0-9+/_%=-]{16,}`)
 	// padded is a key of 32 bytes or more in base64, of either alphabet, with its padding; and a token of Entra ID.
 	padded = regexp.MustCompile(`(?i)[a-z0-9+/_-]{42,}(?:={1,2}|%3D(?:%3D)?)|\beyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]*`)
 	// base64 is as long as a key of 32 bytes. In free text it may be anything. Names hardly have it.
@@ -47,6 +49,82 @@ func Name(name string) string {
 func Hide(text string) string {
 	text = labelled.ReplaceAllString(text, "$1$2"+hidden)
 	return padded.ReplaceAllString(text, hidden)
+}
+
+// piece is how many characters of a secret in a row [Cut] looks for. A signature has 44.
+const piece = 12
+
+// Cut returns a text with … in the place of the secrets and of pieces of them, in whatever case and however URLs, JSON, HTML and forms escape
+// them. It passes over secrets of less than 8 characters.
+func Cut(text string, secrets ...string) string {
+	for _, s := range secrets {
+		if len(s) >= 8 {
+			text = cut(text, s, min(len(s), piece))
+		}
+	}
+	return text
+}
+
+func cut(text, secret string, least int) string {
+	var out strings.Builder
+	for at := 0; at < len(text); {
+		longest := 0
+		for from := 0; from+least <= len(secret); from++ {
+			if of, n := begins(text[at:], secret[from:]); of >= least {
+				longest = max(longest, n)
+			}
+		}
+		if longest == 0 {
+			out.WriteByte(text[at])
+			at++
+			continue
+		}
+		out.WriteString(hidden)
+		at += longest
+	}
+	return out.String()
+}
+
+// begins returns with how many of a secret's characters a text begins, and how long they are there.
+func begins(text, secret string) (of, n int) {
+	for of < len(secret) {
+		m := spelt(text[n:], secret[of])
+		if m == 0 {
+			break
+		}
+		of, n = of+1, n+m
+	}
+	return of, n
+}
+
+// escaped is a character as URLs, JSON and HTML escape it, perhaps more than once.
+var escaped = regexp.MustCompile(`^(?i:%(?:25)*([0-9a-f]{2})|\\*u00([0-9a-f]{2})|&#x0*([0-9a-f]{2});|&#0*([0-9]{2,3});)`)
+
+// spelt returns the length of a character at the beginning of a text, 0 if another one stands there.
+func spelt(text string, c byte) int {
+	letter := '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+	switch {
+	case text == "":
+		return 0
+	case text[0] == c, letter && text[0]|0x20 == c|0x20 && text[0] >= '0', c == '+' && (text[0] == '-' || text[0] == ' '), c == '/' && text[0] == '_':
+		return 1
+	case letter:
+		return 0
+	case c == '/' && (strings.HasPrefix(text, "~1") || strings.HasPrefix(text, `\/`)): // a JSON pointer's, and JSON's own
+		return 2
+	}
+	found := escaped.FindStringSubmatch(text)
+	if found == nil {
+		return 0
+	}
+	base, digits := 16, found[1]+found[2]+found[3]
+	if digits == "" {
+		base, digits = 10, found[4]
+	}
+	if code, err := strconv.ParseUint(digits, base, 8); err != nil || byte(code) != c {
+		return 0
+	}
+	return len(found[0])
 }
 
 // HideJSON is [Hide] for the texts of a JSON value, names included. What is not JSON is hidden as text.

@@ -2,6 +2,7 @@ package secret_test
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -56,6 +57,37 @@ func TestSecrets(t *testing.T) {
 				t.Errorf("named %s", named)
 			}
 		})
+	}
+}
+
+// TestCut: a known secret is cut out however others spell it, and pieces of it as well.
+func TestCut(t *testing.T) {
+	const signature = "c2lnbmF0dXJl+LW9mLTMy/LWJ5dGVzLWZvci10ZXN="
+	for _, tt := range []struct{ name, text, want string }{
+		{"as it is", "a " + signature + " z", "a … z"},
+		{"twice", signature + "," + signature, "…,…"},
+		{"in capitals", strings.ToUpper(signature), "…"},
+		{"of a URL", "sig=" + url.QueryEscape(signature) + "&se=1", "sig=…&se=1"},
+		{"of a URL in a URL", url.QueryEscape(url.QueryEscape(signature)), "…"},
+		{"of a form", strings.ReplaceAll(signature, "+", " "), "…"},
+		{"of a URL's alphabet", strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(signature), "…"},
+		{"of JSON", strings.NewReplacer("+", `\u002B`, "/", `\/`, "=", `\u003d`).Replace(signature), "…"},
+		{"of JSON in JSON", strings.NewReplacer("+", `\\u002b`).Replace(signature), "…"},
+		{"of a JSON pointer", strings.NewReplacer("/", "~1").Replace(signature), "…"},
+		{"of HTML", strings.NewReplacer("+", "&#43;", "/", "&#x2F;", "=", "&#061;").Replace(signature), "…"},
+		{"its begin", signature[:20] + "…", "……"},
+		{"its end", "…" + signature[20:], "……"},
+		{"its middle", "x" + signature[9:30] + "x", "x…x"},
+		{"a few characters", signature[:11], signature[:11]},
+		{"nothing of it", "the table does not exist", "the table does not exist"},
+		{"nothing", "", ""},
+	} {
+		if got := secret.Cut(tt.text, signature, ""); got != tt.want {
+			t.Errorf("%s: %q becomes %q, want %q", tt.name, tt.text, got, tt.want)
+		}
+	}
+	if got := secret.Cut("a TOPSECRET b", "TOPSECRET", "a", "short"); got != "a … b" {
+		t.Errorf("got %q", got)
 	}
 }
 

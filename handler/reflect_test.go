@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/outagetest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/sweep/progress"
+)
+
+// reflecting is a server that answers each request by one of [outagetest.Reflections].
+type reflecting struct {
+	address string
+
+	mu         sync.Mutex
+	signatures []string
+}
+
+func serveReflecting(t *testing.T, form string) *reflecting {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	s := &reflecting{address: l.Addr().String()}
+	go func() { // ends with the listener
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(conn, form) // ends with its request
+		}
+	}()
+	return s
+}
+
+func (s *reflecting) serve(conn net.Conn, form string) {
+	defer conn.Close()
+	r, err := http.ReadRequest(bufio.NewReader(conn))
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.signatures = append(s.signatures, outagetest.Signatures(r)...)
+	s.mu.Unlock()
+	_, _ = conn.Write([]byte(outagetest.Reflections[form](r)))
+}
+
+// asked returns the signatures of the requests so far.
+func (s *reflecting) asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.signatures
+}
+
+// TestReflectedSignatures: whoever answers may put the request's signature anywhere. No output of any command has it.
+func TestReflectedSignatures(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	const (
+		account = "DefaultEndpointsProtocol=http;AccountName=acct;TableEndpoint=http://HOST/acct;QueueEndpoint=http://HOST/acct;BlobEndpoint=http://HOST/acct;"
+		byKey   = account + "AccountKey=c2VjcmV0LWtleS1vZi0zMi1ieXRlcy1mb3ItdGVzdHM="
+		bySAS   = account + "SharedAccessSignature=sv=2024-11-04&ss=btq&srt=sco&sp=rwdlacu&se=2099-01-01&sig=c2lnbmF0dXJlLW9mLTMy%2BieXRlcy1mb3ItdGVz%2FdHMhIQ%3D"
+	)
+	_, a, good := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, a, "orders", manyRows(3, 3))
+	commands := []string{
+		"count --table orders", "scan --table orders", "keys --table orders", "enqueue --table orders --queue work", "delete --table orders --yes",
+		"copy --from orders --to copied --to-connection GOOD", "copy --from orders --to copied --from-connection GOOD --to-connection BAD", "copy --all --to-connection GOOD",
+		"verify --from orders --to orders --to-connection GOOD",
+		"export --from orders --to DIR/export", "export --from orders --to blob:backups/orders --from-connection GOOD --to-connection BAD",
+		"import --from blob:backups/orders --to orders --to-connection GOOD", "import --from DIR/rows.jsonl --to orders --to-connection BAD",
+		"tables list", "tables create orders", "tables delete orders --yes", "log append orders {\"n\":1}", "log tail orders", "log list",
+		"catalog insert {\"eid\":\"1\",\"at\":\"1\"} --table People --index-keys eid --row-key at", "catalog query --table People --index-keys eid --row-key at eid=1",
+		"catalog check --table People --index-keys eid --row-key at", "doctor",
+	}
+	for form := range outagetest.Reflections {
+		for signer, connection := range map[string]string{"key": byKey, "SAS": bySAS} {
+			t.Run(form+"/"+signer, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				if err := os.WriteFile(dir+"/rows.jsonl", []byte(`{"PartitionKey":"p","RowKey":"r"}`), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				for i, command := range commands {
+					if !testsize.Full() && (i+len(form)+len(signer))%6 > 0 && command != "doctor" {
+						continue
+					}
+					s := serveReflecting(t, form)
+					bad := strings.ReplaceAll(connection, "HOST", s.address)
+					args := strings.Fields(strings.ReplaceAll(command, "DIR", dir))
+					flags := strings.Join(args, " ")
+					for i := range args {
+						args[i] = strings.NewReplacer("GOOD", good, "BAD", bad).Replace(args[i])
+					}
+					switch {
+					case args[0] == "doctor":
+					case strings.Contains(flags, "BAD"):
+						args = append(args, "--patience", "300ms")
+					case strings.Contains(flags, "--from "), strings.Contains(flags, "--all"):
+						args = append(args, "--patience", "300ms", "--from-connection", bad)
+					default:
+						args = append(args, "--patience", "300ms", "--connection", bad)
+					}
+					var said string
+					if args[0] == "doctor" {
+						c := exec.Command("tablesweep", args...)
+						c.Dir, c.Env = dir, append(os.Environ(), "AzureWebJobsStorage="+bad, "TABLE_CATALOG_NAME=People", "TABLE_CATALOG_INDEX_KEYS=eid", "TABLE_CATALOG_ROW_KEY=at")
+						out, _ := c.CombinedOutput() // it reports failures
+						said = string(out)
+					} else {
+						var err error
+						var reported bytes.Buffer
+						if said, err = user(t.Context(), nil, args...); err != nil {
+							report(progress.New(&reported), err)
+						}
+						said += reported.String()
+					}
+					if len(s.asked()) == 0 {
+						t.Errorf("%s: nothing was asked:\n%s", command, said)
+					}
+					if outagetest.Repeats(said, s.asked()) {
+						t.Errorf("%s: the signature is in\n%s", command, said)
+					}
+				}
+			})
+		}
+	}
+}

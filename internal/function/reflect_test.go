@@ -1,0 +1,129 @@
+package function_test
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/outagetest"
+	"tablesweep/internal/storage"
+)
+
+// reflecting is a transport by which requests about a table, or all of them, are answered by one of [outagetest.Reflections], once it has begun.
+type reflecting struct {
+	policy.Transporter
+	form   string
+	table  atomic.Value // a string; "" for all
+	begins atomic.Bool
+
+	mu         sync.Mutex
+	signatures []string
+}
+
+func (f *reflecting) Do(r *http.Request) (*http.Response, error) {
+	if !f.begins.Load() || !strings.Contains(r.URL.Path, f.table.Load().(string)) {
+		return f.Transporter.Do(r)
+	}
+	f.mu.Lock()
+	f.signatures = append(f.signatures, outagetest.Signatures(r)...)
+	f.mu.Unlock()
+	return http.ReadResponse(bufio.NewReader(strings.NewReader(outagetest.Reflections[f.form](r))), r)
+}
+
+// TestReflectedSignatures: the destination of a running copy, and then all of the storage, put the signature of each request into their answers.
+// No answer of the app, line of the log and row of the ledger has it.
+func TestReflectedSignatures(t *testing.T) {
+	for form := range outagetest.Reflections {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				em := emulatortest.New(t, emulator.Options{})
+				via := &reflecting{Transporter: em.Transport(), form: form}
+				via.table.Store("Target")
+				a := newAppVia(t, em, via)
+				own := emulatortest.Open(t, em, nil) // of the test
+				said := map[string]string{}
+				ask := func(method, path, body string) {
+					said[method+" "+path] += a.send(method, path, body).Body.String() + "\n"
+				}
+				var scan struct{ ID string }
+				a.ask(t, "POST", "/api/scans", copyBody, &scan)
+				via.begins.Store(true)
+				for delivery := range engine.MaxDeliveries {
+					for _, function := range []string{engine.ScanPrefix, engine.CopyRows} {
+						q, err := own.Queue(engine.Queues[function])
+						if err != nil {
+							t.Fatal(err)
+						}
+						messages, err := q.Get(t.Context(), 8, time.Second)
+						if err != nil {
+							t.Fatal(err)
+						}
+						for _, m := range messages {
+							body, _ := base64.StdEncoding.DecodeString(m.Text)
+							envelope, _ := json.Marshal(map[string]any{"Data": map[string]string{"message": string(body)}, "Metadata": map[string]string{"DequeueCount": fmt.Sprint(delivery + 1)}})
+							ask("POST", "/"+function, string(envelope))
+						}
+					}
+					ask("GET", "/api/scans", "")
+					ask("GET", "/api/health", "")
+					time.Sleep(2 * time.Second)
+				}
+				for _, path := range []string{"", "/failed", "/ranges", "/timeline"} {
+					ask("GET", "/api/scans/"+scan.ID+path, "")
+				}
+				if !strings.Contains(fmt.Sprint(said), scan.ID) {
+					t.Errorf("nothing tells of the scan: %v", said)
+				}
+				for _, row := range emulatortest.Rows(t, own.Table("tablesweep")) {
+					for _, p := range row.Properties {
+						said["ledger"] += p.Text() + "\n"
+						if p.Type == storage.Binary {
+							said["ledger"] += string(row.Bytes(p.Name)) + "\n"
+						}
+					}
+				}
+				via.table.Store("")
+				for _, call := range []string{
+					"GET /api/health", "GET /api/scans", "GET /api/scans/connections/OTHER/tables", "GET /api/scans/connections/OTHER/queues", "GET /api/schedules", "GET " + people + "?eid=1",
+					"GET /api/catalog/count", "GET /api/log/orders", "GET /api/log", "POST /api/scans", "POST /api/scans/estimate", "POST " + people, "POST /api/log/orders",
+				} {
+					method, path, _ := strings.Cut(call, " ")
+					body := ""
+					switch {
+					case strings.HasPrefix(path, "/api/scans") && method == "POST":
+						body = copyBody
+					case method == "POST":
+						body = `{"eid":"1","lastname":"A"}`
+					}
+					ask(method, path, body)
+				}
+				ask("POST", "/Maintain", timerBody)
+				said["log"] = a.log.String()
+				via.mu.Lock()
+				defer via.mu.Unlock()
+				if len(via.signatures) < 20 {
+					t.Errorf("only %d requests", len(via.signatures))
+				}
+				for what, text := range said {
+					if outagetest.Repeats(text, via.signatures) {
+						t.Errorf("%s: the signature is in\n%s", what, text)
+					}
+				}
+			})
+		})
+	}
+}
