@@ -39,7 +39,8 @@ func (l *Limit) Use(n float64, now time.Time) {
 	l.budget -= n
 }
 
-// untilFree returns how long until the budget is above 0.
+// untilFree returns how long until the budget is 1, at least a millisecond. What is used next is at least one request or row,
+// so a caller that came earlier would use it in advance.
 func (l *Limit) untilFree() time.Duration {
 	return max(time.Millisecond, time.Duration((1-l.budget)/l.rate*float64(time.Second)))
 }
