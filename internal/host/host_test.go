@@ -213,7 +213,10 @@ func TestQueueRetryAndPoison(t *testing.T) {
 	}
 	got, err := r.poison.Get(t.Context(), 1, time.Minute)
 	if err != nil || got[0].Text != text {
-		t.Errorf("poisoned %v, %v, want %q", got, err, text)
+		t.Fatalf("poisoned %v, %v, want %q", got, err, text)
+	}
+	if life := got[0].Expires.Sub(got[0].Inserted); life != 7*24*time.Hour {
+		t.Errorf("a poison message expires after %v, want 7 days", life)
 	}
 }
 

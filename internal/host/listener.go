@@ -21,6 +21,10 @@ import (
 // (QueueListener of the queue extension)
 const MessageLease = 10 * time.Minute
 
+// poisonLife is how long a message stays in the poison queue: the queue extension names no time, so the service's default holds.
+// (Microsoft Learn, "Put Message")
+const poisonLife = 7 * 24 * time.Hour
+
 // The queue extension waits at least 100 ms between polls. In the environment Development, the default of
 // maxPollingInterval is 2 s instead of a minute. (QueuePollingIntervals and QueuesOptions of the queue extension)
 const (
@@ -166,10 +170,10 @@ func (l *listener) settle(ctx context.Context, m storage.Message, failure error)
 		return taken(err)
 	}
 	l.log.Warn().Str("message", m.ID).Msgf("message has reached MaxDequeueCount of %d: moving it to queue %s", l.options.MaxDequeue, l.poison.Name())
-	err := l.poison.Put(ctx, m.Text)
+	err := l.poison.PutFor(ctx, m.Text, poisonLife)
 	if storage.NotFound(err) {
 		if err = l.poison.Create(ctx); err == nil {
-			err = l.poison.Put(ctx, m.Text)
+			err = l.poison.PutFor(ctx, m.Text, poisonLife)
 		}
 	}
 	if err != nil {

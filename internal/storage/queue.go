@@ -109,15 +109,24 @@ func (q *Queue) Create(ctx context.Context) error {
 // Put adds a message, visible at once, that never expires.
 func (q *Queue) Put(ctx context.Context, text string) error { return q.PutAfter(ctx, text, 0) }
 
+// PutAfter adds a message that is visible after a time, in whole seconds, at most a week, and never expires.
+func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
+	return q.put(ctx, text, int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds())), -1)
+}
+
+// PutFor adds a message, visible at once, that expires after a time, in whole seconds.
+func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) error {
+	return q.put(ctx, text, 0, int32(life/time.Second))
+}
+
 // maxHidden is the longest that the service hides a message.
 const maxHidden = 7 * 24 * time.Hour
 
-// PutAfter adds a message that is visible after a time, in whole seconds, at most a week.
-func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
-	seconds := int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds()))
+// put adds a message that is hidden for so many seconds, and expires after so many; -1 for never.
+func (q *Queue) put(ctx context.Context, text string, hidden, life int32) error {
 	x := newExchange(q.options, putMessage)
 	x.rows = 1
-	_, err := q.client.EnqueueMessage(x.in(ctx), text, &azqueue.EnqueueMessageOptions{TimeToLive: to.Ptr(int32(-1)), VisibilityTimeout: &seconds})
+	_, err := q.client.EnqueueMessage(x.in(ctx), text, &azqueue.EnqueueMessageOptions{TimeToLive: &life, VisibilityTimeout: &hidden})
 	return wrap("put into queue "+q.name, x, err)
 }
 
