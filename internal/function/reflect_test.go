@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -34,7 +35,16 @@ type reflecting struct {
 }
 
 func (f *reflecting) Do(r *http.Request) (*http.Response, error) {
-	if !f.begins.Load() || !strings.Contains(r.URL.Path, f.table.Load().(string)) {
+	what := r.URL.Path
+	if r.Body != nil { // a transaction's has its table
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		what += string(text)
+		r.Body = io.NopCloser(strings.NewReader(string(text)))
+	}
+	if !f.begins.Load() || !strings.Contains(what, f.table.Load().(string)) {
 		return f.Transporter.Do(r)
 	}
 	f.mu.Lock()
@@ -52,7 +62,7 @@ func TestReflectedSignatures(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				em := emulatortest.New(t, emulator.Options{})
 				via := &reflecting{Transporter: em.Transport(), form: form}
-				via.table.Store("Target")
+				via.table.Store("/Target(")
 				a := newAppVia(t, em, via)
 				own := emulatortest.Open(t, em, nil) // of the test
 				said := map[string]string{}
