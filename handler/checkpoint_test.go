@@ -165,7 +165,7 @@ func TestForgedTable(t *testing.T) {
 		{map[string]string{"from": "orders", "to": "orders"}, "/elsewhere", "the checkpoint is about "},
 	} {
 		points := t.TempDir()
-		point := filepath.Join(points, "orders"+tableExt)
+		point := filepath.Join(points, "orders"+job.TableExt)
 		forged(t, filepath.Join(points, job.TablesJournal), "copy", map[string]string{"all": "true"}, job.TableResult{Table: "orders", State: job.Pending}, source, destination)
 		forged(t, point, "copy", tt.flags, nil, source+"/orders", destination+tt.place)
 		said, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)

@@ -78,11 +78,13 @@ func (o *copyOptions) run(r *call) error {
 		return usagef("--verify is about ranges, not about the rows of --rows")
 	}
 	r.dry = o.dryRun.on || o.preview > 0
-	if o.many() {
-		return o.allOf(&manyRun{
-			Tables: job.Tables{Rows: o.Rows, Phase: map[string]string{"copy": "copying", "export": "exporting", "import": "importing"}[r.name]},
-			call:   r, report: o.reportFlags, failed: o.failed, state: o.State, do: o.one,
-		}, o.check)
+	if o.Many() {
+		phase := map[string]string{"copy": "copying", "export": "exporting", "import": "importing"}[r.name]
+		all := job.Tables{Rows: o.Rows, Phase: phase, Failed: o.failed, State: o.State}
+		if err := o.manyPlaces(r, &all, o.check); err != nil {
+			return err
+		}
+		return r.allTables(&all, o.reportFlags, o.one)
 	}
 	fromKind, toKind, err := o.kinds()
 	if err == nil {
@@ -136,9 +138,9 @@ func (o *copyOptions) run(r *call) error {
 }
 
 // one copies one of many tables.
-func (o *copyOptions) one(r *call, t ofTable) error {
+func (o *copyOptions) one(r *call, t job.Own) error {
 	one := *o
-	one.manyFlags, one.from.path, one.to.path, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.from, t.to, t.failed, t.state, t.checkpointFlags
+	one.manyFlags, one.from.path, one.to.path, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.From, t.To, t.Failed, t.State, checkpointFlags{t.Checkpoint, t.Resume}
 	return r.run(&one)
 }
 

@@ -19,7 +19,7 @@ func (o *countOptions) options() []option {
 }
 
 func (o *countOptions) run(r *call) error {
-	if o.many() {
+	if o.Many() {
 		return o.countMany(r)
 	}
 	from, err := o.source(r, false)
@@ -43,12 +43,10 @@ func (o *countOptions) countMany(r *call) error {
 	if err != nil {
 		return err
 	}
-	return (&manyRun{
-		Tables: job.Tables{Rows: o.Rows, Phase: "counting"}, call: r, choice: o.manyFlags, report: o.reportFlags, from: from,
-		do: func(r *call, t ofTable) error {
-			one := *o
-			one.manyFlags, one.table.path = manyFlags{}, t.from
-			return r.run(&one)
-		},
-	}).run()
+	all := job.Tables{Rows: o.Rows, Phase: "counting", Choice: o.Choice, From: from}
+	return r.allTables(&all, o.reportFlags, func(r *call, t job.Own) error {
+		one := *o
+		one.manyFlags, one.table.path = manyFlags{}, t.From
+		return r.run(&one)
+	})
 }

@@ -20,11 +20,11 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from.path)
 	}
 	err := o.conflicts(r, []conflict{
-		{"rows dry-run mirror", o.many(), "it is about one table"},
+		{"rows dry-run mirror", o.Many(), "it is about one table"},
 		{"mode failed rows dry-run mirror", to != place.KindTable, "only tables take it as destinations"},
 		{"to-connection", to != place.KindTable && !place.InBlobs(o.to.path), "it is about a destination in an account"},
 		{"compress with-timestamp", to == place.KindTable, "it says how files are written"},
-		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to.path) && !o.many() && r.part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
+		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to.path) && !o.Many() && r.part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
 		{"checkpoint resume verify compress", single, "only an export takes it"},
 		{"from-connection", from != place.KindTable && !place.InBlobs(o.from.path), "it is about a source in an account"},
 		{"since overlap state", from != place.KindTable, "only tables know when their rows were written"},
@@ -34,7 +34,7 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 		{"format", from != place.KindStream && to != place.KindStream, "it is about stdin and stdout; a file has a name that says it"},
 		{"with-timestamp", o.is(to, o.to.path), "CSV has a column Timestamp each time"},
 		{"dry-run", o.mapFlags.given(), "the map decides what is written; --map-dry-run shows it"},
-		{"map-dry-run", o.many(), "it is about one table"},
+		{"map-dry-run", o.Many(), "it is about one table"},
 		{"overlap", o.Since.Text == "", "it is about --since, which is not given"},
 		{"state", o.Since.Text != job.LastSuccess, "it is about --since last, which is not given"},
 		{"rows", o.Since.Text != "", "--since is about ranges"},

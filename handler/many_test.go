@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -73,7 +71,7 @@ func TestManyTablesResume(t *testing.T) {
 	var touched sync.Map
 	_, b, to := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) { touched.Store(e.Table, true) }})
 	names := manyTables(t, a, 6, 10)
-	refused := filepath.Join(t.TempDir(), "points", bad+tableExt+".lock")
+	refused := filepath.Join(t.TempDir(), "points", bad+job.TableExt+".lock")
 	if err := os.MkdirAll(refused, 0o700); err != nil { // no file can stand there
 		t.Fatal(err)
 	}
@@ -173,7 +171,7 @@ func TestManyTablesInterrupted(t *testing.T) {
 	if exitCode(err) != exitInterrupted || hintFor(err) != "tablesweep copy --resume "+dir+" --from-connection CONNECTION --to-connection CONNECTION continues with the rest" || sum.Pending == 0 || sum.Failed > 0 {
 		t.Fatalf("got %v, the hint %q and %+v", err, hintFor(err), sum)
 	}
-	if points, _ := filepath.Glob(filepath.Join(dir, "*"+tableExt)); len(points) == 0 {
+	if points, _ := filepath.Glob(filepath.Join(dir, "*"+job.TableExt)); len(points) == 0 {
 		t.Error("no table has a checkpoint")
 	}
 	if _, sum, err = manyResult(t.Context(), "copy", "--resume", dir, "--from-connection", from, "--to-connection", to); err != nil || sum.Succeeded != 12 || sum.Rows != 5*all {
@@ -260,43 +258,6 @@ func complete(t *testing.T, o place.Objects) (n int) {
 	return n
 }
 
-// TestPatternsChoose chooses what random patterns match, and nothing else. The twin matches by regular expressions.
-func TestPatternsChoose(t *testing.T) {
-	testsize.WithoutRace(t)
-	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2))
-	for range testsize.Slow(500, 5000, 50_000) {
-		letter := func() string { return string("aAbB1"[r.IntN(5)]) }
-		var names, want []string
-		for range 12 {
-			names = append(names, "t"+letter()+letter()+letter())
-		}
-		var choice manyFlags
-		var twins []*regexp.Regexp
-		unmatched := false
-		for range 1 + r.IntN(2) {
-			p, twin := "T", "t"
-			for range 3 {
-				one := letter()
-				way := [][2]string{{"*", ".*"}, {"?", "."}, {"[a1]", "[a1]"}, {one, one}}[r.IntN(4)]
-				p, twin = p+way[0], twin+way[1]
-			}
-			choice.patterns = append(choice.patterns, p)
-			twins = append(twins, regexp.MustCompile("(?i)^"+twin+"$"))
-			unmatched = unmatched || !slices.ContainsFunc(names, twins[len(twins)-1].MatchString)
-		}
-		for _, name := range names {
-			if !unmatched && slices.ContainsFunc(twins, func(twin *regexp.Regexp) bool { return twin.MatchString(name) }) {
-				want = append(want, name)
-			}
-		}
-		got, err := choice.match(slices.Clone(names))
-		if !slices.Equal(got, want) || (err != nil) != unmatched || unmatched && !strings.Contains(err.Error(), "matches none of 12 tables") {
-			t.Errorf("%v of %v: got %v, %v, want %v", choice.patterns, names, got, err, want)
-		}
-	}
-}
-
 // TestManyTablesKilledBehindATable: a command that died when a table was done, but before it noted that, goes on. What is
 // there of it is taken as it is.
 func TestManyTablesKilledBehindATable(t *testing.T) {
@@ -318,7 +279,7 @@ func TestManyTablesKilledBehindATable(t *testing.T) {
 	if _, _, err := manyResult(t.Context(), append(args, "export", "--all", "--to", "blob:backups/all", "--since", "1h", "--verify", "--checkpoint", dir)...); err != nil {
 		t.Fatal(err)
 	}
-	if !job.IsThere(filepath.Join(kept, "table01"+tableExt)) {
+	if !job.IsThere(filepath.Join(kept, "table01"+job.TableExt)) {
 		t.Fatal("the table has no checkpoint")
 	}
 	if err := os.Rename(kept, dir); err != nil {

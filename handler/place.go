@@ -194,8 +194,8 @@ func (p *pairFlags) conflicts(r *call, all []conflict) error {
 // words returns the flags that name the pair's places.
 func (p *pairFlags) words() string {
 	var all []string
-	if p.many() {
-		all = append(all, p.manyFlags.String())
+	if p.Many() {
+		all = append(all, p.Choice.String())
 	}
 	for _, f := range []struct{ flag, value string }{{"--from", p.from.path}, {"--to", p.to.path}} {
 		if f.value != "" {

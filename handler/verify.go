@@ -43,8 +43,12 @@ func (o *verifyOptions) run(r *call) error {
 		return usagef("--list is %d, want 1 to %d", o.list, maxList)
 	}
 	r.changes = o.repair
-	if o.many() {
-		return o.allOf(&manyRun{Tables: job.Tables{Rows: o.Rows, Phase: "verifying"}, call: r, report: o.reportFlags, compares: true, allowExtra: o.allowExtra, do: o.one}, o.check)
+	if o.Many() {
+		all := job.Tables{Rows: o.Rows, Phase: "verifying", Compares: true, AllowExtra: o.allowExtra}
+		if err := o.manyPlaces(r, &all, o.check); err != nil {
+			return err
+		}
+		return r.allTables(&all, o.reportFlags, o.one)
 	}
 	from, to, err := o.open(r, true)
 	if err == nil {
@@ -81,9 +85,9 @@ func (o *verifyOptions) run(r *call) error {
 }
 
 // one compares one of many tables.
-func (o *verifyOptions) one(r *call, t ofTable) error {
+func (o *verifyOptions) one(r *call, t job.Own) error {
 	one := *o
-	one.manyFlags, one.from.path, one.to.path, one.checkpointFlags = manyFlags{}, t.from, t.to, t.checkpointFlags
+	one.manyFlags, one.from.path, one.to.path, one.checkpointFlags = manyFlags{}, t.From, t.To, checkpointFlags{t.Checkpoint, t.Resume}
 	return r.run(&one)
 }
 

@@ -48,20 +48,30 @@ type TableResult struct {
 type Tables struct {
 	Process
 	Rows
-	Phase   string
-	All     []TableResult
-	Journal *journal.File // gets what became of each table; nil if that is not kept
-	Do      func(context.Context, *Part) error
+	Phase         string
+	Choice        Choice
+	From          Home
+	To            *Home       // nil if the command has but one place
+	Failed, State string      // the directories of each table's file; "" for none
+	Compares      bool        // tables are compared, and not written
+	AllowExtra    bool        // a table that only the destination has is no difference
+	Options       []Option    // as they are given
+	Checkpoint    *Checkpoint // of the command; those of the tables stand in a directory
+	Do            func(context.Context, *Part) error
 
-	mu sync.Mutex // guards the output and the journal
+	All     []TableResult // set by Begin
+	Journal *journal.File // set by Begin; gets what became of each table; nil if that is not kept
+	dir     string        // of the checkpoints; "" for none
+	mu      sync.Mutex    // guards the output and the journal
 }
 
 // Part is the job for one of many tables.
 type Part struct {
 	Process // its own meter and output, and limits that it shares
-	Table   string
-	Result  any           // what it says of its table, set by Do; with rows, if it has that figure
-	Ended   *journal.File // its checkpoint, set by Do if nothing of it is left to do; it goes when that is noted
+	Own
+	Table  string
+	Result any           // what it says of its table, set by Do; with rows, if it has that figure
+	Ended  *journal.File // its checkpoint, set by Do if nothing of it is left to do; it goes when that is noted
 }
 
 // sharedLimits are those that jobs about many tables keep to together.
@@ -119,7 +129,7 @@ func (t *Tables) Run(ctx context.Context) error {
 			if more.Err() != nil {
 				return nil
 			}
-			p := &Part{Process: t.Process, Table: r.Table}
+			p := &Part{Process: t.Process, Table: r.Table, Own: t.own(r.Table)}
 			p.Meter = parts.Begin(r.Table)
 			cause := t.one(ctx, r, p)
 			parts.End(p.Meter, r.State != Pending)

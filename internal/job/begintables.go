@@ -1,0 +1,297 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/sweep/rowlist"
+)
+
+// TableExt ends the name of a table's checkpoint in the directory of many.
+const TableExt = ".ckpt"
+
+// How the names of files end that each table has in the directories of the options failed and state.
+const (
+	failedExt = ".jsonl"
+	stateExt  = ".json"
+)
+
+// Choice chooses many tables.
+type Choice struct {
+	All      bool     // all tables of an account, or of an export
+	Patterns []string // of names, as [path.Match] takes them
+}
+
+// Many reports whether many tables are chosen.
+func (c Choice) Many() bool { return c.All || c.Patterns != nil }
+
+// String writes the options.
+func (c Choice) String() string {
+	if c.All {
+		return "--all"
+	}
+	return "--tables " + strings.Join(c.Patterns, ",")
+}
+
+// match returns those of the names that match. Each pattern must match one.
+func (c Choice) match(names []string) ([]string, error) {
+	if c.All && c.Patterns != nil {
+		return nil, Refuse("", "--all and --tables exclude each other")
+	}
+	for _, pattern := range c.Patterns {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return nil, Refuse("tables", " is %s, want a pattern such as 'logs*' or 'log[0-9]'", secret.Name(pattern))
+		}
+		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
+			return nil, Hint(Refuse("tables", ": %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), "tablesweep tables list shows which an account has")
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !c.names(name) }), nil
+}
+
+// names reports whether a table is one of those.
+func (c Choice) names(name string) bool {
+	return c.All || slices.ContainsFunc(c.Patterns, func(pattern string) bool { return matches(pattern, name) })
+}
+
+// matches ignores case, as the service does in tables' names.
+func matches(pattern, name string) bool {
+	ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(name))
+	return ok && err == nil
+}
+
+// Begin finds the tables, or takes them from the checkpoint to go on with.
+func (t *Tables) Begin(ctx context.Context) (err error) {
+	if err = t.Check(); err == nil && t.Choice.All {
+		if err = t.From.Whole(ctx); err == nil && t.To != nil && !t.Exports() {
+			err = t.To.Whole(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if t.Checkpoint.File != nil {
+		err = t.restore(ctx)
+	} else {
+		err = t.find(ctx)
+	}
+	for _, dir := range []string{t.Failed, t.State} {
+		if err == nil {
+			err = MakeDirectory(dir)
+		}
+	}
+	if err == nil && t.Journal != nil {
+		var all []any
+		for _, r := range t.All {
+			all = append(all, r)
+		}
+		err = t.Journal.Renew(all)
+	}
+	if err == nil && t.Exports() {
+		err = t.claim(ctx)
+	}
+	return err
+}
+
+// open opens the checkpoint in a directory, if there is to be one. One that stands where the exports are made may move with them.
+func (t *Tables) open(dir string) (err error) {
+	t.dir = dir
+	if err := MakeDirectory(dir); err != nil || dir == "" {
+		return err
+	}
+	places := []string{t.From.Address()}
+	if !t.Exports() || filepath.Clean(dir) != filepath.Clean(t.To.Path) {
+		places = append(places, t.To.Address())
+	}
+	t.Checkpoint.New, t.Checkpoint.In = dir, TablesJournal // --resume takes the directory
+	_, err = t.Checkpoint.Begin(t.Options, Facts{Places: places})
+	t.Journal = t.Checkpoint.File
+	return err
+}
+
+// restore takes over what became of the tables in earlier runs. Those that failed are tried again.
+func (t *Tables) restore(ctx context.Context) error {
+	dir := t.Checkpoint.Resume
+	if err := t.open(dir); err != nil {
+		return err
+	}
+	if t.Exports() && t.Checkpoint.Export == "" {
+		return Hint(Refuse("resume", " %s: another version of this program has begun the export", dir), "export to another place")
+	}
+	if err := t.Resume(); err != nil {
+		return err
+	}
+	for _, r := range t.All {
+		if list := inside(t.Failed, r.Table, failedExt); r.State == Pending && list != "" && !IsThere(t.point(r.Table)) {
+			if err := rowlist.Remove(ctx, list); err != nil { // all rows are done again
+				return Refuse("failed", ": %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// find lists the tables, and makes a checkpoint if one was asked for. A directory that is exported to is its own.
+func (t *Tables) find(ctx context.Context) error {
+	names, err := t.From.Tables(ctx)
+	if err == nil && len(names) == 0 {
+		err = Refuse("", "%v: %s has no table", t.Choice, t.From.Address())
+	}
+	if err == nil {
+		names, err = t.Choice.match(names)
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		t.All = append(t.All, TableResult{Table: name, State: Pending})
+	}
+	dir := t.Checkpoint.New
+	if dir == "" && t.Exports() && t.To.Local() {
+		dir = t.To.Path
+	}
+	if t.Exports() {
+		t.Checkpoint.Export = uuid.NewString()
+	}
+	if err := t.open(dir); err != nil {
+		return err
+	}
+	return t.fits(ctx, names)
+}
+
+// fits returns what is wrong and no table's own job would notice, and adds the tables that a comparison's destination alone has.
+func (t *Tables) fits(ctx context.Context, names []string) error {
+	known := map[string]string{}
+	for _, name := range names {
+		low := strings.ToLower(name)
+		if other, alike := known[low]; alike && t.To != nil && t.To.Account != nil {
+			return Refuse("", "%v: %s and %s are one table, since the service ignores case; import one of them alone, under another name", t.Choice, other, name)
+		}
+		known[low] = name
+		for _, file := range []string{t.point(name), inside(t.Failed, name, failedExt)} {
+			if IsThere(file) { // a resume would go on with it, or replace it
+				return Hint(Refuse("", "%s is of an earlier command", file), "give another directory, or move that one away")
+			}
+		}
+	}
+	differs := t.Compares && !t.AllowExtra
+	if !differs && !t.Exports() {
+		return nil
+	}
+	there, err := t.To.Tables(ctx)
+	if err != nil && !storage.NotFound(err) { // a container that is not there is made
+		return err
+	}
+	for _, name := range there {
+		switch _, ours := known[strings.ToLower(name)]; {
+		case ours && t.Exports():
+			return Hint(Refuse("to", ": %s has an export of %s", t.To.Address(), name), "give another place, or take only the others with --tables")
+		case differs && !ours && t.Choice.names(name):
+			t.All = append(t.All, TableResult{Table: name, State: Different, Error: "only the destination has it"})
+		}
+	}
+	if t.Exports() {
+		return notTaken(place.FreeOfTables(ctx, t.To.Objects))
+	}
+	return nil
+}
+
+// claim claims the place for the export of many tables.
+func (t *Tables) claim(ctx context.Context) error {
+	if t.Journal == nil {
+		if _, err := t.Checkpoint.Begin(t.Options, Facts{Places: []string{t.From.Address(), t.To.Address()}}); err != nil {
+			return err
+		}
+	}
+	c := place.NewTablesClaim(t.Checkpoint.Export, t.Checkpoint.Record.JSON(), time.Now().UTC().Truncate(time.Second), t.Program)
+	return notTaken(place.ClaimTables(ctx, t.To.Objects, c))
+}
+
+// notTaken returns the error of a place, with what to do if another export of many tables has it.
+func notTaken(err error) error {
+	if errors.Is(err, place.ErrTaken) {
+		return Hint(Refuse("to", ": %w", err), "give another place: each holds one export of many tables")
+	}
+	return BlobHint(err)
+}
+
+// Exports reports whether the tables are written as exports.
+func (t *Tables) Exports() bool { return t.To != nil && t.To.Objects != nil && !t.Compares }
+
+// Points returns the paths of the tables' checkpoints that are there.
+func (t *Tables) Points() (paths []string) {
+	if t.dir != "" {
+		paths, _ = filepath.Glob(filepath.Join(t.dir, "*"+TableExt))
+	}
+	return paths
+}
+
+// point returns the path of a table's checkpoint, "" without one. An export in a directory has it there.
+func (t *Tables) point(table string) string {
+	if t.Exports() && t.To.Local() {
+		return inside(t.To.Path, table, "/"+place.JournalName)
+	}
+	return inside(t.dir, table, TableExt)
+}
+
+// inside returns the path of a table's file in a directory. It is "" without a directory, and for a name that no table can have: such a
+// name may lead elsewhere.
+func inside(dir, table, ext string) string {
+	if dir == "" || storage.CheckTableName(table) != nil {
+		return ""
+	}
+	return filepath.Join(dir, table+ext)
+}
+
+// Own are the options that a table has in place of the command's.
+type Own struct{ From, To, Failed, State, Checkpoint, Resume string }
+
+// own returns those of a table. It goes on with what was begun.
+func (t *Tables) own(table string) Own {
+	o := Own{From: t.From.Of(table), Failed: inside(t.Failed, table, failedExt), State: inside(t.State, table, stateExt)}
+	if t.To == nil {
+		return o
+	}
+	o.To = t.To.Of(table)
+	path := t.point(table)
+	switch local, begun := t.Exports() && t.To.Local(), IsThere(path); {
+	case local && begun:
+		o.Resume = o.To
+	case begun:
+		o.Resume = path
+	case !local:
+		o.Checkpoint = path
+	}
+	return o
+}
+
+// Seal completes the export of many tables, if it is one.
+func (t *Tables) Seal(ctx context.Context) error {
+	if !t.Exports() {
+		return nil
+	}
+	return BlobHint(place.SealTables(ctx, t.To.Objects, t.Checkpoint.Export, t.In(Succeeded)))
+}
+
+// Remove removes what is left of the tables' checkpoints, behind the command's own.
+func (t *Tables) Remove() {
+	if t.Journal == nil {
+		return
+	}
+	for _, r := range t.All { // of one that was killed when it had noted the table
+		_ = os.Remove(t.point(r.Table))
+	}
+	_ = os.Remove(t.dir) // one with files of others stays
+}
