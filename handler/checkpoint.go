@@ -41,6 +41,9 @@ func (r *call) run(o runnable) error {
 	if r.point.File != nil {
 		_ = r.point.File.Close()
 	}
+	if err = r.meant(err); err != nil && r.ctx.Err() != nil {
+		return interrupted(err)
+	}
 	return err
 }
 

@@ -170,14 +170,6 @@ func asValue(c *cobra.Command, err error) error {
 	return err
 }
 
-// given returns the text of a flag that was given, "" for one that was not, or that the command lacks.
-func given(c *cobra.Command, flag string) string {
-	if f := c.Flags().Lookup(flag); f != nil && f.Changed {
-		return f.Value.String()
-	}
-	return ""
-}
-
 // noEmptyFlags refuses a flag that is given without a value. In a script, it is most often a
 // variable that is not set, and delete --rows "" must not delete all rows.
 func noEmptyFlags(c *cobra.Command) (err error) {

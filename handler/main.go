@@ -118,13 +118,7 @@ func sharedBy(c *cobra.Command) shared {
 
 // execute runs the command. An error after ctx has ended is an interrupt.
 func execute(ctx context.Context, c *cobra.Command) error {
-	c, err := c.ExecuteContextC(ctx)
-	return ended(ctx, func(flag string) string { return given(c, flag) }, err)
-}
-
-// ended returns the error of a command that ended with one. given returns the text of an option that is given, "" for others.
-func ended(ctx context.Context, given func(string) string, err error) error {
-	err = meant(given, err)
+	err := c.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil {
 		return interrupted(err)
 	}

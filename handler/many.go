@@ -100,7 +100,7 @@ func (r *call) allTables(t *job.Tables, report reportFlags, do func(*call, job.O
 	t.Do = func(ctx context.Context, p *job.Part) error {
 		one := *r // with a context, an output and a checkpoint of its own
 		one.ctx, one.Process, one.part, one.point = ctx, p.Process, p, job.Checkpoint{}
-		return ended(ctx, one.text, do(&one, p.Own))
+		return do(&one, p.Own)
 	}
 	err := t.Run(r.ctx)
 	if t.Journal != nil {

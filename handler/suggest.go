@@ -57,14 +57,14 @@ func meantFlag(c *cobra.Command, name string) string {
 	return didYouMean(name, "--", names)
 }
 
-// meant adds to a command's error what the service's refusal means for its flags.
-func meant(given func(string) string, err error) error {
+// meant adds to the command's error what the service's refusal means for its options.
+func (r *call) meant(err error) error {
 	switch {
-	case storage.HasCode(err, "InvalidInput") && given("filter") != "" && exitCode(err) == exitFailed:
+	case storage.HasCode(err, "InvalidInput") && r.text("filter") != "" && exitCode(err) == exitFailed:
 		return job.Hint(usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes")
 	case storage.HasCode(err, "TableNotFound"):
 		for _, flag := range []string{"table", "from", "to"} {
-			if name := given(flag); name != "" && job.IsDirectory(name) {
+			if name := r.text(flag); name != "" && job.IsDirectory(name) {
 				return job.Hint(err, fmt.Sprintf("there is a directory %s here; --%s ./%s reads it", name, flag, name))
 			}
 		}
