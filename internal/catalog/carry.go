@@ -142,7 +142,7 @@ func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) erro
 	if _, there, err := c.Recorded(ctx, e.Shard, e.ID); there || err != nil {
 		return err
 	}
-	return c.takenBack(cause) // by another process
+	return refuse(c.takenBack(cause), w.First) // by another process, which may have died before the rows were gone
 }
 
 // conclude ends the first application of an entry; err is what apply returned. The entry

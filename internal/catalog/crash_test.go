@@ -220,7 +220,7 @@ func TestBadEntryStopsNothing(t *testing.T) {
 // nothing, whether its writer lives or dies.
 func TestRowKeysThatMeet(t *testing.T) {
 	t.Parallel()
-	for n := 0; n <= 8; n++ { // the request at which the writer dies; 0 for never
+	for n := 0; n <= 14; n++ { // the request at which the writer dies; 0 for never
 		inBubble(t, "x,y,z", "sort", func(t *testing.T, w *world, c *catalog.Catalog) {
 			first := rec(t, `{"x":"a|b","y":"c","z":"s","sort":"1"}`)
 			w.did(catalog.Created)(c.Insert(t.Context(), first, ""))
@@ -235,6 +235,10 @@ func TestRowKeysThatMeet(t *testing.T) {
 				wantKind(t, err, problem.Conflict)
 			}
 			victim.Close()
+			_, err = c.Insert(t.Context(), second, "key") // sent again, when nobody has completed or withdrawn it yet
+			wantKind(t, err, problem.Conflict)
+			w.wantFound(c, by("x", "a"))
+			w.wantFound(c, by("y", "b|c"))
 			for range 2 {
 				time.Sleep(time.Minute)
 				_ = c.Maintain(t.Context()) // tells of the insertion that it undid

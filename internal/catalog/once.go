@@ -124,8 +124,8 @@ func (c *Catalog) answeredIn(ctx context.Context, o claim.ID, shard string) (don
 	if err == nil && h.Live() && h.Version == w.Version {
 		done.Record, found, err = c.contents(ctx, h)
 	}
-	if err == nil && !found {
-		err = problem.Conflictf("Idempotency-Key", "was used for this write when another record was in its way, or the record has changed since; read it, and use a new key")
+	if err == nil && !found { // perhaps who withdrew it died before the rows were gone
+		err = refuse(problem.Conflictf("Idempotency-Key", "was used for this write when another record was in its way, or the record has changed since; read it, and use a new key"), w.First)
 	}
 	return done, true, err
 }
