@@ -409,8 +409,7 @@ func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Cond
 const maxValues = 100
 
 // readQuery reads the query string: values of index keys, spelt as in the settings, and
-// the allowed ones of row_from, row_to, row_prefix, top and cursor. An index key may have the
-// name of a parameter of the host's; then callers send their function key as a header.
+// the allowed ones of row_from, row_to, row_prefix, top and cursor.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Lookup, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {

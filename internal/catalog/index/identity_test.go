@@ -112,14 +112,14 @@ func TestIdentity(t *testing.T) {
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	s := index.Schema{Keys: []index.Key{
-		{Field: "Eid"}, {Field: "a"}, {Field: "a:b"}, {"ssn", index.Digits}, {"code", index.Exact}, {Field: "größe"}, {Field: "p/q"},
+		{Field: "Eid"}, {Field: "a"}, {Field: "a:b"}, {"ssn", index.Digits}, {"part", index.Exact}, {Field: "größe"}, {Field: "p/q"},
 	}}
 	for _, tt := range []struct{ field, value, partition, normalised string }{
 		{"eID", "F314", "3_eidf314", "f314"},
 		{"a", "b:c", "1_ab:c", "b:c"},
 		{"a:b", "c", "3_a:bc", "c"},
 		{"SSN", "123-45-6789", "3_ssn123456789", "123456789"},
-		{"code", "F314", "4_codeF314", "F314"},
+		{"part", "F314", "4_partF314", "F314"},
 		{"GRÖSSE", "", "", ""}, // no key: ß is not ss
 		{"GRÖßE", "XL", "5_größexl", "xl"},
 		{"p/q", "R", "~3_p~2fqr", "r"},

@@ -160,6 +160,8 @@ func (s Schema) checkKeys() error {
 			continue // reported already
 		case "top", "cursor", "row_from", "row_to", "row_prefix", "select":
 			errs = append(errs, fmt.Errorf("index key %q: queries have a parameter of that name; rename the field", k.Field))
+		case "code":
+			errs = append(errs, fmt.Errorf("index key %q: queries have the function key in a parameter of that name; rename the field", k.Field))
 		}
 		if s.Rank(k.Field) < i {
 			errs = append(errs, fmt.Errorf("index key %q is named twice; case makes no difference", k.Field))
