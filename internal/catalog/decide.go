@@ -116,9 +116,9 @@ func (c *Catalog) Remove(ctx context.Context, first, identity string, r record.R
 	return c.removeAt(ctx, nil, first, identity, r, nil, nil)
 }
 
-// removeAt is Remove where the identity's head was perhaps read, and slots is as in remove. If stays, unless nil, is true for the
-// head, the error is errStays.
-func (c *Catalog) removeAt(ctx context.Context, h *store.Head, first, identity string, r record.Record, stays func(*store.Head) bool, slots func() map[string]store.Slot) (done bool, err error) {
+// removeAt is Remove where the identity's head was perhaps read, and slots is as in remove. An error of stays, unless that
+// is nil, keeps a head's record.
+func (c *Catalog) removeAt(ctx context.Context, h *store.Head, first, identity string, r record.Record, stays func(*store.Head) error, slots func() map[string]store.Slot) (done bool, err error) {
 	for range maxRaces {
 		if h == nil {
 			if h, err = c.ReadHead(ctx, first, identity); err != nil {
@@ -131,8 +131,10 @@ func (c *Catalog) removeAt(ctx context.Context, h *store.Head, first, identity s
 			}
 			return false, c.complete(ctx, store.ShardOf(first), h.Entry)
 		}
-		if stays != nil && stays(h) {
-			return false, errStays
+		if stays != nil {
+			if err := stays(h); err != nil {
+				return false, err
+			}
 		}
 		if done, err := c.remove(ctx, h, r, claim.ID{}, slots); done || err != nil {
 			return done, err

@@ -27,7 +27,8 @@ const deleteTime = 100 * time.Second
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // the time was over: the same call goes on
-	// Repeated means that an earlier try of the request did not end. Records does not count what that has deleted.
+	// Repeated means that another try of the request came before: it did not end, or ended before this one. Records does not
+	// count what that has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 
 	// After an error, of the others that were found:
@@ -60,9 +61,9 @@ func (d Deleted) Told() string {
 // find only one record; with an ID, that record must exist. The query's Top and Cursor must not be
 // set. noted, unless nil, gets the number of deleted records whenever it has grown.
 //
-// With an id, see [Condition], a deletion is carried out once. A repetition returns what the first try has returned or,
-// if that did not end, deletes the rest, and counts that alone: records that were written since the first
-// try came stay.
+// With an id, see [Condition], a deletion is carried out once. The first try deletes what it finds, newer writes included, each record
+// once. A repetition returns what the first try has returned or, if that did not end, deletes the rest, and counts that
+// alone: records that were written since the first try's claim stay.
 func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := c.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -98,16 +99,25 @@ func (c *Catalog) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 			return Deleted{}, fmt.Errorf("catalog %s: %w", c.Name, err)
 		}
 	}
+	if claimed.Known {
+		var err error
+		if claimed, err = c.claims().TakeOver(ctx, claimed); err != nil {
+			return Deleted{}, fmt.Errorf("catalog %s: %w", c.Name, err)
+		}
+	}
 	if claimed.Answer != "" {
 		var first Deleted
 		return first, store.Decode(claimed.Answer, &first)
 	}
-	x := deleting{Catalog: c, plan: p, start: c.now(), before: claimed.Made, noted: noted}
+	x := deleting{Catalog: c, plan: p, start: c.now(), claim: claimed, removed: map[string]bool{}, noted: noted}
 	x.done.Repeated = claimed.Known
 	err := x.all(ctx, q)
 	if err == nil && !o.None() && !x.done.More {
-		if err := c.claims().Record(ctx, claimed, store.Encode(x.done)); err != nil { // then a repetition counts what it finds
+		switch kept, err := c.claims().Record(ctx, claimed, store.Encode(x.done)); {
+		case err != nil: // then a repetition counts what it finds
 			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("answer of a deletion not kept")
+		case !kept: // a repetition has ended before: its answer is the one
+			x.done.Repeated = true
 		}
 	}
 	return x.done, err
@@ -116,16 +126,17 @@ func (c *Catalog) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 // deleting is a deletion of many records.
 type deleting struct {
 	*Catalog
-	plan   plan
-	start  time.Time
-	before time.Time // when the deletion was claimed, by the service's clock: what was written since stays; zero for none
-	noted  func(records int)
-	heads  map[string]*store.Head // by identity: those of the query's first index value that were not met
+	plan  plan
+	start time.Time
+	claim claim.Claim // zero for none
+	noted func(records int)
+	heads map[string]*store.Head // by identity: those of the query's first index value that were not met
 
-	mu     sync.Mutex
-	done   Deleted
-	behind bool  // rows or heads were met whose records are gone or have moved
-	err    error // the first; nothing more begins then
+	mu      sync.Mutex
+	done    Deleted
+	removed map[string]bool // identities that were deleted: each is once, or writers beside this one would keep it going
+	behind  bool            // rows or heads were met whose records are gone or have moved
+	err     error           // the first; nothing more begins then
 }
 
 // all deletes what the query finds.
@@ -142,16 +153,35 @@ func (x *deleting) all(ctx context.Context, q Lookup) error {
 // errStays: a record is not to be deleted.
 var errStays = errors.New("the record was written since the deletion was claimed")
 
-// since reports of a live head whether its write is newer than the deletion. Its index rows were written later
-// than it was committed, and a process that completes the write touches the head: one of them that is older is proof.
-func (x *deleting) since(row storage.Entity, version int64) func(h *store.Head) bool {
-	if x.before.IsZero() {
+// stays returns errStays for a live head whose record is not to be deleted: this deletion has deleted the identity before, or its
+// write is newer than the claim, and that is not, or no longer, this try's own. The head was read before the claim is: so a first
+// try that stood still deletes nothing that was written after a repetition has taken over. row is the index row in which the record
+// was found, empty for none.
+func (x *deleting) stays(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
+	x.mu.Lock()
+	again := x.removed[h.Identity]
+	x.mu.Unlock()
+	switch {
+	case again:
+		return errStays
+	case !x.since(h, row, version):
 		return nil
+	case x.claim.Known:
+		return errStays
 	}
-	return func(h *store.Head) bool {
-		older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.before) }
-		return !older(h.Written) && !(version == h.Version && older(row.Timestamp))
+	if held, err := x.claims().Held(ctx, x.claim); err != nil {
+		return fmt.Errorf("catalog %s: %w", x.Name, err)
+	} else if !held {
+		return errStays
 	}
+	return nil
+}
+
+// since reports whether a live head's write is newer than the claim. Its index rows were written later
+// than it was committed, and a process that completes the write touches the head: one of them that is older is proof.
+func (x *deleting) since(h *store.Head, row storage.Entity, version int64) bool {
+	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
+	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
 }
 
 // pass deletes what the query finds, page by page. It returns again if a record may have moved past
@@ -176,11 +206,11 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 			hash := m.id.Hash()
 			h := x.heads[hash]
 			delete(x.heads, hash)
-			all = append(all, x.member(m.id.First(), func(ctx context.Context) (bool, error) { return x.removeFound(ctx, h, m) }))
+			all = append(all, x.member(m.id.First(), hash, func(ctx context.Context) (bool, error) { return x.removeFound(ctx, h, m) }))
 		}
 		if page.next == "" { // no row shows these yet
 			for _, h := range x.heads {
-				all = append(all, x.member(h.First, func(ctx context.Context) (bool, error) { return x.removeUnseen(ctx, h) }))
+				all = append(all, x.member(h.First, h.Identity, func(ctx context.Context) (bool, error) { return x.removeUnseen(ctx, h) }))
 			}
 		}
 		for shard, identities := range gone {
@@ -205,9 +235,9 @@ func (x *deleting) over() bool {
 	return x.err != nil || x.done.Records > 0 && x.now().Sub(x.start) >= deleteTime
 }
 
-// member returns the deletion of a record with this first index value by do, unless the deletion is over. do returns as remove does, and
+// member returns the deletion of an identity with this first index value by do, unless the deletion is over. do returns as remove does, and
 // neither if the record was not there any more.
-func (x *deleting) member(first string, do func(context.Context) (done bool, err error)) member {
+func (x *deleting) member(first, identity string, do func(context.Context) (done bool, err error)) member {
 	return member{first, func(ctx context.Context) error {
 		x.mu.Lock()
 		over := x.over()
@@ -221,6 +251,7 @@ func (x *deleting) member(first string, do func(context.Context) (done bool, err
 		done, err := do(ctx)
 		x.mu.Lock()
 		defer x.mu.Unlock()
+		x.removed[identity] = x.removed[identity] || done
 		switch {
 		case errors.Is(err, errStays):
 			return nil
@@ -274,7 +305,8 @@ func (x *deleting) readHeads(ctx context.Context) error {
 // removeFound deletes a record that was found in an index row. h is its head, nil if that was not read.
 func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (done bool, err error) {
 	slots := x.readAhead(ctx, store.WriteFor(m.id), m.row)
-	done, err = x.removeAt(ctx, h, m.id.First(), m.id.Hash(), m.record, x.since(m.row, m.version), slots)
+	stays := func(h *store.Head) error { return x.stays(ctx, h, m.row, m.version) }
+	done, err = x.removeAt(ctx, h, m.id.First(), m.id.Hash(), m.record, stays, slots)
 	if !done {
 		slots() // leaves no reads under way
 	}
@@ -283,10 +315,7 @@ func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (don
 
 // removeUnseen deletes the record of a live head, if the query asks for it.
 func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, err error) {
-	stays := x.since(storage.Entity{}, 0)
-	if stays != nil && stays(h) {
-		return false, errStays
-	}
+	stays := func(h *store.Head) error { return x.stays(ctx, h, storage.Entity{}, 0) }
 	r, found, err := x.contents(ctx, h)
 	if err != nil || !found {
 		return false, err

@@ -131,12 +131,14 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 		return done, err
 	}
 	answer, err := json.Marshal(done)
+	kept := false
 	if err == nil {
-		err = claims.Record(ctx, claimed, string(answer))
+		kept, err = claims.Record(ctx, claimed, string(answer))
 	}
 	if err != nil { // then a repetition counts what it finds
 		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("answer of a deletion not kept")
 	}
+	done.Repeated = done.Repeated || err == nil && !kept // a repetition has ended before
 	return done, nil
 }
 

@@ -4,7 +4,8 @@
 // A claim is a row that a request inserts before it looks anything up:
 //
 //	RowKey     row
-//	i|HASH     of an Idempotency-Key: Request (hash of what was asked), and the Answer once there is one
+//	i|HASH     of an Idempotency-Key: Request (hash of what was asked), the Answer once there is one, and when the claim was Made
+//	           if a repetition has taken it over
 //	i|v|HASH   of an invocation id and what was asked
 //
 // The same rows may be written by a transaction that carries a request out; [ID.Row] names them.
@@ -34,7 +35,7 @@ const (
 	keepKeys, keepInvocations = 24 * time.Hour, time.Hour
 	tidyEvery                 = time.Hour
 
-	requestColumn, answerColumn = "Request", "Answer"
+	requestColumn, answerColumn, madeColumn = "Request", "Answer", "Made"
 
 	maxRaces = 20 // with those who delete old claims
 )
@@ -133,18 +134,74 @@ func (c Claims) take(ctx context.Context, row storage.Entity, id ID) (Claim, err
 		case err != nil:
 			return Claim{}, fmt.Errorf("read the request's claim: %w", err)
 		case found:
-			return Claim{known, there.Timestamp, there.Get(answerColumn), there}, id.Check(there)
+			return claimOf(known, there), id.Check(there)
 		}
 	}
 	return Claim{}, problem.Busyf("", "the request's claim comes and goes; try again")
 }
 
-// Record keeps the answer for repetitions, unless another try has recorded its own.
-func (c Claims) Record(ctx context.Context, of Claim, answer string) error {
-	err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Entity: storage.Entity{
-		Key: of.row.Key, Properties: []storage.Property{storage.StringProperty(answerColumn, answer)},
-	}})
-	return unlessChanged(err)
+// claimOf returns the claim of a row.
+func claimOf(known bool, row storage.Entity) Claim {
+	made := row.Timestamp
+	if text := row.Get(madeColumn); text != "" {
+		if t, err := time.Parse(time.RFC3339Nano, text); err == nil { // else somebody has changed it
+			made = t
+		}
+	}
+	return Claim{known, made, row.Get(answerColumn), row}
+}
+
+// TakeOver takes over a known claim that has no answer, for a repetition: from then on, the first try's [Claims.Held] is false. It
+// returns the claim as it is then, perhaps with the answer of another try.
+func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
+	for range maxRaces {
+		if of.Answer != "" || of.row.Get(madeColumn) != "" { // it is over, or another repetition was first
+			return of, nil
+		}
+		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Entity: storage.Entity{
+			Key: of.row.Key, Properties: []storage.Property{storage.StringProperty(madeColumn, of.Made.UTC().Format(time.RFC3339Nano))},
+		}})
+		if unlessChanged(err) != nil {
+			return of, fmt.Errorf("take the request's claim over: %w", err)
+		}
+		there, found, err := c.Table.Get(ctx, of.row.Key)
+		switch {
+		case err != nil:
+			return of, fmt.Errorf("read the request's claim: %w", err)
+		case !found: // it was deleted by age
+			return of, nil
+		}
+		of = claimOf(true, there)
+	}
+	return of, problem.Busyf("", "the request's claim keeps changing; try again")
+}
+
+// Held reports whether a claim is as it was made: no repetition has taken it over.
+func (c Claims) Held(ctx context.Context, of Claim) (bool, error) {
+	there, found, err := c.Table.Get(ctx, of.row.Key)
+	if err != nil {
+		return false, fmt.Errorf("read the request's claim: %w", err)
+	}
+	return found && there.ETag == of.row.ETag, nil
+}
+
+// Record keeps the answer for repetitions, and reports true, unless another try has recorded its own or the claim was deleted.
+func (c Claims) Record(ctx context.Context, of Claim, answer string) (kept bool, err error) {
+	for range maxRaces {
+		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Entity: storage.Entity{
+			Key: of.row.Key, Properties: []storage.Property{storage.StringProperty(answerColumn, answer)},
+		}})
+		if err == nil || unlessChanged(err) != nil {
+			return err == nil, err
+		}
+		there, found, err := c.Table.Get(ctx, of.row.Key)
+		switch now := there.Get(answerColumn); {
+		case err != nil || !found || now != "":
+			return now == answer, err // the same is ours, whose answer was lost, or as good
+		}
+		of.row = there // a repetition has taken the claim over
+	}
+	return false, problem.Busyf("", "the request's claim keeps changing; try again")
 }
 
 // Release deletes a claim, unless another try has changed it: what it was made for is not done.
@@ -166,7 +223,7 @@ func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, 
 	q := storage.Query{Range: key.WithPrefix(c.Partition, Prefix), Filter: lastChanged(now, age)}
 	return c.Table.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities {
-			if err := fn(Claim{true, row.Timestamp, row.Get(answerColumn), row}); err != nil {
+			if err := fn(claimOf(true, row)); err != nil {
 				return err
 			}
 		}

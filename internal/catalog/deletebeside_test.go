@@ -1,0 +1,161 @@
+package catalog_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/storage"
+)
+
+// TestDeleteBesideWriters deletes a record again and again that two others keep writing. Each deletion is a first try. It deletes the
+// record, although that was written since its claim, and ends.
+func TestDeleteBesideWriters(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"eid", "npi"} {
+		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			if err := w.emulator.SetFaults("latency=15ms"); err != nil {
+				t.Fatal(err)
+			}
+			const took = 12 * time.Second
+			start := time.Now()
+			var g sync.WaitGroup
+			for i := range 2 {
+				writer := w.on(w.account, nil)
+				g.Go(func() {
+					defer writer.Close()
+					for n := 0; time.Since(start) < took; n++ {
+						_, err := writer.Put(t.Context(), rec(t, fmt.Sprintf(`{"eid":"a","npi":"a","lastname":"L","by":%d,"n":%d}`, i, n)), always)
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			calls, none := 0, 0
+			for ; time.Since(start) < took; calls++ {
+				done, err := c.Delete(t.Context(), by(key, "a"), catalog.Condition{Invocation: fmt.Sprint(calls)}, nil)
+				switch {
+				case err != nil || done.Records > 1 || done.Repeated:
+					t.Errorf("%+v, %v", done, err)
+				case done.Records == 0:
+					none++
+				}
+			}
+			g.Wait()
+			t.Logf("by %s: %d of %d deletions found nothing", key, none, calls)
+			if none*5 > calls {
+				t.Errorf("by %s: %d of %d deletions found nothing", key, none, calls)
+			}
+			w.check(c)
+		})
+	}
+}
+
+// TestFrozenFirstDeletion freezes a first try that has found a record which was written since its claim, once it has read the
+// head. A repetition takes over, deletes that record by way of another request, and ends, but can't keep its answer. A newer record
+// comes. The first try goes on, and leaves it.
+func TestFrozenFirstDeletion(t *testing.T) {
+	t.Parallel()
+	for _, at := range [][]string{{"GET", "PartitionKey eq 'claims'"}, {"PeopleWAL HTTP", `"tsw_kind":"delete"`}} {
+		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			const text = `{"eid":"5","npi":"7","lastname":"First"}`
+			on := catalog.Condition{Invocation: "id"}
+			claimed, seen, goOn := holdOnce("GET", "PeopleWAL()", "RowKey ge 'h|")
+			hold, reached, release := holdOnce(at...)
+			frozen := w.gated(func(what string) chan struct{} {
+				if wait := claimed(what); wait != nil {
+					return wait
+				}
+				return hold(what)
+			}, nil)
+			var g sync.WaitGroup
+			g.Go(func() {
+				if done, err := frozen.Delete(t.Context(), by("eid", "5"), on, nil); err != nil || done.Records != 0 {
+					t.Errorf("%v: the first try: %+v, %v", at, done, err)
+				}
+			})
+			<-seen
+			time.Sleep(time.Second)
+			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, text), ""))
+			c.Close()
+			close(goOn)
+			<-reached
+			synctest.Wait()
+			time.Sleep(time.Second)
+			next := w.emulator.Transport()
+			other := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+				if strings.Contains(describe(r), `"Answer"`) {
+					return nil, errors.New("connection reset by peer")
+				}
+				return next.Do(r)
+			})), nil)
+			if again, err := other.Delete(storage.WithPatience(t.Context(), time.Second), by("eid", "5"), on, nil); err != nil || again != (catalog.Deleted{Repeated: true}) {
+				t.Errorf("%v: the repetition: %+v, %v", at, again, err)
+			}
+			other.Close()
+			w.delete(c, by("eid", "5"), 1)
+			newer := rec(t, text)
+			w.did(catalog.Created)(c.Insert(t.Context(), newer, ""))
+			c.Close()
+			close(release)
+			g.Wait()
+			w.wantFound(c, by("eid", "5"), newer)
+			w.check(c)
+		})
+	}
+}
+
+// TestDeletesAtOnce sends one deletion several times at once, under faults. If one of the answers is not that of a repetition, it is
+// the one that is kept. Otherwise a repetition's is. A record is counted once.
+func TestDeletesAtOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range testsize.Of(40, 400) {
+		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+			w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Faux"})
+			c.Close()
+			time.Sleep(time.Second)
+			if err := w.emulator.SetFaults(fmt.Sprintf("seed=%d; latency=1ms..40ms", seed)); err != nil {
+				t.Fatal(err)
+			}
+			on := catalog.Condition{Once: "key"}
+			answers := make([]catalog.Deleted, 4)
+			var g sync.WaitGroup
+			for i := range answers {
+				one := w.on(emulatortest.Open(t, w.emulator, w.emulator.Transport()), nil)
+				g.Go(func() {
+					defer one.Close()
+					time.Sleep(time.Duration(seed*(i+1)*7%60) * time.Millisecond)
+					var err error
+					if answers[i], err = one.Delete(t.Context(), by("npi", "7"), on, nil); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			g.Wait()
+			kept, err := c.Delete(t.Context(), by("npi", "7"), on, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for _, a := range answers {
+				found = found || a == kept
+				if !a.Repeated && a != kept {
+					t.Errorf("seed %d: a first answer is not kept: %+v, kept %+v", seed, answers, kept)
+				}
+			}
+			if !found {
+				t.Errorf("seed %d: nobody got what is kept: %+v, kept %+v", seed, answers, kept)
+			}
+			w.wantFound(c, by("npi", "7"))
+		})
+	}
+}
