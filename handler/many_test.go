@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -183,79 +181,38 @@ func TestManyTablesInterrupted(t *testing.T) {
 	sameTables(t, a, b, names...)
 }
 
-// TestKilledMany kills copies and exports of many tables. What is there at the end is exact.
-func TestKilledMany(t *testing.T) {
-	testsize.WithoutRace(t)
+// TestManyExportsInterrupted: a part of an export of many tables is not taken as the whole. A resume goes on with what was begun.
+func TestManyExportsInterrupted(t *testing.T) {
 	t.Parallel()
-	kills, size := testsize.Slow(1, 2, 10), testsize.Slow(5, 10, 40)
-	_, a, from := serveEmulator(t, emulator.Options{})
-	_, b, to := serveEmulator(t, emulator.Options{})
-	names := manyTables(t, a, 20, size)
-	source, destination := newGate(t, from), newGate(t, to)
-	command := func(args ...string) *exec.Cmd {
-		c := exec.Command("smalltablesweep", append(args, "--progress", "none", "--json")...)
-		c.Env = append(os.Environ(), "AzureWebJobsStorage="+source.connection, "OTHER="+destination.connection)
-		return c
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var queries atomic.Int64
+	_, a, from := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) {
+		if e.Kind == fault.Query && !e.Applied && strings.HasPrefix(e.Table, "table") && queries.Add(1) == 12 { // when some tables have made two
+			interrupt()
+		}
+	}})
+	names := manyTables(t, a, 12, 20)
+	queries.Store(0)
+	backup := filepath.Join(t.TempDir(), "backup")
+	if _, sum, err := manyResult(ctx, "export", "--all", "--from-connection", from, "--to", backup+"/"); exitCode(err) != exitInterrupted || sum.Pending == 0 || sum.Failed > 0 {
+		t.Fatalf("got %v and %+v", err, sum)
 	}
-	dir := t.TempDir()
-	points, backup := filepath.Join(dir, "points"), filepath.Join(dir, "backup")
-	for _, tt := range []struct {
-		at   *gate
-		dir  string
-		args []string
-		read []string // as count takes what is made; nil for a copy
-		done func() int
-		of   int
-	}{
-		{destination, points, []string{"copy", "--all", "--to-connection", "OTHER", "--checkpoint", points}, nil, func() int { return int(destination.batches.Load()) }, 190 * size},
-		{source, backup, []string{"export", "--all", "--to", backup + "/", "--verify"}, []string{"--table", backup + "/"}, func() int { return complete(t, place.Directory(backup)) }, len(names)},
-		{destination, points, []string{"export", "--all", "--to", "blob:backups/all", "--to-connection", "OTHER", "--checkpoint", points}, []string{"--table", "blob:backups/all", "--connection", "OTHER"}, func() int { return int(destination.manifests.Load()) }, len(names)},
-	} {
-		args := tt.args
-		kill := kills
-		if slices.Contains(tt.args, "--verify") {
-			kill++ // while the last table is compared
-		}
-		for i := range kill {
-			tt.at.kill(t, command(args...), func() bool { return tt.done()*(kills+1) >= tt.of*(i+1) })
-			args = []string{"copy", "--resume", tt.dir}
-			if slices.Contains(tt.args, "OTHER") {
-				args = append(args, "--to-connection", "OTHER")
-			}
-			if tt.read == nil {
-				continue
-			}
-			if out, err := command(append([]string{"count", "--all"}, tt.read...)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "has no tables.json") {
-				t.Errorf("%v: a part is taken as the whole: %v\n%s", tt.args, err, out)
-			}
-		}
-		if out, err := command(args...).CombinedOutput(); err != nil {
-			t.Errorf("%v: %v\n%s", tt.args, err, out)
-		}
-		if job.IsThere(filepath.Join(tt.dir, job.TablesJournal)) {
-			t.Errorf("%s still has a checkpoint", tt.dir)
-		}
+	if begun, _ := filepath.Glob(filepath.Join(backup, "*", place.JournalName)); len(begun) == 0 {
+		t.Error("no table's export is under way")
 	}
-	sameTables(t, a, b, names...)
-	for _, args := range [][]string{{"--from", backup + "/"}, {"--from", "blob:backups/all", "--from-connection", "OTHER", "--to-connection", "AzureWebJobsStorage"}} {
-		if out, err := command(append([]string{"verify", "--all"}, args...)...).CombinedOutput(); err != nil {
-			t.Errorf("%v: %v\n%s", args, err, out)
-		}
+	if _, _, err := manyResult(t.Context(), "count", "--all", "--table", backup+"/"); err == nil || !strings.Contains(err.Error(), "has no tables.json") {
+		t.Errorf("a part is taken as the whole: %v", err)
 	}
-}
-
-// complete counts the complete exports of a place.
-func complete(t *testing.T, o place.Objects) (n int) {
-	err := o.List(t.Context(), "", func(name string, _ int64) error {
-		if strings.HasSuffix(name, "/"+place.ManifestName) {
-			n++
-		}
-		return nil
-	})
-	if err != nil && !storage.NotFound(err) {
-		t.Error(err)
+	if _, sum, err := manyResult(t.Context(), "export", "--resume", backup, "--from-connection", from); err != nil || sum.Succeeded != len(names) {
+		t.Fatalf("%+v, %v", sum, err)
 	}
-	return n
+	if job.IsThere(filepath.Join(backup, job.TablesJournal)) {
+		t.Error("the checkpoint is still there")
+	}
+	if _, sum, err := manyResult(t.Context(), "verify", "--all", "--from", backup+"/", "--to-connection", from); err != nil || sum.Succeeded != len(names) {
+		t.Errorf("%+v, %v", sum, err)
+	}
 }
 
 // TestManyTablesKilledBehindATable: a command that died when a table was done, but before it noted that, goes on. What is

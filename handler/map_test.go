@@ -31,11 +31,11 @@ func repartitioned(rows []storage.Entity) []storage.Entity {
 	return rows
 }
 
-// TestKilledMap kills a copy that repartitions a table, in the middle of pages and between them. Each row must be there once, and counted once.
-func TestKilledMap(t *testing.T) {
+// TestKilledCopy kills a copy that repartitions a table, in the middle of pages and between them. Each row must be there once, and counted once.
+func TestKilledCopy(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	partitions, kills := testsize.Slow(30, 100, 10_000), testsize.Slow(3, 4, 20)
+	partitions, kills := testsize.Slow(30, 100, 10_000), testsize.Slow(2, 4, 20)
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	g := newGate(t, connection)
 	rows := typicalRows(partitions, 100)

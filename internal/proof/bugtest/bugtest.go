@@ -36,16 +36,16 @@ func In(file, old, replacement string) Edit { return Edit{file, old, replacement
 const variable = "TABLESWEEP_BUG"
 
 // Find proves that the tests of the package in the directory, which begins at the module's root, can fail: each bug's
-// test finds it. All bugs are in one build. A test gets args, and has the small sizes. Find needs the full ones:
-// otherwise it only checks that the source still has each piece that a bug changes.
+// test finds it. All bugs are in one build. A test gets args, and has the small sizes. That takes long, so only
+// scripts/test.sh --long does it: otherwise Find checks that the source still has each piece that a bug changes.
 func Find(t *testing.T, directory string, bugs []Bug, args ...string) {
 	t.Helper()
 	root := strings.Repeat("../", strings.Count(directory, "/")+1)
 	root, err := filepath.Abs(root)
 	proof.Must(t, err)
 	changed := change(t, root, bugs)
-	if !testsize.Full() {
-		t.Skip("builds the tests with bugs; in full it does")
+	if !testsize.Long() {
+		t.Skip("builds the tests with bugs; with --long it does")
 	}
 	binary := build(t, root, directory, changed)
 	for _, b := range bugs {

@@ -17,6 +17,9 @@ func set() string {
 // Full reports whether tests do all of their work, but for the slowest ones.
 func Full() bool { return set() == "more" || set() == "full" }
 
+// Long reports whether the slowest tests, too, do all of their work: with --long.
+func Long() bool { return set() == "full" }
+
 // Of returns the size that a test has in this run.
 func Of[T any](small, full T) T {
 	if Full() {
@@ -27,7 +30,7 @@ func Of[T any](small, full T) T {
 
 // Slow returns the size that one of the slowest tests has in this run.
 func Slow[T any](small, more, full T) T {
-	if set() == "full" {
+	if Long() {
 		return full
 	}
 	return Of(small, more)
