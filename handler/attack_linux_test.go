@@ -20,6 +20,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/host"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -45,9 +46,7 @@ func startAttacked(t *testing.T, mode host.HTTPMode) *attackedApp {
 	if err == nil {
 		program, err = filepath.Abs(program)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	a := &attackedApp{}
 	a.Host, err = host.Start(t.Context(), host.Options{
 		Root: "..", Executable: program, Addr: "127.0.0.1:0", HTTP: mode, Keys: host.Keys{Function: "KEY", Master: "MASTER"}, Log: zerolog.New(a),
@@ -56,9 +55,7 @@ func startAttacked(t *testing.T, mode host.HTTPMode) *attackedApp {
 			"TABLESWEEP_LOG_LEVEL": "trace", "AZURE_FUNCTIONS_ENVIRONMENT": "Development",
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	t.Cleanup(a.Close)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,9 +79,7 @@ func (a *attackedApp) send(t *testing.T, to, text string) (status int, body stri
 	head, content, _ := strings.Cut(text, "\n\n")
 	text = strings.NewReplacer("\n", "\r\n", "INNER", a.inner, "OUTER", outer).Replace(head) + "\r\n\r\n" + content
 	conn, err := net.Dial("tcp", to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -96,9 +91,7 @@ func (a *attackedApp) send(t *testing.T, to, text string) (status int, body stri
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return resp.StatusCode, string(b)
 }
 
@@ -211,9 +204,7 @@ func TestAttacks(t *testing.T) {
 func innerSecret(t *testing.T, pid int) string {
 	t.Helper()
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	_, rest, _ := strings.Cut(string(environ), "TABLESWEEP_HOST_SECRET=")
 	secret, _, _ := strings.Cut(rest, "\x00")
 	return secret

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 )
 
 // documented are all calls of docs/api.md, in an order in which each succeeds. ID is the scan that the first one starts.
@@ -66,9 +67,7 @@ var onlyProxied = []struct {
 func TestDocumentedCalls(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	missing := map[string]bool{}
 	for _, found := range regexp.MustCompile("`((?:GET|POST|PUT|PATCH|DELETE) /api/[^`? ,]*)").FindAllSubmatch(text, -1) {
 		missing[string(found[1])] = true
@@ -83,9 +82,7 @@ func TestDocumentedCalls(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			em, account, connection := serveEmulator(t, emulator.Options{})
-			if err := account.Table("Source").Create(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, account.Table("Source").Create(t.Context()))
 			if err := em.SetFaults("latency=6s on=get"); err != nil { // no step is delivered before the scan is canceled
 				t.Fatal(err)
 			}

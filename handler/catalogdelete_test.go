@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/sweep/progress"
@@ -22,27 +23,19 @@ func TestCatalogDeleteRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em, a := emulatortest.NewAccount(t, emulator.Options{})
 		schema, err := index.Parse("eid,npi", "lastname")
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		cat := catalog.New(catalog.Options{Index: a.Table("People"), Log: a.Table("PeopleWAL"), Schema: schema})
 		defer cat.Close()
-		if err := cat.Prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, cat.Prepare(t.Context()))
 		const n = 420 // 96 at once at most, four times within the time
 		var all []record.Record
 		for i := range n {
 			r, err := record.Parse(fmt.Appendf(nil, `{"eid":"%d","npi":"7","lastname":"A"}`, i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			all = append(all, r)
 		}
 		cat.InsertAll(t.Context(), all, nil)
-		if err := em.SetFaults("latency=9s"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, em.SetFaults("latency=9s"))
 		var out bytes.Buffer
 		var o catalogDeleteOptions
 		deleted, err := o.deleteAll(t.Context(), progress.New(&out), cat, catalog.Lookup{Keys: map[string]string{"npi": "7"}})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 )
 
 // localApp is the app of this repository, run by the local host in processes of its own.
@@ -29,12 +30,8 @@ func startApp(t *testing.T, settings map[string]string, args ...string) *localAp
 	}
 	a.cmd.Stderr = &a.log
 	pipe, err := a.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
+	proof.Must(t, a.cmd.Start())
 	a.out = bufio.NewReader(pipe)
 	line, err := a.out.ReadString('\n')
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/sweep/jobrecord"
 )
@@ -31,9 +32,7 @@ func forged(t *testing.T, path, command string, flags map[string]string, event a
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 }
 
 // TestForgedCheckpoint: a file that is given to --resume chooses no account, no file elsewhere and no answer to a question.
@@ -46,9 +45,7 @@ func TestForgedCheckpoint(t *testing.T) {
 	home := t.TempDir()
 	notes, elsewhere := filepath.Join(home, "notes"), filepath.Join(t.TempDir(), "notes")
 	for _, path := range []string{notes, elsewhere} {
-		if err := os.WriteFile(path, []byte("call the bank about the loan"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, os.WriteFile(path, []byte("call the bank about the loan"), 0o600))
 	}
 	for link, to := range map[string]string{"link": elsewhere, "links": filepath.Dir(elsewhere)} {
 		if err := os.Symlink(to, filepath.Join(home, link)); err != nil {
@@ -110,9 +107,7 @@ func TestForgedCheckpoint(t *testing.T) {
 		t.Errorf("by an import's progress: %v", err)
 	}
 	dir := filepath.Join(home, "export")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.Mkdir(dir, 0o700))
 	forged(t, filepath.Join(dir, place.JournalName), "copy", map[string]string{"from": "orders", "from-connection": "https://a.table.example.org"}, struct{}{})
 	if _, err := user(t.Context(), nil, "export", "--resume", dir); err == nil || !strings.Contains(err.Error(), "give --from-connection again") {
 		t.Errorf("by an export's journal: %v", err)
@@ -129,14 +124,10 @@ func TestForgedTables(t *testing.T) {
 		home := t.TempDir()
 		points, lists := filepath.Join(home, "points"), filepath.Join(home, "lists")
 		for _, dir := range []string{points, lists} {
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, os.Mkdir(dir, 0o700))
 		}
 		notes := filepath.Join(lists, table+".jsonl")
-		if err := os.WriteFile(notes, []byte("call the bank\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, os.WriteFile(notes, []byte("call the bank\n"), 0o600))
 		places := []string{job.Home{Account: a}.Address(), job.Home{Account: b}.Address()}
 		forged(t, filepath.Join(points, job.TablesJournal), "copy", map[string]string{"all": "true", "failed": "./lists"}, job.TableResult{Table: table, State: job.Failed}, places...)
 		_, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)
@@ -173,9 +164,7 @@ func TestForgedTable(t *testing.T) {
 			t.Errorf("%v, want %s\n%s", err, tt.want, said)
 		}
 		lock, err := journal.Lock(point)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if err := lock.Close(); err != nil {
 			t.Error(err)
 		}
@@ -195,9 +184,7 @@ func TestInterruptedAtTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.ckpt")
 	forged(t, path, "copy", nil, struct{}{})
 	file, err := journal.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	r := &call{ctx: ctx, point: job.Checkpoint{File: file}}
@@ -219,9 +206,7 @@ func TestCheckpointMoves(t *testing.T) {
 		err = errors.Join(point.File.Renew([]any{struct{}{}}), point.File.Close())
 	}
 	moved := filepath.Join(t.TempDir(), "moved")
-	if err = errors.Join(err, os.Mkdir(filepath.Join(home, "lists"), 0o700), os.Rename(home, moved)); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, errors.Join(err, os.Mkdir(filepath.Join(home, "lists"), 0o700), os.Rename(home, moved)))
 	said, err := user(t.Context(), nil, "copy", "--resume", filepath.Join(moved, "c.ckpt"))
 	if err != nil || !strings.HasPrefix(said, "tablesweep: changes: "+places[1]+"\n") {
 		t.Errorf("%v, said %s", err, said)
@@ -237,9 +222,7 @@ func copyOf(t *testing.T, args ...string) *call {
 	var o copyOptions
 	c := command("copy", "", &o)
 	onlyOnce(c)
-	if err := c.ParseFlags(args); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, c.ParseFlags(args))
 	return &call{command: &o, name: "copy"}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tablesweep/internal/proof"
 )
 
 // tryConsole asks an app with keys for the console without a key, and for all else by way
@@ -58,14 +60,10 @@ func tryPacked(t *testing.T, a *localApp, packed bool) {
 	t.Helper()
 	ask := func(header, value string) *http.Response {
 		req, err := http.NewRequest(http.MethodGet, a.url+"/api/console/app.js", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		req.Header.Set(header, value)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		defer resp.Body.Close()
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 			t.Fatal(err)
@@ -87,9 +85,7 @@ func raw(t *testing.T, a *localApp, method, path string) *http.Response {
 	t.Helper()
 	host := strings.TrimPrefix(a.url, "http://")
 	conn, err := net.DialTimeout("tcp", host, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer conn.Close()
 	if _, err := fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", method, path, host); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/outagetest"
 	"tablesweep/internal/proof/testsize"
@@ -350,15 +351,11 @@ var works = []struct {
 	}},
 	{"enqueue --table source --queue work --message {{.PartitionKey}}{{.RowKey}} --encoding none --json", 1, func(t *testing.T, rows []storage.Entity, a [2]*storage.Account, out string) bool {
 		q, err := a[0].Queue("work")
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		seen, all := map[string]bool{}, 0
 		for {
 			got, err := q.Get(t.Context(), storage.MaxGetMessages, time.Hour)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			if len(got) == 0 {
 				break
 			}
@@ -447,9 +444,7 @@ func TestDamagedAnswers(t *testing.T) {
 						defer d.damage(name, 0.05)()
 					}
 					ems[side].ResetCounts()
-					if err := c.Start(); err != nil {
-						t.Fatal(err)
-					}
+					proof.Must(t, c.Start())
 					if damage > 0 {
 						reads := strings.Contains(work.args, "source") // the others are done with a few requests
 						for reads && ems[side].Counts().TableTransactions() < 12 && time.Since(began) < 2*time.Second {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/demo"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/strategy"
 )
@@ -23,12 +24,8 @@ func TestDemoCommand(t *testing.T) {
 	var told buffer
 	c.Dir, c.Stderr = "..", io.MultiWriter(&told, t.Output())
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
+	proof.Must(t, c.Start())
 	var r demo.Report
 	if err := json.NewDecoder(out).Decode(&r); err != nil {
 		_ = c.Wait()
@@ -40,9 +37,7 @@ func TestDemoCommand(t *testing.T) {
 	}
 	for path, want := range map[string]string{"/api/console/": "<!doctype html>", "/api/catalog/records?section=games": `"package"`, "/api/log/demo": `"loaded"`, "/api/scans": `"copy"`} {
 		resp, err := http.Get(address[1] + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {

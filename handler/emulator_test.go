@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -48,13 +49,9 @@ func TestEmulatorOnTheNetwork(t *testing.T) {
 			key, _, _ := strings.Cut(rest, ";")
 			for name, with := range map[string]string{"its key": key, "the well-known key": emulator.DefaultKey} {
 				c, err := storage.ParseConnection(strings.Replace(connection, key, with, 1))
-				if err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, err)
 				a, err := storage.Open(c, storage.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, err)
 				if err := a.Table("rows").Create(ctx); (err == nil) != (with == key || tt.wellKnown) || err != nil && !storage.Denied(err) {
 					t.Errorf("by %s: %v", name, err)
 				}

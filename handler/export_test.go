@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/sweep/progress"
@@ -45,9 +46,7 @@ func exported(t testing.TB, from place.Objects) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return all
 }
 
@@ -107,9 +106,7 @@ func TestFullDisk(t *testing.T) {
 func TestReadmeRestores(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "orders", manyRows(20, 10))
 	dir := t.TempDir()

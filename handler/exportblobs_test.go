@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/job"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
@@ -65,9 +66,7 @@ func TestSASIsNotKept(t *testing.T) {
 	if text := string(record.Request); err != nil || strings.Contains(text, "SECRET") || !strings.Contains(text, `"again":["to"]`) {
 		t.Error(err, text)
 	}
-	if err := errors.Join(point.File.Renew([]any{struct{}{}}), point.File.Close()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, errors.Join(point.File.Renew([]any{struct{}{}}), point.File.Close()))
 	for _, tt := range []struct {
 		args       []string
 		from, want string

@@ -19,6 +19,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
@@ -42,9 +43,7 @@ func newGate(t *testing.T, connection string) *gate {
 		name, endpoint, _ := strings.Cut(part, "=")
 		if name == "TableEndpoint" || name == "BlobEndpoint" {
 			to, err := url.Parse(endpoint)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host})
 			proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {} // the process is dead
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,9 +78,7 @@ func (g *gate) kill(t *testing.T, c *exec.Cmd, done func() bool) {
 	killed := make(chan struct{})
 	g.until, g.killed = done, killed
 	g.mu.Unlock()
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, c.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }() // ends with the process
 	for !done() {
@@ -172,9 +169,7 @@ func (k killed) export(t *testing.T, a *storage.Account, connection string, blob
 			return path, place.Directory(path)
 		}
 		in, err := place.InContainer(a, "backups"+k.unique, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		return "blob:backups" + k.unique + "/" + name, in
 	}
 	whole, wholeObjects := at("whole")

@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/sweep/progress"
 )
@@ -65,9 +66,7 @@ func TestBegunByTheApp(t *testing.T) {
 	t.Parallel()
 	dir := place.Directory(filepath.Join(t.TempDir(), "orders"))
 	claim := place.NewClaim("0123-ab", []byte(`{"source":{"table":"orders"},"action":{"type":"copy"}}`), time.Now(), "tablesweep")
-	if err := place.PutClaim(t.Context(), dir, claim); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, place.PutClaim(t.Context(), dir, claim))
 	_, err := user(t.Context(), nil, "count", "--table", string(dir))
 	if hint := hintFor(err); exitCode(err) != exitUsage || !strings.Contains(hint, "POST /api/scans/0123-ab/retry") || strings.Contains(hint, "--resume") {
 		t.Errorf("got %v, hint %q", err, hint)
@@ -98,9 +97,7 @@ func TestExportUnderWay(t *testing.T) {
 	emulatortest.Table(t, a, "source", manyRows(1, 3))
 	dir := t.TempDir()
 	lock, err := journal.Lock(filepath.Join(dir, place.JournalName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer lock.Close()
 	said, err := user(t.Context(), nil, "export", "--from", "source", "--to", dir, "--from-connection", connection)
 	if exitCode(err) != exitUsage || strings.Contains(err.Error(), "--resume") || !strings.Contains(hintFor(err), "wait until it has ended") {

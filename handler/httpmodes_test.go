@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -108,9 +109,7 @@ func tryHTTP(t *testing.T, a *localApp, forwarding bool) {
 		ctx, leave := context.WithTimeout(t.Context(), wait)
 		defer leave()
 		r, err := http.NewRequestWithContext(ctx, "POST", a.url+"/api/log?stream=left&code=KEY", strings.NewReader(event))
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if resp, err := http.DefaultClient.Do(r); err == nil {
 			resp.Body.Close()
 			t.Fatal("the client did not leave")
@@ -128,9 +127,7 @@ func tryHTTP(t *testing.T, a *localApp, forwarding bool) {
 func (a *localApp) send(t *testing.T, method, path string, body io.Reader, header string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, a.url+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	r.Header.Set("x-functions-key", "KEY")
 	if name, value, ok := strings.Cut(header, ": "); ok {
 		r.Header.Set(name, value)
@@ -141,8 +138,6 @@ func (a *localApp) send(t *testing.T, method, path string, body io.Reader, heade
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return resp, string(text)
 }

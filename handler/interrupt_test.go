@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/job"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/task"
 )
@@ -55,9 +56,7 @@ func TestInterruptedCommands(t *testing.T) {
 				_, err := user(ctx, nil, append(args, "--connection", connection)...)
 				return err
 			}
-			if err := run(t.Context(), "catalog", "insert", `{"eid":"1","at":"a"}`, `{"eid":"1","at":"b"}`); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, run(t.Context(), "catalog", "insert", `{"eid":"1","at":"a"}`, `{"eid":"1","at":"b"}`))
 			close(ready)
 			err := run(ctx, strings.Fields(test.args)...)
 			if exitCode(err) != exitInterrupted || !regexp.MustCompile(test.want).MatchString(fmt.Sprint(err)) {
@@ -79,9 +78,7 @@ func TestAppendInterrupted(t *testing.T) {
 		}
 	}})
 	streams := logtail.New(logtail.Options{Table: a.Table("log")})
-	if err := streams.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, streams.Prepare(t.Context()))
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out strings.Builder
@@ -106,9 +103,7 @@ func TestAppendInterrupted(t *testing.T) {
 		t.Errorf("got %v with exit code %d and hint %q, want an interrupt after 3 events", err, exitCode(err), hintFor(err))
 	}
 	page, err := streams.Read(t.Context(), "s", logtail.EventQuery{Top: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	var ids strings.Builder
 	for _, e := range slices.Backward(page.Events) {
 		fmt.Fprintln(&ids, e.ID)

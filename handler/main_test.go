@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tablesweep/internal/proof"
 )
 
 // TestUnsolicitedAnswers: a server answers twice. net/http logs the beginning of the second answer, and
@@ -21,9 +23,7 @@ func TestUnsolicitedAnswers(t *testing.T) {
 	log.SetOutput(io.MultiWriter(&all, withoutAnswers{&shown}))
 	defer log.SetOutput(os.Stderr)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer l.Close()
 	closed := make(chan error, 1)
 	go func() { // ends with the connection

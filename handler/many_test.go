@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -77,9 +78,7 @@ func TestManyTablesResume(t *testing.T) {
 	if _, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir); exitCode(err) != exitFailedRows || sum.Failed != 1 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
-	if err := os.Remove(refused); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.Remove(refused))
 	if text, err := os.ReadFile(filepath.Join(dir, job.TablesJournal)); err != nil || bytes.Contains(text, []byte("AccountKey")) {
 		t.Errorf("the checkpoint is %s, %v", text, err)
 	}
@@ -239,9 +238,7 @@ func TestManyTablesKilledBehindATable(t *testing.T) {
 	if !job.IsThere(filepath.Join(kept, "table01"+job.TableExt)) {
 		t.Fatal("the table has no checkpoint")
 	}
-	if err := os.Rename(kept, dir); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.Rename(kept, dir))
 	tables, sum, err := manyResult(t.Context(), append(args[:4], "copy", "--resume", dir)...)
 	if err != nil || sum.Succeeded != 2 || tables[1].Rows != 20 {
 		t.Errorf("%+v, %v", tables, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 )
 
 // TestOrphan kills the process that started the handler while a call is under way: the
@@ -22,20 +23,14 @@ func TestOrphan(t *testing.T) {
 	t.Parallel()
 	em, _, connection := serveEmulator(t, emulator.Options{})
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	port := fmt.Sprint(free.Addr().(*net.TCPAddr).Port)
 	free.Close()
 	host := exec.Command("sh", "-c", "tablesweep & echo started; exec sleep 60")
 	host.Env = append(os.Environ(), "FUNCTIONS_CUSTOMHANDLER_PORT="+port, "AzureWebJobsStorage="+connection)
 	pipe, err := host.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
+	proof.Must(t, host.Start())
 	output := bufio.NewScanner(pipe)
 	output.Scan()
 	url := "http://127.0.0.1:" + port
@@ -49,9 +44,7 @@ func TestOrphan(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := em.SetFaults("latency=1s on=batch,insert"); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, em.SetFaults("latency=1s on=batch,insert"))
 	answered := make(chan int, 1)
 	go func() {
 		resp, err := http.Post(url+"/api/log/orders", "application/json", strings.NewReader(`{"n":1}`))
@@ -64,9 +57,7 @@ func TestOrphan(t *testing.T) {
 	}()
 	time.Sleep(200 * time.Millisecond)
 	pipe.Close() // as the dead host's end of the pipe
-	if err := host.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, host.Process.Kill())
 	_ = host.Wait()
 	if status := <-answered; status != http.StatusCreated {
 		t.Errorf("the call under way was answered %d, want 201", status)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/outagetest"
 	"tablesweep/internal/proof/testsize"
@@ -49,9 +50,7 @@ func (a *away) start(t *testing.T, args ...string) *child {
 	t.Helper()
 	a.em.ResetCounts()
 	c := a.command(args...)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, c.Start())
 	c.ended = make(chan error, 1)
 	go func() { c.ended <- c.Wait() }()
 	return c
@@ -176,9 +175,7 @@ func TestInterruptWhileStorageHangs(t *testing.T) {
 	a.Set(outagetest.Hang)
 	time.Sleep(200 * time.Millisecond)
 	interrupt := func() {
-		if err := c.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, c.Process.Signal(os.Interrupt))
 	}
 	interrupt()
 	interrupt() // which a wrapper forwards

@@ -5,20 +5,18 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // TestPprof asks a process for its profiles, which must not have its command line.
 func TestPprof(t *testing.T) {
 	t.Parallel()
 	addr, err := servePprof("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for path, want := range map[string]int{"": 200, "heap": 200, "cmdline": 404, "goroutine?debug=1": 200} {
 		resp, err := http.Get("http://" + addr.String() + "/debug/pprof/" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != want || len(body) == 0 {
@@ -27,16 +25,12 @@ func TestPprof(t *testing.T) {
 	}
 	for name, value := range map[string]string{"Host": "evil.example", "Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr.String()+"/debug/pprof/heap", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if r.Header.Set(name, value); name == "Host" {
 			r.Host = value
 		}
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
 			t.Errorf("%s %s: %d", name, value, resp.StatusCode)
 		}

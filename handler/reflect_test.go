@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/outagetest"
 	"tablesweep/internal/proof/testsize"
@@ -29,9 +30,7 @@ type reflecting struct {
 func serveReflecting(t *testing.T, form string) *reflecting {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	s := &reflecting{address: l.Addr().String()}
 	go func() { // ends with the listener
@@ -91,9 +90,7 @@ func TestReflectedSignatures(t *testing.T) {
 			t.Run(form+"/"+signer, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
-				if err := os.WriteFile(dir+"/rows.jsonl", []byte(`{"PartitionKey":"p","RowKey":"r"}`), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, os.WriteFile(dir+"/rows.jsonl", []byte(`{"PartitionKey":"p","RowKey":"r"}`), 0o600))
 				for i, command := range commands {
 					if !testsize.Full() && (i+len(form)+len(signer))%6 > 0 && command != "doctor" {
 						continue

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 )
 
@@ -22,9 +23,7 @@ func (a *localApp) told(t *testing.T, method, path string, status int, parts ...
 	end, limited := t.Deadline()
 	for ; !limited || time.Until(end) > 10*time.Second; time.Sleep(200 * time.Millisecond) {
 		r, err := http.NewRequestWithContext(t.Context(), method, a.url+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		r.Header.Set("x-functions-key", "KEY")
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil {
@@ -78,30 +77,20 @@ func TestKeysChange(t *testing.T) {
 	}
 
 	var scan struct{ ID string }
-	if err := json.Unmarshal([]byte(start("DATA", 202)), &scan); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, json.Unmarshal([]byte(start("DATA", 202)), &scan))
 	path := "/api/scans/" + cmp.Or(scan.ID, "none")
 	a.told(t, "GET", path, 200, `"phase":"working"`)
-	if err := data.SetKey(emulator.NewKey()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, data.SetKey(emulator.NewKey()))
 	a.told(t, "GET", path, 200, `"state":"failed"`, "of DATA: 403 AuthenticationFailed")
-	if err := data.SetKey(emulator.DefaultKey); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, data.SetKey(emulator.DefaultKey))
 	if resp, text := a.send(t, "POST", path+"/retry", strings.NewReader(""), ""); resp.StatusCode >= 300 {
 		t.Fatal(text)
 	}
 	a.told(t, "GET", path, 200, `"state":"succeeded"`, `"scanned":120`)
 
-	if err := own.SetKey(emulator.NewKey()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, own.SetKey(emulator.NewKey()))
 	a.told(t, "GET", "/api/scans", 503, "AzureWebJobsStorage: 403 AuthenticationFailed")
 	a.told(t, "GET", "/api/health", 503, `"status":"failed"`, "AzureWebJobsStorage: 403 AuthenticationFailed")
-	if err := own.SetKey(emulator.DefaultKey); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, own.SetKey(emulator.DefaultKey))
 	a.told(t, "GET", path, 200, `"state":"succeeded"`)
 }

@@ -22,6 +22,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
@@ -152,13 +153,9 @@ func account(ts *testscript.TestScript, setting string) (*storage.Account, error
 func serveEmulator(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account, string) {
 	t.Helper()
 	em, err := emulator.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	t.Cleanup(func() { server.Close() })
 	return em, accountOf(t, server.ConnectionString()), server.ConnectionString()
 }
@@ -167,13 +164,9 @@ func serveEmulator(t testing.TB, o emulator.Options) (*emulator.Emulator, *stora
 func accountOf(t testing.TB, connection string) *storage.Account {
 	t.Helper()
 	c, err := storage.ParseConnection(connection)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	a, err := storage.Open(c, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return a
 }
 

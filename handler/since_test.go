@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/jobrecord"
@@ -126,18 +127,14 @@ func TestSinceLast(t *testing.T) {
 	w.pass(time.Minute)
 	w.put("source", "c", 1)
 	w.put("source", "a", 2)
-	if err := w.account.Table("source").Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "pb", Row: "b"}}}); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, w.account.Table("source").Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "pb", Row: "b"}}}))
 	if out, said, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || !strings.Contains(out, "would copy 2 rows") {
 		t.Errorf("code %d\n%s%s", code, out, said)
 	}
 
 	// One that fails leaves the state.
 	before, err := os.ReadFile(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if _, said, code := w.run(t.Context(), append(last, "--mode", "fail")...); code != exitFailedRows {
 		t.Errorf("code %d\n%s", code, said)
 	}
@@ -158,12 +155,8 @@ func TestSinceLast(t *testing.T) {
 		t.Errorf("code %d\n%s", code, said)
 	}
 	w.onRequest.Store(nil)
-	if err := os.RemoveAll(state); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(state+".aside", state); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.RemoveAll(state))
+	proof.Must(t, os.Rename(state+".aside", state))
 	w.copies(2, last...)
 	if got, want := w.rows("dest"), "a=2 b=1 c=1"; got != want {
 		t.Errorf("the destination has %s, want %s", got, want)
@@ -181,22 +174,16 @@ func TestSinceState(t *testing.T) {
 	w.put("source", "a", 1)
 	w.copies(1, last...)
 	text, err := os.ReadFile(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for name, other := range map[string]string{
 		"is damaged: line 2":            string(text[:bytes.IndexByte(text, '\n')+1]), // without the success
 		"is not a file of this program": `{"format":"tablesweep-since","version":1}`,
 		"is no state of --since":        checkpointOf(t, filepath.Join(t.TempDir(), "checkpoint")),
 	} {
-		if err := os.WriteFile(state, []byte(other), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, os.WriteFile(state, []byte(other), 0o600))
 		w.refuses("--state: "+state+" "+name, last...)
 	}
-	if err := os.WriteFile(state, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.WriteFile(state, text, 0o600))
 	emulatortest.Table(t, w.account, "other", nil)
 	w.refuses("another copy", "copy", "--from", "other", "--to", "dest", "--since", "last", "--state", state)
 	w.refuses(`/devstoreaccount1/dest2"}`, "copy", "--from", "source", "--to", "dest2", "--since", "last", "--state", state)
@@ -205,13 +192,9 @@ func TestSinceState(t *testing.T) {
 	w.refuses(`"select":"V"`, append(last, "--select", "V")...)
 	w.refuses("no such file", "copy", "--from", "source", "--to", "dest", "--since", "last", "--state", filepath.Join(state+".d", "x"))
 	held, err := journal.Lock(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	w.refuses("another process is using it", last...)
-	if err := held.Close(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, held.Close())
 	w.copies(1, last...) // within the overlap
 	if there, err := filepath.Glob(filepath.Dir(state) + "/*"); len(there) != 1 || err != nil {
 		t.Errorf("there are %v, %v", there, err)
@@ -249,9 +232,7 @@ func TestSinceGone(t *testing.T) {
 	}
 	dest := w.account.Table("dest")
 	w.copies(0, last...)
-	if err := dest.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, dest.Delete(t.Context()))
 	w.copies(0, last...) // nothing is lost
 	w.put("source", "a", 1)
 	w.pass(time.Hour)
@@ -262,9 +243,7 @@ func TestSinceGone(t *testing.T) {
 	lost := func(why string) {
 		t.Helper()
 		before, err := os.ReadFile(state)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		for _, args := range [][]string{last, append(last, "--dry-run"), append(last, "--checkpoint", state+".ckpt")} {
 			_, said, code := w.run(t.Context(), args...)
 			if code != exitUsage || !strings.Contains(said, "--since last: by --state "+state+", earlier copies wrote rows to "+dest.Address()+", which "+why) ||
@@ -276,13 +255,9 @@ func TestSinceGone(t *testing.T) {
 			t.Errorf("%v: the state is %s, was %s", err, after, before)
 		}
 	}
-	if err := dest.Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "pa", Row: "a"}}}); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, dest.Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "pa", Row: "a"}}}))
 	lost("has none of them")
-	if err := dest.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, dest.Delete(t.Context()))
 	lost("is not there")
 	if _, err := dest.Query(t.Context(), storage.Query{}); !storage.NotFound(err) {
 		t.Errorf("the destination was made: %v", err)
@@ -294,12 +269,8 @@ func TestSinceGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.copies(0, last...)
-	if err := w.emulator.SetFaults(""); err != nil {
-		t.Fatal(err)
-	}
-	if err := dest.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, w.emulator.SetFaults(""))
+	proof.Must(t, dest.Delete(t.Context()))
 	w.copies(1, append(slices.Clone(last[:7]), "--state", state+"2")...)
 }
 
@@ -348,9 +319,7 @@ func TestSinceTime(t *testing.T) {
 	}
 	for name, want := range map[string]string{"last": "<nil>", "time": "2031-05-06 14:55:00 +0000 UTC"} {
 		e, err := place.Open(t.Context(), place.Directory(filepath.Join(dir, name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if got := fmt.Sprint(e.Manifest().Since); got != want {
 			t.Errorf("%s: since %s, want %s", name, got, want)
 		}
@@ -409,9 +378,7 @@ func TestSinceResumed(t *testing.T) {
 	w.pass(time.Hour)
 	w.put("source", "newer", 1)
 	w.put("source", "newest", 1)
-	if err := w.emulator.SetFaults("short-page p=1 rows=1"); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, w.emulator.SetFaults("short-page p=1 rows=1"))
 	ctx, interrupt = context.WithCancel(t.Context())
 	defer interrupt()
 	exported := filepath.Join(dir, "changed")

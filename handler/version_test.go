@@ -7,15 +7,15 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // runRoot runs a command of the program and returns what it prints on stdout.
 func runRoot(t *testing.T, args ...string) string {
 	t.Helper()
 	out, _, err := inProcess(t.Context(), nil, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return out
 }
 

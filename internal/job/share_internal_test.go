@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -42,9 +43,7 @@ func TestShareOfAJob(t *testing.T) {
 				if tt.listed {
 					j.options.Failed, j.spec.Keys = filepath.Join(t.TempDir(), "failed"), &sweep.Keys{}
 					for i := range 2 * listed { // each is there twice
-						if err := j.spec.Keys.Add(key.Key{Partition: fmt.Sprint(i % listed), Row: "no such row"}); err != nil {
-							t.Fatal(err)
-						}
+						proof.Must(t, j.spec.Keys.Add(key.Key{Partition: fmt.Sprint(i % listed), Row: "no such row"}))
 					}
 				}
 				var do action.Work = action.Copy{Destination: destination}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"testing"
 	"time"
 )
@@ -22,16 +23,12 @@ func TestStoredState(t *testing.T) {
 		if err == nil {
 			err = (&changes{began: began, state: state}).end(nil, rows)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != stored {
 		t.Errorf("%v: wrote\n%s", err, text)
 	}
-	if err := os.WriteFile(path, []byte(stored), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.WriteFile(path, []byte(stored), 0o600))
 	if state, err := openState(path, about, true); err != nil || state.was != (success{began, 7}) || state.file.Close() != nil {
 		t.Errorf("read %+v, %v", state, err)
 	}
