@@ -17,11 +17,16 @@ import (
 )
 
 // CSV is how Azure Storage Explorer writes rows: PartitionKey, RowKey, Timestamp, and for each property a column and one of its type, such
-// as Name and Name@type. A row without a property has neither value nor type there; an empty text has a type. Where a file has no types,
-// texts are Strings, unless Types says more, or the first row does.
+// as Name and Name@type. A row without a property has neither value nor type there; an empty text has a type. A text without a type has
+// that of [CSV.Types]. Else it has the one type that its column has. If the column has several, it has that of the first row, and it is
+// a String if the first row or the whole column has none.
 type CSV struct {
-	Delimiter byte                    // 0 for a comma
-	Types     map[string]storage.Type // of columns without types, by their names
+	Delimiter byte                    // 0 for a comma; a line sep=; ahead of the columns says more
+	Types     map[string]storage.Type // of texts without types, by their columns
+	// Mixed, if set, is called with a column of several types that has texts without one, and with the type that those get.
+	Mixed func(column string, t storage.Type)
+
+	learned map[string]*columnTypes // by a first reading
 }
 
 const (
@@ -29,6 +34,31 @@ const (
 	typeColumn    = "@type" // ends the name of a column of types
 	maxColumns    = 10_000
 )
+
+// columnTypes are the types that stand in a column, as far as it was read.
+type columnTypes struct {
+	seen    []storage.Type // each once
+	first   bool           // the first row has one of them
+	untyped int            // the line of the first text without a type, 0 if there is none
+}
+
+// note adds a type.
+func (c *columnTypes) note(t storage.Type, firstRow bool) {
+	if !slices.Contains(c.seen, t) {
+		c.seen = append(c.seen, t)
+	}
+	c.first = c.first || firstRow
+}
+
+// usual is the type of a text without one.
+func (c *columnTypes) usual() storage.Type {
+	if len(c.seen) == 1 || c.first {
+		return c.seen[0]
+	}
+	return storage.String
+}
+
+func (c *columnTypes) mixed() bool { return len(c.seen) > 1 && c.untyped > 0 }
 
 // BadLine is a line that is no row, in an input that goes on.
 type BadLine struct {
@@ -54,16 +84,60 @@ type csvReader struct {
 // csvColumn is a column of a property, or of a key.
 type csvColumn struct {
 	name  string
-	typed int          // the column of its types, -1 if there is none
-	usual storage.Type // where no type stands
-	skip  bool         // it is one of types, or of nothing that a row keeps
+	typed int           // the column of its types, -1 if there is none
+	skip  bool          // it is one of types, or of nothing that a row keeps
+	told  *storage.Type // by [CSV.Types]
+	types *columnTypes
+	said  bool // that it is mixed
+}
+
+func (c CSV) reader(from io.Reader) *csvReader {
+	c.Delimiter = cmp.Or(c.Delimiter, ',')
+	return &csvReader{CSV: c, in: bufio.NewReaderSize(from, 64<<10)}
+}
+
+// Learn reads a file for the types of its columns, and returns what reads it again. Rows that can be read but once, as those of a pipe, are
+// read without: they end at a type that says how texts above it should have been read.
+func (c CSV) Learn(from io.Reader) (CSV, error) {
+	r := c.reader(from)
+	if err := r.header(); err != nil {
+		return c, err
+	}
+	c.learned = map[string]*columnTypes{}
+	for i := range r.columns {
+		if column := &r.columns[i]; column.typed >= 0 && !column.skip {
+			c.learned[column.name] = column.types
+		}
+	}
+	for len(c.learned) > 0 {
+		rec, err := r.record()
+		switch {
+		case errors.Is(err, io.EOF):
+			return c, nil
+		case err != nil:
+			return c, err
+		case rec.wrong != nil && rec.last > rec.line: // who reads it again ends there, too
+			return c, nil
+		case rec.blank() || rec.wrong != nil || !r.fits(&rec):
+			continue
+		}
+		for i := range r.columns {
+			column := &r.columns[i]
+			if t, typed, err := column.typeOf(rec.cells); typed {
+				column.types.note(t, !r.begun)
+			} else if err == nil && rec.cells[i] != "" && column.types.untyped == 0 {
+				column.types.untyped = rec.line
+			}
+		}
+		r.begun = true
+	}
+	return c, nil
 }
 
 // Lines reads rows of CSV. A [BadLine] does not end it. Where quotes don't match across lines, nobody knows where the next row begins: that
 // ends it.
 func (c CSV) Lines(from io.Reader) Lines {
-	c.Delimiter = cmp.Or(c.Delimiter, ',')
-	r := &csvReader{CSV: c, in: bufio.NewReaderSize(from, 64<<10)}
+	r := c.reader(from)
 	return func() (storage.Entity, int, error) {
 		if r.columns == nil {
 			if err := r.header(); err != nil {
@@ -77,8 +151,8 @@ func (c CSV) Lines(from io.Reader) Lines {
 				return storage.Entity{}, 0, err
 			case rec.blank():
 				continue
-			case rec.wrong == nil && len(rec.cells) != len(r.columns):
-				rec.wrong = fmt.Errorf("it has %d cells, and the first line has %d", len(rec.cells), len(r.columns))
+			case rec.wrong == nil && !r.fits(&rec):
+				rec.wrong = fmt.Errorf("it has %d cells, and the line of columns has %d", len(rec.cells), len(r.columns))
 			case rec.wrong == nil && (strings.Contains(rec.cells[r.keys[0]], "\n") || strings.Contains(rec.cells[r.keys[1]], "\n")):
 				rec.wrong = errors.New("its key has a line break, which no key has")
 			}
@@ -87,7 +161,9 @@ func (c CSV) Lines(from io.Reader) Lines {
 			}
 			var row storage.Entity
 			if rec.wrong == nil {
-				row, rec.wrong = r.row(rec.cells)
+				if row, rec.wrong, err = r.row(rec); err != nil {
+					return row, 0, err
+				}
 			}
 			if rec.wrong != nil {
 				return row, 0, &BadLine{rec.line, row.Key, rec.wrong}
@@ -95,6 +171,14 @@ func (c CSV) Lines(from io.Reader) Lines {
 			return row, rec.bytes, nil
 		}
 	}
+}
+
+// fits reports whether a record has a cell for each column. Empty ones behind them, as spreadsheets write, are cut off.
+func (r *csvReader) fits(rec *csvRecord) bool {
+	for len(rec.cells) > len(r.columns) && rec.cells[len(rec.cells)-1] == "" {
+		rec.cells = rec.cells[:len(rec.cells)-1]
+	}
+	return len(rec.cells) == len(r.columns)
 }
 
 // csvRecord is what stands between two ends of rows.
@@ -178,8 +262,15 @@ func (r *csvReader) header() error {
 	if mark, _ := r.in.Peek(len(lines.ByteOrderMark)); string(mark) == lines.ByteOrderMark {
 		_, _ = r.in.Discard(len(mark))
 	}
-	peek, _ := r.in.Peek(2)
-	begin := slices.Clone(peek)
+	begin, _ := r.in.Peek(len("sep=;\n"))
+	begin = slices.Clone(begin)
+	if strings.HasPrefix(string(begin), "sep=") && len(begin) == len("sep=;\n") && strings.ContainsRune("\r\n", rune(begin[5])) {
+		if err := CheckDelimiter(string(begin[4:5])); err != nil {
+			return fmt.Errorf("line 1: the delimiter %w", err)
+		}
+		_, _ = r.in.ReadString('\n')
+		r.Delimiter, r.ended = begin[4], 1
+	}
 	rec, err := r.record()
 	if !utf8.ValidString(strings.Join(rec.cells, "")) {
 		err = cmp.Or(err, lines.NotUTF8(begin))
@@ -187,63 +278,97 @@ func (r *csvReader) header() error {
 	if errors.Is(err, io.EOF) {
 		return errors.New("it is empty, and has no line of columns")
 	}
-	if err == nil {
-		err = rec.wrong
-	}
-	at := map[string]int{}
-	for i, name := range rec.cells {
-		if _, twice := at[name]; twice && err == nil {
-			err = fmt.Errorf("it has the column %.100q twice", name)
-		}
-		at[name] = i
-	}
-	for i, name := range []string{odata.PartitionKey, odata.RowKey} {
-		var there bool
-		if r.keys[i], there = at[name]; !there && err == nil {
-			err = fmt.Errorf("it has no column %s; the first line has the names of columns", name)
-			for _, d := range []string{",", ";", "\t", "|"} {
-				if len(rec.cells) == 1 && strings.Contains(rec.cells[0], d) {
-					err = fmt.Errorf("%w, and seems to have %q between them: --delimiter says so", err, d)
-				}
-			}
-		}
-	}
-	for i, name := range rec.cells {
-		of, types := strings.CutSuffix(name, typeColumn)
-		typed, hasTypes := at[name+typeColumn]
-		c := csvColumn{name: name, typed: -1, skip: types || name == timestampName || strings.HasPrefix(name, "odata.")}
-		if c.usual = r.Types[name]; hasTypes {
-			c.typed = typed
-		}
-		_, known := at[of]
-		switch {
-		case err != nil:
-		case types && !known:
-			err = fmt.Errorf("it has the column %.100q, but no column %.100q", name, of)
-		case !c.skip && !storage.IsPropertyName(name):
-			err = fmt.Errorf("%.100q is no property's name; the first line has the names of columns", name)
-		case i == maxColumns:
-			err = fmt.Errorf("it has more than %d columns", maxColumns)
-		}
-		r.columns = append(r.columns, c)
-	}
-	for name := range r.Types {
-		if _, there := at[name]; !there && err == nil {
-			err = fmt.Errorf("--types has %s, and there is no such column", name)
-		}
+	if err = cmp.Or(err, rec.wrong); err == nil {
+		err = r.name(rec.cells)
 	}
 	if err != nil {
-		return fmt.Errorf("line 1: %w", err)
+		return fmt.Errorf("line %d: %w", rec.line, err)
 	}
 	return nil
 }
 
-// row returns the row of cells, with its key if only others are wrong.
-func (r *csvReader) row(cells []string) (e storage.Entity, err error) {
+// name gives the columns their names.
+func (r *csvReader) name(cells []string) error {
+	var names []string
+	at := map[string]int{}
+	for i, text := range cells {
+		name := columnName(text)
+		if first, twice := at[name]; twice && name != "" {
+			return fmt.Errorf("it has the column %.100q twice, as %.100q and %.100q; rename or remove one", name, cells[first], text)
+		}
+		at[name] = i
+		names = append(names, name)
+	}
+	for len(names) > 1 && names[len(names)-1] == "" {
+		names = names[:len(names)-1]
+	}
+	for i, name := range []string{odata.PartitionKey, odata.RowKey} {
+		var there bool
+		if r.keys[i], there = at[name]; !there {
+			err := fmt.Errorf("it has no column %s; the first line has the names of columns", name)
+			for _, d := range []string{",", ";", "\t", "|"} {
+				if len(names) == 1 && strings.Contains(names[0], d) {
+					err = fmt.Errorf("%w, and seems to have %q between them: --delimiter says so", err, d)
+				}
+			}
+			return err
+		}
+	}
+	for i, name := range names {
+		of, types := strings.CutSuffix(name, typeColumn)
+		typed, hasTypes := at[name+typeColumn]
+		c := csvColumn{name: name, typed: -1, skip: types || name == timestampName || strings.HasPrefix(name, "odata."), types: &columnTypes{}}
+		if hasTypes {
+			c.typed = typed
+		}
+		if t, told := r.Types[name]; told {
+			c.told = &t
+		}
+		if learned := r.learned[name]; learned != nil {
+			c.types = learned
+		}
+		_, known := at[of]
+		switch {
+		case types && !known:
+			return fmt.Errorf("it has the column %.100q, but no column %.100q", name, of)
+		case !c.skip && !storage.IsPropertyName(name):
+			return fmt.Errorf("%.100q is no property's name; the first line has the names of columns", name)
+		case i == maxColumns:
+			return fmt.Errorf("it has more than %d columns", maxColumns)
+		}
+		r.columns = append(r.columns, c)
+	}
+	for name := range r.Types {
+		if _, there := at[name]; !there {
+			return fmt.Errorf("--types has %s, and there is no such column", name)
+		}
+	}
+	return nil
+}
+
+// columnName returns the name of a column as Explorer writes it, from one with blanks around it, of a key in any case, or N@odata.type.
+func columnName(text string) string {
+	name, types := strings.TrimSpace(text), ""
+	for _, end := range []string{"@odata.type", typeColumn} {
+		if of, is := strings.CutSuffix(name, end); is {
+			name, types = of, typeColumn
+			break
+		}
+	}
+	for _, k := range []string{odata.PartitionKey, odata.RowKey} {
+		if strings.EqualFold(name, k) {
+			name = k
+		}
+	}
+	return name + types
+}
+
+// row returns the row of a record, with its key if only others are wrong. err ends the rows.
+func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 	first := !r.begun
 	r.begun = true
 	for i := range r.columns {
-		c, text := &r.columns[i], cells[i]
+		c, text := &r.columns[i], rec.cells[i]
 		switch {
 		case c.skip:
 			continue
@@ -252,35 +377,60 @@ func (r *csvReader) row(cells []string) (e storage.Entity, err error) {
 		case c.name == odata.RowKey:
 			e.Key.Row = text
 		default:
-			t, typed, typeErr := c.typeOf(cells)
-			if typed && first {
-				if _, told := r.Types[c.name]; !told {
-					c.usual = t
-				}
-			}
+			t, typed, typeErr := c.typeOf(rec.cells)
 			if typeErr != nil || text == "" && !typed {
-				err = cmp.Or(err, typeErr)
+				wrong = cmp.Or(wrong, typeErr)
 				continue
+			}
+			if t, err = r.decide(c, t, typed, first, rec.line); err != nil {
+				return e, nil, err
 			}
 			p, textErr := storage.ParseProperty(c.name, t, text)
 			if textErr != nil {
-				err = cmp.Or(err, fmt.Errorf("%s %w, and is %.100q", c.name, textErr, text))
+				wrong = cmp.Or(wrong, fmt.Errorf("%s %w, and is %.100q", c.name, textErr, text))
 			}
 			e.Properties = append(e.Properties, p)
 		}
 	}
-	if err == nil && !(utf8.ValidString(e.Key.Partition) && utf8.ValidString(e.Key.Row)) {
-		err = errors.New("its key is not valid Unicode")
+	if wrong == nil && !(utf8.ValidString(e.Key.Partition) && utf8.ValidString(e.Key.Row)) {
+		wrong = errors.New("its key is not valid Unicode")
 	}
-	return e, err
+	return e, wrong, nil
+}
+
+// decide returns the type of a text, and learns from it if that was not done before.
+func (r *csvReader) decide(c *csvColumn, t storage.Type, typed, first bool, line int) (storage.Type, error) {
+	if c.told != nil {
+		if !typed {
+			t = *c.told
+		}
+		return t, nil
+	}
+	switch before := c.types.usual(); {
+	case r.learned != nil:
+	case !typed:
+		c.types.untyped = cmp.Or(c.types.untyped, line)
+	default:
+		if c.types.note(t, first); c.types.untyped > 0 && c.types.usual() != before {
+			return t, fmt.Errorf("line %d: %s is an %v, and the one of line %d, which has no type, was read as an %v; give --types %[2]s:%[3]v, or the rows in a file, which is read twice", line, c.name, t, c.types.untyped, before)
+		}
+	}
+	if c.types.mixed() && !c.said && r.Mixed != nil {
+		r.Mixed(c.name, c.types.usual())
+		c.said = true
+	}
+	if !typed {
+		t = c.types.usual()
+	}
+	return t, nil
 }
 
 // typeOf returns the type of a cell, and whether it is told beside it.
 func (c csvColumn) typeOf(cells []string) (t storage.Type, typed bool, err error) {
 	if c.typed < 0 || cells[c.typed] == "" {
-		return c.usual, false, nil
+		return storage.String, false, nil
 	}
-	name := cells[c.typed]
+	name := strings.TrimSpace(cells[c.typed])
 	if t, typed = odata.ParseType("Edm." + strings.TrimPrefix(name, "Edm.")); !typed {
 		err = fmt.Errorf("%s has the type %.100q, which no property has", c.name, name)
 	}

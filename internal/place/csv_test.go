@@ -69,9 +69,14 @@ func TestCSVForms(t *testing.T) {
 		{"types that are empty", "PartitionKey,RowKey,N,N@type\np,1,4,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":"4"}`, ""},
 		{"types that are empty, and told", "PartitionKey,RowKey,N,N@type\np,1,4,\np,2,,\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2"}`, ""},
 		{"no types, a delimiter, blank lines", "RowKey;N;PartitionKey\n\n1;7;\"p;q\"\n\r\n", place.CSV{Delimiter: ';', Types: types}, `{"PartitionKey":"p;q","RowKey":"1","N":7}`, ""},
-		{"bad values", "PartitionKey,RowKey,N,N@type\np,1,x,Int32\np,2,1,Int33\np,3,1\np,4,1,Int32,\np,5,\"a\"b,String\np,6,a\"b,String\np,7,\xff,String\n\xff,8,1,Int32\np,9,1,Int32\n", place.CSV{},
-			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is no row: N must be an Edm.Int32, and is "x"; line 3 is no row: N has the type "Int33", which no property has; line 4 is no row: it has 3 cells, and the first line has 4; ` +
-				`line 5 is no row: it has 5 cells, and the first line has 4; line 6 is no row: text stands behind a closing quote; line 7 is no row: a quote stands in a cell that does not begin with one; ` +
+		{"trailing commas, in some lines", "PartitionKey,RowKey,N,N@type,\np,1,4,Int32,\np,2,5,,,,\np,3,6,Int32\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2","N":5}{"PartitionKey":"p","RowKey":"3","N":6}`, ""},
+		{"something behind a trailing comma", "PartitionKey,RowKey,\np,1,x\np,2,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"2"}`, "line 2 is no row: it has 3 cells, and the line of columns has 2"},
+		{"blanks around names, keys in any case", " partitionkey , ROWKEY,\tN, N@type \np,1,4, Int32 \n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}`, ""},
+		{"types as OData names them", "PartitionKey@odata.type,PartitionKey,RowKey,N@odata.type,N\nEdm.String,p,1,Edm.Int64,4\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N@odata.type":"Edm.Int64","N":"4"}`, ""},
+		{"Excel's delimiter", "\ufeffsep=;\r\nPartitionKey;RowKey;N\r\np;1;7\r\np;2;x\r\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":7}`, `line 4 is no row: N must be an Edm.Int32, and is "x"`},
+		{"bad values", "PartitionKey,RowKey,N,N@type\np,1,x,Int32\np,2,1,Int33\np,3,1\np,4,1,Int32,x\np,5,\"a\"b,String\np,6,a\"b,String\np,7,\xff,String\n\xff,8,1,Int32\np,9,1,Int32\n", place.CSV{},
+			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is no row: N must be an Edm.Int32, and is "x"; line 3 is no row: N has the type "Int33", which no property has; line 4 is no row: it has 3 cells, and the line of columns has 4; ` +
+				`line 5 is no row: it has 5 cells, and the line of columns has 4; line 6 is no row: text stands behind a closing quote; line 7 is no row: a quote stands in a cell that does not begin with one; ` +
 				`line 8 is no row: N is not valid Unicode, and is "\xff"; line 9 is no row: its key is not valid Unicode`},
 	} {
 		rows, bad, err := readCSV(tt.form, tt.text)
@@ -81,7 +86,8 @@ func TestCSVForms(t *testing.T) {
 	}
 	const keys = "PartitionKey,RowKey,"
 	for text, want := range map[string]string{
-		"": "it is empty", "\xff\xfeP\x00a\x00": "line 1: it is UTF-16; save it as UTF-8", "\xfe\xff\x00P": "it is UTF-16", keys + "\xe4\n": "line 1: it is not UTF-8", "a,b\n": "no column PartitionKey; the first line has", "PartitionKey;RowKey\n": `seems to have ";" between them`, keys + "A,A\n": `the column "A" twice`, keys + "A@type\n": `no column "A"`,
+		"": "it is empty", "\xff\xfeP\x00a\x00": "line 1: it is UTF-16; save it as UTF-8", "\xfe\xff\x00P": "it is UTF-16", keys + "\xe4\n": "line 1: it is not UTF-8", "a,b\n": "no column PartitionKey; the first line has", "PartitionKey;RowKey\n": `seems to have ";" between them`, keys + "A,A\n": `the column "A" twice`, keys + "A, A \n": `the column "A" twice, as "A" and " A "; rename or remove one`, keys + "rowkey\n": `the column "RowKey" twice, as "RowKey" and "rowkey"`,
+		keys + "A,A@type,A@odata.type\n": `the column "A@type" twice, as "A@type" and "A@odata.type"`, keys + "A,,B\n": `"" is no property's name`, "sep=x\n" + keys: "line 1: the delimiter is", "sep=;\na\n": "line 2: it has no column PartitionKey", keys + "A@type\n": `no column "A"`,
 		keys + "a b\n": "no property's name", keys + "A\n": "--types has N", keys + "N\np,1,\"x\ny\"z\n": "lines 2 to 3 are no row", keys + "N\np,1,\"x\np,2,y\n": "a quote is not closed", keys + "N\np,1,\"x": "a quote is not closed",
 		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are no row: text stands behind a closing quote; since a cell with quotes goes on over lines there",
 	} {
@@ -182,7 +188,7 @@ func damage(r *rand.Rand, line []byte) []byte {
 	text := strings.TrimSuffix(string(line), "\r\n")
 	switch r.IntN(6) {
 	case 0: // a cell too many
-		text += ","
+		text += ",x"
 	case 1: // a cell too few
 		text = strings.TrimSuffix(text, ",Edm.String")
 	case 2: // a value of another type
@@ -195,4 +201,65 @@ func damage(r *rand.Rand, line []byte) []byte {
 		text = strings.Replace(text, "p,", "\"p,", 1)
 	}
 	return []byte(text + "\r\n")
+}
+
+// TestTypesOfColumns: a text without a type gets that of its column, whatever the order of the rows. Read but once, the rows give the same, or
+// end where that would need another reading.
+func TestTypesOfColumns(t *testing.T) {
+	t.Parallel()
+	const head = "PartitionKey,RowKey,N,N@type\n"
+	for _, tt := range []struct {
+		name, text string
+		told       bool   // by the option, as Int32
+		want       string // type of the texts without one
+		mixed      bool
+		ends       int // the line at which rows end that are read once, 0 if they don't
+	}{
+		{"one type, above", "p,1,4,Edm.Int32\np,2,5,\np,3,6,\n", false, "Edm.Int32", false, 0},
+		{"one type, below", "p,1,4,\np,2,5,\np,3,6,Edm.Int32\n", false, "Edm.Int32", false, 4},
+		{"one type, below an empty cell", "p,1,,\np,2,5,Int32\np,3,6,\n", false, "Edm.Int32", false, 0},
+		{"String, below", "p,1,4,\np,2,5,Edm.String\n", false, "Edm.String", false, 0},
+		{"no type", "p,1,4,\np,2,5,\n", false, "Edm.String", false, 0},
+		{"several, one in the first row", "p,1,4,Edm.Int64\np,2,5,\np,3,6,Edm.Int32\np,4,7,\n", false, "Edm.Int64", true, 0},
+		{"several, none in the first row", "p,1,,\np,2,5,Edm.Int64\np,3,6,Edm.Int32\np,4,7,\n", false, "Edm.String", true, 0},
+		{"several, and a text between", "p,1,,\np,2,5,Edm.Int64\np,3,6,\np,4,7,Edm.Int32\n", false, "Edm.String", true, 5},
+		{"several, and no text without", "p,1,4,Edm.Int64\np,2,5,Edm.Int32\np,3,,\n", false, "", false, 0},
+		{"told", "p,1,4,\np,2,5,Edm.Int64\np,3,6,Edm.Double\n", true, "Edm.Int32", false, 0},
+		{"an unknown type is none", "p,1,4,\np,2,5,Edm.Int33\n", false, "Edm.String", false, 0},
+		{"a line that is no row has no types", "p,1,4,\np,2,5,Edm.Int32,x\np,3,6,\n", false, "Edm.String", false, 0},
+		{"behind a quote that is not closed are no types", "p,1,4,\np,2,5,Edm.String\np,3,\"6,\np,4,7,Edm.Int32\n", false, "Edm.String", false, 0},
+	} {
+		for _, once := range []bool{false, true} {
+			var mixed []string
+			form := place.CSV{Mixed: func(column string, t storage.Type) { mixed = append(mixed, column+" "+t.String()) }}
+			if tt.told {
+				form.Types = map[string]storage.Type{"N": storage.Int32}
+			}
+			if !once {
+				var err error
+				if form, err = form.Learn(strings.NewReader(head + tt.text)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rows, _, err := readCSV(form, head+tt.text)
+			if once && tt.ends > 0 {
+				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("line %d: N is an Edm.", tt.ends)) || !strings.Contains(err.Error(), "give --types N:Edm.") || len(rows) != tt.ends-2 {
+					t.Errorf("%s, once: %d rows, %v", tt.name, len(rows), err)
+				}
+				continue
+			}
+			if err != nil && !strings.Contains(err.Error(), "a quote is not closed") {
+				t.Errorf("%s, once %v: %v", tt.name, once, err)
+			}
+			for _, row := range rows {
+				line := strings.Split(tt.text, "\n")[row.Key.Row[0]-'1']
+				if p := row.Properties; strings.HasSuffix(line, ",") && len(p) > 0 && p[0].Type.String() != tt.want {
+					t.Errorf("%s, once %v: %s became %v", tt.name, once, line, p[0].Type)
+				}
+			}
+			if want := "[N " + tt.want + "]"; fmt.Sprint(mixed) != want && tt.mixed || mixed != nil && !tt.mixed {
+				t.Errorf("%s, once %v: mixed %v", tt.name, once, mixed)
+			}
+		}
+	}
 }
