@@ -119,11 +119,12 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 	j.run = func(ctx context.Context, record Record, began time.Time) (Result, error) {
 		var lines Lines
 		var now sweep.Totals
-		r, err := j.work(ctx, record, began, o.To.Table().Create, func(opts sweep.Options) (all sweep.Totals, err error) {
+		r, err := j.work(ctx, record, began, nil, func(opts sweep.Options) (all sweep.Totals, err error) {
 			if j.in == nil { // stdin, which may keep it waiting
 				j.in, _ = o.openLines(ctx)
 			}
 			lines.Unproven = true
+			next, err := o.lines(ctx, j.in)
 			o.Meter.Phase("importing")
 			opts.Watch = func(p sweep.Progress) {
 				now = all
@@ -136,15 +137,24 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 				all.Add(sweep.Totals{Rows: 1, Failed: 1})
 				return opts.Failed([]action.Failure{{Key: line.Key, Reason: line.Error(), Line: line.Line}})
 			}
-			err = place.Windows(o.lines(j.in), o.Mode == action.Merge, bad, func(rows place.Rows, repeated int) error {
-				windows++
-				lines.Repeated += int64(repeated)
-				lines.MoreRepeated = windows > 1
-				s.Source = rows
-				t, err := sweep.Do(ctx, s, opts, o.mapped(action.Copy{Destination: o.To.Table(), Mode: o.Mode}))
-				all.Add(t)
-				return err
-			})
+			if err == nil {
+				err = place.Windows(next, o.Mode == action.Merge, bad, func(rows place.Rows, repeated int) error {
+					if windows++; windows == 1 {
+						if err := o.To.Table().Create(ctx); err != nil {
+							return err
+						}
+					}
+					lines.Repeated += int64(repeated)
+					lines.MoreRepeated = windows > 1
+					s.Source = rows
+					t, err := sweep.Do(ctx, s, opts, o.mapped(action.Copy{Destination: o.To.Table(), Mode: o.Mode}))
+					all.Add(t)
+					return err
+				})
+			}
+			if err == nil && windows == 0 && all.Rows == 0 { // of an empty table
+				err = o.To.Table().Create(ctx)
+			}
 			if ctx.Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // who wrote to stdin may have been interrupted, too
 				err = task.ErrInterrupted
 			}

@@ -3,7 +3,9 @@ package job
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -111,7 +113,11 @@ func (o Options) previewLines(ctx context.Context, left func() int, show func([]
 		return err
 	}
 	defer in.Close()
-	return place.Windows(o.lines(in), false, nil, func(rows place.Rows, _ int) error {
+	next, err := o.lines(ctx, in)
+	if err != nil {
+		return err
+	}
+	return place.Windows(next, false, nil, func(rows place.Rows, _ int) error {
 		p, _, err := rows.Read(ctx, storage.RequestOptions{}, storage.Query{Range: o.Bounds.Range(), Filter: o.Filter, Select: o.Select, Top: min(left(), storage.PageRows)})
 		if err == nil {
 			err = show(p.Entities)
@@ -132,10 +138,36 @@ func (o Options) openLines(ctx context.Context) (io.ReadCloser, error) {
 	return in, nil
 }
 
-// lines reads the rows of what was opened.
-func (o Options) lines(in io.Reader) place.Lines {
-	if o.From.CSV != nil {
-		return o.From.CSV.Lines(in)
+// lines reads the rows of what was opened. It reads a file of CSV twice, first for the types of its columns.
+func (o Options) lines(ctx context.Context, in io.Reader) (place.Lines, error) {
+	if o.From.CSV == nil {
+		return place.JSONLines(in, o.Filter == "" && o.Select == nil && o.Map == nil), nil
 	}
-	return place.JSONLines(in, o.Filter == "" && o.Select == nil && o.Map == nil)
+	form := *o.From.CSV
+	form.Mixed = func(column string, t storage.Type) {
+		o.Meter.Say("types", fmt.Sprintf("%s has several types, and values without one, which become %v", column, t))
+	}
+	if info, err := os.Stat(o.From.Path); o.From.Kind == place.KindFile && err == nil && info.Mode().IsRegular() {
+		first, err := o.openLines(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer first.Close()
+		o.Meter.Phase("reading types")
+		if form, err = form.Learn(readerOf(func(b []byte) (int, error) {
+			if ctx.Err() != nil {
+				return 0, task.ErrInterrupted
+			}
+			return first.Read(b)
+		})); err != nil {
+			return nil, err
+		}
+	}
+	return form.Lines(in), nil
 }
+
+// readerOf is a function as a reader.
+type readerOf func([]byte) (int, error)
+
+// Read implements [io.Reader].
+func (f readerOf) Read(b []byte) (int, error) { return f(b) }
