@@ -63,7 +63,7 @@ func settled(err error) bool {
 // taken the row key of an insertion, or the service refuses its rows for good, redo withdraws the
 // insertion and says so.
 func (c *Catalog) redo(ctx context.Context, e store.Entry) error {
-	writes, _, newer, err := c.current(ctx, e)
+	writes, newer, err := c.current(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -84,23 +84,20 @@ func (c *Catalog) redo(ctx context.Context, e store.Entry) error {
 }
 
 // current returns those writes of an entry that are the newest of their identities. Their
-// heads are marked as not sure: this process carries out another's entry. forgotten are the
-// deletions among the writes whose identity has no head any more, newer the entries that have overtaken the others.
-func (c *Catalog) current(ctx context.Context, e store.Entry) (writes, forgotten []wal.Write, newer []string, err error) {
+// heads are marked as not sure: this process carries out another's entry. newer are the entries that have overtaken the others.
+func (c *Catalog) current(ctx context.Context, e store.Entry) (writes []wal.Write, newer []string, err error) {
 	for _, w := range e.Writes {
 		h, err := c.headInDoubt(ctx, e, w)
 		switch {
 		case err != nil:
-			return nil, nil, nil, err
+			return nil, nil, err
 		case h != nil && h.Entry == e.ID:
 			writes = append(writes, w)
 		case h != nil:
 			newer = append(newer, h.Entry)
-		case h == nil && w.Gone:
-			forgotten = append(forgotten, w)
 		}
 	}
-	return writes, forgotten, newer, nil
+	return writes, newer, nil
 }
 
 // headInDoubt returns the head of the write's identity, nil for none. If the entry is its
@@ -142,7 +139,14 @@ func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) erro
 	if _, there, err := c.Recorded(ctx, e.Shard, e.ID); there || err != nil {
 		return err
 	}
-	return refuse(c.takenBack(cause), w.First) // by another process, which may have died before the rows were gone
+	// Another process has withdrawn it, and may have died before the rows were gone.
+	if h, err = c.ReadHead(ctx, w.First, w.Identity); err == nil && h != nil {
+		err = c.complete(ctx, e.Shard, h.Entry)
+	}
+	if !settled(err) {
+		return err
+	}
+	return c.takenBack(cause)
 }
 
 // conclude ends the first application of an entry; err is what apply returned. The entry
