@@ -39,7 +39,6 @@ var documented = []struct {
 	{"DELETE /api/catalog/records", "/api/catalog/records?eid=3", "", 200},
 	{"GET /api/catalog/changes", "/api/catalog/changes?since=2h", "", 200},
 	{"GET /api/catalog", "", "", 200},
-	{"POST /api/catalog/recover", "/api/catalog/recover?since=2h", "", 200},
 	{"POST /api/log/{stream}", "/api/log?stream=a%20b%2Fc", `[{"n":1},{"n":2}]`, 201},
 	{"GET /api/log/{stream}", "/api/log?stream=a%20b%2Fc&top=50&since=15m", "", 200},
 	{"GET /api/log/{stream}", "/api/log/orders?after=now&top=50", "", 200},

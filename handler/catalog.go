@@ -47,7 +47,6 @@ func catalogCommand() *cobra.Command {
 		command("list", "List the catalogs of the settings", &catalogListOptions{}),
 		command("import [FILE]", "Insert the records of a file of JSON lines or CSV", &importOptions{}),
 		command("export [KEY=VALUE…]", "Print all records", &catalogExportOptions{}),
-		command("recover", "Complete unfinished writes", &catalogRecoverOptions{}),
 		command("check", "Find what is wrong with a catalog, and repair it", &catalogCheckOptions{}),
 		command("migrate", "Move a catalog to other index keys, or take over a published one", &catalogMigrateOptions{}))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
@@ -15,69 +14,24 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// catalogRecoverOptions are the options of the command catalog recover.
-type catalogRecoverOptions struct {
-	catalogFlags
-	since string
-	json  bool
-}
-
-func (o *catalogRecoverOptions) options() []option {
-	return append(o.catalogFlags.options(), []option{
-		{"since", perRun, &o.since, nil, "a time such as 2026-02-15T10:30:00Z, a date, or how long ago, such as 2h"},
-		{"json", perRun, &o.json, nil, "print the result as JSON"},
-	}...)
-}
-
-func (o *catalogRecoverOptions) run(r *call) error {
-	r.changes = true
-	from, err := job.ParseSince(o.since, time.Now())
-	if err != nil {
-		return err
-	}
-	return o.with(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
-		done, err := cat.Recover(ctx, from)
-		if err != nil {
-			return err
-		}
-		err = r.print(o.json, done, "applied %d writes, %d can't be applied\n", done.Applied, done.Parked)
-		if err == nil && done.Parked > 0 {
-			err = job.Hint(fmt.Errorf("%d writes can't be applied", done.Parked), "catalog check lists them with their reasons")
-		}
-		return err
-	})
-}
-
 // catalogCheckOptions are the options of the command catalog check.
 type catalogCheckOptions struct {
 	catalogFlags
-	yesFlag
-	check.Options
 	lister
+	repair bool
 }
 
 func (o *catalogCheckOptions) options() []option {
-	return slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("is wrong", ""), []option{
-		{"repair", perRun, &o.Repair, nil, "repair what the log knows"},
-		{"adopt", perRun, &o.Adopt, nil, "enter rows into the log that it does not know"},
-		{"remove-unknown", perRun, &o.RemoveUnknown, nil, "delete rows that the log does not know"},
+	return slices.Concat(o.catalogFlags.options(), o.lister.options("is wrong", ""), []option{
+		{"repair", perRun, &o.repair, nil, "repair what the log knows"},
 	})
 }
 
 func (o *catalogCheckOptions) run(r *call) error {
-	r.changes, o.call = o.Repair, r
-	if o.Adopt && o.RemoveUnknown {
-		return usagef("--adopt and --remove-unknown exclude each other")
-	}
+	r.changes, o.call = o.repair, r
 	ready := needs{exists, (*catalog.Catalog).Prepare} // which makes the log's table, if there is none
 	return o.with(r, ready, func(ctx context.Context, cat *catalog.Catalog) error {
-		if o.RemoveUnknown {
-			do := fmt.Sprintf("remove all rows of %s that the log does not know", cat.Index)
-			if err := o.ask(r, do, "This can't be undone. ", "without --remove-unknown they are listed, --yes removes them without asking", cat.Index.Name()); err != nil {
-				return err
-			}
-		}
-		sum, err := check.Run(ctx, cat, o.Options, o.found)
+		sum, err := check.Run(ctx, cat, o.repair, o.found)
 		if err := errors.Join(err, o.err); err != nil {
 			return err
 		}
@@ -92,10 +46,10 @@ func (o *catalogCheckOptions) summary(sum check.Result) error {
 	if left := sum.Problems - sum.Repaired; err == nil && left > 0 {
 		err = fmt.Errorf("%d problems are left", left)
 		switch {
-		case sum.Untracked > 0 && !o.RemoveUnknown:
-			err = job.Hint(err, "--adopt enters rows that the log does not know, --remove-unknown deletes what is left of them")
-		case !o.Repair:
+		case !o.repair && left > sum.Untracked:
 			err = job.Hint(err, "--repair repairs what the log knows")
+		case sum.Untracked > 0:
+			err = job.Hint(err, "what the log does not know stays; tablesweep catalog export and catalog import bring it into another catalog")
 		}
 	}
 	return err

@@ -120,7 +120,7 @@ func (c *Catalog) inTheWay(cause error) error {
 
 // unknown: only index rows know the record.
 func (c *Catalog) unknown() error {
-	return problem.Conflictf("", "the catalog's log does not know the record; enter it with: tablesweep catalog check --adopt")
+	return problem.Conflictf("", "the catalog's log does not know the record; tablesweep catalog check lists such rows, and tablesweep catalog export and catalog import bring them into another catalog")
 }
 
 // busy: the write was overtaken maxRaces times.

@@ -279,13 +279,3 @@ func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
 	}
 	return c.Log.Write(ctx, ops...)
 }
-
-// clearForgotten deletes the tombstones of a deletion whose identity has no head any
-// more.
-func (c *Catalog) clearForgotten(ctx context.Context, w wal.Write) error {
-	l, err := c.readTombstones(ctx, w, nil)
-	if err == nil && l.head == nil {
-		_, err = c.deleteRows(ctx, l.rows)
-	}
-	return err
-}

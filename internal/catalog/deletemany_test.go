@@ -168,7 +168,7 @@ func TestDeletionTellsWhatItDid(t *testing.T) {
 			}
 			w.delete(c, by("npi", "7"), n-gone)
 			w.wantFound(c, by("npi", "7"))
-			w.recover(c, time.Time{})
+			w.recover(c)
 			w.check(c)
 		})
 	}
@@ -188,7 +188,7 @@ func TestDeletionSeesWhatIsCommitted(t *testing.T) {
 		beside.RowFrom = "g"
 		w.delete(c, beside, 0)
 		w.delete(c, by("eid", "F314"), 1)
-		w.recover(c, time.Time{})
+		w.recover(c)
 		w.wantFound(c, by("eid", "F314"))
 		w.check(c)
 	})

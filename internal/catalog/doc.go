@@ -37,7 +37,7 @@
 // withdrawn: one transaction deletes its entry and commits a removal.
 //
 // A crash before 2 ends leaves nothing. A crash after 2 leaves the entry; [Catalog.Maintain]
-// and [Catalog.Recover] do 3 and 4 again, and so does a retry of the write, which finds
+// and package check do 3 and 4 again, and so does a retry of the write, which finds
 // the entry. Every write to an index row is conditional on the row's version. So applying an
 // entry is idempotent: often or late, in any order, by any number of processes.
 //
@@ -58,7 +58,7 @@
 //	write.go      what callers ask for: Insert, Put, Replace, Patch, and many writes at once
 //	delete.go     Delete
 //	repair.go     what packages check and migrate do to records
-//	maintain.go   Maintain and Recover: what crashes have left
+//	maintain.go   Maintain: what crashes have left
 //	clear.go      index rows and notes that are no longer needed
 //	choose.go     the one record that a write is about
 //	decide.go     one try of a write: decide, commit, carry out

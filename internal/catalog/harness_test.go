@@ -96,9 +96,9 @@ func (w *world) prepare(c *catalog.Catalog) {
 	}
 }
 
-func (w *world) recover(c *catalog.Catalog, since time.Time) {
+func (w *world) recover(c *catalog.Catalog) {
 	w.Helper()
-	if _, err := c.Recover(w.Context(), since); err != nil {
+	if err := c.CompleteAll(w.Context()); err != nil {
 		w.Error(err)
 	}
 }
@@ -176,7 +176,7 @@ func (w *world) wantFound(c *catalog.Catalog, q catalog.Lookup, want ...record.R
 // check runs the catalog's own check, and fails the test if anything is wrong.
 func (w *world) check(c *catalog.Catalog) check.Result {
 	w.Helper()
-	sum, err := check.Run(w.Context(), c, check.Options{}, func(f catalog.Finding) { w.Errorf("check: %+v", f) })
+	sum, err := check.Run(w.Context(), c, false, func(f catalog.Finding) { w.Errorf("check: %+v", f) })
 	if err != nil {
 		w.Fatal(err)
 	}

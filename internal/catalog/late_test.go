@@ -101,7 +101,7 @@ func TestFrozenWriter(t *testing.T) {
 			w.wantFound(c, by("npi", "7"))
 			w.wantFound(c, by("eid", "1"))
 			if tt.parked {
-				w.recover(c, time.Time{})
+				w.recover(c)
 			}
 			w.nextDay(c)
 			w.wantGone(c)

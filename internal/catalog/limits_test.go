@@ -6,39 +6,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/storage"
 )
-
-// TestIndexThatWasSetBack: if the index table is restored from a backup that is more than a day
-// old, recovery deletes the records in it that were deleted since.
-func TestIndexThatWasSetBack(t *testing.T) {
-	t.Parallel()
-	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x"})
-		c.Close()
-		backup := w.rows("People", "")
-		w.delete(c, by("eid", "1"), 1)
-		c.Close()
-		w.pass(c, minutes)
-		w.nextDay(c) // its head is gone, too
-		for _, row := range backup {
-			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
-		}
-		w.recover(c, time.Now().Add(-72*time.Hour))
-		if _, err := check.Run(t.Context(), c, check.Options{Repair: true}, func(f catalog.Finding) { t.Logf("%+v", f) }); err != nil {
-			t.Error(err)
-		}
-		w.wantFound(c, by("eid", "1"))
-	})
-}
 
 // TestLargestRecord: records with 15 long index keys, and the largest record with the longest
 // ones, are inserted, moved and deleted.

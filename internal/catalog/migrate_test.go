@@ -81,7 +81,7 @@ func takeOverRecords(t *testing.T, w *world) {
 	_, err := c.Insert(t.Context(), rec(t, faux), "")
 	wantKind(t, err, problem.Conflict)
 
-	_, err = check.Run(t.Context(), c, check.Options{Repair: true}, func(catalog.Finding) {})
+	_, err = check.Run(t.Context(), c, true, func(catalog.Finding) {})
 	wantKind(t, err, problem.Conflict)
 	if sum := w.migrate(c); sum.Taken != 2 {
 		t.Errorf("%+v", sum)
@@ -128,7 +128,7 @@ func TestAnotherSchema(t *testing.T) {
 				w.schema = parsed(t, tt.keys, tt.row)
 				c := w.on(w.account, nil)
 				wantKind(t, c.Prepare(t.Context()), problem.Conflict)
-				_, err := check.Run(t.Context(), c, check.Options{Repair: true}, func(catalog.Finding) {})
+				_, err := check.Run(t.Context(), c, true, func(catalog.Finding) {})
 				wantKind(t, err, problem.Conflict)
 				before := len(w.rows("People", "")) + len(w.rows("PeopleWAL", ""))
 				sum, err := migrate.Run(t.Context(), c, true, func(f catalog.Finding) { t.Error(f) })

@@ -168,9 +168,9 @@ func (m *modelRun) work(beside ...func(*randv2.Rand)) {
 				time.Sleep(time.Duration(rnd.Int64N(int64(10 * pause))))
 				c, _ := m.life(rnd, nil)
 				if rnd.IntN(2) == 0 {
-					_, _ = c.Recover(m.Context(), time.Now().Add(-time.Hour)) // it may die
+					_ = c.CompleteAll(m.Context()) // it may die
 				} else {
-					_, _ = check.Run(m.Context(), c, check.Options{Repair: true}, func(catalog.Finding) {})
+					_, _ = check.Run(m.Context(), c, true, func(catalog.Finding) {})
 				}
 			}
 		})
@@ -553,7 +553,7 @@ func (m *modelRun) compare() {
 	var findings []catalog.Finding
 	retry(func() error {
 		findings = nil
-		sum, err := check.Run(m.Context(), c, check.Options{}, func(f catalog.Finding) {
+		sum, err := check.Run(m.Context(), c, false, func(f catalog.Finding) {
 			if !m.taken.reported(f) {
 				findings = append(findings, f)
 			}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
@@ -89,7 +88,7 @@ func TestTakeOverBesideItsWriter(t *testing.T) {
 			if _, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) {}); err != nil {
 				t.Fatal(err)
 			}
-			w.findings(c, check.Options{Repair: true})
+			w.findings(c, true)
 		}
 		sum, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) {})
 		if err != nil || sum.Left != 4 && sum.Left != 5 || sum.Taken+sum.Removed+sum.Entries > 0 { // the program may have passed the bad entry

@@ -136,7 +136,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 		}, nil)
 		var g sync.WaitGroup
 		g.Go(func() {
-			_, err := check.Run(t.Context(), checker, check.Options{Repair: true}, func(f catalog.Finding) { t.Logf("%+v", f) })
+			_, err := check.Run(t.Context(), checker, true, func(f catalog.Finding) { t.Logf("%+v", f) })
 			if err != nil {
 				t.Error(err)
 			}
@@ -320,42 +320,6 @@ func TestDeletionOfWhatMoves(t *testing.T) {
 	})
 }
 
-// TestRecoverBesideClearing: recover --since writes tombstones just when their head is deleted. They must not block the identity's next life, and must be deleted later.
-func TestRecoverBesideClearing(t *testing.T) {
-	t.Parallel()
-	for _, later := range []time.Duration{0, 25 * time.Hour} {
-		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-			fields := map[string]any{"eid": "1", "npi": "7", "lastname": "x"}
-			r := w.insertAll(c, fields)
-			w.delete(c, by("eid", "1"), 1)
-			c.Close()
-			time.Sleep(2 * time.Minute)
-			w.maintain(c) // only the head is left
-			time.Sleep(25 * time.Hour)
-			hold, at, release := holdOnce("GET", "/People(", "3_npi7")
-			recoverer := w.gated(hold, nil)
-			var g sync.WaitGroup
-			g.Go(func() {
-				w.recover(recoverer, time.Now().Add(-48*time.Hour))
-			})
-			<-at // it has seen the head
-			w.maintain(c)
-			close(release)
-			g.Wait()
-			if later > 0 {
-				time.Sleep(later)
-				w.maintain(c)
-				if left := w.rows("People", ""); len(left) > 0 {
-					t.Errorf("rows that nothing clears away: %v", left)
-				}
-			}
-			w.insertAll(c, fields)
-			w.wantFound(c, by("eid", "1"), r...)
-			w.wantFound(c, by("npi", "7"), r...)
-		})
-	}
-}
-
 // TestCommitDuringChangeOfSchema: the storage delays a commit. It must not land after the catalog
 // was moved to another schema.
 func TestCommitDuringChangeOfSchema(t *testing.T) {
@@ -494,7 +458,7 @@ func TestContestedChange(t *testing.T) {
 		if n := len(w.rows("PeopleWAL", "e|")) + len(w.rows("PeopleWAL", "c|")); n != 2 {
 			t.Errorf("%d entries and changes, want the insertion's and the deletion's", n)
 		}
-		w.recover(c, time.Time{})
+		w.recover(c)
 		c.Close()
 		if pending, changes := len(w.rows("PeopleWAL", "e|")), len(w.rows("PeopleWAL", "c|")); pending != 0 || changes != 2 {
 			t.Errorf("%d entries and %d changes, want 0 and 2", pending, changes)

@@ -27,12 +27,6 @@ func unlessRaced(raced bool, err error) error {
 // What check and migrate do to records. ErrRaced tells them to leave a record to the writer
 // that was faster.
 
-// Rewrite gives the record of the head the contents r, in all its index rows.
-func (c *Catalog) Rewrite(ctx context.Context, h *store.Head, r record.Record) error {
-	_, raced, err := c.replace(ctx, h, h.Write, r, claim.ID{})
-	return unlessRaced(raced, err)
-}
-
 // Move moves the record r of the head to another identity.
 func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)

@@ -267,7 +267,7 @@ func TestDeletionOfAnOldWrite(t *testing.T) {
 			})
 			<-reached
 			time.Sleep(time.Second)
-			w.recover(c, time.Time{})
+			w.recover(c)
 			close(release)
 			g.Wait()
 			held.Close()

@@ -254,20 +254,6 @@ func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	return answer(w, r, total, err)
 }
 
-// recoverWrites completes unfinished writes at once, as the timer does every minute.
-func recoverWrites(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
-	given, err := parameters(r, "since")
-	if err != nil {
-		return err
-	}
-	since, err := readSince(r.Context(), c, given)
-	if err != nil {
-		return err
-	}
-	done, err := c.Recover(r.Context(), since)
-	return answer(w, r, done, err)
-}
-
 // followChanges answers with the changes behind a position.
 func followChanges(c *catalog.Catalog, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
 	if err := onlyAfter(given); err != nil {

@@ -74,7 +74,7 @@ func TestSeveralRecordsAtOnce(t *testing.T) {
 	a.call(t, "DELETE", people, "", 400, `{"title":"Bad Request"`)
 	a.call(t, "GET", people, "", 200, `{"records":[`+one+`,`+three+`,`+four+`],`)
 
-	// Changes since a time, and recovery.
+	// Changes since a time.
 	a.parts.Catalogs[""].Close() // what goes on after the answers
 	changes := strings.Replace(people, "records", "changes", 1)
 	a.call(t, "GET", changes+"?since=0s", "", 200, `{"changes":[]}`)
@@ -82,7 +82,6 @@ func TestSeveralRecordsAtOnce(t *testing.T) {
 	if got := a.call(t, "GET", changes+"?since=1h", "", 200, `{"changes":[{`); strings.Count(got, `"kind":"insert"`) != 3 {
 		t.Error(got)
 	}
-	a.call(t, "POST", strings.Replace(people, "records", "recover", 1)+"?since=1h", "", 200, `{"applied":3,"parked":0}`)
 }
 
 // TestDeletionOfManyGoesOn: on slow storage a deletion of many records answers in time, and the same call does the rest.

@@ -135,7 +135,7 @@ func Functions(a App) []Function {
 		{
 			Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"},
 			maxBody: maxRecord, gates: settings, calls: a.catalogCalls(
-				resource{"POST", "records", insertRecord}, resource{"POST", "recover", recoverWrites},
+				resource{"POST", "records", insertRecord},
 				resource{"PUT", "records", replaceRecord}, resource{"PUT", oneRecord, replaceRecord},
 				resource{"PATCH", "records", patchRecord}, resource{"PATCH", oneRecord, patchRecord}),
 		},

@@ -335,7 +335,6 @@ func (o *openAPI) playCatalog(a *app, at, one, two, patch string) {
 	o.play(a, 200, "GET", at+"/count?eid=1", "")
 	o.play(a, 200, "GET", at+"/changes?top=2&since=1h", "")
 	o.play(a, 200, "GET", at+"/changes?top=2&after=1h", "")
-	o.play(a, 200, "POST", at+"/recover", "")
 }
 
 func (o *openAPI) playStreams(a *app) {

@@ -100,7 +100,6 @@ func TestCallsWhileStorageIsAway(t *testing.T) {
 			{"POST", people, `{"eid":"1","lastname":"A"}`},
 			{"PATCH", people + "?eid=1", `{"lastname":"A"}`},
 			{"DELETE", people + "?eid=1", ""},
-			{"POST", "/api/catalog/recover", ""},
 			{"GET", "/api/log/stream", ""},
 			{"POST", "/api/log/stream", `{"event":1}`},
 		} {

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/store"
@@ -23,27 +22,20 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Options say what a check changes. None: it only reports.
-type Options struct {
-	// Repair brings all rows of the log's records up to their newest writes. The log is
-	// believed: a row that was changed by hand is put back.
-	Repair bool
-	// Adopt enters into the log what only index rows know. RemoveUnknown removes that from the
-	// index. Without one of them it is reported: if the log is lost, only people can tell
-	// what the index is worth.
-	Adopt, RemoveUnknown bool
-}
-
+// Run compares. With repair, it also completes unfinished writes, and sets all rows of the log's records to their newest writes: the
+// log is believed, and a row that was changed by hand is put back. It leaves what the log does not know: if the log is lost, or older
+// than the index, only people can tell what that is worth.
+//
 // Run calls found for each thing that is wrong, never concurrently. A catalog that another program
 // wrote, or that has another schema, is a Conflict: see package migrate. Run may be interrupted, and
 // called again.
-func Run(ctx context.Context, c *catalog.Catalog, o Options, found func(catalog.Finding)) (Result, error) {
-	k := &checker{Catalog: c, do: o, found: found, claimed: map[uint64]bool{}}
+func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalog.Finding)) (Result, error) {
+	k := &checker{Catalog: c, repair: repair, found: found, claimed: map[uint64]bool{}}
 	if err := k.Writable(ctx); err != nil {
 		return k.sum, err
 	}
-	if o != (Options{}) {
-		if _, err := k.Recover(ctx, time.Time{}); err != nil {
+	if repair {
+		if err := k.CompleteAll(ctx); err != nil {
 			return k.sum, err
 		}
 	}
@@ -150,32 +142,24 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 		return err
 	}
 	if !found {
-		return k.lost(ctx, h, all)
+		k.report(at, false, "%s", lost(h, all))
+		return nil
 	}
 	if id, err := k.Identify(r); err != nil || id.Hash() != h.Identity {
 		k.claim(h.Identity)
 		k.report(at, false, "the record is placed by another schema; move it with: tablesweep catalog migrate")
 		return nil
 	}
-	allowed := k.do.Repair
 	if x := newestOf(h, all); x.Slot.Version > h.Version && (x.Slot.Gone || x.Record.Hash() != h.Content) {
 		if changing, err := k.changing(ctx, h); changing || err != nil {
 			return err
 		}
-		switch {
-		case k.do.Adopt && !x.Slot.Gone:
-			later := *h
-			later.Version = x.Slot.Version
-			return k.repairing(true, x.At, newer, func() error { return k.Rewrite(ctx, &later, x.Record) })
-		case !k.do.RemoveUnknown:
-			k.report(x.At, false, newer)
-			return nil
-		}
-		allowed = true
+		k.report(x.At, false, newer)
+		return nil
 	}
 	for _, x := range all {
 		if !x.Good(h) {
-			if err := k.mend(ctx, h, x, r, allowed); err != nil {
+			if err := k.mend(ctx, h, x, r); err != nil {
 				return err
 			}
 		}
@@ -196,9 +180,9 @@ func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
 	return newest
 }
 
-// mend repairs one index row of the record r, if allowed.
-func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r record.Record, allowed bool) error {
-	what := "the index row is missing"
+// mend repairs one index row of the record r.
+func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r record.Record) error {
+	what, allowed := "the index row is missing", k.repair
 	op := storage.Op{Kind: storage.Insert, Entity: store.IndexRow(h.Write, x.At.Partition, r)}
 	if x.Slot.Exists {
 		if what = "the index row differs from the record"; x.Slot.Identity != h.Identity {
@@ -214,7 +198,7 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 			if known {
 				k.claim(x.At.Partition, x.At.Row)
 			} else {
-				what, allowed = what+", and its contents differ from that record", k.do.RemoveUnknown
+				what, allowed = what+", and its contents differ from that record", false
 			}
 		}
 		op.Kind, op.IfMatch = storage.Replace, x.Slot.ETag
@@ -230,19 +214,12 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 	})
 }
 
-// lost handles a record of which nothing is left as the log has it, and whose change is too old to be
-// in the log. Its newest row may become the record.
-func (k *checker) lost(ctx context.Context, h *store.Head, all []store.Copy) error {
-	at := key.Key{Partition: h.Partitions[0], Row: h.Row}
-	all = slices.DeleteFunc(slices.Clone(all), func(x store.Copy) bool { return !x.Ours(h) })
-	if len(all) == 0 {
-		k.report(at, false, "the record has lost all its index rows, and the log keeps it no longer; restore the index table from a backup")
-		return nil
+// lost says what has become of a record of which nothing is left as the log has it, and whose change is too old to be in the log.
+func lost(h *store.Head, all []store.Copy) string {
+	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
+		return "none of the record's index rows is as it was last written; write the record again"
 	}
-	newest := slices.MaxFunc(all, func(a, b store.Copy) int { return a.Row.Timestamp.Compare(b.Row.Timestamp) })
-	return k.repairing(k.do.Adopt, at, "none of the record's index rows is as it was last written", func() error {
-		return k.Rewrite(ctx, h, newest.Record)
-	})
+	return "the record has lost all its index rows, and the log keeps it no longer; restore the index table from a backup"
 }
 
 // Result is the summary of a check.
@@ -258,8 +235,8 @@ type Result struct {
 // checker is a check under way.
 type checker struct {
 	*catalog.Catalog
-	do    Options
-	found func(catalog.Finding)
+	repair bool
+	found  func(catalog.Finding)
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
@@ -299,7 +276,7 @@ func (k *checker) report(at key.Key, repaired bool, format string, args ...any) 
 	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
 }
 
-// repairing reports a finding. If the options allow it, it repairs first.
+// repairing reports a finding. If that is allowed, it repairs first.
 func (k *checker) repairing(allowed bool, at key.Key, what string, repair func() error) error {
 	if !allowed {
 		k.report(at, false, "%s", what)

@@ -24,49 +24,45 @@ func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) 
 		r := store.ContentOf(row)
 		id, err := k.Identify(r)
 		if err != nil {
-			return k.unknown(ctx, row, fmt.Sprintf("the row does not hold a record: %v", err), nil)
+			k.unknown(row, fmt.Sprintf("the row does not hold a record: %v", err))
+			return nil
 		}
 		switch {
 		case k.judged(row.Key, id.Hash()):
 			return nil
 		case id.Hash() != s.Identity:
-			return k.unknown(ctx, row, "the row was changed by hand, or written with another schema", nil)
+			k.unknown(row, "the row was changed by hand, or written with another schema")
+			return nil
 		}
 		h, err := k.ReadHead(ctx, id.First(), id.Hash())
 		if err != nil {
 			return err
 		}
 		if h == nil {
-			err := k.unknown(ctx, row, "the log does not know the row's record", func() error { return k.Adopt(ctx, id, r) })
-			if err != nil || !k.do.Adopt || store.Foreign(row) {
-				return err
+			what := "the log does not know the row's record"
+			if store.Foreign(row) {
+				what = "another program wrote the row; take it over with: tablesweep catalog migrate"
 			}
+			k.unknown(row, what)
+			return nil
 		}
 		if row.Key.Row != id.Row || !slices.Contains(id.Partitions, row.Key.Partition) {
 			return k.misplacedRow(ctx, row, id, r)
 		}
-		if h != nil && h.Gone {
-			return k.deletedRow(ctx, row, s, h, func(later *store.Head) error { return k.Restore(ctx, later, id, r) })
+		if h.Gone {
+			return k.deletedRow(ctx, row, s, h)
 		}
 		return nil
 	})
 }
 
-// unknown handles a row that the log does not know. adopt enters it; nil if that is impossible.
-func (k *checker) unknown(ctx context.Context, row storage.Entity, what string, adopt func() error) error {
+// unknown reports a row that the log does not know.
+func (k *checker) unknown(row storage.Entity, what string) {
 	k.count(&k.sum.Untracked, 1)
-	switch {
-	case store.Foreign(row) && adopt != nil:
-		k.report(row.Key, false, "another program wrote the row; take it over with: tablesweep catalog migrate")
-		return nil
-	case k.do.Adopt && adopt != nil:
-		return k.repairing(true, row.Key, what, adopt)
-	}
-	return k.repairing(k.do.RemoveUnknown, row.Key, what, func() error { return k.DeleteRow(ctx, row) })
+	k.report(row.Key, false, "%s", what)
 }
 
-// tombstone checks a tombstone. If its identity has no head any more, it was left behind,
-// and nothing else would delete it.
+// tombstone checks a tombstone. If its identity has no head any more, it was left behind.
 func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slot) error {
 	h, err := k.ReadHead(ctx, row.Get(store.FirstColumn), s.Identity)
 	if err != nil || h != nil {
@@ -75,12 +71,13 @@ func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slo
 	if _, found, err := k.Index.Get(ctx, row.Key); err != nil || !found { // it has just been deleted
 		return err
 	}
-	return k.unknown(ctx, row, "the tombstone was left behind", nil)
+	k.unknown(row, "the tombstone was left behind")
+	return nil
 }
 
 // deletedRow handles a row that still holds a deleted record, or holds it again by a later write that
-// the log does not know. restore enters that write behind a head.
-func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head, restore func(*store.Head) error) error {
+// the log does not know.
+func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head) error {
 	if changing, err := k.changing(ctx, h); changing || err != nil {
 		return err
 	}
@@ -88,13 +85,9 @@ func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Sl
 	if err != nil || !found || now.ETag != row.ETag { // it has been written meanwhile
 		return err
 	}
-	what, allowed := "the row holds a deleted record", k.do.Repair
+	what, allowed := "the row holds a deleted record", k.repair
 	if s.Version > h.Version {
-		if what, allowed = newer, k.do.RemoveUnknown; k.do.Adopt {
-			later := *h
-			later.Version = s.Version
-			return k.repairing(true, row.Key, what, func() error { return restore(&later) })
-		}
+		what, allowed = newer, false
 	}
 	return k.repairing(allowed, row.Key, what, func() error {
 		return k.Index.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: row.ETag, Entity: store.IndexRow(h.Write, row.Key.Partition, record.Record{})})
@@ -137,9 +130,9 @@ func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index
 	if err != nil {
 		return err
 	}
-	what, allowed := "the row is in a place where its record has none", k.do.Repair
+	what, allowed := "the row is in a place where its record has none", k.repair
 	if !there {
-		what, allowed = what+", and its contents differ from the record", k.do.RemoveUnknown
+		what, allowed = what+", and its contents differ from the record", false
 	}
 	return k.repairing(allowed, row.Key, what, func() error { return k.DeleteRow(ctx, row) })
 }

@@ -115,10 +115,10 @@ func TestImportIsResumed(t *testing.T) {
 				t.Errorf("died at request %d: refused %q", n, left)
 			}
 			c := people(t, emulatortest.Open(t, em, nil), "eid,npi", "lastname")
-			if _, err := c.Recover(t.Context(), time.Time{}); err != nil {
+			if err := c.CompleteAll(t.Context()); err != nil {
 				t.Error(err)
 			}
-			sum, err := check.Run(t.Context(), c, check.Options{}, func(f catalog.Finding) { t.Errorf("died at request %d: %+v", n, f) })
+			sum, err := check.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("died at request %d: %+v", n, f) })
 			if err != nil || sum.Records != 31 {
 				t.Errorf("died at request %d: %+v, %v", n, sum, err)
 			}

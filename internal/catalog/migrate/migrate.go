@@ -31,7 +31,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
@@ -63,7 +62,7 @@ func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalo
 		if stopped, err = m.stopWriters(ctx); err != nil {
 			return m.sum, err
 		}
-		if _, err := m.CompleteAll(ctx, time.Time{}); err != nil {
+		if err := m.CompleteAll(ctx); err != nil {
 			return m.sum, err
 		}
 	}
