@@ -74,9 +74,9 @@ func matches(pattern, name string) bool {
 
 // Begin finds the tables, or takes them from the checkpoint to go on with.
 func (t *Tables) Begin(ctx context.Context) (err error) {
-	if err = t.Check(); err == nil && t.Choice.All {
-		if err = t.From.Whole(ctx); err == nil && t.To != nil && !t.Exports() {
-			err = t.To.Whole(ctx)
+	if err = t.check(); err == nil && t.Choice.All {
+		if err = t.From.whole(ctx); err == nil && t.To != nil && !t.exports() {
+			err = t.To.whole(ctx)
 		}
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (t *Tables) Begin(ctx context.Context) (err error) {
 	}
 	for _, dir := range []string{t.Failed, t.State} {
 		if err == nil {
-			err = MakeDirectory(dir)
+			err = makeDirectory(dir)
 		}
 	}
 	if err == nil && t.Journal != nil {
@@ -99,7 +99,7 @@ func (t *Tables) Begin(ctx context.Context) (err error) {
 		}
 		err = t.Journal.Renew(all)
 	}
-	if err == nil && t.Exports() {
+	if err == nil && t.exports() {
 		err = t.claim(ctx)
 	}
 	return err
@@ -108,11 +108,11 @@ func (t *Tables) Begin(ctx context.Context) (err error) {
 // open opens the checkpoint in a directory, if there is to be one. One that stands where the exports are made may move with them.
 func (t *Tables) open(dir string) (err error) {
 	t.dir = dir
-	if err := MakeDirectory(dir); err != nil || dir == "" {
+	if err := makeDirectory(dir); err != nil || dir == "" {
 		return err
 	}
 	places := []string{t.From.Address()}
-	if !t.Exports() || filepath.Clean(dir) != filepath.Clean(t.To.Path) {
+	if !t.exports() || filepath.Clean(dir) != filepath.Clean(t.To.Path) {
 		places = append(places, t.To.Address())
 	}
 	t.Checkpoint.New, t.Checkpoint.In = dir, TablesJournal // --resume takes the directory
@@ -127,10 +127,10 @@ func (t *Tables) restore(ctx context.Context) error {
 	if err := t.open(dir); err != nil {
 		return err
 	}
-	if t.Exports() && t.Checkpoint.Export == "" {
+	if t.exports() && t.Checkpoint.Export == "" {
 		return Hint(Refuse("resume", " %s: another version of this program has begun the export", dir), "export to another place")
 	}
-	if err := t.Resume(); err != nil {
+	if err := t.resume(); err != nil {
 		return err
 	}
 	for _, r := range t.All {
@@ -145,7 +145,7 @@ func (t *Tables) restore(ctx context.Context) error {
 
 // find lists the tables, and makes a checkpoint if one was asked for. A directory that is exported to is its own.
 func (t *Tables) find(ctx context.Context) error {
-	names, err := t.From.Tables(ctx)
+	names, err := t.From.tables(ctx)
 	if err == nil && len(names) == 0 {
 		err = Refuse("", "%v: %s has no table", t.Choice, t.From.Address())
 	}
@@ -159,10 +159,10 @@ func (t *Tables) find(ctx context.Context) error {
 		t.All = append(t.All, TableResult{Table: name, State: Pending})
 	}
 	dir := t.Checkpoint.New
-	if dir == "" && t.Exports() && t.To.Local() {
+	if dir == "" && t.exports() && t.To.Local() {
 		dir = t.To.Path
 	}
-	if t.Exports() {
+	if t.exports() {
 		t.Checkpoint.Export = uuid.NewString()
 	}
 	if err := t.open(dir); err != nil {
@@ -187,22 +187,22 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 		}
 	}
 	differs := t.Compares && !t.AllowExtra
-	if !differs && !t.Exports() {
+	if !differs && !t.exports() {
 		return nil
 	}
-	there, err := t.To.Tables(ctx)
+	there, err := t.To.tables(ctx)
 	if err != nil && !storage.NotFound(err) { // a container that is not there is made
 		return err
 	}
 	for _, name := range there {
 		switch _, ours := known[strings.ToLower(name)]; {
-		case ours && t.Exports():
+		case ours && t.exports():
 			return Hint(Refuse("to", ": %s has an export of %s", t.To.Address(), name), "give another place, or take only the others with --tables")
 		case differs && !ours && t.Choice.names(name):
 			t.All = append(t.All, TableResult{Table: name, State: Different, Error: "only the destination has it"})
 		}
 	}
-	if t.Exports() {
+	if t.exports() {
 		return notTaken(place.FreeOfTables(ctx, t.To.Objects))
 	}
 	return nil
@@ -224,11 +224,11 @@ func notTaken(err error) error {
 	if errors.Is(err, place.ErrTaken) {
 		return Hint(Refuse("to", ": %w", err), "give another place: each holds one export of many tables")
 	}
-	return BlobHint(err)
+	return blobHint(err)
 }
 
-// Exports reports whether the tables are written as exports.
-func (t *Tables) Exports() bool { return t.To != nil && t.To.Objects != nil && !t.Compares }
+// exports reports whether the tables are written as exports.
+func (t *Tables) exports() bool { return t.To != nil && t.To.Objects != nil && !t.Compares }
 
 // Points returns the paths of the tables' checkpoints that are there.
 func (t *Tables) Points() (paths []string) {
@@ -240,7 +240,7 @@ func (t *Tables) Points() (paths []string) {
 
 // point returns the path of a table's checkpoint, "" without one. An export in a directory has it there.
 func (t *Tables) point(table string) string {
-	if t.Exports() && t.To.Local() {
+	if t.exports() && t.To.Local() {
 		return inside(t.To.Path, table, "/"+place.JournalName)
 	}
 	return inside(t.dir, table, TableExt)
@@ -260,13 +260,13 @@ type Own struct{ From, To, Failed, State, Checkpoint, Resume string }
 
 // own returns those of a table. It goes on with what was begun.
 func (t *Tables) own(table string) Own {
-	o := Own{From: t.From.Of(table), Failed: inside(t.Failed, table, failedExt), State: inside(t.State, table, stateExt)}
+	o := Own{From: t.From.of(table), Failed: inside(t.Failed, table, failedExt), State: inside(t.State, table, stateExt)}
 	if t.To == nil {
 		return o
 	}
-	o.To = t.To.Of(table)
+	o.To = t.To.of(table)
 	path := t.point(table)
-	switch local, begun := t.Exports() && t.To.Local(), IsThere(path); {
+	switch local, begun := t.exports() && t.To.Local(), IsThere(path); {
 	case local && begun:
 		o.Resume = o.To
 	case begun:
@@ -279,10 +279,10 @@ func (t *Tables) own(table string) Own {
 
 // Seal completes the export of many tables, if it is one.
 func (t *Tables) Seal(ctx context.Context) error {
-	if !t.Exports() {
+	if !t.exports() {
 		return nil
 	}
-	return BlobHint(place.SealTables(ctx, t.To.Objects, t.Checkpoint.Export, t.In(Succeeded)))
+	return blobHint(place.SealTables(ctx, t.To.Objects, t.Checkpoint.Export, t.In(Succeeded)))
 }
 
 // Remove removes what is left of the tables' checkpoints, behind the command's own.

@@ -105,7 +105,7 @@ func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, 
 			to = strings.TrimRight(to, "/") + "/"
 		}
 		values["to"] = to
-		p.Record.Flags["to"], _ = Beside(home, to)
+		p.Record.Flags["to"], _ = beside(home, to)
 	}
 	set, err := p.Record.Restore(kept(options, home))
 	for name := range set {
@@ -122,7 +122,7 @@ func kept(options []Option, home string) (all []jobrecord.Option) {
 		case o.SAS || o.leadsElsewhere(o.Value):
 			o.Again = true
 		case o.onDisk(o.Value):
-			rel, ok := Beside(home, o.Value)
+			rel, ok := beside(home, o.Value)
 			if o.Again = !ok; ok {
 				o.Value = rel
 			}
@@ -143,9 +143,9 @@ func homeOf(path string) string {
 	return filepath.Dir(path)
 }
 
-// Beside returns the path of a file relative to a directory. It begins with ./, so it can't be a table's name. ok is false if the file is
+// beside returns the path of a file relative to a directory. It begins with ./, so it can't be a table's name. ok is false if the file is
 // outside the directory.
-func Beside(home, path string) (rel string, ok bool) {
+func beside(home, path string) (rel string, ok bool) {
 	from, err := filepath.Abs(home)
 	to, toErr := filepath.Abs(path)
 	rel, relErr := filepath.Rel(from, to)
@@ -154,7 +154,7 @@ func Beside(home, path string) (rel string, ok bool) {
 
 // BesideResumed reports whether a file lies where the checkpoint lies that is gone on from, which may choose it.
 func (p *Checkpoint) BesideResumed(path string) bool {
-	_, ok := Beside(homeOf(p.Resume), path)
+	_, ok := beside(homeOf(p.Resume), path)
 	return ok
 }
 

@@ -74,8 +74,8 @@ func BadCheckpoint(err error) error {
 	return refusal
 }
 
-// BlobHint adds to a refusal of the Blob service which permissions are needed.
-func BlobHint(err error) error {
+// blobHint adds to a refusal of the Blob service which permissions are needed.
+func blobHint(err error) error {
 	if !storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure") || storage.Expired(err) {
 		return err
 	}

@@ -57,16 +57,16 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 	j.Places = []string{s.Source.Address()}
 	if !o.To.Local() {
 		j.Places = append(j.Places, o.To.Address())
-	} else if path := o.To.Journal(); !o.Resumed && IsThere(path) { // it has its journal in it, and may move with it
+	} else if path := o.To.journal(); !o.Resumed && IsThere(path) { // it has its journal in it, and may move with it
 		return nil, taken(fmt.Errorf("%s %w: it has %s", o.To.Address(), place.ErrTaken, place.JournalName))
-	} else if err := MakeDirectory(filepath.Dir(path)); err != nil {
+	} else if err := makeDirectory(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	return j, nil
 }
 
-// Journal returns the path of the journal of an export in a directory.
-func (p Place) Journal() string {
+// journal returns the path of the journal of an export in a directory.
+func (p Place) journal() string {
 	return filepath.Join(string(p.Objects.(place.Directory)), place.JournalName)
 }
 
@@ -128,7 +128,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 		return r, Hint(err, fmt.Sprintf("it can't be resumed without --checkpoint FILE; name another prefix, or delete the blobs of %s", x.To.Address()))
 	}
 	r.Begun = true
-	return r, BlobHint(err)
+	return r, blobHint(err)
 }
 
 func (x *exporter) manifest(started, finished time.Time) place.Manifest {

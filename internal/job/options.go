@@ -37,8 +37,8 @@ type Rows struct {
 	MaxRequests int      // most requests a second; 0 for any number
 }
 
-// Check refuses what can't be.
-func (r Rows) Check() error {
+// check refuses what can't be.
+func (r Rows) check() error {
 	if r.Workers < 1 {
 		return Refuse("workers", " is %d, want at least 1", r.Workers)
 	}
@@ -87,7 +87,7 @@ func (r Rows) all() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
 // of returns the sweep of a place's rows.
 func (r Rows) of(from Place) (sweep.Spec, error) {
 	s := sweep.Spec{Source: from.Source, Bounds: r.Bounds, Filter: r.Filter, Select: r.Select, PageRows: storage.PageRows, Strategy: adaptive.Strategy{}}
-	if err := r.Check(); err != nil {
+	if err := r.check(); err != nil {
 		return s, err
 	}
 	if from.Export() != nil {

@@ -66,7 +66,7 @@ func (p Place) CheckEnding(ctx context.Context, option string) error {
 	case claimed:
 		return nil
 	case err != nil && place.InBlobs(p.Path): // or else it is a file
-		return BlobHint(fmt.Errorf("--%s: %w", option, err))
+		return blobHint(fmt.Errorf("--%s: %w", option, err))
 	}
 	return Hint(Refuse(option, " %s: no form of files ends with %s", p.Path, ending),
 		fmt.Sprintf("a file ends with .jsonl, .ndjson or .csv, and perhaps .gz or .zst behind that; if an export is meant, end it with a slash: %s/", p.Path))
@@ -83,7 +83,7 @@ func (p *Place) Read(ctx context.Context, option string) error {
 		return nil
 	}
 	if storage.Passing(err) || storage.Denied(err) {
-		return BlobHint(fmt.Errorf("--%s: %w", option, err))
+		return blobHint(fmt.Errorf("--%s: %w", option, err))
 	}
 	refusal := Refuse(option, ": %w", err)
 	claim, claimErr := place.ClaimOf(ctx, p.Objects)
@@ -133,8 +133,8 @@ func IsDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// MakeDirectory makes a directory, if one was given.
-func MakeDirectory(dir string) error {
+// makeDirectory makes a directory, if one was given.
+func makeDirectory(dir string) error {
 	if dir == "" {
 		return nil
 	}

@@ -90,8 +90,8 @@ func (t *Tables) In(state string) (names []string) {
 	return names
 }
 
-// Resume takes over what became of the tables in earlier runs. Those that failed are tried again.
-func (t *Tables) Resume() error {
+// resume takes over what became of the tables in earlier runs. Those that failed are tried again.
+func (t *Tables) resume() error {
 	at := map[string]int{}
 	err := journal.Events(t.Journal, func(r TableResult) error {
 		if r.State == Failed {
@@ -199,8 +199,8 @@ type Home struct {
 	Account *storage.Account // nil for exports
 }
 
-// Of returns a table's place, as a command line names it.
-func (h Home) Of(table string) string { return h.Path + table }
+// of returns a table's place, as a command line names it.
+func (h Home) of(table string) string { return h.Path + table }
 
 // Address identifies the home.
 func (h Home) Address() string {
@@ -210,11 +210,11 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// Tables returns the names of the tables, in order. Exports that are not complete are among them.
-func (h Home) Tables(ctx context.Context) (names []string, err error) {
+// tables returns the names of the tables, in order. Exports that are not complete are among them.
+func (h Home) tables(ctx context.Context) (names []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)
-		return names, BlobHint(err)
+		return names, blobHint(err)
 	}
 	err = h.Account.TableNames(ctx, func(name string) error {
 		if !strings.HasPrefix(name, "$") { // the service's own
@@ -225,14 +225,14 @@ func (h Home) Tables(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Whole refuses a place of exports that is no complete export of many tables: some may be missing.
-func (h Home) Whole(ctx context.Context) error {
+// whole refuses a place of exports that is no complete export of many tables: some may be missing.
+func (h Home) whole(ctx context.Context) error {
 	if h.Objects == nil {
 		return nil
 	}
 	_, err := place.OpenTables(ctx, h.Objects)
 	if err == nil || storage.Passing(err) || storage.Denied(err) {
-		return BlobHint(err)
+		return blobHint(err)
 	}
 	hint := "--tables '*' takes the complete exports that are there, and names the others"
 	if h.Local() && IsThere(filepath.Join(h.Path, TablesJournal)) {
