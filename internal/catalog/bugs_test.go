@@ -23,8 +23,6 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"	now, _ := c.Log.Now(c.now())\n", "	now, _ := c.Log.Now(c.now())\n	if WRONG {\n		return c.now()\n	}\n"},
 	{"a write does not claim its Idempotency-Key", "TestKeyOfAnotherWrite", "once.go",
 		"	if o.None() {\n		return write(", "	if o.None() || WRONG {\n		return write("},
-	{"a write that is led on leaves its claim", "TestKeyIsFreeAgain", "once.go",
-		"errors.As(err, new(*MovedError)):\n", "errors.As(err, new(*MovedError)) && !WRONG:\n"},
 	{"a deletion does not keep its answer", "TestRepeatedDeletes", "decide.go",
 		"wal.Delete, r, []headUpdate{{h, w, \"\"}}, o)", "wal.Delete, r, []headUpdate{{h, w, \"\"}}, map[bool]claim.ID{false: o}[WRONG])"},
 	{"a refused deletion does not ask for its answer", "TestRepeatedDeletes", "delete.go",

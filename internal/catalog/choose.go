@@ -17,19 +17,16 @@ import (
 // chosen is the record that a write is about.
 type chosen struct {
 	head   *store.Head // nil for none; with an ID, perhaps that of a deletion
-	moved  string      // the ID that the record has now, if it has left this one
 	firsts []string    // as in refused
 }
 
-// check returns a refusal unless a record was found that meets the condition. One that has moved must meet it where it is.
+// check returns a refusal unless a record was found that meets the condition.
 func (x chosen) check(q Lookup, on Condition) error {
 	err := on.check(x.head)
 	switch {
-	case x.moved != "":
-		err = x.noSuchID()
 	case err != nil || x.head.Live():
 	case q.ID != "":
-		err = x.noSuchID()
+		err = noSuchID()
 	default:
 		err = problem.NotFoundf("", "there is no record that the query string finds")
 	}
@@ -47,7 +44,8 @@ func (x chosen) check(q Lookup, on Condition) error {
 // found. Index rows answer only what heads can't: other keys, and records that other programs wrote.
 func (c *Catalog) choose(ctx context.Context, q Lookup) (chosen, error) {
 	if q.ID != "" {
-		return c.chooseID(ctx, q.ID)
+		h, err := c.headOf(ctx, q.ID)
+		return chosen{head: h}, err
 	}
 	p, err := c.plan(q)
 	if err != nil {

@@ -83,7 +83,7 @@ func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition, noted func
 		return c.deleteOne(ctx, q, on, o, true)
 	}
 	var done Deleted
-	err := c.claimed(ctx, o, q.ID, func(claimed claim.Claim) (err error) {
+	err := c.claimed(ctx, o, func(claimed claim.Claim) (err error) {
 		done, err = c.deleteOne(ctx, q, on, o, claimed.Known || o.Keyed())
 		return err
 	})

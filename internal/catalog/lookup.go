@@ -70,56 +70,37 @@ func (c *Catalog) Find(ctx context.Context, q Lookup) (Matches, error) {
 	return matchesOf(found), err
 }
 
-// Get returns the record with an ID, and its current Meta. It costs two requests. For a day after a move, the error is a
-// [MovedError].
+// Get returns the record with an ID, and its current Meta. It costs two requests.
 func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, error) {
 	for range maxRaces {
-		x, err := c.chooseID(ctx, id)
-		if err == nil && !x.head.Live() {
-			err = x.noSuchID()
+		h, err := c.headOf(ctx, id)
+		if err == nil && !h.Live() {
+			err = noSuchID()
 		}
 		if err != nil {
 			return record.Record{}, Meta{}, err
 		}
-		r, found, err := c.contents(ctx, x.head)
+		r, found, err := c.contents(ctx, h)
 		if found || err != nil {
-			return r, metaOf(x.head.Write), err
+			return r, metaOf(h.Write), err
 		}
 	}
 	return record.Record{}, Meta{}, c.busy()
 }
 
-// chooseID looks the record with an ID up: a request and, if it has moved, one more for each move.
-func (c *Catalog) chooseID(ctx context.Context, id string) (x chosen, err error) {
+// headOf reads the head of the record with an ID, nil for none.
+func (c *Catalog) headOf(ctx context.Context, id string) (*store.Head, error) {
 	first, identity, ok := splitID(id)
 	if !ok {
-		return x, nil
+		return nil, nil
 	}
 	checked := c.checking(ctx)
-	if x.head, err = c.ReadHead(ctx, first, identity); err == nil && x.head != nil && x.head.Next != nil && x.head.Line != nil {
-		var now *store.Head
-		hops := maxHops
-		if now, _, err = c.trace(ctx, first, *x.head.Next, *x.head.Line, &hops); now != nil {
-			x.moved = metaOf(now.Write).ID
-		}
-	}
-	return x, cmp.Or(err, checked())
+	h, err := c.ReadHead(ctx, first, identity)
+	return h, cmp.Or(err, checked())
 }
-
-// MovedError means that a record no longer has an ID, since its index values or its sort value have changed. It wraps a
-// [problem.NotFound].
-type MovedError struct {
-	ID string // that it has now
-	error
-}
-
-func (e *MovedError) Unwrap() error { return e.error }
 
 // noSuchID: no record has the ID.
-func (x chosen) noSuchID() error {
-	if x.moved != "" {
-		return &MovedError{x.moved, problem.NotFoundf("", "the record has another id now, %s: its index values or its sort value have changed", x.moved)}
-	}
+func noSuchID() error {
 	return problem.NotFoundf("", "there is no record with this id; it was deleted, or its index values or its sort value have changed")
 }
 

@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -31,35 +30,29 @@ func onceOf(key string, parts ...any) claim.ID {
 }
 
 // claimed does a write under a claim of its id, which is made before anything is looked up. The claims are in one place: the error
-// is a KeyReused if the Idempotency-Key was used for any other write of the catalog. A write that is wrong, or is led from the id
-// at to where the record is now, leaves no claim: mended, or there, it comes again with its key.
-func (c *Catalog) claimed(ctx context.Context, o claim.ID, at string, write func(claim.Claim) error) error {
+// is a KeyReused if the Idempotency-Key was used for any other write of the catalog. A write that is wrong leaves no claim: mended, it
+// comes again with its key.
+func (c *Catalog) claimed(ctx context.Context, o claim.ID, write func(claim.Claim) error) error {
 	if o.None() {
 		return write(claim.Claim{})
 	}
 	made, err := c.claims().Take(ctx, o)
-	if err != nil && problem.Of(err).Kind == problem.KeyReused && at != "" { // perhaps by this write, where it was led to
-		x, failed := c.chooseID(ctx, at)
-		if failed == nil && x.head != nil && x.head.Next != nil {
-			return x.noSuchID()
-		}
-	}
 	if err != nil {
 		return fmt.Errorf("catalog %s: %w", c.Name, err)
 	}
 	if err = write(made); err == nil {
 		return nil
 	}
-	switch kind := problem.Of(err).Kind; {
-	case kind == problem.Invalid, kind == problem.TooLarge, errors.As(err, new(*MovedError)):
+	switch problem.Of(err).Kind {
+	case problem.Invalid, problem.TooLarge:
 		return cmp.Or(c.claims().Release(ctx, made), err)
 	}
 	return err
 }
 
-// decidedOnce is decided under a claim; at is as in claimed.
-func (c *Catalog) decidedOnce(ctx context.Context, o claim.ID, at string, try func() (raced bool, err error)) error {
-	return c.claimed(ctx, o, at, func(claim.Claim) error { return c.decided(ctx, try) })
+// decidedOnce is decided under a claim.
+func (c *Catalog) decidedOnce(ctx context.Context, o claim.ID, try func() (raced bool, err error)) error {
+	return c.claimed(ctx, o, func(claim.Claim) error { return c.decided(ctx, try) })
 }
 
 // shardsOf returns where a write may have left its answer, if its selector now finds the head. A record stays

@@ -226,58 +226,26 @@ func TestKeyedRetryAmongSeveral(t *testing.T) {
 	}
 }
 
-// TestKeyIsFreeAgain: a write that was led to another address comes again there with its key, and one that
-// was wrong comes again mended. So neither leaves a claim. A retry at the old address is led on, whatever has its key.
+// TestKeyIsFreeAgain: a write that was wrong comes again mended, with its key. So it leaves no claim.
 func TestKeyIsFreeAgain(t *testing.T) {
 	t.Parallel()
-	type do func(c *catalog.Catalog, id string, wrong bool) error
-	for name, write := range map[string]do{
-		"a PUT": func(c *catalog.Catalog, id string, wrong bool) error {
-			text := `{"eid":"1","npi":"7","lastname":"Smith","n":2}`
-			if wrong {
-				text = `{"eid":"2","npi":"7","lastname":"Smith","n":2}`
-			}
-			_, err := c.Replace(t.Context(), rec(t, text), catalog.Lookup{ID: id}, once)
-			return err
-		},
-		"a PATCH": func(c *catalog.Catalog, id string, wrong bool) error {
-			text := `{"n":2}`
-			if wrong {
-				text = `{"n":`
-			}
-			_, err := c.Patch(t.Context(), []byte(text), catalog.Lookup{ID: id}, once)
-			return err
-		},
-		"a DELETE": func(c *catalog.Catalog, id string, wrong bool) error {
-			if wrong {
-				return problem.Invalidf("", "")
-			}
-			_, err := c.Delete(t.Context(), catalog.Lookup{ID: id}, once, nil)
-			return err
-		},
-	} {
-		w, c := newCatalog(t, people, "lastname")
-		old, err := c.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"Faux"}`), "")
-		w.did(catalog.Created)(old, err)
-		now, err := c.Patch(t.Context(), []byte(`{"lastname":"Smith"}`), by("eid", "1"), always)
-		w.did(catalog.Replaced)(now, err)
-		led := func(err error) {
-			t.Helper()
-			if moved := (*catalog.MovedError)(nil); !errors.As(err, &moved) || moved.ID != now.ID {
-				t.Errorf("%s: %v, want it led to %s", name, err, now.ID)
-			}
+	w, c := newCatalog(t, people, "lastname")
+	old, err := c.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"Faux"}`), "")
+	w.did(catalog.Created)(old, err)
+	at := catalog.Lookup{ID: old.ID}
+	put := func(eid, key string) error {
+		_, err := c.Replace(t.Context(), rec(t, `{"eid":"`+eid+`","npi":"7","lastname":"Faux","n":2}`), at, catalog.Condition{Once: key})
+		return err
+	}
+	patch := func(text, key string) error {
+		_, err := c.Patch(t.Context(), []byte(text), at, catalog.Condition{Once: key})
+		return err
+	}
+	wantKind(t, put("2", "put"), problem.Invalid)
+	wantKind(t, patch(`{"n":`, "patch"), problem.Invalid)
+	for range 2 {
+		if err := errors.Join(put("1", "put"), patch(`{"n":3}`, "patch")); err != nil {
+			t.Error(err)
 		}
-		wantKind(t, write(c, now.ID, true), problem.Invalid)
-		led(write(c, old.ID, false))
-		for range 2 {
-			if err := write(c, now.ID, false); err != nil {
-				t.Errorf("%s where the record is: %v", name, err)
-			}
-		}
-		if name != "a DELETE" {
-			led(write(c, old.ID, false))
-			continue
-		}
-		wantKind(t, write(c, old.ID, false), problem.NotFound)
 	}
 }

@@ -70,7 +70,7 @@ func (c *Catalog) writeAt(ctx context.Context, r record.Record, o claim.ID, fres
 		return Written{}, err
 	}
 	var done Written
-	err = c.decidedOnce(ctx, o, "", func() (raced bool, err error) {
+	err = c.decidedOnce(ctx, o, func() (raced bool, err error) {
 		var h *store.Head
 		if !fresh {
 			var used bool
@@ -153,7 +153,7 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 		}
 	}
 	var done Written
-	err := c.decidedOnce(ctx, o, selector.ID, func() (raced bool, err error) {
+	err := c.decidedOnce(ctx, o, func() (raced bool, err error) {
 		x, err := c.choose(ctx, selector)
 		if err == nil || errors.Is(err, errSeveral) { // others may match since the first try
 			first, used, err := c.answered(ctx, o, shardsOf(x.head, selector)...)

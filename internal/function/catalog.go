@@ -52,13 +52,7 @@ func (a App) catalogCalls(resources ...resource) (calls []call) {
 			if err := a.Gates.Catalogs[name].Pass(r.Context(), awayTime); err != nil {
 				return err
 			}
-			err = one.serve(c, w, r)
-			if moved := (*catalog.MovedError)(nil); errors.As(err, &moved) {
-				w.Header().Set("Location", locationOf(r, moved.ID))
-				w.WriteHeader(http.StatusTemporaryRedirect)
-				return nil
-			}
-			return err
+			return one.serve(c, w, r)
 		}
 		calls = append(calls, call{one.method, "catalog/" + one.path, serve}, call{one.method, "catalog/{name}/" + one.path, serve})
 	}

@@ -328,7 +328,7 @@ func (o *openAPI) playCatalog(a *app, at, one, two, patch string) {
 	elsewhere := strings.NewReplacer(`"B"`, `"C"`, "01-02", "01-03").Replace(two)
 	moved := o.play(a, 200, "PUT", location, elsewhere).Header().Get("Location")
 	for method, body := range map[string]string{"GET": "", "PUT": elsewhere, "PATCH": patch, "DELETE": ""} {
-		o.play(a, 307, method, location, body)
+		o.play(a, 404, method, location, body)
 	}
 	o.play(a, 200, "DELETE", moved, "")
 	o.play(a, 200, "DELETE", records+"?eid=3", "")
