@@ -37,6 +37,7 @@ const (
 type blobStore struct {
 	mu         sync.Mutex // guards all of it
 	containers map[string]*container
+	deleting   map[string]time.Time // until when the names of deleted containers are refused
 	version    int64 // of what was written last, for ETags
 }
 
@@ -203,6 +204,9 @@ func (s blobService) parse(c *call) (operation, error) {
 		s.blobs.mu.Lock()
 		defer s.blobs.mu.Unlock()
 		b := &blobCall{call: c, s: s, now: now, plan: plan, metadata: metadata, container: name, name: blobName, in: s.blobs.containers[name]}
+		if parts > 0 && now.Before(s.blobs.deleting[name]) {
+			return response{}, refusal.New("ContainerBeingDeleted", "The specified container is being deleted. Try operation later.")
+		}
 		if b.in == nil && parts > 0 && !(parts == 1 && route.makes) {
 			return response{}, refusal.New("ContainerNotFound", "The specified container does not exist.")
 		}
@@ -353,6 +357,10 @@ func (b *blobCall) createContainer() (response, error) {
 
 func (b *blobCall) deleteContainer() (response, error) {
 	delete(b.s.blobs.containers, b.container)
+	if b.plan.Deletion > 0 {
+		b.s.blobs.deleting[b.container] = b.now.Add(b.plan.Deletion)
+	}
+	b.s.deleting(b.plan)
 	return response{status: http.StatusAccepted}, nil
 }
 

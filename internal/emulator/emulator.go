@@ -128,7 +128,7 @@ func New(o Options) (*Emulator, error) {
 		tables:     table.NewStore(),
 		queues:     queue.NewStore(),
 		counts:     counter{requests: make(map[fault.Kind]int64)},
-		blobs:      &blobStore{containers: make(map[string]*container)},
+		blobs:      &blobStore{containers: make(map[string]*container), deleting: make(map[string]time.Time)},
 	}
 	if e.clock == nil {
 		e.clock = time.Now
@@ -162,6 +162,13 @@ func (e *Emulator) SetFaults(spec string) error {
 		e.injector.Store(injector)
 	}
 	return err
+}
+
+// deleting counts a deletion that takes its time.
+func (e *Emulator) deleting(plan fault.Plan) {
+	if plan.Deletion > 0 {
+		e.injector.Load().Fired(fault.Deletion)
+	}
 }
 
 // FaultCounts returns how often each fault took effect since the spec was set, by

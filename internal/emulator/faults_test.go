@@ -282,10 +282,10 @@ func TestMessagesInTime(t *testing.T) {
 	})
 }
 
-func TestTableDeletionTakesItsTime(t *testing.T) {
+func TestDeletionTakesItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		e, b := inProcess(t, "table-deletion=40s")
+		e, b := inProcess(t, "deletion=40s")
 		check(t, "delete", b.table(t, request{method: "DELETE", path: "/Tables('rows')"}), 204, "")
 		time.Sleep(40*time.Second - 1)
 		check(t, "create", b.createTable(t, "rows"), 409, "TableBeingDeleted")
@@ -294,7 +294,25 @@ func TestTableDeletionTakesItsTime(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		check(t, "insert later", b.insert(t, "rows", "p", "r", ""), 404, "TableNotFound")
 		check(t, "create later", b.createTable(t, "rows"), 201, "")
-		same(t, "fired", e.FaultCounts(), map[string]int{"table-deletion": 1})
+		same(t, "fired", e.FaultCounts(), map[string]int{"deletion": 1})
+
+		check(t, "create a queue", b.queue(t, request{method: "PUT", path: "/soon"}), 201, "")
+		check(t, "delete it", b.queue(t, request{method: "DELETE", path: "/soon"}), 204, "")
+		time.Sleep(40*time.Second - 1)
+		check(t, "create it again", b.queue(t, request{method: "PUT", path: "/soon"}), 409, "QueueBeingDeleted")
+		check(t, "use it", b.queue(t, request{method: "GET", path: "/soon", query: "comp=metadata"}), 409, "QueueBeingDeleted")
+		time.Sleep(time.Nanosecond)
+		check(t, "create it later", b.queue(t, request{method: "PUT", path: "/soon"}), 201, "")
+
+		container := request{method: "PUT", path: "/soon", query: "restype=container"}
+		check(t, "create a container", b.blob(t, container), 201, "")
+		container.method = "DELETE"
+		check(t, "delete it", b.blob(t, container), 202, "")
+		time.Sleep(40*time.Second - 1)
+		container.method = "PUT"
+		check(t, "create it again", b.blob(t, container), 409, "ContainerBeingDeleted")
+		time.Sleep(time.Nanosecond)
+		check(t, "create it later", b.blob(t, container), 201, "")
 	})
 }
 

@@ -79,7 +79,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 	from := strings.TrimPrefix(c.query.Get("marker"), tokens)
 	withMetadata := slices.Contains(strings.Split(c.query.Get("include"), ","), "metadata")
 	op.Kind, op.Identity = fault.Queues, "queues?"+c.URL.RawQuery
-	op.run = func(time.Time, fault.Plan) (response, error) {
+	op.run = func(now time.Time, _ fault.Plan) (response, error) {
 		type entry struct {
 			Name     string
 			Metadata *elements
@@ -99,7 +99,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 			case len(list.Queues) < limit:
 				next := entry{Name: name}
 				if withMetadata {
-					if q, err := s.queues.Get(name); err == nil { // else it was just deleted
+					if q, err := s.queues.Get(name, now); err == nil { // else it was just deleted
 						next.Metadata = sortedElements(q.Metadata())
 					}
 				}
@@ -122,16 +122,20 @@ func (s queueService) parseQueue(c *call, op operation) (operation, error) {
 	}
 	switch method, comp := c.Method, c.query.Get("comp"); {
 	case method == http.MethodPut && comp == "":
-		op.run = func(time.Time, fault.Plan) (response, error) {
-			created, err := s.queues.Create(op.Queue, metadata)
+		op.run = func(now time.Time, _ fault.Plan) (response, error) {
+			created, err := s.queues.Create(op.Queue, metadata, now)
 			if created {
 				return response{status: http.StatusCreated}, err
 			}
 			return response{status: http.StatusNoContent}, err
 		}
 	case method == http.MethodDelete && comp == "":
-		op.run = func(time.Time, fault.Plan) (response, error) {
-			return response{status: http.StatusNoContent}, s.queues.Delete(op.Queue)
+		op.run = func(now time.Time, plan fault.Plan) (response, error) {
+			if err := s.queues.Delete(op.Queue, now, plan.Deletion); err != nil {
+				return response{}, err
+			}
+			s.deleting(plan)
+			return response{status: http.StatusNoContent}, nil
 		}
 	case method == http.MethodPut && comp == "metadata":
 		op.run = s.onQueue(op.Queue, func(q *queue.Queue, _ time.Time, _ fault.Plan) (response, error) {
@@ -189,7 +193,7 @@ func invalidMetadata(why string) error {
 // onQueue makes an operation's run of one that needs the queue.
 func (s queueService) onQueue(name string, do func(*queue.Queue, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
-		q, err := s.queues.Get(name)
+		q, err := s.queues.Get(name, now)
 		if err != nil {
 			return response{}, err
 		}

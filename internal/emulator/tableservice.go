@@ -221,9 +221,7 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 			if err := s.tables.Delete(t.name, now, plan.Deletion); err != nil {
 				return response{}, err
 			}
-			if plan.Deletion > 0 {
-				s.injector.Load().Fired(fault.TableDeletion)
-			}
+			s.deleting(plan)
 			return response{status: http.StatusNoContent}, nil
 		}
 	case c.Method == http.MethodGet && t.named:

@@ -52,7 +52,7 @@ func TestSpecErrorsNameTheWord(t *testing.T) {
 func FuzzSpec(f *testing.F) {
 	some := []fault.Request{{Kind: fault.Insert, Table: "X"}, {Kind: fault.Put, Queue: "q", Confined: true, Entities: 1}, {Kind: fault.Query, Identity: "x"}}
 	f.Add("seed=7; latency=2ms..20ms; busy p=0.01 retry-after=1s on=batch table=X; account-rate=20000")
-	f.Add("delay p=1 by=5s; duplicate p=0.1 queue=q times=3; table-deletion=40s")
+	f.Add("delay p=1 by=5s; duplicate p=0.1 queue=q times=3; deletion=40s")
 	f.Fuzz(func(t *testing.T, text string) {
 		in, err := fault.NewInjector(text)
 		if err != nil {

@@ -35,7 +35,7 @@ type Plan struct {
 	Empty     bool
 	Copies    int           // how often to store a queue message
 	Delay     time.Duration // how much later to deliver it
-	Deletion  time.Duration // how long to block a deleted table's name
+	Deletion  time.Duration // how long to block the name of a deleted table, queue or container
 }
 
 // Injector applies a spec and counts what fired. Its methods may be called
@@ -125,7 +125,7 @@ func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 		plan.Copies = 2
 	case Delay:
 		plan.Delay = r.by
-	case TableDeletion:
+	case Deletion:
 		plan.Deletion = r.by
 	default:
 		if plan.Fail != "" {

@@ -35,7 +35,8 @@
 //	partition-rate=N [retry-after=D]  503 above N entities (messages) a second in a
 //	                             partition (queue); queries count where they are
 //	                             confined to one partition
-//	table-deletion=D             a deleted table's name is TableBeingDeleted so long
+//	deletion=D                   the name of a deleted table, queue or container is
+//	                             TableBeingDeleted or the like so long
 //
 // Every rule takes these options, which narrow it: on=KIND,KIND… (see [Kinds]),
 // table=NAME, queue=NAME, and times=N for only the first N requests of every
@@ -71,7 +72,7 @@ const (
 	Delay         Name = "delay"
 	AccountRate   Name = "account-rate"
 	PartitionRate Name = "partition-rate"
-	TableDeletion Name = "table-deletion"
+	Deletion      Name = "deletion"
 )
 
 // Kind is a kind of request.
@@ -119,7 +120,7 @@ type rule struct {
 	p          float64       // probability, for the rules that have one
 	rate       float64       // per second, for the rate limits
 	min, max   time.Duration // for latency
-	by         time.Duration // for delay and table-deletion
+	by         time.Duration // for delay and deletion
 	retryAfter time.Duration // for answers of 503; 0 sends no Retry-After
 	rows       int           // for short-page; 0 draws the number
 
@@ -148,7 +149,7 @@ func (n Name) shape() shape {
 		return interval
 	case AccountRate, PartitionRate:
 		return rate
-	case TableDeletion:
+	case Deletion:
 		return duration
 	}
 	return unknown

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 
 	"tablesweep/internal/emulator/refusal"
 )
@@ -12,21 +13,26 @@ import (
 // Store holds an account's queues. The zero value is not usable; see [NewStore].
 // Its methods may be called concurrently.
 type Store struct {
-	mu     sync.RWMutex // guards queues
-	queues map[string]*Queue
+	mu       sync.RWMutex // guards the fields below
+	queues   map[string]*Queue
+	deleting map[string]time.Time // until when the names of deleted queues are refused
 }
 
 // NewStore returns a store without queues.
-func NewStore() *Store { return &Store{queues: make(map[string]*Queue)} }
+func NewStore() *Store { return &Store{queues: make(map[string]*Queue), deleting: make(map[string]time.Time)} }
 
 // Create makes an empty queue; created is false if it exists with the same
 // metadata. The error is a *refusal.Error.
-func (s *Store) Create(name string, metadata map[string]string) (created bool, err error) {
+func (s *Store) Create(name string, metadata map[string]string, now time.Time) (created bool, err error) {
 	if err := CheckName(name); err != nil {
 		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if now.Before(s.deleting[name]) {
+		return false, beingDeleted()
+	}
+	delete(s.deleting, name)
 	if q := s.queues[name]; q != nil {
 		if !maps.Equal(q.Metadata(), metadata) {
 			return false, refusal.New("QueueAlreadyExists", "The specified queue already exists.")
@@ -37,25 +43,37 @@ func (s *Store) Create(name string, metadata map[string]string) (created bool, e
 	return true, nil
 }
 
-// Delete removes a queue and its messages. The error is a *refusal.Error.
-func (s *Store) Delete(name string) error {
+// Delete removes a queue and its messages. Its name stays taken for the given time, in which every use of it is
+// refused as QueueBeingDeleted. The error is a *refusal.Error.
+func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.queues[name] == nil {
-		return notFound()
+	if _, err := s.get(name, now); err != nil {
+		return err
 	}
 	delete(s.queues, name)
+	if blocked > 0 {
+		s.deleting[name] = now.Add(blocked)
+	}
 	return nil
 }
 
 // Get returns the queue with the given name. The error is a *refusal.Error.
-func (s *Store) Get(name string) (*Queue, error) {
+func (s *Store) Get(name string, now time.Time) (*Queue, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	return s.get(name, now)
+}
+
+// get does what Get does. The caller holds s.mu.
+func (s *Store) get(name string, now time.Time) (*Queue, error) {
 	if q := s.queues[name]; q != nil {
 		return q, nil
 	}
-	return nil, notFound()
+	if now.Before(s.deleting[name]) {
+		return nil, beingDeleted()
+	}
+	return nil, refusal.New("QueueNotFound", "The specified queue does not exist.")
 }
 
 // Names returns the names of all queues, sorted.
@@ -65,8 +83,8 @@ func (s *Store) Names() []string {
 	return slices.Sorted(maps.Keys(s.queues))
 }
 
-func notFound() error {
-	return refusal.New("QueueNotFound", "The specified queue does not exist.")
+func beingDeleted() error {
+	return refusal.New("QueueBeingDeleted", "The specified queue is being deleted.")
 }
 
 // CheckName holds a name to the service's rules: 3 to 63 lower-case letters, digits

@@ -31,7 +31,7 @@ func (e *Error) Status() int {
 		return http.StatusNotFound
 	case "UnsupportedHttpVerb":
 		return http.StatusMethodNotAllowed
-	case "EntityAlreadyExists", "TableAlreadyExists", "TableBeingDeleted", "QueueAlreadyExists", "ContainerAlreadyExists", "BlobAlreadyExists",
+	case "EntityAlreadyExists", "TableAlreadyExists", "TableBeingDeleted", "QueueAlreadyExists", "QueueBeingDeleted", "ContainerAlreadyExists", "ContainerBeingDeleted", "BlobAlreadyExists",
 		"LeaseAlreadyPresent", "LeaseIsBreakingAndCannotBeAcquired", "LeaseIsBrokenAndCannotBeRenewed", "LeaseIdMismatchWithLeaseOperation",
 		"LeaseNotPresentWithLeaseOperation":
 		return http.StatusConflict
