@@ -144,7 +144,7 @@ func (f *accountFlags) openConnection(r *call, c storage.Connection, name string
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v, want a time above 0", f.patience)
 	}
-	a, err := storage.Open(c, storage.Options{Name: name, Patience: f.patience, Unproven: f.patience == storage.DefaultPatience && r.point.Resume == ""})
+	a, err := storage.Open(c, storage.Options{Name: name, Patience: f.patience, Unproven: f.patience == storage.DefaultPatience && r.point.Resume == "", AwaitDeletion: true})
 	if err == nil {
 		r.Meter.Await(r.ctx, a)
 	}

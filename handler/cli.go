@@ -81,7 +81,7 @@ func hintFor(err error) string {
 		return "--help shows the flags, with examples"
 	case storage.HasCode(err, "TableNotFound"):
 		return "the account has no such table; check its name and the connection"
-	case storage.HasCode(err, "TableBeingDeleted", "QueueBeingDeleted", "ContainerBeingDeleted"):
+	case storage.BeingDeleted(err):
 		return "the deletion takes a minute; try again after that"
 	case storage.Expired(err):
 		return "make a new SAS for the account"

@@ -32,7 +32,7 @@ func (f *connectionFlags) named(r *call) (t *storage.Table, exists bool, err err
 	t = a.Table(name)
 	r.changed(t.Address())
 	_, err = t.Query(r.ctx, storage.Query{Top: 1, Select: []string{}})
-	if storage.NotFound(err) {
+	if storage.Gone(err) {
 		return t, false, nil
 	}
 	return t, err == nil, err

@@ -38,7 +38,7 @@ type blobStore struct {
 	mu         sync.Mutex // guards all of it
 	containers map[string]*container
 	deleting   map[string]time.Time // until when the names of deleted containers are refused
-	version    int64 // of what was written last, for ETags
+	version    int64                // of what was written last, for ETags
 }
 
 // container is a container with its blobs by their names.

@@ -10,7 +10,6 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
@@ -164,7 +163,7 @@ func refused(err error, age time.Duration) bool {
 	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*ownError)) {
 		return age >= settingsTime
 	}
-	return age >= maxLost || problem.FateOf(err) != problem.Retry && !storage.HasCode(err, "TableBeingDeleted", "ContainerBeingDeleted")
+	return age >= maxLost || problem.FateOf(err) != problem.Retry
 }
 
 // startAs starts the scan of a stored request under an id, unless it exists.

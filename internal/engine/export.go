@@ -272,14 +272,14 @@ func (e *Engine) exportTo(ref TableRef) (work, error) {
 		export: to, codec: codec, properties: true, raw: true,
 		prepare: func(ctx context.Context) error {
 			err := to.Make(ctx)
-			if storage.HasCode(err, "ContainerBeingDeleted") {
-				return problem.Conflictf("action.destination.container", "is being deleted; try again in a minute").Because(err)
+			if storage.BeingDeleted(err) {
+				return problem.BeingDeleted("action.destination.container", err)
 			}
 			return refusal("action.destination", exportRefused, err)
 		},
 		missing: func(ctx context.Context) (bool, error) {
 			err := free(ctx, to, false)
-			if storage.NotFound(err) { // the container
+			if storage.Gone(err) { // the container
 				return true, nil
 			}
 			return false, refusal("action.destination", exportRefused, err)
@@ -359,6 +359,8 @@ func unreadable(field string, err error) error {
 		return nil
 	case errors.Is(err, place.ErrNoExport), errors.Is(err, fs.ErrNotExist):
 		return problem.NotFoundf(field, "%v", err)
+	case storage.BeingDeleted(err):
+		return problem.BeingDeleted(field+".container", err)
 	case storage.Permanent(err):
 		return refusal(field, "the Blob service refuses to read it; check the connection and its permissions", err)
 	case storage.Passing(err):

@@ -190,6 +190,8 @@ func (o *opened) probe(ctx context.Context, now time.Time) error {
 		return nil
 	case storage.NotFound(err):
 		return problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)
+	case storage.BeingDeleted(err):
+		return problem.BeingDeleted("source.table", err)
 	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
 		// Without the range, the service counts positions in the text that the caller wrote.
 		if _, _, alone := o.source.Read(ctx, o.options, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
@@ -206,8 +208,8 @@ func createDestination(ctx context.Context, t *storage.Table) error {
 	if err == nil {
 		return nil
 	}
-	if storage.HasCode(err, "TableBeingDeleted") {
-		return problem.Conflictf("action.destination.table", "is being deleted; try again in a minute").Because(err)
+	if storage.BeingDeleted(err) {
+		return problem.BeingDeleted("action.destination.table", err)
 	}
 	if storage.Denied(err) {
 		if _, readErr := t.Query(ctx, storage.Query{Top: 1}); readErr == nil {

@@ -240,5 +240,8 @@ func (o *opened) probeOther(ctx context.Context) error {
 	if storage.NotFound(err) {
 		return problem.NotFoundf(field+".table", "table %s does not exist in that account", o.request.Action.Destination.Table).Because(err)
 	}
+	if storage.BeingDeleted(err) {
+		return problem.BeingDeleted(field+".table", err)
+	}
 	return refusal(field, "the Table service refuses to read it; check the connection and its permissions", err)
 }

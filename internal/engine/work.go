@@ -162,13 +162,17 @@ func (e *Engine) enqueue(ref QueueRef, message string) (work, error) {
 		properties: true,
 		missing: func(ctx context.Context) (bool, error) { // it only finds out whether the queue may be read
 			_, err := q.Length(ctx)
-			if storage.NotFound(err) {
+			if storage.Gone(err) {
 				return true, nil
 			}
 			return false, refusal("action.queue", "the Queue service refuses to show it; check the name, the connection and its permissions", err)
 		},
 		prepare: func(ctx context.Context) error {
-			return refusal("action.queue", "the Queue service refuses to create it; check the name, the connection and its permissions", q.Create(ctx))
+			err := q.Create(ctx)
+			if storage.BeingDeleted(err) {
+				return problem.BeingDeleted("action.queue", err)
+			}
+			return refusal("action.queue", "the Queue service refuses to create it; check the name, the connection and its permissions", err)
 		},
 	}, nil
 }

@@ -262,7 +262,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	status := problem.Status(p)
-	if status == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable || p.Kind == problem.Deleting {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	log := zerolog.Ctx(r.Context())
@@ -289,6 +289,8 @@ func problemOf(err error) *problem.Error {
 	switch {
 	case errors.As(err, &p):
 		return p
+	case storage.BeingDeleted(err):
+		return problem.BeingDeleted("", err)
 	case storage.Passing(err):
 		return problem.Busyf("", "try again later: %v", err)
 	case storage.Denied(err):

@@ -191,7 +191,7 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 		return nil
 	}
 	there, err := t.To.tables(ctx)
-	if err != nil && !storage.NotFound(err) { // a container that is not there is made
+	if err != nil && !storage.Gone(err) { // a container that is not there is made
 		return err
 	}
 	for _, name := range there {

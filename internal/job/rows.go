@@ -55,7 +55,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 		action: w, phase: "enqueuing", places: []string{s.Source.Address(), queue.Address()}, prepare: queue.Create,
 		intent: intent{"enqueue", func(rows []storage.Entity) int { return len(rows) }, func(ctx context.Context) (string, bool, error) {
 			_, err := queue.Length(ctx)
-			missing := storage.NotFound(err)
+			missing := storage.Gone(err)
 			if err != nil && !missing {
 				return "", false, fmt.Errorf("look at the queue: %w", err)
 			}

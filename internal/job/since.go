@@ -134,7 +134,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 	for q := (storage.Query{Range: o.Bounds.Range(), Select: []string{}, Top: 1}); ; {
 		p, err := to.Table().Query(ctx, q)
 		switch {
-		case err != nil && !storage.NotFound(err):
+		case err != nil && !storage.Gone(err):
 			return fmt.Errorf("look for the rows that were copied before: %w", err)
 		case len(p.Entities) > 0:
 			return nil

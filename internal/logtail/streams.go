@@ -168,7 +168,7 @@ func eventsOf(ids []string, records []record.Record) []Event {
 // appended.
 func (s *Streams) AppendEach(ctx context.Context, stream string, records []record.Record, show func(i int, id string)) error {
 	events, err := s.Append(ctx, stream, records)
-	if storage.HasCode(err, "TableNotFound") { // before anything was written
+	if storage.HasCode(err, "TableNotFound", "TableBeingDeleted") { // before anything was written
 		if err = s.Prepare(ctx); err == nil {
 			events, err = s.Append(ctx, stream, records)
 		}

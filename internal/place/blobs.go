@@ -77,7 +77,7 @@ func (b *Blobs) Within(ctx context.Context) (name string, err error) {
 			switch {
 			case err == nil && string(begins) == ours: // others may have files of such names
 				return prefix + name, nil
-			case err != nil && !storage.NotFound(err):
+			case err != nil && !storage.Gone(err):
 				return "", err
 			}
 		}

@@ -72,7 +72,7 @@ func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 		switch _, err := o.Get(ctx, name, 0, 1); {
 		case err == nil:
 			return name, nil
-		case !errors.Is(err, fs.ErrNotExist) && !storage.NotFound(err):
+		case !errors.Is(err, fs.ErrNotExist) && !storage.Gone(err):
 			return "", err
 		}
 	}

@@ -26,6 +26,7 @@ const (
 	Unmet                     // a condition of the request, such as If-Match, does not hold
 	KeyReused                 // the request has the Idempotency-Key of another one
 	Moving                    // the catalog's records are being moved to another schema; that ends by itself
+	Deleting                  // a table, queue or container of that name is being deleted; that ends by itself
 	Forbidden                 // a page of another site has sent the request, and nobody has allowed it to
 )
 
@@ -59,6 +60,7 @@ var outcomes = [...]struct {
 	Unmet:         {"unmet", 412, Done},
 	KeyReused:     {"keyReused", 422, Done},
 	Moving:        {"moving", 503, Done},
+	Deleting:      {"deleting", 409, Retry},
 	Forbidden:     {"forbidden", 403, Poison},
 }
 
@@ -138,6 +140,11 @@ func ReusedKey() *Error {
 
 // Movingf: see [Moving].
 func Movingf(field, format string, args ...any) *Error { return newf(Moving, field, format, args...) }
+
+// BeingDeleted: see [Deleting].
+func BeingDeleted(field string, err error) *Error {
+	return newf(Deleting, field, "is being deleted; try again in a minute").Because(err)
+}
 
 // Forbiddenf: see [Forbidden].
 func Forbiddenf(field, format string, args ...any) *Error {

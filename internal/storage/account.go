@@ -31,6 +31,9 @@ type Options struct {
 	// Unproven means that the connection may be a typing error: a request that can't reach a host
 	// which has never answered fails at once, and one that gets no answer after 15 s.
 	Unproven bool
+	// AwaitDeletion means that a request which makes a table, queue or container is repeated while one of its name is being
+	// deleted, for as long as Patience.
+	AwaitDeletion bool
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter
 }

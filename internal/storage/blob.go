@@ -165,6 +165,7 @@ func blobURL(name string) string { return "/" + strings.ReplaceAll(escape(name),
 func (c *Container) send(ctx context.Context, op operation, what string, r request) ([]byte, error) {
 	x := newExchange(c.options, op)
 	x.probe = c.name == "" // askBlobs's
+	x.creates = r.url == aContainer
 	r.url = c.account.connection.withSAS(c.Address() + r.url)
 	r.contentType = "application/octet-stream"
 	header := http.Header{"X-Ms-Version": {blobVersion}, "User-Agent": {userAgent}}

@@ -46,7 +46,18 @@ func (e *Error) Error() string {
 // busy or timed out. The outcome of a write may then be unknown.
 func (e *Error) Temporary() bool {
 	return e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests ||
-		e.Code == "TableBeingDeleted" || e.Code == "QueueBeingDeleted" || e.Code == "ContainerBeingDeleted"
+		beingDeleted(e.Code)
+}
+
+// BeingDeleted reports whether err says that a table, queue or container is being deleted. Its name is free again after some
+// 40 s. (Microsoft Learn, "Delete Table", "Delete Queue", "Delete Container")
+func BeingDeleted(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && beingDeleted(e.Code)
+}
+
+func beingDeleted(code string) bool {
+	return code == "TableBeingDeleted" || code == "QueueBeingDeleted" || code == "ContainerBeingDeleted"
 }
 
 // Broken reports whether err is the service's failure to carry out a request: an answer 500 that does not mean too
@@ -90,6 +101,10 @@ func HasCode(err error, codes ...string) bool {
 func NotFound(err error) bool {
 	return HasCode(err, "ResourceNotFound", "EntityNotFound", "TableNotFound", "QueueNotFound", "MessageNotFound", "ContainerNotFound", "BlobNotFound")
 }
+
+// Gone reports whether err says that something does not exist, or that the table, queue or container which has it is being
+// deleted. It is for those that look at what they are about to make.
+func Gone(err error) bool { return NotFound(err) || BeingDeleted(err) }
 
 // Denied reports whether err says that the caller may not do what the request asks for.
 func Denied(err error) bool {

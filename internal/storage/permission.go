@@ -14,11 +14,11 @@ import (
 )
 
 // MayWrite checks the permission to write rows of the table, and changes nothing. exists
-// is false if there is no such table. An error means that writing is not allowed, or that
+// is false if there is no such table, or it is being deleted. An error means that writing is not allowed, or that
 // the service did not answer.
 func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 	err = t.may(ctx, Merge)
-	if HasCode(err, "TableNotFound") {
+	if HasCode(err, "TableNotFound") || BeingDeleted(err) {
 		return false, nil
 	}
 	return err == nil, err
@@ -30,14 +30,14 @@ func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 func (t *Table) MayDelete(ctx context.Context) error { return t.may(ctx, Delete) }
 
 // MayWrite checks the permission to change messages of the queue, and changes nothing. exists is
-// false if there is no such queue. An error means that writing is not allowed, or that the service did not
+// false if there is no such queue, or it is being deleted. An error means that writing is not allowed, or that the service did not
 // answer.
 func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
 	receipt := base64.StdEncoding.EncodeToString([]byte(rand.Text()))
 	_, err = q.Update(ctx, Message{ID: uuid.NewString(), PopReceipt: receipt}, 0)
 	var refusal *Error
 	switch {
-	case HasCode(err, "QueueNotFound"):
+	case HasCode(err, "QueueNotFound"), BeingDeleted(err):
 		return false, nil
 	case errors.As(err, &refusal) && (refusal.Status == http.StatusNotFound || refusal.Status == http.StatusBadRequest):
 		return true, nil // there is no such message

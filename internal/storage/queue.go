@@ -99,6 +99,7 @@ func (a *Account) QueueNames(ctx context.Context, fn func(name string) error) er
 // Create makes the queue unless it exists.
 func (q *Queue) Create(ctx context.Context) error {
 	x := newExchange(q.options, createQueue)
+	x.creates = true
 	_, err := q.client.Create(x.in(ctx), nil)
 	if err = wrap("create queue "+q.name, x, err); Conflict(err) {
 		return nil

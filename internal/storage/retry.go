@@ -77,6 +77,7 @@ type retries struct {
 	connection string // as in [Outage]
 	patience   time.Duration
 	unproven   bool
+	awaits     bool // see [Options.AwaitDeletion]
 	// clientSecret is what the account signs in by, if it does.
 	clientSecret string
 	clock        *clock // the account's
@@ -103,7 +104,7 @@ type retries struct {
 }
 
 func newRetries(connection string, o Options) *retries {
-	return &retries{connection: connection, patience: cmp.Or(o.Patience, DefaultPatience), unproven: o.Unproven, again: make(chan struct{})}
+	return &retries{connection: connection, patience: cmp.Or(o.Patience, DefaultPatience), unproven: o.Unproven, awaits: o.AwaitDeletion, again: make(chan struct{})}
 }
 
 // Do implements [policy.Policy]. The SDK's own retry policy, which its clients have behind it, makes one try.
@@ -115,10 +116,9 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	began := time.Now()
 	heard := r.begin()
 	defer r.end()
-	cause := noAnswerYet  // of the last failure
-	counted := 0          // tries that failed while the host answered others
-	broken := 0           // answers in a row, of those that count for MaxErrors
-	var refused time.Time // since when it has only had strange refusals
+	cause := noAnswerYet    // of the last failure
+	counted, broken := 0, 0 // tries that failed while the host answered others; answers in a row, of those that count for MaxErrors
+	var refused time.Time   // since when it has only had strange refusals
 	for try := 1; ; try++ {
 		if !o.Rows.use(ctx, x.rows, o.Stop) || !o.Requests.use(ctx, 1, o.Stop) {
 			return nil, ended(ctx, began, cause)
@@ -133,12 +133,13 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		if doubtful(resp, err) {
 			o.Counter.doubtful()
 		}
+		deleting := err == nil && r.awaits && x.creates && beingDeleted(codeOf(resp.Header, x.answer))
 		switch {
 		case err == nil && ctx.Err() != nil:
 			return resp, nil
 		case ctx.Err() != nil:
 			return nil, ended(ctx, began, cause)
-		case !mayPass(resp, err):
+		case !mayPass(resp, err) && !deleting:
 			r.answered(err, time.Since(sent))
 			return resp, err
 		}
@@ -169,6 +170,8 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		heard = good
 		pause, err := r.pause(resp, err, usual, began, x.hurry)
 		switch {
+		case pause < 0 && deleting:
+			return resp, nil
 		case pause < 0:
 			return resp, err
 		case !refused.IsZero(): // others' answers say little about this request

@@ -80,6 +80,7 @@ func (t *Table) Create(ctx context.Context) error {
 		return fmt.Errorf("create table %s: %w", t.name, errNotWritten)
 	}
 	x := newExchange(t.options, createTable)
+	x.creates = true
 	_, err := t.account.tables.CreateTable(x.in(ctx), t.name, nil)
 	if err = wrap("create table "+t.name, x, err); Conflict(err) {
 		return nil

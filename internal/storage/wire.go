@@ -34,6 +34,7 @@ type exchange struct {
 	hurry        hurry   // of the caller
 	rows         float64 // that each try writes, or is thought to read
 	plain        bool    // the request is the only operation of a batch
+	creates      bool    // the request makes a table, queue or container
 
 	transaction bool // the request is a batch
 	probe       bool // the request only shows whether its host answers

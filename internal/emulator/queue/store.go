@@ -19,7 +19,9 @@ type Store struct {
 }
 
 // NewStore returns a store without queues.
-func NewStore() *Store { return &Store{queues: make(map[string]*Queue), deleting: make(map[string]time.Time)} }
+func NewStore() *Store {
+	return &Store{queues: make(map[string]*Queue), deleting: make(map[string]time.Time)}
+}
 
 // Create makes an empty queue; created is false if it exists with the same
 // metadata. The error is a *refusal.Error.
