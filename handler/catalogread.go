@@ -45,11 +45,9 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints a page: the items under that name, with ids and ETags if they are records,
-// the cursor, and whether records may be missing which have moved meanwhile.
-func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cursor string, changed bool) error {
+// print prints a page: the items under that name, with ids and ETags if they are records, and the cursor.
+func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cursor string) error {
 	out := lines.JSON(r.Out)
-	warnChanged(r, changed)
 	if p.json {
 		answer := map[string]any{name: append([]any{}, items...)}
 		if meta != nil {
@@ -57,9 +55,6 @@ func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cur
 		}
 		if cursor != "" {
 			answer["cursor"] = cursor
-		}
-		if changed {
-			answer["changed"] = true
 		}
 		return out.Encode(answer)
 	}
@@ -72,13 +67,6 @@ func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cur
 		fmt.Fprintf(r.toErr, "tablesweep: there are more %s: --cursor %s\n", name, cursor)
 	}
 	return nil
-}
-
-// warnChanged says that what was read may be incomplete.
-func warnChanged(r *call, changed bool) {
-	if changed {
-		fmt.Fprintln(r.toErr, "tablesweep: records have moved since the first page was read, and some of them may be missing; read again for all")
-	}
 }
 
 func (o *catalogQueryOptions) options() []option {
@@ -112,7 +100,7 @@ func (o *catalogQueryOptions) run(r *call) error {
 		for i, record := range found.Records {
 			items[i] = record
 		}
-		return o.print(r, "records", items, found.Meta, found.Cursor, found.Changed)
+		return o.print(r, "records", items, found.Meta, found.Cursor)
 	})
 }
 
@@ -123,7 +111,7 @@ func printAll(ctx context.Context, call *call, cat *catalog.Catalog, q catalog.L
 		out.WriteString(`{"records":[`)
 	}
 	n := 0
-	changed, err := cat.Each(ctx, q, func(r record.Record) error {
+	err := cat.Each(ctx, q, func(r record.Record) error {
 		if n++; asJSON && n > 1 {
 			out.WriteByte(',')
 		}
@@ -133,11 +121,7 @@ func printAll(ctx context.Context, call *call, cat *catalog.Catalog, q catalog.L
 		}
 		return nil
 	})
-	warnChanged(call, changed)
-	switch {
-	case err == nil && asJSON && changed:
-		out.WriteString("],\"changed\":true}\n")
-	case err == nil && asJSON:
+	if err == nil && asJSON {
 		out.WriteString("]}\n")
 	}
 	return errors.Join(asUsage(err), out.Flush())
@@ -180,7 +164,7 @@ func (o *catalogChangesOptions) run(r *call) error {
 		for i, ch := range changes {
 			items[i] = ch
 		}
-		return o.print(r, "changes", items, nil, next, false)
+		return o.print(r, "changes", items, nil, next)
 	})
 }
 
@@ -223,9 +207,6 @@ func (o *catalogCountOptions) run(r *call) error {
 		if err != nil {
 			return err
 		}
-		if total.Changed {
-			fmt.Fprintln(r.toErr, "tablesweep: records have moved while they were counted; some may be missing or counted twice")
-		}
 		return r.print(o.json, total, "%d\n", total.Count)
 	})
 }
@@ -238,7 +219,6 @@ func countAll(ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (cata
 			return total, asUsage(err)
 		}
 		total.Count += part.Count
-		total.Changed = total.Changed || part.Changed
 		if q.Cursor = part.Cursor; q.Cursor == "" {
 			return total, nil
 		}

@@ -83,7 +83,7 @@ func (c *Catalog) clearTombstones(ctx context.Context, shard string, notes []sto
 	if err != nil {
 		return err
 	}
-	done, err := c.settle(ctx, shard, notes, left, pending)
+	done, err := c.settle(ctx, notes, left, pending)
 	return errors.Join(err, c.writeNotes(ctx, done))
 }
 
@@ -119,10 +119,7 @@ func (c *Catalog) readNoted(ctx context.Context, notes []storage.Entity) ([][]to
 
 // settle deletes the tombstones that are no longer needed. It returns what becomes of the notes that
 // nothing waits for: they go, and if only a head is left to delete, the note for later says so.
-func (c *Catalog) settle(ctx context.Context, shard string, notes []storage.Entity, left [][]tombstones, pending func(identity string) bool) (done [][]storage.Op, err error) {
-	if err := c.tellCleared(ctx, shard, left, pending); err != nil {
-		return nil, err
-	}
+func (c *Catalog) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity string) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // nil, too, after an error
 	var g task.Group
 	g.SetLimit(store.Parallel)
@@ -152,18 +149,6 @@ func (c *Catalog) settle(ctx context.Context, shard string, notes []storage.Enti
 	}
 	err = g.Wait()
 	return slices.DeleteFunc(settled, func(ops []storage.Op) bool { return ops == nil }), err
-}
-
-// tellCleared tells readers that tombstones of records that have moved are about to be cleared away.
-func (c *Catalog) tellCleared(ctx context.Context, shard string, left [][]tombstones, pending func(identity string) bool) error {
-	for _, all := range left {
-		for _, l := range all {
-			if (l.write.Next != nil || l.write.Reused) && wal.Settle(l.head.State(), l.write, pending(l.write.Identity)) == wal.Clear {
-				return c.Log.Write(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: store.ClearedPartition, Row: shard}}})
-			}
-		}
-	}
-	return nil
 }
 
 // writeNotes does the operations on notes of one shard, as many at once as a transaction takes. It leaves out those that

@@ -14,7 +14,6 @@
 //	tsw_first     in a tombstone, the hash of the first index key's value
 //	tsw_next      in a tombstone of a record that has moved, the identity that it took, and its version there
 //	tsw_line      in a row of a record that has moved, its first identity and that one's last version
-//	tsw_reused    true in a row of an identity that another record has had, and moved on
 //
 // The log is a second table. It has 16 shards, each a partition. The value of the first
 // index key selects a record's shard; that value never changes:
@@ -27,8 +26,7 @@
 //	i|…                  the id of a request (package claim): Request (hash), Outcome, and the Write and Entry of the answer
 //	t|TICKS|ENTRY        a note of rows to delete after TICKS: tombstones of Writes and heads, or the Head alone
 //
-// The partition "claims" has claims of requests, whatever their shard. In the partition "cleared", each shard has a row that is written whenever tombstones of moved records are
-// about to be cleared away. The row "schema", "" has the catalog's Schema and State. ENTRY starts with the entry's
+// The partition "claims" has claims of requests, whatever their shard. The row "schema", "" has the catalog's Schema and State. ENTRY starts with the entry's
 // time in inverted ticks, so changes are sorted newest first.
 //
 // # The life of a write
@@ -70,7 +68,7 @@
 //	commit.go     the log's transactions: entries and their heads, the changes
 //	lookup.go     Find, Get, List, Each and Count
 //	find.go       index rows are read and merged
-//	follow.go     records that move while pages are read
+//	follow.go     records that move while a call reads pages
 //	plan.go       what a lookup asks for, and its cursor
 //	changes.go    the list of changes, and their followers
 //	schema.go     the schema's row: who may write and read
@@ -114,13 +112,12 @@
 //
 // # Reading while records move
 //
-// A page of one partition is one moment: a move within it is one transaction. Between two pages a record may
+// A page of one partition is one moment: a move within it is one transaction. Between two pages of one call, a record may
 // move from behind the reader to ahead of it. It leaves a tombstone behind, whose tsw_next
-// leads to the next identity's head, and so on to where the record lives. So a reader
-// follows the tombstones that are not older than its first page, by the service's times. A cursor carries that
-// time. Several partitions are never one moment: then all tombstones of the last minutes are followed. What
-// has a longer trail than maxHops, was cleared away, or whose tombstone another record's row has replaced
-// (tsw_reused), is said: see [Matches].
+// leads to the next identity's head, and so on to where the record lives. So a call
+// follows the tombstones that are not older than itself, by the service's times. Several partitions are never one moment: then all
+// tombstones of the last minutes are followed. A call is refused as busy if the trail is longer than maxHops, or if another record has a
+// place on it. So no lookup misses a record that stood under the key all the time. Nothing follows a record that moves between two calls.
 //
 // A write that replaces or removes a record which a move has brought to its place waits until the move's rows are
 // written. So no query finds, by what the record has left, a record older than a write that was acknowledged.

@@ -43,8 +43,6 @@ type sheet struct {
 	last  string           // RowKey, unless end
 	end   bool             // there are no more rows
 	pages int              // answers that it took
-	began time.Time        // the first of them is not older, by the service's clock; zero if unknown
-	date  time.Time        // of the last one, by the service's clock
 	err   error
 }
 
@@ -52,10 +50,6 @@ type sheet struct {
 type answer struct {
 	found []match
 	next  string // cursor
-	// changed means that records may be missing which have moved since the cursor's first page was read.
-	changed bool
-	// followed is the number of records that were found by where they have moved from.
-	followed int
 }
 
 // search reads a page of the records that match the query. It calls gone, if not nil, for each tombstone that it
@@ -65,15 +59,14 @@ type answer struct {
 // reads a page under every key at once, and takes the first that has enough matches. If
 // none has, it reads on under the key that has come farthest, where the fewest other
 // records are in the way. A cursor is a RowKey, so it is valid under every key.
-// One page is one moment. A record may move from behind a page to ahead of it, before the next
-// one is read. So search follows the tombstones that may be younger than the first page; see
+// One page is one moment. A record may move from behind a page to ahead of it, before the same call reads the next
+// one. So search follows the tombstones that may be younger than the call; see
 // trail.follow. Several partitions are never one moment.
 func (c *Catalog) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := c.plan(q)
 	if err != nil {
 		return answer{}, err
 	}
-	start := time.Now()
 	checked := c.checking(ctx)
 	x := search{trail: newTrail(c, p), gone: gone}
 	// If the first rows are not enough, matches may be rare: then read whole pages. Of several keys, one
@@ -97,26 +90,23 @@ func (c *Catalog) search(ctx context.Context, q Lookup, gone func(storage.Entity
 			return answer{}, cmp.Or(checked(), s.err)
 		}
 		keys, top = []wanted{s.key}, storage.PageRows
-		x.reads(s.pages, s.began, s.date)
+		x.pages += s.pages
 		last, full, err := x.take(ctx, s)
 		switch {
 		case err != nil:
 			return answer{}, cmp.Or(checked(), err)
 		case full:
-			next = p.writeCursor(last, x.began)
+			next = p.writeCursor(last)
 		case s.end:
-		case len(x.found) < p.top && (all || time.Since(start) < fillTime):
+		case len(x.found) < p.top && (all || time.Since(x.start) < fillTime):
 			after = s.last
 			continue
 		default:
-			next = p.writeCursor(s.last, x.began)
+			next = p.writeCursor(s.last)
 		}
 		break
 	}
-	err = x.end(ctx)
-	a := x.answer()
-	a.next = next
-	return a, cmp.Or(checked(), err)
+	return x.answer(next), checked()
 }
 
 // search is what one call of Catalog.search has met so far.
@@ -152,7 +142,7 @@ func (x *search) take(ctx context.Context, s sheet) (last string, full bool, err
 		if !x.leadsOn(row, several) {
 			continue
 		}
-		m, err := x.moved(ctx, s.rows[i:], several)
+		m, err := x.follow(ctx, row)
 		if err != nil {
 			return "", false, err
 		}
@@ -208,11 +198,11 @@ func (c *Catalog) matches(p plan, s sheet) int {
 // point that all pages have reached.
 func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, top int) sheet {
 	pages := make([]storage.Page, len(k.partitions))
-	began, tries := make([]time.Time, len(pages)), make([]int, len(pages))
+	tries := make([]int, len(pages))
 	var g task.Group
 	for i, p := range k.partitions {
 		g.Go(func() (err error) {
-			pages[i], began[i], tries[i], err = c.readPage(ctx, storage.Query{Range: rows.In(p.Key), Top: top})
+			pages[i], tries[i], err = c.readPage(ctx, storage.Query{Range: rows.In(p.Key), Top: top})
 			return err
 		})
 	}
@@ -222,12 +212,6 @@ func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, 
 	}
 	for i, page := range pages {
 		s.rows, s.pages = append(s.rows, page.Entities...), s.pages+tries[i]
-		if i == 0 || began[i].Before(s.began) {
-			s.began = began[i]
-		}
-		if page.Date.After(s.date) {
-			s.date = page.Date
-		}
 		if page.Next == nil {
 			continue
 		}
@@ -244,23 +228,18 @@ func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, 
 	return s
 }
 
-// readPage reads on until a page has a row, or the range ends. tries is the number of pages, and
-// began is as in sheet.
-func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.Page, began time.Time, tries int, err error) {
+// readPage reads on until a page has a row, or the range ends. tries is the number of pages.
+func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.Page, tries int, err error) {
 	for tries = 1; tries <= maxEmpty; tries++ {
-		var at time.Time
-		if page, at, err = queryAt(ctx, c.Index, q); err != nil {
-			return page, began, tries, fmt.Errorf("catalog %s: %w", c.Name, err)
-		}
-		if tries == 1 {
-			began = at
+		if page, err = c.Index.Query(ctx, q); err != nil {
+			return page, tries, fmt.Errorf("catalog %s: %w", c.Name, err)
 		}
 		if len(page.Entities) > 0 || page.Next == nil {
-			return page, began, tries, nil
+			return page, tries, nil
 		}
 		q.Token = page.Next
 	}
-	return storage.Page{}, began, tries, problem.Busyf("", "the storage keeps sending empty pages; try again")
+	return storage.Page{}, tries, problem.Busyf("", "the storage keeps sending empty pages; try again")
 }
 
 // queryAt queries a table. The page is as the table was at a moment that is not before at, by

@@ -45,17 +45,14 @@ type Matches struct {
 	Records []record.Record
 	Meta    []Meta // of each record
 	// Cursor, if not "", gets the next page. A page may have fewer records than asked for,
-	// or none, and still have a cursor: reading takes at most about ten seconds. A record that does
-	// not move comes once; one that moves while pages are read comes at least once.
+	// or none, and still have a cursor: reading takes at most about ten seconds. A record that is there all the time and does
+	// not move comes exactly once. One that moves between two pages may come twice, or not at all.
 	Cursor string
-	// Changed means that records may be missing which have moved since the first page was read:
-	// what tells where they went was cleared away by now or gave way to another record, or they have moved too often.
-	Changed bool
 }
 
 // matchesOf returns what a reader has found.
 func matchesOf(a answer) Matches {
-	r := Matches{Cursor: a.next, Changed: a.changed, Records: make([]record.Record, len(a.found)), Meta: make([]Meta, len(a.found))}
+	r := Matches{Cursor: a.next, Records: make([]record.Record, len(a.found)), Meta: make([]Meta, len(a.found))}
 	for i, f := range a.found {
 		r.Records[i], r.Meta[i] = f.record, f.meta()
 	}
@@ -121,27 +118,19 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	start := time.Now()
 	checked := c.checking(ctx)
 	x := newTrail(c, p)
-	end := func(more bool) (answer, error) {
-		err := x.end(ctx)
-		a := x.answer()
-		if more {
-			a.next = p.writeCursor(store.Encode(last), x.began)
-		}
-		return a, cmp.Or(checked(), err)
-	}
+	more := func() (answer, error) { return x.answer(p.writeCursor(store.Encode(last))), checked() }
 	for _, r := range c.listRanges(last) {
 		for token := (*key.Token)(nil); ; {
-			page, began, err := queryAt(ctx, c.Index, storage.Query{Range: r, Top: min(storage.PageRows, p.top-len(x.found)+1), Token: token})
+			page, err := c.Index.Query(ctx, storage.Query{Range: r, Top: min(storage.PageRows, p.top-len(x.found)+1), Token: token})
 			if err != nil {
 				return answer{}, cmp.Or(checked(), fmt.Errorf("catalog %s: %w", c.Name, err))
 			}
-			x.reads(1, began, page.Date)
-			for i, row := range page.Entities {
+			x.pages++
+			for _, row := range page.Entities {
 				if len(x.found) == p.top {
-					return end(true)
+					return more()
 				}
 				last = row.Key
 				if m, ok := c.match(p, wanted{}, row); ok && row.Get(store.GoneColumn) == "" {
@@ -150,7 +139,7 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 				if !x.leadsOn(row, false) {
 					continue
 				}
-				m, err := x.moved(ctx, page.Entities[i:], false)
+				m, err := x.follow(ctx, row)
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
@@ -161,12 +150,12 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 			if token = page.Next; token == nil {
 				break
 			}
-			if last.Partition != "" && (len(x.found) == p.top || time.Since(start) > fillTime) {
-				return end(true)
+			if last.Partition != "" && (len(x.found) == p.top || time.Since(x.start) > fillTime) {
+				return more()
 			}
 		}
 	}
-	return end(false)
+	return x.answer(""), checked()
 }
 
 // listRanges returns the key ranges of the first index key's rows behind a row.
@@ -197,23 +186,22 @@ func (c *Catalog) pages(q Lookup) func(context.Context, Lookup) (answer, error) 
 }
 
 // Each calls fn with every record that Find returns for the query, or List if it has no Keys,
-// until fn fails. changed is that of [Matches].
-func (c *Catalog) Each(ctx context.Context, q Lookup, fn func(record.Record) error) (changed bool, err error) {
+// until fn fails.
+func (c *Catalog) Each(ctx context.Context, q Lookup, fn func(record.Record) error) error {
 	read := c.pages(q)
 	q.Top = MaxTop
 	for {
 		a, err := read(ctx, q)
 		if err != nil {
-			return changed, err
+			return err
 		}
-		changed = changed || a.changed
 		for _, m := range a.found {
 			if err := fn(m.record); err != nil {
-				return changed, err
+				return err
 			}
 		}
 		if q.Cursor = a.next; q.Cursor == "" {
-			return changed, nil
+			return nil
 		}
 	}
 }
@@ -223,8 +211,6 @@ type Total struct {
 	Count int `json:"count"`
 	// Cursor, if not "", counts on: counting stops after about ten seconds.
 	Cursor string `json:"cursor,omitempty"`
-	// Changed means that records have moved meanwhile which may be missing or counted twice.
-	Changed bool `json:"changed,omitempty"`
 }
 
 // Count counts the records that Find returns for the query, or List if it has no Keys. It costs as
@@ -239,7 +225,6 @@ func (c *Catalog) Count(ctx context.Context, q Lookup) (Total, error) {
 			return Total{}, err
 		}
 		t.Count += len(a.found)
-		t.Changed = t.Changed || a.changed || a.followed > 0 && q.Cursor != ""
 		if q.Cursor = a.next; q.Cursor == "" || time.Since(start) > fillTime {
 			t.Cursor = q.Cursor
 			return t, nil

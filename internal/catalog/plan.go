@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -24,9 +23,8 @@ type plan struct {
 	keys   []wanted // in the schema's order
 	window index.Window
 	top    int
-	after  string    // RowKey
-	began  time.Time // of the cursor's first page, see sheet; zero if unknown
-	digest string    // of everything that a cursor depends on
+	after  string // RowKey
+	digest string // of everything that a cursor depends on
 }
 
 // wanted is an index key of a query, and the partitions of the wanted values.
@@ -99,7 +97,7 @@ func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
 	}
 	sum := sha256.Sum256([]byte(store.Encode([]any{c.Schema.String(), values, q.RowFrom, q.RowTo})))
 	p.digest = hex.EncodeToString(sum[:8])
-	p.after, p.began, err = p.readCursor(q.Cursor)
+	p.after, err = p.readCursor(q.Cursor)
 	return p, err
 }
 
@@ -107,20 +105,15 @@ func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
 type cursor struct {
 	Query string `json:"q"`
 	After string `json:"a"`
-	Began int64  `json:"d,omitzero"` // Unix time of the first page; 0 if unknown
 }
 
-func (p plan) writeCursor(after string, began time.Time) string {
-	at := cursor{Query: p.digest, After: after}
-	if !began.IsZero() {
-		at.Began = began.Unix()
-	}
-	return base64.RawURLEncoding.EncodeToString([]byte(store.Encode(at)))
+func (p plan) writeCursor(after string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(store.Encode(cursor{Query: p.digest, After: after})))
 }
 
-func (p plan) readCursor(text string) (after string, began time.Time, err error) {
+func (p plan) readCursor(text string) (after string, err error) {
 	if text == "" {
-		return "", time.Time{}, nil
+		return "", nil
 	}
 	var c cursor
 	b, err := base64.RawURLEncoding.DecodeString(text)
@@ -128,10 +121,7 @@ func (p plan) readCursor(text string) (after string, began time.Time, err error)
 		err = json.Unmarshal(b, &c)
 	}
 	if err != nil || c.Query != p.digest || c.After == "" {
-		return "", time.Time{}, problem.Invalidf("cursor", "is not one that this query returned; do not change the query between pages")
+		return "", problem.Invalidf("cursor", "is not one that this query returned; do not change the query between pages")
 	}
-	if c.Began != 0 {
-		began = time.Unix(c.Began, 0)
-	}
-	return c.After, began, nil
+	return c.After, nil
 }

@@ -234,8 +234,7 @@ func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 		Records []record.Record `json:"records"`
 		Meta    []catalog.Meta  `json:"meta"`
 		Cursor  string          `json:"cursor,omitempty"`
-		Changed bool            `json:"changed,omitempty"`
-	}{found.Records, found.Meta, found.Cursor, found.Changed}, err)
+	}{found.Records, found.Meta, found.Cursor}, err)
 }
 
 func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {

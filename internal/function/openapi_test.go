@@ -2,13 +2,11 @@ package function_test
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http/httptest"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -309,14 +307,7 @@ func (o *openAPI) playCatalog(a *app, at, one, two, patch string) {
 	o.play(a, 204, "PATCH", records+"?eid=1", patch, "Prefer", minimal)
 	o.play(a, 404, "PATCH", records+"?eid=99", patch)
 	o.play(a, 422, "PATCH", records+"?eid=1", "{}", "Idempotency-Key", "k3")
-	page := o.play(a, 200, "GET", records+"?top=1&select=eid", "").Body.String()
-	cursor, _ := base64.RawURLEncoding.DecodeString(regexp.MustCompile(`"cursor":"([^"]*)"`).FindStringSubmatch(page)[1])
-	cursor = regexp.MustCompile(`,"d":\d+`).ReplaceAll(cursor, nil) // of an unknown time
-	for _, what := range []string{"/records?top=1&cursor=", "/count?cursor="} {
-		if got := o.play(a, 200, "GET", at+what+base64.RawURLEncoding.EncodeToString(cursor), "").Body.String(); !strings.Contains(got, `"changed":true`) {
-			o.Errorf("%s with a cursor of an unknown time: %s", what, got)
-		}
-	}
+	o.play(a, 200, "GET", records+"?top=1&select=eid", "")
 	o.play(a, 200, "GET", records+"?eid=1&eid=2&row_from=2026-01-01", "")
 	etag := o.play(a, 200, "GET", location, "").Header().Get("ETag")
 	o.play(a, 304, "GET", location, "", "If-None-Match", etag)

@@ -29,10 +29,6 @@ const (
 	TombstonePrefix = "g|" // directly behind the entries
 )
 
-// ClearedPartition has a row for each shard whose tombstones of moved records were cleared
-// away. Its Timestamp says when that was last begun.
-const ClearedPartition = "cleared"
-
 // ClaimsPartition has the claims of requests, see package claim. They are in one place, whatever record they are about.
 const ClaimsPartition = "claims"
 
@@ -44,7 +40,6 @@ const (
 	FirstColumn    = record.OwnPrefix + "first"
 	NextColumn     = record.OwnPrefix + "next"
 	LineColumn     = record.OwnPrefix + "line"
-	ReusedColumn   = record.OwnPrefix + "reused"
 	formatColumn   = record.OwnPrefix + "format"
 	kindColumn     = record.OwnPrefix + "kind"
 	WritesColumn   = record.OwnPrefix + "writes"
@@ -100,9 +95,6 @@ func IndexRow(w wal.Write, partition string, r record.Record) storage.Entity {
 	}
 	if w.Line != nil {
 		e.Properties = append(e.Properties, storage.StringProperty(LineColumn, Encode(w.Line)))
-	}
-	if w.Reused {
-		e.Properties = append(e.Properties, storage.Property{Name: ReusedColumn, Type: storage.Boolean, Value: jsontext.Value("true")})
 	}
 	e.Properties = append(e.Properties,
 		storage.StringProperty(IdentityColumn, w.Identity),

@@ -45,8 +45,6 @@ type Write struct {
 	// Line is the first identity of a record that has had several, and its last version. It
 	// shows that rows of different identities belong to one record.
 	Line *Past `json:"line,omitzero"`
-	// Reused means that another record has had this identity and moved on: the rows no longer lead to it.
-	Reused bool `json:"reused,omitzero"`
 }
 
 // Past is an identity that a record has had, and its last version.
@@ -145,17 +143,14 @@ func Succeed(old, target *Head, w Write, now time.Time) Write {
 	if w.Line = old.Line; w.Line == nil {
 		w.Line = w.Instead
 	}
-	if target != nil && target.Line != nil && *target.Line == *w.Line { // it was this record's before
-		w.Reused = target.Reused
-	}
 	return w
 }
 
 // next returns w as the write that follows the head.
 func next(head *Head, w Write, now time.Time) Write {
-	w.Gone, w.Instead, w.Next, w.Line, w.Fresh, w.Reused = false, nil, nil, nil, head == nil, false
+	w.Gone, w.Instead, w.Next, w.Line, w.Fresh = false, nil, nil, nil, head == nil
 	if head != nil {
-		w.Version, w.Reused = head.Version+1, head.Reused || head.Next != nil
+		w.Version = head.Version + 1
 	} else {
 		w.Version = now.UnixNano() / int64(key.Tick)
 	}
