@@ -134,6 +134,37 @@ func ParseDateTime(s string) (ticks int64, ok bool) {
 	return 0, false
 }
 
+// KeepsTime reports whether a time's text has no part of a second that a DateTime drops.
+func KeepsTime(text string) bool {
+	_, fraction, found := strings.Cut(strings.Replace(text, ",", ".", 1), ".")
+	if !found {
+		return true
+	}
+	digits := fraction[:len(fraction)-len(strings.TrimLeft(fraction, "0123456789"))]
+	return len(strings.TrimRight(digits, "0")) <= 7
+}
+
+// KeepsNumber reports whether a Double has a number's digits, rounded to as many as the number has. It has none of a number beyond its range.
+func KeepsNumber(text string) bool {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return false
+	}
+	given := significant(text)
+	if given == "" {
+		return f == 0
+	}
+	return significant(strconv.FormatFloat(f, 'e', len(given)-1, 64)) == strings.TrimRight(given, "0")
+}
+
+// significant returns a number's digits without sign, point, exponent, and zeros at either end.
+func significant(number string) string {
+	if e := strings.IndexAny(number, "eE"); e >= 0 {
+		number = number[:e]
+	}
+	return strings.Trim(strings.Replace(strings.TrimLeft(number, "+-"), ".", "", 1), "0")
+}
+
 // AppendDateTime appends the service's form of a DateTime to b: UTC, with up to seven digits
 // of a second, as many as needed.
 func AppendDateTime(b []byte, ticks int64) []byte {

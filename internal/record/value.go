@@ -68,7 +68,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 		if !ok || at < storage.MinDateTime || at > key.MaxTicks {
 			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, in UTC not before the year 1601 nor after 9999")
 		}
-		if finerThanTick(text) {
+		if !odata.KeepsTime(string(text)) {
 			return nil, errors.New("has more than 7 digits of a second, which is all that a DateTime keeps; round it, or send it as a string")
 		}
 		text = odata.AppendDateTime(nil, at)
@@ -88,16 +88,6 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	return jsontext.AppendQuote(nil, text)
 }
 
-// finerThanTick reports whether a time has parts of a second that a DateTime does not keep.
-func finerThanTick(text []byte) bool {
-	fraction := text[bytes.IndexAny(text, ".,")+1:]
-	if len(fraction) == len(text) {
-		return false
-	}
-	digits := fraction[:len(fraction)-len(bytes.TrimLeft(fraction, "0123456789"))]
-	return len(bytes.TrimRight(digits, "0")) > 7
-}
-
 // normalizeDouble keeps the number's text, and adds a point if it has none and no exponent. -0.0 becomes 0.0.
 func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	switch string(v) {
@@ -114,31 +104,13 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	if f == 0 && math.Signbit(f) { // the storage keeps no sign of 0; the answer to a write must not show one either
 		return jsontext.Value("0.0"), nil
 	}
-	if !hasDigits(f, v) {
+	if !odata.KeepsNumber(string(v)) {
 		return nil, fmt.Errorf("has more digits than a Double keeps, which would make it %s; round it, or send it as a string", shortest(v))
 	}
 	if bytes.ContainsAny(v, ".eE") {
 		return bytes.Clone(v), nil
 	}
 	return append(bytes.Clone(v), ".0"...), nil
-}
-
-// hasDigits reports whether f has v's digits, rounded to as many as v has.
-func hasDigits(f float64, v jsontext.Value) bool {
-	given := significant(string(v))
-	if given == "" {
-		return f == 0
-	}
-	return significant(strconv.FormatFloat(f, 'e', len(given)-1, 64)) == strings.TrimRight(given, "0")
-}
-
-// significant returns a number's digits without sign, point, exponent, and zeros at either
-// end.
-func significant(number string) string {
-	if e := strings.IndexAny(number, "eE"); e >= 0 {
-		number = number[:e]
-	}
-	return strings.Trim(strings.Replace(strings.TrimPrefix(number, "-"), ".", "", 1), "0")
 }
 
 // shortest returns the shortest text of a Double, which equal Doubles share.
