@@ -130,6 +130,9 @@ func badJSON(err error) error {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return refusal.New("DuplicatePropertiesSpecified", "A property is specified more than one time.")
 	}
+	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no error for it
+		return invalidInput("a text has half a surrogate pair, which embedded storage does not keep")
+	}
 	return invalidInput("the body is not a JSON object")
 }
 
