@@ -163,13 +163,24 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 			}
 			return all, err
 		})
-		if errors.Is(err, task.ErrInterrupted) || errors.Is(err, storage.ErrAway) {
+		if err = noLines(err); errors.Is(err, task.ErrInterrupted) || errors.Is(err, storage.ErrAway) {
 			err = Hint(err, ImportAgain)
 		}
 		r.Lines, r.Now = lines, now
 		return r, err
 	}
 	return j, nil
+}
+
+// noLines adds to the error of other JSON how lines are made of it.
+func noLines(err error) error {
+	switch {
+	case errors.Is(err, place.ErrArray):
+		return Hint(err, "jq -c '.[]' makes a line of each of its rows")
+	case errors.Is(err, place.ErrSpread):
+		return Hint(err, "a row is one line: jq -c . makes one of an object over several")
+	}
+	return err
 }
 
 // arriving returns what arrives from in, until ctx ends, even while in keeps it waiting.

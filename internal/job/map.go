@@ -117,13 +117,13 @@ func (o Options) previewLines(ctx context.Context, left func() int, show func([]
 	if err != nil {
 		return err
 	}
-	return place.Windows(next, false, nil, func(rows place.Rows, _ int) error {
+	return noLines(place.Windows(next, false, nil, func(rows place.Rows, _ int) error {
 		p, _, err := rows.Read(ctx, storage.RequestOptions{}, storage.Query{Range: o.Bounds.Range(), Filter: o.Filter, Select: o.Select, Top: min(left(), storage.PageRows)})
 		if err == nil {
 			err = show(p.Entities)
 		}
 		return err
-	})
+	}))
 }
 
 // openLines opens the file or the stream of rows in any order.

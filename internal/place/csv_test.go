@@ -74,6 +74,9 @@ func TestCSVForms(t *testing.T) {
 		{"blanks around names, keys in any case", " partitionkey , ROWKEY,\tN, N@type \np,1,4, Int32 \n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}`, ""},
 		{"types as OData names them", "PartitionKey@odata.type,PartitionKey,RowKey,N@odata.type,N\nEdm.String,p,1,Edm.Int64,4\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N@odata.type":"Edm.Int64","N":"4"}`, ""},
 		{"Excel's delimiter", "\ufeffsep=;\r\nPartitionKey;RowKey;N\r\np;1;7\r\np;2;x\r\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":7}`, `line 4 is no row: N must be an Edm.Int32, and is "x"`},
+		{"values that a table would change", "PartitionKey,RowKey,N,N@type\np,1,9007199254740993,Double\np,2,2026-02-03T04:05:06.12345678Z,DateTime\np,3,1e400,Double\np,4,9007199254740993,Int64\n", place.CSV{},
+			`{"PartitionKey":"p","RowKey":"4","N@odata.type":"Edm.Int64","N":"9007199254740993"}`, `line 2 is no row: N must be a number that an Edm.Double keeps to the last digit, or an Edm.String, and is "9007199254740993"; ` +
+				`line 3 is no row: N must have at most 7 digits of a second, which is what an Edm.DateTime keeps, or be an Edm.String, and is "2026-02-03T04:05:06.12345678Z"; line 4 is no row: N must be an Edm.Double, and is "1e400"`},
 		{"bad values", "PartitionKey,RowKey,N,N@type\np,1,x,Int32\np,2,1,Int33\np,3,1\np,4,1,Int32,x\np,5,\"a\"b,String\np,6,a\"b,String\np,7,\xff,String\n\xff,8,1,Int32\np,9,1,Int32\n", place.CSV{},
 			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is no row: N must be an Edm.Int32, and is "x"; line 3 is no row: N has the type "Int33", which no property has; line 4 is no row: it has 3 cells, and the line of columns has 4; ` +
 				`line 5 is no row: it has 5 cells, and the line of columns has 4; line 6 is no row: text stands behind a closing quote; line 7 is no row: a quote stands in a cell that does not begin with one; ` +

@@ -1,7 +1,6 @@
 package place
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +58,14 @@ func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query)
 // Lines return the next row, in any order of keys, and how many bytes it took. The error is [io.EOF] behind the last one.
 type Lines func() (row storage.Entity, bytes int, err error)
 
-// JSONLines reads rows, a JSON object a line. With raw, rows are parsed as [storage.ParseLines] does. A line that is no row ends it.
+// What JSON has that is no JSON lines.
+var (
+	ErrArray  = errors.New("it begins an array")
+	ErrSpread = errors.New("it ends within an object")
+)
+
+// JSONLines reads rows, a JSON object a line. With raw, rows are parsed as [storage.ParseLine] does. A line that is no row ends it. A row with a
+// value that a table would change is a [BadLine].
 func JSONLines(from io.Reader, raw bool) Lines {
 	in := lines.NewReader(from, maxLine)
 	return func() (row storage.Entity, bytes int, err error) {
@@ -67,20 +73,26 @@ func JSONLines(from io.Reader, raw bool) Lines {
 		if err != nil {
 			return row, 0, err
 		}
-		parsed, err := storage.ParseLines(line.Text, raw)
+		row, err = storage.ParseLine(line.Text, raw)
+		var inexact *storage.Inexact
 		switch {
 		case !utf8.Valid(line.Text): // its names would be lost
 			err = lines.NotUTF8(line.Text)
-		case err == nil && len(parsed) != 1:
-			err = fmt.Errorf("it has %d rows", len(parsed))
+		case errors.As(err, &inexact):
+			return row, 0, &BadLine{line.Number, row.Key, err}
+		case err == nil:
+			return row, len(line.Text), nil
+		case line.Text[0] == '[':
+			err = ErrArray
 		}
-		if err != nil {
-			if _, cut := in.Next(); cut != nil && !errors.Is(cut, io.EOF) { // half a line
-				return row, 0, cut
-			}
-			return row, 0, fmt.Errorf("line %d is no row: %w", line.Number, cmp.Or(errors.Unwrap(err), err)) // the inner one: it is line 1 there
+		_, next := in.Next()
+		switch {
+		case next != nil && !errors.Is(next, io.EOF): // half a line
+			return row, 0, next
+		case next == nil && errors.Is(err, io.ErrUnexpectedEOF):
+			err = ErrSpread
 		}
-		return parsed[0], len(line.Text), nil
+		return row, 0, fmt.Errorf("line %d is no row: %w", line.Number, err)
 	}
 }
 

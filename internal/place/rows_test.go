@@ -84,6 +84,34 @@ func TestWindowsRefuse(t *testing.T) {
 	}
 }
 
+// What is JSON but no lines is told from a line that was cut off. A value that a table would change fails its row alone.
+func TestOtherJSON(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]error{
+		`[{"PartitionKey":"a","RowKey":"1"}]`: place.ErrArray, "[\n{": place.ErrArray, "{\n\"PartitionKey\":\"a\",\n\"RowKey\":\"1\"\n}": place.ErrSpread, "{\"PartitionKey\":\"a\",\n\"RowKey\":\"1\"}": place.ErrSpread,
+		`{"PartitionKey":"a",`: io.ErrUnexpectedEOF,
+	} {
+		err := place.Windows(place.JSONLines(strings.NewReader(text), true), false, nil, func(place.Rows, int) error { return errors.New("used") })
+		if !errors.Is(err, want) || errors.Is(err, place.ErrSpread) != (want == place.ErrSpread) {
+			t.Errorf("%q: got %v, want %v", text, err, want)
+		}
+	}
+	const lines = `{"PartitionKey":"a","RowKey":"1","N":99999999999999999999}` + "\n" + `{"PartitionKey":"a","RowKey":"2","N":9007199254740993}` + "\n"
+	var bad []string
+	err := place.Windows(place.JSONLines(strings.NewReader(lines), true), false, func(line *place.BadLine) error {
+		bad = append(bad, line.Key.Row+" "+line.Error())
+		return nil
+	}, func(rows place.Rows, _ int) error {
+		if got, want := linesOf(rows), `{"PartitionKey":"a","RowKey":"2","N@odata.type":"Edm.Int64","N":"9007199254740993"}`+"\n"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		return nil
+	})
+	if err != nil || len(bad) != 1 || !strings.HasPrefix(bad[0], "1 line 1 is no row: N must be a whole number of 64 bits") {
+		t.Errorf("got %q, %v", bad, err)
+	}
+}
+
 // What cuts the text off is the error, not the half of a line.
 func TestWindowsCutOff(t *testing.T) {
 	t.Parallel()

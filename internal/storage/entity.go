@@ -170,6 +170,9 @@ type decoder struct {
 	err   error             // the first one
 	names map[string]string // one copy of each property name
 	width int               // properties of the entity before, about as many as the next one has
+
+	foreign bool  // the rows are anybody's, see [ParseLine]
+	inexact error // the first value of such a row that a table would change
 }
 
 func newDecoder(body []byte, o ...jsontext.Options) *decoder {
@@ -219,9 +222,9 @@ func (d *decoder) entity() Entity {
 		name, value := d.name(), d.value()
 		of, annotation := strings.CutSuffix(name, "@odata.type")
 		switch {
-		case d.err != nil:
+		case d.err != nil, strings.HasPrefix(name, "@odata."):
 		case annotation:
-			t, known := odata.ParseType(text(value))
+			t, known := annotatedType(text(value))
 			if !known {
 				d.fail(&unreadableRow{fmt.Errorf("property %s: unknown type %q", of, text(value))})
 			}
@@ -239,6 +242,13 @@ func (d *decoder) entity() Entity {
 	for i, p := range e.Properties {
 		if t, ok := annotated[p.Name]; ok {
 			e.Properties[i].Type = t
+		} else if d.foreign && p.Type == Double && !bytes.ContainsAny(p.Value, ".eE") {
+			e.Properties[i].Type = Int64
+		}
+		if d.foreign {
+			if err := e.Properties[i].exact(); err != nil && d.inexact == nil {
+				d.inexact = &Inexact{p.Name, fmt.Errorf("%w, and is %.100s", err, p.Value)}
+			}
 		}
 	}
 	d.width = len(e.Properties)
@@ -247,6 +257,14 @@ func (d *decoder) entity() Entity {
 		d.fail(errors.New("a row lacks a key"))
 	}
 	return e
+}
+
+// annotatedType returns the type that an annotation names: Edm.Int64, or #Int64 as later versions of OData have it.
+func annotatedType(name string) (Type, bool) {
+	if short, later := strings.CutPrefix(name, "#"); later {
+		name = "Edm." + strings.TrimPrefix(short, "Edm.")
+	}
+	return odata.ParseType(name)
 }
 
 // set handles one member of an entity's object.
@@ -294,6 +312,9 @@ func ETagTime(etag string) (t time.Time, ok bool) {
 // setKey sets a key, which must be well formed: a repaired text would be another row's
 // key.
 func setKey(to *string, name string, value jsontext.Value) error {
+	if value.Kind() != '"' {
+		return fmt.Errorf("%s must be a string in quotes, and is %.100s", name, value)
+	}
 	b, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
 		return fmt.Errorf("%s %s is not valid Unicode and can't be read exactly: %w", name, value, err)

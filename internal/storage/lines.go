@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 )
 
@@ -27,6 +28,32 @@ func ParseLines(text []byte, raw bool) ([]Entity, error) {
 		rows = append(rows, e)
 	}
 	return rows, nil
+}
+
+// ParseLine reads a row that anybody may have written, as [ParseLines] does, but keeps its values as they are meant: a whole number that is no
+// Int32 is an Int64. The error is an [Inexact] one, with the row's key, if a table would change a value.
+func ParseLine(text []byte, raw bool) (Entity, error) {
+	if raw {
+		r := rawReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}, foreign: true}
+		if r.row() {
+			if r.skipSpace(); r.at == len(text) {
+				r.share(r.out)
+				return r.rows[0], nil
+			}
+		}
+	}
+	d := newDecoder(text)
+	d.foreign = true
+	e := d.entity()
+	switch {
+	case d.err != nil:
+		return Entity{}, d.err
+	case len(bytes.TrimSpace(text[d.dec.InputOffset():])) > 0:
+		return Entity{}, errors.New("something follows the row; a line has one")
+	case raw && d.inexact == nil:
+		e = e.asRaw()
+	}
+	return e, d.inexact
 }
 
 // blanks counts the ends of lines that text begins with.

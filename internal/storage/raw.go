@@ -50,6 +50,7 @@ type rawReader struct {
 	has     int      // of the columns have been read
 	changed bool     // the columns are this row's own
 	names   map[string]string
+	foreign bool // the rows are anybody's, see [ParseLine]
 }
 
 func (r *rawReader) page() bool {
@@ -102,6 +103,7 @@ const (
 	rowName       = `"RowKey"`
 	timestampName = `"Timestamp"`
 	odataPrefix   = `"odata.`
+	laterPrefix   = `"@odata.` // of later versions of OData
 	typeSuffix    = `@odata.type"`
 )
 
@@ -136,7 +138,7 @@ func (r *rawReader) row() bool {
 			row = true
 			r.member(name, v.text)
 			r.move(at, keys)
-		case string(name) == timestampName, bytes.HasPrefix(name, []byte(odataPrefix)):
+		case string(name) == timestampName, bytes.HasPrefix(name, []byte(odataPrefix)), bytes.HasPrefix(name, []byte(laterPrefix)):
 		case bytes.HasSuffix(name, []byte(typeSuffix)):
 			ok = r.annotated(name, v.text)
 		case v.text[0] == 'n': // null: a selected property that the row does not have
@@ -144,6 +146,7 @@ func (r *rawReader) row() bool {
 			if v.kind == Double {
 				r.out = append(append(r.out, name[:len(name)-1]...), typeSuffix+`:"Edm.Double",`...)
 			}
+			ok = r.exact(v)
 			r.property(name, v)
 		}
 		if !ok {
@@ -237,13 +240,29 @@ func (r *rawReader) annotated(annotation, text []byte) bool {
 	}
 	v.kind = kind
 	r.property(name, v)
+	return r.exact(v)
+}
+
+// exact reports whether it is plain that a table keeps a value.
+func (r *rawReader) exact(v rawValue) bool {
+	const mostDigits = 15 // of any decimal number, that a Double has
+	switch {
+	case !r.foreign:
+		return true
+	case v.kind == Double:
+		return len(v.text) <= mostDigits && bytes.IndexByte(v.text, '.') >= 0 && !bytes.ContainsAny(v.text, `eE"`)
+	case v.kind == Int64:
+		return v.text[0] == '"'
+	case v.kind == DateTime:
+		return len(v.text) <= len(`"2026-02-03T04:05:06.1234567Z"`)
+	}
 	return true
 }
 
 // special reports whether a member of the name is no property.
 func special(name []byte) bool {
 	return string(name) == partitionName || string(name) == rowName || string(name) == timestampName ||
-		bytes.HasPrefix(name, []byte(odataPrefix)) || bytes.HasSuffix(name, []byte(typeSuffix))
+		bytes.HasPrefix(name, []byte(odataPrefix)) || bytes.HasPrefix(name, []byte(laterPrefix)) || bytes.HasSuffix(name, []byte(typeSuffix))
 }
 
 // next skips white space and then the character c, if it follows.

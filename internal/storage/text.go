@@ -46,11 +46,18 @@ func ParseProperty(name string, t Type, text string) (Property, error) {
 		switch f, bad := strconv.ParseFloat(text, 64); {
 		case text == "NaN" || text == "Infinity" || text == "-Infinity":
 			p.Value, err = quote(text), nil
-		case bad == nil && !math.IsInf(f, 0) && jsontext.Value(text).Kind() == '0' && jsontext.Value(text).IsValid():
+		case bad != nil || math.IsInf(f, 0) || jsontext.Value(text).Kind() != '0' || !jsontext.Value(text).IsValid():
+		case !odata.KeepsNumber(text):
+			err = errTooManyDigits
+		default:
 			p.Value, err = jsontext.Value(strings.TrimSpace(text)), nil
 		}
 	case DateTime:
-		if at, ok := odata.ParseDateTime(text); ok && at >= MinDateTime && at <= key.MaxTicks {
+		switch at, ok := odata.ParseDateTime(text); {
+		case !ok || at < MinDateTime || at > key.MaxTicks:
+		case !odata.KeepsTime(text):
+			err = errFinerThanTick
+		default:
 			p.Value, err = quote(text), nil
 			if !strings.HasSuffix(text, "Z") { // the service takes others, too; but a copy of them would not be equal
 				p.Value = quote(string(odata.AppendDateTime(nil, at)))
@@ -71,6 +78,40 @@ func ParseProperty(name string, t Type, text string) (Property, error) {
 		err = errors.New("is not valid Unicode")
 	}
 	return p, err
+}
+
+var (
+	errTooManyDigits = errors.New("must be a number that an Edm.Double keeps to the last digit, or an Edm.String")
+	errFinerThanTick = errors.New("must have at most 7 digits of a second, which is what an Edm.DateTime keeps, or be an Edm.String")
+)
+
+// Inexact is the error of a row with a value that a table would change.
+type Inexact struct {
+	Name string // of the property
+	Err  error  // what the value must be
+}
+
+func (e *Inexact) Error() string { return e.Name + " " + e.Err.Error() }
+
+func (e *Inexact) Unwrap() error { return e.Err }
+
+// exact makes a number that is an Int64 the text that stores it, and refuses what a table would change without a word. A table itself refuses
+// what is no value of its type.
+func (p *Property) exact() error {
+	number := p.Value.Kind() == '0'
+	switch {
+	case p.Type == Int64 && number:
+		n, err := strconv.ParseInt(string(p.Value), 10, 64)
+		if err != nil {
+			return errors.New("must be a whole number of 64 bits, or an Edm.String")
+		}
+		p.Value = Int64Property("", n).Value
+	case p.Type == Double && (number || jsontext.Value(p.Text()).Kind() == '0') && !odata.KeepsNumber(p.Text()):
+		return errTooManyDigits
+	case p.Type == DateTime && !odata.KeepsTime(p.Text()):
+		return errFinerThanTick
+	}
+	return nil
 }
 
 // Lossy returns the text of [Property.Text]. Where that is half a surrogate pair, which no text can have, U+FFFD stands in its place, and
