@@ -37,7 +37,7 @@ func (o *deleteOptions) run(r *call) error {
 		r.changed(from.Address())
 	}
 	j, err := job.Delete(r.ctx, o.job(r, o.Rows, from))
-	return o.each(r, j, err, "deleted", func() error { return o.confirm(r, from.Address()) }, nil)
+	return o.each(r, j, err, deleted, func() error { return o.confirm(r, from.Address()) }, nil)
 }
 
 // confirm asks whether to delete, unless --yes is given.

@@ -54,7 +54,7 @@ func (o *enqueueOptions) run(r *call) error {
 		return err
 	}
 	j, err := job.Enqueue(r.ctx, options, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"})
-	return o.each(r, j, err, "enqueued", nil, nil)
+	return o.each(r, j, err, enqueued, nil, nil)
 }
 
 func (o *enqueueOptions) openQueue(r *call) (*storage.Queue, error) {

@@ -105,6 +105,15 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
+// What a command did with rows that a resume does not find again, or not as they were.
+const (
+	deleted  = "deleted"
+	enqueued = "enqueued"
+)
+
+// uncounted reports whether more may have been done than is counted: a checkpoint that has lost its last lines looks whole.
+func (r *call) uncounted() bool { return r.point.File != nil && r.point.File.Resumed() }
+
 // jobResult has the totals of a job that does something with each row.
 type jobResult struct {
 	Rows    int64 `json:"rows"`
@@ -113,8 +122,8 @@ type jobResult struct {
 	Failed  int64 `json:"failed"`
 	Queries int64 `json:"queries"`
 	figures
-	Doubts int64 `json:"possibleDuplicates,omitempty"`
-	More   bool  `json:"moreBefore,omitempty"` // rows may be gone that nobody has counted
+	Doubts int64 `json:"possibleDuplicates,omitempty"` // of messages
+	More   bool  `json:"moreBefore,omitempty"`         // rows may be gone, or messages put twice, that nobody has counted
 	job.Lines
 }
 
@@ -125,6 +134,10 @@ const unproven = "; only an export in a directory or in blobs proves that it is 
 func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	sum := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, false, t.Lines}
 	sum.Rows += t.Lines.Repeated
+	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // all others find their rows again
+	if sum.More && verb == deleted {
+		verb += " at least"
+	}
 	text := fmt.Sprintf("%s %d of %d rows", verb, sum.Written, sum.Rows)
 	switch {
 	case j.resume != "" && t.Now == (sweep.Totals{}):
@@ -138,6 +151,9 @@ func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	if sum.Doubts > 0 {
 		text += fmt.Sprintf(", up to %d put twice", sum.Doubts)
 	}
+	if verb == enqueued && sum.More {
+		text += ", perhaps more sent twice"
+	}
 	switch {
 	case sum.MoreRepeated && sum.Repeated > 0:
 		text += fmt.Sprintf(", at least %d repeated", sum.Repeated)
@@ -146,9 +162,6 @@ func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	}
 	if sum.Unproven {
 		text += unproven
-	}
-	if sum.More = r.point.File != nil && r.point.File.Torn() && verb == "deleted"; sum.More { // all others find their rows again
-		text += "; the checkpoint's end was damaged, so rows that were deleted before may not be counted here"
 	}
 	return r.print(j.json, sum, "%s\n", text)
 }

@@ -156,9 +156,16 @@ func (p *reportFlags) printComparison(r *call, found verify.Result, repaired boo
 	if failed != nil || err != nil {
 		return cmp.Or(failed, err)
 	}
-	text := fmt.Sprintf("compared %s\n", job.Compared(found))
-	if repaired {
-		text += fmt.Sprintf("repaired %s\n", progress.Plural(found.Repaired, "row"))
+	sum := struct {
+		verify.Result
+		More bool `json:"moreBefore,omitempty"` // rows that differed were repaired, which nobody has counted
+	}{found, repaired && r.uncounted()}
+	text, least := fmt.Sprintf("compared %s\n", job.Compared(found)), ""
+	if sum.More {
+		least = "at least "
 	}
-	return r.print(p.json, found, "%s", text)
+	if repaired {
+		text += fmt.Sprintf("repaired %s%s\n", least, progress.Plural(found.Repaired, "row"))
+	}
+	return r.print(p.json, sum, "%s", text)
 }

@@ -16,7 +16,8 @@
 // A machine that crashes may lose what was not known to be on the disk: the end is cut off,
 // zeroed or has holes. So the first bad line ends the file, if it lies behind the snapshot and
 // not before the largest N of all good lines. What it and those behind it recorded is done again. A
-// bad line before that was damaged, or changed by somebody: such a file is refused.
+// bad line before that was damaged, or changed by somebody: such a file is refused. If the end is cut off between
+// two lines, nothing shows that.
 package journal
 
 import (
@@ -50,7 +51,6 @@ type File struct {
 	path string
 	job  json.RawMessage
 	read []json.RawMessage // events of earlier runs
-	torn bool              // there were lines behind them
 
 	lock    *Guard
 	file    *os.File
@@ -116,11 +116,8 @@ func (f *File) Path() string { return f.path }
 // Job returns what the journal was made with.
 func (f *File) Job() json.RawMessage { return f.job }
 
-// Resumed reports whether the journal has events of an earlier run.
+// Resumed reports whether the journal has events of an earlier run. It may have had more.
 func (f *File) Resumed() bool { return f.read != nil }
-
-// Torn reports whether the end of what earlier runs wrote was damaged: what they did last is not known.
-func (f *File) Torn() bool { return f.torn }
 
 // parse reads a file's text.
 func (f *File) parse(text []byte) error {
@@ -137,7 +134,7 @@ func (f *File) parse(text []byte) error {
 	if len(lines) <= first.Lines || len(lines) < len(offsets) && offsets[len(lines)] < known {
 		return fmt.Errorf("%w: line %d is not as it was written", ErrDamaged, len(lines)+1)
 	}
-	f.job, f.read, f.torn = first.Job, []json.RawMessage{}, len(lines) < len(offsets)
+	f.job, f.read = first.Job, []json.RawMessage{}
 	for _, l := range lines[1:] {
 		f.read = append(f.read, l.Event)
 	}
