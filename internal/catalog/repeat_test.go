@@ -241,8 +241,8 @@ func TestRepeatedDeleteBesideTheFirst(t *testing.T) {
 	}
 }
 
-// TestDeletionOfAnOldWrite: when a deletion is claimed, another process completes an acknowledged insertion, and touches the
-// head by that. The record goes all the same.
+// TestDeletionOfAnOldWrite: after a first try has died with its claim, another process completes an insertion that was acknowledged
+// before, and touches the head by that. The repetition deletes the record all the same.
 func TestDeletionOfAnOldWrite(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -257,11 +257,16 @@ func TestDeletionOfAnOldWrite(t *testing.T) {
 			w.did(catalog.Created)(victim.Insert(t.Context(), rec(t, five), ""))
 			victim.Close()
 			time.Sleep(time.Second)
+			once := catalog.Condition{Invocation: "id"}
+			first, _ := w.mortal(2, true, nil) // the schema, the claim
+			if done, err := first.Delete(t.Context(), tt.query, once, nil); err == nil {
+				t.Errorf("the first try of %v lives: %+v", tt.query, done)
+			}
 			hold, reached, release := holdOnce(tt.held...)
 			held := w.gated(hold, nil)
 			var g sync.WaitGroup
 			g.Go(func() {
-				if done, err := held.Delete(t.Context(), tt.query, catalog.Condition{Invocation: "id"}, nil); err != nil || done.Records != 1 {
+				if done, err := held.Delete(t.Context(), tt.query, once, nil); err != nil || done != (catalog.Deleted{Records: 1, Repeated: true}) {
 					t.Errorf("%v: %+v, %v", tt.query, done, err)
 				}
 			})
