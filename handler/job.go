@@ -76,7 +76,7 @@ func (j *jobFlags) each(r *call, prepared *job.Job, err error, verb string, conf
 
 func (j *jobFlags) perform(r *call, prepared *job.Job, verb string) error {
 	done, err := r.do(prepared, func(t job.Result) error { return j.summary(r, t, verb) })
-	if err != nil && done.Lines.Unproven && done.Rows > 0 { // nothing else says what was written
+	if err != nil && done.Lines.Unproven { // nothing else says what was written
 		err = cmp.Or(j.summary(r, done, verb), err)
 	}
 	if err != nil || done.Failed == 0 {
