@@ -31,6 +31,9 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/engine/group.go", "m.Ended() < m.All {", "m.Ended() < m.All && !WRONG {"),
 		bugtest.In("internal/engine/group.go", "; bad > 0 {", "; bad > 0 && !WRONG {"),
 	}},
+	{Name: "a proof of many tables reads no tables.json", Test: "TestProofOfTables", Says: "it has no tables.json", Edits: []bugtest.Edit{
+		bugtest.In("internal/engine/group.go", "			_, err = place.OpenTables(ctx, from)\n", "			if _, openErr := place.OpenTables(ctx, from); !WRONG {\n				err = openErr\n			}\n"),
+	}},
 	{Name: "a schedule that is looked at late starts all that was missed", Test: "TestSchedule", Says: "after three nights", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "		changed, r.Decided = true, d.Occurrence\n", "		if changed, r.Decided = true, d.Occurrence; WRONG {\n			d.Missed, r.Decided = 0, d.Occurrence.AddDate(0, 0, -d.Missed)\n		}\n"),
 	}},

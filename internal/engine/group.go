@@ -269,7 +269,8 @@ func (e *Engine) startMember(ctx context.Context, group string, n int) error {
 	return e.tend(ctx, group, n)
 }
 
-// endGroup ends a group whose members have all ended. An export gets the manifest of many tables first. It has failed if a table has.
+// endGroup ends a group whose members have all ended. An export gets the manifest of many tables first, and a proof reads that as a restore does. It has
+// failed if a table has.
 func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 	s, err := e.ledger.Scan(ctx, id)
 	if err != nil {
@@ -295,14 +296,10 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 	state, reason := ledger.Succeeded, ""
 	if bad := m.All - m.Succeeded; bad > 0 {
 		state, reason = ledger.Failed, shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
-	} else if o.work.export != nil {
-		err := place.SealTables(ctx, o.work.export, id, names)
-		if storage.Passing(err) || ctx.Err() != nil {
-			return err
-		}
-		if err != nil {
-			state, reason = ledger.Failed, incomplete(err)
-		}
+	} else if err := e.completes(ctx, id, o, names); storage.Passing(err) || ctx.Err() != nil {
+		return err
+	} else if err != nil {
+		state, reason = ledger.Failed, shortened(err.Error())
 	}
 	if state == ledger.Succeeded {
 		if err := e.askForVerification(ctx, s); err != nil {
@@ -311,6 +308,25 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 	}
 	_, err = e.end(ctx, id, state, reason)
 	return err
+}
+
+// completes does what is left of a group whose members have succeeded: it seals an export of these tables, or begins a restore of one that was proved.
+func (e *Engine) completes(ctx context.Context, id string, o *opened, names []string) error {
+	switch r := o.request; {
+	case o.work.export != nil:
+		err := place.SealTables(ctx, o.work.export, id, names)
+		if err == nil || storage.Passing(err) {
+			return err
+		}
+		return errors.New(incomplete(err))
+	case r.Action.Proof:
+		_, from, err := e.blobs("action.destination", *r.Action.Destination)
+		if err == nil {
+			_, err = place.OpenTables(ctx, from)
+		}
+		return err
+	}
+	return nil
 }
 
 // cancelMembers cancels the open members of a group that was canceled. What it can't, Maintain does; their steps have ended.

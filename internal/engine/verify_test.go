@@ -209,6 +209,61 @@ func TestProof(t *testing.T) {
 	})
 }
 
+// A proof of many tables fails if a restore would not begin, whether tables.json was damaged before the proof or under it.
+func TestProofOfTables(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		before bool
+		damage func(text string) string // of tables.json; "" deletes it
+		want   string
+	}{
+		{true, func(text string) string { return text }, ""},
+		{true, func(string) string { return "" }, "it has no tables.json"},
+		{false, func(string) string { return "" }, "it has no tables.json"},
+		{true, flipped, "tables.json"},
+		{false, flipped, "tables.json"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withTables(t, 3)
+			r := groupExport("p")
+			r.Source.Tables, r.Verify = "Table*", true
+			id := w.start(r)
+			done := false
+			w.onMessage = func(body []byte) {
+				mark := id + "-v-0000"
+				if tt.before {
+					mark = `"start":"` + id + `-v"`
+				}
+				if done || !strings.Contains(string(body), mark) {
+					return
+				}
+				done = true
+				objects := w.objects("p")
+				text := tt.damage(w.blobs("p")["tables.json"])
+				w.must(objects.Delete(t.Context(), "tables.json"))
+				if text != "" {
+					w.put("p", "tables.json", text)
+				}
+			}
+			w.drain()
+			v := w.end(id + "-v")
+			if failed := v.State == ledger.Failed; !done || failed != (tt.want != "") || !strings.Contains(v.Error, tt.want) || *v.Members != (engine.Members{All: 3, Succeeded: 3}) {
+				t.Errorf("%s %q %+v, want %q", v.State, v.Error, v.Members, tt.want)
+			}
+			if s := w.status(id); s.Verification.State != v.State || s.Verification.Error != v.Error {
+				t.Errorf("%+v", s.Verification)
+			}
+		})
+	}
+}
+
+// flipped changes a text's middle byte.
+func flipped(text string) string {
+	b := []byte(text)
+	b[len(b)/2] ^= 1
+	return string(b)
+}
+
 // dataOf returns a data file of an export.
 func (w *world) dataOf(objects *place.Blobs) (name, content string) {
 	w.Helper()
