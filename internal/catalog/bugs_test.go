@@ -59,7 +59,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"		case len(x.found) < p.top && (all || time.Since(x.start) < fillTime):\n", "		case len(x.found) < p.top && (all || time.Since(x.start) < fillTime) && !WRONG:\n"},
 	{"a write does not wait for the move before it", "TestMoves", "decide.go",
 		"	if old.Instead == nil {\n", "	if old.Instead == nil || WRONG {\n"},
-	{"heads of several pages are taken for one moment", "TestMoves", "choose.go",
+	{"heads of several pages are taken for one moment", "TestHeadsOfOneMoment", "choose.go",
 		"if pages == 1 || !changed {", "if pages == 1 || !changed || WRONG {"},
 	{"a selector by the first key looks at index rows alone", "TestMoves", "choose.go",
 		"	if p.keys[0].rank == 0 {\n", "	if p.keys[0].rank == 0 && !WRONG {\n"},

@@ -152,6 +152,16 @@ func (c *Catalog) headsOf(ctx context.Context, first string) ([]*store.Head, err
 	return nil, c.busy()
 }
 
+// queryAt queries a table. The page is as the table was at a moment that is not before at, by
+// the service's clock: the service dates its answers when it sends them, by the second.
+func queryAt(ctx context.Context, t *storage.Table, q storage.Query) (page storage.Page, at time.Time, err error) {
+	start := time.Now()
+	if page, err = t.Query(ctx, q); err == nil && !page.Date.IsZero() {
+		at = page.Date.Add(-time.Since(start))
+	}
+	return page, at, err
+}
+
 // chooseRow chooses the only record whose index rows a query finds.
 func (c *Catalog) chooseRow(ctx context.Context, q Lookup, x *chosen) error {
 	for range maxRaces {

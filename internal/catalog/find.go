@@ -242,16 +242,6 @@ func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.P
 	return storage.Page{}, tries, problem.Busyf("", "the storage keeps sending empty pages; try again")
 }
 
-// queryAt queries a table. The page is as the table was at a moment that is not before at, by
-// the service's clock: the service dates its answers when it sends them, by the second.
-func queryAt(ctx context.Context, t *storage.Table, q storage.Query) (page storage.Page, at time.Time, err error) {
-	start := time.Now()
-	if page, err = t.Query(ctx, q); err == nil && !page.Date.IsZero() {
-		at = page.Date.Add(-time.Since(start))
-	}
-	return page, at, err
-}
-
 // match returns the row's record if the query wants it. The row was read under the key
 // read.
 func (c *Catalog) match(p plan, read wanted, row storage.Entity) (match, bool) {
