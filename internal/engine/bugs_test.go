@@ -34,6 +34,9 @@ var bugs = []bugtest.Bug{
 	{Name: "a proof of many tables reads no tables.json", Test: "TestProofOfTables", Says: "it has no tables.json", Edits: []bugtest.Edit{
 		bugtest.In("internal/engine/group.go", "			_, err = place.OpenTables(ctx, from)\n", "			if _, openErr := place.OpenTables(ctx, from); !WRONG {\n				err = openErr\n			}\n"),
 	}},
+	{Name: "a proof fails if its table is gone", Test: "TestProofWithoutTable", Says: "deleted behind", Edits: []bugtest.Edit{
+		bugtest.In("internal/engine/verify.go", "	if storage.Gone(err) {\n		return storage.Page{}", "	if storage.Gone(err) && !WRONG {\n		return storage.Page{}"),
+	}},
 	{Name: "a schedule that is looked at late starts all that was missed", Test: "TestSchedule", Says: "after three nights", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "		changed, r.Decided = true, d.Occurrence\n", "		if changed, r.Decided = true, d.Occurrence; WRONG {\n			d.Missed, r.Decided = 0, d.Occurrence.AddDate(0, 0, -d.Missed)\n		}\n"),
 	}},

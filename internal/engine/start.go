@@ -188,6 +188,8 @@ func (o *opened) probe(ctx context.Context, now time.Time) error {
 	case err == nil:
 		o.began = p.Date
 		return nil
+	case r.Action.Proof && storage.Gone(err): // see [perhaps]
+		return nil
 	case storage.NotFound(err):
 		return problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)
 	case storage.BeingDeleted(err):

@@ -49,8 +49,24 @@ func (e *Engine) comparing(r Request, o *opened) (work, error) {
 	}
 	o.filter = filter
 	depth := verify.DepthOf(r.Action.Mode)
-	o.reader = verify.Pair(o.source, o.other, depth, only, heldBytes)
+	source := o.source
+	if r.Action.Proof && o.table() != nil {
+		source = perhaps{source}
+	}
+	o.reader = verify.Pair(source, o.other, depth, only, heldBytes)
 	return work{what: "compare", compares: true, destination: table, properties: depth != verify.Keys, raw: true}, nil
+}
+
+// perhaps is a table that has no rows if it is not there: who proves its export reads that to the end.
+type perhaps struct{ storage.Source }
+
+// Read implements [storage.Source].
+func (p perhaps) Read(ctx context.Context, o storage.RequestOptions, q storage.Query) (page storage.Page, queries int, err error) {
+	page, queries, err = p.Source.Read(ctx, o, q)
+	if storage.Gone(err) {
+		return storage.Page{}, queries, nil
+	}
+	return page, queries, err
 }
 
 // verifies returns the request for the scan that verifies a copy. An export is proved; what differs in the source by then is told.

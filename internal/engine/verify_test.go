@@ -209,6 +209,52 @@ func TestProof(t *testing.T) {
 	})
 }
 
+// A table that is deleted before its export is proved, or while it is read, has no rows for the proof, which reads the export to its end. If there is a new
+// table of its name, that is compared.
+func TestProofWithoutTable(t *testing.T) {
+	t.Parallel()
+	for _, many := range []bool{false, true} {
+		for _, behind := range []int{0, 1, 3} { // messages of the proof
+			for _, anew := range []string{"", "empty", "other"} {
+				synctest.Test(t, func(t *testing.T) {
+					w := withSource(t, 40, 3)
+					r := exportRequest("Source", "p")
+					if many {
+						r.Source.Table, r.Source.Tables = "", "Sourc*"
+					}
+					r.Verify, r.SegmentSize, r.SegmentsPerInvocation = true, 10, 1
+					id := w.start(r)
+					messages, proof := 0, id+"-v"
+					if many {
+						proof += "-00001"
+					}
+					w.onMessage = func(body []byte) {
+						if !strings.Contains(string(body), proof) && !strings.Contains(string(body), id+`-v"`) {
+							return
+						}
+						if messages++; messages != behind+1 {
+							return
+						}
+						w.must(w.account.Table("Source").Delete(t.Context()))
+						if anew != "" {
+							w.fill("Source", map[string][]storage.Entity{"empty": nil, "other": plainRows(40, 4)}[anew])
+						}
+					}
+					w.drain()
+					v := w.status(proof)
+					d := *v.Differences
+					if v.State != ledger.Succeeded || v.Rows.Scanned-d.Missing+d.Extra != 120 || d.Missing+d.Extra == 0 || d.Different > 0 || anew == "other" && d.Extra > 0 {
+						t.Errorf("deleted behind %d messages, anew %q: %s %s %+v of %d rows", behind, anew, v.State, v.Error, d, v.Rows.Scanned)
+					}
+					if s := w.status(id); s.Verification.State != ledger.Succeeded {
+						t.Errorf("%+v", s.Verification)
+					}
+				})
+			}
+		}
+	}
+}
+
 // A proof of many tables fails if a restore would not begin, whether tables.json was damaged before the proof or under it.
 func TestProofOfTables(t *testing.T) {
 	t.Parallel()
