@@ -280,6 +280,7 @@ func printStatus(w io.Writer, s engine.Status) {
 	}
 	line("requests", "%d, throttled %d times, %s", s.Cost.Requests, s.Throttled, money(s.Cost.Dollars))
 	known("error", "%s", s.Error)
+	known("note", "%s", s.Note)
 }
 
 func printRanges(w io.Writer, r engine.Ranges) {

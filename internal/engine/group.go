@@ -102,11 +102,8 @@ func (e *Engine) openGroup(r Request) (*opened, error) {
 
 // tablesOf returns the tables of a group, by name: those of an account or of an export of many tables.
 func (e *Engine) tablesOf(ctx context.Context, id string, r Request) (names []string, err error) {
-	if of, ok := strings.CutSuffix(id, verification); ok { // those that were copied
-		if g, err := e.ledger.Group(ctx, of); !errors.Is(err, ledger.ErrNotFound) {
-			if err == nil {
-				err = json.Unmarshal(g.Tables, &names)
-			}
+	if of, ok := strings.CutSuffix(id, verification); ok {
+		if names, err = e.copied(ctx, of, r); !errors.Is(err, ledger.ErrNotFound) {
 			return names, err
 		}
 	}
@@ -138,6 +135,24 @@ func (e *Engine) tablesOf(ctx context.Context, id string, r Request) (names []st
 		return nil, problem.Invalidf("source.tables", "%d tables match; %d are the most: use patterns that match fewer", len(names), maxMembers)
 	}
 	return names, nil
+}
+
+// copied returns the tables that a group has copied. Who proves its export asks tables.json; if that can't be read, the proof fails at its end.
+func (e *Engine) copied(ctx context.Context, group string, r Request) (names []string, err error) {
+	if r.Action.Proof {
+		var from *place.Blobs
+		if _, from, err = e.blobs("action.destination", *r.Action.Destination); err != nil {
+			return nil, err
+		}
+		if names, err = exportsIn(ctx, from, true); err == nil || storage.Passing(err) {
+			return names, err
+		}
+	}
+	g, err := e.ledger.Group(ctx, group)
+	if err == nil {
+		err = json.Unmarshal(g.Tables, &names)
+	}
+	return names, err
 }
 
 // exportsIn returns the names of the exports in a place. whole demands that it is a complete export of many tables.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"tablesweep/internal/engine/ledger"
@@ -62,6 +63,8 @@ type Status struct {
 	Queries      int64  `json:"queries"` // of done steps
 	Transactions int64  `json:"transactions"`
 	Error        string `json:"error,omitempty"`
+	// Note is what else is to be known of it.
+	Note string `json:"note,omitempty"`
 }
 
 // Cost is what a scan's requests cost.
@@ -279,6 +282,9 @@ func (e *Engine) summaryOf(s ledger.Scan, r Request, t ledger.Totals, pending in
 	// If somebody has deleted rows of the scan from the state table, sums may be below 0.
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed, st.Rows.Gone = max(0, t.Rows), max(0, t.Written), max(0, t.Failed), max(0, t.Gone)
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
+	if _, own := strings.CutSuffix(s.ID, verification); r.isGroup() && r.Action.Proof && !own {
+		st.Note = "its tables are those that the source has now; the proof that follows an export takes those of its tables.json"
+	}
 	if r.Action.Type == Verify {
 		st.Differences = &Differences{t.Missing, t.Extra, t.Different}
 	}

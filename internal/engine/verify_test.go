@@ -303,6 +303,43 @@ func TestProofOfTables(t *testing.T) {
 	}
 }
 
+// A proof has the tables that tables.json of its export has, whatever the account has by now. One that is posted by hand has those of the account, and
+// says so.
+func TestProofMembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 4)
+		r := groupExport("p")
+		id := w.start(r)
+		w.drain()
+		w.counted(id, ledger.Succeeded, 14, 14, 0)
+		w.must(w.account.Table("Table03").Delete(t.Context()))
+		byHand := engine.Request{Source: engine.TableRef{Tables: "*"}, Action: engine.Action{Type: engine.Verify, Proof: true, Destination: r.Action.Destination}}
+		proof := func(id string, tables int, note string) {
+			t.Helper()
+			v := w.status(id)
+			if v.State != ledger.Succeeded || v.Members.Succeeded != int64(tables) || !strings.Contains(v.Note, note) || (v.Note == "") != (note == "") {
+				t.Errorf("%s %q %+v %q", v.State, v.Error, v.Members, v.Note)
+			}
+		}
+		const note = "those that the source has now"
+		proof(w.run(byHand).ID, 3, note)
+		w.fill("Table04", nil)
+		if v := w.run(byHand); v.State != ledger.Failed || !strings.Contains(v.Error, "Table04: ") || !strings.Contains(v.Note, note) {
+			t.Errorf("of a table without an export: %s %s %q", v.State, v.Error, v.Note)
+		}
+		time.Sleep(time.Second)
+		w.run(byHand)
+		list, err := w.list(1)
+		if err != nil || len(list) != 1 || !strings.Contains(list[0].Note, note) {
+			t.Errorf("listed: %+v, %v", list, err)
+		}
+		w.must(w.engine.Ask(t.Context(), id+"-v", byHand))
+		w.drain()
+		proof(id+"-v", 4, "")
+	})
+}
+
 // flipped changes a text's middle byte.
 func flipped(text string) string {
 	b := []byte(text)

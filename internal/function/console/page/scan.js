@@ -157,11 +157,11 @@ export function showScan(main, { path }) {
   const repeat = h('a', { class: 'button', hidden: true }, 'Start again …');
   const source = button('JSON', () => raw(shown));
   const banner = (properties) => h('p', { class: 'banner', hidden: true, ...properties });
-  const failure = banner(), acted = banner({ role: 'alert' }), waits = banner({ class: 'banner waits', role: 'status' });
+  const failure = banner(), noted = banner({ class: 'banner waits' }), acted = banner({ role: 'alert' }), waits = banner({ class: 'banner waits', role: 'status' });
   const numbers = figures(), more = detail(id), failed = failedRows(id), tables = members(id);
   const about = h('p', { class: 'about' }, name(id)), ended = h('span');
   const crumbs = h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans'));
-  main.append(crumbs, h('div', { class: 'title' }, title, badge.element, h('div', { class: 'actions' }, stop, retry, failedAgain, repeat, source)), about, waits, failure, acted, failed.element, numbers.element, bar.element, tables.element, more.element);
+  main.append(crumbs, h('div', { class: 'title' }, title, badge.element, h('div', { class: 'actions' }, stop, retry, failedAgain, repeat, source)), about, waits, failure, noted, acted, failed.element, numbers.element, bar.element, tables.element, more.element);
   let shown;
 
   async function act(method, body, question, text, yes, danger) {
@@ -198,6 +198,8 @@ export function showScan(main, { path }) {
     show(waits, Boolean(cause));
     set(failure, s.error ? visible(s.error) : '');
     show(failure, Boolean(s.error) && (goesOn || !s.rows.failed)); // else the box of failed rows says it
+    set(noted, s.note ? visible(s.note) : '');
+    show(noted, Boolean(s.note));
     show(stop, running);
     show(retry, goesOn);
     show(failedAgain, !running && !s.members && s.rows.failed > 0);
