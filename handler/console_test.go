@@ -55,8 +55,8 @@ func tryConsole(t *testing.T, a *localApp) {
 	}
 }
 
-// tryPacked asks for a compressed file, which a host that forwards requests gets as it is, and then for the same file again.
-func tryPacked(t *testing.T, a *localApp, packed bool) {
+// tryPacked asks for a compressed file, and then for the same file again.
+func tryPacked(t *testing.T, a *localApp) {
 	t.Helper()
 	ask := func(header, value string) *http.Response {
 		req, err := http.NewRequest(http.MethodGet, a.url+"/api/console/app.js", nil)
@@ -71,8 +71,8 @@ func tryPacked(t *testing.T, a *localApp, packed bool) {
 		return resp
 	}
 	first := ask("Accept-Encoding", "gzip")
-	if got := first.Header.Get("Content-Encoding") == "gzip"; first.StatusCode != 200 || got != packed {
-		t.Errorf("a compressed file: %s %v, want it compressed: %v", first.Status, first.Header, packed)
+	if first.StatusCode != 200 || first.Header.Get("Content-Encoding") != "gzip" {
+		t.Errorf("a compressed file: %s %v", first.Status, first.Header)
 	}
 	if again := ask("If-None-Match", first.Header.Get("ETag")); again.StatusCode != 304 {
 		t.Errorf("the same file again: %s, want 304", again.Status)

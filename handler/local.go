@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,9 +20,9 @@ import (
 
 // localOptions are the options of the command local.
 type localOptions struct {
-	storage, addr, root, keys, http string
-	instances                       int
-	verbose                         bool
+	storage, addr, root, keys string
+	instances                 int
+	verbose                   bool
 }
 
 func localCommand() *cobra.Command {
@@ -38,7 +37,6 @@ func (o *localOptions) options() []option {
 		{"addr", perRun, &o.addr, "127.0.0.1:7071", "where to serve the app; port 0 takes a free one"},
 		{"instances", perRun, &o.instances, 1, "number of handler processes"},
 		{"root", perRun, &o.root, ".", "the app's directory, which has host.json"},
-		{"http", perRun, &o.http, nil, "how requests reach the handlers: forwarding or proxying (default: as host.json has it)"},
 		{"keys", perRun, &o.keys, nil, "ask callers for keys; see above"},
 		{"verbose", perRun, &o.verbose, nil, "log every invocation"},
 	}
@@ -48,15 +46,12 @@ func (o *localOptions) run(r *call) error {
 	if o.instances < 1 {
 		return usagef("--instances must be at least 1")
 	}
-	if !slices.Contains([]host.HTTPMode{"", host.Forwarding, host.Proxying}, host.HTTPMode(o.http)) {
-		return usagef("--http must be %s or %s, not %q", host.Forwarding, host.Proxying, o.http)
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
 	ctx, log := r.ctx, localLog(r.toErr, o.verbose)
-	options := host.Options{Root: o.root, Executable: self, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), HTTP: host.HTTPMode(o.http), Log: log}
+	options := host.Options{Root: o.root, Executable: self, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), Log: log}
 	if options.Settings, err = storageSettings(o.storage, os.Environ()); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package host plays the Azure Functions host on one machine: it starts handler
-// processes, polls queues for them, forwards HTTP requests and keeps timers, from
+// processes, polls queues for them, proxies HTTP requests and keeps timers, from
 // the same host.json that runs in the cloud.
 //
 // The nouns: an instance stands for one machine of the app, with one handler

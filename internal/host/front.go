@@ -5,12 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,8 +17,7 @@ import (
 	"tablesweep/internal/input/loopback"
 )
 
-// Limits of the front. The cloud's load balancer gives up after 230 s. The function
-// continues. (Microsoft Learn, "Azure Functions scale and hosting", Timeout; "host.json",
+// Limits of the front. The cloud's load balancer gives up after 230 s. (Microsoft Learn, "Azure Functions scale and hosting", Timeout; "host.json",
 // maxRequestBodySize)
 const (
 	responseLimit = 230 * time.Second
@@ -145,8 +140,7 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// request runs a function for an HTTP request with a decoded path. Unless the request is
-// proxied, the function continues when the client leaves or its time is over.
+// request runs a function for an HTTP request with a decoded path.
 func (h *Host) request(ctx context.Context, f hosted, path string, w http.ResponseWriter, r *http.Request) {
 	v := h.pick().newInvocation(f)
 	r.Body = http.MaxBytesReader(w, newPacedBody(w, r), maxBody)
@@ -154,44 +148,7 @@ func (h *Host) request(ctx context.Context, f hosted, path string, w http.Respon
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	if h.app.Handler.Proxy {
-		v.proxy(ctx, w, r, path)
-		return
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		status := http.StatusBadRequest
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || errors.Is(err, os.ErrDeadlineExceeded) {
-			status = http.StatusInternalServerError
-		}
-		w.WriteHeader(status)
-		return
-	}
-	type result struct {
-		resp answered
-		err  error
-	}
-	done := make(chan result, 1)
-	r = r.Clone(context.WithoutCancel(r.Context()))
-	go func() { // ends with the invocation
-		var res result
-		res.resp, res.err = v.forward(ctx, r, path, body)
-		done <- res
-	}()
-	limit := time.NewTimer(responseLimit)
-	defer limit.Stop()
-	select {
-	case res := <-done:
-		if res.err != nil {
-			w.WriteHeader(http.StatusInternalServerError)
-			return
-		}
-		maps.Copy(w.Header(), res.resp.header)
-		w.WriteHeader(res.resp.status)
-		_, _ = w.Write(res.resp.body) // the client may be gone
-	case <-limit.C:
-		http.Error(w, "no response within 230 seconds, which is the limit in the cloud; the function goes on", http.StatusGatewayTimeout)
-	}
+	v.proxy(ctx, w, r, path)
 }
 
 // trigger runs a queue or timer function by hand: POST /admin/functions/NAME

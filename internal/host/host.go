@@ -39,8 +39,6 @@ type Options struct {
 	Addr string
 	// Instances is the number of handler processes. Default 1.
 	Instances int
-	// HTTP is how requests reach the handler. Default: as in host.json.
-	HTTP HTTPMode
 	// Functions are what the app has. Default: [function.Functions].
 	Functions []function.Function
 	// Keys, if set, are required of requests, as in the cloud. Beyond loopback addresses there are always some; see [Host.Keys].
@@ -72,15 +70,6 @@ func defaultTimes() Times {
 		Away: 45 * time.Second, AwayAtStart: 35 * time.Second, Restart: 3 * time.Second,
 	}
 }
-
-// HTTPMode is a way of passing HTTP requests to the handler.
-type HTTPMode string
-
-// The ways of passing HTTP requests. A host that knows proxying prefers it.
-const (
-	Forwarding HTTPMode = "forwarding" // enableForwardingHttpRequest alone, or an older host
-	Proxying   HTTPMode = "proxying"   // enableProxyingHttpRequest
-)
 
 // Host is a running app.
 type Host struct {
@@ -200,15 +189,8 @@ func load(o Options) (*Host, error) {
 	if err := errors.Join(errLocal, err); err != nil {
 		return nil, fmt.Errorf("function app in %s: %w", o.Root, err)
 	}
-	switch o.HTTP {
-	case "":
-		if !a.Handler.Forward && !a.Handler.Proxy {
-			return nil, errors.New("host.json: customHandler: enableForwardingHttpRequest or enableProxyingHttpRequest must be true: the app answers requests as they were sent")
-		}
-	case Forwarding, Proxying:
-		a.Handler.Forward, a.Handler.Proxy = true, o.HTTP == Proxying
-	default:
-		return nil, fmt.Errorf("HTTP mode %q: there are %s and %s", o.HTTP, Forwarding, Proxying)
+	if !a.Handler.Proxy {
+		return nil, errors.New("host.json: customHandler.enableProxyingHttpRequest must be true: the app answers requests as they were sent")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy, transport.DisableCompression = nil, true

@@ -25,7 +25,7 @@ import (
 
 // hostJSON is host.json with the sections given.
 func hostJSON(sections string) string {
-	return `{"version":"2.0",` + sections + `"customHandler":{"description":{"defaultExecutablePath":"absent"},"enableForwardingHttpRequest":true}}`
+	return `{"version":"2.0",` + sections + `"customHandler":{"description":{"defaultExecutablePath":"absent"},"enableProxyingHttpRequest":true}}`
 }
 
 const fastQueues = `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":3}},`
@@ -360,7 +360,7 @@ func TestExit(t *testing.T) {
 	for n := range 4 {
 		eventually(t, "another process", func() bool { return r.PIDs()[0] != pid && r.PIDs()[0] != 0 })
 		pid = r.PIDs()[0]
-		if resp := get(t, r.URL()+"/api/web"); resp.StatusCode != 500 {
+		if resp := post(t, r.URL()+"/api/web"); resp.StatusCode != 500 {
 			t.Errorf("request %d: status %d", n, resp.StatusCode)
 		}
 	}
@@ -368,7 +368,7 @@ func TestExit(t *testing.T) {
 		t.Error("exit code 200 must restart the handler, and never count as a failure")
 	}
 	eventually(t, "told of exit code 0", func() bool { return len(r.log.lines("exited with code 0")) == 1 })
-	if resp := get(t, r.URL()+"/api/web"); resp.StatusCode != 500 {
+	if resp := post(t, r.URL()+"/api/web"); resp.StatusCode != 500 {
 		t.Errorf("after exit code 0: status %d", resp.StatusCode)
 	}
 }
@@ -444,7 +444,7 @@ func TestStartFails(t *testing.T) {
 		{"handler exits", good, host.Options{Executable: os.Args[0], Settings: map[string]string{roleVariable: "child", "HOST_TEST_START": "no luck"}}, "with code 3"},
 		{"address taken", good, host.Options{Addr: taken.Addr().String()}, "address already in use"},
 		{"no storage", good, host.Options{Settings: storageless}, "setting AzureWebJobsStorage is missing"},
-		{"requests by document", strings.Replace(good, "true", "false", 1), host.Options{}, "enableForwardingHttpRequest or enableProxyingHttpRequest must be true"},
+		{"requests by document", strings.Replace(good, "true", "false", 1), host.Options{}, "enableProxyingHttpRequest must be true"},
 		{"bad schedule", good, host.Options{Functions: []function.Function{{Name: "Tick", Trigger: function.Timer, Schedule: "often"}}}, "function Tick"},
 	}
 	for _, test := range tests {

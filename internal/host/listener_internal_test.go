@@ -372,7 +372,7 @@ func TestStorageErrorsNameTheSetting(t *testing.T) {
 func TestFunctionsTurnedOff(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	hostJSON := `{"version":"2.0","functions":["maintain","Scans"],"customHandler":{"description":{"defaultExecutablePath":"absent"},"enableForwardingHttpRequest":true}}`
+	hostJSON := `{"version":"2.0","functions":["maintain","Scans"],"customHandler":{"description":{"defaultExecutablePath":"absent"},"enableProxyingHttpRequest":true}}`
 	if err := os.WriteFile(filepath.Join(root, "host.json"), []byte(hostJSON), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -101,13 +101,11 @@ func TestForeignPages(t *testing.T) {
 			}
 		}
 	}
-	for _, mode := range []host.HTTPMode{host.Forwarding, host.Proxying} {
-		for _, keys := range []host.Keys{{}, host.NewKeys()} {
-			t.Run(fmt.Sprintf("%s, keys %v", mode, keys != host.Keys{}), func(t *testing.T) {
-				t.Parallel()
-				o := newOrders(t, func(int, call) order { return answer("{}") })
-				try(t, o, startRig(t, o, "", host.Options{HTTP: mode, Keys: keys, Functions: functions}), keys)
-			})
-		}
+	for _, keys := range []host.Keys{{}, host.NewKeys()} {
+		t.Run(fmt.Sprintf("keys %v", keys != host.Keys{}), func(t *testing.T) {
+			t.Parallel()
+			o := newOrders(t, func(int, call) order { return answer("{}") })
+			try(t, o, startRig(t, o, "", host.Options{Keys: keys, Functions: functions}), keys)
+		})
 	}
 }

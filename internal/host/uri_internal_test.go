@@ -8,33 +8,30 @@ import (
 // TestPaths: what was seen on the real host.
 func TestPaths(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ sent, forwarded, proxied string }{
-		{"/api/log/a%23b", "/api/log/a", "/api/log/a%23b"},
-		{"/api/log/a%3Fb", "/api/log/a", "/api/log/a%3Fb"},
-		{"/api/log/a%5Cb", "/api/log/a/b", "/api/log/a%5Cb"},
-		{"/api/log/a%252Fb", "/api/log/a%2Fb", "/api/log/a%252Fb"},
-		{"/api/log/a%2Fb", "/api/log/a%2Fb", "/api/log/a%252Fb"},
-		{"/api/log/a%20b", "/api/log/a%20b", "/api/log/a%20b"},
-		{"/api/log/a%20", "/api/log/a", "/api/log/a%20"},
-		{"/api/log/50%25", "/api/log/50%25", "/api/log/50%25"},
-		{"/api/log/a%2541", "/api/log/aA", "/api/log/a%2541"},
-		{"/api/log/%C3%A9", "/api/log/%C3%A9", "/api/log/%C3%A9"},
-		{"/api/log/%E2%82", "/api/log/%E2%82", "/api/log/%25E2%2582"},
-		{"/api/log//a//b", "/api/log//a//b", "/api/log//a//b"},
-		{"/api/log/a%2Bb", "/api/log/a+b", "/api/log/a+b"},
-		{"/api/log/a+b", "/api/log/a+b", "/api/log/a+b"},
-		{"/api/log/../scans", "/api/scans", "/api/scans"},
-		{"/api/log/%2E%2e/scans/.", "/api/scans/", "/api/scans/"},
-		{"/../../api", "/api", "/api"},
-		{"/api/log/%zz%", "/api/log/%25zz%25", "/api/log/%25zz%25"},
-		{"/api/%F0%9F%98%80%41", "/api/%F0%9F%98%80A", "/api/%F0%9F%98%80A"},
+	for _, tt := range []struct{ sent, proxied string }{
+		{"/api/log/a%23b", "/api/log/a%23b"},
+		{"/api/log/a%3Fb", "/api/log/a%3Fb"},
+		{"/api/log/a%5Cb", "/api/log/a%5Cb"},
+		{"/api/log/a%252Fb", "/api/log/a%252Fb"},
+		{"/api/log/a%2Fb", "/api/log/a%252Fb"},
+		{"/api/log/a%20b", "/api/log/a%20b"},
+		{"/api/log/a%20", "/api/log/a%20"},
+		{"/api/log/50%25", "/api/log/50%25"},
+		{"/api/log/a%2541", "/api/log/a%2541"},
+		{"/api/log/%C3%A9", "/api/log/%C3%A9"},
+		{"/api/log/%E2%82", "/api/log/%25E2%2582"},
+		{"/api/log//a//b", "/api/log//a//b"},
+		{"/api/log/a%2Bb", "/api/log/a+b"},
+		{"/api/log/a+b", "/api/log/a+b"},
+		{"/api/log/../scans", "/api/scans"},
+		{"/api/log/%2E%2e/scans/.", "/api/scans/"},
+		{"/../../api", "/api"},
+		{"/api/log/%zz%", "/api/log/%25zz%25"},
+		{"/api/%F0%9F%98%80%41", "/api/%F0%9F%98%80A"},
 	} {
 		decoded, err := decodedPath(tt.sent)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if got := forwardedPath(decoded, false); got != tt.forwarded {
-			t.Errorf("%s is forwarded as %s, want %s", tt.sent, got, tt.forwarded)
 		}
 		if got := proxiedPath(decoded); got != tt.proxied {
 			t.Errorf("%s is proxied as %s, want %s", tt.sent, got, tt.proxied)
@@ -46,31 +43,5 @@ func TestPaths(t *testing.T) {
 	}
 	if _, err := decodedPath("/a%00b"); err == nil {
 		t.Error("%00 is refused")
-	}
-}
-
-// TestForwardedQueries: what was seen on the real host.
-func TestForwardedQueries(t *testing.T) {
-	t.Parallel()
-	for sent, want := range map[string]string{
-		"":                   "",
-		"e=1&e=2":            "e=1%2C2",
-		"e=1&E=2&f=3":        "E=1%2C2&f=3",
-		"e=&e=1&e=&e=2":      "e=1%2C2",
-		"e=&e=":              "e=",
-		"a=%FF":              "a=%25FF",
-		"a=%e2%82&b=%C3%A9":  "a=%25e2%2582&b=%C3%A9",
-		"a":                  "a=",
-		"a=":                 "a=",
-		"a=b+c":              "a=b%20c",
-		"a=1&&b=2&":          "a=1&b=2",
-		"a=%2B%26":           "a=%2B%26",
-		"a=b=c":              "a=b%3Dc",
-		"a=%zz":              "a=%25zz",
-		"stream=a%2Fb%5C%25": "stream=a%2Fb%5C%25",
-	} {
-		if got := forwardedQuery(sent); got != want {
-			t.Errorf("%s is forwarded as %s, want %s", sent, got, want)
-		}
 	}
 }

@@ -143,8 +143,8 @@ func judgeHost(a app.App) Check {
 	switch {
 	case !q.Base64:
 		return Check{name, Failed, `messageEncoding must be "base64": the app sends its messages so`}
-	case !a.Handler.Forward && !a.Handler.Proxy:
-		return Check{name, Failed, "enableForwardingHttpRequest or enableProxyingHttpRequest must be true: the app answers requests as they were sent"}
+	case !a.Handler.Proxy:
+		return Check{name, Failed, "enableProxyingHttpRequest must be true: the app answers requests as they were sent"}
 	case q.MaxDequeue != engine.MaxDeliveries:
 		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; the app counts on %d deliveries", q.MaxDequeue, engine.MaxDeliveries)}
 	case q.Visibility < shortestRetry:

@@ -62,7 +62,7 @@ func TestJudgeHost(t *testing.T) {
 		want   State
 	}{
 		"messageEncoding":             {func(a *app.App) { a.Queues.Base64 = false }, Failed},
-		"enableProxyingHttpRequest":   {func(a *app.App) { a.Handler.Proxy, a.Handler.Forward = false, false }, Failed},
+		"enableProxyingHttpRequest":   {func(a *app.App) { a.Handler.Proxy = false }, Failed},
 		"maxDequeueCount":             {func(a *app.App) { a.Queues.MaxDequeue = 2 }, Warning},
 		"visibilityTimeout":           {func(a *app.App) { a.Queues.Visibility = 0 }, Warning},
 		"functionTimeout is 5m0s":     {func(a *app.App) { a.FunctionTimeout = 5 * time.Minute }, Warning},

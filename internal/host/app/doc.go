@@ -43,9 +43,8 @@ type Handler struct {
 	Executable string   // as written, with settings expanded
 	Arguments  []string // with settings expanded
 	Directory  string   // working directory below the app's root, "" for the root itself
-	// Forward and Proxy pass HTTP requests to the handler unchanged, buffered
-	// or streamed. Proxy wins.
-	Forward, Proxy bool
+	// Proxy passes HTTP requests to the handler as they were sent.
+	Proxy bool
 	// InitTimeout is how long a handler may take until it answers.
 	InitTimeout time.Duration
 }

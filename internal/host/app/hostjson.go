@@ -76,10 +76,10 @@ func (a *App) readHandler(host *object, x expander) {
 	}
 	o := host.object("customHandler")
 	a.Handler = Handler{
-		Forward:     o.flag("enableForwardingHttpRequest", false),
 		Proxy:       o.flag("enableProxyingHttpRequest", false),
 		InitTimeout: o.span("initializationTimeout", 30*time.Second, time.Millisecond, day),
 	}
+	o.ignore("enableForwardingHttpRequest") // proxying wins
 	d := o.object("description")
 	a.Handler.Executable = x.expand(d.at("defaultExecutablePath"), d.text("defaultExecutablePath", ""))
 	a.Handler.Directory = d.text("workingDirectory", "")

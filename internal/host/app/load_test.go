@@ -64,7 +64,7 @@ func TestLoadEverything(t *testing.T) {
 		t.Errorf("queues (-want +got):\n%s", diff)
 	}
 	handler := app.Handler{
-		Executable: "bin/run", Arguments: []string{"-c", "x y"}, Directory: "work", Forward: true, Proxy: true, InitTimeout: 5 * time.Second,
+		Executable: "bin/run", Arguments: []string{"-c", "x y"}, Directory: "work", Proxy: true, InitTimeout: 5 * time.Second,
 	}
 	if diff := cmp.Diff(handler, a.Handler); diff != "" {
 		t.Errorf("handler (-want +got):\n%s", diff)
@@ -103,7 +103,7 @@ func TestLoadReportsEverythingWrong(t *testing.T) {
 		"functionTimeout": "ten",
 		"extensions": {"queues": {"batchSize": 33, "newBatchThreshold": "many", "maxPollingInterval": "00:00:00.05",
 			"maxDequeueCount": 0, "messageEncoding": "utf8", "batchsizes": 1}},
-		"customHandler": {"description": {"workingDirectory": "../other", "arguments": ["%MISSING%"]}, "enableForwardingHttpRequest": "yes"}
+		"customHandler": {"description": {"workingDirectory": "../other", "arguments": ["%MISSING%"]}, "enableProxyingHttpRequest": "yes"}
 	}`)
 	_, err := app.Load(fsys, func(string) string { return "" })
 	if err == nil {
@@ -121,7 +121,7 @@ func TestLoadReportsEverythingWrong(t *testing.T) {
 		`host.json: extensions.queues.batchsizes: unknown`,
 		`host.json: customHandler.description.defaultExecutablePath is missing`,
 		`host.json: customHandler.description.workingDirectory must lie inside the app`,
-		`host.json: customHandler.enableForwardingHttpRequest must be true or false, not "yes"`,
+		`host.json: customHandler.enableProxyingHttpRequest must be true or false, not "yes"`,
 		`host.json: customHandler.description.arguments[0]: setting MISSING is missing`,
 	} {
 		if !strings.Contains(err.Error(), want) {

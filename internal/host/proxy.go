@@ -1,13 +1,10 @@
 package host
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -15,76 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/task"
 )
-
-// forwardable returns why a request cannot be forwarded, nil if it can.
-// (HttpRequestExtensions.ToHttpRequestMessage of azure-functions-host)
-func forwardable(r *http.Request) error {
-	if r.ContentLength < 0 {
-		return errors.New("'Transfer-Encoding: chunked' header can not be used when content object is not specified")
-	}
-	if kind := r.Header.Get("Content-Type"); kind != "" {
-		if media, _, err := mime.ParseMediaType(kind); err != nil || !strings.Contains(media, "/") {
-			return fmt.Errorf("the Content-Type does not parse: %q", kind)
-		}
-	}
-	return nil
-}
-
-// contentHeaders are the headers that a forwarded request loses: .NET's headers of a content, but for Content-Type and Content-Length.
-// (HttpContentHeaders)
-var contentHeaders = []string{
-	"Allow", "Content-Disposition", "Content-Encoding", "Content-Language", "Content-Location", "Content-Md5", "Content-Range", "Expires", "Last-Modified",
-}
-
-// answered is a handler's whole answer to a forwarded request.
-type answered struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-// forward makes a new request to the handler and returns the whole answer. It loses and changes
-// the same things as the real host.
-func (v invocation) forward(ctx context.Context, r *http.Request, path string, body []byte) (resp answered, err error) {
-	err = v.within(ctx, func(ctx context.Context, p *process) error {
-		if err := forwardable(r); err != nil {
-			return err
-		}
-		target := p.url + forwardedPath(path, r.URL.RawQuery != "")
-		if query := forwardedQuery(r.URL.RawQuery); query != "" {
-			target += "?" + query
-		}
-		out, err := http.NewRequestWithContext(ctx, r.Method, target, bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		out.Header, out.Host = r.Header.Clone(), r.Host
-		dropHop(out.Header)
-		for _, name := range contentHeaders {
-			out.Header.Del(name)
-		}
-		out.Header.Set("User-Agent", strings.TrimSpace(r.UserAgent()+" "+envelope.UserAgent))
-		forged := out.Header.Values(envelope.HeaderInvocation)
-		v.mark(out, p)
-		out.Header.Set(envelope.HeaderInvocation, strings.Join(append(forged, v.id), ", "))
-		answer, err := v.in.send(out)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		resp = answered{status: answer.StatusCode, header: answer.Header}
-		if resp.body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer)); err != nil {
-			return fmt.Errorf("read the handler's answer: %w", err)
-		}
-		dropHop(resp.header)
-		resp.header.Del("Content-Length") // known again when it is written, also to HEAD
-		return nil
-	})
-	return resp, err
-}
 
 // proxy streams a request to the handler and its answer back. The invocation ends when
 // the client leaves.
@@ -199,13 +128,3 @@ func (b *notedBody) Read(p []byte) (int, error) {
 
 // Close implements [io.Closer]. Another attempt may follow.
 func (b *notedBody) Close() error { return nil }
-
-// dropHop removes the headers that concern one connection only. (RFC 9110, 7.6.1)
-func dropHop(h http.Header) {
-	for _, name := range strings.Split(h.Get("Connection"), ",") {
-		h.Del(strings.TrimSpace(name))
-	}
-	for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
-		h.Del(name)
-	}
-}
