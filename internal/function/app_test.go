@@ -54,8 +54,8 @@ func TestFoldersAreTheFunctions(t *testing.T) {
 				for _, m := range f.Methods {
 					want.Methods = append(want.Methods, strings.ToLower(m))
 				}
-				if out := config.Bindings[1]; out.Type != "http" || out.Direction != "out" {
-					t.Errorf("the second binding is %+v, want http out: only then does the host forward requests", out)
+				if out := config.Bindings[1]; out.Type != "http" || out.Direction != "out" || out.Name != "res" {
+					t.Errorf("the second binding is %+v, want http out res: only then does the host proxy requests, or take the answer that says why not", out)
 				}
 			}
 			if diff := cmp.Diff(want, in); diff != "" {

@@ -5,14 +5,12 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"tablesweep/internal/host/envelope"
-	"tablesweep/internal/input"
 	"tablesweep/internal/input/loopback"
 	"tablesweep/internal/problem"
 )
@@ -52,8 +50,8 @@ func (h Host) only(next http.Handler) http.Handler {
 }
 
 // foreignName returns a name by which the request was sent and which is not this machine's. A web page reaches this
-// machine by its own name if that resolves to it (DNS rebinding). A forwarding host hands on that
-// name as Host, a proxying one as X-Forwarded-Host.
+// machine by its own name if that resolves to it (DNS rebinding). A host hands that on as X-Forwarded-Host; a request
+// to this port has it as Host.
 func foreignName(r *http.Request) (name string, foreign bool) {
 	names := append([]string{r.Host}, r.Header.Values("X-Forwarded-Host")...)
 	if i := slices.IndexFunc(names, func(name string) bool { return !loopback.Is(name) }); i >= 0 {
@@ -63,9 +61,8 @@ func foreignName(r *http.Request) (name string, foreign bool) {
 }
 
 // pastHost reports whether a browser has sent the request to the handler's own port. On a
-// developer's machine, any web page can send simple requests there. A host adds one of these headers when it
-// forwards or proxies; a page can't. (DefaultHttpWorkerService and DefaultHttpProxyService of
-// azure-functions-host; YARP)
+// developer's machine, any web page can send simple requests there. A host adds one of these headers; a page can't.
+// (DefaultHttpProxyService of azure-functions-host; YARP)
 func pastHost(r *http.Request) bool {
 	return has(r, "Origin", "Sec-Fetch-Site") && !has(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }
@@ -104,36 +101,32 @@ func has(r *http.Request, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return len(r.Header.Values(name)) > 0 })
 }
 
-// isForwarded reports whether a forwarding host hands on the request: it adds its name to the caller's
+// isForwarded reports whether a host forwards a caller's request in place of proxying it: it adds its name to the caller's
 // User-Agent. (HttpRequestExtensions of azure-functions-host)
 func isForwarded(r *http.Request) bool {
-	return strings.Contains(strings.Join(r.Header.Values("User-Agent"), " "), "Azure-Functions-Host/")
+	return strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/") && strings.Contains(strings.Join(r.Header.Values("User-Agent"), " "), "Azure-Functions-Host/")
 }
 
-// readParameters reads the query's parameters by the rules of [input.Query]. A forwarding host makes a=1&a=2 and a=1%2C2
-// the same: neither is guessed.
-func readParameters(r *http.Request, takes []input.Parameter) (url.Values, error) {
-	given, err := input.Query(r.URL.RawQuery, takes)
-	if err != nil || !isForwarded(r) {
-		return given, err
-	}
-	for name, values := range given {
-		if slices.ContainsFunc(takes, func(p input.Parameter) bool { return p.List && p.Name == name }) {
-			continue
-		}
-		if i := slices.IndexFunc(values, func(v string) bool { return strings.Contains(v, ",") }); i >= 0 {
-			return nil, problem.Invalidf(name, "is %q here: one value with a comma, or several values, which this host, as it forwards requests, joins by commas; "+
-				"give one value without a comma, or have a host that proxies requests, which keeps both", values[i])
-		}
-	}
-	return given, nil
+// errNotProxied is what callers get of a host that does not proxy requests.
+func errNotProxied() error {
+	return problem.NotProxiedf("", "the Functions host does not hand requests on as they were sent: set customHandler.enableProxyingHttpRequest to true in host.json, "+
+		"or, if it is, update the host (Core Tools, or the image of a container)")
 }
 
-// invocationID returns the id that the host has given the request, "" for none. A forwarding host adds it to the caller's
-// text, behind a comma.
+// onlyProxied refuses forwarded requests: other hosts than those that proxy change bodies, paths and parameters.
+func onlyProxied(next http.Handler) http.Handler {
+	return failing(func(w http.ResponseWriter, r *http.Request) error {
+		if isForwarded(r) {
+			return errNotProxied()
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// invocationID returns the id that the host has given the request, "" for none.
 func invocationID(r *http.Request) string {
-	all := strings.Join(r.Header.Values(envelope.HeaderInvocation), ",")
-	id := strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:])
+	id := r.Header.Get(envelope.HeaderInvocation)
 	if len(id) != len(uuid.Nil.String()) || uuid.Validate(id) != nil {
 		return ""
 	}

@@ -394,7 +394,7 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Look
 	for _, k := range s.Keys {
 		takes = append(takes, input.Parameter{Name: k.Field, Many: true})
 	}
-	given, err := readParameters(r, append(takes, input.Once(allowed...)...))
+	given, err := input.Query(r.URL.RawQuery, append(takes, input.Once(allowed...)...))
 	if err != nil {
 		return catalog.Lookup{}, err
 	}

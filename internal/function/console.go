@@ -11,9 +11,7 @@ import (
 	"tablesweep/internal/function/console"
 )
 
-// consoleRoute admits only plain file names. Anyone may call an anonymous function, and a
-// forwarding host resolves ..%5C in a path: a catch-all would open every route to callers
-// without a key.
+// consoleRoute admits only plain file names: anyone may call an anonymous function, and no host may take another route for its.
 const consoleRoute = "console/{file:regex(^[a-z]+[.](css|js|svg)$)?}"
 
 // consoleHeaders keep the page from loading and sending anything elsewhere, and from running
@@ -58,7 +56,7 @@ func getConsole(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("ETag", file.ETag)
 	w.Header().Set("Vary", "Accept-Encoding")
 	content := file.Content
-	if takesGzip(r) && !isForwarded(r) { // a host that forwards requests may lose Content-Encoding
+	if takesGzip(r) {
 		w.Header().Set("Content-Encoding", "gzip")
 		content = file.Packed
 	}

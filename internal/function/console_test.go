@@ -49,8 +49,8 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// TestConsoleFiles: files are compressed where the caller asks for that and the host keeps the header, and not sent again
-// to who has them.
+// TestConsoleFiles: files are compressed where the caller asks for that, and not sent again to who has
+// them.
 func TestConsoleFiles(t *testing.T) {
 	a := appOf(function.App{Console: true})
 	plain := a.send("GET", "/api/console/style.css", "")
@@ -68,7 +68,6 @@ func TestConsoleFiles(t *testing.T) {
 		{"anything else", []string{"Accept-Encoding", "*, gzip;q=0"}, 200, false},
 		{"refused", []string{"Accept-Encoding", "gzip;q=0, identity"}, 200, false},
 		{"nothing", []string{"Accept-Encoding", "*;q=0"}, 200, false},
-		{"by a host that forwards", []string{"Accept-Encoding", "gzip", "User-Agent", "x Azure-Functions-Host/4.1037.0.0"}, 200, false},
 		{"there already", []string{"If-None-Match", tag}, 304, false},
 		{"there already, compressed", []string{"If-None-Match", `"x", ` + tag, "Accept-Encoding", "gzip"}, 304, false},
 		{"another one there", []string{"If-None-Match", `W/"x"`}, 200, false},

@@ -3,6 +3,7 @@ package function
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -24,9 +25,22 @@ type Invocation struct {
 // them if the invocation failed. After an empty body or null, the host would wait until its
 // time-out. (azure-functions-host, DefaultHttpWorkerService.cs)
 type response struct {
-	Outputs     struct{} `json:"Outputs"`
+	Outputs     outputs  `json:"Outputs"`
 	Logs        []string `json:"Logs"`
 	ReturnValue any      `json:"ReturnValue"`
+}
+
+// outputs are the values of the function's output bindings: of an HTTP function the answer, of others none.
+type outputs struct {
+	Answer *httpAnswer `json:"res,omitempty"`
+}
+
+// httpAnswer is an HTTP function's answer in an envelope. The host makes an empty 500 of any other form.
+// (HttpScriptInvocationResultExtensions of azure-functions-host)
+type httpAnswer struct {
+	Status int               `json:"statusCode"`
+	Body   string            `json:"body"`
+	Header map[string]string `json:"headers"`
 }
 
 // ParseEnvelope reads the host's request for a queue or timer function: the trigger's data under
@@ -110,4 +124,19 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 		}
 	}
 	return f.invoke(ctx, i)
+}
+
+// notProxiedHandler handles the host's calls of an HTTP function.
+//
+// host: one that does not proxy requests puts each one into an envelope. Its caller gets a 502 that says so, and the function's log has it.
+func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // twice as long as the caller's; the host makes an empty 500 of an answer that comes before its end
+	err := errNotProxied()
+	writeJSON(w, r, http.StatusOK, response{
+		Outputs: outputs{&httpAnswer{
+			Status: problem.Status(err), Body: string(encode(problemBody(problem.Of(err), err))),
+			Header: map[string]string{"Content-Type": problemType},
+		}},
+		Logs: []string{err.Error()},
+	})
 }

@@ -48,9 +48,6 @@ func streamOf(r *http.Request, given url.Values) (string, error) {
 		return given.Get("stream"), nil
 	case given.Has("stream"):
 		return "", problem.Invalidf("stream", "is in the path and in the query; give it once")
-	// What arrives may be another name than the caller's: a hint must not repeat it.
-	case isForwarded(r) && (r.Method == http.MethodPost || r.Method == http.MethodDelete):
-		return "", problem.Invalidf("stream", `may be cut off in a path, as this host forwards requests; send the name as /api/log?stream=NAME`)
 	case strings.ContainsAny(stream, `%/\`):
 		return "", problem.Invalidf("stream", `must not have %%, / or \ in a path, whose escapes a host may change; send the name as /api/log?stream=NAME, escaped`)
 	}

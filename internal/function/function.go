@@ -2,7 +2,7 @@
 // host calls, with a route for each function.
 //
 // The host calls queue and timer functions with a JSON envelope, and expects one back
-// (envelope.go). It forwards HTTP functions: they see the caller's request under /api, and
+// (envelope.go). It proxies HTTP functions: they see the caller's request under /api, and
 // the caller gets their answer as it is. This package only translates; the work is in
 // packages engine, catalog and logtail.
 //
@@ -162,14 +162,16 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	for _, f := range functions {
-		if f.Trigger != HTTP {
-			all.add(http.MethodPost, "/"+strings.ToLower(f.Name), limited(maxEnvelope, invocationTime, invocationHandler(f)))
+		invoked := limited(maxEnvelope, invocationTime, invocationHandler(f))
+		if f.Trigger == HTTP {
+			invoked = http.HandlerFunc(notProxiedHandler)
 		}
+		all.add(http.MethodPost, "/"+strings.ToLower(f.Name), invoked)
 		for _, c := range f.calls {
 			all.add(c.method, "/api/"+c.path, limited(cmp.Or(f.maxBody, maxRequest), requestTime, f.ready(c)))
 		}
 	}
-	return private(withLogger(log, timed(recovered(host.only(toItsEnd(all.handler()))))))
+	return private(withLogger(log, timed(recovered(host.only(toItsEnd(onlyProxied(all.handler())))))))
 }
 
 // ready returns a handler for a call that waits until the function's gates are open, and for storage while it is patient.

@@ -12,6 +12,8 @@ import (
 const (
 	jsonLines  = "application/x-ndjson"
 	mergePatch = "application/merge-patch+json"
+
+	problemType = "application/problem+json" // of an answer that has the members of RFC 9457
 )
 
 // bodyTypes are the media types of a JSON body, and what curl -d sends.

@@ -96,6 +96,6 @@ func TestLinksAndSelect(t *testing.T) {
 		t.Errorf("%q", pages)
 	}
 	a.call(t, "GET", people+"?eid=1&select=", "", 400, `{"title":"Bad Request","status":400,"field":"select"`)
-	a.call(t, "GET", people+"?eid=1&select=wage,lastname", "", 200, `{"records":[{"lastname":"A","wage":1.5},`, "User-Agent", "curl Azure-Functions-Host/4.1")
+	a.call(t, "GET", people+"?eid=1&select=wage,lastname", "", 200, `{"records":[{"lastname":"A","wage":1.5},`)
 	a.call(t, "DELETE", people+"?eid=1&select=wage", "", 400, `{"title":"Bad Request","status":400,"field":"select"`)
 }

@@ -103,7 +103,7 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 
 func (b *gzipBody) Close() error { return b.packed.Close() }
 
-// timed cuts off clients that send or read slowly; a proxying host does not buffer for them.
+// timed cuts off clients that send or read slowly; the host does not buffer for them.
 func timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
@@ -162,10 +162,9 @@ func (on *readingOn) WriteHeader(status int) {
 	on.ResponseWriter.WriteHeader(status)
 }
 
-// parameters reads the query's parameters, of which only the allowed ones may be given, once. See
-// [readParameters].
+// parameters reads the query's parameters, of which only the allowed ones may be given, once.
 func parameters(r *http.Request, allowed ...string) (url.Values, error) {
-	return readParameters(r, input.Once(allowed...))
+	return input.Query(r.URL.RawQuery, input.Once(allowed...))
 }
 
 // taking returns the handler of a call whose query may have the allowed parameters, each once, and no others.
@@ -274,13 +273,19 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	case p.Kind != problem.NotReady: // which the log has once a minute
 		log.Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
 	}
-	writeProblemJSON(w, r, status, struct {
+	writeProblemJSON(w, r, status, problemBody(p, err))
+}
+
+// problemBody returns p in the form of RFC 9457, with all that err says is wrong.
+func problemBody(p *problem.Error, err error) any {
+	status := problem.Status(p)
+	return struct {
 		Title  string       `json:"title"`
 		Status int          `json:"status"`
 		Field  string       `json:"field,omitempty"`
 		Detail string       `json:"detail"`
 		Errors []fieldError `json:"errors,omitempty"`
-	}{http.StatusText(status), status, p.Field, told(p), fieldErrors(err)})
+	}{http.StatusText(status), status, p.Field, told(p), fieldErrors(err)}
 }
 
 // problemOf is [problem.Of], but storage that gave no good answer, or refuses the app, is [problem.Busy]: callers learn which, and why.
@@ -350,7 +355,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 
 // writeProblemJSON answers with v, which has the members of RFC 9457. A caller may have sent a secret where a name belongs.
 func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
-	writeBytes(w, r, status, "application/problem+json", secret.HideJSON(encode(v)))
+	writeBytes(w, r, status, problemType, secret.HideJSON(encode(v)))
 }
 
 // encode is the one encoder of answers: <, > and & stay as they are.

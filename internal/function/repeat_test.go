@@ -21,9 +21,8 @@ func TestRepeatedDeletes(t *testing.T) {
 		{"a stream", "/api/log?stream=orders", event, "/api/log?stream=orders", "/api/log?stream=orders", `{"events":[{"id"`},
 	} {
 		for name, header := range map[string][]string{
-			"proxied":   {"X-Azure-Functions-InvocationId", "0d26e0c9-3c8c-4c2c-9e53-30a9e8d4c5a1"},
-			"forwarded": {"X-Azure-Functions-InvocationId", "FORGED, 1d26e0c9-3c8c-4c2c-9e53-30a9e8d4c5a1", "User-Agent", "curl Azure-Functions-Host/4"},
-			"keyed":     {"Idempotency-Key", "key-of-" + tt.path},
+			"proxied": {"X-Azure-Functions-InvocationId", "0d26e0c9-3c8c-4c2c-9e53-30a9e8d4c5a1"},
+			"keyed":   {"Idempotency-Key", "key-of-" + tt.path},
 		} {
 			a.send("POST", tt.to, tt.append)
 			a.call(t, "DELETE", tt.path, "", http.StatusOK, `{"deleted":1}`, header...)

@@ -33,7 +33,7 @@ func (all routes) add(method, pattern string, h http.Handler) {
 var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
 // handler returns the router of all routes. The Functions host matches routes in any case and with a slash at their
-// end, and forwards the path as it was sent (ASP.NET Core routing). So the router sees the path in lower case.
+// end, and proxies the path as it was sent (ASP.NET Core routing). So the router sees the path in lower case.
 func (all routes) handler() http.Handler {
 	router := chi.NewRouter()
 	router.Use(inLowerCase)

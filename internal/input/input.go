@@ -88,20 +88,19 @@ type Parameter struct {
 	Name  string
 	Many  bool // it may be given several times
 	Empty bool // it may be empty, which is the same as left out
-	List  bool // its value is a list with commas
 }
 
 // Once returns parameters that are spelt exactly and given once. Only cursor may be empty, which
-// asks for the first page, and only select is a list.
+// asks for the first page.
 func Once(names ...string) []Parameter {
 	all := make([]Parameter, len(names))
 	for i, name := range names {
-		all[i] = Parameter{Name: name, Empty: name == "cursor", List: name == "select"}
+		all[i] = Parameter{Name: name, Empty: name == "cursor"}
 	}
 	return all
 }
 
-// hosts are the parameters of the Functions host, which it forwards: the function's key, and
+// hosts are the parameters of the Functions host, which it hands on: the function's key, and
 // the key's name.
 var hosts = []string{"code", "clientId"}
 

@@ -28,6 +28,7 @@ const (
 	Moving                    // the catalog's records are being moved to another schema; that ends by itself
 	Deleting                  // a table, queue or container of that name is being deleted; that ends by itself
 	Forbidden                 // a page of another site has sent the request, and nobody has allowed it to
+	NotProxied                // the Functions host does not hand the request on as it was sent
 )
 
 // Fate says what happens to a queue message after an error.
@@ -62,6 +63,7 @@ var outcomes = [...]struct {
 	Moving:        {"moving", 503, Done},
 	Deleting:      {"deleting", 409, Retry},
 	Forbidden:     {"forbidden", 403, Poison},
+	NotProxied:    {"notProxied", 502, Poison},
 }
 
 // String returns the kind's code, for logs.
@@ -149,6 +151,11 @@ func BeingDeleted(field string, err error) *Error {
 // Forbiddenf: see [Forbidden].
 func Forbiddenf(field, format string, args ...any) *Error {
 	return newf(Forbidden, field, format, args...)
+}
+
+// NotProxiedf: see [NotProxied].
+func NotProxiedf(field, format string, args ...any) *Error {
+	return newf(NotProxied, field, format, args...)
 }
 
 func newf(kind Kind, field, format string, args ...any) *Error {
