@@ -7,9 +7,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/proof"
@@ -71,19 +74,31 @@ func TestReflectedSignatures(t *testing.T) {
 	const (
 		account = "DefaultEndpointsProtocol=http;AccountName=acct;TableEndpoint=http://HOST/acct;QueueEndpoint=http://HOST/acct;BlobEndpoint=http://HOST/acct;"
 		byKey   = account + "AccountKey=c2VjcmV0LWtleS1vZi0zMi1ieXRlcy1mb3ItdGVzdHM="
+		scanID  = "SCAN"
 		bySAS   = account + "SharedAccessSignature=sv=2024-11-04&ss=btq&srt=sco&sp=rwdlacu&se=2099-01-01&sig=c2lnbmF0dXJlLW9mLTMy%2BieXRlcy1mb3ItdGVz%2FdHMhIQ%3D"
 	)
 	_, a, good := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "orders", manyRows(3, 3))
+	const people = " --table People --index-keys eid --row-key at"
 	commands := []string{
 		"count --table orders", "scan --table orders", "keys --table orders", "enqueue --table orders --queue work", "delete --table orders --yes",
 		"copy --from orders --to copied --to-connection GOOD", "copy --from orders --to copied --from-connection GOOD --to-connection BAD", "copy --all --to-connection GOOD",
-		"verify --from orders --to orders --to-connection GOOD",
-		"export --from orders --to DIR/export", "export --from orders --to blob:backups/orders --from-connection GOOD --to-connection BAD",
-		"import --from blob:backups/orders --to orders --to-connection GOOD", "import --from DIR/rows.jsonl --to orders --to-connection BAD",
-		"tables list", "tables create orders", "tables delete orders --yes", "log append orders {\"n\":1}", "log tail orders", "log list",
-		"catalog insert {\"eid\":\"1\",\"at\":\"1\"} --table People --index-keys eid --row-key at", "catalog query --table People --index-keys eid --row-key at eid=1",
-		"catalog check --table People --index-keys eid --row-key at", "doctor",
+		"copy --from orders --to copied --from-connection GOOD --to-connection BAD --mirror --yes --max-deletes 9", "copy --from orders --to copied --to-connection GOOD --dry-run",
+		"verify --from orders --to orders --to-connection GOOD", "verify --from orders --to copied --from-connection GOOD --to-connection BAD --repair",
+		"export --from orders --to DIR/export", "export --from orders --to DIR/rows.csv", "export --all --to DIR/all", "export --from orders --to blob:backups/orders --from-connection GOOD --to-connection BAD",
+		"import --from blob:backups/orders --to orders --to-connection GOOD", "import --all --from blob:backups --to-connection GOOD", "import --from DIR/rows.jsonl --to orders --to-connection BAD",
+		"tables list", "tables create orders", "tables delete orders --yes", "log append orders {\"n\":1}", "log tail orders", "log list", "log delete orders --yes",
+		"catalog insert {\"eid\":\"1\",\"at\":\"1\"}" + people, "catalog patch eid=1 {\"n\":1}" + people, "catalog delete eid=1 --yes" + people, "catalog import DIR/people.jsonl" + people,
+		"catalog query eid=1" + people, "catalog count" + people, "catalog changes" + people, "catalog export" + people,
+		"catalog check" + people, "catalog check --repair" + people, "catalog migrate --yes" + people,
+		"scans list", "scans show " + scanID, "scans failed " + scanID, "scans ranges " + scanID, "scans timeline " + scanID, "doctor",
+	}
+	for _, c := range commandsOf(rootCommand()) {
+		withoutStorage := []string{"completion", "man", "help", "version", "emulator", "demo", "local", "catalog list"} // local starts the app, which internal/function asks
+		about := func(command string) bool { return strings.HasPrefix(command+" ", c+" ") }
+		if !slices.ContainsFunc(withoutStorage, func(name string) bool { return strings.HasPrefix(c+" ", name+" ") }) && !slices.ContainsFunc(commands, about) {
+			t.Errorf("%s is not asked", c)
+		}
 	}
 	for form := range outagetest.Reflections {
 		for signer, connection := range map[string]string{"key": byKey, "SAS": bySAS} {
@@ -91,6 +106,7 @@ func TestReflectedSignatures(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				proof.Must(t, os.WriteFile(dir+"/rows.jsonl", []byte(`{"PartitionKey":"p","RowKey":"r"}`), 0o600))
+				proof.Must(t, os.WriteFile(dir+"/people.jsonl", []byte(`{"eid":"1","at":"1"}`), 0o600))
 				for i, command := range commands {
 					if !testsize.Full() && (i+len(form)+len(signer))%6 > 0 && command != "doctor" {
 						continue
@@ -135,4 +151,15 @@ func TestReflectedSignatures(t *testing.T) {
 			})
 		}
 	}
+}
+
+// commandsOf lists the commands that do something, with those that they are below.
+func commandsOf(c *cobra.Command) (names []string) {
+	for _, sub := range c.Commands() {
+		names = append(names, commandsOf(sub)...)
+	}
+	if _, name, below := strings.Cut(c.CommandPath(), " "); below && c.Runnable() && !c.HasSubCommands() {
+		names = append(names, name)
+	}
+	return names
 }
