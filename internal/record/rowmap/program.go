@@ -8,7 +8,6 @@ import (
 	"math/big"
 	"reflect"
 	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,15 +18,17 @@ import (
 
 // The bounds of a program's work with a row. They count, and look at no clock, so that each delivery of a step ends alike.
 const (
-	maxProgram = 16 << 10 // bytes of its text
-	maxSteps   = 1 << 20  // instructions; a function takes some more for the size of what it gets and makes
-	maxText    = 1 << 18  // bytes of a string
-	maxDigits  = 1 << 10  // of a number
-	maxParts   = 1 << 15  // values in a value, nested ones included, and the highest index of an array
-	maxValue   = 2 << 20  // bytes of a value
-	maxPairs   = 1 << 26  // comparisons of a single instruction
-	maxRows    = 100      // out of one row
-	maxKept    = 1 << 16  // instructions of regular expressions that are kept
+	maxProgram   = 16 << 10  // bytes of its text
+	maxSteps     = 1 << 20   // instructions; a function takes some more for the size of what it gets and makes
+	maxText      = 1 << 18   // bytes of a string
+	maxSearched  = 100 << 10 // of one that a regular expression is looked for in: any property's
+	maxSeparator = 1 << 10   // of one that is put between others
+	maxDigits    = 1 << 10   // of a number
+	maxParts     = 1 << 15   // values in a value, nested ones included, and the highest index of an array
+	maxValue     = 2 << 20   // bytes of a value
+	maxRows      = 100       // out of one row
+	perSearch    = 1 << 8    // instructions of a search
+	maxSearches  = 1 << 10   // before a compiled program is replaced, with the regular expressions that it keeps
 )
 
 // unlike are functions whose answer follows from more than the row, or that end more than the row's turn.
@@ -36,20 +37,14 @@ var unlike = strings.Fields("now localtime strflocaltime input inputs env $ENV h
 // unbounded are functions that take more than a row's share of memory or time for small values, in one instruction.
 var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
 
-// paired are functions that compare each part of their input with each part of their argument, or put the argument between all parts.
-var paired = strings.Fields("index rindex indices contains inside join")
+// searches are functions that look for a regular expression.
+var searches = strings.Fields("test match capture scan split splits sub gsub")
 
-// searches are functions that look for a regular expression, with the place of the argument that has flags.
-var searches = map[string]int{"test": 1, "match": 1, "capture": 1, "scan": 1, "split": 1, "splits": 1, "sub": 2, "gsub": 2}
-
-// global are those of them that find all matches without a flag.
-var global = strings.Fields("scan split splits gsub")
-
-// small are functions whose single instructions take no longer for a large value.
+// small are functions whose single instructions take no longer for a large value, and make none.
 var small = strings.Fields("empty error select first limit skip until while repeat nulls values strings numbers booleans arrays objects iterables scalars " +
 	"finites normals range type has in not isempty toboolean floor ceil round sqrt pow log abs fabs")
 
-// parse reads a program, and refuses what a map must not do. The result has the checks of [budget] in it.
+// parse reads a program, refuses what a map must not do, and puts the checks of [budget] at its instructions that make values.
 func parse(text string) (*gojq.Query, error) {
 	if len(text) > maxProgram {
 		return nil, fmt.Errorf("has %d bytes; %d are the most", len(text), maxProgram)
@@ -62,53 +57,29 @@ func parse(text string) (*gojq.Query, error) {
 		}
 		return nil, fmt.Errorf("is no jq program: %w", err)
 	}
-	g := guard{own: map[string]bool{}}
-	g.walk(reflect.ValueOf(q), func(node any) {
-		if def, ok := node.(*gojq.FuncDef); ok {
-			for _, name := range append(slices.Clone(def.Args), def.Name) {
-				if g.own[name] = true; name[0] == '_' || inLibrary(name) {
-					g.refuse("defines %s, which is a name of the library; choose another one", name)
-				}
-			}
-		}
-	})
-	g.walk(reflect.ValueOf(q), g.visit)
+	var g guard
+	g.walk(reflect.ValueOf(q))
 	return q, errors.Join(g.refused...)
 }
 
-// inLibrary reports whether the library has functions of a name.
-func inLibrary(name string) bool {
-	var args []*gojq.Query
-	for range 5 {
-		if _, err := gojq.Compile(call(name, args...)); err == nil {
-			return true
-		}
-		args = append(args, identity())
-	}
-	return false
-}
-
 // guard puts calls of [budget]'s functions into a program.
-type guard struct {
-	own     map[string]bool // names of functions that the program defines, and of their arguments
-	refused []error
-}
+type guard struct{ refused []error }
 
-// walk visits all parts of a program, the inner ones first.
-func (g *guard) walk(v reflect.Value, visit func(node any)) {
+// walk guards all parts of a program, the inner ones first.
+func (g *guard) walk(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			g.walk(v.Elem(), visit)
-			visit(v.Interface())
+			g.walk(v.Elem())
+			g.visit(v.Interface())
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			g.walk(v.Index(i), visit)
+			g.walk(v.Index(i))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			g.walk(v.Field(i), visit)
+			g.walk(v.Field(i))
 		}
 	}
 }
@@ -124,99 +95,67 @@ func (g *guard) visit(node any) {
 		if n.Meta != nil || n.Imports != nil {
 			g.refuse("uses modules, which maps don't have")
 		}
-		g.operator(n)
+		operator(n)
+	case *gojq.FuncDef:
+		for _, name := range append(slices.Clone(n.Args), n.Name) {
+			if name[0] == '_' {
+				g.refuse("defines %s; names that begin with _ are those of the library", name)
+			}
+		}
 	case *gojq.Term:
-		g.term(n)
+		before := *n
+		before.SuffixList = nil
+		if made := g.made(&before); made != nil {
+			*n = gojq.Term{Type: gojq.TermTypeQuery, Query: made, SuffixList: n.SuffixList}
+		}
 	case *gojq.Index:
 		if n.Start != nil && !n.IsSlice {
-			n.Start = g.at(n.Start)
+			n.Start = at(n.Start)
 		}
 	}
 }
 
-// operator guards an operator.
-func (g *guard) operator(q *gojq.Query) {
+// operator guards an operator that makes a value.
+func operator(q *gojq.Query) {
 	inner := *q
 	switch q.Op {
-	case gojq.OpAdd, gojq.OpDiv, gojq.OpAssign, gojq.OpModify, gojq.OpUpdateAlt:
+	case gojq.OpAdd, gojq.OpDiv, gojq.OpAssign, gojq.OpModify, gojq.OpUpdateAlt, gojq.OpUpdateAdd, gojq.OpUpdateDiv:
 		*q = *checked(&inner)
-	case gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe, gojq.OpSub, gojq.OpMul: // r as $b | l as $a | check | $a - $b
-		if q.Op != gojq.OpMul && (literal(q.Left) || literal(q.Right)) {
-			return
-		}
-		*q = *bind(inner.Right, second, bind(inner.Left, first, pipe(call("_pair", variable(first), variable(second), number(int(q.Op))),
+	case gojq.OpMul, gojq.OpSub: // r as $b | l as $a | check | $a * $b
+		*q = *bind(inner.Right, second, bind(inner.Left, first, pipe(call("_pair", variable(first), variable(second)),
 			checked(&gojq.Query{Left: variable(first), Op: q.Op, Right: variable(second)}))))
 		q.FuncDefs = inner.FuncDefs
-	case gojq.OpUpdateAdd, gojq.OpUpdateSub, gojq.OpUpdateMul, gojq.OpUpdateDiv, gojq.OpUpdateMod: // r as $b | l |= . - $b
+	case gojq.OpUpdateMul, gojq.OpUpdateSub: // r as $c | l |= . * $c
 		does := &gojq.Query{Left: identity(), Op: gojq.OpAdd + q.Op - gojq.OpUpdateAdd, Right: variable(operand)}
-		g.operator(does)
+		operator(does)
 		*q = *bind(inner.Right, operand, checked(&gojq.Query{Left: inner.Left, Op: gojq.OpModify, Right: does}))
 		q.FuncDefs = inner.FuncDefs
 	}
 }
 
-// literal reports whether a query is a small value.
-func literal(q *gojq.Query) bool {
-	t := q.Term
-	return t != nil && t.SuffixList == nil && (t.Type == gojq.TermTypeString && t.Str.Queries == nil || slices.Contains([]gojq.TermType{gojq.TermTypeNumber, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse}, t.Type))
-}
-
-// term guards a term: what goes through all of a value is charged for it, and so is what makes one.
-func (g *guard) term(t *gojq.Term) {
-	all := t.SuffixList
-	t.SuffixList = nil
-	g.value(t)
-	for _, s := range all {
-		if s.Iter || s.Index != nil && s.Index.IsSlice {
-			before := *t
-			*t = gojq.Term{Type: gojq.TermTypeQuery, Query: checked(&gojq.Query{Term: &before})}
-		}
-		t.SuffixList = append(t.SuffixList, s)
-	}
-}
-
-// value guards a term that has no suffixes.
-func (g *guard) value(t *gojq.Term) {
-	inner := *t
-	made := &gojq.Query{Term: &inner}
-	switch t.Type {
-	case gojq.TermTypeArray, gojq.TermTypeObject:
-		made = checked(made)
-	case gojq.TermTypeIndex, gojq.TermTypeRecurse:
-		if t.Index != nil && !t.Index.IsSlice {
-			return
-		}
-		made = pipe(call("_check"), made)
-	case gojq.TermTypeString, gojq.TermTypeFormat:
-		if t.Str == nil {
-			made = pipe(call("_check"), made)
-		} else {
-			for i, q := range t.Str.Queries {
-				if q.Term.Str == nil { // or else it is what stands between values
-					t.Str.Queries[i] = nested(checked(q))
-				}
-			}
-			if t.Str.Queries == nil {
-				return
+// made guards a term that makes a value; nil if it makes none.
+func (g *guard) made(t *gojq.Term) *gojq.Query {
+	does := &gojq.Query{Term: t}
+	switch {
+	case t.Type == gojq.TermTypeArray, t.Type == gojq.TermTypeObject:
+		return checked(does)
+	case t.Type == gojq.TermTypeFunc:
+		return g.function(t.Func, does)
+	case t.Str != nil && t.Str.Queries != nil:
+		for i, q := range t.Str.Queries {
+			if q.Term.Str == nil { // or else it is what stands between values
+				t.Str.Queries[i] = nested(checked(q))
 			}
 		}
-		made = checked(made)
-	case gojq.TermTypeFunc:
-		made = g.function(t.Func)
-		if made == nil {
-			return
-		}
-	default:
-		return
+		return checked(does)
+	case t.Type == gojq.TermTypeFormat && t.Str == nil:
+		return pipe(call("_check"), checked(does))
 	}
-	*t = gojq.Term{Type: gojq.TermTypeQuery, Query: made}
+	return nil
 }
 
 // function guards a call; nil if it needs no guard.
-func (g *guard) function(f *gojq.Func) *gojq.Query {
-	flags, looks := searches[f.Name]
-	args := slices.Clone(f.Args)
-	does := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: f.Name, Args: args}}}
+func (g *guard) function(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
 	case slices.Contains(unlike, f.Name):
 		g.refuse("uses %s: the same row must become the same each time", f.Name)
@@ -227,44 +166,28 @@ func (g *guard) function(f *gojq.Func) *gojq.Query {
 	case strings.HasPrefix(f.Name, "_"), strings.HasPrefix(f.Name, "$__"):
 		g.refuse("uses %s; names that begin with _ or $__ are those of the library", f.Name)
 		return nil
-	case g.own[f.Name], f.Name[0] == '$', slices.Contains(small, f.Name):
+	case f.Name[0] == '$', slices.Contains(small, f.Name):
 		return nil
 	}
-	for i := range args {
-		args[i] = checked(args[i])
+	for i := range f.Args {
+		f.Args[i] = checked(f.Args[i])
 	}
 	switch {
-	case len(args) == 0:
+	case len(f.Args) == 0:
 	case f.Name == "setpath", f.Name == "getpath", f.Name == "nth":
-		args[0] = g.at(f.Args[0])
+		f.Args[0] = at(f.Args[0])
 	case f.Name == "strptime":
-		args[0] = pipe(f.Args[0], call("_format"))
-	case looks && (f.Name != "split" || len(args) > flags):
-		every := 0
-		if slices.Contains(global, f.Name) {
-			every = 1
-		}
-		re, mode := args[0], &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeNull}}
-		if args[0] = variable(operand); len(args) > flags {
-			mode, args[flags] = args[flags], variable(first)
-		}
-		if f.Name == "sub" || f.Name == "gsub" {
-			args[1] = pipe(f.Args[1], call("_replacement"))
-		}
-		return bind(re, operand, bind(mode, first, pipe(call("_search", variable(operand), variable(first), number(every)), checked(does))))
-	case slices.Contains(paired, f.Name):
-		arg := args[0]
-		args[0] = variable(operand)
-		return bind(arg, operand, pipe(call("_pair", identity(), variable(operand), number(int(gojq.OpSub))), checked(does)))
-	}
-	if f.Name == "tonumber" {
-		return pipe(call("_digits"), does)
+		f.Args[0] = pipe(f.Args[0], call("_format"))
+	case f.Name == "join":
+		f.Args[0] = pipe(f.Args[0], call("_separator"))
+	case slices.Contains(searches, f.Name) && !(f.Name == "split" && len(f.Args) == 1):
+		return pipe(call("_search"), checked(does))
 	}
 	return pipe(call("_check"), checked(does))
 }
 
 // at guards an index, or a path.
-func (g *guard) at(q *gojq.Query) *gojq.Query {
+func at(q *gojq.Query) *gojq.Query {
 	if t := q.Term; t != nil && t.Type == gojq.TermTypeNumber && t.SuffixList == nil {
 		if n, err := strconv.ParseFloat(t.Number, 64); err == nil && n <= maxParts {
 			return q
@@ -299,31 +222,18 @@ func variable(name string) *gojq.Query { return call(name) }
 
 func identity() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}} }
 
-func number(n int) *gojq.Query {
-	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeNumber, Number: strconv.Itoa(n)}}
-}
-
 // budget is what a row has left. It is the context of a program's run, which asks for Done ahead of each instruction. A run goes on from row
 // to row, since the library makes new stacks for each.
 type budget struct {
 	context.Context
-	code        *gojq.Code
-	out         gojq.Iter      // of a run that goes on; nil if there is none
-	row         int            // which row it is
-	in          map[string]any // the row, until the run takes it
-	ended       bool           // the run has put out all of the row
-	steps       int
-	over        error // what was exceeded, or who ended the run
-	calls       int   // of Done
-	expressions map[string]*expression
-	kept        int // instructions of expressions, for all rows
-}
-
-// expression is a regular expression that a program has used.
-type expression struct {
-	*regexp.Regexp     // nil if it is none
-	size           int // instructions
-	row            int // that it was last used for
+	code     *gojq.Code
+	out      gojq.Iter      // of a run that goes on; nil if there is none
+	in       map[string]any // the row, until the run takes it
+	ended    bool           // the run has put out all of the row
+	steps    int
+	over     error // what was exceeded, or who ended the run
+	calls    int   // of Done
+	searches int   // of all rows
 }
 
 // Deadline implements [context.Context].
@@ -360,7 +270,7 @@ func (b *budget) exceed(format string, args ...any) {
 
 // newBudget compiles a program, for one run at a time.
 func newBudget(q *gojq.Query) (*budget, error) {
-	b := &budget{Context: context.Background(), expressions: map[string]*expression{}}
+	b := &budget{Context: context.Background()}
 	each, err := gojq.Parse("_row | if . then . else . end")
 	if err != nil {
 		return nil, err
@@ -376,18 +286,16 @@ func newBudget(q *gojq.Query) (*budget, error) {
 		gojq.WithIterFunction("_row", 0, 0, func(any, []any) gojq.Iter { return rowsOf{b} }),
 		guards("_check", 0, func(v any, _ []any) { b.check(v) }),
 		guards("_at", 0, func(v any, _ []any) { b.index(v) }),
-		guards("_replacement", 0, func(v any, _ []any) { b.replacement(v) }),
-		guards("_format", 0, func(v any, _ []any) { b.format(v) }),
-		guards("_digits", 0, func(v any, _ []any) { b.digits(v) }),
-		guards("_search", 3, func(v any, args []any) { b.search(v, args[0], args[1], args[2] == 1) }),
-		guards("_pair", 3, func(_ any, args []any) { b.pair(args[0], args[1], gojq.Operator(args[2].(int))) }))
+		guards("_pair", 2, func(_ any, args []any) { b.pair(args[0], args[1]) }),
+		guards("_search", 0, func(v any, _ []any) { b.search(v) }),
+		guards("_separator", 0, func(v any, _ []any) { b.text(v, maxSeparator, "puts between others") }),
+		guards("_format", 0, func(v any, _ []any) { b.format(v) }))
 	return b, err
 }
 
 // begin gives a row to the run that goes on, or to a new one.
 func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	b.Context, b.in, b.ended, b.steps, b.over = ctx, in, false, maxSteps, nil
-	b.row++
 	out := b.out
 	if b.out = nil; out == nil {
 		out = b.code.RunWithContext(b, nil)
@@ -464,94 +372,36 @@ func (b *budget) format(v any) {
 	if text, _ := v.(string); zoned.MatchString(strings.ReplaceAll(text, "%%", "")) {
 		b.exceed("reads a time by %%Z or %%+, whose zones are those of this machine; %%z reads +01:00")
 	}
-	b.check(v)
 }
 
-// digits ends the run if a text has so many digits that a number of it takes too long.
-func (b *budget) digits(v any) {
-	if text, _ := v.(string); len(text) > maxDigits && strings.Trim(text, "+-0123456789.eE") == "" {
-		b.exceed("makes a number of more than %d digits", maxDigits)
+// text ends the run at a text that is too long for what the program does with it.
+func (b *budget) text(v any, most int, does string) {
+	if text, _ := v.(string); len(text) > most {
+		b.exceed("%s a text of more than %d KiB", does, most>>10)
 	}
-	b.check(v)
 }
 
-// replacement charges for a part of a text that the library puts together: it copies what it has for each part.
-func (b *budget) replacement(v any) {
+// search charges for a search: the library goes through the text again for each match, and keeps the regular expression.
+func (b *budget) search(v any) {
+	b.text(v, maxSearched, "looks for a regular expression in")
 	text, _ := v.(string)
-	b.steps -= 4 * len(text)
+	b.steps -= perSearch + (len(text)>>9)*(len(text)>>9)
+	b.searches++
 	b.check(v)
 }
 
-// pair ends the run if an operator takes too much with two values: it compares them, each part of one with each part of the other, or repeats a
-// text.
-func (b *budget) pair(x, y any, op gojq.Operator) {
-	l, r := sizeOf(x), sizeOf(y)
-	switch pairs := (l.bytes + l.parts) * (r.bytes + r.parts); {
-	case op != gojq.OpSub && op != gojq.OpMul:
-		b.steps -= min(l.parts, r.parts)/4 + min(l.bytes, r.bytes)/64
-	case pairs > maxPairs:
-		b.exceed("compares or joins two values that are too large for that")
-	default:
-		b.steps -= pairs >> 10
-	}
+// pair ends the run at a text that would be repeated too often, and charges for arrays whose values are compared with each other.
+func (b *budget) pair(x, y any) {
+	l, _ := x.([]any)
+	r, _ := y.([]any)
+	b.steps -= len(l) * len(r) >> 6
 	for range 2 {
 		text, isText := x.(string)
-		n, isNumber := gojq.ToFloat64(y)
-		if op == gojq.OpMul && isText && isNumber && n*float64(len(text)) > maxText {
+		if n, isNumber := gojq.ToFloat64(y); isText && isNumber && n*float64(len(text)) > maxText {
 			b.exceed("makes a text of more than %d KiB", maxText>>10)
 		}
 		x, y = y, x
 	}
-}
-
-// search charges for a search, and ends the run if a text has too many matches: the library goes through the text again for each of them.
-func (b *budget) search(v, re, flags any, every bool) {
-	text, _ := v.(string)
-	pattern, _ := re.(string)
-	mode, _ := flags.(string)
-	if pair, ok := re.([]any); ok && len(pair) > 0 {
-		pattern, _ = pair[0].(string)
-		if len(pair) > 1 {
-			mode, _ = pair[1].(string)
-		}
-	}
-	if strings.Contains(mode, "i") {
-		pattern = "(?i)" + pattern
-	}
-	if strings.Contains(mode, "m") {
-		pattern = "(?s)" + pattern
-	}
-	e := b.expression(pattern)
-	if b.steps -= len(text) * e.size >> 6; b.steps < 0 || e.Regexp == nil || len(text) <= 4<<10 || !every && !strings.Contains(mode, "g") {
-		return
-	}
-	each := len(text) * (1 + e.NumSubexp())
-	most := b.steps << 11 / each
-	n := len(e.FindAllStringIndex(text, most+1))
-	if b.steps -= n * each >> 11; n > most {
-		b.exceed("finds more than %d matches in a text of %d KiB; split and join replace a text with less work", most, len(text)>>10)
-	}
-}
-
-// expression returns a regular expression; the library keeps each one, too.
-func (b *budget) expression(pattern string) *expression {
-	e, known := b.expressions[pattern]
-	if !known {
-		e = &expression{}
-		if tree, err := syntax.Parse(pattern, syntax.Perl); err == nil {
-			if code, err := syntax.Compile(tree.Simplify()); err == nil {
-				e.size = len(code.Inst)
-			}
-			e.Regexp, _ = regexp.Compile(pattern)
-		}
-		b.expressions[pattern] = e
-		b.kept += 16 + e.size + len(pattern)
-	}
-	if e.row != b.row { // so that a row takes the same, whatever rows were before it
-		e.row = b.row
-		b.steps -= 4*e.size + len(pattern)
-	}
-	return e
 }
 
 // index ends the run at an index, or a path, that would make too large an array.

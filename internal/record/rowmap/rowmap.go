@@ -122,7 +122,7 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	}
 	out := b.begin(ctx, in)
 	defer func() {
-		if b.kept < maxKept { // or else rows have made regular expressions of their own, and the next one begins anew
+		if b.searches < maxSearches { // the library keeps regular expressions, and rows may make their own
 			m.idle.Put(b)
 		}
 	}()
