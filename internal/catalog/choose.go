@@ -10,57 +10,71 @@ import (
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
+	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 )
 
-// chosen is the record that a write is about.
-type chosen struct {
-	head   *store.Head // nil for none; with an ID, perhaps that of a deletion
-	firsts []string    // as in refused
+// writeOne writes the only record that the selector finds, for a request with the id. decide is given its head.
+func (c *Catalog) writeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, decide func(*store.Head) (decision, error)) (Written, error) {
+	shards, err := c.shardsOf(selector)
+	if err != nil {
+		return Written{}, err
+	}
+	return c.once(ctx, o, shards, func() (Written, error) {
+		return c.write(ctx, o, func() (decision, error) {
+			h, err := c.choose(ctx, selector, on)
+			if err != nil {
+				return decision{}, err
+			}
+			return decide(h)
+		})
+	})
 }
 
-// check returns a refusal unless a record was found that meets the condition.
-func (x chosen) check(q Lookup, on Condition) error {
-	err := on.check(x.head)
-	switch {
-	case err != nil || x.head.Live():
+// choose returns the live head of the only record that a write's query finds, if it meets the condition. Several are a Conflict.
+//
+// The heads of one first index value are the records that are committed, all at one moment. So
+// a query by the first index key is answered by heads: a record that others move is always
+// found. Index rows answer only what heads can't: other keys, and records that other programs wrote.
+func (c *Catalog) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
+	h, firsts, err := c.chosen(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	switch err = on.check(h); {
+	case err != nil || h.Live():
 	case q.ID != "":
 		err = noSuchID()
 	default:
 		err = problem.NotFoundf("", "there is no record that the query string finds")
 	}
-	firsts := x.firsts
-	if x.head != nil {
-		firsts = append(firsts, x.head.First)
+	if h != nil {
+		firsts = append(firsts, h.First)
 	}
-	return refuse(err, firsts...)
+	return h, refuse(err, firsts...)
 }
 
-// choose returns the only record that a write's query finds. Several are a Conflict.
-//
-// The heads of one first index value are the records that are committed, all at one moment. So
-// a query by the first index key is answered by heads: a record that others move is always
-// found. Index rows answer only what heads can't: other keys, and records that other programs wrote.
-func (c *Catalog) choose(ctx context.Context, q Lookup) (chosen, error) {
+// chosen returns the head of the only record that the query finds, nil for none; with an ID, perhaps that of a deletion. firsts is as in refused.
+func (c *Catalog) chosen(ctx context.Context, q Lookup) (h *store.Head, firsts []string, err error) {
 	if q.ID != "" {
-		h, err := c.headOf(ctx, q.ID)
-		return chosen{head: h}, err
+		h, err = c.headOf(ctx, q.ID)
+		return h, nil, err
 	}
 	p, err := c.plan(q)
 	if err != nil {
-		return chosen{}, err
+		return nil, nil, err
 	}
-	var x chosen
 	if p.keys[0].rank == 0 {
 		for _, first := range p.keys[0].partitions {
-			x.firsts = append(x.firsts, index.FirstHash(first.Value))
+			firsts = append(firsts, index.FirstHash(first.Value))
 		}
-		if x.head, err = c.chooseHead(ctx, p, x.firsts); x.head != nil || err != nil {
-			return x, err
+		if h, err = c.chooseHead(ctx, p, firsts); h != nil || err != nil {
+			return h, firsts, err
 		}
 	}
-	return x, c.chooseRow(ctx, q, &x)
+	h, err = c.chooseRow(ctx, q, &firsts)
+	return h, firsts, err
 }
 
 // errSeveral refuses a write whose query finds several records.
@@ -162,36 +176,34 @@ func queryAt(ctx context.Context, t *storage.Table, q storage.Query) (page stora
 	return page, at, err
 }
 
-// chooseRow chooses the only record whose index rows a query finds.
-func (c *Catalog) chooseRow(ctx context.Context, q Lookup, x *chosen) error {
+// chooseRow returns the head of the only record whose index rows a query finds, nil for none. What it meets goes to firsts.
+func (c *Catalog) chooseRow(ctx context.Context, q Lookup, firsts *[]string) (*store.Head, error) {
 	for range maxRaces {
-		m, err := c.onlyRow(ctx, q, x)
+		m, err := c.onlyRow(ctx, q, firsts)
 		if m == nil || err != nil {
-			return err
+			return nil, err
 		}
 		h, err := c.ReadHead(ctx, m.id.First(), m.id.Hash())
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case h == nil:
-			return c.unknown()
+			return nil, c.unknown()
 		case h.Version == m.version:
-			x.head = h
-			return nil
+			return h, nil
 		}
 		// The row is out of date: a write is under way.
 		if err := c.complete(ctx, store.ShardOf(h.First), h.Entry); !settled(err) {
-			return err
+			return nil, err
 		}
 	}
-	return c.busy()
+	return nil, c.busy()
 }
 
-// onlyRow returns the only record that the query finds among index rows, nil for none. What it meets goes to the
-// firsts of x.
-func (c *Catalog) onlyRow(ctx context.Context, q Lookup, x *chosen) (*match, error) {
+// onlyRow returns the only record that the query finds among index rows, nil for none.
+func (c *Catalog) onlyRow(ctx context.Context, q Lookup, firsts *[]string) (*match, error) {
 	q.Top = 2
-	a, err := c.search(ctx, q, func(gone storage.Entity) { x.firsts = append(x.firsts, gone.Get(store.FirstColumn)) }, true)
+	a, err := c.search(ctx, q, func(gone storage.Entity) { *firsts = append(*firsts, gone.Get(store.FirstColumn)) }, true)
 	switch {
 	case err != nil || len(a.found) == 0:
 		return nil, err
@@ -199,7 +211,7 @@ func (c *Catalog) onlyRow(ctx context.Context, q Lookup, x *chosen) (*match, err
 		return &a.found[0], nil
 	}
 	for _, m := range a.found {
-		x.firsts = append(x.firsts, m.id.First())
+		*firsts = append(*firsts, m.id.First())
 	}
-	return nil, refuse(errSeveral, x.firsts...)
+	return nil, refuse(errSeveral, *firsts...)
 }

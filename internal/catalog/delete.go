@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -79,15 +80,7 @@ func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition, noted func
 	if q.ID == "" && len(on.Match)+len(on.Differ) == 0 {
 		return c.deleteAll(ctx, q, p, o, noted)
 	}
-	if q.ID != "" && !o.Keyed() { // the answer's row beside the record is enough, but a key may come again with another request
-		return c.deleteOne(ctx, q, on, o, true)
-	}
-	var done Deleted
-	err := c.claimed(ctx, o, func(claimed claim.Claim) (err error) {
-		done, err = c.deleteOne(ctx, q, on, o, claimed.Known || o.Keyed())
-		return err
-	})
-	return done, err
+	return c.deleteOne(ctx, q, on, o)
 }
 
 // deleteAll deletes what the query finds, for a request with the id.
@@ -235,8 +228,7 @@ func (x *deleting) over() bool {
 	return x.err != nil || x.done.Records > 0 && x.now().Sub(x.start) >= deleteTime
 }
 
-// member returns the deletion of an identity with this first index value by do, unless the deletion is over. do returns as remove does, and
-// neither if the record was not there any more.
+// member returns the deletion of an identity with this first index value by do, unless the deletion is over. do returns as Catalog.removeAt does.
 func (x *deleting) member(first, identity string, do func(context.Context) (done bool, err error)) member {
 	return member{first, func(ctx context.Context) error {
 		x.mu.Lock()
@@ -313,6 +305,39 @@ func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (don
 	return done, err
 }
 
+// readAhead begins to read the slots of the write's rows, except that of the row that was read already. The
+// function that it returns waits for them. It leaves out those that could not be read, and those of other records, which
+// may pass to this one before the write.
+func (c *Catalog) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() map[string]store.Slot {
+	slots := make([]*store.Slot, len(w.Partitions))
+	var g task.Group
+	for i, p := range w.Partitions {
+		g.Go(func() error {
+			s := c.SlotOf(row)
+			if row.Key != (key.Key{Partition: p, Row: w.Row}) {
+				var err error
+				if s, err = c.readSlot(ctx, p, w); err != nil {
+					return err
+				}
+			}
+			if !s.Exists || s.Identity == w.Identity {
+				slots[i] = &s
+			}
+			return nil
+		})
+	}
+	return func() map[string]store.Slot {
+		_ = g.Wait() // what is missing is read again
+		known := map[string]store.Slot{}
+		for i, s := range slots {
+			if s != nil {
+				known[w.Partitions[i]] = *s
+			}
+		}
+		return known
+	}
+}
+
 // removeUnseen deletes the record of a live head, if the query asks for it.
 func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, err error) {
 	stays := func(h *store.Head) error { return x.stays(ctx, h, storage.Entity{}, 0) }
@@ -328,47 +353,19 @@ func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, 
 }
 
 // deleteOne deletes the only record that the query finds, for a request with the id. There may be none, unless it asks for
-// an ID. repeated means that an earlier try may have deleted it: then its answer is looked for before a refusal.
-func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID, repeated bool) (Deleted, error) {
-	var deleted Deleted
-	err := c.decided(ctx, func() (raced bool, err error) {
-		x, err := c.choose(ctx, q)
-		if err == nil {
-			err = x.check(q, on)
-		}
-		if err != nil && repeated {
-			var failed error
-			if deleted, failed = c.deletedBefore(ctx, o, shardsOf(nil, q)...); failed != nil || deleted.Records > 0 {
-				return false, failed
-			}
-		}
-		if err != nil {
-			return false, err
-		}
-		r, found, err := c.contents(ctx, x.head)
+// an ID.
+func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
+	done, err := c.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
+		r, found, err := c.contents(ctx, h)
 		if err != nil || !found {
-			return true, err
+			return decision{}, cmp.Or(err, ErrRaced)
 		}
-		done, err := c.remove(ctx, x.head, r, o, nil)
-		switch {
-		case err != nil:
-			return false, err
-		case done:
-			deleted.Records = 1
-			return false, nil
-		}
-		deleted, err = c.deletedBefore(ctx, o, store.ShardOf(x.head.First))
-		return deleted.Records == 0, err
+		return c.removal(ctx, h, r, nil)
 	})
-	if q.ID == "" && err != nil && problem.Of(err).Kind == problem.NotFound {
+	switch {
+	case q.ID == "" && err != nil && problem.Of(err).Kind == problem.NotFound:
 		return Deleted{}, nil
-	}
-	return deleted, err
-}
-
-// deletedBefore returns what an earlier try of a deletion of one record has done, and completes that.
-func (c *Catalog) deletedBefore(ctx context.Context, o claim.ID, shards ...string) (Deleted, error) {
-	if _, did, err := c.answered(ctx, o, shards...); err != nil || !did {
+	case err != nil || done.Outcome != deleted:
 		return Deleted{}, err
 	}
 	return Deleted{Records: 1}, nil

@@ -52,7 +52,7 @@ func TestDeleteBesideWriters(t *testing.T) {
 			}
 			g.Wait()
 			t.Logf("by %s: %d of %d deletions found nothing", key, none, calls)
-			if none*5 > calls {
+			if none*3 > calls {
 				t.Errorf("by %s: %d of %d deletions found nothing", key, none, calls)
 			}
 			w.check(c)

@@ -40,7 +40,7 @@
 // entry is idempotent: often or late, in any order, by any number of processes.
 //
 // Writes are decided on heads, and readers go by index rows. So before a write is refused, the entries of the
-// records that it is about are applied (decided, in refuse.go): whoever reads after a 412, 409 or 404 finds what it was
+// records that it is about are applied (Catalog.write): whoever reads after a 412, 409 or 404 finds what it was
 // for. That holds because an entry leaves the log only when all rows have its writes, or later ones.
 //
 // # Groups
@@ -59,13 +59,10 @@
 //	maintain.go   Maintain: what crashes have left
 //	clear.go      index rows and notes that are no longer needed
 //	choose.go     the one record that a write is about
-//	decide.go     one try of a write: decide, commit, carry out
-//	once.go       requests that come again: their answers are kept by the commit
-//	refuse.go     tries of a write, and what is carried out before a refusal
-//	carry.go      an entry is carried out, by its writer or by another process
-//	apply.go      the entry's index rows are written
+//	once.go       requests that come again: the commit of a write keeps its answer
+//	stages.go     a write: decide, commit, apply, finish
 //	group.go      several writes that commit and finish together
-//	commit.go     the log's transactions: entries and their heads, the changes
+//	log.go        the log's transactions: entries and their heads, the changes
 //	lookup.go     Find, Get, List, Each and Count
 //	find.go       index rows are read and merged
 //	follow.go     records that move while a call reads pages

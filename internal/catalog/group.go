@@ -9,10 +9,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"tablesweep/internal/catalog/store"
-	"tablesweep/internal/catalog/wal"
-	"tablesweep/internal/logtail/claim"
-	"tablesweep/internal/record"
-	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
@@ -86,23 +82,6 @@ func turnOf(ctx context.Context) *turn {
 	return t
 }
 
-// commit inserts a new entry, updates the heads, keeps the answer for a request with the id and does more operations, all in one
-// transaction. raced means that nothing was done because a head had changed. Of a group, writes of a single head without more are
-// committed along with the others.
-func (c *Catalog) commit(ctx context.Context, kind wal.Kind, r record.Record, updates []headUpdate, o claim.ID, more ...storage.Op) (e store.Entry, raced bool, err error) {
-	m := &commitment{updates: updates, once: o, more: more, err: errLost}
-	m.entry = store.Entry{Entry: wal.Entry{Kind: kind}, Shard: store.ShardOf(updates[0].to.First), Record: r}
-	for _, u := range updates {
-		m.entry.Writes = append(m.entry.Writes, u.to)
-	}
-	t := turnOf(ctx)
-	if alone := len(updates) > 1 || len(more) > 0 || !o.None(); alone || !t.join(ctx, m) {
-		t.leave(ctx)
-		c.commitAll(ctx, []*commitment{m})
-	}
-	return m.entry, m.raced, m.err
-}
-
 // join commits m along with the group, and reports true. It reports false if there is no group, or if the turn is over.
 func (t *turn) join(ctx context.Context, m *commitment) bool {
 	if t == nil || t.over {
@@ -132,7 +111,7 @@ func (t *turn) leave(ctx context.Context) {
 func (t *turn) end(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {
-		t.later(ctx, func(ctx context.Context) error { return t.finish(ctx, t.carried...) })
+		t.later(ctx, func(ctx context.Context) error { return t.toChanges(ctx, t.carried...) })
 	}
 }
 
@@ -140,7 +119,7 @@ func (t *turn) end(ctx context.Context) {
 func (c *Catalog) finishLater(ctx context.Context, f finished) {
 	t := turnOf(ctx)
 	if t == nil {
-		c.later(ctx, func(ctx context.Context) error { return c.finish(ctx, f) })
+		c.later(ctx, func(ctx context.Context) error { return c.toChanges(ctx, f) })
 		return
 	}
 	t.mu.Lock()

@@ -3,9 +3,12 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/logtail/claim"
@@ -29,68 +32,84 @@ func onceOf(key string, parts ...any) claim.ID {
 	return claim.Sent{Key: key}.ID(store.Encode(parts))
 }
 
-// claimed does a write under a claim of its id, which is made before anything is looked up. The claims are in one place: the error
-// is a KeyReused if the Idempotency-Key was used for any other write of the catalog. A write that is wrong leaves no claim: mended, it
-// comes again with its key.
-func (c *Catalog) claimed(ctx context.Context, o claim.ID, write func(claim.Claim) error) error {
+// once carries out a request with the id, or returns the answer of an earlier try: the commit of a write keeps it, in one of the shards. A
+// request is claimed before anything is looked up. All claims are in one place: the error is a KeyReused if the Idempotency-Key was used
+// for any other write of the catalog. A write that is wrong leaves no claim: mended, it comes again with its key.
+func (c *Catalog) once(ctx context.Context, o claim.ID, shards []string, write func() (Written, error)) (Written, error) {
+	if err := c.Writable(ctx); err != nil {
+		return Written{}, err
+	}
 	if o.None() {
-		return write(claim.Claim{})
+		return write()
 	}
-	made, err := c.claims().Take(ctx, o)
-	if err != nil {
-		return fmt.Errorf("catalog %s: %w", c.Name, err)
+	var claimed claim.Claim
+	if o.Keyed() || len(shards) > 1 { // else the answer's row is enough: no caller has chosen the id, and nothing is done twice within a shard
+		var err error
+		if claimed, err = c.claims().Take(ctx, o); err != nil {
+			return Written{}, fmt.Errorf("catalog %s: %w", c.Name, err)
+		}
 	}
-	if err = write(made); err == nil {
-		return nil
+	if claimed.Known {
+		if first, found, err := c.answered(ctx, o, shards); found || err != nil {
+			return first, err
+		}
 	}
-	switch problem.Of(err).Kind {
-	case problem.Invalid, problem.TooLarge:
-		return cmp.Or(c.claims().Release(ctx, made), err)
+	done, err := write()
+	if errors.As(err, new(*refused)) || errors.Is(err, errRepeated) { // perhaps another try was faster
+		if first, found, failed := c.answered(ctx, o, shards); found || failed != nil {
+			return first, failed
+		}
 	}
-	return err
+	if wrong := problem.Of(err).Kind; o.Keyed() && (wrong == problem.Invalid || wrong == problem.TooLarge) {
+		err = cmp.Or(c.claims().Release(ctx, claimed), err)
+	}
+	return done, err
 }
 
-// decidedOnce is decided under a claim.
-func (c *Catalog) decidedOnce(ctx context.Context, o claim.ID, try func() (raced bool, err error)) error {
-	return c.claimed(ctx, o, func(claim.Claim) error { return c.decided(ctx, try) })
-}
-
-// shardsOf returns where a write may have left its answer, if its selector now finds the head. A record stays
-// in its shard. If nothing is found, perhaps the write itself has moved the record away; if several are, the head is nil, too.
-func shardsOf(h *store.Head, selector Lookup) []string {
+// shardsOf checks a selector, and returns the shards of what it may find. A record stays in its shard.
+func (c *Catalog) shardsOf(selector Lookup) ([]string, error) {
 	if first, _, ok := splitID(selector.ID); ok {
-		return []string{store.ShardOf(first)}
+		return []string{store.ShardOf(first)}, nil
 	}
-	if h != nil {
-		return []string{store.ShardOf(h.First)}
+	if selector.ID != "" {
+		return nil, nil // it finds nothing
 	}
-	return store.ShardNames()
+	p, err := c.plan(selector)
+	if err != nil || p.keys[0].rank > 0 {
+		return store.ShardNames(), err
+	}
+	var shards []string
+	for _, first := range p.keys[0].partitions {
+		shards = append(shards, store.ShardOf(index.FirstHash(first.Value)))
+	}
+	slices.Sort(shards)
+	return slices.Compact(shards), nil
 }
 
-// answered returns the first answer to a write with the id, and completes the write. used is false if
+// answered returns the first answer to a request with the id, and completes the write. found is false if
 // none of the shards has one.
-func (c *Catalog) answered(ctx context.Context, o claim.ID, shards ...string) (done Written, used bool, err error) {
-	if o.None() {
-		return Written{}, false, nil
-	}
+func (c *Catalog) answered(ctx context.Context, o claim.ID, shards []string) (first Written, found bool, err error) {
 	var mu sync.Mutex
 	err = store.EachOf(shards, func(shard string) error {
-		first, found, err := c.answeredIn(ctx, o, shard)
+		done, here, err := c.answeredIn(ctx, o, shard)
 		mu.Lock()
 		defer mu.Unlock()
-		if found {
-			done, used = first, true
+		if here {
+			first, found = done, true
 		}
 		return err
 	})
-	return done, used, err
+	if err != nil {
+		return Written{}, found, err
+	}
+	return first, found, nil
 }
 
 // answeredIn is answered for one shard. The error is KeyReused if the write was another one, and a Conflict if it was
 // withdrawn.
-func (c *Catalog) answeredIn(ctx context.Context, o claim.ID, shard string) (done Written, used bool, err error) {
-	row, used, err := c.Log.Get(ctx, o.Row(shard).Key)
-	if err != nil || !used {
+func (c *Catalog) answeredIn(ctx context.Context, o claim.ID, shard string) (first Written, found bool, err error) {
+	row, found, err := c.Log.Get(ctx, o.Row(shard).Key)
+	if err != nil || !found {
 		return Written{}, false, err
 	}
 	if err := o.Check(row); err != nil {
@@ -100,25 +119,25 @@ func (c *Catalog) answeredIn(ctx context.Context, o claim.ID, shard string) (don
 	if err := store.Decode(row.Get("Write"), &w); err != nil {
 		return Written{}, false, err
 	}
-	done = Written{Outcome: Outcome(row.Get("Outcome")), Meta: metaOf(w)}
+	first = Written{Outcome: Outcome(row.Get("Outcome")), Meta: metaOf(w)}
 	entry := row.Get("Entry")
-	if done.Outcome == deleted {
-		return done, true, c.complete(ctx, shard, entry)
+	if first.Outcome == deleted {
+		return first, true, c.complete(ctx, shard, entry)
 	}
-	row, found, err := c.Recorded(ctx, shard, entry)
-	if found {
-		done.Record = record.FromProperties(row.Properties)
-		return done, true, c.complete(ctx, shard, entry)
+	if row, found, err = c.Recorded(ctx, shard, entry); found {
+		first.Record = record.FromProperties(row.Properties)
+		return first, true, c.complete(ctx, shard, entry)
 	}
 	var h *store.Head
 	if err == nil { // a write that changed nothing may name an entry of which no change is kept any more
 		h, err = c.ReadHead(ctx, w.First, w.Identity)
 	}
 	if err == nil && h.Live() && h.Version == w.Version {
-		done.Record, found, err = c.contents(ctx, h)
+		first.Record, found, err = c.contents(ctx, h)
 	}
-	if err == nil && !found { // perhaps who withdrew it died before the rows were gone
-		err = refuse(problem.Conflictf("Idempotency-Key", "was used for this write when another record was in its way, or the record has changed since; read it, and use a new key"), w.First)
+	if err == nil && !found {
+		_, err = c.carryOutFor(ctx, []string{w.First}) // perhaps who withdrew it died before the rows were gone
+		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was used for this write when another record was in its way, or the record has changed since; read it, and use a new key")))
 	}
-	return done, true, err
+	return first, true, err
 }

@@ -226,6 +226,25 @@ func TestKeyedRetryAmongSeveral(t *testing.T) {
 	}
 }
 
+// TestKeyedRetryBesideAnother: since the first try, the selector finds another record, of another shard. The retry gets the first
+// answer all the same, and that record stays as it is.
+func TestKeyedRetryBesideAnother(t *testing.T) {
+	t.Parallel()
+	w, c := newCatalog(t, people, "lastname")
+	w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Faux"})
+	patch := func() (catalog.Written, error) {
+		return c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "7"), once)
+	}
+	first, err := patch()
+	w.did(catalog.Replaced)(first, err)
+	w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"npi":"8"}`), by("eid", "1"), always))
+	other := w.insertAll(c, map[string]any{"eid": "2", "npi": "7", "lastname": "Faux"})
+	if again, err := patch(); err != nil || !cmp.Equal(first, again, sameWritten) {
+		t.Errorf("%+v, %v; want %+v", again, err, first)
+	}
+	w.wantFound(c, by("npi", "7"), other...)
+}
+
 // TestKeyIsFreeAgain: a write that was wrong comes again mended, with its key. So it leaves no claim.
 func TestKeyIsFreeAgain(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"tablesweep/internal/catalog/index"
@@ -13,17 +12,6 @@ import (
 	"tablesweep/internal/record"
 )
 
-// ErrRaced means that a writer was faster, and nothing was done.
-var ErrRaced = errors.New("overtaken")
-
-// unlessRaced returns err, or ErrRaced if the try raced.
-func unlessRaced(raced bool, err error) error {
-	if raced {
-		return ErrRaced
-	}
-	return err
-}
-
 // What check and migrate do to records. ErrRaced tells them to leave a record to the writer
 // that was faster.
 
@@ -31,8 +19,11 @@ func unlessRaced(raced bool, err error) error {
 func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	if store.ShardOf(h.First) == store.ShardOf(w.First) {
-		_, raced, err := c.replace(ctx, h, w, r, claim.ID{})
-		return unlessRaced(raced, err)
+		d, err := c.replacement(ctx, h, w, r)
+		if err == nil {
+			_, err = c.do(ctx, d, claim.ID{})
+		}
+		return err
 	}
 	target, err := c.ReadHead(ctx, w.First, w.Identity)
 	switch {
@@ -42,7 +33,7 @@ func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r 
 		return c.taken(w.Row)
 	case target == nil || target.Gone || target.Version < h.Version: // a change of schema that is taken back meets the record as it was
 		w = wal.Succeed(h.State(), target.State(), w, c.now())
-		if err := unlessRaced(c.enter(ctx, r, headUpdate{target, w, r.Hash()}, claim.ID{})); err != nil {
+		if _, err := c.do(ctx, entering(target, w, r), claim.ID{}); err != nil {
 			return err
 		}
 	}
@@ -77,7 +68,8 @@ func (c *Catalog) Adopt(ctx context.Context, id index.Identity, r record.Record)
 		}
 	}
 	w, _ = wal.Insertion(before, w, "", c.now())
-	return unlessRaced(c.enter(ctx, r, headUpdate{nil, w, r.Hash()}, claim.ID{}))
+	_, err = c.do(ctx, entering(nil, w, r), claim.ID{})
+	return err
 }
 
 // Restore writes a record whose identity has the head of a deletion.
@@ -86,5 +78,6 @@ func (c *Catalog) Restore(ctx context.Context, h *store.Head, id index.Identity,
 	if verdict != wal.Commit {
 		return ErrRaced
 	}
-	return unlessRaced(c.enter(ctx, r, headUpdate{h, w, r.Hash()}, claim.ID{}))
+	_, err := c.do(ctx, entering(h, w, r), claim.ID{})
+	return err
 }

@@ -168,7 +168,7 @@ func TestDeletesWithAnIDCostLittle(t *testing.T) {
 	t.Parallel()
 	more := map[string][2]int64{ // by name: with an invocation id, with a key
 		"a Location": {0, 1}, "a Location on condition": {0, 1},
-		"a first key on condition": {1, 1}, "another key on condition": {1, 1},
+		"a first key on condition": {0, 1}, "another key on condition": {1, 1},
 		"a first key": {2, 2}, "another key": {2, 2},
 		"a Location of nothing": {1, 2}, // its answer is looked for
 	}

@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
@@ -39,53 +38,45 @@ type Written struct {
 // insertion with the same key and record returns the first one's result, even if the record
 // has changed since, and any other write with the key is a KeyReused.
 func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
-	o := onceOf(once, r.Hash())
-	return c.writeAt(ctx, r, o, true, func(h *store.Head, id index.Identity) (Written, bool, error) {
-		return c.add(ctx, h, id, r, o)
+	fresh := true // most likely there is no head, and the first try does not look
+	return c.writeAt(ctx, r, onceOf(once, r.Hash()), func(id index.Identity) (d decision, err error) {
+		var h *store.Head
+		if !fresh {
+			h, err = c.ReadHead(ctx, id.First(), id.Hash())
+		}
+		if fresh = false; err != nil {
+			return decision{}, err
+		}
+		return c.insertion(h, id, r)
 	})
 }
 
 // Put creates the record, or replaces the contents of the record that has its identity.
 func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Written, error) {
-	o := onceOf(on.Once, "put", r.Hash())
-	return c.writeAt(ctx, r, o, false, func(h *store.Head, id index.Identity) (Written, bool, error) {
-		switch err := on.check(h); {
-		case err != nil:
-			return Written{}, false, refuse(err, id.First())
-		case h.Live():
-			return c.replace(ctx, h, store.WriteFor(id), r, o)
+	return c.writeAt(ctx, r, onceOf(on.Once, "put", r.Hash()), func(id index.Identity) (decision, error) {
+		h, err := c.ReadHead(ctx, id.First(), id.Hash())
+		if err == nil {
+			err = refuse(on.check(h), id.First())
 		}
-		return c.add(ctx, h, id, r, o)
+		switch {
+		case err != nil:
+			return decision{}, err
+		case h.Live():
+			return c.replacement(ctx, h, store.WriteFor(id), r)
+		}
+		return c.insertion(h, id, r)
 	})
 }
 
-// writeAt writes the record by do, which is given the head of its identity, for a request with the id. If it is fresh, there is most
-// likely no head, and the first try does not look.
-func (c *Catalog) writeAt(ctx context.Context, r record.Record, o claim.ID, fresh bool, do func(*store.Head, index.Identity) (done Written, raced bool, err error)) (Written, error) {
-	if err := c.Writable(ctx); err != nil {
-		return Written{}, err
-	}
+// writeAt writes the record where its identity is, for a request with the id.
+func (c *Catalog) writeAt(ctx context.Context, r record.Record, o claim.ID, decide func(index.Identity) (decision, error)) (Written, error) {
 	id, err := c.Identify(r)
 	if err != nil {
 		return Written{}, err
 	}
-	var done Written
-	err = c.decidedOnce(ctx, o, func() (raced bool, err error) {
-		var h *store.Head
-		if !fresh {
-			var used bool
-			if done, used, err = c.answered(ctx, o, store.ShardOf(id.First())); err != nil || used {
-				return false, err
-			}
-			if h, err = c.ReadHead(ctx, id.First(), id.Hash()); err != nil {
-				return false, err
-			}
-		}
-		fresh = false
-		done, raced, err = do(h, id)
-		return raced, err
+	return c.once(ctx, o, []string{store.ShardOf(id.First())}, func() (Written, error) {
+		return c.write(ctx, o, func() (decision, error) { return decide(id) })
 	})
-	return done, err
 }
 
 // Replace replaces the only record that the selector finds. The new record may have another
@@ -144,45 +135,20 @@ func (c *Catalog) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 // changeOne replaces the only record that the selector finds by the result of change, which is given its
 // head. found is false if another write has overtaken that.
 func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
-	if err := c.Writable(ctx); err != nil {
-		return Written{}, err
-	}
-	if selector.ID == "" {
-		if _, err := c.plan(selector); err != nil {
-			return Written{}, err
-		}
-	}
-	var done Written
-	err := c.decidedOnce(ctx, o, func() (raced bool, err error) {
-		x, err := c.choose(ctx, selector)
-		if err == nil || errors.Is(err, errSeveral) { // others may match since the first try
-			first, used, err := c.answered(ctx, o, shardsOf(x.head, selector)...)
-			if err != nil || used {
-				done = first
-				return false, err
-			}
-		}
-		if err == nil {
-			err = x.check(selector, on)
-		}
-		if err != nil {
-			return false, err
-		}
-		r, found, err := change(x.head)
+	return c.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
+		r, found, err := change(h)
 		if err != nil || !found {
-			return true, err
+			return decision{}, cmp.Or(err, ErrRaced)
 		}
 		id, err := c.Identify(r)
 		if err != nil {
-			return false, err
+			return decision{}, err
 		}
-		if id.First() != x.head.First {
-			return false, problem.Invalidf(c.Schema.Keys[0].Field, "is the first index key, which never changes; delete the record and insert the new one")
+		if id.First() != h.First {
+			return decision{}, problem.Invalidf(c.Schema.Keys[0].Field, "is the first index key, which never changes; delete the record and insert the new one")
 		}
-		done, raced, err = c.replace(ctx, x.head, store.WriteFor(id), r, o)
-		return raced, err
+		return c.replacement(ctx, h, store.WriteFor(id), r)
 	})
-	return done, err
 }
 
 // Result is the result of one of several writes.

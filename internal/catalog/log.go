@@ -17,21 +17,12 @@ import (
 	"tablesweep/internal/task"
 )
 
-// headUpdate makes a write the newest of its identity.
-type headUpdate struct {
-	from    *store.Head // as it was read, nil for none
-	to      wal.Write
-	content string // hash of the record; "" if it is gone
-}
-
-// commitment is a write to commit, and what has become of it.
+// commitment is a decision to commit, and what has become of it.
 type commitment struct {
-	entry   store.Entry
-	updates []headUpdate
-	once    claim.ID
-	more    []storage.Op
-	raced   bool
-	err     error
+	decision
+	entry store.Entry
+	once  claim.ID
+	err   error // ErrRaced if a head had changed
 }
 
 // outcomes are what commits of a kind have done.
@@ -96,7 +87,7 @@ func (c *Catalog) commitIn(ctx, committing context.Context, all []*commitment) {
 		// Perhaps by the first try of this request, whose answer was lost.
 		_, ours, failed := c.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
 		if failed == nil && !ours {
-			all[at].raced, all[at].err = true, nil
+			all[at].err = ErrRaced
 			_ = others(all, at, again)
 			return
 		}
@@ -167,7 +158,7 @@ func (c *Catalog) finishing(f finished) []storage.Op {
 	if e.Kind != wal.Undo {
 		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: store.EntryRow(store.ChangePrefix, e)})
 	}
-	if gone := removalsOf(e.Writes); len(gone) > 0 {
+	if gone := slices.DeleteFunc(slices.Clone(e.Writes), func(w wal.Write) bool { return !w.Gone }); len(gone) > 0 {
 		what := storage.StringProperty("Writes", store.Encode(gone))
 		later := c.clearLater(e.Shard, e.ID, what)
 		ops = append(ops, later, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
@@ -185,18 +176,18 @@ func (c *Catalog) finishing(f finished) []storage.Op {
 	return ops
 }
 
-// finish moves applied entries of one shard to the changes, in one transaction. If that is refused over one of them, it is done
+// toChanges moves applied entries of one shard to the changes, in one transaction. If that is refused over one of them, it is done
 // alone, and so are the others.
-func (c *Catalog) finish(ctx context.Context, all ...finished) error {
+func (c *Catalog) toChanges(ctx context.Context, all ...finished) error {
 	var ops [][]storage.Op
 	for _, f := range all {
 		ops = append(ops, c.finishing(f))
 	}
 	at, err := c.writeLog(ctx, ops)
 	if len(all) > 1 && err != nil && !storage.Passing(err) {
-		err = others(all, at, func(some []finished) error { return c.finish(ctx, some...) })
+		err = others(all, at, func(some []finished) error { return c.toChanges(ctx, some...) })
 		if at >= 0 {
-			err = errors.Join(err, c.finish(ctx, all[at]))
+			err = errors.Join(err, c.toChanges(ctx, all[at]))
 		}
 		return err
 	}
@@ -244,11 +235,6 @@ func onceOps(o claim.ID, shard, entry string, w wal.Write, did Outcome) []storag
 // deletion returns the operation that deletes an entry.
 func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: e.Shard, Row: store.EntryPrefix + e.ID}}}
-}
-
-// removalsOf returns the writes that leave tombstones.
-func removalsOf(writes []wal.Write) []wal.Write {
-	return slices.DeleteFunc(slices.Clone(writes), func(w wal.Write) bool { return !w.Gone })
 }
 
 // clearLater returns the operation that notes something for deletion after clearAfter. id keeps it apart from

@@ -1,0 +1,563 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/key"
+	"tablesweep/internal/logtail/claim"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// A write passes four stages. It is decided on the heads as they were read: insertion, replacement, removal. commit records it in
+// the log. apply writes its index rows. finish answers the caller, and moves the entry to the changes behind the answer.
+
+// decision is what a write is to do.
+type decision struct {
+	kind    wal.Kind
+	record  record.Record // for a deletion, the one that goes
+	updates []headUpdate
+	more    []storage.Op // that are committed along with it
+	// same, unless nil, is a head whose last write has done it already: nothing but that is to be completed.
+	same *store.Head
+	// slots, unless nil, returns what is known of the index rows, by partition.
+	slots func() map[string]store.Slot
+}
+
+// headUpdate makes a write the newest of its identity.
+type headUpdate struct {
+	from    *store.Head // as it was read, nil for none
+	to      wal.Write
+	content string // hash of the record; "" if it is gone
+}
+
+var (
+	// ErrRaced means that another writer was faster, and nothing was done.
+	ErrRaced = errors.New("overtaken")
+	// errRepeated means that nothing was done because another try of the request has done it.
+	errRepeated = problem.Busyf("", "another try of this request has been faster; try again")
+)
+
+// refused is a refusal for what others have committed. The log knows that; readers go by index rows, which may not
+// have it yet.
+type refused struct {
+	error
+	firsts []string // the first index values, as hashes, of the records that it is about
+}
+
+func (e *refused) Unwrap() error { return e.error }
+
+// refuse returns err as a refusal that is about records with these first index values; nil stays nil.
+func refuse(err error, firsts ...string) error {
+	if err == nil {
+		return nil
+	}
+	return &refused{err, firsts}
+}
+
+// write does what decide decides, for a request with the id. If another write overtakes it, it is decided anew. If it is refused while writes of
+// the same records are under way, these are carried out, and it is decided once more: whoever reads after a refusal sees
+// what it was for.
+func (c *Catalog) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
+	carried := false
+	for range maxRaces {
+		var done Written
+		d, err := decide()
+		if err == nil {
+			done, err = c.do(ctx, d, o)
+		}
+		r := (*refused)(nil)
+		switch {
+		case err == nil:
+			return done, nil
+		case !carried && errors.As(err, &r):
+			var failed error
+			if carried, failed = c.carryOutFor(ctx, r.firsts); failed != nil || !carried {
+				return Written{}, cmp.Or(failed, err)
+			}
+		case !errors.Is(err, ErrRaced):
+			return Written{}, err
+		}
+	}
+	return Written{}, c.busy()
+}
+
+// do does what was decided.
+func (c *Catalog) do(ctx context.Context, d decision, o claim.ID) (Written, error) {
+	if d.same != nil {
+		return c.unchanged(ctx, d, o)
+	}
+	e, err := c.commit(ctx, d, o)
+	if err != nil {
+		return Written{}, err
+	}
+	var known map[string]store.Slot
+	if d.slots != nil {
+		known = d.slots()
+	}
+	done, err := c.apply(ctx, e, e.Writes, known)
+	if err = c.finish(ctx, e, done, err); err != nil {
+		return Written{}, err
+	}
+	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
+}
+
+// Remove deletes the record r of an identity. If the record is gone already or has moved,
+// it returns false, and completes the write that has done that.
+func (c *Catalog) Remove(ctx context.Context, first, identity string, r record.Record) (bool, error) {
+	return c.removeAt(ctx, nil, first, identity, r, nil, nil)
+}
+
+// removeAt is Remove where the identity's head was perhaps read, and slots is as in decision. An error of stays, unless that
+// is nil, keeps a head's record. If done, the deletion is committed, even with an error.
+func (c *Catalog) removeAt(ctx context.Context, read *store.Head, first, identity string, r record.Record, stays func(*store.Head) error, slots func() map[string]store.Slot) (done bool, err error) {
+	w, err := c.write(ctx, claim.ID{}, func() (decision, error) {
+		h := read
+		if read = nil; h == nil {
+			var err error
+			if h, err = c.ReadHead(ctx, first, identity); err != nil {
+				return decision{}, err
+			}
+		}
+		switch {
+		case h == nil:
+			return decision{}, c.unknown()
+		case h.Gone:
+			return decision{same: h}, nil
+		case stays != nil:
+			if err := stays(h); err != nil {
+				return decision{}, err
+			}
+		}
+		return c.removal(ctx, h, r, slots)
+	})
+	return w.Outcome == deleted || errors.As(err, new(*committed)), err
+}
+
+// insertion decides about inserting the record. h is its identity's head.
+func (c *Catalog) insertion(h *store.Head, id index.Identity, r record.Record) (decision, error) {
+	switch w, verdict := wal.Insertion(h.State(), store.WriteFor(id), r.Hash(), c.now()); verdict {
+	case wal.Same:
+		return decision{record: r, same: h}, nil
+	case wal.Taken:
+		return decision{}, refuse(c.taken(id.Row), id.First())
+	default:
+		return entering(h, w, r), nil
+	}
+}
+
+// entering is the decision to insert the record by the write w, which follows the head h.
+func entering(h *store.Head, w wal.Write, r record.Record) decision {
+	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, r.Hash()}}}
+}
+
+// replacement decides about replacing the record of the live head old by the record r, whose index rows w describes.
+func (c *Catalog) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
+	var target *store.Head
+	if old.Identity != w.Identity {
+		var err error
+		if target, err = c.ReadHead(ctx, w.First, w.Identity); err != nil {
+			return decision{}, err
+		}
+	}
+	content := r.Hash()
+	writes, verdict := wal.Replacement(old.State(), target.State(), w, content, c.now())
+	switch verdict {
+	case wal.Same:
+		return decision{record: r, same: old}, nil
+	case wal.Taken:
+		// Perhaps it is the record itself, which has moved there since its head was read.
+		now, err := c.ReadHead(ctx, old.First, old.Identity)
+		if err == nil && (now == nil || now.ETag != old.ETag) {
+			return decision{}, ErrRaced
+		}
+		return decision{}, cmp.Or(err, refuse(c.taken(w.Row), w.First))
+	}
+	updates := []headUpdate{{old, writes[0], content}}
+	if len(writes) == 2 {
+		if err := c.free(ctx, writes[1]); err != nil {
+			return decision{}, err
+		}
+		updates = []headUpdate{{old, writes[0], ""}, {target, writes[1], content}}
+	}
+	return decision{kind: wal.Replace, record: r, updates: updates}, c.afterMove(ctx, old)
+}
+
+// free checks that no other record has the write's row key. Another record may still take it
+// before the rows are written; that two meet is rare, and at that moment rarer still.
+func (c *Catalog) free(ctx context.Context, w wal.Write) error {
+	all, err := c.Copies(ctx, w)
+	for _, x := range all {
+		if err == nil && wal.Decide(x.Slot.IndexRow, w) == wal.Collide {
+			err = c.inTheWay(&collision{x.At.Partition, w.Row})
+		}
+	}
+	return err
+}
+
+// removal decides about deleting the record r of a live head. slots is as in decision.
+func (c *Catalog) removal(ctx context.Context, h *store.Head, r record.Record, slots func() map[string]store.Slot) (decision, error) {
+	w, _ := wal.Removal(h.State()) // a live head has a record to remove
+	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, w, ""}}, slots: slots}, c.afterMove(ctx, h)
+}
+
+// afterMove comes before a write that replaces or removes the record of the head old. If a move has brought the record
+// there, the move's rows must be written first. Else a query by what the record has left would find it
+// as it was, after the later write is acknowledged.
+func (c *Catalog) afterMove(ctx context.Context, old *store.Head) error {
+	if old.Instead == nil {
+		return nil
+	}
+	if err := c.complete(ctx, store.ShardOf(old.First), old.Entry); !settled(err) { // a hopeless one must not block a deletion
+		return err
+	}
+	return nil
+}
+
+// unchanged completes the last write of a head, which has done already what was to be done.
+func (c *Catalog) unchanged(ctx context.Context, d decision, o claim.ID) (Written, error) {
+	h, shard := d.same, store.ShardOf(d.same.First)
+	err := c.complete(ctx, shard, h.Entry)
+	if err == nil && !o.None() {
+		err = c.Log.Write(ctx, onceOps(o, shard, h.Entry, h.Write, Unchanged)...)
+	}
+	switch {
+	case storage.Conflict(err):
+		return Written{}, errRepeated
+	case err != nil:
+		return Written{}, err
+	}
+	return Written{Unchanged, metaOf(h.Write), d.record}, nil
+}
+
+// commit inserts a new entry, updates the heads, and keeps the answer for a request with the id, all in one
+// transaction. Of a group, writes of a single head without more are committed along with the others.
+func (c *Catalog) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
+	m := &commitment{decision: d, once: o, err: errLost}
+	m.entry = store.Entry{Entry: wal.Entry{Kind: d.kind}, Shard: store.ShardOf(d.updates[0].to.First), Record: d.record}
+	for _, u := range d.updates {
+		m.entry.Writes = append(m.entry.Writes, u.to)
+	}
+	t := turnOf(ctx)
+	if alone := len(d.updates) > 1 || len(d.more) > 0 || !o.None(); alone || !t.join(ctx, m) {
+		t.leave(ctx)
+		c.commitAll(ctx, []*commitment{m})
+	}
+	if o.None() || !errors.Is(m.err, ErrRaced) {
+		return m.entry, m.err
+	}
+	switch _, repeated, err := c.Log.Get(ctx, o.Row(m.entry.Shard).Key); {
+	case err != nil:
+		return m.entry, err
+	case repeated:
+		return m.entry, errRepeated
+	}
+	return m.entry, ErrRaced
+}
+
+// applied is what apply has done.
+type applied struct {
+	sure bool              // every request was answered at the first try: none can be carried out later
+	gone map[string]string // ETags of tombstones that were written, by partition, as far as answers tell
+}
+
+// apply writes the index rows of an entry's writes, all partitions at once. If some fail, it
+// still writes the others, and returns one of the errors. known has the slots of rows that need not
+// be read, by partition; there may be some for a single write only.
+func (c *Catalog) apply(ctx context.Context, e store.Entry, writes []wal.Write, known map[string]store.Slot) (applied, error) {
+	partitions := map[string][]wal.Write{}
+	for _, w := range writes {
+		for _, p := range w.Partitions {
+			partitions[p] = append(partitions[p], w)
+		}
+	}
+	for p, in := range partitions {
+		if len(in) == 2 && in[0].Row == in[1].Row {
+			partitions[p] = in[1:] // one row passes from the old identity to the new one, see wal.Write.Instead
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	var g task.Group
+	var repeated atomic.Bool
+	var mu sync.Mutex
+	gone := map[string]string{}
+	for p, writes := range partitions {
+		g.Go(func() error {
+			etag, err := c.applyTo(ctx, p, writes, known, e.Record, &repeated)
+			if err != nil {
+				return fmt.Errorf("catalog %s, index partition %q: %w", c.Name, p, err)
+			}
+			if len(writes) == 1 && writes[0].Gone && etag != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				gone[p] = etag
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	return applied{!repeated.Load(), gone}, err
+}
+
+// applyTo writes the rows of one partition in one transaction. So a page never shows a
+// moving record twice, and never misses it. applyTo sets repeated if it sent the transaction
+// more than once. etag is that of the only row that it has written, "" if the answer does not tell.
+func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Write, known map[string]store.Slot, r record.Record, repeated *atomic.Bool) (etag string, err error) {
+	slots := make([]store.Slot, len(writes))
+	for i, w := range writes {
+		if w.Fresh {
+			continue // most likely there is no row; if there is, the insertion is refused
+		}
+		var ok bool
+		if slots[i], ok = known[partition]; ok {
+			continue
+		}
+		if slots[i], err = c.readSlot(ctx, partition, w); err != nil {
+			return "", err
+		}
+	}
+	for range maxRaces {
+		ops, err := rowOps(partition, writes, slots, r)
+		if err != nil || len(ops) == 0 {
+			return "", err
+		}
+		var tries storage.Counter
+		batch := c.Index.With(storage.RequestOptions{Counter: &tries}).Batch()
+		for _, op := range ops {
+			batch.Add(op) // there are two at most
+		}
+		err = batch.Do(ctx)
+		if tries.Requests() > 1 {
+			repeated.Store(true)
+		}
+		if err == nil || !store.Overtaken(err) {
+			return batch.ETag(), err
+		}
+		for i, w := range writes {
+			if slots[i], err = c.readSlot(ctx, partition, w); err != nil {
+				return "", err
+			}
+		}
+	}
+	return "", c.busy()
+}
+
+// readSlot reads the write's row in a partition.
+func (c *Catalog) readSlot(ctx context.Context, partition string, w wal.Write) (store.Slot, error) {
+	row, found, err := c.Index.Get(ctx, key.Key{Partition: partition, Row: w.Row})
+	if err != nil || !found {
+		return store.Slot{}, err
+	}
+	return c.SlotOf(row), nil
+}
+
+// rowOps returns the operations that the writes need in a partition whose rows are in the
+// state of slots. The error is a collision.
+func rowOps(partition string, writes []wal.Write, slots []store.Slot, r record.Record) (ops []storage.Op, err error) {
+	for i, w := range writes {
+		row := store.IndexRow(w, partition, r)
+		switch wal.Decide(slots[i].IndexRow, w) {
+		case wal.Create:
+			ops = append(ops, storage.Op{Kind: storage.Insert, Entity: row})
+		case wal.Overwrite:
+			ops = append(ops, storage.Op{Kind: storage.Replace, Entity: row, IfMatch: slots[i].ETag})
+		case wal.Collide:
+			return nil, &collision{partition, w.Row}
+		}
+	}
+	return ops, nil
+}
+
+// collision means that another record has the row key by chance. Only eight hex digits of a
+// hash tell records with the same sort value apart.
+type collision struct{ partition, row string }
+
+func (e *collision) Error() string {
+	return fmt.Sprintf("another record has the row key %q in %q", e.row, e.partition)
+}
+
+// finish ends the write of an entry that this process has committed; err is what apply returned. The entry moves to the changes
+// in the background.
+func (c *Catalog) finish(ctx context.Context, e store.Entry, done applied, err error) error {
+	switch {
+	case err == nil:
+		c.finishLater(ctx, finished{e, done})
+		return nil
+	case errors.As(err, new(*collision)), e.Kind == wal.Insert && hopeless(err):
+		return c.redo(ctx, e) // perhaps we are late, and the new owner of the row key is right
+	}
+	return &committed{problem.Busyf("", "the write is committed and will be completed, but is not yet visible under every key; it may be sent again").Because(err)}
+}
+
+// committed is the error of a write that is committed, and whose index rows are not all written.
+type committed struct{ error }
+
+func (e *committed) Unwrap() error { return e.error }
+
+// What follows carries out the entries of others.
+
+// complete applies an entry of another writer, if it is still pending.
+func (c *Catalog) complete(ctx context.Context, shard, id string) error {
+	row, found, err := c.Log.Get(ctx, key.Key{Partition: shard, Row: store.EntryPrefix + id})
+	if err != nil || !found {
+		return err
+	}
+	e, err := store.EntryOf(row)
+	if err != nil {
+		return err
+	}
+	return c.redo(ctx, e)
+}
+
+// completeAll applies those of the shard's pending entries that have a write of the wanted ones. some means that there were any.
+func (c *Catalog) completeAll(ctx context.Context, shard string, wanted func(wal.Write) bool) (some bool, err error) {
+	err = c.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
+		for _, row := range p.Entities {
+			e, err := store.EntryOf(row)
+			if err != nil || !slices.ContainsFunc(e.Writes, wanted) {
+				continue // recovery reports entries that it can't read
+			}
+			if err := c.redo(ctx, e); !settled(err) { // a hopeless one must not be in the way
+				return err
+			}
+			some = true
+		}
+		return nil
+	})
+	return some, err
+}
+
+// carryOutFor carries out what is under way for records with these first index values: a request for each of their
+// shards. some means that there was something.
+func (c *Catalog) carryOutFor(ctx context.Context, firsts []string) (some bool, err error) {
+	var shards []string
+	for _, first := range firsts {
+		shards = append(shards, store.ShardOf(first))
+	}
+	slices.Sort(shards)
+	var any atomic.Bool
+	err = store.EachOf(slices.Compact(shards), func(shard string) error {
+		did, err := c.completeAll(ctx, shard, func(w wal.Write) bool { return slices.Contains(firsts, w.First) })
+		if did {
+			any.Store(true)
+		}
+		return err
+	})
+	return any.Load(), err
+}
+
+// settled reports whether nothing is left to do for an entry, by the error of redo: it was applied or withdrawn, or it is
+// hopeless.
+func settled(err error) bool {
+	return err == nil || hopeless(err) || errors.As(err, new(*withdrawn))
+}
+
+// redo applies an entry again, no matter who committed it and when. If another record has
+// taken the row key of an insertion, or the service refuses its rows for good, redo withdraws the
+// insertion and says so.
+func (c *Catalog) redo(ctx context.Context, e store.Entry) error {
+	writes, newer, err := c.current(ctx, e)
+	if err != nil {
+		return err
+	}
+	for _, id := range newer { // once an entry has gone, all rows have its writes, or later ones
+		if err := c.complete(ctx, e.Shard, id); !settled(err) {
+			return err
+		}
+	}
+	done, err := c.apply(ctx, e, writes, nil)
+	if e.Kind == wal.Insert && hopeless(err) {
+		return c.withdraw(ctx, e, err)
+	}
+	if err != nil {
+		return err
+	}
+	done.sure = true // current has noted what is in doubt
+	return c.toChanges(ctx, finished{e, done})
+}
+
+// current returns those writes of an entry that are the newest of their identities. Their
+// heads are marked as not sure: this process carries out another's entry. newer are the entries that have overtaken the others.
+func (c *Catalog) current(ctx context.Context, e store.Entry) (writes []wal.Write, newer []string, err error) {
+	for _, w := range e.Writes {
+		h, err := c.headInDoubt(ctx, e, w)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case h != nil && h.Entry == e.ID:
+			writes = append(writes, w)
+		case h != nil:
+			newer = append(newer, h.Entry)
+		}
+	}
+	return writes, newer, nil
+}
+
+// headInDoubt returns the head of the write's identity, nil for none. If the entry is its
+// newest, the head is marked as not sure.
+func (c *Catalog) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (*store.Head, error) {
+	for {
+		h, err := c.ReadHead(ctx, w.First, w.Identity)
+		if err != nil || h == nil || h.Entry != e.ID || !h.Sure {
+			return h, err
+		}
+		if err := c.Log.Write(ctx, store.Doubt(e.Shard, w, h.ETag)); !store.Overtaken(err) {
+			return h, err
+		}
+	}
+}
+
+// withdraw takes back an insertion that can't be applied. One transaction deletes its entry
+// and commits a removal. The first to change the record or to complete the insertion wins.
+func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) error {
+	w := e.Writes[0]
+	h, err := c.ReadHead(ctx, w.First, w.Identity)
+	if err != nil {
+		return err
+	}
+	if h != nil && h.Entry == e.ID {
+		removal, _ := wal.Removal(h.State())
+		undo := decision{kind: wal.Undo, record: e.Record, updates: []headUpdate{{h, removal, ""}}, more: []storage.Op{deletion(e)}}
+		if _, err := c.do(ctx, undo, claim.ID{}); err == nil {
+			return c.takenBack(cause)
+		} else if !errors.Is(err, ErrRaced) {
+			return err
+		}
+	}
+	if _, there, err := c.Recorded(ctx, e.Shard, e.ID); there || err != nil {
+		return err
+	}
+	// Another process has withdrawn it, and may have died before the rows were gone.
+	if h, err = c.ReadHead(ctx, w.First, w.Identity); err == nil && h != nil {
+		err = c.complete(ctx, e.Shard, h.Entry)
+	}
+	if !settled(err) {
+		return err
+	}
+	return c.takenBack(cause)
+}
+
+// withdrawn means that an insertion can't be applied, and was withdrawn.
+type withdrawn struct{ error }
+
+func (e *withdrawn) Unwrap() error { return e.error }
+
+// takenBack returns the error of an insertion that was withdrawn.
+func (c *Catalog) takenBack(cause error) error {
+	if errors.As(cause, new(*collision)) {
+		return &withdrawn{c.inTheWay(cause)}
+	}
+	return &withdrawn{unstorable(cause)}
+}
