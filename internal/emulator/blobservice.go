@@ -181,14 +181,13 @@ func (s blobService) parse(c *call) (operation, error) {
 	for header := range c.Header {
 		header = strings.ToLower(header)
 		own, special := strings.CutPrefix(header, "x-ms-")
-		if isMetadata(header) {
+		if strings.HasPrefix(header, metadataPrefix) {
 			own = "meta"
 		}
 		if special && !slices.Contains(strings.Fields(usualHeaders+route.headers), own) || parts < 2 && strings.HasPrefix(header, "if-") {
 			return op, notPart(route.name + " with " + header)
 		}
 	}
-	respell(c.Request)
 	metadata, err := parseMetadata(c.Header)
 	if err != nil {
 		return op, err

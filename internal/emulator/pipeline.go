@@ -288,11 +288,11 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	}
 	p.service.headers(h, c, r.status)
 	for _, pair := range r.header {
-		if isMetadata(pair[0]) {
-			h[pair[0]] = []string{pair[1]} // spelled as the client did
-		} else {
-			h.Set(pair[0], pair[1])
+		if strings.HasPrefix(pair[0], metadataPrefix) {
+			h[pair[0]] = []string{pair[1]} // Python's client finds it in small letters alone
+			continue
 		}
+		h.Set(pair[0], pair[1])
 	}
 	if c.Method == http.MethodHead && r.status >= http.StatusBadRequest {
 		r.contentType, r.body = "", nil // or else clients take the announced body for a broken one

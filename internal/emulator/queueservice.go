@@ -115,7 +115,6 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 
 func (s queueService) parseQueue(c *call, op operation) (operation, error) {
 	op.Kind, op.Identity = fault.Queues, c.Method+" queue "+op.Queue
-	respell(c.Request)
 	metadata, err := parseMetadata(c.Header)
 	if err != nil {
 		return op, err
@@ -157,26 +156,26 @@ func (s queueService) parseQueue(c *call, op operation) (operation, error) {
 	return op, nil
 }
 
-// parseMetadata reads the name-value pairs that a request carries in its header.
+// metadataPrefix begins the names of the headers that carry metadata.
+const metadataPrefix = "x-ms-meta-"
+
+// parseMetadata reads the name-value pairs that a request carries in its header. The services keep the names as the client spells them;
+// net/http does not, so here they are in small letters.
 func parseMetadata(h http.Header) (map[string]string, error) {
 	metadata := make(map[string]string)
-	seen := make(map[string]bool) // by the name in small letters
 	size := 0
 	for header, values := range h {
-		if !isMetadata(header) {
-			continue
-		}
-		name := header[len(metadataPrefix):]
-		lower := strings.ToLower(name)
+		name, is := strings.CutPrefix(strings.ToLower(header), metadataPrefix)
 		switch {
+		case !is:
+			continue
 		case name == "":
 			return nil, refusal.New("EmptyMetadataKey", "The key for one of the metadata key-value pairs is empty.")
 		case !entity.IsIdentifier(name):
 			return nil, invalidMetadata("It has characters that are not permitted: " + name)
-		case len(values) > 1 || seen[lower]:
+		case len(values) > 1:
 			return nil, invalidMetadata("It has a name twice: " + name)
 		}
-		seen[lower] = true
 		metadata[name] = values[0]
 		size += len(name) + len(values[0])
 	}

