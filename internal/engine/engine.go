@@ -106,16 +106,13 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	return e.ledger.Now(ctx, e.options.Now())
 }
 
-// waits adds to a beat the app's connections that give no good answer, or take long for one, in their order.
+// waits adds to a beat the app's connections that give no good answer, in their order.
 func (e *Engine) waits(b *ledger.Beat) {
 	accounts := map[string]*storage.Account{storage.HostConnection: e.options.Own}
 	maps.Copy(accounts, e.options.Accounts)
 	for _, name := range slices.Sorted(maps.Keys(accounts)) {
 		for _, o := range accounts[name].Outages() {
 			b.Waiting = append(b.Waiting, ledger.Wait{Connection: name, Cause: o.Cause, Since: o.Since.UTC()})
-		}
-		if _, took := accounts[name].Slow(); took > 0 {
-			b.Slow = append(b.Slow, ledger.Slow{Connection: name, Seconds: took.Round(time.Second).Seconds()})
 		}
 	}
 }

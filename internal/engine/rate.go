@@ -15,7 +15,6 @@ const (
 	starting  = "starting"  // no step is done yet
 	Working   = "working"   // steps are being done
 	waiting   = "waiting"   // for a connection that gives no good answer
-	slow      = "slow"      // working, but a connection takes unusually long for an answer
 	throttled = "throttled" // working, but the storage throttled at least a fifth of the last minute's requests
 	stalled   = "stalled"   // steps are pending, and none was done for two minutes
 )
@@ -90,22 +89,17 @@ func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.T
 
 // phase returns the phase of a scan with so many steps, some of them leased, and the cause of a bad one.
 func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
-	var causes []string
 	if l.waits(p.idle) {
+		var causes []string
 		for _, w := range l.Waiting {
 			causes = append(causes, w.Connection+": "+w.Cause)
 		}
 		return waiting, strings.Join(causes, "; ")
 	}
 	requests, busy := p.lately.Requests+l.Requests, p.lately.Throttled+l.Throttled
-	for _, s := range l.slow {
-		causes = append(causes, s.String())
-	}
 	switch {
 	case requests > 0 && float64(busy) >= throttling*float64(requests):
 		return throttled, fmt.Sprintf("the storage throttles %.0f %% of the requests", 100*float64(busy)/float64(requests))
-	case len(causes) > 0:
-		return slow, strings.Join(causes, "; ")
 	case done == 0:
 		return starting, ""
 	case pending > 0 && p.idle >= stalledTime && l.Steps == 0:

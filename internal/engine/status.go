@@ -51,7 +51,7 @@ type Status struct {
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
-	// Cause is why it waits, or is slow or throttled; of a deletion that has ended, what it may yet delete.
+	// Cause is why it waits or is throttled; of a deletion that has ended, what it may yet delete.
 	Cause string `json:"cause,omitempty"`
 	// Rate is how many rows a second were read, or done again, over the last minute; nil if no step was done for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
@@ -85,7 +85,6 @@ type Leased struct {
 	Instances []Instance `json:"instances"`
 	// Waiting are the scan's connections that give a living process no good answer.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
-	slow    []ledger.Slow // those that take a living process unusually long for an answer
 }
 
 // Instance is a living process with steps in hand.
@@ -175,17 +174,16 @@ func notFound(id string, err error) error {
 func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) Leased {
 	held := map[string]bool{}
 	l := Leased{Instances: []Instance{}}
-	waits, slow := map[string]ledger.Wait{}, map[string]float64{} // the longest, by connection
+	waits := map[string]ledger.Wait{} // the longest, by connection
 	for _, b := range beats {
 		if b.Age >= repairTime {
 			continue
 		}
-		i, works := Instance{Name: b.Process}, false
+		i := Instance{Name: b.Process}
 		for _, h := range b.Steps {
 			if h.Scan != s.Scan.ID {
 				continue
 			}
-			works = true // perhaps at the next steps, which no beat names yet
 			if !s.Steps[h.Step] && (s.Whole || s.Done[h.Step]) {
 				continue
 			}
@@ -195,15 +193,7 @@ func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) Leased
 			l.Throttled += h.Throttled
 			l.Until = later(l.Until, b.At.Add(repairTime))
 		}
-		if !works || b.Age >= AliveTime {
-			continue
-		}
-		for _, s := range b.Slow {
-			if slices.Contains(connections, s.Connection) {
-				slow[s.Connection] = max(slow[s.Connection], s.Seconds)
-			}
-		}
-		if i.Steps == 0 {
+		if i.Steps == 0 || b.Age >= AliveTime {
 			continue
 		}
 		for _, w := range b.Waiting {
@@ -220,11 +210,6 @@ func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) Leased
 	l.Steps = int64(len(held))
 	for _, name := range slices.Sorted(maps.Keys(waits)) {
 		l.Waiting = append(l.Waiting, waits[name])
-	}
-	for _, name := range slices.Sorted(maps.Keys(slow)) {
-		if _, waits := waits[name]; !waits {
-			l.slow = append(l.slow, ledger.Slow{Connection: name, Seconds: slow[name]})
-		}
 	}
 	return l
 }

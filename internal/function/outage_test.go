@@ -144,8 +144,8 @@ func TestWriteThatGoesOn(t *testing.T) {
 // TestCallsBeforeStorageAnswers: an app that has not been ready yet says the same, after the same time.
 func TestCallsBeforeStorageAnswers(t *testing.T) {
 	for why, away := range map[string]func(*http.Request) error{
-		"connection refused": func(*http.Request) error { return syscall.ECONNREFUSED },
-		"no answer yet":      func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() },
+		"connection refused":   func(*http.Request) error { return syscall.ECONNREFUSED },
+		"no answer within 10s": func(r *http.Request) error { <-r.Context().Done(); return r.Context().Err() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			via := &awayTable{away: away}

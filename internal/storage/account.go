@@ -2,7 +2,6 @@ package storage
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -60,21 +59,21 @@ func Open(c Connection, o Options) (*Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", c, err)
 	}
-	r := a.newRetries(c.tableURL, o, a.askTables)
+	r := a.newRetries(c.tableURL, o)
 	tables := aztables.ClientOptions{ClientOptions: clientOptions(r, o, byTables)}
 	if a.tables, err = aztables.NewServiceClientWithNoCredential(c.withSAS(c.tableURL), &tables); err != nil {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
 	a.rows = newWay(r, o, byTables)
 	if c.queueURL != "" {
-		r := a.newRetries(c.queueURL, o, a.askQueues)
+		r := a.newRetries(c.queueURL, o)
 		queues := azqueue.ClientOptions{ClientOptions: clientOptions(r, o, byOthers)}
 		if a.queues, err = azqueue.NewServiceClientWithNoCredential(c.withSAS(c.queueURL), &queues); err != nil {
 			return nil, fmt.Errorf("open queues of %s: %w", c, withoutURL(err))
 		}
 	}
 	if c.blobURL != "" {
-		r := a.newRetries(c.blobURL, o, a.askBlobs)
+		r := a.newRetries(c.blobURL, o)
 		a.blobs = newWay(r, o, byOthers)
 	}
 	return a, nil
@@ -99,16 +98,6 @@ func (a *Account) Outages() []Outage {
 	return all
 }
 
-// Slow returns how long the slowest of the account's connections takes for an answer, if that is unusually long, and else 0.
-func (a *Account) Slow() (connection string, took time.Duration) {
-	for _, r := range a.retries {
-		if t := r.slow(); t > took {
-			connection, took = r.connection, t
-		}
-	}
-	return connection, took
-}
-
 // transport is the network. The service sends no redirections, so this does without
 // [http.Client] and its work for them.
 type transport struct{ *http.Transport }
@@ -125,10 +114,10 @@ func newTransport(connections int) transport {
 	return transport{t}
 }
 
-// newRetries returns the retries of an endpoint, which all clients for it share. ask asks it for something.
-func (a *Account) newRetries(endpoint string, o Options, ask func(context.Context) error) *retries {
+// newRetries returns the retries of an endpoint, which all clients for it share.
+func (a *Account) newRetries(endpoint string, o Options) *retries {
 	r := newRetries(cmp.Or(o.Name, hostOf(endpoint)), o)
-	r.clock, r.endpoint.cosmos, r.ask = &a.clock, ofCosmos(endpoint), ask
+	r.clock, r.endpoint.cosmos = &a.clock, ofCosmos(endpoint)
 	if id := a.connection.identity; id != nil {
 		r.clientSecret = id.ClientSecret
 	}

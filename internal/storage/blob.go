@@ -164,7 +164,6 @@ func blobURL(name string) string { return "/" + strings.ReplaceAll(escape(name),
 // request in errors, with the container's name behind it.
 func (c *Container) send(ctx context.Context, op operation, what string, r request) ([]byte, error) {
 	x := newExchange(c.options, op)
-	x.probe = c.name == "" // askBlobs's
 	x.creates = r.url == aContainer
 	r.url = c.account.connection.withSAS(c.Address() + r.url)
 	r.contentType = "application/octet-stream"
@@ -175,11 +174,4 @@ func (c *Container) send(ctx context.Context, op operation, what string, r reque
 		return nil, err
 	}
 	return x.answer, nil
-}
-
-// askBlobs asks the Blob service for the name of one container. A refusal will do, too.
-func (a *Account) askBlobs(ctx context.Context) error {
-	c := &Container{account: a, options: RequestOptions{Once: true}}
-	_, err := c.send(ctx, operation{blobService, []int{http.StatusOK}, nil}, "list containers", request{method: http.MethodGet, url: "?comp=list&maxresults=1"})
-	return err
 }

@@ -68,15 +68,15 @@ func TestOutages(t *testing.T) {
 		{"refused for half a second", refuses, time.Second, 1500 * time.Millisecond, false, 500 * time.Millisecond, 1500 * time.Millisecond, ""},
 		{"refused for 40 s", refuses, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "connection refused"},
 		{"dropped for 40 s", drops, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "connection broken"},
-		{"silent for 8 s", hangs, time.Second, 9 * time.Second, false, 10 * time.Second, 12 * time.Second, "no answer yet"},
-		{"silent for 40 s", hangs, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "no answer yet"},
+		{"silent for 8 s", hangs, time.Second, 9 * time.Second, false, 10 * time.Second, 12 * time.Second, ""},
+		{"silent for 40 s", hangs, time.Second, 41 * time.Second, false, 40 * time.Second, 65 * time.Second, "no answer within 10s"},
 		{"busy for 40 s", isBusy, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "it answers 503 ServerBusy"},
 		{"refused for long", refuses, time.Second, never, true, 3 * time.Minute, 3*time.Minute + 10*time.Second, "connection refused"},
 		{"busy for long", isBusy, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 ServerBusy"},
 		{"silent for long", hangs, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "no answer within 40s"},
 		{"never reached", refuses, 0, never, true, 0, 0, ""},
 		{"always dropped", drops, 0, never, true, 15 * time.Second, 16 * time.Second, "connection broken"},
-		{"always silent", hangs, 0, never, true, 15 * time.Second, 16 * time.Second, "no answer yet"},
+		{"always silent", hangs, 0, never, true, 15 * time.Second, 16 * time.Second, "no answer within 10s"},
 		{"always busy", isBusy, 0, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 ServerBusy"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestOutages(t *testing.T) {
 					}
 				}
 				time.Sleep(time.Second)
-				seen := map[string]bool{}
+				seen, first := map[string]bool{}, time.Time{}
 				stop := make(chan struct{})
 				go func() {
 					for {
@@ -101,6 +101,9 @@ func TestOutages(t *testing.T) {
 						for _, o := range a.Outages() {
 							if o.Waiting == 0 {
 								continue // the request has just ended
+							}
+							if first.IsZero() {
+								first = time.Now()
 							}
 							seen[o.Cause] = o.Connection == "h" && o.Waiting > 0 && o.Since.Equal(s.begin.Add(time.Second))
 						}
@@ -119,6 +122,9 @@ func TestOutages(t *testing.T) {
 				}
 				if tt.cause != "" && !seen[tt.cause] || tt.cause == "" && len(seen) > 0 {
 					t.Errorf("told %v, want %q", seen, tt.cause)
+				}
+				if wait := first.Sub(began); tt.cause != "" && wait > 12*time.Second {
+					t.Errorf("told after %v", wait)
 				}
 				if o := a.Outages(); tt.fails && tt.cause != "" && (len(o) != 1 || o[0].Waiting > 0) || !tt.fails && len(o) > 0 {
 					t.Errorf("told %v at the end; want an outage that nobody waits for: %v", o, tt.fails)

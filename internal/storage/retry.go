@@ -3,21 +3,14 @@ package storage
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand"
-	"net"
 	"net/http"
-	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-
-	"tablesweep/internal/task"
 )
 
 // The service asks callers to back off when it is busy, so an account that throttles
@@ -25,27 +18,18 @@ import (
 // service's 30 s limit. (Microsoft Learn, "Setting timeouts for Table service
 // operations")
 const (
-	maxRetries = 40
 	retryDelay = 250 * time.Millisecond
 	// chanceDelay is the first pause, at least, after a try that failed by chance. A longer one would cost more than
 	// what is refused: a request of 20 ms that is refused one time in five would wait longer than it works.
 	chanceDelay = 10 * time.Millisecond
 	// maxRetryDelay is short, so that work goes on soon after an outage, and no single write holds
 	// its step back for long while the host is over its target. Such pauses are many.
-	maxRetryDelay  = 5 * time.Second
-	maxBusyRetries = 10 * maxRetries
-	tryTimeout     = 40 * time.Second // and more for a large body
-
-	// refusedFor is how long a request is repeated whose answers are 3xx and 4xx of somebody
-	// else's: a proxy may be misconfigured for a moment, but rarely passes what it forbids.
-	refusedFor = 30 * time.Second
+	maxRetryDelay = 5 * time.Second
+	tryTimeout    = 40 * time.Second // and more for a large body
 
 	firstPatience = 15 * time.Second // for a host that has never answered, if the connection is unproven
 	noticed       = 2 * time.Second  // of failed tries are an outage
-	silence       = 4 * time.Second  // of a host that is asked is unusual: it is probed
-	probed        = 2 * time.Second  // without an answer to that, too, are an outage
-	lately        = 30 * time.Second // for so long, a slow answer tells what is usual for the host
-	quickAgain    = 100              // answers later, it is no longer slow: it was an outage's
+	silence       = 20 * time.Second // of a host that is asked are one, even if no try has failed: a large body may be under way
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -59,13 +43,6 @@ type Outage struct {
 	Refused    bool   // that try found no connection, or a broken one: the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }
-
-// The causes of tries without a connection.
-const (
-	connectionRefused = "connection refused"
-	noHost            = "no such host"
-	connectionBroken  = "connection broken"
-)
 
 // ErrAway is the error of a request that ended because there was no good answer for the
 // account's patience, or before the request's own deadline.
@@ -90,17 +67,11 @@ type retries struct {
 	cause   string        // of the last failure since then
 	failure time.Time     // when that was
 	good    int64         // good answers so far
-	took    time.Duration // the longest that a good answer took lately
-	tookAt  time.Time     // when that came
-	tookAs  int64         // which good answer it was
 	again   chan struct{} // closed by the next good answer
 
 	tries     []*try // under way, in order
 	watching  bool
-	ask       func(context.Context) error // asks the host for something, by way of these retries; nil if there is nothing to ask
-	probes    task.Group                  // whose errors say nothing
-	endAsk    context.CancelFunc          // ends what it asks now; nil if it asks nothing
-	closeIdle func()                      // closes the connections that no request uses; nil if there are none
+	closeIdle func() // closes the connections that no request uses; nil if there are none
 }
 
 func newRetries(connection string, o Options) *retries {
@@ -113,15 +84,11 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	x := exchangeOf(ctx)
 	x.connection, x.endpoint, x.clientSecret = r.connection, &r.endpoint, r.clientSecret
 	o := x.options
-	began := time.Now()
-	heard := r.begin()
+	c := course{began: time.Now(), good: r.begin(), cause: noAnswerYet}
 	defer r.end()
-	cause := noAnswerYet    // of the last failure
-	counted, broken := 0, 0 // tries that failed while the host answered others; answers in a row, of those that count for MaxErrors
-	var refused time.Time   // since when it has only had strange refusals
 	for try := 1; ; try++ {
 		if !o.Rows.use(ctx, x.rows, o.Stop) || !o.Requests.use(ctx, 1, o.Stop) {
-			return nil, ended(ctx, began, cause)
+			return nil, c.ended(ctx)
 		}
 		if o.Ask != nil {
 			if err := o.Ask(ctx); err != nil {
@@ -129,74 +96,73 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			}
 		}
 		sent := time.Now()
-		resp, err := r.once(req, try, began)
+		resp, err := r.once(req, try, c.began)
 		if doubtful(resp, err) {
 			o.Counter.doubtful()
 		}
-		deleting := err == nil && r.awaits && x.creates && beingDeleted(codeOf(resp.Header, x.answer))
+		if err != nil && ctx.Err() != nil {
+			return nil, c.ended(ctx)
+		}
+		is := x.outcomeOf(resp, err, r.awaits)
+		if is == decided {
+			r.answered(err)
+			return resp, err
+		}
+		c.met(is, x.causeOf(resp, err))
+		follows := rules[is]
+		chance, again := r.failed(&c)
+		if o.Once || c.lost > follows.tries || follows.failure && c.times == o.MaxErrors {
+			return resp, err
+		}
+		left, over := r.left(&c, err, x.hurry)
 		switch {
-		case err == nil && ctx.Err() != nil:
+		case over != nil && is == deleting:
 			return resp, nil
-		case ctx.Err() != nil:
-			return nil, ended(ctx, began, cause)
-		case !mayPass(resp, err) && !deleting:
-			r.answered(err, time.Since(sent))
-			return resp, err
-		}
-		cause = cmp.Or(x.causeOf(resp, err), cause)
-		good, pending, again := r.failed(cause)
-		if broken++; resp == nil || !brokenBy(resp.StatusCode, codeOf(resp.Header, x.answer)) {
-			broken = 0
-		}
-		if o.Once || broken > 0 && broken == o.MaxErrors {
-			return resp, err
-		}
-		switch {
-		case !strangeRefusal(err):
-			refused = time.Time{}
-		case x.plain, !refused.IsZero() && time.Since(refused) >= refusedFor:
-			return resp, err
-		case refused.IsZero():
-			refused = time.Now()
-		}
-		others := good != heard
-		if others {
-			counted++
-		}
-		usual := backoff(retryDelay, try)
-		if others && 2*(good-heard) >= int64(pending) { // it answers most: this try failed by chance
-			usual = min(usual, backoff(max(time.Since(sent), chanceDelay), try))
-		}
-		heard = good
-		pause, err := r.pause(resp, err, usual, began, x.hurry)
-		switch {
-		case pause < 0 && deleting:
-			return resp, nil
-		case pause < 0:
-			return resp, err
-		case !refused.IsZero(): // others' answers say little about this request
-			if pause = min(pause, time.Until(refused.Add(refusedFor))); try > 3 {
-				again = nil
+		case over != nil:
+			return resp, over
+		case follows.lasts > 0:
+			if left = min(left, time.Until(c.since.Add(follows.lasts))); left <= 0 {
+				return resp, err
 			}
-		case counted > maxBusyRetries || counted > maxRetries && (resp == nil || !others):
-			return resp, err
 		}
-		if resp != nil && busy(resp.StatusCode) {
-			if o.OnBusy != nil {
-				pause = cmp.Or(o.OnBusy(), pause)
-			}
-			pause = max(pause, retryAfter(resp))
+		pause := backoff(retryDelay, try)
+		if chance {
+			pause = min(pause, backoff(max(time.Since(sent), chanceDelay), try))
 		}
-		if resp != nil { // a busy host is not asked before its time
+		pause = cmp.Or(retryAfter(resp), pause)
+		if follows.slows && o.OnBusy != nil {
+			pause = max(cmp.Or(o.OnBusy(), pause), retryAfter(resp))
+		}
+		if try > follows.woken {
 			again = nil
 		}
 		r.pausing(1)
-		wanted := o.wait(ctx, pause, again)
+		wanted := o.wait(ctx, min(pause, left), again)
 		r.pausing(-1)
 		if !wanted {
-			return nil, ended(ctx, began, cause)
+			return nil, c.ended(ctx)
 		}
 	}
+}
+
+// course is what the tries of a request have met.
+type course struct {
+	began time.Time
+	good  int64     // good answers of the host, as of the last try
+	lost  int       // tries that failed while the host answered others
+	cause string    // of the last failure
+	last  outcome   // of the tries
+	times int       // that it was met, in a row
+	since time.Time // when it was met first of these
+}
+
+// met notes the outcome of a try, and its cause unless that is "".
+func (c *course) met(is outcome, cause string) {
+	if is != c.last {
+		c.last, c.times, c.since = is, 0, time.Now()
+	}
+	c.times++
+	c.cause = cmp.Or(cause, c.cause)
 }
 
 // heldBack is the error of a request that [RequestOptions.Ask] kept from being sent.
@@ -234,11 +200,10 @@ func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-c
 	return true
 }
 
-// ended is the error of a request that its caller ends, which began at a time and last failed for
-// a cause.
-func ended(ctx context.Context, began time.Time, cause string) error {
+// ended is the error of a request that its caller ends.
+func (c *course) ended(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &late{away(began, cause)}
+		return &late{away(c.began, c.cause)}
 	}
 	return context.Canceled
 }
@@ -268,8 +233,8 @@ func (r *retries) end() {
 	r.pending--
 }
 
-// answered notes a try that is not made again: a good answer after the time took, if err is nil.
-func (r *retries) answered(err error, took time.Duration) {
+// answered notes a try that is not made again: a good answer, if err is nil.
+func (r *retries) answered(err error) {
 	if err != nil {
 		return
 	}
@@ -277,9 +242,6 @@ func (r *retries) answered(err error, took time.Duration) {
 	defer r.mu.Unlock()
 	r.good++
 	r.since = time.Now()
-	if took >= r.took || r.since.Sub(r.tookAt) >= lately {
-		r.took, r.tookAt, r.tookAs = took, r.since, r.good
-	}
 	if r.cause != "" {
 		r.cause = ""
 		close(r.again)
@@ -287,15 +249,20 @@ func (r *retries) answered(err error, took time.Duration) {
 	}
 }
 
-// failed notes a try that failed. It returns the number of good answers so far, the number of
-// requests that wait for one, and a channel that the next one closes.
-func (r *retries) failed(cause string) (good int64, pending int, again <-chan struct{}) {
+// failed notes a try of a request that failed. chance means that the host has answered most of the other requests since
+// the request's last try. The next good answer closes again.
+func (r *retries) failed(c *course) (chance bool, again <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if cause != noAnswerYet || r.cause == "" {
-		r.cause, r.failure = cause, time.Now()
+	if c.cause != noAnswerYet || r.cause == "" {
+		r.cause, r.failure = c.cause, time.Now()
 	}
-	return r.good, r.pending - r.paused, r.again
+	if others := r.good - c.good; others > 0 {
+		c.lost++
+		c.good = r.good
+		chance = 2*others >= int64(r.pending-r.paused)
+	}
+	return chance, r.again
 }
 
 // outage returns since when and why the host gives no good answer. ok is false if it
@@ -306,27 +273,7 @@ func (r *retries) outage() (o Outage, ok bool) {
 	o = Outage{Connection: r.connection, Since: r.since, Cause: r.newest(), Waiting: r.pending}
 	o.Refused = r.cause == connectionRefused || r.cause == noHost || r.cause == connectionBroken
 	age := time.Since(r.since)
-	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= max(silence+probed, 2*r.took)
-}
-
-// slow is how long the host takes for an answer, if that is unusually long; 0 if it is not, or there is an outage.
-func (r *retries) slow() time.Duration {
-	if _, away := r.outage(); away {
-		return 0
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	took := time.Duration(0)
-	if time.Since(r.tookAt) < lately && r.good-r.tookAs <= quickAgain {
-		took = r.took
-	}
-	for _, t := range r.tries {
-		took = max(took, t.silent())
-	}
-	if took < silence {
-		return 0
-	}
-	return took
+	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= silence
 }
 
 // newest is the newest cause, behind how old it is if another should have come since: a narrow terminal cuts the end. The caller holds r.mu.
@@ -343,37 +290,26 @@ func (r *retries) newest() string {
 	return fmt.Sprintf("no answer for %v; before: %s", age.Round(time.Second), r.cause)
 }
 
-// noAnswerYet is the cause while no try has failed.
-const noAnswerYet = "no answer yet"
-
-// pause returns how long to wait after a try that failed with resp or err: usual, unless the host asks
-// for another time. Below 0, there is no further try, and the error is that of the request, which began
-// at a time.
-func (r *retries) pause(resp *http.Response, err error, usual time.Duration, began time.Time, h hurry) (time.Duration, error) {
-	pause := usual
-	if asked := retryAfter(resp); asked > 0 {
-		pause = asked
-	}
+// left returns how much longer a request may wait for a better answer, after a try that failed with err, or got a bad
+// answer if err is nil. over is the error of the request if its time is over.
+func (r *retries) left(c *course, err error, h hurry) (left time.Duration, over error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	limit := r.patience
+	if err != nil && r.unproven && r.good == 0 && unreachable(err) {
+		return 0, err
+	}
+	since := later(r.since, c.began)
+	limit, asked := r.patience, c.began // what the host answers to others counts: it is busy
 	if err != nil {
-		if r.unproven && r.good == 0 && unreachable(err) {
-			return -1, err
-		}
-		limit = r.silencePatience()
+		limit, asked = r.silencePatience(), since
 	}
-	asked := began
-	if began = later(r.since, began); err == nil {
-		asked = began // what it answers to others counts: it is busy
-	}
-	switch left, patient := limit-time.Since(began), h.left(asked); {
+	switch left, patient := limit-time.Since(since), h.left(asked); {
 	case patient <= 0:
-		return -1, away(asked, r.cause)
+		return 0, away(asked, r.cause)
 	case left <= 0:
-		return -1, away(began, r.cause)
+		return 0, away(since, r.cause)
 	default:
-		return min(pause, left, patient), err
+		return min(left, patient), nil
 	}
 }
 
@@ -389,86 +325,4 @@ func (r *retries) silencePatience() time.Duration {
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)
 	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))
-}
-
-// retryAfter returns an answer's Retry-After, 0 if it has none.
-func retryAfter(resp *http.Response) time.Duration {
-	if resp == nil {
-		return 0
-	}
-	text := resp.Header.Get("Retry-After")
-	if seconds, err := strconv.Atoi(text); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return time.Until(at)
-	}
-	return 0
-}
-
-// mayPass reports whether the same try may succeed later: the service was busy or timed
-// out, or the connection broke or could not be made.
-func mayPass(resp *http.Response, err error) bool {
-	if err != nil {
-		var never interface{ NonRetriable() }
-		return !errors.As(err, &never) && !errors.Is(err, context.Canceled)
-	}
-	switch resp.StatusCode {
-	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
-}
-
-// doubtful reports whether the service may have carried out a failed try.
-func doubtful(resp *http.Response, err error) bool {
-	if err != nil {
-		return !dialing(err)
-	}
-	switch resp.StatusCode {
-	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
-}
-
-// dialing reports whether a request failed before it was sent.
-func dialing(err error) bool {
-	var op *net.OpError
-	var dns *net.DNSError
-	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns) || errors.Is(err, syscall.ECONNREFUSED)
-}
-
-func noSuchHost(err error) bool {
-	var dns *net.DNSError
-	return errors.As(err, &dns) && dns.IsNotFound
-}
-
-// unreachable reports whether an error suggests that the address is wrong. A host that
-// has answered before may be away for a while; for any other host, the connection is wrong.
-func unreachable(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var passing interface{ Timeout() bool }
-	return dialing(err) && !(errors.As(err, &passing) && passing.Timeout()) || errors.As(err, &certificate) || errors.As(err, &record)
-}
-
-// causeOf describes a failed try in a few words, without secrets. A try that had just begun when the patience ended says nothing: "".
-func (x *exchange) causeOf(resp *http.Response, err error) string {
-	var op *net.OpError
-	var given noAnswer
-	switch {
-	case errors.As(err, &given) && given.after < time.Second:
-		return ""
-	case err == nil:
-		return fmt.Sprintf("it answers %d %s", resp.StatusCode, cmp.Or(x.hide(codeOf(resp.Header, x.answer)), http.StatusText(resp.StatusCode)))
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return connectionRefused
-	case noSuchHost(err):
-		return noHost
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op) && op.Op != "dial":
-		return connectionBroken
-	}
-	return x.told(err).Error()
 }

@@ -1,36 +1,57 @@
 package storage
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"testing"
 	"time"
 )
 
-// A host is asked again within seconds however often it was asked, unless it asks for more.
+// Pauses are seconds at most, however often a host was asked.
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	busy := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}}
-	asking := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"30"}}}
-	r := newRetries("host", Options{})
-	for _, tt := range []struct {
-		name           string
-		resp           *http.Response
-		try            int
-		atLeast, below time.Duration
-	}{
-		{"the first", busy, 1, 180 * time.Millisecond, 251 * time.Millisecond},
-		{"the tenth", busy, 10, 3 * time.Second, 5*time.Second + 1},
-		{"the tenth, without an answer", nil, 10, 3 * time.Second, 5*time.Second + 1},
-		{"as the host asks", asking, 10, 30 * time.Second, 30*time.Second + 1},
-	} {
-		var err error
-		if tt.resp == nil {
-			err = http.ErrHandlerTimeout
-		}
+	for try, longest := range map[int]time.Duration{1: 250 * time.Millisecond, 2: 750 * time.Millisecond, 10: maxRetryDelay, 100: maxRetryDelay} {
 		for range 100 {
-			if got, _ := r.pause(tt.resp, err, backoff(retryDelay, tt.try), time.Now(), hurry{}); got < tt.atLeast || got >= tt.below {
-				t.Fatalf("%s: pause %v, want %v to %v", tt.name, got, tt.atLeast, tt.below)
+			if got := backoff(retryDelay, try); got < longest*3/4 || got > longest {
+				t.Fatalf("pause %v after try %d, want %v to %v", got, try, longest*3/4, longest)
 			}
+		}
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	strange := fmt.Errorf("x: %w", &strangeAnswer{status: 407})
+	for _, tt := range []struct {
+		status int
+		code   string
+		err    error
+		x      exchange
+		want   outcome
+	}{
+		{status: 200, want: decided},
+		{status: 400, code: "InvalidInput", want: decided},
+		{status: 408, want: outOfTime},
+		{status: 429, want: tooBusy},
+		{status: 500, code: "InternalError", want: failing},
+		{status: 500, code: "OperationTimedOut", want: tooBusy},
+		{status: 502, want: outOfTime},
+		{status: 503, code: "ServerBusy", want: tooBusy},
+		{status: 504, want: outOfTime},
+		{status: 409, code: "TableBeingDeleted", want: decided},
+		{status: 409, code: "TableBeingDeleted", x: exchange{creates: true}, want: deleting},
+		{err: io.EOF, want: unanswered},
+		{err: noAnswer{time.Second}, want: unanswered},
+		{err: strange, want: refused},
+		{err: strange, x: exchange{plain: true}, want: decided},
+	} {
+		var resp *http.Response
+		if tt.err == nil {
+			resp = &http.Response{StatusCode: tt.status, Header: http.Header{"X-Ms-Error-Code": {tt.code}}}
+		}
+		if got := tt.x.outcomeOf(resp, tt.err, true); got != tt.want {
+			t.Errorf("%d %s, %v: %d, want %d", tt.status, tt.code, tt.err, got, tt.want)
 		}
 	}
 }

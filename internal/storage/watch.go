@@ -11,17 +11,14 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 )
 
 const (
 	watchTime = time.Second // between two looks at the tries under way
-	// hung is for how long a try may be without a byte while its host answers others. The service itself
-	// may take 30 s, so each try of a request may take as much longer. A large body may take time to send.
+	// hung is for how long the first try of a request may be without a byte. The service itself may take 30 s, so
+	// each further try may take as much longer. A large body may take time to send.
 	hung     = 10 * time.Second
 	sendTime = time.Second / (32 << 10) // for each byte of a body
-	probing  = 5 * time.Second          // for an answer that shows that a host answers others
 )
 
 // try is one try of a request, under way.
@@ -29,8 +26,7 @@ type try struct {
 	request time.Time // when its request began
 	sent    time.Time
 	limit   time.Duration // for the whole answer, whatever its host does
-	allowed time.Duration // without a byte, if its host answers others
-	good    int64         // good answers of the host before it
+	allowed time.Duration // without a byte
 	hurry   hurry         // of the caller
 	heard   atomic.Int64  // when it began, or the last byte of its answer came: in nanoseconds
 	giveUp  context.CancelCauseFunc
@@ -73,7 +69,6 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 	t.hears()
 	x.try = t
 	r.mu.Lock()
-	t.good = r.good
 	if r.tries = append(r.tries, t); !r.watching {
 		r.watching = true
 		time.AfterFunc(watchTime, r.watch)
@@ -92,9 +87,6 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 	}
 	r.mu.Lock()
 	r.tries = slices.DeleteFunc(r.tries, func(other *try) bool { return other == t })
-	if r.endAsk != nil && !x.probe && len(r.tries) <= 1 { // the probe alone, which may be about to begin
-		r.endAsk()
-	}
 	r.mu.Unlock()
 	if given, ok := context.Cause(ctx).(noAnswer); ok && err != nil {
 		return nil, given
@@ -111,50 +103,16 @@ func (r *retries) watch() {
 	}
 	time.AfterFunc(watchTime, r.watch)
 	limit := r.silencePatience()
-	given, ask := false, false
+	given := false
 	for _, t := range r.tries {
-		silent, took := t.silent(), time.Since(t.sent)
-		hangs := silent >= t.allowed
+		took := time.Since(t.sent)
 		left := min(limit-time.Since(later(r.since, t.request)), t.hurry.left(t.request))
-		if left <= 0 || took >= t.limit || hangs && r.good > t.good {
+		if left <= 0 || took >= t.limit || t.silent() >= t.allowed {
 			t.giveUp(noAnswer{took})
 			given = true
 		}
-		ask = ask || hangs || silent >= silence && time.Since(r.since) >= silence
 	}
 	if given && r.closeIdle != nil {
 		r.closeIdle() // what hangs may hang for all connections that were made before
 	}
-	if ask && !given && r.endAsk == nil && r.ask != nil {
-		ctx, end := context.WithTimeout(context.Background(), probing)
-		r.endAsk = end
-		r.probes.Go(func() error { return r.probe(ctx) }) // ends with ctx, at the latest when no other try is under way
-	}
-}
-
-// probe asks the host something, so that tries that hang are told from a host that answers nobody.
-func (r *retries) probe(ctx context.Context) error {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.endAsk()
-		r.endAsk = nil
-	}()
-	return r.ask(ctx)
-}
-
-// askTables asks the Table service for the name of one table. Any answer of the service will do.
-func (a *Account) askTables(ctx context.Context) error {
-	x := newExchange(RequestOptions{Once: true}, listTables)
-	x.probe = true
-	_, err := a.tables.NewListTablesPager(&aztables.ListTablesOptions{Top: new(int32(1))}).NextPage(x.in(ctx))
-	return err
-}
-
-// askQueues asks the Queue service for the name of one queue.
-func (a *Account) askQueues(ctx context.Context) error {
-	x := newExchange(RequestOptions{Once: true}, listQueues)
-	x.probe = true
-	_, err := a.queues.NewListQueuesPager(&azqueue.ListQueuesOptions{MaxResults: new(int32(1))}).NextPage(x.in(ctx))
-	return err
 }

@@ -37,7 +37,6 @@ type exchange struct {
 	creates      bool    // the request makes a table, queue or container
 
 	transaction bool // the request is a batch
-	probe       bool // the request only shows whether its host answers
 	// buffer, if set, holds the bodies of good answers, until release.
 	buffer  *bytes.Buffer
 	answers *bufferPool // that the buffer is from

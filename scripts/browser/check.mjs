@@ -81,7 +81,7 @@ function tables(connection) {
 }
 
 // passing starts a server before the Table service of a connection. It lets so many requests to rows pass, and refuses
-// everything then. It also makes the weather: three of four requests are throttled, every one is slow, or there is no answer, or nobody who listens.
+// everything then. It also makes the weather: three of four requests are throttled, or there is no answer, or nobody who listens.
 async function passing(connection) {
   const [, endpoint] = /TableEndpoint=([^;]+)/.exec(connection), inner = new URL(endpoint);
   const through = { left: Infinity, weather: "good", delay: 0 };
@@ -89,7 +89,7 @@ async function passing(connection) {
   const server = http.createServer(async (req, res) => {
     if (!req.url.includes("/Tables")) through.left--;
     if (through.weather === "silent") return;
-    await new Promise((done) => setTimeout(done, through.weather === "slow" ? 5000 : through.delay));
+    await new Promise((done) => setTimeout(done, through.delay));
     if (through.left < 0 || (through.weather === "throttled" && n++ % 4 > 0)) {
       req.resume();
       res.writeHead(503, { "content-type": "application/json", "x-ms-error-code": "ServerBusy" }).end('{"odata.error":{"code":"ServerBusy","message":{"lang":"en-US","value":"The server is busy."}}}');
@@ -521,7 +521,6 @@ const cases = {
       ["good", "running", /^$/],
       ["throttled", "running: throttled", /^the storage throttles \d+ % of the requests$/],
       ["refused", "running: waiting", /^BACKUP: .*connection refused, since /],
-      ["slow", "running: slow", /^BACKUP takes \d+ s for an answer$/],
       ["silent", "running: waiting", /^BACKUP: no (good )?answer .*, since /],
     ]) {
       await far.turn(how);

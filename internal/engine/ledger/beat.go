@@ -14,8 +14,8 @@ import (
 )
 
 // A process with steps in hand writes a beat every few seconds: a row of its own in the
-// partition "beats". It has Version, in Steps "SCAN/STEP/THROTTLES/REQUESTS" for each of the steps, with spaces between them, in
-// Waiting the connections that give the process no good answer, as JSON, and in Slow those that take long for one.
+// partition "beats". It has Version, in Steps "SCAN/STEP/THROTTLES/REQUESTS" for each of the steps, with spaces between them, and in
+// Waiting the connections that give the process no good answer, as JSON.
 const (
 	beatsPartition = "beats"
 	beatVersion    = 1
@@ -29,7 +29,6 @@ type Beat struct {
 	Process string
 	Steps   []Held
 	Waiting []Wait        // in order of the connections
-	Slow    []Slow        // the same
 	At      time.Time     // by the service's clock
 	Age     time.Duration // by the service's clock
 
@@ -50,17 +49,6 @@ type Wait struct {
 	Since      time.Time `json:"since"`      // by the process's clock
 }
 
-// Slow is a connection that takes unusually long for an answer.
-type Slow struct {
-	Connection string  `json:"connection"` // its setting's name
-	Seconds    float64 `json:"seconds"`
-}
-
-// String says so to people.
-func (s Slow) String() string {
-	return fmt.Sprintf("%s takes %.0f s for an answer", s.Connection, s.Seconds)
-}
-
 // Beat writes the beat of a process.
 func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 	var names []string
@@ -74,7 +62,6 @@ func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 		waits[i].Cause = string(cause[:min(len(cause), maxBeatCause)])
 	}
 	row.Entity.Properties = append(row.Entity.Properties, listProperty("Waiting", waits)...)
-	row.Entity.Properties = append(row.Entity.Properties, listProperty("Slow", b.Slow[:min(len(b.Slow), maxBeatWaits)])...)
 	return l.write(ctx, "record what is in hand", row)
 }
 
@@ -107,7 +94,6 @@ func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 					b.Steps = append(b.Steps, h)
 				}
 				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // which is only shown
-				_ = json.Unmarshal([]byte(e.Get("Slow")), &b.Slow)       // the same
 			}
 			beats = append(beats, b)
 		}

@@ -36,7 +36,7 @@ const (
 
 var everyBeat = ledger.Beat{
 	Process: "process", Steps: []ledger.Held{{Scan: failedScan, Step: "c", Throttled: 3, Requests: 8}},
-	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}}, Slow: []ledger.Slow{{Connection: "DATA", Seconds: 6}},
+	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}},
 }
 
 var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Waiting: 2, Next: began.Add(time.Minute)}

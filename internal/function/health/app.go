@@ -62,8 +62,7 @@ func (a App) Check(ctx context.Context) []Check {
 	for _, name := range slices.Sorted(maps.Keys(a.Others)) {
 		parts = append(parts, func() []Check {
 			_, err := a.Others[name].Table(nowhere).With(once).Query(ctx, storage.Query{Top: 1})
-			_, slow := a.Others[name].Slow()
-			return []Check{judgeOther(name, slow, err)}
+			return []Check{judgeOther(name, err)}
 		})
 	}
 	return together(parts)

@@ -133,7 +133,7 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 	table := a.Table(nowhere).With(storage.RequestOptions{Once: true})
 	_, err := table.Query(ctx, storage.Query{Top: 1})
 	if setting != storage.HostConnection && storage.Passing(err) {
-		return judgeOther(setting, 0, err)
+		return judgeOther(setting, err)
 	}
 	if err != nil && !storage.NotFound(err) {
 		check := refused(name, who+": ", err, c, table, "Storage Table Data Reader")
@@ -145,7 +145,7 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 	}
 	switch _, err := table.MayWrite(ctx); {
 	case setting != storage.HostConnection && storage.Passing(err):
-		return judgeOther(setting, 0, err)
+		return judgeOther(setting, err)
 	case err == nil:
 		return Check{name, OK, who + ": tables can be read and written"}
 	case setting == storage.HostConnection:

@@ -89,13 +89,13 @@ func TestAppWithoutStorage(t *testing.T) {
 	}
 }
 
-// An account of scans that is away, slow, or refuses the app, is a warning by its name; any other answer will do.
+// An account of scans that is away or refuses the app, is a warning by its name; any other answer will do.
 func TestAppWhoseDataIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, own := emulatortest.NewAccount(t, emulator.Options{})
 		prepare(t, own, "tablesweep")
 		others := map[string]*storage.Account{}
-		for name, faults := range map[string]string{"AWAY": "reset-before p=1", "BUSY": "busy p=1", "GOOD": "", "SLOW": "latency=6s"} {
+		for name, faults := range map[string]string{"AWAY": "reset-before p=1", "BUSY": "busy p=1", "GOOD": ""} {
 			em, a := emulatortest.NewAccount(t, emulator.Options{})
 			if err := em.SetFaults(faults); err != nil {
 				t.Fatal(err)
@@ -103,15 +103,15 @@ func TestAppWhoseDataIsAway(t *testing.T) {
 			others[name] = a
 		}
 		wait := ledger.Wait{Connection: "BUSY", Cause: "it answers 503 ServerBusy", Since: time.Date(2026, 1, 1, 3, 4, 5, 0, time.UTC)}
-		beat := ledger.Beat{Process: "p", Waiting: []ledger.Wait{wait}, Slow: []ledger.Slow{{Connection: "GOOD", Seconds: 6.2}, {Connection: "BUSY", Seconds: 9}}}
+		beat := ledger.Beat{Process: "p", Waiting: []ledger.Wait{wait}}
 		if err := ledger.New(own.Table("tablesweep")).Beat(t.Context(), beat); err != nil {
 			t.Fatal(err)
 		}
 		checks := health.App{Own: own, StateTable: "tablesweep", Root: root, Others: others}.Check(t.Context())
-		if got := states(t, checks); !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD\nwarning connection SLOW") {
+		if got := states(t, checks); !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD") {
 			t.Errorf("got\n%s", got)
 		}
-		want := health.Check{Name: "steps", State: health.Warning, Detail: "GOOD takes 6 s for an answer; they wait for BUSY since 03:04:05 UTC: it answers 503 ServerBusy"}
+		want := health.Check{Name: "steps", State: health.Warning, Detail: "they wait for BUSY since 03:04:05 UTC: it answers 503 ServerBusy"}
 		if !slices.Contains(checks, want) {
 			t.Errorf("%+v, want %+v", checks, want)
 		}

@@ -45,32 +45,24 @@ func judgeClock(ahead time.Duration) Check {
 	return Check{"clock", OK, "right to " + clockSlack.String()}
 }
 
-// judgeOther says what the answer to a query of no table means, or that it takes unusually long: scans wait for an account that gives no good
-// one, and go on.
-func judgeOther(connection string, slow time.Duration, err error) Check {
+// judgeOther says what the answer to a query of no table means: scans wait for an account that gives no good one, and go on.
+func judgeOther(connection string, err error) Check {
 	name := "connection " + connection
 	switch {
 	case storage.Passing(err):
 		return Check{name, Warning, oneLine("steps that need it wait: " + err.Error())}
 	case storage.Denied(err):
 		return Check{name, Warning, oneLine("it refuses this app: " + err.Error())}
-	case slow > 0:
-		return Check{name, Warning, fmt.Sprintf("takes %.0f s for an answer", slow.Seconds())}
 	}
 	return Check{name, OK, "answers"}
 }
 
-// judgeBeats says what the connections mean that give living processes no good answer, or take long for one.
+// judgeBeats says what the connections mean that give living processes no good answer.
 func judgeBeats(beats []ledger.Beat) Check {
 	said := map[string]string{}
 	for _, b := range beats {
 		if b.Age >= engine.AliveTime {
 			continue
-		}
-		for _, s := range b.Slow {
-			if said[s.Connection] == "" {
-				said[s.Connection] = s.String()
-			}
 		}
 		for _, w := range b.Waiting {
 			said[w.Connection] = fmt.Sprintf("they wait for %s since %s: %s", w.Connection, w.Since.UTC().Format(time.TimeOnly+" UTC"), w.Cause)

@@ -26,7 +26,6 @@ type Figures struct {
 	Seconds    float64  `json:"seconds"`
 	Stopping   bool     `json:"stopping,omitempty"` // interrupted
 	Waiting    []Wait   `json:"waiting,omitempty"`
-	Slow       string   `json:"slow,omitempty"`   // the connection that takes long for an answer, and how long
 	Tables     *Tables  `json:"tables,omitempty"` // if there are several
 	noun       string   // what rows are called in text
 }
@@ -64,7 +63,6 @@ func (f Figures) line(columns int) string {
 	if f.Left != nil {
 		add(3, !f.Stopping && len(f.Waiting) == 0, "about %s left", seconds(*f.Left))
 	}
-	add(3, f.Slow != "", "%s", f.Slow)
 	add(4, f.Failed > 0, "%d FAILED", f.Failed)
 	add(4, f.Differ > 0, "%d DIFFER", f.Differ)
 	add(6, true, "%.0f %ss/s", f.RowsPerSec, f.noun)

@@ -3,11 +3,9 @@ package progress
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
-	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
 
@@ -87,26 +85,4 @@ func TestDumbTerminal(t *testing.T) {
 			t.Errorf("%s: %q", term, got)
 		}
 	}
-}
-
-type slow struct{}
-
-func (slow) Outages() []storage.Outage     { return nil }
-func (slow) Slow() (string, time.Duration) { return "BACKUP", 6200 * time.Millisecond }
-
-// The line names the connection that takes long for an answer.
-func TestSlowIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
-		m := New(&out)
-		m.terminal = true
-		m.Use(Plain)
-		m.Await(t.Context(), slow{})
-		time.Sleep(time.Second)
-		synctest.Wait()
-		m.Show(sweep.Progress{Elapsed: time.Second})
-		if !strings.Contains(out.String(), "0 rows, BACKUP takes 6 s for an answer, ") {
-			t.Errorf("%q", out.String())
-		}
-	})
 }

@@ -84,7 +84,6 @@ type Meter struct {
 
 	accounts []Account
 	outages  []storage.Outage
-	slow     string    // the slowest connection, and how slow it is
 	warned   time.Time // of these
 }
 
@@ -202,7 +201,7 @@ func (m *Meter) Interrupt() {
 // draw writes the live line anew.
 func (m *Meter) draw() {
 	f := m.figures
-	f.Waiting, f.Slow = waits(m.outages), m.slow
+	f.Waiting = waits(m.outages)
 	text := f.line(m.width() - 1)
 	if !m.begun {
 		text = join(Figures{Waiting: f.Waiting, Stopping: m.interrupted}.news(), m.width()-1)
@@ -262,13 +261,12 @@ func (m *Meter) say(kind, text string) {
 // encode writes a line of JSON. It drops errors: there is no place to report them.
 func (m *Meter) encode(v any) { _ = lines.JSON(m.text).Encode(v) }
 
-// Account tells of connections that give no good answer, or take long for one: a [storage.Account].
+// Account tells of connections that give no good answer: a [storage.Account].
 type Account interface {
 	Outages() []storage.Outage
-	Slow() (connection string, took time.Duration)
 }
 
-// Await shows an account's outages, and that it is slow, until ctx ends.
+// Await shows an account's outages until ctx ends.
 func (m *Meter) Await(ctx context.Context, a Account) {
 	if m.parts != nil {
 		m.parts.meter.Await(ctx, a)
@@ -299,13 +297,9 @@ func (m *Meter) observe() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.outages
-	m.outages, m.slow = nil, ""
-	longest := time.Duration(0)
+	m.outages = nil
 	for _, a := range m.accounts {
 		m.outages = append(m.outages, slices.DeleteFunc(a.Outages(), func(o storage.Outage) bool { return o.Waiting == 0 })...)
-		if name, took := a.Slow(); took > longest {
-			longest, m.slow = took, fmt.Sprintf("%s takes %.0f s for an answer", name, took.Seconds())
-		}
 	}
 	switch {
 	case len(m.outages) == 0 && len(before) == 0:
@@ -342,7 +336,7 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	f := Figures{
 		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.over(window)), Failed: p.Failed, Differ: p.Missing + p.Extra + p.Different,
 		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: p.Elapsed.Round(100 * time.Millisecond).Seconds(),
-		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages), Slow: m.slow, Tables: m.tables, noun: m.noun,
+		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages), Tables: m.tables, noun: m.noun,
 	}
 	f.share(m.expected, p, &m.rates)
 	return f

@@ -149,8 +149,7 @@ tablesweep: warning: h answers again
 // outage is an account that is away by turns.
 type outage func() []storage.Outage
 
-func (o outage) Outages() []storage.Outage     { return o() }
-func (o outage) Slow() (string, time.Duration) { return "", 0 }
+func (o outage) Outages() []storage.Outage { return o() }
 
 func TestInterruptIsToldAtOnce(t *testing.T) {
 	t.Parallel()

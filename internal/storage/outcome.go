@@ -1,0 +1,158 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// outcome is what the answer to a try means, or that there is none.
+type outcome int
+
+const (
+	decided    outcome = iota + 1 // by the service, or by the caller: the same try would end the same
+	unanswered                    // the connection broke, or could not be made, or no answer came
+	refused                       // by somebody else, with a 3xx or 4xx: a proxy, which may be misconfigured for a moment
+	outOfTime                     // the service, or a proxy before it, has given up
+	tooBusy                       // the service asks for less load
+	failing                       // the service could not carry the request out, which may be the request's fault
+	deleting                      // what the request makes is being deleted
+)
+
+const (
+	maxRetries     = 40
+	maxBusyRetries = 10 * maxRetries
+	// refusedFor is short: a proxy rarely passes what it forbids.
+	refusedFor = 30 * time.Second
+)
+
+// rules say what follows from each outcome of a try: another one, for as long as the patience lasts.
+var rules = [...]struct {
+	tries   int           // that may fail while the host answers others
+	lasts   time.Duration // of such outcomes alone; 0 for as long as the patience
+	woken   int           // the pauses of so many tries end when another request has a good answer
+	slows   bool          // the caller is told of it
+	failure bool          // which counts for [RequestOptions.MaxErrors]
+}{
+	unanswered: {tries: maxRetries, woken: math.MaxInt},
+	refused:    {tries: maxBusyRetries, lasts: refusedFor, woken: 3}, // others' answers say little about this request
+	outOfTime:  {tries: maxBusyRetries},
+	tooBusy:    {tries: maxBusyRetries, slows: true},
+	failing:    {tries: maxBusyRetries, slows: true, failure: true},
+	deleting:   {tries: maxBusyRetries},
+}
+
+// outcomeOf returns what an answer means, or the error of a try without one. awaits is the account's: see [Options.AwaitDeletion].
+func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcome {
+	var never interface{ NonRetriable() }
+	switch {
+	case errors.As(err, &never), errors.Is(err, context.Canceled), strangeRefusal(err) && x.plain:
+		return decided
+	case strangeRefusal(err):
+		return refused
+	case err != nil:
+		return unanswered
+	}
+	code := codeOf(resp.Header, x.answer)
+	switch status := resp.StatusCode; status {
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		return tooBusy
+	case http.StatusInternalServerError:
+		if brokenBy(status, code) {
+			return failing
+		}
+		return tooBusy
+	case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return outOfTime
+	}
+	if awaits && x.creates && beingDeleted(code) {
+		return deleting
+	}
+	return decided
+}
+
+// The causes of tries without a connection.
+const (
+	connectionRefused = "connection refused"
+	noHost            = "no such host"
+	connectionBroken  = "connection broken"
+)
+
+// noAnswerYet is the cause while no try has failed.
+const noAnswerYet = "no answer yet"
+
+// retryAfter returns an answer's Retry-After, 0 if it has none.
+func retryAfter(resp *http.Response) time.Duration {
+	if resp == nil {
+		return 0
+	}
+	text := resp.Header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return max(0, time.Duration(seconds)*time.Second)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// doubtful reports whether the service may have carried out a failed try.
+func doubtful(resp *http.Response, err error) bool {
+	if err != nil {
+		return !dialing(err)
+	}
+	switch resp.StatusCode {
+	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// dialing reports whether a request failed before it was sent.
+func dialing(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+func noSuchHost(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) && dns.IsNotFound
+}
+
+// unreachable reports whether an error suggests that the address is wrong. A host that
+// has answered before may be away for a while; for any other host, the connection is wrong.
+func unreachable(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var passing interface{ Timeout() bool }
+	return dialing(err) && !(errors.As(err, &passing) && passing.Timeout()) || errors.As(err, &certificate) || errors.As(err, &record)
+}
+
+// causeOf describes a failed try in a few words, without secrets. A try that had just begun when the patience ended says nothing: "".
+func (x *exchange) causeOf(resp *http.Response, err error) string {
+	var op *net.OpError
+	var given noAnswer
+	switch {
+	case errors.As(err, &given) && given.after < time.Second:
+		return ""
+	case err == nil:
+		return fmt.Sprintf("it answers %d %s", resp.StatusCode, cmp.Or(x.hide(codeOf(resp.Header, x.answer)), http.StatusText(resp.StatusCode)))
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return connectionRefused
+	case noSuchHost(err):
+		return noHost
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op) && op.Op != "dial":
+		return connectionBroken
+	}
+	return x.told(err).Error()
+}
