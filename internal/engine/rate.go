@@ -109,12 +109,11 @@ func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 }
 
 // left estimates how many more seconds a scan takes. It has read so many rows, which fill so many pages, and has the work
-// ahead. left returns nil if a part of that work is guessed, which may be wrong many times over, or if little is done, or
-// the rate is unsteady.
+// ahead. left returns nil if hints do not tell of all that work, or if little is done, or the rate is unsteady.
 func (p rates) left(rows int64, pages float64, ahead adaptive.Outlook) *float64 {
 	share, ok := ahead.Progress(pages)
 	switch {
-	case !ok || ahead.Guessed > 0 || share < tellable || p.ran < rateTime || p.idle >= idleTime:
+	case !ok || share < tellable || p.ran < rateTime || p.idle >= idleTime:
 		return nil
 	case p.rate <= 0 || p.rate > steady*p.late || p.late > steady*p.rate:
 		return nil

@@ -46,8 +46,8 @@ type Status struct {
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
 	// Leased tells of the steps that processes have had in hand for a while; nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
-	// Progress estimates the share of the work that is done, from 0 to 1. Only a running scan by the adaptive strategy
-	// has it, and only when the estimate is good enough. It may fall when the scan finds more rows than expected.
+	// Progress is the share of the work that is done, from 0 to 1, as far as hints tell of all that is left; of a scan of
+	// many tables, the share of them that have ended.
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`

@@ -60,7 +60,7 @@ func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledge
 	for range n {
 		b.next++
 		c := ledger.Pending{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
-		o := adaptive.Outlook{Millipages: r.Int64N(9999), Guessed: r.Int64N(2), Unknown: r.Int64N(2)}
+		o := adaptive.Outlook{Millipages: r.Int64N(9999), Unknown: r.Int64N(2)}
 		b.born[c.ID] = o
 		done.Ahead = done.Ahead.Plus(o)
 		children = append(children, c)
@@ -276,8 +276,8 @@ func TestManyPending(t *testing.T) {
 		for range 60 { // a step with many children
 			b.next++
 			c := ledger.Pending{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
-			b.born[c.ID] = adaptive.Outlook{Guessed: 1}
-			done.Ahead.Guessed++
+			b.born[c.ID] = adaptive.Outlook{Unknown: 1}
+			done.Ahead.Unknown++
 			children = append(children, c)
 		}
 		_, err := l.Commit(ctx, id, step, time.Now(), done, children)

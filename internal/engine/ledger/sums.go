@@ -77,7 +77,7 @@ func (s Sums) Pending() (steps int64, ahead adaptive.Outlook) {
 
 func (s *Sums) counts() []count {
 	return append(s.Totals.counts(), count{"Kept", &s.Kept, true}, count{"Children", &s.children, true},
-		count{"Millipages", &s.ahead.Millipages, true}, count{"Guessed", &s.ahead.Guessed, true}, count{"Unknown", &s.ahead.Unknown, true})
+		count{"Millipages", &s.ahead.Millipages, true}, count{"Unknown", &s.ahead.Unknown, true})
 }
 
 // sumColumns are the properties that sums are made of.

@@ -7,7 +7,6 @@ package split
 
 import (
 	"math/rand/v2"
-	"slices"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/keysets"
@@ -53,11 +52,15 @@ type Result struct {
 	Empty       int       `json:"empty"` // queries that yielded no row
 	Invocations int       `json:"invocations"`
 	Times       []Time    `json:"times"`
-	// ProgressShown is the part of the second half of the scan's time during which
-	// a status has a progress, and ProgressError its mean difference from the true one;
-	// with 64 workers and hop 3, only for the adaptive strategy.
-	ProgressShown float64 `json:"progressShown,omitempty"`
-	ProgressError float64 `json:"progressError,omitempty"`
+	// Progress is only of scans with hints, with 64 workers and hop 3.
+	Progress *Progress `json:"progress,omitempty"`
+}
+
+// Progress is how good the progress is that a status tells in the second half of a scan's time.
+type Progress struct {
+	Shown float64 `json:"shown"` // part of the time during which there is one
+	Mean  float64 `json:"mean"`  // difference from the true one
+	Worst float64 `json:"worst"`
 }
 
 // Time is a scan's makespan; without a number of workers the critical path.
@@ -83,6 +86,9 @@ func Compare(set keysets.Set, n int) ([]Result, error) {
 	add := func(c Contender, root *recorded, x schedule) {
 		r := Result{Set: set.Name, Real: set.Real, Rows: len(rows.Keys), Contender: c, Optimum: optimum}
 		r.measure(root, x)
+		if c == Hinted || c == Hinted80 {
+			r.Progress = progressOf(moments(root, rows))
+		}
 		results = append(results, r)
 	}
 	single := schedule{segments: 1}
@@ -102,8 +108,6 @@ func Compare(set keysets.Set, n int) ([]Result, error) {
 		return nil, err
 	}
 	add(Adaptive, split, single)
-	last := &results[len(results)-1]
-	last.ProgressShown, last.ProgressError = progress(split, rows)
 	four := schedule{segments: 4, wide: true}
 	add(Adaptive4, split, four)
 	hints := adaptive.NewHints(key.Bounds{}, ends, rows.Page)
@@ -123,19 +127,22 @@ func Compare(set keysets.Set, n int) ([]Result, error) {
 	return results, nil
 }
 
+// fourFifths returns a random four fifths of the rows.
+func fourFifths(rows keysets.Table) keysets.Table {
+	r := rand.New(rand.NewPCG(80, 100))
+	some := keysets.Table{Page: rows.Page}
+	for _, k := range rows.Keys {
+		if r.IntN(5) > 0 {
+			some.Keys = append(some.Keys, k)
+		}
+	}
+	return some
+}
+
 // recordStale scans the rows with the hints of a scan that met a random four
 // fifths of them.
 func recordStale(rows keysets.Table) (*recorded, error) {
-	r := rand.New(rand.NewPCG(80, 100))
-	some := keysets.Table{Page: rows.Page}
-	some.Keys = slices.Collect(func(yield func(key.Key) bool) {
-		for _, k := range rows.Keys {
-			if r.IntN(5) > 0 && !yield(k) {
-				return
-			}
-		}
-	})
-	_, ends, err := record(some, adaptive.Strategy{})
+	_, ends, err := record(fourFifths(rows), adaptive.Strategy{})
 	if err != nil {
 		return nil, err
 	}

@@ -93,14 +93,14 @@ func SetsTable(results []Result) string {
 		fmt.Fprintf(&b, " %s |", c)
 		rule += "--:|"
 	}
-	b.WriteString(" progress: shown | off by |\n" + rule + "--:|--:|\n")
+	b.WriteString(" progress with hints | with hints of 80 % |\n" + rule + "--:|--:|\n")
 	each(results, func(of map[Contender]Result) {
 		fmt.Fprintf(&b, "| %s | %d |", of[Serial].Set, of[Serial].Rows)
 		for _, c := range shown {
 			r := of[c]
 			fmt.Fprintf(&b, " %.2f; %.1f |", queries(r), makespan(r, 3)/makespan(of[boundOf(c)], 3))
 		}
-		fmt.Fprintf(&b, " %s |\n", told(of[Adaptive].ProgressShown, of[Adaptive].ProgressError))
+		fmt.Fprintf(&b, " %s | %s |\n", of[Hinted].Progress, of[Hinted80].Progress)
 	})
 	return b.String()
 }
@@ -114,9 +114,9 @@ type Figure struct {
 	One, Four      Times // one and up to four queries an invocation
 	PerBound8      float64
 	// With hints of the same rows, and of 80 % of them: queries, and time with one query an invocation.
-	Hinted, HintedTime           float64
-	Hinted80, Hinted80Time       float64
-	ProgressShown, ProgressError float64
+	Hinted, HintedTime         float64
+	Hinted80, Hinted80Time     float64
+	Progress, ProgressHinted80 *Progress
 }
 
 // Times are a makespan as multiples of those of the published scan, with hop 3 and 10, of the same with a query
@@ -138,7 +138,7 @@ func Figures(results []Result) []Figure {
 			One: times(Adaptive), Four: times(Adaptive4), PerBound8: per(Adaptive, Bound8, 3),
 			Hinted: queries(of[Hinted]), HintedTime: per(Hinted, Bound, 3),
 			Hinted80: queries(of[Hinted80]), Hinted80Time: per(Hinted80, Bound, 3),
-			ProgressShown: a.ProgressShown, ProgressError: a.ProgressError,
+			Progress: of[Hinted].Progress, ProgressHinted80: of[Hinted80].Progress,
 		})
 	})
 	return figures
@@ -169,13 +169,13 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 func RealTable(figures []Figure) string {
 	var b strings.Builder
 	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ published | hop 10 | ÷ a query an invocation | ÷ bound (of eight children) | " +
-		"up to 4: ÷ published | hop 10 | ÷ a query an invocation | ÷ bound | hints: queries; ÷ bound | hints of 80 % | progress: shown | off by |\n")
+		"up to 4: ÷ published | hop 10 | ÷ a query an invocation | ÷ bound | hints: queries; ÷ bound | hints of 80 % | progress with hints | with hints of 80 % |\n")
 	b.WriteString("|---|" + strings.Repeat("--:|", 15) + "\n")
 	for _, f := range figures {
-		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f (%.2f) | %.2f | %.2f | %.2f | %.2f | %.2f; %.2f | %.2f; %.2f | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
+		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f (%.2f) | %.2f | %.2f | %.2f | %.2f | %.2f; %.2f | %.2f; %.2f | %s | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
 			f.One.PerPublished, f.One.PerPublished10, f.One.PerPrefix, f.One.PerBound, f.PerBound8,
 			f.Four.PerPublished, f.Four.PerPublished10, f.Four.PerPrefix, f.Four.PerBound,
-			f.Hinted, f.HintedTime, f.Hinted80, f.Hinted80Time, told(f.ProgressShown, f.ProgressError))
+			f.Hinted, f.HintedTime, f.Hinted80, f.Hinted80Time, f.Progress, f.ProgressHinted80)
 	}
 	for _, c := range []struct {
 		name   string
@@ -195,6 +195,8 @@ func RealTable(figures []Figure) string {
 		{"hints of the same rows: time ÷ bound", func(f Figure) float64 { return f.HintedTime }},
 		{"hints of 80 % of the rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted80 }},
 		{"hints of 80 % of the rows: time ÷ bound", func(f Figure) float64 { return f.Hinted80Time }},
+		{"hints of the same rows: progress at worst off by", func(f Figure) float64 { return f.Progress.Worst }},
+		{"hints of 80 % of the rows: progress at worst off by", func(f Figure) float64 { return f.ProgressHinted80.Worst }},
 	} {
 		mean, worst := Mean(figures, c.column)
 		fmt.Fprintf(&b, "\n- %s: %.2f on the mean, worst %.2f (%s)", c.name, mean, c.column(worst), worst.Set)
@@ -215,13 +217,12 @@ func each(results []Result, f func(of map[Contender]Result)) {
 	}
 }
 
-// told returns two cells: how much of the second half of a scan shows its progress,
-// and by how many points it is off.
-func told(shown, off float64) string {
-	if shown == 0 {
-		return "0 % |"
+// String returns for how much of the second half of a scan there is a progress, and by how many points that is off.
+func (p *Progress) String() string {
+	if p.Shown == 0 {
+		return "0 %"
 	}
-	return fmt.Sprintf("%.0f %% | %.0f", 100*shown, 100*off)
+	return fmt.Sprintf("%.0f %%; %.0f, at worst %.0f", 100*p.Shown, 100*p.Mean, 100*p.Worst)
 }
 
 // queries returns a result's queries as a multiple of the optimum's.

@@ -117,18 +117,21 @@ func moments(root *recorded, t keysets.Table) []moment {
 	return moments[:len(moments)-1]
 }
 
-// progress returns for what part of the second half of the scan's time a status has a progress, and how far that is
-// from the true one on the mean.
-func progress(root *recorded, t keysets.Table) (shown, off float64) {
-	all := moments(root, t)
+// progressOf returns how good the progress is in the second half of a scan's moments.
+func progressOf(all []moment) *Progress {
 	half, count := all[len(all)/2:], 0
+	var p Progress
 	for _, m := range half {
 		if told, ok := m.ahead.Progress(m.read); ok {
 			count++
-			off += math.Abs(told - m.done)
+			off := math.Abs(told - m.done)
+			p.Mean += off
+			p.Worst = max(p.Worst, off)
 		}
 	}
-	return float64(count) / float64(max(1, len(half))), off / float64(max(1, count))
+	p.Shown = float64(count) / float64(max(1, len(half)))
+	p.Mean /= float64(max(1, count))
+	return &p
 }
 
 // clairvoyant returns the first step of a scan that knows where all rows are: each of its

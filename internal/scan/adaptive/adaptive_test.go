@@ -144,70 +144,47 @@ func TestNewHints(t *testing.T) {
 	}
 }
 
+// TestProgress: the share that is done is known as long as hints tell of all steps that are left.
 func TestProgress(t *testing.T) {
 	t.Parallel()
-	var s adaptive.Strategy
-	start := s.Start(key.Bounds{Before: "9"})
-	if pages, ok := adaptive.Left(start); ok {
-		t.Errorf("before the first page %v pages are left", pages)
-	}
-	left, steps := 0.0, 0.0
-	var ahead adaptive.Outlook
-	for _, c := range advance(t, s, start, page(100_000, 101_000, "%d")) {
-		pages, ok := adaptive.Left(c)
-		if !ok {
-			t.Errorf("nothing is known of %+v", c)
-		}
-		left += pages
-		steps += 1.5 // that each counts for besides
-		ahead = ahead.Plus(adaptive.Ahead(c))
-	}
-	if left <= 0 || left > 2000 { // 800 in truth, which one page can't tell
-		t.Errorf("%v pages are left, want up to 2000", left)
-	}
-	enough := left + steps
-	if got, ok := ahead.Progress(enough); math.Abs(got-0.5) > 1e-9 || ok != (enough >= 40) {
-		t.Errorf("progress %v, %v with half of it done, want 0.5, told from 40 pages on", got, ok)
-	}
-	for _, tt := range []struct {
-		read float64
-		o    adaptive.Outlook
-		ok   bool
-	}{
-		{40 + enough, ahead, true},
-		{39, adaptive.Outlook{}.Plus(ahead), false},
-		{60, adaptive.Outlook{Millipages: 200_000, Guessed: 50}, false}, // too small a share
-		{100, adaptive.Outlook{Millipages: 200_000, Guessed: 50}, true},
-		{100, adaptive.Outlook{Millipages: 60_000, Guessed: 50}, false}, // all steps believe to be at their end
-		{600, adaptive.Outlook{Millipages: 60_000, Guessed: 50}, true},
-		{40 + enough, ahead.Plus(adaptive.Ahead(start)), false},
-		{1, adaptive.Pages(9), true},
-		{0, adaptive.Outlook{}, false},
-	} {
-		if share, ok := tt.o.Progress(tt.read); ok != tt.ok {
-			t.Errorf("%v pages of %+v: progress %v, %v, want it told: %v", tt.read, tt.o, share, ok, tt.ok)
-		}
-	}
-	for _, foreign := range []scan.Strategy{scan.Prefix{FirstSegments: 2}, scan.Serial{}} {
-		if pages, ok := adaptive.Left(foreign.Start(key.Bounds{})); ok {
-			t.Errorf("a step of %T is believed to have %v pages left", foreign, pages)
+	var plain adaptive.Strategy
+	unknown := adaptive.Outlook{Unknown: 1}
+	start := plain.Start(key.Bounds{})
+	for _, s := range append(advance(t, plain, start, page(100_000, 101_000, "%d")), start, scan.Prefix{FirstSegments: 2}.Start(key.Bounds{}), scan.Serial{}.Start(key.Bounds{})) {
+		if got := adaptive.Ahead(s); got != unknown {
+			t.Errorf("without hints %+v is ahead, want %+v", got, unknown)
 		}
 	}
 	hints := adaptive.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
-	if pages, ok := adaptive.Left(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})); !ok || pages != 18 {
-		t.Errorf("three hinted pieces have %v pages left, %v, want 18", pages, ok)
+	if got, want := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})), adaptive.Pages(18); got != want {
+		t.Errorf("with three hinted pieces %+v is ahead, want %+v", got, want)
 	}
 	hints.Pages = []float64{1, 7, 10}
-	if pages, ok := adaptive.Left(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})); !ok || pages != 18 {
-		t.Errorf("hinted pieces of 1, 7 and 10 pages have %v pages left, %v, want 18", pages, ok)
+	hinted := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{}))
+	if want := adaptive.Pages(18); hinted != want {
+		t.Errorf("with hinted pieces of 1, 7 and 10 pages %+v is ahead, want %+v", hinted, want)
 	}
-	if share, ok := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})).Progress(6); !ok || share != 0.25 {
-		t.Errorf("six pages with hinted pieces ahead are a progress of %v, %v, want 0.25", share, ok)
+	for _, tt := range []struct {
+		read  float64
+		o     adaptive.Outlook
+		share float64
+		ok    bool
+	}{
+		{0, hinted, 0, true},
+		{6, hinted, 6 / (6 + 1.1*18), true}, // tables grow
+		{22, adaptive.Outlook{}, 1, true},
+		{6, hinted.Plus(unknown), 0, false},
+		{6, hinted.Minus(unknown), 0, false},
+		{0, adaptive.Outlook{}, 0, false},
+	} {
+		if share, ok := tt.o.Progress(tt.read); ok != tt.ok || math.Abs(share-tt.share) > 1e-9 {
+			t.Errorf("%v pages of %+v: progress %v, %v, want %v, %v", tt.read, tt.o, share, ok, tt.share, tt.ok)
+		}
 	}
 }
 
 // TestOutgrownHint: what a strand with a hint has left is what that told of, less what it has read. Once it has read more,
-// it is a guess.
+// nothing is known.
 func TestOutgrownHint(t *testing.T) {
 	t.Parallel()
 	s := adaptive.Strategy{Hints: &adaptive.Hints{Keys: []key.Key{{Partition: "3"}}, Pages: []float64{2.5, 4}}}
@@ -218,7 +195,7 @@ func TestOutgrownHint(t *testing.T) {
 		}
 		step = advance(t, s, step, page(1000*i, 1000*i+1000, "1%06d"))[0]
 	}
-	if got := adaptive.Ahead(step); got.Guessed != 1 {
-		t.Errorf("after four pages %+v is ahead, want a guess", got)
+	if got := adaptive.Ahead(step); got.Unknown != 1 {
+		t.Errorf("after four pages %+v is ahead, want that nothing is known", got)
 	}
 }

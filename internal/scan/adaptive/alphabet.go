@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"tablesweep/internal/key"
@@ -130,18 +129,6 @@ func branches(keys []string) map[rune]float64 {
 		weights[char] = float64(n) * min(1, pageWeight/float64(total))
 	}
 	return weights
-}
-
-// wide reports whether keys branch by letters beyond ASCII, for the most part.
-func (a alphabet) wide() bool {
-	beyond, all := 0.0, 0.0
-	for _, l := range a {
-		all += l.weight
-		if l.char > unicode.MaxASCII {
-			beyond += l.weight
-		}
-	}
-	return beyond > all/2
 }
 
 // shared returns the length in bytes of the longest prefix of whole characters

@@ -123,11 +123,20 @@ func believes(s scan.Step) string {
 			note += "/" + stop.Row
 		}
 	}
-	if pages, ok := adaptive.Left(s); ok {
-		note += fmt.Sprintf("; %.1f pages believed left", pages)
+	var state struct {
+		Left, Credit float64
+		First        bool
 	}
-	var state struct{ Credit float64 }
-	if json.Unmarshal(s.State, &state) == nil && state.Credit > 0 {
+	if err := json.Unmarshal(s.State, &state); err != nil {
+		return note
+	}
+	if hinted := adaptive.Ahead(s); hinted.Unknown == 0 {
+		state.Left = float64(hinted.Millipages) / 1000
+	}
+	if !state.First {
+		note += fmt.Sprintf("; %.1f pages believed left", state.Left)
+	}
+	if state.Credit > 0 {
 		note += fmt.Sprintf(", credit %.1f", state.Credit)
 	}
 	return note
