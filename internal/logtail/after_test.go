@@ -12,13 +12,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -26,13 +26,10 @@ import (
 // meanwhile.
 func TestAfterEndsWithinATick(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		s := w.streams(logtail.Options{})
 		next, err := s.After(t.Context(), "s", logtail.Now, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		w.append(s, "s", numbered(t, "x", 100)...)
 		var got []string
 		for i := 0; i < 15 || next.More; i++ {
@@ -56,8 +53,7 @@ func TestAfterEndsWithinATick(t *testing.T) {
 func TestAfterNowByAnotherClock(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, emulator.Options{})
+		inBubble(t, func(t *testing.T, w *world) {
 			s := w.streams(logtail.Options{})
 			w.append(s, "s", numbered(t, "old", 1500)...)
 			time.Sleep(2 * time.Minute)
@@ -87,16 +83,13 @@ func TestAfterNowByAnotherClock(t *testing.T) {
 // A feed that begins with a clock which is ahead of the service's misses nothing from there on.
 func TestFeedBeginsByAClockThatIsAhead(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		feed := logtail.Feed{
 			Log: logtail.Log{Table: w.table(nil), Partitions: []string{"s"}},
 			Now: func() time.Time { return time.Now().Add(time.Hour) },
 		}
 		next, err := feed.After(t.Context(), logtail.Now, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		w.late("new", 0)
 		if next, err = feed.After(t.Context(), next.After, 10); err != nil || len(next.Rows) != 1 {
 			t.Errorf("%d rows, %v; want the new one", len(next.Rows), err)
@@ -108,8 +101,7 @@ func TestFeedBeginsByAClockThatIsAhead(t *testing.T) {
 // another shard is read then, which has many newer events.
 func TestAfterReadsShardsAtDifferentMoments(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		w.append(w.streams(logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 2}}}), "s", event(t, "first"))
 		transport := w.emulator.Transport()
 		var slow atomic.Bool
@@ -126,9 +118,7 @@ func TestAfterReadsShardsAtDifferentMoments(t *testing.T) {
 			return answer, err
 		}))})
 		next, err := s.After(t.Context(), "s", logtail.Now, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		slow.Store(true)
 		go func() {
 			time.Sleep(time.Second)
@@ -192,8 +182,7 @@ func TestBadPositions(t *testing.T) {
 // listed, in every shard.
 func TestDeletedStreamIsWrittenToAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		options := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 3}}}
 		writer, other := w.streams(options), w.streams(logtail.Options{})
 		w.append(writer, "s", event(t, "first"))
@@ -207,9 +196,7 @@ func TestDeletedStreamIsWrittenToAgain(t *testing.T) {
 		}
 		list := func() int {
 			streams, _, err := other.List(t.Context(), 10, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			return len(streams)
 		}
 		if left := w.all(other, "s", 10); len(left) > 0 || list() > 0 {
@@ -235,23 +222,15 @@ func TestFollowOnAzurite(t *testing.T) {
 		t.Skipf("SKIPPED: %s has no connection string; scripts/test.sh starts Azurite and sets it", variable)
 	}
 	c, err := storage.ParseConnection(os.Getenv(variable))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	account, err := storage.Open(c, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	table := account.Table(fmt.Sprintf("log%x", rand.Uint64()))
 	s := logtail.New(logtail.Options{Table: table})
-	if err := s.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, s.Prepare(t.Context()))
 	t.Cleanup(func() { _ = table.Delete(context.Background()) })
 	next, err := s.After(t.Context(), "s", logtail.Now, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	got := map[string]bool{}
 	for i := range 20 {
 		if _, err := s.Append(t.Context(), "s", numbered(t, fmt.Sprint(i), 1+i)); err != nil {

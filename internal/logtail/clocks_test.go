@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -42,9 +43,7 @@ func followWrongClocks(t *testing.T, seed uint64) {
 	followers := make([]follower, 3)
 	for i := range followers {
 		next, err := w.streams(logtail.Options{}).After(t.Context(), "s", logtail.Now, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		followers[i] = follower{w, next.After, map[string]int{}}
 	}
 	var writing, following sync.WaitGroup

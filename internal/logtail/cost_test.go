@@ -6,11 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -61,8 +60,7 @@ func TestRowsReadPerEventFollowed(t *testing.T) {
 	for _, tt := range all[:testsize.Of(1, len(all))] {
 		t.Run(fmt.Sprintf("%d events a second, %d shards", tt.rate, tt.shards), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
+			inBubble(t, func(t *testing.T, w *world) {
 				options := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: tt.shards}}}
 				w.append(w.streams(options), "s", event(t, "before"))
 				time.Sleep(2 * time.Minute) // until shards are used
@@ -71,9 +69,7 @@ func TestRowsReadPerEventFollowed(t *testing.T) {
 				}
 				s := w.streams(logtail.Options{})
 				next, err := s.After(t.Context(), "s", logtail.Now, logtail.MaxTop)
-				if err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, err)
 				end := time.Now().Add(time.Duration(tt.seconds) * time.Second)
 				appended := w.appendUntil(end, options, tt.rate)
 				before := w.emulator.Counts()

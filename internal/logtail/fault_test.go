@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -28,8 +28,7 @@ func TestAppendsUnderFaults(t *testing.T) {
 	} {
 		t.Run(faults, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
+			inBubble(t, func(t *testing.T, w *world) {
 				if err := w.emulator.SetFaults("seed=3; " + faults); err != nil {
 					t.Fatal(err)
 				}
@@ -49,9 +48,7 @@ func TestAppendsUnderFaults(t *testing.T) {
 				if fired < 10 {
 					t.Errorf("only %d faults fired", fired)
 				}
-				if err := w.emulator.SetFaults(""); err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, w.emulator.SetFaults(""))
 				got := w.all(w.streams(logtail.Options{}), "s", 1000)
 				seen := map[string]bool{}
 				for _, e := range got {
@@ -81,8 +78,7 @@ func read(t *testing.T, r *http.Request) string {
 // all old ones, whatever their settings.
 func TestShardsGrowAndShrink(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		readers := []*logtail.Streams{w.streams(logtail.Options{}), w.streams(logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 9}}})}
 		n := 0
 		for _, shards := range []int{1, 4, 2, 8, 1} {
@@ -119,8 +115,7 @@ func TestShardsGrowAndShrink(t *testing.T) {
 // another Maintain, and if the service sometimes fails.
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		hour := time.Hour
 		o := logtail.Options{Retention: 24 * time.Hour, Streams: map[string]logtail.StreamSettings{
 			"short": {Shards: 3, Retention: &hour}, "kept": {Retention: forever()},
@@ -163,9 +158,7 @@ func TestRetention(t *testing.T) {
 			}
 			g.Wait()
 			fired += w.emulator.FaultCounts()["timeout-after"]
-			if err := w.emulator.SetFaults(""); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, w.emulator.SetFaults(""))
 		}
 		maintain()
 		expect(7, 1258, 1258)
@@ -184,8 +177,7 @@ func TestRetention(t *testing.T) {
 // idempotency keys are looked for once an hour.
 func TestMaintainIsCheap(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		for _, tt := range []struct {
 			retention time.Duration
 			limit     int64
@@ -194,9 +186,7 @@ func TestMaintainIsCheap(t *testing.T) {
 			w.append(s, "s", event(t, "x"))
 			w.emulator.ResetCounts()
 			for range 24 * 60 {
-				if err := s.Maintain(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, s.Maintain(t.Context()))
 				time.Sleep(time.Minute)
 			}
 			if got := w.emulator.Counts().TableTransactions(); got > tt.limit {
@@ -209,22 +199,17 @@ func TestMaintainIsCheap(t *testing.T) {
 // Maintain ends after a minute, and goes on next time.
 func TestMaintainIsTimeBoxed(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		s := w.streams(logtail.Options{Retention: time.Hour})
 		for range 3 {
 			w.append(s, "s", numbered(t, "e", 1000)...)
 		}
 		time.Sleep(2 * time.Hour)
-		if err := w.emulator.SetFaults("latency=10s"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, w.emulator.SetFaults("latency=10s"))
 		left := 3000
 		for rounds := 0; left > 0; rounds++ {
 			start := time.Now()
-			if err := s.Maintain(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, s.Maintain(t.Context()))
 			if took := time.Since(start); took > 90*time.Second {
 				t.Fatalf("took %v", took)
 			}
@@ -257,9 +242,7 @@ func TestLogWithPrefixBesideOtherRows(t *testing.T) {
 			op.Entity.Key.Partition, op.Entity.Key.Row = partition, row
 			ops = append(ops, op)
 		}
-		if err := table.Write(t.Context(), ops...); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, table.Write(t.Context(), ops...))
 	}
 	slices.Reverse(keys)
 	tail, err := l.Newest(t.Context(), logtail.Span{}, 10)
@@ -276,9 +259,7 @@ func TestLogWithPrefixBesideOtherRows(t *testing.T) {
 	}
 	var left []string
 	for e, err := range l.All(t.Context(), logtail.Span{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		left = append(left, strings.TrimPrefix(e.Key.Row, l.Prefix))
 	}
 	if !slices.Equal(left, keys[:50]) {

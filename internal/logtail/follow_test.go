@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -54,9 +54,7 @@ func (w *world) lateIn(shard, text string, by time.Duration) {
 	e := event(w, text)
 	row := storage.Entity{Properties: e.Properties()}
 	row.Key.Partition, row.Key.Row = shard, logtail.NewClock().NextKey(time.Now().Add(-by))
-	if err := w.table(nil).Write(w.Context(), storage.Op{Entity: row}); err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, w.table(nil).Write(w.Context(), storage.Op{Entity: row}))
 }
 
 func TestFollowShowsWhatIsThereFirst(t *testing.T) {
@@ -73,8 +71,7 @@ func TestFollowShowsWhatIsThereFirst(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
+			inBubble(t, func(t *testing.T, w *world) {
 				s := w.streams(logtail.Options{})
 				w.append(s, "s", numbered(t, "e", 5)...)
 				time.Sleep(2 * time.Minute)
@@ -98,8 +95,7 @@ func TestFollowShowsWhatIsThereFirst(t *testing.T) {
 // that of the newest events.
 func TestFollowBeginsWhileEventsCome(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		s := w.streams(logtail.Options{})
 		w.append(s, "s", event(t, "before"))
 		next, reads := w.emulator.Transport(), 0
@@ -122,8 +118,7 @@ func TestFollowBeginsWhileEventsCome(t *testing.T) {
 // for the number of shards.
 func TestFollowBacksOff(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		queries := w.queries(func() {
 			stop := w.watch(logtail.FollowOptions{})
 			time.Sleep(time.Hour)

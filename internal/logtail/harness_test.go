@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -24,10 +26,14 @@ type world struct {
 func newWorld(t testing.TB, o emulator.Options) *world {
 	t.Helper()
 	w := &world{t, emulatortest.New(t, o)}
-	if err := w.table(nil).Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, w.table(nil).Create(t.Context()))
 	return w
+}
+
+// inBubble runs a test with a world of its own, in virtual time.
+func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t, emulator.Options{})) })
 }
 
 // table opens the table by way of a transport.
@@ -61,9 +67,7 @@ func (f requester) Do(r *http.Request) (*http.Response, error) { return f(r) }
 func event(t testing.TB, text string) record.Record {
 	t.Helper()
 	r, err := record.Parse(fmt.Appendf(nil, `{"text":%q}`, text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return r
 }
 
@@ -92,9 +96,7 @@ func texts(events []logtail.Event) []string {
 func (w *world) append(s *logtail.Streams, stream string, records ...record.Record) []logtail.Event {
 	w.Helper()
 	events, err := s.Append(w.Context(), stream, records)
-	if err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, err)
 	return events
 }
 
@@ -104,9 +106,7 @@ func (w *world) read(s *logtail.Streams, stream string, q logtail.EventQuery) lo
 		q.Top = logtail.MaxTop
 	}
 	p, err := s.Read(w.Context(), stream, q)
-	if err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, err)
 	return p
 }
 

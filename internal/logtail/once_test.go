@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
@@ -84,17 +85,14 @@ func dieAndRetry(t *testing.T, records []record.Record, dies int, applied bool) 
 func (w *world) appendOnce(s *logtail.Streams, records []record.Record, once string) []logtail.Event {
 	w.Helper()
 	events, err := s.AppendOnce(w.Context(), "s", records, once)
-	if err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, err)
 	return events
 }
 
 // Tries of one append run at once, under faults and over shards. They agree.
 func TestAppendOnceConcurrently(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		o := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 4}}}
 		w.append(w.streams(o), "s", event(t, "before"))
 		time.Sleep(2 * time.Minute)
@@ -116,9 +114,7 @@ func TestAppendOnceConcurrently(t *testing.T) {
 				t.Error("tries return different ids")
 			}
 		}
-		if err := w.emulator.SetFaults(""); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, w.emulator.SetFaults(""))
 		w.wantOnce("at once", append(w.read(w.streams(o), "s", logtail.EventQuery{Cursor: results[0][0].ID}).Events, results[0]...))
 	})
 }
@@ -126,8 +122,7 @@ func TestAppendOnceConcurrently(t *testing.T) {
 // A key is for one append to one stream, and for a day. It costs one request.
 func TestAppendOnce(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		s := w.streams(logtail.Options{})
 		w.append(s, "s", event(t, "before"))
 		requests := func(fn func()) int64 {
@@ -158,9 +153,7 @@ func TestAppendOnce(t *testing.T) {
 
 		time.Sleep(23 * time.Hour)
 		maintain := func() {
-			if err := s.Maintain(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, s.Maintain(t.Context()))
 		}
 		maintain()
 		if again = w.appendOnce(s, numbered(t, "e", 20), "k"); !slices.Equal(ids(first), ids(again)) {
@@ -184,8 +177,7 @@ func TestAppendOnce(t *testing.T) {
 func TestAppendOnceInOtherTransactions(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		var records []record.Record
 		add := func(name string, fields int) {
 			object := fmt.Sprintf(`{"text":%q`, name)
@@ -193,9 +185,7 @@ func TestAppendOnceInOtherTransactions(t *testing.T) {
 				object += fmt.Sprintf(`,"f%d":"%s"`, f, strings.Repeat("x", 30_000))
 			}
 			r, err := record.Parse([]byte(object + "}"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			records = append(records, r)
 		}
 		for i := range 26 { // 13 and 13 fill a transaction each, but the first has room for the last event

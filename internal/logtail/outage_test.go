@@ -9,13 +9,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -32,8 +31,7 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
+			inBubble(t, func(t *testing.T, w *world) {
 				w.append(w.streams(logtail.Options{}), "s", event(t, "before"))
 				time.Sleep(2 * time.Minute)
 				var down atomic.Bool
@@ -67,15 +65,12 @@ func TestFollowThroughAnOutage(t *testing.T) {
 // TestSlowAppend: followers get the events of an append that a busy service has delayed.
 func TestSlowAppend(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		s := w.streams(logtail.Options{})
 		w.append(s, "s", event(t, "before"))
 		stop := w.watch(logtail.FollowOptions{})
 		time.Sleep(5 * time.Second)
-		if err := w.emulator.SetFaults("busy p=1 on=batch,insert"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, w.emulator.SetFaults("busy p=1 on=batch,insert"))
 		go func() { time.Sleep(100 * time.Second); _ = w.emulator.SetFaults("") }()
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Second)
 		defer cancel()
@@ -90,22 +85,17 @@ func TestSlowAppend(t *testing.T) {
 // TestTableMadeAgain: streams go on if their table is deleted and created again.
 func TestTableMadeAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		s := w.streams(logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 4}}})
 		w.append(s, "s", event(t, "a"))
 		time.Sleep(2 * time.Minute)
 		w.append(s, "s", event(t, "b"))
-		if err := w.table(nil).Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, w.table(nil).Delete(t.Context()))
 		if _, err := s.Append(t.Context(), "s", numbered(t, "x", 1)); !storage.HasCode(err, "TableNotFound") {
 			t.Errorf("append to no table: %v", err)
 		}
 		time.Sleep(2 * time.Minute)
-		if err := s.Prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, s.Prepare(t.Context()))
 		for range 8 {
 			w.append(s, "s", event(t, "again"))
 		}
@@ -118,8 +108,7 @@ func TestTableMadeAgain(t *testing.T) {
 // TestMaintainDuringAnOutage: Maintain reports a service that never answers as an error.
 func TestMaintainDuringAnOutage(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
+	inBubble(t, func(t *testing.T, w *world) {
 		s := w.streams(logtail.Options{Retention: time.Hour, Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("connection reset")
 		}))})

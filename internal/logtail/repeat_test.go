@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -106,9 +107,7 @@ func (w *world) claims() (all []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, err)
 	return all
 }
 

@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/logtail/claim"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 )
 
@@ -34,9 +35,7 @@ func TestStored(t *testing.T) {
 			t.Errorf("behind the cursor (-want +got):\n%s", diff)
 		}
 		next, err := s.After(t.Context(), "orders", given["after"], 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if diff := cmp.Diff([]string{"order 0"}, texts(next.Events)); diff != "" {
 			t.Errorf("behind the follower's place (-want +got):\n%s", diff)
 		}
@@ -46,9 +45,7 @@ func TestStored(t *testing.T) {
 
 		names := func(cursor string) []logtail.StreamInfo {
 			streams, _, err := s.List(t.Context(), 10, cursor)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			return streams
 		}
 		listed := []logtail.StreamInfo{{Name: "a b/c#?%", Shards: 1}, {Name: "orders", Shards: 3}, {Name: "short", Shards: 1}} // "left" was deleted

@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -23,9 +24,7 @@ func (w *world) count(t *storage.Table, partition string) (n int64) {
 	w.Helper()
 	l := logtail.Log{Table: t, Partitions: []string{partition}}
 	for _, err := range l.All(w.Context(), logtail.Span{}) {
-		if err != nil {
-			w.Fatal(err)
-		}
+		proof.Must(w, err)
 		n++
 	}
 	return n
@@ -113,9 +112,7 @@ func TestForeignRowIsTold(t *testing.T) {
 	w.append(s, "s", event(t, "x"))
 	row := storage.Entity{Properties: []storage.Property{storage.StringProperty("text", "y")}}
 	row.Key.Partition, row.Key.Row = "s", "0000"
-	if err := w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Entity: row}); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Entity: row}))
 	if _, err := s.Read(t.Context(), "s", logtail.EventQuery{Top: 5}); err == nil || !strings.Contains(err.Error(), `"0000"`) {
 		t.Errorf("got error %v, want one that names the row", err)
 	}
@@ -127,9 +124,7 @@ func TestOtherVersionIsRefused(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	row := storage.Entity{Properties: []storage.Property{storage.Int64Property("Version", 2), storage.StringProperty("Name", "s"), storage.Int64Property("Shards", 1)}}
 	row.Key.Partition, row.Key.Row = "|streams", "s"
-	if err := w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Entity: row}); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Entity: row}))
 	s := w.streams(logtail.Options{Retention: time.Hour})
 	_, err1 := s.Append(t.Context(), "s", []record.Record{event(t, "x")})
 	_, err2 := s.Read(t.Context(), "s", logtail.EventQuery{Top: 1})
@@ -199,11 +194,8 @@ func TestNewestEvents(t *testing.T) {
 // that failed are shown without an id.
 func TestAppendEach(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{})
-		if err := w.table(nil).Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	inBubble(t, func(t *testing.T, w *world) {
+		proof.Must(t, w.table(nil).Delete(t.Context()))
 		time.Sleep(time.Minute)
 		s := w.streams(logtail.Options{})
 		var ids []string
@@ -213,9 +205,7 @@ func TestAppendEach(t *testing.T) {
 			}
 			ids = append(ids, id)
 		}
-		if err := s.AppendEach(t.Context(), "s", numbered(t, "e", 3), show); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, s.AppendEach(t.Context(), "s", numbered(t, "e", 3), show))
 		var want []string
 		for _, e := range w.all(s, "s", 10) {
 			want = append(want, e.ID)
@@ -224,9 +214,7 @@ func TestAppendEach(t *testing.T) {
 		if !slices.Equal(ids, want) || len(ids) != 3 {
 			t.Errorf("shown %q, appended %q", ids, want)
 		}
-		if err := w.emulator.SetFaults("busy p=1 on=batch,insert"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, w.emulator.SetFaults("busy p=1 on=batch,insert"))
 		ids = nil
 		err := s.AppendEach(t.Context(), "s", numbered(t, "f", 2), show)
 		if err == nil || !slices.Equal(ids, []string{"", ""}) {
