@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -45,13 +46,9 @@ func onAzurite(t *testing.T, keys, sort string) *world {
 		t.Skipf("set %s to a connection string", variable)
 	}
 	connection, err := storage.ParseConnection(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	account, err := storage.Open(connection, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return &world{TB: t, account: account, schema: parsed(t, keys, sort), suffix: rand.Text()}
 }
 
@@ -76,9 +73,7 @@ func livesByNumbers(t *testing.T, w *world) {
 		}
 		w.did(catalog.Unchanged)(c.Insert(t.Context(), r, ""))
 		f, err := strconv.ParseFloat(n, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		spelling := strconv.FormatFloat(f, 'e', -1, 64)
 		if n == "9007199254740993" {
 			spelling = n
@@ -97,9 +92,7 @@ func livesByNumbers(t *testing.T, w *world) {
 		t.Errorf("%+v", sum)
 	}
 	found, err := c.Find(t.Context(), by("eid", "all"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	var order []string
 	for _, r := range found.Records {
 		n, _ := r.Get("note")

@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
@@ -36,9 +37,7 @@ func (w *world) listed(c *catalog.Catalog) map[string]bool {
 	want := map[string]bool{}
 	for cursor, first := "", true; first || cursor != ""; first = false {
 		all, next, err := c.Changes(w.Context(), catalog.MaxTop, cursor, time.Time{})
-		if err != nil {
-			w.Fatal(err)
-		}
+		proof.Must(w, err)
 		for _, ch := range all {
 			want[ch.ID] = true
 		}
@@ -100,9 +99,7 @@ func followChanges(t *testing.T, faults string) {
 		t.Fatal(err)
 	}
 	_, now, _, err := c.ChangesAfter(t.Context(), "now", 50)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	var followers []*changesFollower
 	for _, after := range []string{now, "1h", time.Now().Add(-time.Minute).Format(time.RFC3339)} {
 		followers = append(followers, &changesFollower{TB: t, next: after, got: map[string]int{}})
@@ -159,9 +156,7 @@ func followChanges(t *testing.T, faults string) {
 	}
 	writing.Wait()
 	calm.Store(true)
-	if err := w.emulator.SetFaults("latency=1ms..40ms"); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, w.emulator.SetFaults("latency=1ms..40ms"))
 	for range 5 { // others complete what is left
 		time.Sleep(time.Minute)
 		w.maintain(c)
@@ -187,9 +182,7 @@ func TestBurstsOfChangesAreFollowed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		_, now, _, err := c.ChangesAfter(t.Context(), "now", 50)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if err := w.emulator.SetFaults("seed=3; latency=1ms..20ms"); err != nil {
 			t.Fatal(err)
 		}
@@ -223,9 +216,7 @@ func TestChangesTellTheRecord(t *testing.T) {
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		var want []catalog.Change
 		first, err := c.Insert(t.Context(), rec(t, faux), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		want = append(want, catalog.Change{RecordID: first.ID, ETag: first.ETag})
 		moved, err := c.Patch(t.Context(), []byte(`{"lastname":"Smith"}`), catalog.Lookup{ID: first.ID}, always)
 		if err != nil || moved.ID == first.ID {

@@ -13,15 +13,14 @@ import (
 	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
 
 func (w *world) write(table string, op storage.Op) {
 	w.Helper()
-	if err := w.account.Table(table+w.suffix).Write(w.Context(), op); err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, w.account.Table(table+w.suffix).Write(w.Context(), op))
 }
 
 // repair runs check with a repair, and then again without: nothing may be left.
@@ -34,9 +33,7 @@ func (w *world) repair(c *catalog.Catalog) (check.Result, []string) {
 			w.Errorf("not repaired: %+v", f)
 		}
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, err)
 	w.check(c)
 	return sum, problems
 }
@@ -219,9 +216,7 @@ func TestLostLog(t *testing.T) {
 			}
 		}
 		log := w.account.Table("PeopleWAL" + w.suffix)
-		if err := log.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, log.Delete(t.Context()))
 		c := w.on(w.account, nil)
 		w.prepare(c)
 		_, err := check.Run(t.Context(), c, true, func(f catalog.Finding) { t.Error(f) })

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
@@ -22,9 +23,7 @@ func TestDeleteBesideWriters(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"eid", "npi"} {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-			if err := w.emulator.SetFaults("latency=15ms"); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, w.emulator.SetFaults("latency=15ms"))
 			const took = 12 * time.Second
 			start := time.Now()
 			var g sync.WaitGroup
@@ -92,12 +91,12 @@ func TestFrozenFirstDeletion(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(time.Second)
 			next := w.emulator.Transport()
-			other := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+			other := w.via(func(r *http.Request) (*http.Response, error) {
 				if strings.Contains(describe(r), `"Answer"`) {
 					return nil, errors.New("connection reset by peer")
 				}
 				return next.Do(r)
-			})), nil)
+			})
 			if again, err := other.Delete(storage.WithPatience(t.Context(), time.Second), by("eid", "5"), on, nil); err != nil || again != (catalog.Deleted{Repeated: true}) {
 				t.Errorf("%v: the repetition: %+v, %v", at, again, err)
 			}
@@ -142,9 +141,7 @@ func TestDeletesAtOnce(t *testing.T) {
 			}
 			g.Wait()
 			kept, err := c.Delete(t.Context(), by("npi", "7"), on, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			found := false
 			for _, a := range answers {
 				found = found || a == kept

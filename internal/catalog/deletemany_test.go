@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 )
@@ -48,9 +49,7 @@ func TestDeletionOfManyIsFast(t *testing.T) {
 	n := testsize.Of(100, 1100)
 	for field, most := range manyRequests {
 		inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-			if err := w.emulator.SetFaults("latency=10ms"); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, w.emulator.SetFaults("latency=10ms"))
 			costs := func(do func()) (took time.Duration, requests float64) { // requests a record
 				w.emulator.ResetCounts()
 				start := time.Now()
@@ -135,9 +134,7 @@ func TestDeletionTellsWhatItDid(t *testing.T) {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			w.insertMany(c, sharing(t, "npi", n))
 			c.Close()
-			if err := w.emulator.SetFaults("latency=10ms"); err != nil { // so that all come step by step
-				t.Fatal(err)
-			}
+			proof.Must(t, w.emulator.SetFaults("latency=10ms")) // so that all come step by step
 			victim, _ := w.mortal(dies, true, nil)
 			done, err := victim.Delete(t.Context(), by("npi", "7"), always, nil)
 			victim.Close()
@@ -178,11 +175,7 @@ func TestDeletionTellsWhatItDid(t *testing.T) {
 func TestDeletionSeesWhatIsCommitted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		victim, _ := w.mortal(2, true, nil) // checks the schema, commits
-		if _, err := victim.Insert(t.Context(), rec(t, faux), ""); err == nil {
-			t.Fatal("the writer lives")
-		}
-		victim.Close()
+		w.orphan(faux)
 		w.wantFound(c, by("eid", "F314"))
 		beside := by("eid", "F314")
 		beside.RowFrom = "g"

@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
@@ -130,9 +131,7 @@ func TestGroupAfterLostAnswers(t *testing.T) {
 		}
 		w.insertMany(c, sharing(t, "eid", n)) // as created: a second try would find them unchanged
 		c.Close()
-		if err := w.emulator.SetFaults(""); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, w.emulator.SetFaults(""))
 		if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
 			t.Errorf("%d entries are left", len(left))
 		}
@@ -160,12 +159,12 @@ func TestGroupRefusedOverSome(t *testing.T) {
 				all[i] = rec(t, text[:len(text)-1]+`,"wage":"bad"}`)
 			}
 			c.Close()
-			writer := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+			writer := w.via(func(r *http.Request) (*http.Response, error) {
 				if what := describe(r); storageRefuses && strings.Contains(what, `"bad"`) {
 					return emulatortest.Refusal(r, http.StatusBadRequest, "PropertyValueTooLarge"), nil
 				}
 				return w.emulator.Transport().Do(r)
-			})), nil)
+			})
 			for i, one := range writer.InsertAll(t.Context(), all, nil) {
 				if refused[i] {
 					wantKind(t, one.Err, problem.Conflict, problem.TooLarge)
@@ -237,12 +236,12 @@ func TestGroupPanics(t *testing.T) {
 			if size == 20 {
 				w.did(catalog.Created)(c.Insert(t.Context(), all[0], ""))
 			}
-			writer := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+			writer := w.via(func(r *http.Request) (*http.Response, error) {
 				if n := strings.Count(describe(r), "tsw_kind"); n > 1 && n < 20 {
 					panic("planted")
 				}
 				return w.emulator.Transport().Do(r)
-			})), nil)
+			})
 			for i, one := range writer.InsertAll(t.Context(), all, nil) {
 				if (one.Err == nil) != (size == 20 && i == 0) {
 					t.Errorf("record %d: %+v", i, one)
@@ -276,7 +275,7 @@ func TestGroupsInBadTime(t *testing.T) {
 	for _, bad := range []string{"schema", "reads", "commits"} {
 		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			until := time.Now().Add(3 * time.Minute)
-			writer := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+			writer := w.via(func(r *http.Request) (*http.Response, error) {
 				what := describe(r)
 				if bad != "commits" && r.Method == http.MethodGet && strings.Contains(what, "h|") && time.Now().Before(until) {
 					return emulatortest.Refusal(r, http.StatusServiceUnavailable, "ServerBusy"), nil
@@ -285,7 +284,7 @@ func TestGroupsInBadTime(t *testing.T) {
 					return emulatortest.Refusal(r, http.StatusBadRequest, "InvalidInput"), nil
 				}
 				return w.emulator.Transport().Do(r)
-			})), nil)
+			})
 			all := make([]record.Record, 48)
 			for i := range all {
 				all[i] = rec(t, fmt.Sprintf(`{"eid":"7","npi":"%d","phone":"%d","lastname":"a"}`, i, i))

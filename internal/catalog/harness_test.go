@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
@@ -37,9 +39,7 @@ func newWorld(t testing.TB, o emulator.Options, indexKeys, rowKey string) *world
 func parsed(t testing.TB, indexKeys, rowKey string) index.Schema {
 	t.Helper()
 	s, err := index.Parse(indexKeys, rowKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return s
 }
 
@@ -91,9 +91,7 @@ func (w *world) catalog() *catalog.Catalog {
 
 func (w *world) prepare(c *catalog.Catalog) {
 	w.Helper()
-	if err := c.Prepare(w.Context()); err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, c.Prepare(w.Context()))
 }
 
 func (w *world) recover(c *catalog.Catalog) {
@@ -114,12 +112,33 @@ func (w *world) mortal(n int, applied bool, now func() time.Time) (*catalog.Cata
 	return c, p
 }
 
+// requester is a transport made of a function.
+type requester func(*http.Request) (*http.Response, error)
+
+func (f requester) Do(r *http.Request) (*http.Response, error) { return f(r) }
+
+// via returns the catalog in a process whose requests are carried out by do.
+func (w *world) via(do func(*http.Request) (*http.Response, error)) *catalog.Catalog {
+	w.Helper()
+	c := w.on(emulatortest.Open(w, w.emulator, requester(do)), nil)
+	w.Cleanup(c.Close)
+	return c
+}
+
+// orphan lets a writer die between the commit of an insertion and its rows.
+func (w *world) orphan(text string) {
+	w.Helper()
+	victim, _ := w.mortal(2, true, nil) // checks the schema, commits
+	if _, err := victim.Insert(w.Context(), rec(w, text), ""); err == nil {
+		w.Fatal("the writer lives")
+	}
+	victim.Close()
+}
+
 func rec(t testing.TB, text string) record.Record {
 	t.Helper()
 	r, err := record.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return r
 }
 
@@ -177,9 +196,7 @@ func (w *world) wantFound(c *catalog.Catalog, q catalog.Lookup, want ...record.R
 func (w *world) check(c *catalog.Catalog) check.Result {
 	w.Helper()
 	sum, err := check.Run(w.Context(), c, false, func(f catalog.Finding) { w.Errorf("check: %+v", f) })
-	if err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, err)
 	return sum
 }
 
@@ -194,9 +211,7 @@ func (w *world) rows(table, prefix string) []storage.Entity {
 		}
 		return nil
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, err)
 	return rows
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -222,11 +223,9 @@ func TestHeadsOfOneMoment(t *testing.T) {
 			move(c, names[0])
 		}
 		time.Sleep(2 * time.Second)
-		if err := w.emulator.SetFaults("short-page p=1"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, w.emulator.SetFaults("short-page p=1"))
 		next, slow := w.emulator.Transport(), false
-		writer := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+		writer := w.via(func(r *http.Request) (*http.Response, error) {
 			first := !slow && strings.Contains(describe(r), "RowKey ge 'h|")
 			resp, err := next.Do(r)
 			if first && err == nil {
@@ -236,7 +235,7 @@ func TestHeadsOfOneMoment(t *testing.T) {
 				resp.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 			}
 			return resp, err
-		})), nil)
+		})
 		w.did(catalog.Replaced)(writer.Patch(t.Context(), []byte(`{"n":1}`), by("eid", "1"), always))
 		if !slow {
 			t.Error("nothing was slow")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/record"
 )
 
@@ -32,13 +33,9 @@ func TestLater(t *testing.T) {
 // TestInsertAllPanics: a panic in one of many inserts is that record's error.
 func TestInsertAllPanics(t *testing.T) {
 	schema, err := index.Parse("eid", "name")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	one, err := record.Parse([]byte(`{"eid":"1","name":"n"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	c := New(Options{Schema: schema}) // without tables: whatever is asked of them panics
 	for _, result := range c.InsertAll(t.Context(), []record.Record{one, one}, nil) {
 		if result.Err == nil {

@@ -60,13 +60,13 @@ func TestRowsThatAreRefused(t *testing.T) {
 	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
 	w.prepare(w.on(w.account, nil))
 	next := w.emulator.Transport()
-	c := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+	c := w.via(func(r *http.Request) (*http.Response, error) {
 		// Azurite answers so to long texts that are not ASCII, but not in a transaction, so commits pass.
 		if what := describe(r); strings.Contains(what, "/People HTTP") && strings.Contains(what, `"refused"`) {
 			return emulatortest.Refusal(r, http.StatusBadRequest, "PropertyValueTooLarge"), nil
 		}
 		return next.Do(r)
-	})), nil)
+	})
 	t.Cleanup(c.Close)
 	_, err := c.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x","refused":1}`), "")
 	if wantKind(t, err, problem.TooLarge); !strings.Contains(err.Error(), "PropertyValueTooLarge") {

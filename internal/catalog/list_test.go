@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 )
@@ -20,9 +21,7 @@ func (w *world) list(c *catalog.Catalog, q catalog.Lookup) []string {
 	var all []string
 	for {
 		r, err := c.List(w.Context(), q)
-		if err != nil {
-			w.Fatal(err)
-		}
+		proof.Must(w, err)
 		if len(r.Records) != len(r.Meta) || len(r.Records) > q.Top {
 			w.Fatalf("%d records, %d meta of %d", len(r.Records), len(r.Meta), q.Top)
 		}
@@ -62,9 +61,7 @@ func TestListAndOr(t *testing.T) {
 			all = append(all, string(r.AppendJSON(nil)))
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		slices.Sort(all)
 		return all
 	}
@@ -111,9 +108,7 @@ func TestBulkIsFast(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		if err := w.emulator.SetFaults("latency=10ms"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, w.emulator.SetFaults("latency=10ms"))
 		n := cmp.Or(*size, testsize.Of(300, 1000))
 		few := min(2000, n/5)
 		start := time.Now()

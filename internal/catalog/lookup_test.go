@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -60,9 +60,7 @@ func TestQueryAll(t *testing.T) {
 
 	q := catalog.Lookup{Keys: map[string]string{"city": city}, Top: 100}
 	page, err := c.Find(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, id := range []string{"000", "099", "100"} { // what was read, where the cursor stands, and what comes next
 		w.delete(c, by("id", id), 1)
 	}
@@ -157,9 +155,7 @@ func TestPagesAreFilled(t *testing.T) {
 			for i := range storage.MaxBatchRows {
 				b.Add(storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "4_citybern", Row: fmt.Sprintf("a%05d:00000000", from+i)}, Properties: tombstone}})
 			}
-			if err := b.Do(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, b.Do(t.Context()))
 		}
 		w.emulator.ResetCounts()
 		got, err := c.Find(t.Context(), catalog.Lookup{Keys: by("city", "bern").Keys, Top: 1})
@@ -171,10 +167,10 @@ func TestPagesAreFilled(t *testing.T) {
 		}
 		// The time is over before the page is full: the rest comes by the cursor.
 		next := w.emulator.Transport()
-		slow := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+		slow := w.via(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(4 * time.Second)
 			return next.Do(r)
-		})), nil)
+		})
 		start := time.Now()
 		got, err = slow.Find(t.Context(), by("city", "bern"))
 		if d := time.Since(start); err != nil || got.Cursor == "" || d > 13*time.Second {

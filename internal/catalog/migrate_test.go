@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -28,9 +29,7 @@ import (
 func (w *world) migrate(c *catalog.Catalog) migrate.Result {
 	w.Helper()
 	sum, err := migrate.Run(w.Context(), c, false, func(f catalog.Finding) { w.Errorf("left: %+v", f) })
-	if err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, err)
 	w.check(c)
 	return sum
 }
@@ -63,9 +62,7 @@ func takeOverAll(t *testing.T, w *world) {
 
 func takeOverRecords(t *testing.T, w *world) {
 	t.Helper()
-	if err := w.account.Table("People" + w.suffix).Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, w.account.Table("People"+w.suffix).Create(t.Context()))
 	r := rec(t, `{"eid":"F314","lastname":"Faux","npi":"1414213562","ssn":"123-45-6789"}`)
 	for _, p := range []string{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"} {
 		w.published(p, "faux:56a9e459", r)
@@ -99,9 +96,7 @@ func takeOverRecords(t *testing.T, w *world) {
 func rowOf(t testing.TB, s index.Schema, r record.Record) string {
 	t.Helper()
 	id, err := s.Identity(r.Get)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return id.Row
 }
 
@@ -232,9 +227,7 @@ type takeOver struct {
 // nobody can carry out.
 func newTakeOver(w *world) takeOver {
 	w.Helper()
-	if err := errors.Join(w.account.Table("People"+w.suffix).Create(w.Context()), w.account.Table("PeopleWAL"+w.suffix).Create(w.Context())); err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, errors.Join(w.account.Table("People"+w.suffix).Create(w.Context()), w.account.Table("PeopleWAL"+w.suffix).Create(w.Context())))
 	x := takeOver{map[string]record.Record{}, map[string][]key.Key{}}
 	for v, text := range map[string]string{
 		"a": `{"eid":"A","npi":"1","lastname":"Ash","v":"a"}`, "b": `{"eid":"B","npi":"1","lastname":"Bly","v":"b"}`,
@@ -452,15 +445,11 @@ func TestMigrationUnderWriters(t *testing.T) {
 			w.schema = parsed(t, "npi,phone", "lastname")
 			c := w.on(w.account, nil)
 			sum, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			g.Wait()
 			old.Close()
 			c.Close()
-			if err := w.emulator.SetFaults(""); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, w.emulator.SetFaults(""))
 			if len(acknowledged) == 0 || len(refused) == 0 || sum.Moved != len(acknowledged) {
 				t.Errorf("%d acknowledged, %d refused, %+v", len(acknowledged), len(refused), sum)
 			}

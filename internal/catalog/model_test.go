@@ -24,6 +24,7 @@ import (
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
@@ -126,9 +127,7 @@ func newModel(t *testing.T, seed uint64) *modelRun {
 	if seed%10 == 3 {
 		m.taken = newTakeOver(m.world)
 	}
-	if err := m.emulator.SetFaults(faults); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, m.emulator.SetFaults(faults))
 	m.catalog()
 	return m
 }
@@ -356,9 +355,7 @@ func (m *modelRun) read(c *catalog.Catalog, q catalog.Lookup) catalog.Matches {
 func (m *modelRun) identity(r record.Record) string {
 	m.Helper()
 	id, err := m.schema.Identity(func(field string) (string, bool) { return valueOf(r, field) })
-	if err != nil {
-		m.Fatal(err)
-	}
+	proof.Must(m, err)
 	return id.Hash()
 }
 
@@ -410,9 +407,7 @@ func (m *modelRun) explain() {
 	var changes []committed
 	for _, row := range m.rows("PeopleWAL", "c|") {
 		c := committed{id: row.Key.Row[2:], kind: wal.Kind(row.Get("tsw_kind")), record: record.FromProperties(row.Properties)}
-		if err := json.Unmarshal([]byte(row.Get("tsw_writes")), &c.writes); err != nil {
-			m.Fatal(err)
-		}
+		proof.Must(m, json.Unmarshal([]byte(row.Get("tsw_writes")), &c.writes))
 		changes = append(changes, c)
 	}
 	slices.SortFunc(changes, func(a, b committed) int { return strings.Compare(b.id, a.id) })
@@ -515,9 +510,7 @@ func (m *modelRun) compare() {
 	m.Helper()
 	c, _ := m.mortal(0, false, nil)
 	retry := func(do func() error) {
-		if err := patiently(do); err != nil {
-			m.Fatal(err)
-		}
+		proof.Must(m, patiently(do))
 	}
 	values := map[string][]string{"eid": {"E0", "e1", "E2"}, "npi": {"0", "1"}, "ssn": {"12-0", "121"}}
 	for field, all := range values {

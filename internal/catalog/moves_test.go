@@ -27,6 +27,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
@@ -385,9 +386,7 @@ func TestMovedWhileRead(t *testing.T) {
 				if list {
 					q.Keys, partition = nil, "'3_eid1'"
 				}
-				if err := w.emulator.SetFaults("short-page p=1"); err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, w.emulator.SetFaults("short-page p=1"))
 				log, pages := 0, 0
 				at, release := make(chan struct{}), make(chan struct{})
 				reader := w.gated(func(what string) chan struct{} {
@@ -402,9 +401,7 @@ func TestMovedWhileRead(t *testing.T) {
 					}
 					return nil
 				}, nil)
-				if err := reader.Readable(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, reader.Readable(t.Context()))
 				log = 0
 				read := reader.Find
 				if list {

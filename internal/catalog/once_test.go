@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 )
@@ -124,9 +125,7 @@ func TestKeyedWritesAtOnce(t *testing.T) {
 			if tt.before != "" {
 				w.did(catalog.Created)(c.Insert(t.Context(), rec(t, tt.before), ""))
 			}
-			if err := w.emulator.SetFaults("latency=1ms..20ms"); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, w.emulator.SetFaults("latency=1ms..20ms"))
 			var g sync.WaitGroup
 			answers := make([]catalog.Written, 5)
 			for i := range answers {
@@ -211,9 +210,7 @@ func TestKeyedRetryAmongSeveral(t *testing.T) {
 		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Faux"})
 		patch := func(text string) (catalog.Written, error) { return c.Patch(t.Context(), []byte(text), q, once) }
 		first, err := patch(`{"n":1}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Smith"})
 		again, err := patch(`{"n":1}`)
 		if err != nil || !cmp.Equal(first, again, sameWritten) {

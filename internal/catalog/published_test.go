@@ -9,6 +9,7 @@ import (
 	"tablesweep/internal/catalog/migrate"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -40,9 +41,7 @@ func TestLeftEntries(t *testing.T) {
 	run(false, 1, "1", "2", "3", "6")
 	run(false, 0, "1", "2", "6")
 	_, err := c.Patch(t.Context(), []byte(`{"lastname":"Ashe"}`), by("eid", "A"), always)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	w.write("PeopleWAL", storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "wal", Row: "2"}}})
 	run(true, 1, "6")
 	run(false, 1, "6")

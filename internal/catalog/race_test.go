@@ -25,11 +25,6 @@ import (
 	"tablesweep/internal/record"
 )
 
-// requester is a transport made of a function.
-type requester func(*http.Request) (*http.Response, error)
-
-func (f requester) Do(r *http.Request) (*http.Response, error) { return f(r) }
-
 // gate is a transport that can hold back requests before they are sent, or their answers.
 type gate struct {
 	next  policy.Transporter
@@ -215,7 +210,7 @@ func TestCheckBetweenWrites(t *testing.T) {
 		moments := [][]string{{"GET", "PeopleWAL", "RowKey ge 'h|"}, {"GET", "/People(", "3_npi7"}}
 		next, n := w.emulator.Transport(), 0
 		var mu sync.Mutex // guards n
-		checker := w.on(emulatortest.Open(t, w.emulator, requester(func(r *http.Request) (*http.Response, error) {
+		checker := w.via(func(r *http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if n < len(moments) && containsAll(describe(r), moments[n]) {
@@ -224,7 +219,7 @@ func TestCheckBetweenWrites(t *testing.T) {
 				c.Close()
 			}
 			return next.Do(r)
-		})), nil)
+		})
 		w.check(checker)
 		if n != len(moments) {
 			t.Errorf("%d writes", n)

@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 )
@@ -81,9 +82,7 @@ func deleteTwice(t *testing.T, n int, applied, alone, many bool, query func(here
 	w, c := newCatalog(t, people, "lastname")
 	one := rec(t, `{"eid":"1","npi":"7","ssn":"1","lastname":"Faux"}`)
 	here, err := c.Insert(t.Context(), one, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	w.insertMany(c, []record.Record{rec(t, five), rec(t, `{"eid":"5","npi":"7","lastname":"Second"}`)})
 	time.Sleep(time.Second)
 	q, on := query(here.Meta, "id-1")
@@ -97,9 +96,7 @@ func deleteTwice(t *testing.T, n int, applied, alone, many bool, query func(here
 		for _, text := range []string{string(one.AppendJSON(nil)), five, `{"eid":"5","npi":"7","lastname":"Third"}`} {
 			r := rec(t, text)
 			done, err := c.Insert(t.Context(), r, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			if done.Outcome == catalog.Created {
 				since = append(since, string(r.AppendJSON(nil)))
 			}
@@ -180,9 +177,7 @@ func TestDeletesWithAnIDCostLittle(t *testing.T) {
 		requests := func(with catalog.Condition) (n int64) {
 			inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 				here, err := c.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","ssn":"1","lastname":"Faux"}`), "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, err)
 				w.insertMany(c, []record.Record{rec(t, five), rec(t, `{"eid":"5","npi":"7","lastname":"Second"}`)})
 				c.Close()
 				time.Sleep(time.Second)
@@ -216,9 +211,7 @@ func TestRepeatedDeleteBesideTheFirst(t *testing.T) {
 			w.insertMany(c, sharing(t, key, many))
 			other := w.catalog()
 			time.Sleep(time.Second)
-			if err := w.emulator.SetFaults("latency=50ms"); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, w.emulator.SetFaults("latency=50ms"))
 			on := catalog.Condition{Invocation: "id"}
 			first := make(chan catalog.Deleted)
 			go func() {

@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 )
@@ -67,9 +68,7 @@ func TestStoredChanges(t *testing.T) {
 		type change struct{ Kind, EID string }
 		list := func(cursor string) (all []change) {
 			changes, _, err := c.Changes(t.Context(), catalog.MaxTop, cursor, time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			for _, ch := range changes {
 				eid, _ := ch.Record.Get("eid")
 				all = append(all, change{string(ch.Kind), eid})
@@ -96,9 +95,7 @@ func TestStoredEntries(t *testing.T) {
 		if got := len(w.rows("PeopleWAL", "e|")); got != 4 {
 			t.Fatalf("%d entries are pending, want 4", got)
 		}
-		if err := c.Maintain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, c.Maintain(t.Context()))
 		if got := len(w.rows("PeopleWAL", "e|")); got != 1 {
 			t.Errorf("%d entries are left, want the parked one", got)
 		}

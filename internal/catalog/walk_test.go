@@ -11,15 +11,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // TestCallsGoDown: the package comment lists the package's files from the first that a
 // caller meets down to the last, and no function calls one of a file further up.
 func TestCallsGoDown(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	var order []string
 	for _, m := range regexp.MustCompile(`(?m)^//\t(\w+\.go) `).FindAllSubmatch(doc, -1) {
 		order = append(order, string(m[1]))
@@ -27,9 +27,7 @@ func TestCallsGoDown(t *testing.T) {
 	fset := token.NewFileSet()
 	var files []*ast.File
 	paths, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") || path == "doc.go" {
 			continue
@@ -38,9 +36,7 @@ func TestCallsGoDown(t *testing.T) {
 			t.Errorf("the package comment does not list %s", path)
 		}
 		f, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		files = append(files, f)
 	}
 	if len(files) != len(order) {

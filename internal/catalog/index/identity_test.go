@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 )
 
 // fields is a record; its names are in lower case.
@@ -26,9 +27,7 @@ func (f fields) get(field string) (string, bool) {
 func parse(t testing.TB, keys, sort string) index.Schema {
 	t.Helper()
 	s, err := index.Parse(keys, sort)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return s
 }
 
@@ -95,9 +94,7 @@ func TestIdentity(t *testing.T) {
 			t.Parallel()
 			s := parse(t, tt.keys, tt.sort)
 			got, err := s.Identity(tt.record.get)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			tt.want.Schema = s.String()
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("identity (-want +got):\n%s", diff)
@@ -317,9 +314,7 @@ func TestEscapesCantBeForged(t *testing.T) {
 			continue
 		}
 		id, err := s.Identity(fields{"eid": "F314", "x": text, "sort": text}.get)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		partition, row := id.Partitions[1], id.Row[:len(id.Row)-8] // without the hash
 		if other, taken := partitions[partition]; taken {
 			t.Fatalf("%q and %q have partition %q", other, text, partition)

@@ -11,6 +11,7 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 )
 
 func TestNumber(t *testing.T) {
@@ -95,9 +96,7 @@ func TestNumbersSortByValue(t *testing.T) {
 		for range 10 {
 			from, to := all[r.IntN(len(all))], all[r.IntN(len(all))]
 			w, err := s.Window(from, to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			rows := rowsFor(t, s, all)
 			found, _ := read(w, rows, "")
 			for i, row := range found {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/proof"
 )
 
 func TestParse(t *testing.T) {
@@ -45,9 +46,7 @@ func TestParse(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := index.Parse(tt.keys, tt.sort)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("schema (-want +got):\n%s", diff)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -57,9 +58,7 @@ func TestBehind(t *testing.T) {
 		{"newest first, backwards", "s:newest", "2001", "2000", "", ""},
 	} {
 		w, err := parse(t, "eid", tt.sort).Window(tt.from, tt.to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if got := show(w, tt.after); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
@@ -166,9 +165,7 @@ func rowsFor(t *testing.T, s index.Schema, values []string) []stored {
 	var rows []stored
 	for i, v := range values {
 		id, err := s.Identity(fields{"eid": fmt.Sprint(i % 3), s.Sort.Field: v}.get)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		checkKey(t, id.Row)
 		rows = append(rows, stored{id.Row, id.Sort})
 	}
@@ -224,9 +221,7 @@ func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
 		for range 8 {
 			n := naive{randomText(r, alphabet, 4), randomText(r, alphabet, 4)}
 			w, err := s.Window(n.from, n.to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			var want []string
 			for _, row := range rows {
 				if got := w.Contains(row.sort); got != n.contains(row.sort) {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"io"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 
 	"errors"
@@ -27,18 +28,14 @@ import (
 func people(t *testing.T, a *storage.Account, keys, row string) *catalog.Catalog {
 	t.Helper()
 	schema, err := index.Parse(keys, row)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return catalog.New(catalog.Options{Name: "people", Index: a.Table("People"), Log: a.Table("PeopleWAL"), Schema: schema})
 }
 
 func importFile(t *testing.T, c *catalog.Catalog, path string, o ImportOptions) (Note, error) {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer file.Close()
 	return Import(t.Context(), c, file, o)
 }
@@ -50,17 +47,13 @@ func checkpoint(t *testing.T, path string) *journal.File {
 	if errors.Is(err, os.ErrNotExist) {
 		f, err = journal.New(path, []byte(`{}`))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return f
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // content returns a file's text, "" if there is no file.
@@ -137,14 +130,10 @@ func TestImportWaitsForStorage(t *testing.T) {
 		em, a := emulatortest.NewAccount(t, emulator.Options{})
 		c := people(t, a, "eid", "at")
 		defer c.Close()
-		if err := c.Prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, c.Prepare(t.Context()))
 		path := filepath.Join(t.TempDir(), "people.jsonl")
 		write(t, path, `{"eid":"1","at":"x"}`+"\n"+`{"eid":"2","at":"x"}`+"\n")
-		if err := em.SetFaults("timeout-before p=1 on=batch"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, em.SetFaults("timeout-before p=1 on=batch"))
 		go func() {
 			time.Sleep(2 * time.Minute)
 			if err := em.SetFaults(""); err != nil {
@@ -156,9 +145,7 @@ func TestImportWaitsForStorage(t *testing.T) {
 		if took := time.Since(began); err != nil || done.Inserted != 2 || took > 135*time.Second {
 			t.Errorf("%+v after %v, %v", done, took, err)
 		}
-		if err := em.SetFaults("timeout-before p=1 on=batch"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, em.SetFaults("timeout-before p=1 on=batch"))
 		write(t, path, `{"eid":"3","at":"x"}`+"\n")
 		began = time.Now()
 		_, err = importFile(t, c, path, ImportOptions{Patience: 5 * time.Minute})
@@ -177,9 +164,7 @@ func TestImportCSVAsOthersWriteIt(t *testing.T) {
 		t.Helper()
 		write(t, path, text)
 		done, err := importFile(t, in.Catalog, path, ImportOptions{most: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		return done, content(t, path+FailedExt)
 	}
 	path := filepath.Join(t.TempDir(), "people.csv")

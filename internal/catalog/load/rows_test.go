@@ -15,6 +15,7 @@ import (
 
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/task"
 )
 
@@ -35,9 +36,7 @@ func TestFile(t *testing.T) {
 		{"a.jsonl", "{\"a\":1}\n" + long, []string{`1 {"a":1}`}, "line 2 is longer"},
 	} {
 		f, err := NewFile(tt.name, strings.NewReader(tt.text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		var got []string
 		err = f.each(t.Context(), 2, func(rows []Row) error {
 			if len(rows) > 2 {
@@ -70,9 +69,7 @@ func TestFileIsAPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()
 		f, err := NewFile("people", in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		ctx, interrupt := context.WithCancel(t.Context())
 		rows, ended := 0, make(chan error, 1)
 		go func() {
@@ -119,9 +116,7 @@ func TestStoredNote(t *testing.T) {
 	write(t, path, "{\"eid\":\"1\",\"at\":\"x\"}\nno\n{\"eid\":\"3\",\"at\":\"x\"}\n{\"eid\":\"4\",\"at\":\"x\"}")
 	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	touch := func(at time.Time) {
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, os.Chtimes(path, at, at))
 	}
 	touch(at)
 	if _, err := importFile(t, in.Catalog, path, ImportOptions{Checkpoint: checkpoint(t, "ckpt"), most: 2}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -29,9 +30,7 @@ func newInserter(t *testing.T, out io.Writer) *inserter {
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	cat := people(t, a, "eid", "at")
 	t.Cleanup(cat.Close)
-	if err := cat.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, cat.Prepare(t.Context()))
 	return &inserter{Catalog: cat, out: out}
 }
 
@@ -60,9 +59,7 @@ func TestInsertKeepsTheOrderOfARecord(t *testing.T) {
 	for i := range 5 {
 		fmt.Fprintf(&input, "{\"eid\":\"Person%d\",\"at\":\"x\"}\n", i)
 	}
-	if err := in.run(t.Context(), strings.NewReader(input.String())); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, in.run(t.Context(), strings.NewReader(input.String())))
 	input.Reset()
 	for n := range 100 {
 		who := rand.IntN(5)
@@ -70,9 +67,7 @@ func TestInsertKeepsTheOrderOfARecord(t *testing.T) {
 		fmt.Fprintf(&input, "{\"eid\":\"%s%d\",\"at\":\"x\",\"n\":%d}\n", []string{"person", "PERSON"}[n%2], who, n)
 	}
 	in.upsert = true
-	if err := in.run(t.Context(), strings.NewReader(input.String())); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, in.run(t.Context(), strings.NewReader(input.String())))
 	if got := strings.Count(out.String(), "replaced\n"); got != 100 {
 		t.Errorf("%d lines tell a replacement, want 100:\n%s", got, &out)
 	}
@@ -99,9 +94,7 @@ func TestInsertStopsAtFailures(t *testing.T) {
 		t.Errorf("printed\n%s", got)
 	}
 	out.Reset()
-	if err := in.Log.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, in.Log.Delete(t.Context()))
 	var input strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&input, "{\"eid\":\"%d\",\"at\":\"x\"}\n", i+2)

@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
@@ -27,18 +28,14 @@ var (
 func parse(t *testing.T, text string) record.Record {
 	t.Helper()
 	r, err := record.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return r
 }
 
 func schema(t *testing.T, keys, row string) index.Schema {
 	t.Helper()
 	s, err := index.Parse(keys, row)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return s
 }
 
