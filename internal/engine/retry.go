@@ -88,8 +88,8 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 	if err != nil {
 		return err
 	}
-	if found.Lost != 0 {
-		return problem.Conflictf("id", "steps are lost: somebody has deleted rows of this scan from the state table; start a new scan")
+	if found.Lost != "" {
+		return problem.Conflictf("id", "%s", found.Lost)
 	}
 	if rows {
 		if found.Sums.Failed == 0 {

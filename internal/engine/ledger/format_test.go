@@ -216,6 +216,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("scan", found.Scan, scan, err)
 	check("its time", found.Scan.Ran(time.Now()).Round(time.Second).String(), "4s", nil)
 	check("totals", found.Sums.Totals, sum, nil)
+	check("what is lost", found.Lost, "", nil)
 	check("kept", found.Sums.Kept, int64(2), nil)
 	steps, ahead := found.Sums.Pending()
 	check("steps left", steps, int64(1), nil)

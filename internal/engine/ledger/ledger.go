@@ -4,7 +4,7 @@
 // One table holds every scan. A scan's partition is its id:
 //
 //	RowKey           row
-//	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error;
+//	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, First;
 //	                 in a later attempt ResumedAt, and RanMillis: how long the earlier ones ran
 //	p|STEP           a pending step: Message (binary), After, Sends, Lost, Begun, FirstEnded, Reason (see pending.go)
 //	d|TICKS|STEP     a done step, newest first: its counts and changes (see sums.go), Note (binary)
@@ -27,6 +27,11 @@
 // One transaction commits a step, see [Ledger.Commit]. Counters are sums over d rows, so nothing is counted twice. An
 // attempt whose last p row is gone gets no other. The scan itself has a d row without a step, whose child is the first
 // step: so sums over d rows also count the pending steps.
+//
+// Somebody may delete rows by hand. Counts alone do not show it: a lost done row with two children and a lost pending row, say, cancel each
+// other out. So each done row has a Balance: the sum of the hashes of its children's ids, less that of its own. First is the same sum over the
+// steps that attempts began with. First and all balances add up to the hashes of the pending steps, whatever was folded. If they do not, the
+// scan fails.
 //
 // # What is kept of done steps
 //
@@ -107,7 +112,8 @@ type Scan struct {
 	Error    string        // why it failed
 	Members  int64         // of a group; 0 for other scans
 
-	etag string
+	first int64 // sum of the hashes of the ids of steps that attempts began with
+	etag  string
 }
 
 // Ran returns how long the scan has run until now, or its end. Time between an end and a restart does not count.
@@ -192,7 +198,7 @@ func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, 
 	if len(hints) > 0 {
 		ops = append(ops, op(storage.Insert, id, scanHintsRow, dataProperties(hints)...))
 	}
-	return l.create(ctx, Scan{ID: id, Attempt: 1, Started: now, Request: request}, ops...)
+	return l.create(ctx, Scan{ID: id, Attempt: 1, Started: now, Request: request, first: hashOf(first.ID)}, ops...)
 }
 
 // create lists a scan, and records it with what belongs to it.
@@ -223,6 +229,7 @@ func runningScan(kind storage.OpKind, s Scan) storage.Op {
 		storage.Int64Property("Attempt", s.Attempt),
 		storage.BinaryProperty("Request", s.Request),
 		storage.TimeProperty("StartedAt", s.Started),
+		storage.Int64Property("First", s.first),
 	}, s.resumption()...)
 	return op(kind, s.ID, scanRow, append(row, properties([]count{{"Members", &s.Members, true}})...)...)
 }
@@ -262,7 +269,7 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 	return Scan{
 		ID: id, State: State(e.Get("State")), Attempt: e.Int("Attempt"), Request: e.Bytes("Request"), Error: e.Get("Error"),
 		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Resumed: e.Time("ResumedAt"), ran: time.Duration(e.Int("RanMillis")) * time.Millisecond, etag: e.ETag,
-		Members: e.Int("Members"),
+		Members: e.Int("Members"), first: e.Int("First"),
 	}, nil
 }
 
@@ -271,7 +278,10 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 // redone are gone. The children must fit in one transaction with four more rows.
 func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
-	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead}
+	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead, balance: -hashOf(stepID)}
+	for _, c := range children {
+		sums.balance += hashOf(c.ID)
+	}
 	at := key.Inverted(now) + "|" + stepID
 	step := properties(sums.counts())
 	if len(done.Note) > 0 {

@@ -63,9 +63,14 @@ func (l *Ledger) cameTo(ctx context.Context, id string) (Listed, error) {
 	if err != nil {
 		return Listed{}, err
 	}
-	s := Listed{Scan: found.Scan, Summarized: true, Totals: found.Sums.Totals, Members: found.Members}
-	s.Pending, _ = found.Sums.Pending()
-	return s, nil
+	return found.listed(), nil
+}
+
+// listed returns the scan as the list of all has it once it has ended.
+func (s Snapshot) listed() Listed {
+	l := Listed{Scan: s.Scan, Summarized: true, Totals: s.Sums.Totals, Members: s.Members}
+	l.Pending, _ = s.Sums.Pending()
+	return l
 }
 
 // Tidied takes a scan off the list of ended ones, unless it has ended once more since it was listed.

@@ -12,7 +12,7 @@ import (
 )
 
 // scanColumns are the properties of a scan's row, beside the totals.
-var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "ResumedAt", "RanMillis", "Error", "Members"}
+var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "ResumedAt", "RanMillis", "Error", "Members", "First"}
 
 // Snapshot is a scan at one moment.
 type Snapshot struct {
@@ -23,9 +23,9 @@ type Snapshot struct {
 	Steps map[string]bool
 	Done  map[string]bool
 	Whole bool
-	// Lost counts the steps that were begun, and are neither pending nor done: somebody has deleted their rows. It is below 0
-	// if steps are done that nobody has begun, and 0 if the scan takes more than a page, which shows one moment.
-	Lost int64
+	// Lost says which steps' rows somebody has deleted. It is empty if none are missing, and if the scan takes more than a page, which
+	// shows one moment.
+	Lost string
 	// Only [Ledger.Detail] reads Notes and Pending: the notes of done rows, and the pending steps.
 	Notes   [][]byte
 	Pending []Pending
@@ -73,8 +73,7 @@ func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot
 			return d.Snapshot, l.sum(ctx, &d.Snapshot)
 		}
 		if d.pages == 1 && d.Whole {
-			pending, _ := d.Sums.Pending()
-			d.Lost = pending - int64(len(d.Steps))
+			d.Lost = d.lacking(d.Steps)
 		}
 		return d.Snapshot, nil
 	}

@@ -21,11 +21,12 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func
 	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps
 		return false, err
 	}
-	s, err := l.cameTo(ctx, id)
+	found, err := l.Snapshot(ctx, id)
 	if err != nil {
 		return false, err
 	}
-	state, reason := Succeeded, lacking(s.Pending)
+	s := found.listed()
+	state, reason := Succeeded, found.lacking(nil)
 	switch {
 	case reason != "":
 		state = Failed
@@ -45,14 +46,21 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func
 	return l.end(ctx, idle, state, now, reason)
 }
 
-// lacking says what is missing in the table if the sums over done steps say that so many steps are pending, and none is.
-func lacking(pending int64) string {
+// lacking says what is missing in the table if these steps are pending, and no others; "" if nothing is.
+func (s Snapshot) lacking(pending map[string]bool) string {
 	const otherwise = "; somebody has deleted rows of this scan. Start a new scan"
-	switch {
-	case pending > 0:
-		return fmt.Sprintf("the state table lacks %d pending steps, which nobody has done%s", pending, otherwise)
-	case pending < 0:
-		return fmt.Sprintf("the state table lacks done steps: %d more are done than were begun%s", -pending, otherwise)
+	left, _ := s.Sums.Pending()
+	balance := s.Scan.first + s.Sums.balance
+	for step := range pending {
+		balance -= hashOf(step)
+	}
+	switch missing := left - int64(len(pending)); {
+	case missing > 0:
+		return fmt.Sprintf("the state table lacks %d pending steps, which nobody has done%s", missing, otherwise)
+	case missing < 0:
+		return fmt.Sprintf("the state table lacks done steps: %d more are done than were begun%s", -missing, otherwise)
+	case balance != 0:
+		return "the state table lacks steps that are neither pending nor done" + otherwise
 	}
 	return ""
 }
@@ -115,6 +123,7 @@ func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, re
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead adaptive.Outlook) error {
 	var ops []storage.Op
 	if root != nil {
+		s.first += hashOf(root.ID)
 		first := addPending(s.ID, *root)
 		first.Kind = storage.Insert
 		ops = append(ops, begun(s.ID, now, ahead), first)
@@ -123,7 +132,7 @@ func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pendi
 }
 
 func (l *Ledger) restart(ctx context.Context, s Scan, now time.Time, more ...storage.Op) error {
-	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now), Members: s.Members}
+	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now), Members: s.Members, first: s.first}
 	if err := l.write(ctx, "list scan "+s.ID, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
 		return err
 	}

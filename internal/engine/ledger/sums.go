@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"time"
 
 	"tablesweep/internal/scan/adaptive"
@@ -68,6 +70,7 @@ type Sums struct {
 
 	children int64            // steps that became pending
 	ahead    adaptive.Outlook // estimated work of these, less that of the done steps
+	balance  int64            // sum of the hashes of their ids, less those of the done steps' ids; it overflows
 }
 
 // Pending returns how many steps are pending, and an estimate of their work.
@@ -75,9 +78,15 @@ func (s Sums) Pending() (steps int64, ahead adaptive.Outlook) {
 	return s.children - s.Steps, s.ahead
 }
 
+// hashOf returns a step's part in a balance.
+func hashOf(step string) int64 {
+	sum := sha256.Sum256([]byte(step))
+	return int64(binary.BigEndian.Uint64(sum[:]))
+}
+
 func (s *Sums) counts() []count {
 	return append(s.Totals.counts(), count{"Kept", &s.Kept, true}, count{"Children", &s.children, true},
-		count{"Millipages", &s.ahead.Millipages, true}, count{"Unknown", &s.ahead.Unknown, true})
+		count{"Millipages", &s.ahead.Millipages, true}, count{"Unknown", &s.ahead.Unknown, true}, count{"Balance", &s.balance, false})
 }
 
 // sumColumns are the properties that sums are made of.

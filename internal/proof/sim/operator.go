@@ -13,7 +13,6 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -221,25 +220,30 @@ func (w *world) cancel(s PlannedScan, canceled bool) {
 	}
 }
 
-// lose deletes one of a scan's pending steps or files from the state table after a time, if it has one then. A fault may keep it from that.
+// lose deletes one of a scan's pending steps or files from the state table after a time, if it has one then, and perhaps a pending or done step
+// besides. A fault may keep it from that.
 func (w *world) lose(id string, after time.Duration) {
 	if !task.Sleep(w.over, after) {
 		return
 	}
-	var rows []key.Key
-	for _, row := range w.table(w.account, stateTable) {
-		if kind, _, _ := strings.Cut(row.Key.Row, "|"); row.Key.Partition == id && (kind == "p" || kind == "w") {
-			rows = append(rows, row.Key)
+	rows := w.table(w.account, stateTable)
+	lose := func(what, kinds string) {
+		some := slices.DeleteFunc(slices.Clone(rows), func(row storage.Entity) bool {
+			kind, _, _ := strings.Cut(row.Key.Row, "|")
+			return row.Key.Partition != id || !strings.Contains(kinds, kind)
+		})
+		if len(some) == 0 {
+			return
+		}
+		lost := some[draw(w.plan.Seed, what, id)%uint64(len(some))].Key
+		err := w.account.Table(stateTable).With(storage.RequestOptions{Once: true}).Write(w.over, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: lost}})
+		w.log.Info().Str("row", lost.Row).Err(err).Msg("lost")
+		if err == nil {
+			w.count(&w.stats.Lost)
 		}
 	}
-	if len(rows) == 0 {
-		return
-	}
-	lost := rows[draw(w.plan.Seed, "lose", id)%uint64(len(rows))]
-	err := w.account.Table(stateTable).With(storage.RequestOptions{Once: true}).Write(w.over, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: lost}})
-	w.log.Info().Str("row", lost.Row).Err(err).Msg("lost")
-	if err == nil {
-		w.count(&w.stats.Lost)
+	if lose("lose", "pw"); chance(0.5, draw(w.plan.Seed, "another", id)) {
+		lose("lose another", "pd")
 	}
 }
 
