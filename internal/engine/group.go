@@ -178,6 +178,9 @@ func (e *Engine) tend(ctx context.Context, id string, ended int) error {
 			return err
 		}
 		g, err := e.ledger.Group(ctx, id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return e.endLost(ctx, id)
+		}
 		if err != nil {
 			return err
 		}
@@ -219,10 +222,23 @@ func (e *Engine) tend(ctx context.Context, id string, ended int) error {
 	}
 }
 
-// seen looks at a member of a group: whether it is over in this attempt of the group, and whether it was started.
+// groupLost is why a group fails, or is not retried, that lacks its row.
+const groupLost = "the state table lacks the group's row, which names its tables; somebody has deleted it. Start a new scan"
+
+// endLost ends a running group that lacks its row.
+func (e *Engine) endLost(ctx context.Context, id string) error {
+	_, err := e.end(ctx, id, ledger.Failed, groupLost)
+	if errors.Is(err, ledger.ErrNotFound) { // removed meanwhile
+		return nil
+	}
+	return err
+}
+
+// seen looks at a member of a group: whether it is over in this attempt of the group, and whether it was started. One that has ended is not
+// over before it is listed so. If its rows in the lists are lost, it is over: the end of the group finds out.
 func (e *Engine) seen(ctx context.Context, group *loaded, id string) (over, started bool, err error) {
 	m, listed, err := e.ledger.Member(ctx, id)
-	if err != nil || !listed {
+	if err != nil {
 		return false, false, err
 	}
 	if m.Summarized {
@@ -233,7 +249,13 @@ func (e *Engine) seen(ctx context.Context, group *loaded, id string) (over, star
 	if errors.Is(err, ledger.ErrNotFound) {
 		return false, false, nil
 	}
-	return false, !group.before(s), err
+	if err != nil || group.before(s) {
+		return false, false, err
+	}
+	if s.State != ledger.Running {
+		err = e.ledger.Close(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
+	}
+	return s.State != ledger.Running && !listed, true, err
 }
 
 // before reports whether a member has ended without success before the group's attempt, which does it again.
@@ -248,6 +270,9 @@ func (e *Engine) startMember(ctx context.Context, group string, n int) error {
 		return err
 	}
 	g, err := e.ledger.Group(ctx, group)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return e.endLost(ctx, group)
+	}
 	if err != nil || !slices.Contains(g.Open, n) {
 		return err
 	}
@@ -305,11 +330,13 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 		}
 		return true
 	})
-	if err != nil || m.Ended() < m.All { // one that was retried by itself runs: its end comes here again
+	if err != nil || m.Running > 0 { // one that was retried by itself runs: its end comes here again
 		return err
 	}
 	state, reason := ledger.Succeeded, ""
-	if bad := m.All - m.Succeeded; bad > 0 {
+	if lost := m.All - m.Ended() - m.Running; lost > 0 { // each was listed before it was over
+		state, reason = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
+	} else if bad := m.All - m.Succeeded; bad > 0 {
 		state, reason = ledger.Failed, shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
 	} else if err := e.completes(ctx, id, o, names); storage.Passing(err) || ctx.Err() != nil {
 		return err
@@ -358,6 +385,11 @@ func (e *Engine) cancelMembers(ctx context.Context, id string) {
 
 // retryGroup begins the next attempt of a group, in which all members are done that have not succeeded.
 func (e *Engine) retryGroup(ctx context.Context, s ledger.Scan) error {
+	if _, err := e.ledger.Group(ctx, s.ID); errors.Is(err, ledger.ErrNotFound) {
+		return problem.Conflictf("id", "%s", groupLost)
+	} else if err != nil {
+		return err
+	}
 	succeeded, latest := map[int]bool{}, s.Finished
 	_, err := e.ledger.Recent(ctx, ledger.ListQuery{Group: s.ID, Page: storage.PageRows}, func(m ledger.Listed) bool {
 		_, n, _ := ledger.MemberOf(m.ID)

@@ -138,7 +138,11 @@ func (e *Engine) create(ctx context.Context, id string, now time.Time, o *opened
 		}
 		first = slot[0]
 	}
-	if err := e.ledger.Create(ctx, id, now, jsonOf(o.request), hints, first.pending(), first.ahead()); err != nil {
+	err := e.ledger.Create(ctx, id, now, jsonOf(o.request), hints, first.pending(), first.ahead())
+	if errors.Is(err, ledger.ErrScanLost) {
+		return problem.Conflictf("id", "%v", ledger.ErrScanLost)
+	}
+	if err != nil {
 		return err
 	}
 	// The scan is recorded now: if its message is lost, Maintain sends it.

@@ -49,8 +49,11 @@ func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 		return false, e.tend(ctx, s.ID, 0)
 	}
 	if _, _, member := ledger.MemberOf(s.ID); member {
-		of, err := e.load(ctx, s.ID)
-		if err == nil && of.state != ledger.Running { // its group was canceled
+		switch of, err := e.load(ctx, s.ID); {
+		case errors.Is(err, ledger.ErrNotFound):
+			_, err = e.end(ctx, s.ID, ledger.Failed, "the state table lacks the row of its group; somebody has deleted it. Start a new scan")
+			return false, err
+		case err == nil && of.state != ledger.Running: // its group was canceled
 			_, err = e.end(ctx, s.ID, ledger.Canceled, "")
 			return false, err
 		}

@@ -103,22 +103,28 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 // scan as ended. If o comes from [Ledger.Open], an attempt that was listed again since then stays: it
 // may be about to begin. Close does not touch a later attempt's row in the list of all.
 func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
-	ops := []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
+	what, ops := "close scan "+o.ID, []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.cameTo(ctx, o.ID)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
+	summarized := false
 	if err == nil && s.State != Running {
-		e, found, err := l.get(ctx, "close scan "+o.ID, scansPartition, listRow(o.ID))
+		e, found, err := l.get(ctx, what, scansPartition, listRow(o.ID))
 		if err != nil {
 			return err
 		}
 		if found && e.Int("Attempt") <= o.Attempt {
 			settled := s.Pending == 0
 			ops = append(ops, summary(s, settled, e.ETag), ended(o.ID, settled))
+			summarized = e.Get("State") != ""
 		}
 	}
-	return unlessOvertaken(l.write(ctx, "close scan "+o.ID, ops...))
+	err = l.write(ctx, what, ops...)
+	if storage.NotFound(err) && !summarized && len(ops) > 1 { // its row in the list of open scans was deleted by hand
+		err = l.write(ctx, what, ops[1:]...)
+	}
+	return unlessOvertaken(err)
 }
 
 // Forget takes an attempt of a scan without a record off the list of open scans, unless it was listed again since. If it is
