@@ -19,17 +19,22 @@ import (
 // importOptions are the options of the command catalog import.
 type importOptions struct {
 	catalogFlags
+	csvFlags
 	checkpointFlags
 	json bool
 }
 
 func (o *importOptions) options() []option {
-	return slices.Concat(o.catalogFlags.options(), o.checkpointFlags.options(), []option{{"json", perRun, &o.json, nil, "print the summary as JSON"}})
+	return slices.Concat(o.catalogFlags.options(), o.csvFlags.options(), o.checkpointFlags.options(), []option{{"json", perRun, &o.json, nil, "print the summary as JSON"}})
 }
 
 func (o *importOptions) run(r *call) error {
 	r.changes = true
 	path, err := o.path(r)
+	if err != nil {
+		return err
+	}
+	form, err := o.records(r, path)
 	if err != nil {
 		return err
 	}
@@ -57,6 +62,7 @@ func (o *importOptions) run(r *call) error {
 		meter.Show(sweep.Progress{}) // so that there is a line at once
 		done, err := load.Import(ctx, cat, in, load.ImportOptions{
 			Checkpoint: record.Journal,
+			CSV:        form,
 			Patience:   o.patience,
 			Resumed: func(rows int) {
 				before = rows

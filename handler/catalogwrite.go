@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/file"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
+	"tablesweep/internal/place"
 	"tablesweep/internal/record"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -22,6 +23,7 @@ import (
 // insertOptions are the options of the command catalog insert.
 type insertOptions struct {
 	catalogFlags
+	csvFlags
 	file, once string
 	conditionFlag
 	upsert, json bool
@@ -29,13 +31,13 @@ type insertOptions struct {
 }
 
 func (o *insertOptions) options() []option {
-	return append(o.catalogFlags.options(), []option{
+	return slices.Concat(o.catalogFlags.options(), o.csvFlags.options(), []option{
 		{"file", perRun, &o.file, nil, "file with a record a line, or CSV as for import; - is stdin, which is read if there are no records among the arguments"},
 		{"idempotency-key", perRun, &o.once, nil, "of a single record: with the same key and record, nothing is done for a day"},
 		{"upsert", perRun, &o.upsert, nil, "replace what is there with the same index values and row key"},
 		o.conditionFlag.option("; with --upsert and a single record"),
 		{"json", perRun, &o.json, nil, "print a JSON object for each record"},
-	}...)
+	})
 }
 
 func (o *insertOptions) run(r *call) error {
@@ -55,6 +57,10 @@ func (o *insertOptions) run(r *call) error {
 		}
 		args[i] = strings.ReplaceAll(a, "\n", " ") // no JSON string has one
 	}
+	form, err := o.records(r, o.file)
+	if err != nil {
+		return err
+	}
 	if o.file != "" && o.file != "-" {
 		f, err := file.OpenPipe(r.ctx, o.file, os.O_RDONLY, 0)
 		if err != nil {
@@ -68,7 +74,7 @@ func (o *insertOptions) run(r *call) error {
 	}
 	return o.with(r, needs{(*catalog.Catalog).Prepare, (*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
 		in := inserter{Catalog: cat, insertOptions: o, call: r}
-		if err := o.read(ctx, r.In, args, in.rows); err != nil {
+		if err := o.read(ctx, r.In, args, form, in.rows); err != nil {
 			return err
 		}
 		return refusedRecords(in.refused)
@@ -76,12 +82,12 @@ func (o *insertOptions) run(r *call) error {
 }
 
 // read calls fn with the rows of the arguments, the file or stdin.
-func (o *insertOptions) read(ctx context.Context, stdin io.Reader, args []string, fn func([]load.Row) error) error {
+func (o *insertOptions) read(ctx context.Context, stdin io.Reader, args []string, form place.CSV, fn func([]load.Row) error) error {
 	switch {
 	case len(args) > 0:
 		return load.Arriving(ctx, strings.NewReader(strings.Join(args, "\n")), fn)
 	case o.input != nil:
-		rows, err := load.NewFile(o.file, o.input)
+		rows, err := load.NewFile(ctx, o.file, o.input, form)
 		if err != nil {
 			return asUsage(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/file"
 	"tablesweep/internal/job"
 	"tablesweep/internal/odata"
@@ -204,8 +205,24 @@ func (f *csvFlags) is(kind place.Kind, path string) bool {
 	return kind == place.KindFile && place.IsCSV(path) || kind == place.KindStream && f.format == "csv"
 }
 
-// of returns how CSV is written.
-func (f *csvFlags) of() (*place.CSV, error) {
+// records returns how CSV of records is written. They are those of a file.
+func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
+	form, err := f.form(func(name string) bool { return name != "" })
+	switch {
+	case err != nil:
+		return place.CSV{}, err
+	case !load.IsCSV(path) && (len(f.types) > 0 || f.delimiter != ","):
+		return place.CSV{}, usagef("--types and --delimiter are about CSV, and the file has none: its name would end with .csv")
+	}
+	form.Mixed = func(text string) { r.Meter.Say("types", text) }
+	return *form, nil
+}
+
+// of returns how CSV of rows is written.
+func (f *csvFlags) of() (*place.CSV, error) { return f.form(isProperty) }
+
+// form is of for columns of such names.
+func (f *csvFlags) form(isName func(string) bool) (*place.CSV, error) {
 	d := strings.ReplaceAll(f.delimiter, `\t`, "\t")
 	if err := place.CheckDelimiter(d); err != nil {
 		return nil, usagef("--delimiter %w", err)
@@ -214,7 +231,7 @@ func (f *csvFlags) of() (*place.CSV, error) {
 	for _, one := range f.types {
 		name, text, _ := strings.Cut(one, ":")
 		t, known := odata.ParseType("Edm." + strings.TrimPrefix(text, "Edm."))
-		if !known || !isProperty(name) {
+		if !known || !isName(name) {
 			return nil, usagef("--types has %q, want Name:Edm.Int32 or another type of the Table service", one)
 		}
 		form.Types[name] = t

@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -144,9 +143,7 @@ func (o Options) lines(ctx context.Context, in io.Reader) (place.Lines, error) {
 		return place.JSONLines(in, o.Filter == "" && o.Select == nil && o.Map == nil), nil
 	}
 	form := *o.From.CSV
-	form.Mixed = func(column string, t storage.Type) {
-		o.Meter.Say("types", fmt.Sprintf("%s has several types, and values without one, which become %v", column, t))
-	}
+	form.Mixed = func(text string) { o.Meter.Say("types", text) }
 	if info, err := os.Stat(o.From.Path); o.From.Kind == place.KindFile && err == nil && info.Mode().IsRegular() {
 		first, err := o.openLines(ctx)
 		if err != nil {
@@ -154,20 +151,9 @@ func (o Options) lines(ctx context.Context, in io.Reader) (place.Lines, error) {
 		}
 		defer first.Close()
 		o.Meter.Phase("reading types")
-		if form, err = form.Learn(readerOf(func(b []byte) (int, error) {
-			if ctx.Err() != nil {
-				return 0, task.ErrInterrupted
-			}
-			return first.Read(b)
-		})); err != nil {
+		if form, err = form.Learn(ctx, first); err != nil {
 			return nil, err
 		}
 	}
 	return form.Lines(in), nil
 }
-
-// readerOf is a function as a reader.
-type readerOf func([]byte) (int, error)
-
-// Read implements [io.Reader].
-func (f readerOf) Read(b []byte) (int, error) { return f(b) }

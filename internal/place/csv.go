@@ -2,7 +2,9 @@ package place
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // CSV is how Azure Storage Explorer writes rows: PartitionKey, RowKey, Timestamp, and for each property a column and one of its type, such
@@ -23,8 +26,9 @@ import (
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a line sep=; ahead of the columns says more
 	Types     map[string]storage.Type // of texts without types, by their columns
-	// Mixed, if set, is called with a column of several types that has texts without one, and with the type that those get.
-	Mixed func(column string, t storage.Type)
+	Keyless   bool                    // rows have no keys, such as those of a catalog, and columns any names
+	// Mixed, if set, is told of a column of several types that has texts without one.
+	Mixed func(text string)
 
 	learned map[string]*columnTypes // by a first reading
 }
@@ -75,9 +79,10 @@ func (b *BadLine) Unwrap() error { return b.Err }
 type csvReader struct {
 	CSV
 	in      *bufio.Reader
-	ended   int // lines
+	first   []byte // what stands ahead of the rows, if they are keyless
+	ended   int    // lines
 	columns []csvColumn
-	keys    [2]int // the columns of the keys
+	keys    [2]int // the columns of the keys, -1 if there are none
 	begun   bool   // the first row was read
 }
 
@@ -97,8 +102,8 @@ func (c CSV) reader(from io.Reader) *csvReader {
 }
 
 // Learn reads a file for the types of its columns, and returns what reads it again. Rows that can be read but once, as those of a pipe, are
-// read without: they end at a type that says how texts above it should have been read.
-func (c CSV) Learn(from io.Reader) (CSV, error) {
+// read without: they end at a type that says how texts above it should have been read. If ctx ends, the error is [task.ErrInterrupted].
+func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
 	if err := r.header(); err != nil {
 		return c, err
@@ -112,6 +117,8 @@ func (c CSV) Learn(from io.Reader) (CSV, error) {
 	for len(c.learned) > 0 {
 		rec, err := r.record()
 		switch {
+		case ctx.Err() != nil:
+			return c, task.ErrInterrupted
 		case errors.Is(err, io.EOF):
 			return c, nil
 		case err != nil:
@@ -144,32 +151,55 @@ func (c CSV) Lines(from io.Reader) Lines {
 				return storage.Entity{}, 0, err
 			}
 		}
-		for {
-			rec, err := r.record()
-			switch {
-			case err != nil:
-				return storage.Entity{}, 0, err
-			case rec.blank():
-				continue
-			case rec.wrong == nil && !r.fits(&rec):
-				rec.wrong = fmt.Errorf("it has %d cells, and the line of columns has %d", len(rec.cells), len(r.columns))
-			case rec.wrong == nil && (strings.Contains(rec.cells[r.keys[0]], "\n") || strings.Contains(rec.cells[r.keys[1]], "\n")):
-				rec.wrong = errors.New("its key has a line break, which no key has")
-			}
-			if rec.wrong != nil && rec.last > rec.line {
-				return storage.Entity{}, 0, fmt.Errorf("lines %d to %d are no row: %w; since a cell with quotes goes on over lines there, nothing behind it can be told", rec.line, rec.last, rec.wrong)
-			}
-			var row storage.Entity
-			if rec.wrong == nil {
-				if row, rec.wrong, err = r.row(rec); err != nil {
-					return row, 0, err
-				}
-			}
-			if rec.wrong != nil {
-				return row, 0, &BadLine{rec.line, row.Key, rec.wrong}
-			}
-			return row, rec.bytes, nil
+		rec, row, err := r.next()
+		if err == nil && rec.wrong != nil {
+			err = &BadLine{rec.line, row.Key, rec.wrong}
 		}
+		return row, rec.bytes, err
+	}
+}
+
+// Record is a row without keys.
+type Record struct {
+	Line       int
+	Text       []byte // as it stands there, without the line's end
+	Properties []storage.Property
+	Err        error // why it is none
+}
+
+// Records reads keyless rows of CSV, as [CSV.Lines] does. first is what stands ahead of them, such as the line of columns.
+func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error), err error) {
+	r := c.reader(from)
+	if err := r.header(); err != nil {
+		return nil, nil, err
+	}
+	return bytes.TrimRight(r.first, "\r\n"), func() (Record, error) {
+		rec, row, err := r.next()
+		return Record{rec.line, bytes.TrimRight(rec.text, "\r\n"), row.Properties, rec.wrong}, err
+	}, nil
+}
+
+// next reads a row, and what is wrong with it.
+func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
+	for {
+		rec, err = r.record()
+		switch {
+		case err != nil:
+			return rec, row, err
+		case rec.blank():
+			continue
+		case rec.wrong == nil && !r.fits(&rec):
+			rec.wrong = fmt.Errorf("it has %d cells, and the line of columns has %d", len(rec.cells), len(r.columns))
+		case rec.wrong == nil && slices.ContainsFunc(r.keys[:], func(i int) bool { return i >= 0 && strings.Contains(rec.cells[i], "\n") }):
+			rec.wrong = errors.New("its key has a line break, which no key has")
+		}
+		if rec.wrong != nil && rec.last > rec.line {
+			return rec, row, fmt.Errorf("lines %d to %d are no row: %w; since a cell with quotes goes on over lines there, nothing behind it can be told", rec.line, rec.last, rec.wrong)
+		}
+		if rec.wrong == nil {
+			row, rec.wrong, err = r.row(rec)
+		}
+		return rec, row, err
 	}
 }
 
@@ -184,6 +214,7 @@ func (r *csvReader) fits(rec *csvRecord) bool {
 // csvRecord is what stands between two ends of rows.
 type csvRecord struct {
 	cells             []string
+	text              []byte // with the line's end, if rows are keyless
 	line, last, bytes int
 	wrong             error
 }
@@ -223,6 +254,9 @@ func (r *csvReader) record() (rec csvRecord, err error) {
 		}
 		if rec.bytes++; rec.bytes > maxLine {
 			return rec, fmt.Errorf("the row at line %d is longer than %d bytes", rec.line, maxLine)
+		}
+		if r.Keyless {
+			rec.text = append(rec.text, b)
 		}
 		switch {
 		case state == quoted && b == '"':
@@ -268,10 +302,11 @@ func (r *csvReader) header() error {
 		if err := CheckDelimiter(string(begin[4:5])); err != nil {
 			return fmt.Errorf("line 1: the delimiter %w", err)
 		}
-		_, _ = r.in.ReadString('\n')
-		r.Delimiter, r.ended = begin[4], 1
+		line, _ := r.in.ReadString('\n')
+		r.first, r.Delimiter, r.ended = []byte(line), begin[4], 1
 	}
 	rec, err := r.record()
+	r.first = append(r.first, rec.text...)
 	if !utf8.ValidString(strings.Join(rec.cells, "")) {
 		err = cmp.Or(err, lines.NotUTF8(begin))
 	}
@@ -292,7 +327,7 @@ func (r *csvReader) name(cells []string) error {
 	var names []string
 	at := map[string]int{}
 	for i, text := range cells {
-		name := columnName(text)
+		name := r.columnName(text)
 		if first, twice := at[name]; twice && name != "" {
 			return fmt.Errorf("it has the column %.100q twice, as %.100q and %.100q; rename or remove one", name, cells[first], text)
 		}
@@ -302,8 +337,12 @@ func (r *csvReader) name(cells []string) error {
 	for len(names) > 1 && names[len(names)-1] == "" {
 		names = names[:len(names)-1]
 	}
+	r.keys = [2]int{-1, -1}
 	for i, name := range []string{odata.PartitionKey, odata.RowKey} {
 		var there bool
+		if r.Keyless {
+			break
+		}
 		if r.keys[i], there = at[name]; !there {
 			err := fmt.Errorf("it has no column %s; the first line has the names of columns", name)
 			for _, d := range []string{",", ";", "\t", "|"} {
@@ -317,7 +356,7 @@ func (r *csvReader) name(cells []string) error {
 	for i, name := range names {
 		of, types := strings.CutSuffix(name, typeColumn)
 		typed, hasTypes := at[name+typeColumn]
-		c := csvColumn{name: name, typed: -1, skip: types || name == timestampName || strings.HasPrefix(name, "odata."), types: &columnTypes{}}
+		c := csvColumn{name: name, typed: -1, skip: types || !r.Keyless && (name == timestampName || strings.HasPrefix(name, "odata.")), types: &columnTypes{}}
 		if hasTypes {
 			c.typed = typed
 		}
@@ -331,7 +370,7 @@ func (r *csvReader) name(cells []string) error {
 		switch {
 		case types && !known:
 			return fmt.Errorf("it has the column %.100q, but no column %.100q", name, of)
-		case !c.skip && !storage.IsPropertyName(name):
+		case !c.skip && (name == "" || !r.Keyless && !storage.IsPropertyName(name)):
 			return fmt.Errorf("%.100q is no property's name; the first line has the names of columns", name)
 		case i == maxColumns:
 			return fmt.Errorf("it has more than %d columns", maxColumns)
@@ -347,7 +386,7 @@ func (r *csvReader) name(cells []string) error {
 }
 
 // columnName returns the name of a column as Explorer writes it, from one with blanks around it, of a key in any case, or N@odata.type.
-func columnName(text string) string {
+func (c CSV) columnName(text string) string {
 	name, types := strings.TrimSpace(text), ""
 	for _, end := range []string{"@odata.type", typeColumn} {
 		if of, is := strings.CutSuffix(name, end); is {
@@ -356,7 +395,7 @@ func columnName(text string) string {
 		}
 	}
 	for _, k := range []string{odata.PartitionKey, odata.RowKey} {
-		if strings.EqualFold(name, k) {
+		if !c.Keyless && strings.EqualFold(name, k) {
 			name = k
 		}
 	}
@@ -372,9 +411,9 @@ func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 		switch {
 		case c.skip:
 			continue
-		case c.name == odata.PartitionKey:
+		case i == r.keys[0]:
 			e.Key.Partition = text
-		case c.name == odata.RowKey:
+		case i == r.keys[1]:
 			e.Key.Row = text
 		default:
 			t, typed, typeErr := c.typeOf(rec.cells)
@@ -416,7 +455,7 @@ func (r *csvReader) decide(c *csvColumn, t storage.Type, typed, first bool, line
 		}
 	}
 	if c.types.mixed() && !c.said && r.Mixed != nil {
-		r.Mixed(c.name, c.types.usual())
+		r.Mixed(fmt.Sprintf("%s has several types, and values without one, which become %v", c.name, c.types.usual()))
 		c.said = true
 	}
 	if !typed {

@@ -100,6 +100,37 @@ func TestCSVForms(t *testing.T) {
 	}
 }
 
+// TestKeylessRows: rows without keys come with their text, and their columns have any names.
+func TestKeylessRows(t *testing.T) {
+	t.Parallel()
+	form := place.CSV{Keyless: true, Types: map[string]storage.Type{"the age": storage.Int32}}
+	first, next, err := form.Records(strings.NewReader("sep=;\r\n\"eid\";the age;Timestamp;partitionkey;N;N@odata.type;\r\n012;7;now;p;5;Int64\r\n\r\n\"a\r\nb\";x;;;;\r\n\n1;2;3\r\n3;;;;\"\";String"))
+	if err != nil || string(first) != "sep=;\r\n\"eid\";the age;Timestamp;partitionkey;N;N@odata.type;" {
+		t.Fatalf("%q, %v", first, err)
+	}
+	for _, want := range []string{
+		`3 "012;7;now;p;5;Int64" {"PartitionKey":"","RowKey":"","eid":"012","the age":7,"Timestamp":"now","partitionkey":"p","N@odata.type":"Edm.Int64","N":"5"} <nil>`,
+		`5 "\"a\r\nb\";x;;;;" the age must be an Edm.Int32, and is "x"`, `8 "1;2;3" it has 3 cells, and the line of columns has 6`, `9 "3;;;;\"\";String" {"PartitionKey":"","RowKey":"","eid":"3","N":""} <nil>`,
+	} {
+		r, err := next()
+		got := fmt.Sprintf("%d %q ", r.Line, r.Text)
+		if r.Err == nil {
+			got += string(storage.Entity{Properties: r.Properties}.AppendJSON(nil)) + " "
+		}
+		if got += fmt.Sprint(r.Err); got != want || err != nil {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
+	if r, err := next(); !errors.Is(err, io.EOF) {
+		t.Errorf("behind the end: %v, %v", r, err)
+	}
+	for text, want := range map[string]string{"": "it is empty", "a,a\n": `the column "a" twice`, "a,,b\n": `"" is no property's name`, "a\n": "--types has the age, and there is no such column", "the age@type\n": `no column "the age"`} {
+		if _, _, err := form.Records(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // TestNastyRowsAsCSV: odd rows go out and come in equal. Half a surrogate pair, which no text file has, is named.
 func TestNastyRowsAsCSV(t *testing.T) {
 	t.Parallel()
@@ -234,13 +265,13 @@ func TestTypesOfColumns(t *testing.T) {
 	} {
 		for _, once := range []bool{false, true} {
 			var mixed []string
-			form := place.CSV{Mixed: func(column string, t storage.Type) { mixed = append(mixed, column+" "+t.String()) }}
+			form := place.CSV{Mixed: func(text string) { mixed = append(mixed, text) }}
 			if tt.told {
 				form.Types = map[string]storage.Type{"N": storage.Int32}
 			}
 			if !once {
 				var err error
-				if form, err = form.Learn(strings.NewReader(head + tt.text)); err != nil {
+				if form, err = form.Learn(t.Context(), strings.NewReader(head+tt.text)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -260,7 +291,7 @@ func TestTypesOfColumns(t *testing.T) {
 					t.Errorf("%s, once %v: %s became %v", tt.name, once, line, p[0].Type)
 				}
 			}
-			if want := "[N " + tt.want + "]"; fmt.Sprint(mixed) != want && tt.mixed || mixed != nil && !tt.mixed {
+			if want := "[N has several types, and values without one, which become " + tt.want + "]"; fmt.Sprint(mixed) != want && tt.mixed || mixed != nil && !tt.mixed {
 				t.Errorf("%s, once %v: mixed %v", tt.name, once, mixed)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/file"
 	"tablesweep/internal/file/journal"
+	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 )
@@ -42,6 +43,7 @@ type ImportOptions struct {
 	Checkpoint *journal.File  // records the progress, and may hold that of an earlier run; nil for none
 	Resumed    func(rows int) // after this many rows that are done with
 	Failed     func(Row, error)
+	CSV        place.CSV  // of a file of CSV
 	Noted      func(Note) // with the progress, now and then, from one or several goroutines
 
 	// Patience is how long a record waits for storage that is away. 0 means as long as the catalog's own
@@ -56,7 +58,7 @@ type ImportOptions struct {
 // the rows that it has begun, and returns [task.ErrInterrupted].
 func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOptions) (Note, error) {
 	im := importer{ImportOptions: o, catalog: c, path: file.Name()}
-	rows, err := im.open(file)
+	rows, err := im.open(ctx, file)
 	if err == nil {
 		err = im.run(ctx, rows)
 	}
@@ -80,13 +82,13 @@ type importer struct {
 }
 
 // open reads the progress of an earlier import. It returns a reader of the rows behind it.
-func (im *importer) open(file *os.File) (*File, error) {
+func (im *importer) open(ctx context.Context, file *os.File) (*File, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
 	im.done = Note{File: im.path, Size: info.Size(), Modified: info.ModTime().UTC()}
-	rows, err := NewFile(im.path, file)
+	rows, err := NewFile(ctx, im.path, file, im.CSV)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/place"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -71,8 +72,8 @@ func content(t *testing.T, path string) string {
 func TestImportIsResumed(t *testing.T) {
 	t.Parallel()
 	var text, refused strings.Builder
-	text.WriteString("eid,npi:Int64,lastname\n")
-	refused.WriteString("eid,npi:Int64,lastname\n")
+	text.WriteString("eid,npi,lastname\n")
+	refused.WriteString("eid,npi,lastname\n")
 	for i := range 35 {
 		row := fmt.Sprintf("%03d,%d,x\n", i, i%4)
 		if i%10 == 3 {
@@ -93,7 +94,7 @@ func TestImportIsResumed(t *testing.T) {
 				if err := c.Prepare(t.Context()); err != nil {
 					return Note{}, err
 				}
-				return importFile(t, c, path, ImportOptions{Checkpoint: checkpoint(t, path+".ckpt"), most: 10, Resumed: func(int) { resumed++ }})
+				return importFile(t, c, path, ImportOptions{Checkpoint: checkpoint(t, path+".ckpt"), CSV: place.CSV{Types: map[string]storage.Type{"npi": storage.Int64}}, most: 10, Resumed: func(int) { resumed++ }})
 			}
 			victim := &emulatortest.Process{Next: em.Transport()}
 			victim.DieWith(n, n%2 == 0)

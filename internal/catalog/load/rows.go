@@ -11,10 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
@@ -49,19 +53,23 @@ type File struct {
 	next   func() (Row, error)
 }
 
-// NewFile returns a reader of the rows of a file with this name: CSV if it ends with .csv, and
-// JSON lines otherwise. A file of failed rows has the form of the imported one.
-func NewFile(name string, in io.Reader) (*File, error) {
-	form := name
-	for filepath.Ext(form) == FailedExt {
-		form = strings.TrimSuffix(form, FailedExt)
+// IsCSV reports whether a file has CSV: its name ends with .csv. A file of failed rows has the form of the imported one.
+func IsCSV(name string) bool {
+	for filepath.Ext(name) == FailedExt {
+		name = strings.TrimSuffix(name, FailedExt)
 	}
-	if strings.EqualFold(filepath.Ext(form), ".csv") {
-		c, err := newCSVRows(in)
-		if err != nil {
-			return nil, problem.Invalidf("", "%s: %v", name, err)
+	return strings.EqualFold(filepath.Ext(name), ".csv")
+}
+
+// NewFile returns a reader of the rows of a file with this name: CSV in a form, or JSON lines. A regular file of CSV is read once
+// before, for the types of its columns.
+func NewFile(ctx context.Context, name string, in io.ReadSeeker, form place.CSV) (*File, error) {
+	if IsCSV(name) {
+		f, err := newCSV(ctx, in, form)
+		if err != nil && !errors.Is(err, task.ErrInterrupted) {
+			err = problem.Invalidf("", "%s: %v", name, err)
 		}
-		return &File{in: in, header: c.header, next: c.next}, nil
+		return f, err
 	}
 	from := lines.NewReader(in, lines.MaxBytes)
 	return &File{in: in, next: func() (Row, error) {
@@ -71,6 +79,46 @@ func NewFile(name string, in io.Reader) (*File, error) {
 		}
 		return rowOf(l), nil
 	}}, nil
+}
+
+func newCSV(ctx context.Context, in io.ReadSeeker, form place.CSV) (f *File, err error) {
+	form.Keyless = true
+	if _, err := in.Seek(0, io.SeekStart); err == nil { // no pipe
+		if form, err = form.Learn(ctx, in); err != nil {
+			return nil, err
+		}
+		if _, err := in.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	header, next, err := form.Records(in)
+	return &File{in: in, header: header, next: func() (Row, error) {
+		r, err := next()
+		row := Row{Line: r.Line, Text: r.Text, Err: r.Err}
+		if err == nil && r.Err == nil {
+			row.Record, row.Err = record.Parse(objectOf(r.Properties))
+		}
+		return row, err
+	}}, err
+}
+
+// objectOf returns properties as JSON of a record.
+func objectOf(properties []storage.Property) []byte {
+	b := []byte{'{'}
+	add := func(name string, value []byte) {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b, _ = jsontext.AppendQuote(b, name) // which is valid, as the line of columns was
+		b = append(append(b, ':'), value...)
+	}
+	for _, p := range properties {
+		if p.Type != storage.String {
+			add(p.Name+"@odata.type", []byte(`"`+p.Type.String()+`"`))
+		}
+		add(p.Name, p.Value)
+	}
+	return append(b, '}')
 }
 
 // skip reads rows that are done with.

@@ -14,8 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
@@ -30,12 +32,18 @@ func TestFile(t *testing.T) {
 		err        string
 	}{
 		{"a.jsonl", "{\"a\":1}\n\nno\n{\"a\":2}", []string{`1 {"a":1}`, "3 refused: no", `4 {"a":2}`}, ""},
-		{"a.CSV", "a:Int32,b\n1,x\n,\n2\n", []string{`2 {"a":1,"b":"x"}`, "3 {}", "4 refused: 2"}, ""},
+		{"a.CSV", "a,a@type,b\n2,,y\n1,Int32,x\n,,\n2\n", []string{`2 {"a":2,"b":"y"}`, `3 {"a":1,"b":"x"}`, "4 {}", "5 refused: 2"}, ""},
+		{"a.csv", "a,big,odd,odd@type\nx,5000000000,1e5,Double\nx,many,1.0,\n", []string{`2 {"a":"x","big":5000000000,"odd":1e5}`, "3 refused: x,many,1.0,"}, ""},
+		{"a.csv", "a\n1\n\"2\n3\n", []string{`2 {"a":"1"}`}, "a quote is not closed"},
 		{"a.csv.failed.failed", "a\nx\n", []string{`2 {"a":"x"}`}, ""},
 		{"a.failed", `{"a":1}`, []string{`1 {"a":1}`}, ""},
 		{"a.jsonl", "{\"a\":1}\n" + long, []string{`1 {"a":1}`}, "line 2 is longer"},
 	} {
-		f, err := NewFile(tt.name, strings.NewReader(tt.text))
+		form := place.CSV{}
+		if strings.Contains(tt.text, "big") {
+			form.Types = map[string]storage.Type{"big": storage.Int64}
+		}
+		f, err := NewFile(t.Context(), tt.name, strings.NewReader(tt.text), form)
 		proof.Must(t, err)
 		var got []string
 		err = f.each(t.Context(), 2, func(rows []Row) error {
@@ -58,8 +66,13 @@ func TestFile(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
-	if _, err := NewFile("a.csv", strings.NewReader("a:Float\n")); problem.Of(err).Kind != problem.Invalid {
-		t.Errorf("a header of an unknown type: %v", err)
+	if _, err := NewFile(t.Context(), "a.csv", strings.NewReader("a,a\n"), place.CSV{}); problem.Of(err).Kind != problem.Invalid {
+		t.Errorf("a column twice: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := NewFile(gone, "a.csv", strings.NewReader("a,a@type\n1,\n"), place.CSV{}); !errors.Is(err, task.ErrInterrupted) {
+		t.Errorf("interrupted: %v", err)
 	}
 }
 
@@ -68,7 +81,10 @@ func TestFileIsAPipe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()
-		f, err := NewFile("people", in)
+		f, err := NewFile(t.Context(), "people", struct {
+			io.Reader
+			io.Seeker
+		}{Reader: in}, place.CSV{})
 		proof.Must(t, err)
 		ctx, interrupt := context.WithCancel(t.Context())
 		rows, ended := 0, make(chan error, 1)
