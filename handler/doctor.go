@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/function/health"
-	"tablesweep/internal/host/app"
 	"tablesweep/internal/job"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"tablesweep/internal/function"
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/input/loopback"
 )

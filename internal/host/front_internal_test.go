@@ -17,7 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/function"
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/task"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/function"
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/input/loopback"
 	"tablesweep/internal/storage"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/storage"
 )

@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"

@@ -19,7 +19,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/storage"
 )

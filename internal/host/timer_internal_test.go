@@ -18,7 +18,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/function"
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"

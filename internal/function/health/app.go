@@ -11,7 +11,7 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/storage"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 )
 
 func TestJudgeClock(t *testing.T) {

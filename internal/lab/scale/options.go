@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"tablesweep/internal/engine"
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 )
 
 // Options describe the table, the scan and the cloud of a run.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"tablesweep/internal/engine"
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/lab/scale"
 	"tablesweep/internal/proof/testsize"
 )

@@ -37,7 +37,7 @@ var floors = [][]string{
 	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "function/console", "proof", "task/memory", "sweep/jobrecord", "proof/testsize", "proof/deploy", "host/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
 	{"input", "input/lines", "file", "function/gate", "odata", "scan", "engine/schedule", "catalog/wal", "demo/debian", "emulator/queue", "proof/bugtest"},
 	{"scan/adaptive", "scan/steal", "storage", "file/journal", "catalog/index", "emulator/entity", "proof/scantest", "proof/keysets"},
-	{"action", "place", "scan/strategy", "engine/ledger", "record", "record/rowmap", "lab/split", "emulator/table", "host/app"},
+	{"action", "place", "scan/strategy", "engine/ledger", "record", "record/rowmap", "lab/split", "emulator/table", "function/app"},
 	{"sweep", "logtail/claim", "emulator"},
 	{"sweep/estimate", "sweep/verify"},
 	{"engine", "logtail", "sweep/progress", "sweep/rowlist", "proof/emulatortest"},

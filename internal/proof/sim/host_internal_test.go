@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/proof"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
+	"tablesweep/internal/function/app"
 	"tablesweep/internal/function/gate"
 	"tablesweep/internal/host"
-	"tablesweep/internal/host/app"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"

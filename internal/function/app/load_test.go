@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 )
 
 const plainHost = `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`

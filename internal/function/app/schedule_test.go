@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 )
 
 func TestSchedule(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 )
 
 func TestRouteMatch(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"log"
 	"time"
 
-	"tablesweep/internal/host/app"
+	"tablesweep/internal/function/app"
 )
 
 // A timer's schedule has six fields, seconds first.
