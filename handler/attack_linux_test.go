@@ -49,7 +49,7 @@ func startAttacked(t *testing.T) *attackedApp {
 	proof.Must(t, err)
 	a := &attackedApp{}
 	a.Host, err = host.Start(t.Context(), host.Options{
-		Root: "..", Executable: program, Addr: "127.0.0.1:0", Keys: host.Keys{Function: "KEY", Master: "MASTER"}, Log: zerolog.New(a),
+		Root: "..", Executable: program, Addr: "127.0.0.1:0", Key: "KEY", Log: zerolog.New(a),
 		Settings: map[string]string{
 			storage.HostConnection: connection, "TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "ssn,npi", "TABLE_CATALOG_ROW_KEY": "name",
 			"TABLESWEEP_LOG_LEVEL": "trace", "AZURE_FUNCTIONS_ENVIRONMENT": "Development",
@@ -108,7 +108,7 @@ func (a *attackedApp) attackHandler(t *testing.T) {
 			"Host: INNER\nOrigin: http://evil.example\nSec-Fetch-Site: same-origin\nX-Azure-Functions-InvocationId: 1",
 			"Host: INNER\nUser-Agent: Azure-Functions-Host/4.0.0.0\nX-Azure-Functions-HostVersion: 4.0.0.0\nContent-Type: application/json; charset=utf-8",
 			"Host: INNER\nX-Tablesweep-Host-Secret: ", "Host: INNER\nX-Tablesweep-Host-Secret: x", "Host: INNER\nx_tablesweep_host_secret: x",
-			"Host: INNER\nx-functions-key: KEY", "Host: INNER\nx-functions-key: MASTER\nConnection: X-Tablesweep-Host-Secret",
+			"Host: INNER\nx-functions-key: KEY", "Host: INNER\nx-functions-key: KEY\nConnection: X-Tablesweep-Host-Secret",
 		} {
 			request := fmt.Sprintf("%s HTTP/1.1\n%s\nContent-Length: 37\n\n%s", target, headers, `{"Data":{"timer":"{}"},"Metadata":{}}`)
 			if status, body := a.send(t, "INNER", request); status != http.StatusNotFound {
@@ -123,7 +123,7 @@ func (a *attackedApp) attackCalls(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{`/api/log/..%5C..%5C`, `/api/log/x%5C..%5C..%5C..%5C`, "/api/log/%252e%252e/%252e%252e/", "/api/../", `/api/log/..%2F..%2F`, "/api/log/..%5C..%5C/"} {
 		for _, function := range []string{"CopyRows", "Maintain", "ScanPrefix?code=KEY", "Maintain%3F", "Maintain%23"} {
-			for _, headers := range []string{"x-functions-key: KEY", "X-FUNCTIONS-KEY: KEY\nx-functions-key: KEY", "x-functions-key: MASTER\nX-Azure-Functions-InvocationId: 1"} {
+			for _, headers := range []string{"x-functions-key: KEY", "X-FUNCTIONS-KEY: KEY\nx-functions-key: KEY", "x-functions-key: KEY\nX-Azure-Functions-InvocationId: 1"} {
 				for _, name := range []string{"INNER", "OUTER"} {
 					request := fmt.Sprintf("POST %s%s HTTP/1.1\nHost: %s\n%s\nContent-Length: 37\n\n%s", path, function, name, headers, `{"Data":{"timer":"{}"},"Metadata":{}}`)
 					if status, body := a.send(t, "OUTER", request); status != 404 && status != 400 && status != 401 {

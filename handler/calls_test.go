@@ -75,7 +75,7 @@ func TestDocumentedCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings := map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid,ssn", "TABLE_CATALOG_ROW_KEY": "name"}
-	a := startApp(t, settings, "--storage", connection, "--keys=KEY,MASTER")
+	a := startApp(t, settings, "--storage", connection, "--keys=KEY")
 	id := ""
 	send := func(call, body string, want int) {
 		t.Helper()

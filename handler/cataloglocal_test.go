@@ -79,7 +79,7 @@ func TestCatalogInTheApp(t *testing.T) {
 		"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid,npi,ssn:digits", "TABLE_CATALOG_ROW_KEY": "lastname",
 		"TABLESWEEP_CATALOGS": `{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at:newest"}}`,
 	}
-	args := []string{"--storage", connection, "--instances", "2", "--keys=KEY,MASTER"}
+	args := []string{"--storage", connection, "--instances", "2", "--keys=KEY"}
 	a := startApp(t, settings, args...)
 	const (
 		people = "/api/catalog/records"

@@ -27,7 +27,7 @@ type localOptions struct {
 
 func localCommand() *cobra.Command {
 	c := command("local", "Run the function app here, in the place of the Functions host", &localOptions{})
-	c.Flags().Lookup("keys").NoOptDefVal = newKeys
+	c.Flags().Lookup("keys").NoOptDefVal = newKey
 	return c
 }
 
@@ -37,7 +37,7 @@ func (o *localOptions) options() []option {
 		{"addr", perRun, &o.addr, "127.0.0.1:7071", "where to serve the app; port 0 takes a free one"},
 		{"instances", perRun, &o.instances, 1, "number of handler processes"},
 		{"root", perRun, &o.root, ".", "the app's directory, which has host.json"},
-		{"keys", perRun, &o.keys, nil, "ask callers for keys; see above"},
+		{"keys", perRun, &o.keys, nil, "ask callers for a key; see above"},
 		{"verbose", perRun, &o.verbose, nil, "log every invocation"},
 	}
 }
@@ -51,7 +51,7 @@ func (o *localOptions) run(r *call) error {
 		return fmt.Errorf("find this program: %w", err)
 	}
 	ctx, log := r.ctx, localLog(r.toErr, o.verbose)
-	options := host.Options{Root: o.root, Executable: self, Addr: o.addr, Instances: o.instances, Keys: localKeys(o.keys), Log: log}
+	options := host.Options{Root: o.root, Executable: self, Addr: o.addr, Instances: o.instances, Key: localKey(o.keys), Log: log}
 	if options.Settings, err = storageSettings(o.storage, os.Environ()); err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (o *localOptions) run(r *call) error {
 		return err
 	}
 	defer h.Close()
-	if keys := h.Keys(); keys != options.Keys || o.keys == newKeys {
-		log.Info().Str("function", keys.Function).Str("master", keys.Master).Msg("keys")
+	if key := h.Key(); key != options.Key || o.keys == newKey {
+		log.Info().Str("key", key).Msg("callers need this key")
 	}
 	fmt.Fprintln(r.Out, "ready", h.URL())
 	if address := consoleOf(ctx, h.URL()); address != "" {
@@ -97,18 +97,14 @@ func localLog(w io.Writer, verbose bool) zerolog.Logger {
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }
 
-// newKeys is the value of --keys that makes them.
-const newKeys = "new"
+// newKey is the value of --keys that makes one.
+const newKey = "new"
 
-func localKeys(flag string) host.Keys {
-	switch flag {
-	case "":
-		return host.Keys{}
-	case newKeys:
-		return host.NewKeys()
+func localKey(flag string) string {
+	if flag == newKey {
+		return host.NewKey()
 	}
-	function, master, _ := strings.Cut(flag, ",")
-	return host.Keys{Function: function, Master: master}
+	return flag
 }
 
 // embedded is the value of --storage that means storage in this process.

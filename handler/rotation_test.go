@@ -63,7 +63,7 @@ func TestKeysChange(t *testing.T) {
 	a := startApp(t, map[string]string{
 		"DATA": dataConnection, "TABLESWEEP_CONNECTIONS": "AzureWebJobsStorage,DATA,ENDED",
 		"ENDED": "TableEndpoint=" + ended.URL + "/ended;SharedAccessSignature=sv=2024-11-04&se=2026-01-01T00:00:00Z&sig=c2VjcmV0",
-	}, "--storage", ownConnection, "--keys=KEY,MASTER")
+	}, "--storage", ownConnection, "--keys=KEY")
 	defer a.stop(t)
 	start := func(connection string, status int) (text string) {
 		resp, text := a.send(t, "POST", "/api/scans", strings.NewReader(`{"source":{"table":"Orders","connection":"`+connection+`"},"action":{"type":"count"},"strategy":"serial","segmentSize":2,"segmentsPerInvocation":1}`), "")

@@ -6,9 +6,8 @@
 // process and, for every queue function, a listener. The front is the HTTP server
 // before all instances. A timer fires once for all of them.
 //
-// The handler gets what the real host sends, and a handler that would fail
-// there fails here: see packages app and envelope. As there, no handler gets a signal, the messages of a
-// lost instance stay hidden for ten minutes, and only one of the hosts on a storage account
-// keeps a timer. The package does not scale by load. It plays only these
+// As with the real host, no handler gets a signal, the messages of a
+// host that was killed stay hidden for ten minutes, and only one of the hosts on a storage account
+// keeps a timer. The package does not scale by load, and ends for nothing: a handler that ends is started again. It plays only these
 // three triggers, of the functions that package function lists: a test there holds function.json against the list.
 package host

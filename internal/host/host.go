@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/engine/schedule"
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/app"
 	"tablesweep/internal/host/envelope"
@@ -41,8 +42,9 @@ type Options struct {
 	Instances int
 	// Functions are what the app has. Default: [function.Functions].
 	Functions []function.Function
-	// Keys, if set, are required of requests, as in the cloud. Beyond loopback addresses there are always some; see [Host.Keys].
-	Keys Keys
+	// Key, if set, is required of requests, as in the cloud, but for those of the console. Beyond loopback addresses there is always
+	// one; see [Host.Key].
+	Key string
 	// Times are shorter in tests. Default: the real host's.
 	Times Times
 	// Log gets the output of the host and its handlers. Default: none.
@@ -51,24 +53,15 @@ type Options struct {
 
 // Times are how long the host waits.
 type Times struct {
-	Lease time.Duration // a message stays hidden when its instance is lost
-	Drain time.Duration // invocations under way may go on when the host ends
-	Grace time.Duration // from an invocation's time-out to the end of its process
-	Pause time.Duration // between two tries for a timer's lease while storage is away
-
-	Away        time.Duration // while a queue's storage refuses connections, until an instance ends
-	AwayAtStart time.Duration // the same, before the first answer
-	Restart     time.Duration // from an instance's end to the start of the next
+	Drain   time.Duration // invocations under way may go on when the host ends
+	Grace   time.Duration // from an invocation's time-out to the end of its process
+	Pause   time.Duration // between two tries for a timer's lease while storage is away
+	Restart time.Duration // from a handler that did not start to the next try
 }
 
-// defaultTimes are those of the real host, which has no Pause; its platform restarts it. While its storage refused connections it was
-// seen to end after 43 to 47 s, and 35 s after a start. (QueueListener of the queue extension; WebJobsScriptHostService and
-// WebScriptHostExceptionHandler of azure-functions-host)
+// defaultTimes are those of the real host, which has no Pause.
 func defaultTimes() Times {
-	return Times{
-		Lease: MessageLease, Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second,
-		Away: 45 * time.Second, AwayAtStart: 35 * time.Second, Restart: 3 * time.Second,
-	}
+	return Times{Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second, Restart: 3 * time.Second}
 }
 
 // Host is a running app.
@@ -94,16 +87,7 @@ type hosted struct {
 	function.Function
 	queue    *storage.Queue // of a queue function
 	poison   *storage.Queue // of a queue function; nil if failed messages have nowhere to go
-	schedule app.Schedule   // of a timer function
-	route    app.Route      // of an HTTP function
-}
-
-// binding is the trigger's name in function.json. An HTTP function's is never told: its requests are passed on.
-func (f hosted) binding() string {
-	if f.Trigger == function.Timer {
-		return "timer"
-	}
-	return "item"
+	schedule schedule.Cron  // of a timer function
 }
 
 // Start runs the app in options.Root and returns when every instance is ready. It
@@ -116,8 +100,8 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	if h.listener, err = net.Listen("tcp", h.options.Addr); err != nil {
 		return nil, fmt.Errorf("serve the app: %w", err)
 	}
-	if h.options.Keys == (Keys{}) && !loopback.Is(h.listener.Addr().String()) {
-		h.options.Keys = NewKeys()
+	if h.options.Key == "" && !loopback.Is(h.listener.Addr().String()) {
+		h.options.Key = NewKey()
 	}
 	ctx, h.stop = context.WithCancel(ctx)
 	work, kill := context.WithCancel(context.WithoutCancel(ctx))
@@ -152,9 +136,8 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	return h, nil
 }
 
-// Keys returns the keys that requests need: those of the options, or new ones if the app can be reached from other machines. The zero
-// value means none.
-func (h *Host) Keys() Keys { return h.options.Keys }
+// Key returns the key that requests need: that of the options, or a new one if the app can be reached from other machines. "" means none.
+func (h *Host) Key() string { return h.options.Key }
 
 // drain waits for invocations under way, at most [Times.Drain]. The real host
 // then kills the handler processes. It never sends them a signal.
@@ -195,9 +178,6 @@ func load(o Options) (*Host, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy, transport.DisableCompression = nil, true
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 1024
-	if strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development") && a.Queues.MaxPolling == defaultPolling {
-		a.Queues.MaxPolling = developmentPolling
-	}
 	h := &Host{
 		id:      uuid.NewString(),
 		options: o, app: a, command: newCommand(o, a.Handler, settings),
@@ -215,7 +195,7 @@ func load(o Options) (*Host, error) {
 func (h *Host) bind(settings storage.Settings) error {
 	connection, err := storage.SettingConnection(storage.HostConnection, storage.SettingsOf(h.command.env))
 	if err == nil {
-		h.own, err = storage.Open(connection, storage.Options{Name: storage.HostConnection, Patience: min(10*time.Second, h.options.Times.Away), Unproven: true})
+		h.own, err = storage.Open(connection, storage.Options{Name: storage.HostConnection, Patience: 10 * time.Second, Unproven: true})
 	}
 	if err != nil {
 		return err
@@ -236,9 +216,7 @@ func (h *Host) bind(settings storage.Settings) error {
 				b.poison, err = h.own.Queue(f.Queue + "-poison")
 			}
 		case function.Timer:
-			b.schedule, err = app.ParseSchedule(f.Schedule)
-		case function.HTTP:
-			b.route, err = app.ParseRoute(f.Route)
+			b.schedule, err = schedule.ParseCron(f.Schedule)
 		}
 		if err != nil {
 			return fmt.Errorf("function %s: %w", f.Name, err)
@@ -246,11 +224,6 @@ func (h *Host) bind(settings storage.Settings) error {
 		h.functions = append(h.functions, b)
 	}
 	return nil
-}
-
-// refused reports whether the storage refuses connections now.
-func (h *Host) refused() bool {
-	return slices.ContainsFunc(h.own.Outages(), func(o storage.Outage) bool { return o.Refused })
 }
 
 // listeners returns an instance's listeners.
@@ -262,12 +235,11 @@ func (h *Host) listeners(in *instance) []*listener {
 		}
 		list = append(list, &listener{
 			queue: f.queue, poison: f.poison,
-			options: h.app.Queues, lease: h.options.Times.Lease, random: rand.Float64,
+			options: h.app.Queues, random: rand.Float64,
 			log: in.log.With().Str("function", f.Name).Logger(),
-			end: in.withoutStorage, refused: h.refused, away: h.options.Times.Away, atStart: h.options.Times.AwayAtStart,
 			invoke: func(ctx context.Context, m envelope.Message) error {
 				v := in.newInvocation(f)
-				_, err := v.invoke(ctx, envelope.Queue(v.envelope(), m))
+				_, err := v.invoke(ctx, envelope.Queue(f.Name, m))
 				return err
 			},
 		})
@@ -303,21 +275,13 @@ func (h *Host) PIDs() []int {
 }
 
 // Kill ends an instance's handler process with SIGKILL, as a crash would: its
-// invocations fail and are retried, and the process is restarted. The third crash within 30
-// minutes of the one before ends the instance, and another takes its place. Kill reports whether there was a process.
+// invocations fail and are retried, and the process is restarted. Kill reports whether there was a process.
 func (h *Host) Kill(instance int) bool {
 	p := h.instances[instance].current()
 	if p != nil {
 		p.kill()
 	}
 	return p != nil
-}
-
-// Lose ends an instance as the loss of its machine would: nobody settles its
-// messages, and they stay hidden until their lease ends. Another
-// instance takes its place.
-func (h *Host) Lose(instance int) {
-	h.instances[instance].end(errLost)
 }
 
 // Close ends the host in good order: it takes nothing new, waits up to

@@ -56,10 +56,10 @@ func writeApp(t *testing.T, hostJSON string) string {
 	return root
 }
 
-// quick are times in which the tests need not wait, and how long messages of a lost instance stay hidden.
-func quick(lease time.Duration) host.Times {
+// quick are times in which the tests need not wait.
+func quick() host.Times {
 	const short = 100 * time.Millisecond
-	return host.Times{Lease: lease, Drain: short, Grace: short, Pause: short, Away: time.Minute, AwayAtStart: time.Minute, Restart: short}
+	return host.Times{Drain: short, Grace: short, Pause: short, Restart: short}
 }
 
 // newRig makes the storage of an app whose handlers will follow orders.
@@ -97,7 +97,7 @@ func (r *rig) start(t *testing.T, sections string, options host.Options) {
 	}
 	options.Log, options.Settings = zerolog.New(r.log), r.settings
 	if options.Times == (host.Times{}) {
-		options.Times = quick(host.MessageLease)
+		options.Times = quick()
 	}
 	var err error
 	if r.Host, err = host.Start(t.Context(), options); err != nil {
@@ -221,29 +221,29 @@ func TestQueueRetryAndPoison(t *testing.T) {
 }
 
 // TestCrash: a crash fails the invocations of its process, whose messages come
-// again, and the process is restarted; after the third, the instance ends, and its message comes again to the next.
+// again, and the process is restarted, as often as that happens.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(n int, _ call) order {
-		if n < 3 {
-			return exit(9)
+		if n < 4 {
+			return exit([]int{9, 0, 9, 9}[n])
 		}
 		return answer("{}")
 	})
 	queues := `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","maxDequeueCount":9}},`
-	r := startRig(t, o, queues, host.Options{Times: quick(time.Second)})
+	r := startRig(t, o, queues, host.Options{})
 	put(t, r.work, encode("a"))
-	calls := o.wait(t, 4)
+	calls := o.wait(t, 5)
 	settle(t, r.work, 0)
 	seen := map[int]bool{}
 	for _, c := range calls {
 		seen[c.PID] = true
 	}
-	if len(seen) != 4 {
-		t.Errorf("deliveries in %d processes, want 4", len(seen))
+	if len(seen) != 5 {
+		t.Errorf("deliveries in %d processes, want 5", len(seen))
 	}
-	if got := len(r.log.lines("exited with code 9")); got != 3 || len(r.log.lines("the host ends itself")) != 1 {
-		t.Errorf("%d crashes logged, want 3 and the end", got)
+	if got := len(r.log.lines("exited with code 9, and is restarted")); got != 3 {
+		t.Errorf("%d crashes logged, want 3", got)
 	}
 }
 
@@ -266,61 +266,31 @@ func TestStorageComesLate(t *testing.T) {
 	settle(t, r.work, 0)
 }
 
-// TestStorageGoesAway: while its storage refuses connections, each instance ends itself, and again after each start; while it is silent or busy,
-// none does. Soon after the storage has come back, all works, and what was in hand comes again.
+// TestStorageGoesAway: a host whose storage refuses connections, or says nothing, keeps its processes. Soon after the storage has come back, all
+// works.
 func TestStorageGoesAway(t *testing.T) {
 	t.Parallel()
-	for name, ends := range map[string]bool{"refuses": true, "hangs": false, "is busy": false} {
+	for name, mode := range map[string]outagetest.Mode{"refuses": outagetest.Refuse, "hangs": outagetest.Hang} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := newOrders(t, func(n int, _ call) order {
-				if n == 0 && ends {
-					<-t.Context().Done()
-				}
-				return answer("{}")
-			})
+			o := newOrders(t, func(int, call) order { return answer("{}") })
 			r := newRig(t, o)
 			way := outagetest.New(t, r.settings[storage.HostConnection])
 			r.settings[storage.HostConnection] = way.Connection
-			times := quick(time.Second)
-			times.Away, times.AwayAtStart = 600*time.Millisecond, 300*time.Millisecond
-			r.start(t, fastQueues, host.Options{Instances: 2, Times: times})
+			r.start(t, fastQueues, host.Options{Instances: 2})
 			pids := r.PIDs()
-			put(t, r.work, encode("in hand"))
-			o.wait(t, 1)
-			switch name {
-			case "refuses":
-				way.Set(outagetest.Refuse)
-			case "hangs":
-				way.Set(outagetest.Hang)
-			case "is busy":
-				if err := r.emulator.SetFaults("busy p=1"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			logged := "can't read the queue"
-			if ends {
-				logged = "the host ends itself"
-			}
-			eventually(t, "each instance has said twice: "+logged, func() bool {
-				return len(r.log.lines(logged, `"instance":0`)) >= 2 && len(r.log.lines(logged, `"instance":1`)) >= 2
+			put(t, r.work, encode("before"))
+			settle(t, r.work, 0)
+			way.Set(mode)
+			eventually(t, "each instance has said that it can't read the queue", func() bool {
+				return len(r.log.lines("can't read the queue", `"instance":0`)) >= 2 && len(r.log.lines("can't read the queue", `"instance":1`)) >= 2
 			})
-			if ended := len(r.log.lines("the host ends itself", "storage is away")) > 0; ended != ends {
-				t.Errorf("the host has ended itself: %v", ended)
-			}
-			if ends && len(o.all()) > 1 {
-				t.Error("a function was called without storage")
-			}
 			way.Set(outagetest.Forward)
-			if err := r.emulator.SetFaults(""); err != nil {
-				t.Fatal(err)
-			}
 			put(t, r.work, encode("after"))
 			settle(t, r.work, 0)
-			eventually(t, "two processes, others if the host ended", func() bool {
-				now := r.PIDs()
-				return now[0] != 0 && now[1] != 0 && (now[0] != pids[0]) == ends && (now[1] != pids[1]) == ends
-			})
+			if !cmp.Equal(r.PIDs(), pids) {
+				t.Errorf("processes %v, and then %v", pids, r.PIDs())
+			}
 		})
 	}
 }
@@ -352,24 +322,26 @@ func TestFunctionTimeout(t *testing.T) {
 	}
 }
 
+// TestExit: a handler that ends with code 200 is restarted. That is no failure.
 func TestExit(t *testing.T) {
 	t.Parallel()
-	o := newOrders(t, func(n int, _ call) order { return exit([]int{200, 200, 200, 0}[n]) })
+	o := newOrders(t, func(n int, _ call) order {
+		if n < 4 {
+			return exit(200)
+		}
+		return order{Status: 201}
+	})
 	r := startRig(t, o, "", host.Options{Functions: []function.Function{webFunction("web"), workFunction}})
 	pid := 0
-	for n := range 4 {
+	for n := range 5 {
 		eventually(t, "another process", func() bool { return r.PIDs()[0] != pid && r.PIDs()[0] != 0 })
 		pid = r.PIDs()[0]
-		if resp := post(t, r.URL()+"/api/web"); resp.StatusCode != 500 {
+		if resp := post(t, r.URL()+"/api/web"); resp.StatusCode != []int{500, 500, 500, 500, 201}[n] {
 			t.Errorf("request %d: status %d", n, resp.StatusCode)
 		}
 	}
-	if len(o.all()) != 4 || len(r.log.lines("process is restarted")) != 3 || len(r.log.lines("the host ends itself")) != 0 {
-		t.Error("exit code 200 must restart the handler, and never count as a failure")
-	}
-	eventually(t, "told of exit code 0", func() bool { return len(r.log.lines("exited with code 0")) == 1 })
-	if resp := post(t, r.URL()+"/api/web"); resp.StatusCode != 500 {
-		t.Errorf("after exit code 0: status %d", resp.StatusCode)
+	if len(o.all()) != 5 || len(r.log.lines("process is restarted")) != 4 || len(r.log.lines("exited with code")) != 0 {
+		t.Error("exit code 200 must restart the handler, and be no error")
 	}
 }
 
@@ -399,28 +371,6 @@ func TestKill(t *testing.T) {
 	if cmp.Equal(pids, r.PIDs()) || len(r.log.lines("exited with code -1")) != 1 {
 		t.Error("the processes are the same as before, or the failure isn't counted")
 	}
-}
-
-// TestLose: nobody settles the messages of a lost instance; they come back when
-// their lease ends.
-func TestLose(t *testing.T) {
-	t.Parallel()
-	o := newOrders(t, func(n int, _ call) order {
-		if n == 0 {
-			<-t.Context().Done()
-		}
-		return answer("{}")
-	})
-	r := startRig(t, o, fastQueues, host.Options{Times: quick(time.Second)})
-	put(t, r.work, encode("a"))
-	o.wait(t, 1)
-	lost := time.Now()
-	r.Lose(0)
-	o.wait(t, 2)
-	if took := time.Since(lost); took < time.Second/2 {
-		t.Errorf("the message came back after %v, before its lease ended", took)
-	}
-	settle(t, r.work, 0)
 }
 
 func TestStartFails(t *testing.T) {

@@ -28,13 +28,6 @@ func (in *instance) newInvocation(f hosted) invocation {
 	return invocation{in: in, function: f, id: uuid.NewString()}
 }
 
-// envelope returns the host's data about the run.
-func (v invocation) envelope() envelope.Invocation {
-	return envelope.Invocation{
-		Function: v.function.Name, Binding: v.function.binding(), Time: time.Now(), RandGUID: uuid.NewString(),
-	}
-}
-
 // within calls do with the handler's process. The function's time runs from here, and includes the
 // wait for a process that is being restarted. Soon after that time the process
 // of the instance is killed, and all its other invocations fail with it.
@@ -86,7 +79,7 @@ func (v invocation) invoke(ctx context.Context, document []byte) (a envelope.Ans
 }
 
 func (v invocation) post(ctx context.Context, p *process, document []byte) (envelope.Answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/"+v.function.Name, bytes.NewReader(document))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.address+"/"+v.function.Name, bytes.NewReader(document))
 	if err != nil {
 		return envelope.Answer{}, err
 	}
@@ -95,7 +88,7 @@ func (v invocation) post(ctx context.Context, p *process, document []byte) (enve
 	req.ContentLength = -1
 	req.Header.Set("Content-Type", envelope.ContentType)
 	req.Header.Set("User-Agent", envelope.UserAgent)
-	v.mark(req, p)
+	p.mark(req, v.id)
 	resp, err := v.in.host.client.Do(req)
 	if err != nil {
 		return envelope.Answer{}, err
@@ -106,11 +99,4 @@ func (v invocation) post(ctx context.Context, p *process, document []byte) (enve
 		return envelope.Answer{}, fmt.Errorf("read the handler's answer: %w", err)
 	}
 	return envelope.ParseAnswer(resp.StatusCode, resp.Header.Get("Content-Type"), body)
-}
-
-// mark sets the headers that every request of an invocation has.
-func (v invocation) mark(req *http.Request, p *process) {
-	p.sign(req)
-	req.Header.Set(envelope.HeaderInvocation, v.id)
-	req.Header.Set(envelope.HeaderHostVersion, envelope.HostVersion)
 }

@@ -25,12 +25,9 @@ const MessageLease = 10 * time.Minute
 // (Microsoft Learn, "Put Message")
 const poisonLife = 7 * 24 * time.Hour
 
-// The queue extension waits at least 100 ms between polls. In the environment Development, the default of
-// maxPollingInterval is 2 s instead of a minute. (QueuePollingIntervals and QueuesOptions of the queue extension)
 const (
-	minPolling         = 100 * time.Millisecond
-	defaultPolling     = time.Minute
-	developmentPolling = 2 * time.Second
+	// minPolling is the shortest wait between two polls. (QueuePollingIntervals of the queue extension)
+	minPolling = 100 * time.Millisecond
 	// settling bounds the request that settles a message, even while the
 	// host stops.
 	settling = 10 * time.Second
@@ -41,14 +38,9 @@ type listener struct {
 	queue   *storage.Queue
 	poison  *storage.Queue // nil if failed messages have nowhere to go
 	options app.Queues
-	lease   time.Duration
 	random  func() float64 // in [0, 1); only poll calls it
 	invoke  func(ctx context.Context, m envelope.Message) error
 	log     zerolog.Logger
-
-	end           func()      // called if the queue's storage refuses too long; nil if that does not matter
-	refused       func() bool // that storage refuses connections now; neither its silence nor 503 ends a host
-	away, atStart time.Duration
 }
 
 // Poll polls a queue for a function of an instance until ctx ends, as a [Host] does for its
@@ -58,7 +50,7 @@ type listener struct {
 // When work ends, so must invoke: the instance is lost, and settles nothing any more.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options app.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
-	l := listener{queue: messages, poison: poison, options: options, lease: MessageLease, random: random, invoke: invoke, log: log}
+	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}
 	l.poll(ctx, work)
 }
 
@@ -73,15 +65,6 @@ func (l *listener) poll(ctx, work context.Context) {
 			<-finished
 		}
 	}()
-	var alarm *time.Timer // runs while the queue is asked, and gives no good answer
-	silence := func() {
-		if alarm != nil {
-			alarm.Stop()
-			alarm = nil
-		}
-	}
-	defer silence()
-	limit := l.atStart
 	pause := backoff{most: l.options.MaxPolling}
 	found := false // a message since the last pause
 	for ctx.Err() == nil {
@@ -89,24 +72,10 @@ func (l *listener) poll(ctx, work context.Context) {
 			<-finished
 			inHand--
 		}
-		if alarm == nil && l.end != nil {
-			alarm = time.AfterFunc(limit, func() {
-				if l.refused() {
-					l.end()
-				}
-			})
-		}
 		// Not with ctx: an abandoned request could still take messages, and they would stay hidden.
-		messages, err := l.queue.Get(work, l.options.BatchSize, l.lease)
-		switch {
-		case err == nil || storage.NotFound(err): // the app creates the queue
-			silence()
-			limit = l.away
-		case ctx.Err() == nil:
+		messages, err := l.queue.Get(work, l.options.BatchSize, MessageLease)
+		if err != nil && !storage.NotFound(err) && ctx.Err() == nil { // the app creates the queue
 			l.log.Warn().Err(err).Msg("can't read the queue")
-			if l.end != nil && !l.refused() {
-				silence()
-			}
 		}
 		for _, m := range messages {
 			inHand++
@@ -198,7 +167,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 	receipt := m.PopReceipt
 	go func(m storage.Message) { // ends with stop
 		defer close(renewed)
-		every := time.NewTicker(l.lease / 2)
+		every := time.NewTicker(MessageLease / 2)
 		defer every.Stop()
 		for {
 			select {
@@ -208,7 +177,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 			}
 			// Not with renewing: an abandoned renewal may have
 			// changed the pop receipt.
-			next, err := l.queue.Update(ctx, m, l.lease)
+			next, err := l.queue.Update(ctx, m, MessageLease)
 			if err == nil {
 				m.PopReceipt, receipt = next, next
 			} else if ctx.Err() == nil {

@@ -6,20 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
@@ -55,7 +50,7 @@ func newBench(t *testing.T, options app.Queues, f func(ctx context.Context) erro
 	}
 	b := &bench{emulator: em, start: time.Now()}
 	b.listener = &listener{
-		queue: queue("work"), poison: queue("work-poison"), options: options, lease: MessageLease, random: rand.Float64,
+		queue: queue("work"), poison: queue("work-poison"), options: options, random: rand.Float64,
 		invoke: func(ctx context.Context, m envelope.Message) error {
 			b.mu.Lock()
 			b.deliveries = append(b.deliveries, fmt.Sprintf("%d: %s #%d", time.Since(b.start)/time.Second, m.Text, m.DequeueCount))
@@ -282,74 +277,6 @@ func TestBackoff(t *testing.T) {
 		if got := b.next(s.found, s.random); got.Round(time.Microsecond) != s.want {
 			t.Errorf("step %d: next(%v, %v) = %v, want %v", i, s.found, s.random, got, s.want)
 		}
-	}
-}
-
-// silent is a transport whose service answers while it is not away. Then it says nothing, or what it is to say.
-type silent struct {
-	next policy.Transporter
-	away atomic.Bool
-	says func() (*http.Response, error)
-}
-
-func (s *silent) Do(r *http.Request) (*http.Response, error) {
-	switch {
-	case !s.away.Load():
-		return s.next.Do(r)
-	case s.says != nil:
-		return s.says()
-	}
-	<-r.Context().Done()
-	return nil, r.Context().Err()
-}
-
-// TestWithoutStorage: a listener ends its instance 45 s after the queue's storage began to refuse connections, and 35 s after a start while it
-// does, as the real host was seen to end. Silence, 503, and a function that takes long do not count.
-func TestWithoutStorage(t *testing.T) {
-	t.Parallel()
-	refuses := func() (*http.Response, error) {
-		return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	}
-	busy := func() (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
-	}
-	const later = 20 * time.Minute
-	for _, tt := range []struct {
-		name         string
-		says         func() (*http.Response, error)
-		from         time.Duration // the storage is away
-		first, until time.Duration // when the instance ends, at the earliest and at the latest
-	}{
-		{"refused from the start", refuses, 0, 35 * time.Second, 35 * time.Second},
-		{"refused later", refuses, later, later + 45*time.Second, later + 50*time.Second},
-		{"silent", nil, later, 0, 0},
-		{"busy", busy, later, 0, 0},
-		{"never away", nil, 2 * time.Hour, 0, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBench(t, app.Queues{BatchSize: 1, MaxDequeue: 5, MaxPolling: 5 * time.Second, Base64: true}, func(context.Context) error {
-				time.Sleep(15 * time.Minute)
-				return nil
-			}, base64.StdEncoding.EncodeToString([]byte("long")))
-			via := &silent{next: b.emulator.Transport(), says: tt.says}
-			h := &Host{own: emulatortest.Open(t, b.emulator, via)}
-			var err error
-			if b.queue, err = h.own.Queue("work"); err != nil {
-				t.Fatal(err)
-			}
-			times := defaultTimes()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			var ended time.Duration
-			b.refused, b.away, b.atStart = h.refused, times.Away, times.AwayAtStart
-			b.end = func() { ended = time.Since(b.start); cancel() }
-			defer time.AfterFunc(tt.from, func() { via.away.Store(true) }).Stop()
-			synctest.Wait()
-			b.poll(ctx, ctx)
-			if ended < tt.first || ended > tt.until {
-				t.Errorf("%s: ended after %v, want %v to %v", tt.name, ended, tt.first, tt.until)
-			}
-		})
 	}
 }
 

@@ -21,18 +21,15 @@ func TestKeysOnTheNetwork(t *testing.T) {
 			t.Parallel()
 			o := newOrders(t, func(int, call) order { return answer("{}") })
 			r := startRig(t, o, "", host.Options{Addr: addr, Functions: functions})
-			made := r.Keys() != host.Keys{}
+			made := r.Key() != ""
 			if want := addr != "127.0.0.1:0"; made != want {
-				t.Fatalf("keys %+v, want some: %v", r.Keys(), want)
+				t.Fatalf("key %q, want one: %v", r.Key(), want)
 			}
-			for _, target := range []string{"GET /api/web", "POST /admin/functions/Work"} {
-				method, path, _ := strings.Cut(target, " ")
-				for key, want := range map[string]bool{"": !made, "wrong": !made, r.Keys().Function: !made || method == "GET", r.Keys().Master: true} {
-					req := request(t, method, strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(r.URL())+path, strings.NewReader(`{"input":"x"}`))
-					req.Header.Set("x-functions-key", key)
-					if status := do(t, req).StatusCode; (status == http.StatusUnauthorized) == want {
-						t.Errorf("%s with the key %q: %d, want let in: %v", target, key, status, want)
-					}
+			for key, want := range map[string]bool{"": !made, "wrong": !made, r.Key() + "x": !made, r.Key(): true} {
+				req := request(t, "GET", strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(r.URL())+"/api/web", nil)
+				req.Header.Set("x-functions-key", key)
+				if status := do(t, req).StatusCode; (status == http.StatusUnauthorized) == want {
+					t.Errorf("with the key %q: %d, want let in: %v", key, status, want)
 				}
 			}
 		})
@@ -71,7 +68,7 @@ func TestForeignPages(t *testing.T) {
 		{"address of another machine", "10.1.2.3:PORT", "", "", true},
 		{"address of nobody", "0.0.0.0:PORT", "", "", true},
 	}
-	try := func(t *testing.T, o *orders, r *rig, keys host.Keys) {
+	try := func(t *testing.T, o *orders, r *rig, key string) {
 		t.Helper()
 		_, port, err := net.SplitHostPort(strings.TrimPrefix(r.URL(), "http://"))
 		if err != nil {
@@ -79,19 +76,19 @@ func TestForeignPages(t *testing.T) {
 		}
 		own := strings.NewReplacer("PORT", port)
 		for _, test := range tests {
-			for _, target := range []string{"POST /api/web", "GET /api/web", "DELETE /api/web", "POST /admin/functions/Work", "GET /"} {
+			for _, target := range []string{"POST /api/web", "GET /api/web", "DELETE /api/web", "GET /"} {
 				method, path, _ := strings.Cut(target, " ")
 				req := request(t, method, r.URL()+path, strings.NewReader(`{"input":"x"}`))
 				req.Header.Set("Content-Type", "text/plain")
 				req.Host = own.Replace(test.host)
-				for name, value := range map[string]string{"Origin": own.Replace(test.origin), "Sec-Fetch-Site": test.site, "x-functions-key": keys.Master} {
+				for name, value := range map[string]string{"Origin": own.Replace(test.origin), "Sec-Fetch-Site": test.site, "x-functions-key": key} {
 					if value != "" {
 						req.Header.Set(name, value)
 					}
 				}
 				before := len(o.all())
 				resp := do(t, req)
-				refused := test.refused && keys == host.Keys{}
+				refused := test.refused && key == ""
 				if (resp.StatusCode == http.StatusForbidden) != refused {
 					t.Errorf("%s, %s: status %d %q, refused: want %v", target, test.name, resp.StatusCode, resp.text, refused)
 				}
@@ -101,11 +98,11 @@ func TestForeignPages(t *testing.T) {
 			}
 		}
 	}
-	for _, keys := range []host.Keys{{}, host.NewKeys()} {
-		t.Run(fmt.Sprintf("keys %v", keys != host.Keys{}), func(t *testing.T) {
+	for _, key := range []string{"", host.NewKey()} {
+		t.Run(fmt.Sprintf("key %v", key != ""), func(t *testing.T) {
 			t.Parallel()
 			o := newOrders(t, func(int, call) order { return answer("{}") })
-			try(t, o, startRig(t, o, "", host.Options{Keys: keys, Functions: functions}), keys)
+			try(t, o, startRig(t, o, "", host.Options{Key: key, Functions: functions}), key)
 		})
 	}
 }

@@ -63,13 +63,13 @@ func isFile(path string) bool {
 
 // process is a running handler process.
 type process struct {
-	cmd    *exec.Cmd
-	url    string        // without a slash at its end
-	id     string        // by which the process shows that it is the one at the port; "" if it can't
-	secret string        // shows the process that a request is this host's
-	done   chan struct{} // closed when it has ended
-	code   int           // exit code, valid after done; -1 if a signal ended it
-	wanted atomic.Bool   // the host itself ended it
+	cmd     *exec.Cmd
+	address string        // HOST:PORT
+	id      string        // by which the process shows that it is the one at the port; "" if it can't
+	secret  string        // shows the process that a request is this host's
+	done    chan struct{} // closed when it has ended
+	code    int           // exit code, valid after done; -1 if a signal ended it
+	wanted  atomic.Bool   // the host itself ended it
 }
 
 // startProcess starts a handler process. The calling goroutine must be locked to
@@ -97,7 +97,7 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	if !c.own {
 		id = ""
 	}
-	p := &process{cmd: cmd, id: id, url: fmt.Sprintf("http://127.0.0.1:%d", port), secret: secret, done: make(chan struct{})}
+	p := &process{cmd: cmd, id: id, address: fmt.Sprintf("127.0.0.1:%d", port), secret: secret, done: make(chan struct{})}
 	go func() { // ends with the process
 		_ = cmd.Wait() // the exit code has the result
 		stdout.flush()
@@ -151,11 +151,11 @@ var errExited = errors.New("the handler process exited before it answered")
 
 // waitReady waits until the process answers HTTP requests.
 func (p *process) waitReady(ctx context.Context, client *http.Client, limit time.Duration) error {
-	tooLate := fmt.Errorf("the handler did not answer at %s within %v: it must listen on 127.0.0.1 and the port in FUNCTIONS_CUSTOMHANDLER_PORT", p.url, limit)
+	tooLate := fmt.Errorf("the handler did not answer at http://%s within %v: it must listen on 127.0.0.1 and the port in FUNCTIONS_CUSTOMHANDLER_PORT", p.address, limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, tooLate)
 	defer cancel()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/", nil)
 		if err != nil {
 			return err
 		}
@@ -178,6 +178,13 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 
 // sign adds the secret to a request for this process. The host sends none without it.
 func (p *process) sign(r *http.Request) { r.Header.Set(envelope.HeaderSecret, p.secret) }
+
+// mark sets the headers that every request of an invocation has.
+func (p *process) mark(r *http.Request, invocation string) {
+	p.sign(r)
+	r.Header.Set(envelope.HeaderInvocation, invocation)
+	r.Header.Set(envelope.HeaderHostVersion, envelope.HostVersion)
+}
 
 // recycle kills the process on the host's behalf. The real host
 // does the same: it sends no other signal first.

@@ -23,7 +23,7 @@ func TestSomebodyElsesPort(t *testing.T) {
 	defer server.Close()
 	ended := make(chan struct{})
 	close(ended)
-	p := &process{url: server.URL, id: "mine", done: ended}
+	p := &process{address: server.Listener.Addr().String(), id: "mine", done: ended}
 	if err := p.waitReady(t.Context(), server.Client(), time.Minute); !errors.Is(err, errExited) {
 		t.Errorf("another program's answer: %v", err)
 	}

@@ -13,11 +13,9 @@ import (
 // lateness is how late a timer may fire without being past due.
 const lateness = time.Second
 
-// A lease is renewed so often. After a failure it is tried again sooner. A host whose lease another one has got ends itself a while later:
-// the real one was seen to do so 8 to 19 s after it could know.
+// A lease is renewed so often. After a failure it is tried again sooner.
 const (
 	renewal   = timerLease / 4
-	lastsOn   = 8 * time.Second
 	soonAgain = renewal / 3
 )
 
@@ -62,9 +60,6 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 		})
 		t.fireAll(holding, work, status)
 		renewing.Wait()
-		if task.Sleep(ctx, lastsOn) {
-			h.instances[0].end(errLease)
-		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(work), settling)
 	defer cancel()
@@ -138,5 +133,5 @@ func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 // fire runs a timer's function on one instance. Failures don't stop the schedule.
 func (t *timer) fire(ctx context.Context, status envelope.Status, pastDue bool) {
 	v := t.host.pick().newInvocation(t.function)
-	_, _ = v.invoke(ctx, envelope.Timer(v.envelope(), t.function.schedule.Interval(), &status, pastDue)) // logs its failure
+	_, _ = v.invoke(ctx, envelope.Timer(t.function.Name, status, pastDue)) // logs its failure
 }

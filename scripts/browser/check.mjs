@@ -434,7 +434,7 @@ const cases = {
   },
 
   async "a key: none, a wrong one, the right one"() {
-    const keyed = await local("--addr", "127.0.0.1:0", "--keys=KEY,MASTER");
+    const keyed = await local("--addr", "127.0.0.1:0", "--keys=KEY");
     const address = keyed.line.replace("console ", "");
     const page = await open(address);
     await page.locator("dialog").getByText("The app asks for a key: a host key of the app, or a key of its function Scans.").waitFor();

@@ -1,10 +1,8 @@
-// Package app reads a function app's files as the Functions host reads them: host.json and local.settings.json. It reads routes and
-// schedules of functions, too.
+// Package app reads a function app's files as the Functions host reads them: host.json and local.settings.json.
 //
-// It knows the parts of these files that the local host plays: the settings of the queue extension, functionTimeout and the
-// custom handler. It refuses, by name, every setting that would change how the app runs and that
-// the local host does not play. It starts nothing and opens only these
-// files.
+// It knows the parts of these files on which the app depends: the settings of the queue extension, functionTimeout and the
+// custom handler. It refuses, by name, every setting that would change how the app runs and that it does not know.
+// It starts nothing and opens only these files.
 //
 // (Microsoft Learn: "host.json reference for Azure Functions", "Azure Functions
 // custom handlers", "Azure Queue storage trigger", "Timer trigger", "HTTP trigger")
@@ -20,8 +18,6 @@ type App struct {
 	// FunctionTimeout ends an invocation, and the handler process with it. 0
 	// means never.
 	FunctionTimeout time.Duration
-	// RoutePrefix stands before every HTTP route, without slashes around it.
-	RoutePrefix string
 	// Handler is the custom handler.
 	Handler Handler
 	// Only are the functions that the app is restricted to; nil means all.

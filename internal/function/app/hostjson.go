@@ -64,7 +64,9 @@ func (a *App) readQueues(o *object) {
 }
 
 func (a *App) readHTTP(o *object) {
-	a.RoutePrefix = strings.Trim(o.text("routePrefix", "api"), "/")
+	if v := o.text("routePrefix", "api"); strings.Trim(v, "/") != "api" {
+		o.problems.addf(`%s must be "api", not %q: that is where the app's routes are`, o.at("routePrefix"), v)
+	}
 	o.ignore("maxOutstandingRequests", "maxConcurrentRequests", "dynamicThrottlesEnabled", "hsts", "customHeaders")
 	o.done()
 }

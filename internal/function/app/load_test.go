@@ -33,7 +33,6 @@ func TestLoadDefaults(t *testing.T) {
 	want := app.App{
 		Queues:          app.Queues{BatchSize: 16, NewBatchThreshold: 8, MaxPolling: time.Minute, MaxDequeue: 5, Base64: true},
 		FunctionTimeout: 30 * time.Minute,
-		RoutePrefix:     "api",
 		Handler:         app.Handler{Executable: "handler", InitTimeout: 30 * time.Second},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -50,7 +49,7 @@ func TestLoadEverything(t *testing.T) {
 		"extensionBundle": {"id": "x", "version": "[4.*, 5.0.0)"},
 		"logging": {"logLevel": {"default": "Information"}},
 		"extensions": {
-			"http": {"routePrefix": "/v1/"},
+			"http": {"routePrefix": "/api/"},
 			"queues": {"BatchSize": 32, "newBatchThreshold": 0, "maxPollingInterval": "00:00:02", "visibilityTimeout": "00:00:30",
 				"maxDequeueCount": 7, "messageEncoding": "None"}
 		},
@@ -69,8 +68,8 @@ func TestLoadEverything(t *testing.T) {
 	if diff := cmp.Diff(handler, a.Handler); diff != "" {
 		t.Errorf("handler (-want +got):\n%s", diff)
 	}
-	if !slices.Equal(a.Only, []string{"Work"}) || a.RoutePrefix != "v1" || a.FunctionTimeout != 10*time.Minute {
-		t.Errorf("functions %v, routePrefix %q, functionTimeout %v", a.Only, a.RoutePrefix, a.FunctionTimeout)
+	if !slices.Equal(a.Only, []string{"Work"}) || a.FunctionTimeout != 10*time.Minute {
+		t.Errorf("functions %v, functionTimeout %v", a.Only, a.FunctionTimeout)
 	}
 }
 
@@ -101,7 +100,7 @@ func TestLoadReportsEverythingWrong(t *testing.T) {
 		"version": "3",
 		"functionTimout": "00:10:00",
 		"functionTimeout": "ten",
-		"extensions": {"queues": {"batchSize": 33, "newBatchThreshold": "many", "maxPollingInterval": "00:00:00.05",
+		"extensions": {"http": {"routePrefix": "v1"}, "queues": {"batchSize": 33, "newBatchThreshold": "many", "maxPollingInterval": "00:00:00.05",
 			"maxDequeueCount": 0, "messageEncoding": "utf8", "batchsizes": 1}},
 		"customHandler": {"description": {"workingDirectory": "../other", "arguments": ["%MISSING%"]}, "enableProxyingHttpRequest": "yes"}
 	}`)
@@ -114,6 +113,7 @@ func TestLoadReportsEverythingWrong(t *testing.T) {
 		`host.json: functionTimout: unknown`,
 		`host.json: functionTimeout: "ten" is not a time span`,
 		`host.json: extensions.queues.batchSize must be 1 to 32, not 33`,
+		`host.json: extensions.http.routePrefix must be "api", not "v1"`,
 		`host.json: extensions.queues.newBatchThreshold must be a whole number, not "many"`,
 		`host.json: extensions.queues.maxPollingInterval: must be 00:00:00.1 to 1.00:00:00`,
 		`host.json: extensions.queues.maxDequeueCount must be 1`,

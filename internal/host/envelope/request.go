@@ -1,9 +1,12 @@
 package envelope
 
 import (
+	"bytes"
+	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // HostVersion is the version in the host's headers.
@@ -26,19 +29,10 @@ const (
 	ContentType       = "application/json; charset=utf-8"
 )
 
-// Invocation has the host's data about one run of a function. Time and RandGUID
-// are those of the binding data "sys".
-type Invocation struct {
-	Function string
-	Binding  string // the trigger's name
-	Time     time.Time
-	RandGUID string
-}
-
 // Message is a queue message, with its text decoded.
 type Message struct {
 	Text         string
-	ID           string // "" and PopReceipt "" for a message made by hand
+	ID           string
 	PopReceipt   string
 	DequeueCount int
 	Inserted     time.Time
@@ -46,76 +40,60 @@ type Message struct {
 	NextVisible  time.Time
 }
 
-// Queue returns the document for a queue message. If the message is a JSON object, its
-// scalars and objects overwrite metadata of the same name.
-func Queue(inv Invocation, m Message) []byte {
-	var meta object
-	meta.set("DequeueCount", quote(strconv.Itoa(m.DequeueCount)))
-	meta.set("ExpirationTime", offset(m.Expires))
-	if m.ID != "" {
-		meta.set("Id", twice(m.ID))
-	}
-	meta.set("InsertionTime", offset(m.Inserted))
-	meta.set("NextVisibleTime", offset(m.NextVisible))
-	if m.PopReceipt != "" {
-		meta.set("PopReceipt", twice(m.PopReceipt))
-	}
-	meta.set("sys", inv.sys())
-	fields := scalars(m.Text)
-	for _, key := range fields.keys {
-		// The host keeps the trigger's own value under such a name and leaves it out.
-		if !strings.HasSuffix(strings.ToLower(key), "trigger") {
-			meta.set(key, fields.values[strings.ToLower(key)])
-		}
-	}
-	return inv.document(twice(m.Text), &meta)
+// document is what the host sends for an invocation: the trigger's data under its binding's name, and metadata.
+type document struct {
+	Data     map[string]any
+	Metadata map[string]any
+}
+
+// sys is the metadata about the run itself.
+type sys struct {
+	MethodName string
+	UtcNow     time.Time
+	RandGuid   string
+}
+
+// Queue returns the document for a message of a function's queue. The real host has fields of the message itself among the metadata, too.
+func Queue(function string, m Message) []byte {
+	return encode(document{map[string]any{"item": twice(m.Text)}, map[string]any{
+		"DequeueCount": strconv.Itoa(m.DequeueCount), "Id": twice(m.ID), "PopReceipt": twice(m.PopReceipt),
+		"ExpirationTime": m.Expires, "InsertionTime": m.Inserted, "NextVisibleTime": m.NextVisible, "sys": newSys(function),
+	}})
 }
 
 // Status is the state of a timer's schedule, as its function gets it.
 type Status struct {
 	Last    time.Time // the zero time before the first run
 	Next    time.Time // as it was before this run
-	Updated time.Time
+	Updated time.Time `json:"LastUpdated"`
 }
 
-// Timer returns the document for a firing timer. interval is set for a fixed interval,
-// and not for an NCRONTAB expression. status is nil if the schedule is not monitored.
-func Timer(inv Invocation, interval bool, status *Status, pastDue bool) []byte {
-	var data, schedule object
-	schedule.set("AdjustForDST", strconv.FormatBool(!interval))
-	data.set("Schedule", schedule.String())
-	data.set("ScheduleStatus", "null")
-	if status != nil {
-		var s object
-		s.set("Last", clock(status.Last))
-		s.set("LastUpdated", clock(status.Updated))
-		s.set("Next", clock(status.Next))
-		data.set("ScheduleStatus", s.String())
-	}
-	data.set("IsPastDue", strconv.FormatBool(pastDue))
-	var meta object
-	meta.set("sys", inv.sys())
-	return inv.document(data.String(), &meta)
+// timerInfo is a timer's data.
+type timerInfo struct {
+	Schedule       struct{ AdjustForDST bool }
+	ScheduleStatus Status
+	IsPastDue      bool
 }
 
-// clock writes a DateTime of the host's local time, which is UTC.
-func clock(t time.Time) string {
-	return quote(t.UTC().Format("2006-01-02T15:04:05.9999999") + "+00:00")
+// Timer returns the document for a function's timer that fires.
+func Timer(function string, status Status, pastDue bool) []byte {
+	info := timerInfo{ScheduleStatus: status, IsPastDue: pastDue}
+	info.Schedule.AdjustForDST = true
+	return encode(document{map[string]any{"timer": info}, map[string]any{"sys": newSys(function)}})
 }
 
-// sys is the host's SystemBindingData.
-func (inv Invocation) sys() string {
-	var o object
-	o.set("MethodName", quote(inv.Function))
-	o.set("UtcNow", quote(inv.Time.UTC().Format("2006-01-02T15:04:05.9999999Z")))
-	o.set("RandGuid", quote(inv.RandGUID))
-	return o.String()
+func newSys(function string) sys {
+	return sys{MethodName: function, UtcNow: time.Now().UTC(), RandGuid: uuid.NewString()}
 }
 
-func (inv Invocation) document(value string, meta *object) []byte {
-	var data, doc object
-	data.set(inv.Binding, value)
-	doc.set("Data", data.String())
-	doc.set("Metadata", meta.String())
-	return []byte(doc.String())
+// twice returns a string as the host has it in a document: as JSON, which becomes a string of the document.
+func twice(s string) string { return string(encode(s)) }
+
+// encode returns v as JSON. <, > and & stay as they are.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // only to memory, and v has nothing that JSON lacks
+	return bytes.TrimSpace(b.Bytes())
 }

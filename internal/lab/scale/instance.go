@@ -96,12 +96,8 @@ func (in *instance) listen(own *storage.Account, f function.Function) {
 	messages, poison := must(own.Queue(f.Queue)), must(own.Queue(f.Queue+"-poison"))
 	waits := rand.New(rand.NewPCG(seed, in.listeners.Add(1)))
 	host.Poll(in.over, in.over, messages, poison, hostQueues, waits.Float64, zerolog.Nop(), func(ctx context.Context, m envelope.Message) error {
-		return in.execute(ctx, f.Name, envelope.Queue(invocation(f.Name, "item"), m))
+		return in.execute(ctx, f.Name, envelope.Queue(f.Name, m))
 	})
-}
-
-func invocation(name, binding string) envelope.Invocation {
-	return envelope.Invocation{Function: name, Binding: binding, Time: time.Now(), RandGUID: uuid.NewString()}
 }
 
 // execute runs a queue's or a timer's function.

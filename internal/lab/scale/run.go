@@ -105,7 +105,7 @@ func (in *instance) ask(path string, body []byte, answer any) error {
 // last one. A failed run is repeated by the next.
 func (c *cloud) tick(in *instance) {
 	for task.Sleep(c.over, time.Minute) {
-		_ = in.execute(c.over, "Maintain", envelope.Timer(invocation("Maintain", "timer"), false, nil, false))
+		_ = in.execute(c.over, "Maintain", envelope.Timer("Maintain", envelope.Status{}, false))
 	}
 }
 

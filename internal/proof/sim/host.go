@@ -54,7 +54,7 @@ func (w *world) keepTime() {
 		}
 		if holder != nil {
 			w.holder.Store(holder)
-			last = holder.invoke("Maintain", envelope.Timer(holder.invocation("Maintain", "timer"), false, nil, false), "timer "+strconv.Itoa(minute))
+			last = holder.invoke("Maintain", envelope.Timer("Maintain", envelope.Status{}, false), "timer "+strconv.Itoa(minute))
 		}
 	}
 }

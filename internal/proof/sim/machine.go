@@ -127,7 +127,7 @@ func (m *machine) listen(f function.Function) {
 	waits := rand.New(rand.NewPCG(m.plan.Seed, draw(m.plan.Seed, m.name, f.Name)))
 	host.Poll(m.gone, m.gone, queue(m.account, f.Queue), queue(m.account, f.Queue+"-poison"), settings, waits.Float64, m.appLog,
 		func(_ context.Context, got envelope.Message) error {
-			err := <-m.invoke(f.Name, envelope.Queue(m.invocation(f.Name, "item"), got), got.PopReceipt)
+			err := <-m.invoke(f.Name, envelope.Queue(f.Name, got), got.PopReceipt)
 			m.log.Debug().Str("machine", m.name).Str("message", got.ID).Int("delivery", got.DequeueCount).Err(err).Msg("handled")
 			return err
 		})
@@ -245,8 +245,4 @@ func (m *machine) invoke(name string, document []byte, caller string) <-chan err
 		failed <- a.err
 	})
 	return failed
-}
-
-func (m *machine) invocation(name, binding string) envelope.Invocation {
-	return envelope.Invocation{Function: name, Binding: binding, Time: time.Now(), RandGUID: uuid.NewString()}
 }
