@@ -89,8 +89,12 @@ func (e *Engine) absent(ctx context.Context, id string, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
 	}
-	if _, err := e.unstarted(ctx, id); err != nil {
+	s, err := e.unstarted(ctx, id)
+	if err != nil {
 		return err
+	}
+	if s.LeftOut {
+		return problem.Conflictf("id", "%s", withoutTable)
 	}
 	return problem.Conflictf("id", "the scan was not started; retry its group when that has ended")
 }

@@ -35,6 +35,7 @@ type Backup struct {
 	Table      string     `json:"table,omitempty"`
 	Tables     int64      `json:"tables,omitempty"` // of an export of many; 0 for one of a single table
 	Rows       int64      `json:"rows"`
+	Note       string     `json:"note,omitempty"` // of its scan: which tables are left out
 	// Proof tells whether it was read back; nil if the schedule does not have its backups verified.
 	Proof *Proof `json:"proof,omitempty"`
 	// Deleting tells how far its deletion has come; nil if it is kept.
@@ -68,10 +69,10 @@ func (p *Proof) whole() bool { return p != nil && (p.State == Proved || p.State 
 // recordBackup records the export of a scan that has succeeded. It returns the proof that is to come.
 func (e *Engine) recordBackup(ctx context.Context, r *remembered, s Status) (*Proof, error) {
 	b := Backup{
-		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written,
+		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written, Note: s.Note,
 	}
 	if s.Members != nil {
-		b.Tables = s.Members.All
+		b.Tables = s.Members.Succeeded
 	}
 	if s.Verify {
 		b.Proof = &Proof{ID: s.ID + verification, State: ProofRuns}

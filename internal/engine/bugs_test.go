@@ -6,7 +6,7 @@ import (
 	"tablesweep/internal/proof/bugtest"
 )
 
-const schedulesFile, backupsFile = "internal/engine/schedules.go", "internal/engine/backups.go"
+const schedulesFile, backupsFile, leftOutFile = "internal/engine/schedules.go", "internal/engine/backups.go", "internal/engine/leftout.go"
 
 // bugs are what tests of schedules and groups must find.
 var bugs = []bugtest.Bug{
@@ -36,6 +36,21 @@ var bugs = []bugtest.Bug{
 	}},
 	{Name: "a proof fails if its table is gone", Test: "TestProofWithoutTable", Says: "deleted behind", Edits: []bugtest.Edit{
 		bugtest.In("internal/engine/verify.go", "	if storage.Gone(err) {\n		return storage.Page{}", "	if storage.Gone(err) && !WRONG {\n		return storage.Page{}"),
+	}},
+	{Name: "the claim of a table that is left out stays", Test: "TestGroupLeavesOut", Says: "is left", Edits: []bugtest.Edit{
+		bugtest.In("internal/place/remove.go", "|| c.ID != id {\n		return err", "|| c.ID != id || WRONG {\n		return err"),
+	}},
+	{Name: "a table that is left out is deleted after the others are sealed", Test: "TestLeftOutCrashPoints", Says: "is not in it", Edits: []bugtest.Edit{
+		bugtest.In("internal/engine/group.go", "		err := e.withdraw(ctx, out)\n		if err == nil {\n", "		err := e.withdraw(ctx, out[:map[bool]int{false: len(out)}[WRONG]])\n		if err == nil {\n"),
+	}},
+	{Name: "what late steps put stays beside a backup", Test: "TestLateBlobs", Says: "a day later", Edits: []bugtest.Edit{
+		bugtest.In("internal/engine/export.go", "		err = place.ClearLate(ctx, to)\n", "		if !WRONG {\n			err = place.ClearLate(ctx, to)\n		}\n"),
+	}},
+	{Name: "a removal leaves what late steps have put", Test: "TestLateBlobs", Says: "with the rest", Edits: []bugtest.Edit{
+		bugtest.In("internal/place/remove.go", "	var all []string\n	for prefix, names", "	if WRONG {\n		late = nil\n	}\n	var all []string\n	for prefix, names"),
+	}},
+	{Name: "the deletion of a night's table loses the night", Test: "TestScheduleLosesTables", Says: "tables failed", Edits: []bugtest.Edit{
+		bugtest.In(leftOutFile, "errors.As(err, new(*goneError))", "(errors.As(err, new(*goneError)) && !WRONG)"),
 	}},
 	{Name: "a schedule that is looked at late starts all that was missed", Test: "TestSchedule", Says: "after three nights", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "		changed, r.Decided = true, d.Occurrence\n", "		if changed, r.Decided = true, d.Occurrence; WRONG {\n			d.Missed, r.Decided = 0, d.Occurrence.AddDate(0, 0, -d.Missed)\n		}\n"),

@@ -12,13 +12,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// end ends a running scan as failed, with the reason, or as canceled. It reports whether this call ended it.
-func (e *Engine) end(ctx context.Context, scan string, state ledger.State, reason string) (bool, error) {
+// end ends a running scan. It reports whether this call ended it.
+func (e *Engine) end(ctx context.Context, scan string, as ledger.Ending) (bool, error) {
 	now, err := e.Now(ctx)
 	if err != nil {
 		return false, err
 	}
-	ended, err := e.ledger.End(ctx, scan, state, now, reason)
+	ended, err := e.ledger.End(ctx, scan, now, as)
+	if ended && as.LeftOut {
+		e.takeBack(ctx, scan)
+	}
 	if ended {
 		e.afterEnd(ctx, scan)
 	}
@@ -68,10 +71,10 @@ func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 		return unsealed
 	})
 	if differs := new(differsError); errors.As(unsealed, &differs) {
-		return e.end(ctx, scan, ledger.Failed, shortened(differs.Error()))
+		return e.end(ctx, scan, ledger.Ending{State: ledger.Failed, Error: shortened(differs.Error())})
 	}
 	if unsealed != nil && !storage.Passing(unsealed) && problem.FateOf(unsealed) == problem.Retry {
-		return e.end(ctx, scan, ledger.Failed, incomplete(unsealed))
+		return e.end(ctx, scan, ledger.Ending{State: ledger.Failed, Error: incomplete(unsealed)})
 	}
 	if err != nil || !ended {
 		return ended, err

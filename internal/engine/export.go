@@ -243,16 +243,48 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []exportFile) e
 	return nil
 }
 
-// tidyExport deletes what deliveries put into an export after it was sealed.
+// tidyExport deletes what deliveries put into an export after it was sealed, or was deleted, and what is left of one that is left out.
 func (e *Engine) tidyExport(ctx context.Context, id string) error {
 	found, err := e.ledger.Snapshot(ctx, id)
-	if err == nil && found.Scan.State == ledger.Succeeded {
-		_, err = e.collect(ctx, found.Scan, found.Sums.Written)
+	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {
+		err = e.tidyPlace(ctx, s, found.Sums.Written)
 	}
-	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // the export was deleted, or moved
+	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // it has become another's
 		return nil
 	}
 	return err
+}
+
+func (e *Engine) tidyPlace(ctx context.Context, s ledger.Scan, written int64) error {
+	if s.State == ledger.Succeeded {
+		if x, err := e.collect(ctx, s, written); err == nil || storage.Passing(err) || x != nil {
+			return err
+		}
+	}
+	to, err := e.placeOf(s)
+	if err != nil || to == nil {
+		return err
+	}
+	if s.LeftOut {
+		err = place.Withdraw(ctx, to, s.ID)
+	}
+	if err == nil {
+		err = place.ClearLate(ctx, to)
+	}
+	return err
+}
+
+// placeOf returns the place of a scan that exports one table, and nil for others.
+func (e *Engine) placeOf(s ledger.Scan) (*place.Blobs, error) {
+	r, err := parseStored(s.Request)
+	if err != nil || !r.exports() || r.isGroup() {
+		return nil, err
+	}
+	o, err := e.open(r)
+	if err != nil {
+		return nil, final(err)
+	}
+	return o.work.export, nil
 }
 
 // exportTo returns the work of a copy into a container. Its errors are [problem.Invalid].

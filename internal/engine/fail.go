@@ -89,7 +89,15 @@ func shortened(reason string) string { return reason[:min(len(reason), maxReason
 func (e *Engine) failScan(ctx context.Context, m message, fatal *fatalError) (report string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwork)
 	defer cancel()
-	if err := e.failIfPending(ctx, m.Scan, m.id, fatal.Error()); err != nil {
+	as := ledger.Ending{State: ledger.Failed, Error: fatal.Error()}
+	if errors.As(fatal, new(*goneError)) {
+		s, err := e.load(ctx, m.Scan)
+		if err != nil {
+			return "", errors.Join(fatal.error, err)
+		}
+		as.LeftOut = leavesOut(m.Scan, s.request, fatal)
+	}
+	if err := e.failIfPending(ctx, m.Scan, m.id, as); err != nil {
 		return "", errors.Join(fatal.error, err)
 	}
 	zerolog.Ctx(ctx).Error().Err(fatal.error).Msg("scan failed; the step is kept")
@@ -97,19 +105,19 @@ func (e *Engine) failScan(ctx context.Context, m message, fatal *fatalError) (re
 }
 
 // failIfPending fails the scan unless the step was committed after all. The step keeps the reason, for the ranges.
-func (e *Engine) failIfPending(ctx context.Context, scan, step, reason string) error {
+func (e *Engine) failIfPending(ctx context.Context, scan, step string, as ledger.Ending) error {
 	p, pending, err := e.ledger.Pending(ctx, scan, step)
 	if err != nil || !pending {
 		return err
 	}
-	ended, err := e.end(ctx, scan, ledger.Failed, reason)
+	ended, err := e.end(ctx, scan, as)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
 	if err != nil || !ended {
 		return err
 	}
-	if err := e.ledger.GiveUp(ctx, scan, p, shortened(reason)); err != nil {
+	if err := e.ledger.GiveUp(ctx, scan, p, shortened(as.Error)); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not mark the step that failed")
 	}
 	return nil

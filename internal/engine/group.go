@@ -227,7 +227,7 @@ const groupLost = "the state table lacks the group's row, which names its tables
 
 // endLost ends a running group that lacks its row.
 func (e *Engine) endLost(ctx context.Context, id string) error {
-	_, err := e.end(ctx, id, ledger.Failed, groupLost)
+	_, err := e.end(ctx, id, ledger.Ending{State: ledger.Failed, Error: groupLost})
 	if errors.Is(err, ledger.ErrNotFound) { // removed meanwhile
 		return nil
 	}
@@ -260,7 +260,7 @@ func (e *Engine) seen(ctx context.Context, group *loaded, id string) (over, star
 
 // before reports whether a member has ended without success before the group's attempt, which does it again.
 func (s *loaded) before(m ledger.Scan) bool {
-	return m.State != ledger.Running && m.State != ledger.Succeeded && m.Finished.Before(s.resumed)
+	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(s.resumed)
 }
 
 // startMember starts a member that was begun, or retries it. If that is refused, it counts as failed, and the group goes on.
@@ -292,10 +292,11 @@ func (e *Engine) startMember(ctx context.Context, group string, n int) error {
 	default:
 		return e.tend(ctx, group, n) // perhaps it has ended
 	}
+	as := ledger.Ending{State: ledger.Failed, LeftOut: leavesOut(id, r, err)}
 	switch {
 	case err == nil || problem.Of(err).Kind == problem.Stale:
 		return nil
-	case !refused(err, g.Age):
+	case !as.LeftOut && !refused(err, g.Age):
 		return fmt.Errorf("start scan %s of table %s: %w", id, tables[n-1], err)
 	}
 	zerolog.Ctx(ctx).Error().Err(err).Str("scan", id).Str("table", tables[n-1]).Msg("scan of a group refused")
@@ -303,7 +304,8 @@ func (e *Engine) startMember(ctx context.Context, group string, n int) error {
 	if nowErr != nil {
 		return nowErr
 	}
-	if err := e.ledger.RefuseMember(ctx, id, jsonOf(r), now, shortened(err.Error())); err != nil {
+	as.Error = shortened(err.Error())
+	if err := e.ledger.RefuseMember(ctx, id, jsonOf(r), now, as); err != nil {
 		return err
 	}
 	return e.tend(ctx, group, n)
@@ -318,11 +320,14 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 	}
 	m := ledger.Members{All: s.Members}
 	var names, failed, reasons []string
+	var out []ledger.Scan // that are left out
 	_, err = e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(of ledger.Listed) bool {
-		m.Add(of.State)
+		m.Add(of.Scan)
 		r, err := requestOf(of.Scan)
 		name := cmp.Or(r.Source.Table, path.Base(r.Source.Prefix))
 		switch {
+		case err == nil && of.LeftOut:
+			out = append(out, of.Scan)
 		case err == nil && of.State == ledger.Succeeded:
 			names = append(names, name)
 		case len(reasons) < namedMembers:
@@ -333,30 +338,36 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 	if err != nil || m.Running > 0 { // one that was retried by itself runs: its end comes here again
 		return err
 	}
-	state, reason := ledger.Succeeded, ""
+	as := ledger.Ending{State: ledger.Succeeded, Note: noteOf(out)}
 	if lost := m.All - m.Ended() - m.Running; lost > 0 { // each was listed before it was over
-		state, reason = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
-	} else if bad := m.All - m.Succeeded; bad > 0 {
-		state, reason = ledger.Failed, shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
-	} else if err := e.completes(ctx, id, o, names); storage.Passing(err) || ctx.Err() != nil {
+		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
+	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {
+		as.State, as.Error = ledger.Failed, shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
+	} else if len(names) == 0 {
+		as.State, as.Error = ledger.Failed, "no table is left"
+	} else if err := e.completes(ctx, id, o, names, out); storage.Passing(err) || ctx.Err() != nil {
 		return err
 	} else if err != nil {
-		state, reason = ledger.Failed, shortened(err.Error())
+		as.State, as.Error = ledger.Failed, shortened(err.Error())
 	}
-	if state == ledger.Succeeded {
+	if as.State == ledger.Succeeded {
 		if err := e.askForVerification(ctx, s); err != nil {
 			return err
 		}
 	}
-	_, err = e.end(ctx, id, state, reason)
+	_, err = e.end(ctx, id, as)
 	return err
 }
 
-// completes does what is left of a group whose members have succeeded: it seals an export of these tables, or begins a restore of one that was proved.
-func (e *Engine) completes(ctx context.Context, id string, o *opened, names []string) error {
+// completes does what is left of a group whose members have succeeded, but for those that are left out: it seals an export of these tables, or begins a
+// restore of one that was proved.
+func (e *Engine) completes(ctx context.Context, id string, o *opened, names []string, out []ledger.Scan) error {
 	switch r := o.request; {
 	case o.work.export != nil:
-		err := place.SealTables(ctx, o.work.export, id, names)
+		err := e.withdraw(ctx, out)
+		if err == nil {
+			err = place.SealTables(ctx, o.work.export, id, names)
+		}
 		if err == nil || storage.Passing(err) {
 			return err
 		}
@@ -375,7 +386,7 @@ func (e *Engine) completes(ctx context.Context, id string, o *opened, names []st
 func (e *Engine) cancelMembers(ctx context.Context, id string) {
 	g, err := e.ledger.Group(ctx, id)
 	for _, n := range g.Open {
-		_, endErr := e.end(ctx, ledger.MemberID(id, n), ledger.Canceled, "")
+		_, endErr := e.end(ctx, ledger.MemberID(id, n), ledger.Ending{State: ledger.Canceled})
 		err = cmp.Or(err, endErr)
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
@@ -393,7 +404,7 @@ func (e *Engine) retryGroup(ctx context.Context, s ledger.Scan) error {
 	succeeded, latest := map[int]bool{}, s.Finished
 	_, err := e.ledger.Recent(ctx, ledger.ListQuery{Group: s.ID, Page: storage.PageRows}, func(m ledger.Listed) bool {
 		_, n, _ := ledger.MemberOf(m.ID)
-		succeeded[n] = m.State == ledger.Succeeded
+		succeeded[n] = m.State == ledger.Succeeded || m.LeftOut
 		if m.Finished.After(latest) {
 			latest = m.Finished
 		}
@@ -442,6 +453,7 @@ type Members struct {
 	Succeeded int64 `json:"succeeded"`
 	Failed    int64 `json:"failed"`
 	Canceled  int64 `json:"canceled"`
+	LeftOut   int64 `json:"leftOut"` // their tables are gone, and an export does without them
 }
 
 // membersOf returns what a status says of a group's tables; nil for other scans.
@@ -449,7 +461,7 @@ func membersOf(m ledger.Members) *Members {
 	if m.All == 0 {
 		return nil
 	}
-	return &Members{m.All, max(0, m.All-m.Ended()-m.Running), m.Running, m.Succeeded, m.Failed, m.Canceled}
+	return &Members{m.All, max(0, m.All-m.Ended()-m.Running), m.Running, m.Succeeded, m.Failed, m.Canceled, m.LeftOut}
 }
 
 // Members returns a page of the scans of a group's tables that were begun, by name. state, if not empty, takes those in it; the page

@@ -142,14 +142,14 @@ func TestGroupFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 12)
 		id := w.start(groupExport("p"))
-		w.must(w.account.Table("Table11").Delete(t.Context()))
+		w.refuse(403, "AuthorizationFailure", func(r *http.Request, _ string) bool { return strings.Contains(r.URL.Path, "Table11") })
 		w.must(w.emulator.SetFaults("seed=1; busy p=1 on=query table=Table03"))
 		w.drain() // and the messages of Table03 go to poison
 		if s := w.status(id); s.State != ledger.Running || s.Members.Succeeded != 10 || s.Members.Failed != 1 {
 			t.Errorf("%+v", s.Members)
 		}
 		s := w.end(id) // after four hours
-		if !strings.HasPrefix(s.Error, "2 of 12 tables failed: Table03, Table11. Table03: ") || !strings.Contains(s.Error, "; Table11: source.table: table Table11 does not exist") || s.State != ledger.Failed {
+		if !strings.HasPrefix(s.Error, "2 of 12 tables failed: Table03, Table11. Table03: ") || !strings.Contains(s.Error, "; Table11: source.connection: the Table service refuses to read it") || s.State != ledger.Failed {
 			t.Errorf("%s %s", s.State, s.Error)
 		}
 		if m := w.members(id, ledger.Failed); len(m) != 2 || m[1].ID != id+"-00012" || w.status(m[1].ID).Error == "" {
@@ -163,7 +163,7 @@ func TestGroupFails(t *testing.T) {
 		if _, err := w.tablesAt("p"); err == nil {
 			t.Error("a group that has failed has a manifest")
 		}
-		w.fill("Table11", plainRows(1, 1))
+		w.process.Next = w.emulator.Transport()
 		w.must(w.emulator.SetFaults(""))
 		time.Sleep(time.Minute)
 		w.must(w.engine.Retry(t.Context(), id))

@@ -159,7 +159,7 @@ func (e *Engine) resend(ctx context.Context, s suspect) error {
 		return err
 	}
 	if reason := hopeless(s.seen); reason != nil {
-		return e.failIfPending(ctx, s.Scan, s.seen.ID, reason.Error())
+		return e.failIfPending(ctx, s.Scan, s.seen.ID, ledger.Ending{State: ledger.Failed, Error: reason.Error()})
 	}
 	ours, err := e.ledger.Resending(ctx, s.Scan, s.seen)
 	if err != nil || !ours {

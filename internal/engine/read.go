@@ -127,6 +127,9 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		}
 	}
 	if err := g.Wait(); err != nil {
+		if o.table() != nil && o.reader == nil && storage.NotFound(err) {
+			err = &goneError{err}
+		}
 		return fatalIfPermanent("read the source", err)
 	}
 	var found []pageOrStep

@@ -70,6 +70,9 @@ func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 }
 
 func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
+	if s.LeftOut {
+		return problem.Conflictf("id", "%s", withoutTable)
+	}
 	if s.State == ledger.Succeeded {
 		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
 	}

@@ -195,9 +195,9 @@ func (o *opened) probe(ctx context.Context, now time.Time) error {
 	case r.Action.Proof && storage.Gone(err): // see [perhaps]
 		return nil
 	case storage.NotFound(err):
-		return problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)
+		return &goneError{problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)}
 	case storage.BeingDeleted(err):
-		return problem.BeingDeleted("source.table", err)
+		return &goneError{problem.BeingDeleted("source.table", err)}
 	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
 		// Without the range, the service counts positions in the text that the caller wrote.
 		if _, _, alone := o.source.Read(ctx, o.options, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {

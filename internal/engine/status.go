@@ -63,6 +63,7 @@ type Status struct {
 	Queries      int64  `json:"queries"` // of done steps
 	Transactions int64  `json:"transactions"`
 	Error        string `json:"error,omitempty"`
+	LeftOut      bool   `json:"leftOut,omitempty"` // a group's member, which it does without: its table is gone
 	// Note is what else is to be known of it.
 	Note string `json:"note,omitempty"`
 }
@@ -258,7 +259,7 @@ func (e *Engine) statusOf(found ledger.Snapshot, r Request, l Leased) Status {
 func (e *Engine) summaryOf(s ledger.Scan, r Request, t ledger.Totals, pending int64, now time.Time) Status {
 	st := Status{
 		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
-		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error,
+		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error, LeftOut: s.LeftOut, Note: s.Note,
 		Cost: Cost{Requests: t.Transactions, Dollars: float64(t.Transactions) / 10_000 * e.options.Price},
 	}
 	if !s.Finished.IsZero() {
@@ -279,7 +280,7 @@ func (e *Engine) summaryOf(s ledger.Scan, r Request, t ledger.Totals, pending in
 // Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, no step and no request
 // of a step begins, except commits and the rest of an enqueue's page. Requests under way end.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
-	ended, err := e.end(ctx, id, ledger.Canceled, "")
+	ended, err := e.end(ctx, id, ledger.Ending{State: ledger.Canceled})
 	e.scans.outdate(id, func(*loaded) bool { return true })
 	if ended {
 		e.cancelMembers(ctx, id)

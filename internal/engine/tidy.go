@@ -51,10 +51,14 @@ func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	if _, _, member := ledger.MemberOf(s.ID); member {
 		switch of, err := e.load(ctx, s.ID); {
 		case errors.Is(err, ledger.ErrNotFound):
-			_, err = e.end(ctx, s.ID, ledger.Failed, "the state table lacks the row of its group; somebody has deleted it. Start a new scan")
+			_, err = e.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of its group; somebody has deleted it. Start a new scan"})
 			return false, err
-		case err == nil && of.state != ledger.Running: // its group was canceled
-			_, err = e.end(ctx, s.ID, ledger.Canceled, "")
+		case err == nil && of.state != ledger.Running: // its group was canceled, or has left it out when a late process began it
+			as := ledger.Ending{State: ledger.Canceled}
+			if of.state == ledger.Succeeded {
+				as = ledger.Ending{State: ledger.Failed, Error: "its group has ended without it", LeftOut: true}
+			}
+			_, err = e.end(ctx, s.ID, as)
 			return false, err
 		}
 	}

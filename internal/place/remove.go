@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
+	"strings"
 
 	"tablesweep/internal/storage"
 )
@@ -19,7 +21,7 @@ type Removal struct {
 }
 
 // Remove deletes an export, of one table or of many, or goes on with that. left, which it lowers, bounds the deletions, nearly. It deletes what the export's
-// own lists name, and nothing else. A manifest goes before what it vouches for, and the claim last: whoever reads meanwhile is refused, and a
+// own lists name, what late steps of its scan have put beside that, and nothing else. A manifest goes before what it vouches for, and the claim last: whoever reads meanwhile is refused, and a
 // call that is cut off can be repeated. It deletes nothing if the place belongs to another export, or if a list is lost or not as it was written.
 //
 // Lists go only if from says that the data is gone. So the caller keeps what a call returns before it makes the next one: a list that was
@@ -135,6 +137,9 @@ func (r *remover) tables(ctx context.Context, id string) error {
 		return nil
 	}
 	if listed || claimed {
+		if err := r.late(ctx, id, true); err != nil {
+			return err
+		}
 		return r.inTurn(ctx, TablesName, tablesClaimName)
 	}
 	return nil
@@ -142,15 +147,108 @@ func (r *remover) tables(ctx context.Context, id string) error {
 
 // one deletes the data of the export of one table, or its lists.
 func (r *remover) one(ctx context.Context, id string) error {
-	if r.Gone {
-		return r.lists(ctx, "", id)
+	if !r.Gone {
+		return r.data(ctx, "", id)
 	}
-	return r.data(ctx, "", id)
+	if _, err := r.claimed(ctx, ClaimName, format, id); err != nil {
+		return err
+	}
+	if err := r.late(ctx, id, false); err != nil {
+		return err
+	}
+	return r.lists(ctx, "", id)
 }
 
 // lost is the error for a list that is not there although there is what it has named.
 func lost(name, what string) error {
 	return fmt.Errorf("%s is lost, and %s are there, which nothing names any more; delete them by hand", name, what)
+}
+
+// stepFile matches the names of data files that steps of the app put.
+var stepFile = regexp.MustCompile(`^data/[0-9a-v]{24}-[0-9a-f]{16}\.jsonl\.zst$`)
+
+// Withdraw takes back the claim of an export that will never be complete. One that is not there, or is another's, is no error.
+func Withdraw(ctx context.Context, o Objects, id string) error {
+	r := remover{Objects: o}
+	text, err := r.read(ctx, ClaimName, MaxManifest)
+	if err != nil || text == nil {
+		return err
+	}
+	var c Claim
+	if err := parse(ClaimName, format, text, &c); err != nil || c.ID != id {
+		return err
+	}
+	return o.Delete(ctx, ClaimName)
+}
+
+// ClearLate deletes what late steps of the app have put into a place that has no export any more.
+func ClearLate(ctx context.Context, o Objects) error {
+	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName)
+	if err != nil || name != "" {
+		return err
+	}
+	var late []string
+	err = o.List(ctx, DataPrefix, func(name string, _ int64) error {
+		if stepFile.MatchString(name) {
+			late = append(late, name)
+		}
+		return nil
+	})
+	if err != nil && !storage.NotFound(err) { // the container
+		return err
+	}
+	return each(late, func(i int) error { return o.Delete(ctx, late[i]) })
+}
+
+// late deletes what late steps have put into an export whose data is gone. Of an export of many tables, it also deletes what was put for tables that
+// were left out, with their claims. What stands beside the objects of somebody else's export is theirs.
+func (r *remover) late(ctx context.Context, id string, many bool) error {
+	if *r.left <= 0 {
+		return errEnough
+	}
+	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // by what begins the names of an export's objects
+	if many {
+		in = ""
+	}
+	err := r.List(ctx, in, func(name string, _ int64) error {
+		prefix, object := "", name
+		if many {
+			table, rest, _ := strings.Cut(name, "/")
+			prefix, object = table+"/", rest
+		}
+		switch {
+		case stepFile.MatchString(object), object == ClaimName:
+			late[prefix] = append(late[prefix], name)
+		case object == ManifestName, object == FilesName:
+			taken[prefix] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var all []string
+	for prefix, names := range late {
+		if claim := prefix + ClaimName; slices.Contains(names, claim) {
+			text, err := r.read(ctx, claim, MaxManifest)
+			if err != nil {
+				return err
+			}
+			var c Claim
+			if parse(claim, format, text, &c) != nil || !strings.HasPrefix(c.ID, id+"-") {
+				continue
+			}
+		}
+		if !taken[prefix] {
+			all = append(all, names...)
+		}
+	}
+	some := all[:min(*r.left, len(all))]
+	*r.left -= len(some)
+	if err := each(some, func(i int) error { return r.Delete(ctx, some[i]) }); err != nil || len(some) == len(all) {
+		return err
+	}
+	return errEnough
 }
 
 // data deletes the data of the export of one table. Its objects' names begin with a prefix.

@@ -36,12 +36,30 @@ func (d *deleting) Delete(ctx context.Context, name string) error {
 }
 
 // others are objects of other people, in and beside an export's folders.
-var others = []string{"data/notes.txt", "data/000000-0123456789abcdef.jsonl", "readme.md", "a/data/000009-0123456789abcdef.jsonl", "a/more/export.json", "z/export.json"}
+var others = []string{"data/notes.txt", "data/000000-0123456789abcdef.jsonl", "readme.md", "a/data/000009-0123456789abcdef.jsonl", "a/more/export.json", "z/export.json", "z/" + lateName}
+
+// lateName is that of a data file which a step of the app puts late.
+const lateName = "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst"
 
 func putOthers(t testing.TB, to place.Objects) {
 	t.Helper()
 	for _, name := range others {
 		_, err := to.Put(t.Context(), name, []byte("mine"))
+		proof.Must(t, err)
+	}
+}
+
+// putLate puts what late steps leave: of the tables that are exported, and of two that were left out.
+func putLate(t testing.TB, to place.Objects, many bool) {
+	t.Helper()
+	names := []string{lateName}
+	if many {
+		names = []string{"a/" + lateName, "x/" + lateName, "y/" + lateName}
+		_, err := to.Put(t.Context(), "y/export.json", place.NewClaim("all-00007", nil, began, "test").JSON())
+		proof.Must(t, err)
+	}
+	for _, name := range names {
+		_, err := to.Put(t.Context(), name, []byte("late"))
 		proof.Must(t, err)
 	}
 }
@@ -90,6 +108,7 @@ func TestRemove(t *testing.T) {
 			to, _ := inBlobs(t)
 			make(t, to)
 			putOthers(t, to)
+			putLate(t, to, many)
 			d := &deleting{Objects: to, left: die}
 			died, err := removed(t, d, id, many, 1+die%7)
 			proof.Must(t, err)
@@ -102,7 +121,7 @@ func TestRemove(t *testing.T) {
 			}
 			data := 0
 			for i, name := range d.deleted {
-				if strings.Contains(name, "data/") {
+				if strings.Contains(name, "data/") && !strings.HasSuffix(name, lateName) {
 					data = i
 				}
 			}
@@ -243,4 +262,42 @@ func TestRemoveTogether(t *testing.T) {
 			t.Errorf("left: %v", left)
 		}
 	})
+}
+
+// The claim of an export that will never be complete is taken back, unless it is another's. Then late data files go, and nothing else.
+func TestWithdraw(t *testing.T) {
+	t.Parallel()
+	claim := func(id string) string { return string(place.NewClaim(id, nil, began, "test").JSON()) }
+	const more = "data/notes.txt"
+	for _, tt := range []struct {
+		name, claim string
+		list        string // an object that is there, too
+		claimGoes   bool
+		wrong       string
+	}{
+		{"its own", claim("id"), "", true, ""},
+		{"none", "", "", true, ""},
+		{"another's", claim("other"), "", false, ""},
+		{"a complete export without its claim", "", "manifest.json", true, ""},
+		{"a list", "", "files.jsonl", true, ""},
+		{"a damaged one", "{}", "", false, "its format is"},
+	} {
+		to, _ := inBlobs(t)
+		proof.Must(t, place.Withdraw(t.Context(), to, "id"), place.ClearLate(t.Context(), to)) // there is no container
+		proof.Must(t, to.Make(t.Context()))
+		for name, text := range map[string]string{"export.json": tt.claim, tt.list: "x", lateName: "late", more: "mine"} {
+			if name != "" && text != "" {
+				_, err := to.Put(t.Context(), name, []byte(text))
+				proof.Must(t, err)
+			}
+		}
+		err := place.Withdraw(t.Context(), to, "id")
+		proof.Must(t, place.ClearLate(t.Context(), to))
+		left := content(t, to)
+		_, claimed := left["export.json"]
+		_, late := left[lateName]
+		if (err == nil) != (tt.wrong == "") || err != nil && !strings.Contains(err.Error(), tt.wrong) || claimed == tt.claimGoes || late == (tt.claimGoes && tt.list == "") || left[more] == "" {
+			t.Errorf("%s: %v, left: %v", tt.name, err, left)
+		}
+	}
 }

@@ -32,6 +32,7 @@ const (
 	succeededScan = "2524556142000000000-ended"
 	openScan      = "2524556141000000000-open"
 	groupScan     = "2524556144000000000-group"
+	notedScan     = "2524556145000000000-noted"
 )
 
 var everyBeat = ledger.Beat{
@@ -156,13 +157,13 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 		}
 	}
 	proof.Must(t, l.Beat(ctx, everyBeat))
-	_, err = l.End(ctx, failedScan, ledger.Canceled, time.Now(), "")
+	_, err = l.End(ctx, failedScan, time.Now(), ledger.Ending{State: ledger.Canceled})
 	proof.Must(t, err)
 	canceled, err := l.Scan(ctx, failedScan)
 	proof.Must(t, err)
 	time.Sleep(time.Minute)
 	proof.Must(t, l.Restart(ctx, canceled, time.Now(), nil, adaptive.Outlook{}))
-	_, err = l.End(ctx, failedScan, ledger.Failed, time.Now().Add(time.Second), "why it failed")
+	_, err = l.End(ctx, failedScan, time.Now().Add(time.Second), ledger.Ending{State: ledger.Failed, Error: "why it failed"})
 	proof.Must(t, err)
 
 	proof.Must(t, l.Create(ctx, succeededScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
@@ -183,8 +184,11 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	proof.Must(t, err, l.Create(ctx, ledger.MemberID(groupScan, 1), time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
 	commit(ledger.MemberID(groupScan, 1), "a", ledger.Done{Totals: compared})
 	_, err = l.Finish(ctx, ledger.MemberID(groupScan, 1), time.Now(), func(ledger.Listed) error { return nil })
-	proof.Must(t, err, l.RefuseMember(ctx, ledger.MemberID(groupScan, 2), []byte("request"), time.Now(), "why it was refused"))
-	_, err = l.End(ctx, groupScan, ledger.Failed, time.Now(), "a table failed")
+	proof.Must(t, err, l.RefuseMember(ctx, ledger.MemberID(groupScan, 2), []byte("request"), time.Now(), ledger.Ending{State: ledger.Failed, Error: "why it was refused"}),
+		l.RefuseMember(ctx, ledger.MemberID(groupScan, 3), []byte("request"), time.Now(), ledger.Ending{State: ledger.Failed, Error: "why it is left out", LeftOut: true}))
+	_, err = l.End(ctx, groupScan, time.Now(), ledger.Ending{State: ledger.Failed, Error: "a table failed"})
+	proof.Must(t, err, l.CreateGroup(ctx, notedScan, time.Now(), []byte("request"), []byte("tables"), 1))
+	_, err = l.End(ctx, notedScan, time.Now(), ledger.Ending{State: ledger.Succeeded, Note: "what else is to be known"})
 	proof.Must(t, err)
 	ended, err := l.Scan(ctx, groupScan)
 	proof.Must(t, err, l.RestartGroup(ctx, ended, time.Now(), []int{2, 3}))
@@ -256,10 +260,12 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	open, err := l.Open(ctx)
 	check("open scans", open, []ledger.OpenScan{{ID: openScan, Attempt: 1}, {ID: groupScan, Attempt: 2}}, err)
 	ended, _, err := l.Ended(ctx, "")
-	check("ended scans", ended, []ledger.EndedScan{{ID: succeededScan, Settled: true}, {ID: failedScan}, {ID: groupScan, Settled: true}, {ID: ledger.MemberID(groupScan, 1), Settled: true}}, err)
+	check("ended scans", ended, []ledger.EndedScan{{ID: succeededScan, Settled: true}, {ID: failedScan}, {ID: groupScan, Settled: true}, {ID: ledger.MemberID(groupScan, 1), Settled: true}, {ID: notedScan, Settled: true}}, err)
 	members, err := l.Snapshot(ctx, groupScan)
-	check("members", members.Members, ledger.Members{All: 3, Succeeded: 1, Failed: 1}, err)
+	check("members", members.Members, ledger.Members{All: 3, Succeeded: 1, Failed: 1, LeftOut: 1}, err)
 	check("their totals", members.Sums.Totals, compared, nil)
+	noted, err := l.Scan(ctx, notedScan)
+	check("note", noted.Note, "what else is to be known", err)
 	group, err := l.Group(ctx, groupScan)
 	next, _ := group.Next(3)
 	check("the group", []any{string(group.Tables), group.Begun, group.Open, next}, []any{"tables", 0, []int(nil), 2}, err)

@@ -45,27 +45,29 @@ func listRow(id string) string {
 
 // Members counts the members of a group by what has become of them. It is zero for other scans.
 type Members struct {
-	All, Succeeded, Failed, Canceled, Running int64
+	All, Succeeded, Failed, Canceled, LeftOut, Running int64
 }
 
 func (m *Members) counts() []count {
 	return []count{
 		{"Members", &m.All, true}, {"MembersSucceeded", &m.Succeeded, true}, {"MembersFailed", &m.Failed, true},
-		{"MembersCanceled", &m.Canceled, true}, {"MembersRunning", &m.Running, true},
+		{"MembersCanceled", &m.Canceled, true}, {"MembersLeftOut", &m.LeftOut, true}, {"MembersRunning", &m.Running, true},
 	}
 }
 
 // Ended returns how many have ended.
-func (m Members) Ended() int64 { return m.Succeeded + m.Failed + m.Canceled }
+func (m Members) Ended() int64 { return m.Succeeded + m.Failed + m.Canceled + m.LeftOut }
 
 // Add counts a member.
-func (m *Members) Add(s State) {
-	switch s {
-	case Succeeded:
+func (m *Members) Add(s Scan) {
+	switch {
+	case s.LeftOut:
+		m.LeftOut++
+	case s.State == Succeeded:
 		m.Succeeded++
-	case Failed:
+	case s.State == Failed:
 		m.Failed++
-	case Canceled:
+	case s.State == Canceled:
 		m.Canceled++
 	default:
 		m.Running++
@@ -164,13 +166,13 @@ func (l *Ledger) Member(ctx context.Context, id string) (Listed, bool, error) {
 	return listedOf(e), true, nil
 }
 
-// RefuseMember lists a member as failed that can't be started, with the reason. A member that runs, or was restarted, keeps its place.
-func (l *Ledger) RefuseMember(ctx context.Context, id string, request []byte, now time.Time, reason string) error {
+// RefuseMember lists a member as ended that can't be started. A member that runs, or was restarted, keeps its place.
+func (l *Ledger) RefuseMember(ctx context.Context, id string, request []byte, now time.Time, as Ending) error {
 	e, found, err := l.get(ctx, "read member "+id, scansPartition, listRow(id))
 	if err != nil {
 		return err
 	}
-	s := Scan{ID: id, State: Failed, Attempt: max(1, e.Int("Attempt")), Request: request, Started: now, Finished: now, Error: reason}
+	s := Scan{ID: id, State: as.State, Attempt: max(1, e.Int("Attempt")), Request: request, Started: now, Finished: now, Error: as.Error, LeftOut: as.LeftOut}
 	row := summary(Listed{Scan: s}, true, e.ETag)
 	if !found {
 		row.Kind = storage.Insert
@@ -182,13 +184,16 @@ func (l *Ledger) RefuseMember(ctx context.Context, id string, request []byte, no
 	return unlessOvertaken(err)
 }
 
-// sum adds the figures of a group's members to its snapshot, which has none of its own.
+// sum adds the figures of a group's members to its snapshot, which has none of its own. Of members that are left out, it counts the requests alone.
 func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m := &group.Members
 	m.All = group.Scan.Members
 	var open []string
 	_, err := l.Recent(ctx, ListQuery{Group: group.Scan.ID, Page: storage.PageRows}, func(s Listed) bool {
-		m.Add(s.State)
+		m.Add(s.Scan)
+		if s.LeftOut {
+			s.Totals, s.Pending = Totals{Steps: s.Totals.Steps, Queries: s.Totals.Queries, Transactions: s.Totals.Transactions, Throttled: s.Totals.Throttled}, 0
+		}
 		if s.Summarized {
 			group.Sums.add(Sums{Totals: s.Totals, children: s.Totals.Steps + s.Pending, Last: s.Finished})
 		} else {

@@ -89,7 +89,7 @@ func TestLostRows(t *testing.T) {
 			}
 		}
 		retry := func() {
-			_, err := l.End(ctx, id, ledger.Canceled, time.Now(), "")
+			_, err := l.End(ctx, id, time.Now(), ledger.Ending{State: ledger.Canceled})
 			proof.Must(t, err)
 			s, err := l.Scan(ctx, id)
 			proof.Must(t, err, l.Restart(ctx, s, time.Now(), &ledger.Pending{ID: fmt.Sprint("again", s.Attempt), Message: []byte("{}")}, adaptive.Pages(1)))

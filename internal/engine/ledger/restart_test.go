@@ -17,7 +17,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	t.Parallel()
 	_, table, id := begunScan(t)
 	l, ctx, now := ledger.New(table), t.Context(), time.Now()
-	_, err := l.End(ctx, id, ledger.Canceled, now, "")
+	_, err := l.End(ctx, id, now, ledger.Ending{State: ledger.Canceled})
 	proof.Must(t, err)
 	canceled, err := l.Scan(ctx, id)
 	proof.Must(t, err)

@@ -43,7 +43,7 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func
 			return false, err
 		}
 	}
-	return l.end(ctx, idle, state, now, reason)
+	return l.end(ctx, idle, now, Ending{State: state, Error: reason})
 }
 
 // lacking says what is missing in the table if these steps are pending, and no others; "" if nothing is.
@@ -85,25 +85,46 @@ func (l *Ledger) nothingPending(ctx context.Context, id string) (Scan, error) {
 	return Scan{}, nil
 }
 
-// End ends a running scan as failed, with the reason, or as canceled, or a group as succeeded. Its pending steps stay, for a later
+// Ending is how a scan ends.
+type Ending struct {
+	State   State
+	Error   string // why it failed
+	Note    string // of a group: what else is to be known of it
+	LeftOut bool   // a group's member that has failed, and whose group does without it
+}
+
+// properties returns what only some ends have.
+func (e Ending) properties() (more []storage.Property) {
+	if e.Note != "" {
+		more = append(more, storage.StringProperty("Note", e.Note))
+	}
+	if e.LeftOut {
+		more = append(more, storage.Int64Property("LeftOut", 1))
+	}
+	return more
+}
+
+// End ends a running scan as failed or canceled, or a group as succeeded. Its pending steps stay, for a later
 // retry. It reports whether this call ended it. It returns [ErrNotFound] if there is no such scan.
-func (l *Ledger) End(ctx context.Context, id string, state State, now time.Time, reason string) (bool, error) {
+func (l *Ledger) End(ctx context.Context, id string, now time.Time, as Ending) (bool, error) {
 	s, err := l.Scan(ctx, id)
 	if err != nil || s.State != Running {
 		return false, err
 	}
-	return l.end(ctx, s, state, now, reason)
+	return l.end(ctx, s, now, as)
 }
 
 // end writes the scan's end once, over the row as it was read. If its attempt can't be closed, Maintain does that.
-func (l *Ledger) end(ctx context.Context, s Scan, state State, now time.Time, reason string) (bool, error) {
+func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (bool, error) {
 	for _, began := range []time.Time{s.Started, s.began()} { // processes know the service's time to a second
 		if now.Before(began) {
 			now = began
 		}
 	}
-	end := op(storage.Merge, s.ID, scanRow,
-		storage.StringProperty("State", string(state)), storage.TimeProperty("FinishedAt", now), storage.StringProperty("Error", reason))
+	row := append([]storage.Property{
+		storage.StringProperty("State", string(as.State)), storage.TimeProperty("FinishedAt", now), storage.StringProperty("Error", as.Error),
+	}, as.properties()...)
+	end := op(storage.Merge, s.ID, scanRow, row...)
 	end.IfMatch = s.etag
 	err := l.write(ctx, "end scan "+s.ID, end)
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {

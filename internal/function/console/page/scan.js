@@ -193,7 +193,7 @@ export function showScan(main, { path }) {
     badge.update(s);
     bar.update(s);
     numbers.update(s);
-    const goesOn = s.state === 'canceled' || (s.state === 'failed' && (Boolean(s.members) || s.steps.pending > 0 || !s.rows.failed)); // the same rule as the app's
+    const goesOn = s.state === 'canceled' || (s.state === 'failed' && !s.leftOut && (Boolean(s.members) || s.steps.pending > 0 || !s.rows.failed)); // the same rule as the app's
     set(waits, cause && `${state[0].toUpperCase()}${state.slice(1)}: ${cause}`);
     show(waits, Boolean(cause));
     set(failure, s.error ? visible(s.error) : '');
@@ -202,7 +202,7 @@ export function showScan(main, { path }) {
     show(noted, Boolean(s.note));
     show(stop, running);
     show(retry, goesOn);
-    show(failedAgain, !running && !s.members && s.rows.failed > 0);
+    show(failedAgain, !running && !s.members && !s.leftOut && s.rows.failed > 0);
     failed.update(s.members ? 0 : s.rows?.failed ?? 0);
     show(more.element, !s.members);
     if (shown && shown.state !== s.state) announce(`${is}: ${s.state}`);

@@ -41,7 +41,7 @@ function backupRow(b, trial) {
     h('td', { class: 'wide' }, scan(b.id, moment(b.occurrence)), h('span', { class: 'sub' }, tableOf(b.place))),
     h('td', { class: 'number', 'data-name': 'Rows' }, count(b.rows)),
     proofOf(b.proof),
-    h('td', { class: state[0], 'data-name': 'State' }, state[1]),
+    h('td', { class: state[0], 'data-name': 'State' }, state[1], b.note && h('span', { class: 'sub' }, b.note)),
     h('td', { class: 'wide', 'data-name': 'To restore' }, !b.deleting && [h('code', { class: 'value' }, b.restore), ' ', h('a', { class: 'button', href: restoreForm(b) }, 'Restore …')]));
 }
 

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/place"
+)
+
+// Tables that are deleted while a group exports the others. The group leaves such a table out, and names it. Its scan has failed for good: what it
+// has exported is deleted, its claim first, because whoever reads the export of the group must not meet it. A late process may put something there
+// afterwards. Maintain deletes that a day later, and so does the removal of the backup.
+
+// goneError is the error of a source's table that is not there.
+type goneError struct{ error }
+
+func (g *goneError) Unwrap() error { return g.error }
+
+// withoutTable is why a scan that is left out can't be retried.
+const withoutTable = "its table is gone, and its group does without it; start a new scan"
+
+// leavesOut reports whether an error of a scan has its group go on without it.
+func leavesOut(id string, r Request, err error) bool {
+	_, _, member := ledger.MemberOf(id)
+	return member && r.exports() && errors.As(err, new(*goneError))
+}
+
+// noteOf names the tables of scans that are left out.
+func noteOf(out []ledger.Scan) string {
+	if len(out) == 0 {
+		return ""
+	}
+	var names []string
+	for i, m := range out {
+		if i == namedMembers {
+			names = append(names, fmt.Sprintf("and %d more", len(out)-i))
+			break
+		}
+		r, _ := requestOf(m) // it was read before
+		names = append(names, r.Source.Table)
+	}
+	return "left out, as somebody has deleted them since the scan began: " + strings.Join(names, ", ")
+}
+
+// takeBack deletes what a scan that is left out has exported. What it can't, others do.
+func (e *Engine) takeBack(ctx context.Context, id string) {
+	if err := e.tidyExport(ctx, id); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("the export of a table that is left out is not deleted; Maintain will")
+	}
+}
+
+// withdraw takes back the claims of scans that are left out.
+func (e *Engine) withdraw(ctx context.Context, out []ledger.Scan) error {
+	for _, s := range out {
+		to, err := e.placeOf(s)
+		if err == nil {
+			err = place.Withdraw(ctx, to, s.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,351 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
+)
+
+// without returns a world with so many tables, an export of all of them that was started, and its request. Of a table of 40 rows, a step reads 10.
+func without(t *testing.T, tables int) (w *world, id string, r engine.Request) {
+	w = withTables(t, tables)
+	w.fill("Wide", plainRows(40, 1))
+	r = groupExport("p")
+	r.Verify, r.SegmentSize, r.SegmentsPerInvocation = true, 10, 1
+	return w, w.start(r), r
+}
+
+// left fails the test unless a group has succeeded without some tables, and names them, and its proof has succeeded with all others.
+func (w *world) left(id string, tables int, out ...string) {
+	w.Helper()
+	s := w.end(id)
+	m := engine.Members{All: int64(tables), Succeeded: int64(tables - len(out)), LeftOut: int64(len(out))}
+	note := ""
+	if len(out) > 0 {
+		note = "left out, as somebody has deleted them since the scan began: " + strings.Join(out, ", ")
+	}
+	if s.State != ledger.Succeeded || *s.Members != m || s.Note != note || s.Error != "" || s.Steps.Pending != 0 {
+		w.Errorf("%s %q %+v %q, %d steps pending, want %+v %q", s.State, s.Error, s.Members, s.Note, s.Steps.Pending, m, note)
+	}
+	all, err := w.tablesAt("p")
+	rows := int64(0)
+	for _, one := range all.Tables {
+		rows += one.Rows
+	}
+	if err != nil || len(all.Tables) != tables-len(out) || rows != s.Rows.Written || rows != s.Rows.Scanned {
+		w.Errorf("%d tables and %d rows, %v, want %+v", len(all.Tables), rows, err, s.Rows)
+	}
+	for name := range w.blobs("p") {
+		if table, object, _ := strings.Cut(name, "/"); slices.Contains(out, table) && !strings.HasPrefix(object, place.DataPrefix) {
+			w.Errorf("%s is left", name)
+		}
+	}
+	for tries := 0; tries < 60; tries++ { // it may be about to start
+		if _, err = w.observer.Status(w.Context(), id+"-v"); err == nil {
+			break
+		}
+		time.Sleep(time.Minute)
+		w.must(w.engine.Maintain(w.Context()))
+		w.drain()
+	}
+	if v := w.end(id + "-v"); v.State != ledger.Succeeded || v.Members.Succeeded != m.Succeeded || v.Members.All != m.Succeeded {
+		w.Errorf("proof: %s %q %+v", v.State, v.Error, v.Members)
+	}
+}
+
+// dayLater lets the app tidy up what has ended.
+func (w *world) dayLater() {
+	w.Helper()
+	for _, pause := range []time.Duration{time.Hour, 25 * time.Hour} {
+		time.Sleep(pause)
+		for range 5 {
+			w.must(w.engine.Maintain(w.Context()))
+		}
+	}
+}
+
+// A group's export leaves out tables that are deleted before their scans begin, or while they are read, and names them. A retry does not bring them back.
+func TestGroupLeavesOut(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, table string
+		behind      int // messages of its scan, until it is deleted; 0 for before its scan begins
+	}{
+		{"before its scan begins", "Table20", 0},
+		{"one of the first", "Table00", 0},
+		{"when its scan has begun", "Wide", 1},
+		{"while it is read", "Wide", 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, id, _ := without(t, 21)
+			member, messages := "", 0
+			for n := range 21 {
+				if fmt.Sprintf("Table%02d", n) == tt.table {
+					member = fmt.Sprintf("%s-%05d", id, n+1)
+				}
+			}
+			if tt.table == "Wide" {
+				member = id + "-00022"
+			}
+			remove := func() { w.must(w.account.Table(tt.table).Delete(t.Context())) }
+			if tt.behind == 0 {
+				remove()
+			}
+			w.onMessage = func(body []byte) {
+				if strings.Contains(string(body), `"scan":"`+member) {
+					if messages++; messages == tt.behind {
+						remove()
+					}
+				}
+			}
+			w.left(id, 22, tt.table)
+			if s := w.status(member); s.State != ledger.Failed || !s.LeftOut || !strings.Contains(s.Error, "404 TableNotFound") {
+				t.Errorf("%s: its scan has %s %q", tt.name, s.State, s.Error)
+			}
+			for _, err := range []error{w.engine.Retry(t.Context(), member), w.engine.RetryFailed(t.Context(), member)} {
+				if problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "its table is gone") {
+					t.Errorf("%s: retry of its scan: %v", tt.name, err)
+				}
+			}
+			list, err := w.list(10)
+			if i := slices.IndexFunc(list, func(s engine.Status) bool { return s.ID == id }); err != nil || i < 0 || list[i].Note == "" || list[i].Members.LeftOut != 1 {
+				t.Errorf("%s: listed: %+v, %v", tt.name, list, err)
+			}
+			if m := w.members(id, ledger.Failed); len(m) != 1 || m[0].ID != member || !m[0].LeftOut {
+				t.Errorf("%s: %+v", tt.name, m)
+			}
+		})
+	}
+}
+
+// A table that is being deleted is as good as gone.
+func TestGroupLeavesOutWhatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, id, _ := without(t, 3)
+		w.must(w.emulator.SetFaults("seed=1; deletion=40s"))
+		w.must(w.account.Table("Table01").Delete(t.Context()))
+		w.left(id, 4, "Table01")
+	})
+}
+
+// A retry of a group that has failed over another table does not begin again with what is left out. If no table is left, the group has failed.
+func TestGroupFailsAndLeavesOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, id, _ := without(t, 3)
+		w.must(w.account.Table("Table01").Delete(t.Context()))
+		w.refuse(403, "AuthorizationFailure", func(r *http.Request, _ string) bool { return strings.Contains(r.URL.Path, "Table02") })
+		if s := w.end(id); s.State != ledger.Failed || !strings.HasPrefix(s.Error, "1 of 4 tables failed: Table02. ") || !strings.Contains(s.Note, "Table01") || s.Members.LeftOut != 1 {
+			t.Errorf("%s %q %+v %q", s.State, s.Error, s.Members, s.Note)
+		}
+		w.process.Next = w.emulator.Transport()
+		w.fill("Table01", plainRows(1, 1)) // another one
+		time.Sleep(2 * time.Second)
+		w.must(w.engine.Retry(t.Context(), id))
+		w.left(id, 4, "Table01")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w, id, _ := without(t, 1)
+		w.must(w.account.Table("Table00").Delete(t.Context()), w.account.Table("Wide").Delete(t.Context()))
+		for range 2 {
+			if s := w.end(id); s.State != ledger.Failed || s.Error != "no table is left" || s.Members.LeftOut != 2 {
+				t.Errorf("%s %q %+v", s.State, s.Error, s.Members)
+			}
+			time.Sleep(2 * time.Second)
+			w.must(w.engine.Retry(t.Context(), id))
+		}
+	})
+}
+
+// TestLeftOutCrashPoints has the process die at each request from when a table is deleted that is read. The group ends all the same, without it.
+func TestLeftOutCrashPoints(t *testing.T) {
+	crashPoints(t, 9, func(t *testing.T, n int, applied bool) bool {
+		w, id, _ := without(t, 2)
+		messages := 0
+		var first = w.process
+		w.onMessage = func(body []byte) {
+			if strings.Contains(string(body), `"scan":"`+id+"-00003") {
+				if messages++; messages == 2 {
+					w.must(w.account.Table("Wide").Delete(t.Context()))
+					first = w.process
+					w.process.DieWith(n, applied)
+				}
+			}
+		}
+		w.drain()
+		survived := !first.Dead()
+		w.process.DieWith(0, false)
+		if first.Dead() {
+			w.restart()
+		}
+		w.left(id, 3, "Wide")
+		w.dayLater()
+		for name := range w.blobs("p") {
+			if strings.HasPrefix(name, "Wide/") {
+				t.Errorf("%s is left", name)
+			}
+		}
+		return survived && n > 20
+	})
+}
+
+// What a late step puts after its table was left out, or its export was deleted, goes a day later, or with the rest of the backup.
+func TestLateBlobs(t *testing.T) {
+	t.Parallel()
+	const late = "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst"
+	for _, tt := range []struct {
+		name   string
+		remove bool // the backup is deleted before a day has passed
+	}{{"a day later", false}, {"with the rest", true}} {
+		synctest.Test(t, func(t *testing.T) {
+			w, id, _ := without(t, 2)
+			messages := 0
+			w.onMessage = func(body []byte) {
+				if strings.Contains(string(body), `"scan":"`+id+"-00003") {
+					if messages++; messages == 2 {
+						w.must(w.account.Table("Wide").Delete(t.Context()))
+					}
+				}
+			}
+			w.left(id, 3, "Wide")
+			w.put("p", "Wide/"+late, "late")
+			w.put("p", "Table00/"+late, "late")
+			w.put("p", "Table01/data/notes.txt", "of somebody else")
+			remove := func() {
+				left := 1000
+				var r place.Removal
+				for !r.Done {
+					var err error
+					r, err = place.Remove(t.Context(), w.objects("p"), id, true, r, &left)
+					w.must(err)
+				}
+			}
+			if tt.remove {
+				remove()
+				if left := w.blobs("p"); len(left) != 1 {
+					t.Errorf("%s: left: %v", tt.name, left)
+				}
+				w.put("p", "Table00/"+late, "later")
+				w.put("p", "Wide/"+late, "later")
+			}
+			w.dayLater()
+			for name := range w.blobs("p") {
+				if strings.HasSuffix(name, late) {
+					t.Errorf("%s: %s is left", tt.name, name)
+				}
+			}
+			if !tt.remove {
+				_, err := w.tablesAt("p")
+				w.must(err)
+				remove()
+			}
+			if left := w.blobs("p"); len(left) != 1 {
+				t.Errorf("%s: left: %v", tt.name, left)
+			}
+		})
+	}
+}
+
+// TestScheduleLosesTables has a schedule fire each minute, which keeps the last three backups, while tables are deleted and made at random, between runs
+// and within them. In every other run, processes die, too. Each night succeeds with the tables that are there, each backup is whole, and of all others
+// nothing is left.
+func TestScheduleLosesTables(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	out := 0
+	for seed := range uint64(testsize.Slow(2, 12, 200)) {
+		synctest.Test(t, func(t *testing.T) { out += scheduleLosesTables(t, seed) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if out == 0 {
+		t.Error("no table was left out")
+	}
+}
+
+func scheduleLosesTables(t *testing.T, seed uint64) (out int) {
+	r := rand.New(rand.NewPCG(seed, 58))
+	tables, there := 4+r.IntN(9), map[string]bool{}
+	w := newWorld(t, emulator.Options{})
+	make := func(table string) {
+		w.fill(table, plainRows(1+r.IntN(30), 1))
+		there[table] = true
+	}
+	for n := range tables {
+		make(fmt.Sprintf("Table%02d", n))
+	}
+	change := func() {
+		table := fmt.Sprintf("Table%02d", 1+r.IntN(tables-1)) // the first one always stays
+		if there[table] {
+			w.must(w.account.Table(table).Delete(t.Context()))
+			there[table] = false
+		} else {
+			make(table)
+		}
+	}
+	w.scheduled(strings.NewReplacer("0 0 3", "0 * *", `"table":"Source"`, `"tables":"Table*"`, `"request":{`, `"request":{"verify":true,"segmentSize":10,"segmentsPerInvocation":1,`).
+		Replace(keeping(`,"keep":{"last":3}`)))
+	w.onMessage = func([]byte) {
+		if r.IntN(40) == 0 {
+			change()
+		}
+	}
+	for range 30 {
+		if r.IntN(2) == 0 {
+			change()
+		}
+		if seed%2 > 0 && r.IntN(3) == 0 {
+			w.process.DieWith(1+r.IntN(300), r.IntN(2) == 0)
+		}
+		w.minute()
+	}
+	w.onMessage = nil
+	w.restart()
+	for range 20 { // a message may be hidden for ten
+		w.minute()
+	}
+	w.plan("[]")
+	for range 4 {
+		w.minute()
+	}
+	w.dayLater()
+	var want []string
+	for _, b := range slices.Backward(w.backups()) {
+		want = append(want, b.Occurrence.Format("2006-01-02T1504"))
+		if all, err := place.OpenTables(t.Context(), w.objects(b.Place.Prefix)); err != nil || len(all.Tables) != int(b.Tables) || b.Deleting != nil || !(b.Proof.State == engine.Proved || b.Proof.State == engine.Differs) {
+			t.Errorf("%+v %+v: %v", b, b.Proof, err)
+		}
+	}
+	if left := w.exportsLeft(); !slices.Equal(left, want) || len(want) < 3 || len(want) > 4 { // the last one came after the schedule was taken away
+		t.Errorf("the rows say %v, the container has %v", want, left)
+	}
+	list, err := w.list(1000)
+	w.must(err)
+	nights := 0
+	for _, s := range list {
+		if s.Verifies == "" && !strings.HasSuffix(s.ID, "-v") {
+			nights++
+			if out += int(s.Members.LeftOut); s.State != ledger.Succeeded || (s.Note == "") != (s.Members.LeftOut == 0) {
+				t.Errorf("%s %q %+v %q", s.State, s.Error, s.Members, s.Note)
+			}
+		}
+	}
+	if nights < 20 {
+		t.Errorf("%d nights", nights)
+	}
+	return out
+}
