@@ -37,12 +37,7 @@ func (e *Engine) Ask(ctx context.Context, id string, r Request) error {
 
 // sendStart sends a message that starts a scan that was asked for.
 func (e *Engine) sendStart(ctx context.Context, id string) {
-	m := message{Start: id}
-	err := m.seal()
-	if err == nil {
-		err = e.send(ctx, m)
-	}
-	if err != nil {
+	if err := e.queues[ScanPrefix].Put(ctx, encode(jsonOf(start{1, id}))); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("message for a start not sent; Maintain will start the scan")
 	}
 }

@@ -3,7 +3,10 @@ package engine
 import (
 	"context"
 	"slices"
+	"time"
 
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
@@ -38,15 +41,72 @@ func (s *yield) leaveDeletion(m message, rows []storage.Entity) *message {
 	return &left
 }
 
-// delete deletes what a step has read. If another invocation has read it, the pages are read again: deliveries that died have deleted the
+// deleting leaves the rows that a step has read to its deletion.
+type deleting struct{ writing }
+
+func (deleting) wide() bool      { return false }
+func (d deleting) begin() taking { return &pagesToDelete{deleting: d} }
+
+// pagesToDelete are the pages of one step. They must fit into a message.
+type pagesToDelete struct {
+	deleting
+	bytes int // of their JSON
+}
+
+func (d *pagesToDelete) page(_ context.Context, of scan.Step, _ time.Time, rows []storage.Entity) ([]storage.Entity, error) {
+	if len(rows) > 0 {
+		d.bytes += len(jsonOf(readPage{Range: of.Range, Token: of.Token, Last: rows[len(rows)-1].Key, Rows: int64(len(rows))}))
+	}
+	return rows, nil
+}
+
+func (d *pagesToDelete) room(read int) int {
+	if d.bytes > maxMessageBytes/3 { // the largest page takes less than the rest
+		return -1
+	}
+	return d.deleting.room(read)
+}
+
+func (d *pagesToDelete) end(_ context.Context, _ *opened, m message, _ int, found *yield, out *outcome) error {
+	rows := found.rows()
+	out.done.Rows = int64(len(rows))
+	found.count(d.writing)
+	out.deletion = found.leaveDeletion(m, rows)
+	return nil
+}
+
+// deleteStep is the message of a step that deletes what another one has read.
+type deleteStep struct{ readStep }
+
+func (s deleteStep) inHand() (ledger.Pending, bool) {
+	p := s.pending()
+	p.FirstEnded = true // if there is need to write that
+	return p, s.Delete.rows != nil
+}
+
+func (deleteStep) absent(*opened) *message { return nil }
+
+// recorded reads the message from the pending row: it may have come with the id alone.
+func (s deleteStep) recorded(p ledger.Pending) (message, error) {
+	if s.Delete.rows != nil {
+		return s.message, nil
+	}
+	return parseMessage(p.Message)
+}
+
+func (deleteStep) slots() int64 { return 0 }
+
+func (deleteStep) overtaken(context.Context, *ledger.Ledger, *outcome) error { return nil }
+
+// do deletes what a step has read. If another invocation has read it, the pages are read again: deliveries that died have deleted the
 // rows that are gone. All rows count as deleted, except failed ones.
-func (o *opened) delete(ctx context.Context, m message, delivery int) (out outcome, err error) {
-	done := &out.done
-	read, rows, noted := yield{pages: m.Delete.Pages}, m.Delete.rows, int64(0)
+func (s deleteStep) do(ctx context.Context, o *opened, _ *ledger.Ledger, delivery int) (out outcome, err error) {
+	done, w := &out.done, o.work.(deleting)
+	read, rows, noted := yield{pages: s.Delete.Pages}, s.Delete.rows, int64(0)
 	for _, p := range read.pages {
 		noted += p.Rows
 		read.ends = append(read.ends, adaptive.PageEnd{Last: p.Last})
-		if m.Delete.rows != nil {
+		if s.Delete.rows != nil {
 			continue
 		}
 		left, err := o.readAgain(ctx, p, &done.Queries)
@@ -55,7 +115,7 @@ func (o *opened) delete(ctx context.Context, m message, delivery int) (out outco
 		}
 		rows = append(rows, left...)
 	}
-	failed, err := o.write(ctx, rows, delivery, &done.Totals)
+	failed, err := w.write(ctx, o, rows, delivery, &done.Totals)
 	if err != nil {
 		return out, err
 	}

@@ -13,6 +13,8 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/record/rowmap"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -37,15 +39,49 @@ type exportFile struct {
 	File place.File `json:"file"`
 }
 
-// exporting collects the rows of a step. It holds no more than encoded pages, and few that are not.
+// exporting writes the rows of each step to a file in a container.
 type exporting struct {
+	codec *place.Codec
+	kept  *rowmap.Map // makes of the rows others with their keys; nil if they stay as they are
+}
+
+func (exporting) queries() int { return exportQueries }
+func (exporting) wide() bool   { return false } // a file has no gap: all pages lie ahead of all steps
+
+func (x exporting) begin() taking { return &draft{FileDraft: place.NewFile(x.codec), kept: x.kept} }
+
+// draft collects the rows of a step. It holds no more than encoded pages, and few that are not.
+type draft struct {
 	*place.FileDraft
+	kept *rowmap.Map
 	at   time.Time
 	left int64 // rows that the map makes nothing of
 }
 
+func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Entity) ([]storage.Entity, error) {
+	kept, err := x.kept.Keep(ctx, rows, false)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, &fatalError{err}
+	}
+	x.at = at
+	x.left += int64(len(rows) - len(kept))
+	return nil, x.Add(kept)
+}
+
+func (x *draft) room(read int) int { return exportBytes - read }
+
+func (x *draft) end(ctx context.Context, o *opened, m message, _ int, _ *yield, out *outcome) (err error) {
+	done := &out.done
+	done.Written, done.File, err = x.put(ctx, o.container, m.id)
+	done.Rows = done.Written + x.left
+	return err
+}
+
 // put writes the file of a step as a blob, and returns its rows and what the ledger keeps of it: nothing, if there are no rows.
-func (x *exporting) put(ctx context.Context, to place.Objects, step string) (rows int64, kept []byte, err error) {
+func (x *draft) put(ctx context.Context, to place.Objects, step string) (rows int64, kept []byte, err error) {
 	if err := x.Pages.End(nil); err != nil {
 		return 0, nil, err
 	}
@@ -66,7 +102,7 @@ func (x *exporting) put(ctx context.Context, to place.Objects, step string) (row
 // claim makes the place this scan's, before it has another object. It first asks for the scan: if this process dies behind the claim,
 // another one starts the scan.
 func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
-	to, claimOf, c := o.work.export, place.ClaimOf, place.NewClaim(id, jsonOf(o.request), o.began, program)
+	to, claimOf, c := o.container, place.ClaimOf, place.NewClaim(id, jsonOf(o.request), o.began, program)
 	if o.request.isGroup() {
 		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(id, jsonOf(o.request), o.began, program)
 	}
@@ -135,7 +171,7 @@ func (e *Engine) collect(ctx context.Context, s ledger.Scan, rows int64) (*colle
 	if err != nil {
 		return nil, final(err)
 	}
-	to := o.work.export
+	to := o.container
 	claim, err := place.ClaimOf(ctx, to)
 	if err != nil {
 		return nil, err
@@ -156,7 +192,7 @@ func (e *Engine) seal(ctx context.Context, s ledger.Listed) error {
 	if err != nil || x == nil {
 		return err
 	}
-	to, r, claim := x.work.export, x.request, x.claim
+	to, r, claim := x.container, x.request, x.claim
 	var all place.Seal
 	var index []byte
 	m := place.Manifest{
@@ -284,24 +320,24 @@ func (e *Engine) placeOf(s ledger.Scan) (*place.Blobs, error) {
 	if err != nil {
 		return nil, final(err)
 	}
-	return o.work.export, nil
+	return o.container, nil
 }
 
-// exportTo returns the work of a copy into a container. Its errors are [problem.Invalid].
-func (e *Engine) exportTo(ref TableRef) (work, error) {
+// exportTo returns the plan of a copy into a container. Its errors are [problem.Invalid].
+func (e *Engine) exportTo(ref TableRef) (plan, error) {
 	a, to, err := e.blobs("action.destination", ref)
 	if err == nil {
 		err = e.checkContainer("action.destination", a, ref.Container)
 	}
 	if err != nil {
-		return work{}, err
+		return plan{}, err
 	}
 	codec, err := place.NewCodec(place.Zstd)
 	if err != nil {
-		return work{}, err
+		return plan{}, err
 	}
-	return work{
-		export: to, codec: codec, properties: true, raw: true,
+	return plan{
+		work: exporting{codec: codec}, container: to, properties: true, raw: true,
 		prepare: func(ctx context.Context) error {
 			err := to.Make(ctx)
 			if storage.BeingDeleted(err) {

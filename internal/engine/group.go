@@ -87,16 +87,16 @@ func (e *Engine) openGroup(r Request) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d := o.work.destination; d != nil && o.table() != nil && d.Same(o.table()) {
+	if d := o.destination; d != nil && o.table() != nil && d.Same(o.table()) {
 		return nil, problem.Invalidf("action.destination.connection", "is the account of the source; name another")
 	}
 	o.request, o.source = r, nil
-	if o.work.export == nil {
-		o.work = work{}
+	if o.container == nil {
+		o.plan = plan{}
 		return o, nil
 	}
 	_, to, err := e.blobs("action.destination", *r.Action.Destination)
-	o.work = work{export: to, prepare: o.work.prepare}
+	o.plan = plan{container: to, prepare: o.prepare}
 	return o, err
 }
 
@@ -363,10 +363,10 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 // restore of one that was proved.
 func (e *Engine) completes(ctx context.Context, id string, o *opened, names []string, out []ledger.Scan) error {
 	switch r := o.request; {
-	case o.work.export != nil:
+	case o.container != nil:
 		err := e.withdraw(ctx, out)
 		if err == nil {
-			err = place.SealTables(ctx, o.work.export, id, names)
+			err = place.SealTables(ctx, o.container, id, names)
 		}
 		if err == nil || storage.Passing(err) {
 			return err

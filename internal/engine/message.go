@@ -41,7 +41,7 @@ const messageVersion = 2
 // maxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the service's limit.
 const maxMessageBytes = 48 << 10
 
-// message asks for one step of one scan, or for a scan's start. Its JSON is the body of a queue message and stands in the step's pending row.
+// message asks for one step of one scan. Its JSON is the body of a queue message and stands in the step's pending row.
 type message struct {
 	Version int       `json:"v"` // [message.seal] sets it
 	Scan    string    `json:"scan"`
@@ -49,13 +49,29 @@ type message struct {
 	Step    scan.Step `json:"step"`
 	Again   *again    `json:"again,omitempty"`  // to do failed rows again; then Step is empty
 	Delete  *deletion `json:"delete,omitempty"` // of what a step has read; then Step is empty
-	Start   string    `json:"start,omitempty"`  // the id of a scan that was asked for; then there is no scan and no step yet
 
 	// [parseMessage] and [message.seal] set these.
 	body  []byte    // the JSON
 	after time.Time // before which the step does not begin; zero for at once
 
 	id string // the step's id: a hash of the body, or of whose rows are to be deleted
+}
+
+// start is the message that has a scan started which was asked for.
+type start struct {
+	Version int    `json:"v"` // 1
+	Scan    string `json:"start"`
+}
+
+// startOf returns the scan that a message's body has started; "" for a step's message.
+func startOf(body []byte) string {
+	var s start
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if d.Decode(&s) != nil || s.Version != 1 || !ledger.IsID(s.Scan) {
+		return ""
+	}
+	return s.Scan
 }
 
 // again says which failed rows of earlier attempts a step does again. If At is empty, the step goes through all of them
@@ -94,13 +110,7 @@ func (m *message) seal() error {
 	if m.Version = 1; m.Again != nil || m.Delete != nil {
 		m.Version = messageVersion
 	}
-	if m.body = jsonOf(m); m.Start != "" {
-		m.body = jsonOf(struct {
-			Version int    `json:"v"`
-			Start   string `json:"start"`
-		}{m.Version, m.Start})
-	}
-	if len(m.body) > maxMessageBytes {
+	if m.body = jsonOf(m); len(m.body) > maxMessageBytes {
 		return fmt.Errorf("a step's message is %d bytes, %d is the most", len(m.body), maxMessageBytes)
 	}
 	m.identify()
@@ -155,8 +165,7 @@ func parseMessage(body []byte) (message, error) {
 	switch {
 	case m.Version < 1 || (m.Version == 2) != (m.Again != nil || m.Delete != nil) || m.Again != nil && m.Delete != nil:
 		return m, problem.Invalidf("v", "the message says that it has format %d, but its members are another format's, or of none; it was not made by this app", m.Version)
-	case m.Start != "" && ledger.IsID(m.Start) && m.Scan == "":
-	case m.Start != "" || !ledger.IsID(m.Scan):
+	case !ledger.IsID(m.Scan):
 		return m, problem.Invalidf("scan", "is not the id of a scan")
 	}
 	return m, nil

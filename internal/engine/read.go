@@ -48,17 +48,16 @@ type reading struct {
 	found   []pageOrStep // in table order
 	queries int
 	bytes   int
-	pages   int        // of the pages' JSON, if they are left to be deleted
-	file    *exporting // takes the rows; nil if the yield does
+	into    taking
 }
 
 // read makes the message's step, and goes on with those that it leaves, if the scan allows an invocation more queries.
 // The adaptive strategy makes as many of them at once as it may: its cuts are guesses, and a guess that finds no rows
 // costs a query here, but a message and a step elsewhere. Other strategies make the first, which continues where the rows
 // end: a partition that the page's end cuts is then written in one piece. So does an export, whose file has no gap, a comparison, and a
-// delete, whose pages must fit into a message. file takes the rows, if it is not nil.
-func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, error) {
-	r := reading{found: []pageOrStep{{step: &m.Step}}, file: file}
+// delete, whose pages must fit into a message.
+func (o *opened) read(ctx context.Context, m message, into taking) (yield, error) {
+	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.strategy
 	if m.Rows {
 		strategy = scan.Serial{}
@@ -73,11 +72,8 @@ func (o *opened) read(ctx context.Context, m message, file *exporting) (yield, e
 		if time.Since(start) <= readTime {
 			n = r.affordable(o.queries)
 		}
-		if !wide || file != nil || o.work.deletes || o.work.compares {
+		if !wide || !o.work.wide() {
 			n = min(n, 1)
-		}
-		if r.pages > maxMessageBytes/3 { // the largest page takes less than the rest
-			n = 0
 		}
 	}
 	return r.yield(m), nil
@@ -101,14 +97,11 @@ func (r *reading) affordable(most int) int {
 			steps++
 		}
 	}
-	limit := readBytes
-	if r.file != nil {
-		limit = exportBytes
-	}
-	if r.bytes > limit {
+	room := r.into.room(r.bytes)
+	if room < 0 {
 		return 0
 	}
-	small := max(1, (limit-r.bytes)/(r.bytes/r.queries+1))
+	small := max(1, room/(r.bytes/r.queries+1))
 	commit := max(0, (storage.MaxBatchRows-commitRows-steps)/(scan.MaxChildren-1))
 	return min(steps, most-r.queries, small, roundQueries, commit)
 }
@@ -147,26 +140,12 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		r.queries++
 		r.bytes += page.Bytes
 		rows := slices.Clip(page.Entities[:decided.Yield])
-		next := pageOrStep{rows: rows, of: *f.step}
+		next := pageOrStep{of: *f.step}
 		if len(rows) > 0 {
 			next.end = adaptive.PageEnd{Last: rows[len(rows)-1].Key, Rows: len(rows)}
-			if o.work.deletes {
-				r.pages += len(jsonOf(readPage{Range: f.step.Range, Token: f.step.Token, Last: next.end.Last, Rows: int64(len(rows))}))
-			}
 		}
-		if r.file != nil { // the first step was made: all pages lie ahead of all steps
-			kept, err := o.work.kept.Keep(ctx, rows, false)
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case err != nil:
-				return &fatalError{err}
-			}
-			if err := r.file.Add(kept); err != nil {
-				return err
-			}
-			r.file.at, next.rows = page.Date, nil
-			r.file.left += int64(len(rows) - len(kept))
+		if next.rows, err = r.into.page(ctx, *f.step, page.Date, rows); err != nil {
+			return err
 		}
 		found = append(found, next)
 		for _, c := range decided.Children {
@@ -202,8 +181,11 @@ func (r *reading) yield(m message) yield {
 	return s
 }
 
+// rows returns the rows of all spans.
+func (s *yield) rows() []storage.Entity { return slices.Concat(s.spans...) }
+
 // count has each page tell how many rows the step does of it.
-func (s *yield) count(w work) {
+func (s *yield) count(w writing) {
 	for i := range s.pages {
 		s.pages[i].Rows = w.count(s.rowsOf(i))
 	}
@@ -251,9 +233,9 @@ func (o *opened) query(step scan.Step) storage.Query {
 		Select: o.request.Select,
 		Top:    cmp.Or(o.request.SegmentSize, o.request.Limits.rows()),
 		Token:  step.Token,
-		Raw:    o.work.raw,
+		Raw:    o.raw,
 	}
-	if !o.work.properties {
+	if !o.properties {
 		q.Select = []string{} // the keys come anyway
 	}
 	return q

@@ -17,14 +17,30 @@ import (
 // redoAtOnce is how many steps go out from one that goes through failed rows.
 const redoAtOnce = 50
 
-// redo is what [opened.do] is for a message with Again.
-func (o *opened) redo(ctx context.Context, l *ledger.Ledger, m message, delivery int) (out outcome, err error) {
-	if m.Again.At == "" {
-		out.children, err = redoEach(ctx, l, m)
+// retryStep is the message of a step that does failed rows again.
+type retryStep struct{ readStep }
+
+func (retryStep) absent(*opened) *message { return nil }
+
+func (s retryStep) do(ctx context.Context, o *opened, l *ledger.Ledger, delivery int) (out outcome, err error) {
+	if s.Again.At == "" {
+		out.children, err = redoEach(ctx, l, s.message)
 	} else {
-		err = o.redoRows(ctx, l, m, delivery, &out.done)
+		err = o.redoRows(ctx, l, s.message, delivery, &out.done)
 	}
 	return out, err
+}
+
+// overtaken makes the step fail if it is pending: then another one has done its rows again.
+func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *outcome) error {
+	if out.done.Redone == "" {
+		return nil
+	}
+	_, pending, err := l.Pending(ctx, s.Scan, s.id)
+	if err == nil && pending {
+		err = errors.New("another step has done the failed rows again meanwhile")
+	}
+	return err
 }
 
 // redoEach returns the messages of steps that do the failed rows behind a position again, and of one that goes on.
@@ -59,7 +75,8 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 		listed[key.Key{Partition: row.PartitionKey, Row: row.RowKey}] = true
 	}
 	var rows []storage.Entity
-	w, mapped := o.work.action.(action.Mapped)
+	w := o.writes()
+	of, mapped := w.action.(action.Mapped)
 	meant := 0          // rows that are listed
 	lacking := int64(0) // rows that the pages had
 	for i, p := range was.Pages {
@@ -67,7 +84,7 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 		if err != nil {
 			return fatalIfPermanent("read the source", err)
 		}
-		if has := o.work.count(read); has < p.Rows {
+		if has := w.count(read); has < p.Rows {
 			lacking += p.Rows - has
 			was.Pages[i].Rows = has // the next retry finds no more of them gone
 		}
@@ -81,24 +98,22 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 		}
 	}
 	if mapped && !all {
-		w.Only = listed
-		working := *o
-		working.work.action = w
-		o = &working
+		of.Only = listed
+		w.action = of
 	}
-	failed, err := o.write(ctx, rows, delivery, &done.Totals)
+	failed, err := w.write(ctx, o, rows, delivery, &done.Totals)
 	if err != nil {
 		return err
 	}
 	switch {
-	case o.work.deletes: // what is gone is deleted, perhaps by a delivery that died
+	case o.deletes(): // what is gone is deleted, perhaps by a delivery that died
 		lacking = 0
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
 	// Of a list that was cut, nobody knows which rows are missing: as many count as gone as do not fail again.
 	done.Gone = min(lacking, was.Failed-done.Failed)
-	if all || o.work.deletes {
+	if all || o.deletes() {
 		done.Written = was.Failed - done.Failed - done.Gone
 	}
 	left := keptRows{Pages: was.Pages}
@@ -165,13 +180,4 @@ func (s *yield) keptOf(failed []action.Failure, all bool) keptRows {
 		}
 	}
 	return r
-}
-
-// othersRedid is why a step that has redone failed rows was not committed. If it is pending, another has redone them.
-func (e *Engine) othersRedid(ctx context.Context, m message) error {
-	_, pending, err := e.ledger.Pending(ctx, m.Scan, m.id)
-	if err == nil && pending {
-		err = errors.New("another step has done the failed rows again meanwhile")
-	}
-	return err
 }

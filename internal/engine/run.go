@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
@@ -19,18 +17,18 @@ import (
 )
 
 // This file is the way of a message, from top to bottom: Run → process → begin → do → commit →
-// follow. fail.go has what happens to errors, end.go how a scan ends.
+// follow. step.go has the kinds of steps and what each does, fail.go what happens to errors, end.go how a scan ends.
 
 // Run handles one delivery of a message to one of the queue functions. delivery counts from 1. It returns a line that
 // reports what was done. An error's fate is [problem.FateOf]. When the scan itself cannot continue, Run records that
 // with the scan, and the message is done.
 func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
+	if scan := startOf(body); scan != "" {
+		return "", e.startAskedFor(ctx, scan)
+	}
 	m, err := parseMessage(body)
 	if err != nil {
 		return "", err
-	}
-	if m.Start != "" {
-		return "", e.startAskedFor(ctx, m.Start)
 	}
 	zerolog.Ctx(ctx).UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", m.id) })
 	working, cancel := context.WithTimeout(ctx, stepTime)
@@ -71,68 +69,50 @@ func (e *Engine) step(ctx, working context.Context, m message, delivery int) (re
 func (e *Engine) process(ctx context.Context, m message, delivery int, counter *storage.Counter) (report string, left *message, err error) {
 	start := time.Now()
 	o, err := e.load(ctx, m.Scan)
-	if err != nil {
-		return "", nil, err
+	if err == nil {
+		err = o.ended()
 	}
-	if err := o.ended(); err != nil {
+	if err != nil {
 		return "", nil, err
 	}
 	counted := storage.RequestOptions{Counter: counter}
 	p, pending, err := e.begin(ctx, counted, o.request.Limits, m, delivery)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", nil, err
-	case !pending && o.work.deletes && m.Delete == nil && m.Again == nil: // perhaps a process died over what that left
-		deletion := m.deletionOf()
-		return "", &deletion, nil
-	case !pending:
-		return "", nil, e.repeated(ctx, m.Scan, delivery)
-	case m.Delete != nil && m.Delete.rows == nil: // the ledger's word counts: m may know the id alone
-		if m, err = parseMessage(p.Message); err != nil {
-			return "", nil, err
+	}
+	if !pending {
+		if left = m.kind().absent(o.opened); left == nil {
+			err = e.repeated(ctx, m.Scan, delivery)
 		}
+		return "", left, err
+	}
+	if m, err = m.kind().recorded(p); err != nil {
+		return "", nil, err
 	}
 	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
 	asking := counted
 	asking.Ask = func(ctx context.Context) error { return e.mayGoOn(ctx, m.Scan) }
-	var out outcome
-	switch working := o.with(asking); {
-	case m.Again != nil:
-		out, err = working.redo(ctx, e.ledger.With(counted), m, delivery)
-	case m.Delete != nil:
-		out, err = working.delete(ctx, m, delivery)
-	default:
-		out, err = working.do(ctx, m, delivery)
+	out, err := m.kind().do(ctx, o.with(asking), e.ledger.With(counted), delivery)
+	if err == nil {
+		err = e.listDifferences(ctx, m.Scan, &out)
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	if err := e.listDifferences(ctx, m.Scan, &out); err != nil {
-		return "", nil, err
-	}
-	out.done.Ahead = out.ahead(m)
-	out.done.Attempt = o.attempt
-	out.done.Transactions = counter.Requests() + 1 + int64(len(out.children))
-	out.done.Throttled = counter.Throttled()
-	ended := int64(1)
-	if m.Delete != nil {
-		ended = 0 // it had no slot of its own
-	}
+	out.done.Ahead, out.done.Attempt = out.ahead(m), o.attempt
+	out.done.Transactions, out.done.Throttled = counter.Requests()+1+int64(len(out.children)), counter.Throttled()
 	if o.request.Limits != nil {
 		out.done.Transactions += slotRequests
 	}
-	if err := e.takeSlots(ctx, o.request.Limits, m.Scan, ended, out.done.Totals, out.children); err != nil {
+	if err := e.takeSlots(ctx, o.request.Limits, m.Scan, m.kind().slots(), out.done.Totals, out.children); err != nil {
 		return "", nil, err
 	}
 	committed, maybe, err := e.commit(ctx, m, out)
-	if err == nil && !committed && out.done.Redone != "" {
-		err = e.othersRedid(ctx, m)
+	if err == nil && !committed {
+		err = m.kind().overtaken(ctx, e.ledger, &out)
 	}
 	if err != nil {
 		return "", nil, err
-	}
-	if out.deletion != nil && !committed { // another delivery may have read other rows
-		*out.deletion = m.deletionOf()
 	}
 	// Of two deliveries at once, only the one that committed the step sends messages: else each step below it would be
 	// done twice, too. A message for a child that does not exist does no harm: no pending row is found for it.
@@ -164,12 +144,9 @@ func (out outcome) ahead(m message) adaptive.Outlook {
 }
 
 // begin reads the step's pending row. If a delivery or message before this one may have begun the
-// step, it records one more beginning. It returns the step as it was before, and whether it is pending. A deletion that this invocation has just
-// committed is not read.
+// step, it records one more beginning. It returns the step as it was before, and whether it is pending.
 func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, limits *Limits, m message, delivery int) (p ledger.Pending, pending bool, err error) {
-	if m.Delete != nil && m.Delete.rows != nil {
-		p = m.pending()
-		p.FirstEnded = true // if there is need to write that
+	if p, ok := m.kind().inHand(); ok {
 		return p, true, nil
 	}
 	l := e.ledger.With(o)
@@ -202,51 +179,6 @@ func (e *Engine) repeated(ctx context.Context, scan string, delivery int) error 
 		}
 	}
 	return problem.Stalef("", "the step was committed by an earlier delivery")
-}
-
-// do reads the step's rows and does the scan's work with them, unless that is a deletion, which it leaves. Doing it twice has
-// the same effect as once.
-func (o *opened) do(ctx context.Context, m message, delivery int) (out outcome, err error) {
-	var file *exporting
-	if o.work.export != nil {
-		file = &exporting{FileDraft: place.NewFile(o.work.codec)}
-	}
-	found, err := o.read(ctx, m, file)
-	if err != nil {
-		return out, err
-	}
-	if o.work.packs {
-		found.handOver(m)
-	}
-	out.children = found.children
-	rows, done := slices.Concat(found.spans...), &out.done
-	done.Rows, done.Queries = int64(len(rows)), found.queries
-	if file != nil {
-		if done.Rows, done.File, err = file.put(ctx, o.work.export, m.id); err != nil {
-			return out, err
-		}
-		done.Written = done.Rows
-		done.Rows += file.left
-	}
-	switch {
-	case o.work.compares:
-		out.differences = o.compare(rows, &done.Totals)
-		found.blame(out.differences, m.Rows)
-	case o.work.deletes:
-		found.count(o.work)
-		out.deletion = found.leaveDeletion(m, rows)
-	case o.work.action != nil:
-		failed, err := o.write(ctx, rows, delivery, &done.Totals)
-		if err != nil {
-			return out, err
-		}
-		if found.blame(failed, m.Rows); len(failed) > 0 {
-			found.count(o.work)
-		}
-		keepFailed(done, failed, found.keptOf(failed, o.request.Action.Type == Keys || o.request.Action.Map != ""))
-	}
-	done.Note = found.note()
-	return out, nil
 }
 
 // commit records a step's outcome in one transaction: the step is done, and what it leaves is pending. committed

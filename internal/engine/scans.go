@@ -17,12 +17,12 @@ import (
 
 // opened is a scan with what its steps need.
 type opened struct {
-	request  Request
-	source   storage.Source // a table, or an [export]
-	account  string         // of the source
-	began    time.Time      // before it was read, by the service's clock; only check sets it
-	limiter  *action.Limiter
-	work     work
+	request Request
+	source  storage.Source // a table, or an [export]
+	account string         // of the source
+	began   time.Time      // before it was read, by the service's clock; only check sets it
+	limiter *action.Limiter
+	plan
 	strategy scan.Strategy
 	queries  int // the most of an invocation
 	options  storage.RequestOptions
@@ -48,8 +48,8 @@ func (o *opened) export() *export {
 // with returns the scan for one step, whose requests are made with the options.
 func (o opened) with(options storage.RequestOptions) *opened {
 	o.options = options
-	if o.work.export != nil {
-		o.work.export = o.work.export.With(options)
+	if o.container != nil {
+		o.container = o.container.With(options)
 	}
 	return &o
 }
@@ -78,15 +78,15 @@ func (e *Engine) open(r Request) (*opened, error) {
 		return nil, err
 	}
 	if r.Action.Type == Verify {
-		o.work, err = e.comparing(r, o)
+		o.plan, err = e.comparison(r, o)
 	} else {
-		o.work, err = e.work(r, o.table())
+		o.plan, err = e.plan(r, o.table())
 	}
 	if err != nil {
 		return nil, err
 	}
 	o.queries = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, o.work.queries())
-	if r.Limits != nil && r.SegmentsPerInvocation == 0 && o.work.export == nil {
+	if r.Limits != nil && r.SegmentsPerInvocation == 0 && o.container == nil {
 		o.queries = 1 // that the rate is even
 	}
 	return o, nil

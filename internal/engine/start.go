@@ -95,8 +95,8 @@ func (e *Engine) ready(ctx context.Context, id string, o *opened) (hints []byte,
 			return nil, err
 		}
 	}
-	if o.work.prepare != nil {
-		if err := o.work.prepare(ctx); err != nil {
+	if o.prepare != nil {
+		if err := o.prepare(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -113,7 +113,7 @@ func (e *Engine) ready(ctx context.Context, id string, o *opened) (hints []byte,
 
 // create records a scan that is ready under an id, and sends its first message. It may be repeated, by several at once.
 func (e *Engine) create(ctx context.Context, id string, now time.Time, o *opened, hints []byte) error {
-	if o.work.export != nil {
+	if o.container != nil {
 		if err := e.claim(ctx, o, id); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
 	if err != nil {
 		return nil, &unopenedError{err}
 	}
-	if d := o.work.destination; d != nil && o.table() != nil && d.Same(o.table()) {
+	if d := o.destination; d != nil && o.table() != nil && d.Same(o.table()) {
 		return nil, problem.Invalidf("action.destination", "is the source itself; name another table or connection")
 	}
 	now, err := e.Now(ctx)
@@ -247,26 +247,26 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 		return estimate.Report{}, err
 	}
 	creates := false
-	if o.work.missing != nil {
-		if creates, err = o.work.missing(ctx); err != nil {
+	if o.missing != nil {
+		if creates, err = o.missing(ctx); err != nil {
 			return estimate.Report{}, err
 		}
 	}
 	rows := sweep.Spec{Source: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
 	perStep := float64(ledgerRequests)
-	if o.work.deletes {
+	if o.deletes() {
 		perStep++ // to commit the deletion
 	}
 	if r.Limits != nil {
 		perStep += slotRequests
 	}
 	work := estimate.Work{PerQuery: perStep / float64(min(o.queries, usualQueries)), Price: e.options.Price}
-	if o.work.action != nil {
+	if does := o.writes().action; does != nil {
 		work.Writes = func(rows []storage.Entity) int {
 			if r.Action.Map != "" { // nobody knows what they become
 				return len(rows)
 			}
-			return len(o.work.action.Split(rows))
+			return len(does.Split(rows))
 		}
 	}
 	report, err := estimate.Count(ctx, rows, sweep.Options{}, estimateTime, work)

@@ -28,20 +28,33 @@ const (
 	verification = "-v"
 )
 
-// comparing returns the work of a comparison, and what it reads. Its errors are [problem.Invalid].
-func (e *Engine) comparing(r Request, o *opened) (work, error) {
+// comparing compares the rows of two places.
+type comparing struct{ holding }
+
+func (comparing) queries() int    { return exportQueries }
+func (comparing) wide() bool      { return false }
+func (c comparing) begin() taking { return c }
+
+func (comparing) end(_ context.Context, o *opened, m message, _ int, found *yield, out *outcome) error {
+	out.differences = o.compare(found.rows(), &out.done.Totals)
+	found.blame(out.differences, m.Rows)
+	return nil
+}
+
+// comparison returns the plan of a comparison, and sets what it reads. Its errors are [problem.Invalid].
+func (e *Engine) comparison(r Request, o *opened) (plan, error) {
 	const field = "action.destination"
 	ref := *r.Action.Destination
 	a, err := e.account(field, ref.Connection)
 	if err != nil {
-		return work{}, err
+		return plan{}, err
 	}
 	var table *storage.Table
 	if ref.Container == "" {
 		table = a.Table(ref.Table)
 		o.other = table
 	} else if o.other, err = e.exportAt(field, ref); err != nil {
-		return work{}, err
+		return plan{}, err
 	}
 	filter, only := r.Filter, ""
 	if storage.ComparesTime(filter) { // each place has Timestamps of its own
@@ -54,7 +67,7 @@ func (e *Engine) comparing(r Request, o *opened) (work, error) {
 		source = perhaps{source}
 	}
 	o.reader = verify.Pair(source, o.other, depth, only, heldBytes)
-	return work{what: "compare", compares: true, destination: table, properties: depth != verify.Keys, raw: true}, nil
+	return plan{work: comparing{}, destination: table, properties: depth != verify.Keys, raw: true}, nil
 }
 
 // perhaps is a table that has no rows if it is not there: who proves its export reads that to the end.
