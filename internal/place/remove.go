@@ -183,18 +183,18 @@ func Withdraw(ctx context.Context, o Objects, id string) error {
 
 // ClearLate deletes what late steps of the app have put into a place that has no export any more.
 func ClearLate(ctx context.Context, o Objects) error {
-	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName)
-	if err != nil || name != "" {
-		return err
-	}
 	var late []string
-	err = o.List(ctx, DataPrefix, func(name string, _ int64) error {
+	err := o.List(ctx, DataPrefix, func(name string, _ int64) error {
 		if stepFile.MatchString(name) {
 			late = append(late, name)
 		}
 		return nil
 	})
 	if err != nil && !storage.NotFound(err) { // the container
+		return err
+	}
+	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // behind the list: a new export has its claim before its data
+	if err != nil || name != "" {
 		return err
 	}
 	return each(late, func(i int) error { return o.Delete(ctx, late[i]) })
@@ -224,6 +224,9 @@ func (r *remover) late(ctx context.Context, id string, many bool) error {
 		}
 		return nil
 	})
+	if storage.NotFound(err) { // the container
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -287,7 +290,12 @@ func (r *remover) data(ctx context.Context, prefix, id string) error {
 	case sealed && m.Files.SHA256 != hash:
 		return fmt.Errorf("%s is not the list that %s vouches for", prefix+FilesName, ManifestName)
 	case sealed:
-		err = r.Delete(ctx, prefix+ManifestName)
+		if !claimed { // else nothing would have the id once the manifest is gone
+			_, err = r.Put(ctx, prefix+ClaimName, NewClaim(id, nil, m.StartedAt, m.Program).JSON())
+		}
+		if err == nil {
+			err = r.Delete(ctx, prefix+ManifestName)
+		}
 	}
 	if err != nil {
 		return err

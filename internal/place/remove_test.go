@@ -186,6 +186,40 @@ func TestRemoveWithoutLists(t *testing.T) {
 	}
 }
 
+// An export whose claim is lost goes to the end, whoever dies and however little a call may do. Of a container that is lost, nothing is left to delete.
+func TestRemoveWithoutClaims(t *testing.T) {
+	t.Parallel()
+	for lost, many := range map[string]bool{"export.json": false, "a/export.json": true, "a/export.json tables-claim.json": true} {
+		for die := 0; ; die++ {
+			to, _ := inBlobs(t)
+			id, make := "id-one", oneExport
+			if many {
+				id, make = "all", exportTables
+			}
+			make(t, to)
+			for name := range strings.FieldsSeq(lost) {
+				proof.Must(t, to.Delete(t.Context(), name))
+			}
+			died, err := removed(t, &deleting{Objects: to, left: die}, id, many, 1+die%7)
+			if left := content(t, to); err != nil || len(left) > 0 {
+				t.Fatalf("%s, dead at deletion %d: %v, left %v", lost, die, err, left)
+			}
+			if !died {
+				break
+			}
+		}
+	}
+	for _, from := range []place.Removal{{}, {Files: 1}, {Gone: true}} {
+		for _, many := range []bool{false, true} {
+			to, _ := inBlobs(t)
+			left := 100
+			if r, err := place.Remove(t.Context(), to, "id", many, from, &left); err != nil || r.Done != from.Gone {
+				t.Errorf("no container, many %v, from %+v: %+v, %v", many, from, r, err)
+			}
+		}
+	}
+}
+
 // What is another's, or not as it was written, stays as it is.
 func TestRemoveRefuses(t *testing.T) {
 	t.Parallel()
