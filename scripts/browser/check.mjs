@@ -491,7 +491,7 @@ const cases = {
     const { id } = await api("POST", "scans", { name: "night shift", source: { table: "Source" }, action: { type: "copy", destination: { table: "Away", connection: "BACKUP" } }, strategy: "serial", segmentSize: 1 });
     try {
       await page.goto(`${home}#/scans/${encodeURIComponent(id)}`);
-      await page.locator(".waits").getByText(/^Waiting: BACKUP: .*503 ServerBusy.*, since .*\d\d:\d\d:\d\d$/).waitFor();
+      await page.locator(".waits[role=status]").getByText(/^Waiting: BACKUP: .*503 ServerBusy.*, since .*\d\d:\d\d:\d\d$/).waitFor();
       await page.locator(".badge", { hasText: "running: waiting" }).waitFor();
       await page.locator("dt:text-is('Time left')").waitFor({ state: "hidden" });
       await page.goto(`${home}#/scans?state=running&table=Source&name=night+shift`);
@@ -500,7 +500,7 @@ const cases = {
       backup.left = Infinity;
     }
     await page.goto(`${home}#/scans/${encodeURIComponent(id)}`);
-    await page.locator(".waits").waitFor({ state: "hidden" });
+    await page.locator(".waits[role=status]").waitFor({ state: "hidden" });
     await page.getByText("by night shift").waitFor();
     await api("DELETE", `scans/${id}`);
     own(page);
@@ -515,7 +515,7 @@ const cases = {
     const [list, page] = await Promise.all([open(`${home}#/scans`), open(`${home}#/scans/${encodeURIComponent(id)}`)]);
     const said = async () => [
       await list.locator("tbody tr .badge").first().textContent(), await list.locator("tbody tr .warn").first().textContent(),
-      await page.locator(".badge").textContent(), await page.locator(".waits").textContent(),
+      await page.locator(".badge").textContent(), await page.locator(".waits[role=status]").textContent(),
     ];
     for (const [how, state, says] of [
       ["good", "running", /^$/],

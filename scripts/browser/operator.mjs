@@ -293,11 +293,11 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.getByRole("link", { name: "Newest scans" }).click();
     await page.getByRole("link", { name: "Older scans" }).waitFor();
     await page.goto(`${home}#/scans/x`);
-    await page.locator(".waits").getByText(`Waiting: ${said}`, { exact: true }).waitFor();
+    await page.locator(".waits[role=status]").getByText(`Waiting: ${said}`, { exact: true }).waitFor();
     await page.goto(`${home}#/scans`);
     assert.equal(await page.locator("tbody tr").last().locator(".warn").textContent(), canceled.cause);
     await page.goto(`${home}#/scans/d`);
-    await page.locator(".waits").getByText(`Canceled: ${canceled.cause}`, { exact: true }).waitFor();
+    await page.locator(".waits[role=status]").getByText(`Canceled: ${canceled.cause}`, { exact: true }).waitFor();
   },
 
   async "a scan that waits says for what, and a clock that is set stops nothing"() {
@@ -324,7 +324,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     const legend = async () => (await page.locator(".legend .mark:not([hidden])").allTextContents()).join("; ");
     await until("legend", async () => (await legend()) === "done: 1 range; in hand: 1 range; pending: 1 range");
     more = { phase: "waiting", cause: "BACKUP: it answers 503 ServerBusy", throttled: 42, rate: undefined, progress: undefined, secondsLeft: undefined, lastStepAt: second(1), leased: { steps: 5, throttled: 40, instances: [{ name: "a", steps: 4 }, { name: "b", steps: 1 }], waiting: [{ connection: "BACKUP", cause: "503 ServerBusy", since: second(0) }] } };
-    await page.locator(".waits").getByText(/^Waiting: BACKUP: it answers 503 ServerBusy, since 2 Jan 2026, 10:00:00$/).waitFor();
+    await page.locator(".waits[role=status]").getByText(/^Waiting: BACKUP: it answers 503 ServerBusy, since 2 Jan 2026, 10:00:00$/).waitFor();
     await page.locator(".badge", { hasText: "running: waiting" }).waitFor();
     assert.deepEqual(await known(), ["Rows read", "Time"]); // nothing that is not known
     assert.equal(await page.locator("main progress:visible").count(), 0); // a bar without a share looks like 0 %
