@@ -17,12 +17,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/catalog/check"
-	"tablesweep/internal/catalog/index"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/record"
 )
 
 // gate is a transport that can hold back requests before they are sent, or their answers.
@@ -99,73 +95,6 @@ func (w *world) gated(hold func(string) chan struct{}, now func() time.Time) *ca
 	c := w.on(emulatortest.Open(w, w.emulator, g), now)
 	w.Cleanup(c.Close)
 	return c
-}
-
-// TestRepairBesideAWriter: check --repair does not overwrite an acknowledged replacement with
-// the contents from before.
-func TestRepairBesideAWriter(t *testing.T) {
-	t.Parallel()
-	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x", "wage": 1})
-		c.Close()
-		// 1. A checker has recovered, and is about to list the heads.
-		atHeads, goHeads := make(chan struct{}, 64), make(chan struct{})
-		listHeads := func(what string) chan struct{} {
-			if strings.Contains(what, "RowKey ge 'h|'") {
-				atHeads <- struct{}{}
-				return goHeads
-			}
-			return nil
-		}
-		// 3. It reads the index rows, and is held up before it asks whether the entry is pending.
-		var second atomic.Bool
-		askPending, atPending, goPending := holdOnce("GET", "PeopleWAL", "RowKey eq 'e|")
-		checker := w.gated(func(what string) chan struct{} {
-			if x := listHeads(what); x != nil {
-				return x
-			}
-			if second.Load() {
-				return askPending(what)
-			}
-			return nil
-		}, nil)
-		var g sync.WaitGroup
-		g.Go(func() {
-			_, err := check.Run(t.Context(), checker, true, func(f catalog.Finding) { t.Logf("%+v", f) })
-			if err != nil {
-				t.Error(err)
-			}
-		})
-		<-atHeads
-		// 2. A writer commits a replacement and is held up before its first index row.
-		atRow := make(chan struct{}, 8)
-		goRow := make(chan struct{})
-		writer := w.gated(func(what string) chan struct{} {
-			if !strings.HasPrefix(what, "GET") && strings.Contains(what, "/People(") {
-				atRow <- struct{}{}
-				return goRow
-			}
-			return nil
-		}, nil)
-		next := rec(t, `{"eid":"1","npi":"7","lastname":"x","wage":2}`)
-		g.Go(func() {
-			w.did(catalog.Replaced)(writer.Put(t.Context(), next, always))
-			writer.Close()
-		})
-		<-atRow
-		<-atRow
-		second.Store(true)
-		close(goHeads)
-		<-atPending
-		// 4. The writer writes its rows, is acknowledged, and finishes its entry.
-		close(goRow)
-		synctest.Wait()
-		w.wantFound(c, by("npi", "7"), next)
-		// 5. The checker goes on.
-		close(goPending)
-		g.Wait()
-		w.wantFound(c, by("npi", "7"), next)
-	})
 }
 
 // TestCheckBesideAWriter: check does not report a write that is under way.
@@ -248,51 +177,6 @@ func TestReplacementThatMeetsAnother(t *testing.T) {
 	})
 }
 
-// TestWithdrawalSparesWhatOthersWrote: withdrawing an insertion deletes nothing that another
-// writer has acknowledged.
-func TestWithdrawalSparesWhatOthersWrote(t *testing.T) {
-	t.Parallel()
-	inBubble(t, "x,y,z", "sort", func(t *testing.T, w *world, c *catalog.Catalog) {
-		w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"})
-		w.delete(c, by("x", "a|b"), 1)
-		c.Close()
-		time.Sleep(24*time.Hour + time.Second) // its tombstones are about to be cleared
-		second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
-		// The writer meets the tombstone twice (in apply, and again in redo) and is held up
-		// before it reads the head that it then deletes.
-		heads := 0
-		at, release := make(chan struct{}), make(chan struct{})
-		writer := w.gated(func(what string) chan struct{} {
-			if strings.HasPrefix(what, "GET") && strings.Contains(what, "RowKey eq 'h|") {
-				if heads++; heads == 2 {
-					close(at)
-					return release
-				}
-			}
-			return nil
-		}, nil)
-		var g sync.WaitGroup
-		g.Go(func() {
-			ok, err := writer.Insert(t.Context(), second, "")
-			t.Log("first writer:", ok, err)
-			writer.Close()
-		})
-		<-at
-		if err := c.Maintain(t.Context()); err != nil { // clears
-			t.Log(err)
-		}
-		// Another writer finds the record there, and completes it: nothing is in its way.
-		w.did(catalog.Unchanged)(c.Insert(t.Context(), second, ""))
-		// A third one replaces its contents.
-		third := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1","wage":1}`)
-		w.did(catalog.Replaced)(c.Put(t.Context(), third, always))
-		w.wantFound(c, by("x", "a"), third)
-		close(release)
-		g.Wait()
-		w.wantFound(c, by("x", "a"), third)
-	})
-}
-
 // TestDeletionOfWhatMoves: a record moves after a deletion has found it, and before that looks at its head. It is there all the
 // time, so it is deleted where it is.
 func TestDeletionOfWhatMoves(t *testing.T) {
@@ -315,74 +199,12 @@ func TestDeletionOfWhatMoves(t *testing.T) {
 	})
 }
 
-// TestCommitDuringChangeOfSchema: the storage delays a commit. It must not land after the catalog
-// was moved to another schema.
-func TestCommitDuringChangeOfSchema(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-		old := w.catalog()
-		w.insertAll(old, map[string]any{"eid": "1", "npi": "1", "lastname": "x", "phone": "555"})
-		old.Close()
-		at, release := make(chan struct{}, 64), make(chan struct{})
-		slow := w.gated(func(what string) chan struct{} {
-			if strings.HasPrefix(what, "POST") && strings.Contains(what, "e|") {
-				at <- struct{}{}
-				return release
-			}
-			return nil
-		}, nil)
-		r := rec(t, `{"eid":"2","npi":"2","lastname":"y","phone":"666"}`)
-		var g sync.WaitGroup
-		var acked bool
-		g.Go(func() {
-			_, err := slow.Insert(t.Context(), r, "")
-			acked = err == nil
-			t.Log("the slow writer is told", acked, err)
-			slow.Close()
-		})
-		<-at
-		w.schema, _ = index.Parse("eid,npi,phone", "lastname")
-		c := w.on(w.account, nil)
-		w.migrate(c)
-		close(release)
-		g.Wait()
-		if acked {
-			w.wantFound(c, by("phone", "666"), r)
-		}
-	})
-}
-
-// TestMoveIsSeenBeforeLaterWrites delays some of the rows of a move until a later write of the record is
-// acknowledged. No query finds the record where it was before the move, not even one that asks for a single row.
-func TestMoveIsSeenBeforeLaterWrites(t *testing.T) {
+// TestMoveIsSeenBeforeItsDeletion delays some of the rows of a move until the record is deleted. Then no query finds the record where it was
+// before the move.
+func TestMoveIsSeenBeforeItsDeletion(t *testing.T) {
 	t.Parallel()
 	for _, delayed := range []string{"3_eid1", "3_npi0"} {
-		for name, write := range map[string]func(w *world, c *catalog.Catalog, id string) (want []record.Record){
-			"patch": func(w *world, c *catalog.Catalog, _ string) []record.Record {
-				done, err := c.Patch(w.Context(), []byte(`{"n":2}`), by("eid", "1"), always)
-				w.did(catalog.Replaced)(done, err)
-				return []record.Record{done.Record}
-			},
-			"move": func(w *world, c *catalog.Catalog, id string) []record.Record {
-				done, err := c.Patch(w.Context(), []byte(`{"lastname":"y"}`), catalog.Lookup{ID: id}, always)
-				w.did(catalog.Replaced)(done, err)
-				return []record.Record{done.Record}
-			},
-			"put": func(w *world, c *catalog.Catalog, _ string) []record.Record {
-				done, err := c.Put(w.Context(), rec(w, `{"eid":"1","npi":1,"lastname":"x","n":3}`), always)
-				w.did(catalog.Replaced)(done, err)
-				return []record.Record{done.Record}
-			},
-			"deletion at its address": func(w *world, c *catalog.Catalog, id string) []record.Record {
-				w.delete(c, catalog.Lookup{ID: id}, 1)
-				return nil
-			},
-			"deletion": func(w *world, c *catalog.Catalog, _ string) []record.Record {
-				w.delete(c, by("npi", "1"), 1)
-				return nil
-			},
-		} {
+		for _, atAddress := range []bool{false, true} {
 			inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 				w.insertAll(c, map[string]any{"eid": "1", "npi": 0, "lastname": "x"})
 				c.Close()
@@ -390,27 +212,22 @@ func TestMoveIsSeenBeforeLaterWrites(t *testing.T) {
 				mover := w.gated(delay, nil)
 				var g sync.WaitGroup
 				g.Go(func() {
-					_, err := mover.Patch(t.Context(), []byte(`{"npi":1,"n":1}`), by("eid", "1"), always)
-					if err != nil {
-						t.Error(err)
-					}
+					w.did(catalog.Replaced)(mover.Patch(t.Context(), []byte(`{"npi":1,"n":1}`), by("eid", "1"), always))
 					mover.Close()
 				})
 				<-at
 				synctest.Wait() // its other rows are there
-				found, err := c.Find(t.Context(), by("npi", "1"))
-				if err != nil || len(found.Records) != 1 {
+				q := by("npi", "1")
+				if found, err := c.Find(t.Context(), q); err != nil || len(found.Records) != 1 {
 					t.Fatal(found, err)
+				} else if atAddress {
+					q = catalog.Lookup{ID: found.Meta[0].ID}
 				}
-				want := write(w, c, found.Meta[0].ID)
+				w.delete(c, q, 1)
 				look := func() {
 					t.Helper()
-					w.wantFound(c, by("npi", "0"))
-					w.wantFound(c, by("npi", "1"), want...)
-					w.wantFound(c, by("eid", "1"), want...)
-					one, err := c.Find(t.Context(), catalog.Lookup{Keys: map[string]string{"eid": "1"}, Top: 1})
-					if err != nil || len(one.Records) != len(want) || len(want) > 0 && !record.Equal(one.Records[0], want[0]) {
-						t.Errorf("the first record is %v, %v, want %v", one.Records, err, want)
+					for _, q := range []catalog.Lookup{by("npi", "0"), by("npi", "1"), by("eid", "1")} {
+						w.wantFound(c, q)
 					}
 				}
 				look()
@@ -422,7 +239,7 @@ func TestMoveIsSeenBeforeLaterWrites(t *testing.T) {
 				look()
 				w.check(c)
 				if t.Failed() {
-					t.Fatalf("a %s while %s is delayed", name, delayed)
+					t.Fatalf("deleted at its address %v while %s is delayed", atAddress, delayed)
 				}
 			})
 		}

@@ -19,48 +19,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// staleness is how long a read may show the old record if the writer's process died. An entry is
-// left to its writer for 20 s, by a clock of seconds, and Maintain runs each minute. The time
-// that Maintain takes is added.
-const staleness = 81 * time.Second
-
-// TestStalenessIsBounded lets a writer die at each request of a move. From staleness after
-// its commit on, every key shows the record as it is.
-func TestStalenessIsBounded(t *testing.T) {
-	t.Parallel()
-	for _, offset := range []time.Duration{0, 39*time.Second + 500*time.Millisecond, 41 * time.Second, 59 * time.Second} { // of Maintain's minute
-		t.Run(fmt.Sprint("Maintain's minute ", offset, " earlier"), func(t *testing.T) {
-			deaths(t, 2, testsize.Slow(5, 3, 1), func(t *testing.T, n int) bool {
-				w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
-				c, next := w.catalog(), rec(t, `{"eid":"1","npi":"8","ssn":"5","lastname":"Smith"}`)
-				old := w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "ssn": "5", "lastname": "Faux"})
-				c.Close()
-				time.Sleep(offset)
-				victim, p := w.mortal(n, true, nil)
-				_, err := victim.Replace(t.Context(), next, by("npi", "7"), always)
-				victim.Close()
-				start := time.Now()
-				for {
-					minute := time.Now().Truncate(time.Minute).Add(time.Minute)
-					if minute.Sub(start) > staleness {
-						break
-					}
-					time.Sleep(time.Until(minute))
-					if err := c.Maintain(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-				want, other := old, []record.Record{next}
-				if committed := len(w.rows("PeopleWAL", "c|")) == 2; committed || err == nil {
-					want, other = other, want
-				}
-				w.wantEverywhere(c, want, other)
-				return p.Dead()
-			})
-		})
-	}
-}
-
 // TestRefusalIsSeen lets a writer die at each request of a write. Whoever is refused for the write and reads again, as
 // the refusal says, does not get the ETag that was refused, by any key.
 func TestRefusalIsSeen(t *testing.T) {
