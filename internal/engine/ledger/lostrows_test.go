@@ -134,3 +134,56 @@ func TestLostRows(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsWithoutBalance: of a scan that a program began which knew no balance, nobody says that rows are lost, unless the counts of steps say so.
+func TestRowsWithoutBalance(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(testsize.Of(20, 200)) {
+		_, table, id := begunScan(t)
+		l, ctx, b, r := ledger.New(table), t.Context(), newBook(), rand.New(rand.NewPCG(seed, 5))
+		work := func(steps int) {
+			for range steps {
+				step, done, children := b.take(r)
+				if step == "" {
+					return
+				}
+				done.Failed = 0
+				_, err := l.Commit(ctx, id, step, time.Now(), done, children)
+				proof.Must(t, err)
+				b.committed(children)
+			}
+		}
+		work(1 + r.IntN(30))
+		proof.Must(t, table.All(ctx, storage.Query{}, func(p storage.Page) (err error) { // what the other program had written
+			for _, e := range p.Entities {
+				e.Properties = slices.DeleteFunc(e.Properties, func(p storage.Property) bool { return p.Name == "Balance" || p.Name == "First" })
+				err = errors.Join(err, table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: e}))
+			}
+			return err
+		}))
+		work(r.IntN(60))
+		for level := range 3 {
+			_, err := l.Fold(ctx, id, level, 2, join)
+			proof.Must(t, err)
+			work(r.IntN(9))
+		}
+		s, err := l.Snapshot(ctx, id)
+		if proof.Must(t, err); s.Lost != "" {
+			t.Errorf("seed %d: %s", seed, s.Lost)
+		}
+		want := ledger.Succeeded
+		if r.IntN(2) == 0 && len(b.pending) > 0 {
+			want = ledger.Failed
+			for step := range b.pending {
+				proof.Must(t, table.Write(ctx, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: id, Row: "p|" + step}}}))
+				break
+			}
+		}
+		doPending(t, l, id)
+		_, err = l.Finish(ctx, id, time.Now(), func(ledger.Listed) error { return nil })
+		proof.Must(t, err)
+		if s, err := l.Scan(ctx, id); err != nil || s.State != want {
+			t.Errorf("seed %d: %v, %s %q, want %s", seed, err, s.State, s.Error, want)
+		}
+	}
+}
