@@ -31,11 +31,11 @@
 //
 // # The life of a write
 //
-// DESIGN.md has the four steps: decide, commit, apply, finish. A row of an insertion may have the key of another record's row. Then the insertion is
-// withdrawn: one transaction deletes its entry and commits a removal.
+// It has four stages, all in stages.go: decide, commit, apply, finish. DESIGN.md tells them. A row of an insertion may have the key of
+// another record's row. Then the insertion is withdrawn: one transaction deletes its entry and commits a removal.
 //
-// A crash before 2 ends leaves nothing. A crash after 2 leaves the entry; [Catalog.Maintain]
-// and package check do 3 and 4 again, and so does a retry of the write, which finds
+// A crash before the commit ends leaves nothing. A later one leaves the entry; [Catalog.Maintain]
+// and package check apply and finish it again, and so does a retry of the write, which finds
 // the entry. Every write to an index row is conditional on the row's version. So applying an
 // entry is idempotent: often or late, in any order, by any number of processes.
 //
