@@ -50,6 +50,10 @@ func TestCreateAwaitsDeletion(t *testing.T) {
 					began := time.Now()
 					made := map[string]int{"Table": 204, "Queue": 204, "Container": 201}[kind]
 					service := &stub{answer: func(r *http.Request) (*http.Response, error) {
+						if tt.fails && tt.awaits && time.Since(began) >= tt.patience { // a try that begins then is given up
+							<-r.Context().Done()
+							return nil, r.Context().Err()
+						}
 						if time.Since(began) < 40*time.Second {
 							return answered(r, 409, http.Header{"X-Ms-Error-Code": {kind + "BeingDeleted"}}, `{}`), nil
 						}

@@ -139,8 +139,11 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		r.pausing(1)
 		wanted := o.wait(ctx, min(pause, left), again)
 		r.pausing(-1)
-		if !wanted {
+		switch {
+		case !wanted:
 			return nil, c.ended(ctx)
+		case is == deleting && pause >= left: // a try that begins now is given up, and has no answer to tell
+			return resp, nil
 		}
 	}
 }
