@@ -266,7 +266,7 @@ func TestScheduleLosesTables(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	out := 0
-	for seed := range uint64(testsize.Slow(2, 12, 200)) {
+	for seed := range uint64(testsize.Slow(2, 4, 12)) {
 		synctest.Test(t, func(t *testing.T) { out += scheduleLosesTables(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -304,7 +304,7 @@ func scheduleLosesTables(t *testing.T, seed uint64) (out int) {
 			change()
 		}
 	}
-	for range 30 {
+	for range 20 {
 		if r.IntN(2) == 0 {
 			change()
 		}
@@ -315,7 +315,7 @@ func scheduleLosesTables(t *testing.T, seed uint64) (out int) {
 	}
 	w.onMessage = nil
 	w.restart()
-	for range 20 { // a message may be hidden for ten
+	for range 15 { // a message may be hidden for ten
 		w.minute()
 	}
 	w.plan("[]")
@@ -344,7 +344,7 @@ func scheduleLosesTables(t *testing.T, seed uint64) (out int) {
 			}
 		}
 	}
-	if nights < 20 {
+	if nights < 10 {
 		t.Errorf("%d nights", nights)
 	}
 	return out
