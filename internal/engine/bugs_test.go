@@ -43,6 +43,12 @@ var bugs = []bugtest.Bug{
 	{Name: "a table that is left out is deleted after the others are sealed", Test: "TestLeftOutCrashPoints", Says: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In("internal/engine/group.go", "		err := e.withdraw(ctx, out)\n		if err == nil {\n", "		err := e.withdraw(ctx, out[:map[bool]int{false: len(out)}[WRONG]])\n		if err == nil {\n"),
 	}},
+	{Name: "a late claim of a table that is left out stays", Test: "TestLateStartOfWhatIsLeftOut", Says: "is not in it", Edits: []bugtest.Edit{
+		bugtest.In("internal/engine/start.go", "		return place.Withdraw(ctx, o.container, id)\n", "		if WRONG {\n			return nil\n		}\n		return place.Withdraw(ctx, o.container, id)\n"),
+	}},
+	{Name: "a late scan of a table that is left out keeps its claim", Test: "TestLateStartOfWhatIsLeftOut", Says: "is not in it", Edits: []bugtest.Edit{
+		bugtest.In("internal/engine/tidy.go", "			if of.state == ledger.Succeeded {\n", "			if of.state == ledger.Succeeded && !WRONG {\n"),
+	}},
 	{Name: "what late steps put stays beside a backup", Test: "TestLateBlobs", Says: "a day later", Edits: []bugtest.Edit{
 		bugtest.In("internal/engine/export.go", "		err = place.ClearLate(ctx, to)\n", "		if !WRONG {\n			err = place.ClearLate(ctx, to)\n		}\n"),
 	}},

@@ -202,6 +202,53 @@ func TestLeftOutCrashPoints(t *testing.T) {
 	})
 }
 
+// A process that is about to claim a table's place is overtaken: another one finds the table gone, or begins to read it. The group ends without the table,
+// and the late claim does not stay.
+func TestLateStartOfWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for _, begun := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, id, _ := without(t, 2)
+			member := id + "-00003"
+			messages := 0
+			w.onMessage = func(body []byte) {
+				if strings.Contains(string(body), `"scan":"`+member) {
+					if messages++; messages == 2 && begun {
+						w.must(w.account.Table("Wide").Delete(t.Context()))
+					}
+				}
+			}
+			late := false
+			w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/p/Wide/export.json") && !late {
+					late = true
+					if !begun {
+						w.must(w.account.Table("Wide").Delete(t.Context()))
+					}
+					was := w.engine
+					w.engine = w.newEngine(w.account)
+					_, err := w.engine.Run(t.Context(), fmt.Appendf(nil, `{"v":1,"start":%q}`, member), 1)
+					w.must(err)
+					w.drain()
+					w.left(id, 3, "Wide")
+					w.engine = was
+					time.Sleep(2 * time.Second) // nobody believes any more that the group runs
+				}
+				return w.emulator.Transport().Do(r)
+			})
+			w.drain()
+			for range 3 {
+				time.Sleep(time.Minute)
+				w.must(w.engine.Maintain(t.Context()))
+				w.drain()
+			}
+			if w.left(id, 3, "Wide"); !late {
+				t.Error("nobody was late")
+			}
+		})
+	}
+}
+
 // What a late step puts after its table was left out, or its export was deleted, goes a day later, or with the rest of the backup.
 func TestLateBlobs(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/logtail/claim"
+	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -139,6 +140,9 @@ func (e *Engine) create(ctx context.Context, id string, now time.Time, o *opened
 		first = slot[0]
 	}
 	err := e.ledger.Create(ctx, id, now, jsonOf(o.request), hints, first.pending(), first.ahead())
+	if errors.Is(err, ledger.ErrLeftOut) { // this process was late, and has claimed the place anew
+		return place.Withdraw(ctx, o.container, id)
+	}
 	if errors.Is(err, ledger.ErrScanLost) {
 		return problem.Conflictf("id", "%v", ledger.ErrScanLost)
 	}

@@ -155,6 +155,9 @@ type Done struct {
 // ErrNotFound means that there is no such scan.
 var ErrNotFound = errors.New("no such scan")
 
+// ErrLeftOut means that a scan was recorded before, and is left out by now.
+var ErrLeftOut = errors.New("its group has left it out")
+
 // ErrScanLost means that a scan was recorded, and its own row is gone, but not its steps.
 var ErrScanLost = errors.New("the state table lacks the scan's own row; somebody has deleted it. Start a new scan")
 
@@ -215,8 +218,11 @@ func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	}
 	err := l.write(ctx, "record scan "+s.ID, append([]storage.Op{runningScan(storage.Insert, s)}, more...)...)
 	if storage.Conflict(err) { // a try whose answer was lost recorded the scan, or another process that was asked for it
-		if _, err := l.Scan(ctx, s.ID); errors.Is(err, ErrNotFound) {
+		switch there, err := l.Scan(ctx, s.ID); {
+		case errors.Is(err, ErrNotFound):
 			return fmt.Errorf("scan %s: %w", s.ID, ErrScanLost)
+		case err == nil && there.LeftOut:
+			return fmt.Errorf("scan %s: %w", s.ID, ErrLeftOut)
 		}
 		return nil
 	}
