@@ -77,7 +77,7 @@ func (w *world) checkEnd(id string, rows int) {
 		if done {
 			steps += e.Int("Steps")
 		}
-		return done || e.Key.Partition == "hints" || e.Key.Partition == "beats"
+		return done || slices.Contains([]string{"hints", "beats", "maintain"}, e.Key.Partition)
 	})
 	if s := w.status(id); steps != s.Steps.Done {
 		w.Errorf("the done rows are of %d steps, want %d", steps, s.Steps.Done)

@@ -23,6 +23,9 @@
 //     keep the order of messages. After 12 minutes Maintain sends a step's message again in any case, and each time
 //     waits twice as long.
 //
+// Maintain keeps its first look in the ledger, if it shows steps that may be lost. For two minutes it counts as a first look
+// for the next Maintain. So lost steps are found although no process lives for 10 seconds.
+//
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless: a step
 // is committed once. Beats and looks make at most 1 % more requests while a request takes up to 200 ms
 // (sim.TestWatchingIsCheap), and more only if a process makes fewer than 100 requests in 5 seconds over longer steps.

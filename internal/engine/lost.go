@@ -15,6 +15,8 @@ const (
 	lookTime = 2 * beatTime
 	// looks is the most looks of one Maintain. The first may be too early for a step whose message is about to be sent.
 	looks = 3
+	// lookKept is how long a look counts from which another Maintain may go on: the timer runs each minute.
+	lookKept = 2 * time.Minute
 	// lostIfBusy is the age at which a step that nobody has in hand is lost, although its message may still wait.
 	lostIfBusy = 12 * time.Minute
 	// firstPause is the shortest pause between sending a message again and once more. It doubles up to maxPause.
@@ -38,6 +40,30 @@ func newLook(steps map[string]ledger.Pending, beats []ledger.Beat, waits map[str
 		l.said[b.Process] = b.At
 		for _, step := range b.Steps {
 			l.held[step.Step] = append(l.held[step.Step], b.Process)
+		}
+	}
+	return l
+}
+
+// kept returns what another Maintain needs of a look: the steps that may be lost. Some are too young for that.
+func (l look) kept(suspects []suspect) ledger.Look {
+	k := ledger.Look{Steps: map[string]time.Time{}, Beats: l.said}
+	for _, s := range suspects {
+		if s.seen.Age >= lookTime {
+			k.Steps[s.seen.ID] = s.seen.At
+		}
+	}
+	return k
+}
+
+// lookOf returns the look that another Maintain has kept, of those steps that were seen again long enough after it, and soon enough.
+func lookOf(k ledger.Look, again []suspect) look {
+	l := look{steps: map[string]ledger.Pending{}, said: k.Beats, waits: map[string]front{}}
+	for _, s := range again {
+		at, was := k.Steps[s.seen.ID]
+		if later := s.seen.At.Add(s.seen.Age).Sub(k.At); was && lookTime <= later && later <= lookKept {
+			l.steps[s.seen.ID] = ledger.Pending{ID: s.seen.ID, At: at, Age: k.At.Sub(at)}
+			l.waits[s.function()] = front{all: true} // and the step's message was not among them
 		}
 	}
 	return l
@@ -89,7 +115,7 @@ func lost(before, after look, step, function string) bool {
 		return false
 	case was.Age < lookTime: // at the first look its message was perhaps not sent yet
 		return false
-	case is.Age < was.Age: // begun or sent again in between
+	case !is.At.Equal(was.At): // begun or sent again in between
 		return false
 	case is.Sends > 0 && is.Age < min(firstPause<<(min(is.Sends, 10)-1), maxPause):
 		return false

@@ -20,9 +20,16 @@ import (
 func TestLost(t *testing.T) {
 	const step, process = "s", "p"
 	early, late := time.Unix(100, 0), time.Unix(105, 0)
+	written := time.Unix(50, 0)
 	at := func(age time.Duration, sends int, waits bool, beats ...ledger.Beat) look {
-		p := ledger.Pending{ID: step, Age: age, Sends: sends}
+		p := ledger.Pending{ID: step, At: written, Age: age, Sends: sends}
 		return newLook(map[string]ledger.Pending{step: p}, beats, map[string]front{ScanPrefix: {all: !waits}})
+	}
+	rewritten := func(l look) look {
+		p := l.steps[step]
+		p.At = p.At.Add(time.Second)
+		l.steps[step] = p
+		return l
 	}
 	holds := func(when time.Time) ledger.Beat {
 		return ledger.Beat{Process: process, Steps: []ledger.Held{{Step: step}}, At: when}
@@ -46,7 +53,8 @@ func TestLost(t *testing.T) {
 		{"the process that had it is dead", at(old, 0, false, holds(early)), at(old+lookTime, 0, false, holds(early)), true},
 		{"the process that had it lives on without it", at(old, 0, false, holds(early)), at(old+lookTime, 0, false, idle(late)), true},
 		{"its message is being sent", at(time.Second, 0, false), at(time.Second+lookTime, 0, false), false},
-		{"sent again or begun in between", at(old, 0, false), at(time.Second, 1, false), false},
+		{"sent again or begun in between", at(old, 0, false), rewritten(at(time.Second, 1, false)), false},
+		{"begun in between, long ago", at(old, 0, false), rewritten(at(old, 0, false)), false},
 		{"just sent again", at(15*time.Second, 1, false), at(25*time.Second, 1, false), false},
 		{"sent again half a minute ago", at(25*time.Second, 1, false), at(35*time.Second, 1, false), true},
 		{"sent again for the third time", at(time.Minute, 3, false), at(time.Minute+lookTime, 3, false), false},
@@ -55,6 +63,17 @@ func TestLost(t *testing.T) {
 	} {
 		if got := lost(tt.before, tt.after, step, ScanPrefix); got != tt.want {
 			t.Errorf("%s: lost is %v", tt.name, got)
+		}
+		if !tt.before.missing(step, ScanPrefix) {
+			continue
+		}
+		again := suspect{seen: tt.after.steps[step]} // the first look is another Maintain's
+		k := tt.before.kept([]suspect{{seen: tt.before.steps[step]}})
+		for gap, counts := range map[time.Duration]bool{lookTime - 1: false, lookTime: true, lookKept: again.seen.Age >= old, lookKept + 1: false} {
+			k.At = again.seen.At.Add(again.seen.Age - gap)
+			if got := lost(lookOf(k, []suspect{again}), tt.after, step, ScanPrefix); got != (tt.want && counts) {
+				t.Errorf("%s, and the first look was kept for %v: lost is %v", tt.name, gap, got)
+			}
 		}
 	}
 }

@@ -46,9 +46,12 @@ func (e *Engine) Maintain(ctx context.Context) error {
 	return errors.Join(errs, e.startAsked(ctx), e.sendLost(ctx, running), e.tidyEnded(ctx), e.removeOld(ctx))
 }
 
-// sendLost looks for lost steps of the running scans, and sends them again.
+// sendLost looks for lost steps of the running scans, and sends them again. Its first look is the second one to that of a Maintain a minute ago,
+// which may have died since.
 func (e *Engine) sendLost(ctx context.Context, running []string) error {
 	suspects, before, errs := e.look(ctx, running, nil)
+	suspects, err := e.goOn(ctx, suspects, before)
+	errs = errors.Join(errs, err)
 	for range looks - 1 {
 		if len(suspects) == 0 || ctx.Err() != nil {
 			break
@@ -64,6 +67,21 @@ func (e *Engine) sendLost(ctx context.Context, running []string) error {
 		}), after
 	}
 	return errs
+}
+
+// goOn sends the steps again that are lost by the kept look and this one, and keeps this one. It returns the other suspects.
+func (e *Engine) goOn(ctx context.Context, suspects []suspect, now look) ([]suspect, error) {
+	keep := now.kept(suspects)
+	if len(keep.Steps) == 0 {
+		return suspects, nil
+	}
+	last, err := e.ledger.LastLook(ctx)
+	if err != nil {
+		return suspects, err
+	}
+	before := lookOf(last, suspects)
+	err = errors.Join(e.ledger.NoteLook(ctx, keep), e.resendLost(ctx, suspects, before, now))
+	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, now, s.seen.ID, s.function()) }), err
 }
 
 // suspect is a pending step that may be lost: its message, and its row as it was last seen.

@@ -108,13 +108,51 @@ func (l *Ledger) ForgetBeat(ctx context.Context, b Beat) error {
 	return unlessOvertaken(l.write(ctx, "forget process "+b.Process, gone))
 }
 
-// The one row of the partition "maintain" tells of Maintain's last run, of whichever process: in Poison how many
-// messages the poison queues had, and in Error what went wrong.
+// The partition "maintain" has two rows, of whichever process. The row "last" tells of Maintain's last run: in Poison how many messages the poison
+// queues had, and in Error what went wrong. The row "look" has the last look at steps that may be lost: Version, and as JSON the data of [Look].
 const (
 	maintainPartition = "maintain"
 	maintainRow       = "last"
+	lookRow           = "look"
+	lookVersion       = 1
 	maxMaintainError  = 1000 // characters
+	maxLookSteps      = 8000 // a step takes some 60 bytes, and a process as many; a row's limit is 1 MiB
+	maxLookBeats      = 2000
 )
+
+// Look is what a look at pending steps has seen. Another process may go on from it.
+type Look struct {
+	At    time.Time            `json:"-"`     // when it had ended, by the service's clock; zero if there is none
+	Steps map[string]time.Time `json:"steps"` // the steps that may be lost, by id, and when their rows were last written
+	Beats map[string]time.Time `json:"beats"` // when each process wrote its last beat
+}
+
+// NoteLook records a look instead of the one before it. It leaves out steps for which there is no room, and all of them if there is none for the beats.
+func (l *Ledger) NoteLook(ctx context.Context, seen Look) error {
+	kept := Look{Steps: map[string]time.Time{}, Beats: seen.Beats}
+	for step, at := range seen.Steps {
+		if len(kept.Steps) < maxLookSteps && len(kept.Beats) <= maxLookBeats {
+			kept.Steps[step] = at
+		}
+	}
+	if len(kept.Steps) == 0 {
+		return nil
+	}
+	data, _ := json.Marshal(kept) // of our own types, which have one
+	row := append([]storage.Property{storage.Int64Property("Version", lookVersion)}, dataProperties(data)...)
+	return l.write(ctx, "record a look at pending steps", op(storage.Replace, maintainPartition, lookRow, row...))
+}
+
+// LastLook reads the look that was recorded last.
+func (l *Ledger) LastLook(ctx context.Context) (Look, error) {
+	var seen Look
+	e, found, err := l.get(ctx, "read the last look at pending steps", maintainPartition, lookRow)
+	if err != nil || !found || e.Int("Version") != lookVersion || json.Unmarshal(dataOf(e), &seen) != nil {
+		return Look{}, err
+	}
+	seen.At = e.Timestamp
+	return seen, nil
+}
 
 // Maintained tells of Maintain's last run.
 type Maintained struct {

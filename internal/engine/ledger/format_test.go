@@ -42,6 +42,8 @@ var everyBeat = ledger.Beat{
 
 var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Waiting: 2, Next: began.Add(time.Minute)}
 
+var everyLook = ledger.Look{Steps: map[string]time.Time{"c": began.Add(1500 * time.Millisecond)}, Beats: map[string]time.Time{"process": began}}
+
 // older is a beat as it was written before it had a step's requests, and before it had its throttles.
 var older = ledger.Beat{Process: "older", Steps: []ledger.Held{{Scan: failedScan, Step: "b", Throttled: 2}, {Scan: failedScan, Step: "c"}}}
 
@@ -156,7 +158,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 			t.Fatal(changed, err)
 		}
 	}
-	proof.Must(t, l.Beat(ctx, everyBeat))
+	proof.Must(t, l.Beat(ctx, everyBeat), l.NoteLook(ctx, everyLook))
 	_, err = l.End(ctx, failedScan, time.Now(), ledger.Ending{State: ledger.Canceled})
 	proof.Must(t, err)
 	canceled, err := l.Scan(ctx, failedScan)
@@ -244,6 +246,12 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("failed rows", failed, []string{"refused a"}, err)
 	beats, err := l.Beats(ctx)
 	check("beats", beats, []ledger.Beat{older, everyBeat}, err)
+	look, err := l.LastLook(ctx)
+	if look.At.IsZero() {
+		t.Error("the last look has no time")
+	}
+	look.At = time.Time{}
+	check("the last look", look, everyLook, err)
 	used, err := l.Used(ctx, openScan)
 	check("used", used, everyUsed, err)
 	limited, err := l.FirstPending(ctx, openScan)

@@ -147,6 +147,12 @@ func (m *machine) start() *process {
 			m.end()
 		}
 	}
+	if m.Life > 0 {
+		m.group.Go(func() {
+			task.Sleep(gone, m.Life)
+			end()
+		})
+	}
 	account, beside := m.open(m.storage, l), m.open(m.second, l)
 	e, err := engine.New(engine.Options{
 		Own: account, Accounts: m.accounts(account, beside), StateTable: stateTable, FoldEvery: m.plan.FoldEvery,

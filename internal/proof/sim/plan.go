@@ -122,6 +122,7 @@ func share(rows []storage.Entity, n, tables int) (of []storage.Entity) {
 type Machine struct {
 	Skew      time.Duration // of its clock
 	Accidents []Accident    // of its processes and those of its successors, in order
+	Life      time.Duration // after which a handler crashes; 0 for none that does
 	Restart   time.Duration // until a crashed handler runs again
 	Replace   time.Duration // until a lost machine is replaced
 }

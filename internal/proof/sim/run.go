@@ -174,7 +174,7 @@ func (w *world) notCanceled(req *http.Request, body []byte) {
 }
 
 // tally counts requests that ask for messages, and requests that find lost steps:
-// beats, reads of beats, peeks into queues, and Maintain's second looks at a scan's pending steps.
+// beats, reads of beats, peeks into queues, looks that are kept, and Maintain's second looks at a scan's pending steps.
 func (w *world) tally(req *http.Request, body []byte) {
 	q := req.URL.Query()
 	filter, peeks := q.Get("$filter"), q.Get("peekonly") != ""
@@ -182,7 +182,8 @@ func (w *world) tally(req *http.Request, body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case peeks, strings.Contains(filter, "'beats'"), bytes.Contains(body, []byte(`"PartitionKey":"beats"`)):
+	case peeks, strings.Contains(filter, "'beats'"), bytes.Contains(body, []byte(`"PartitionKey":"beats"`)),
+		strings.Contains(filter, "'look'"), bytes.Contains(body, []byte(`"RowKey":"look"`)):
 		w.stats.Watching++
 	case req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/messages"):
 		w.stats.Polls++
