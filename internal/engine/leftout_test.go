@@ -139,6 +139,21 @@ func TestGroupLeavesOutWhatIsBeingDeleted(t *testing.T) {
 		w.must(w.account.Table("Table01").Delete(t.Context()))
 		w.left(id, 4, "Table01")
 	})
+	synctest.Test(t, func(t *testing.T) {
+		w, id, _ := without(t, 3)
+		messages := 0
+		w.onMessage = func(body []byte) {
+			if strings.Contains(string(body), `"scan":"`+id+"-00004") {
+				if messages++; messages == 3 { // it is read
+					w.refuse(409, "TableBeingDeleted", func(r *http.Request, _ string) bool { return strings.HasSuffix(r.URL.Path, "/Wide()") })
+				}
+			}
+		}
+		began := time.Now()
+		if w.left(id, 4, "Wide"); w.status(id).FinishedAt.Sub(began) > time.Minute {
+			t.Errorf("it ended %v later", w.status(id).FinishedAt.Sub(began))
+		}
+	})
 }
 
 // A retry of a group that has failed over another table does not begin again with what is left out. If no table is left, the group has failed.

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -120,8 +121,8 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		}
 	}
 	if err := g.Wait(); err != nil {
-		if o.table() != nil && o.reader == nil && storage.NotFound(err) {
-			err = &goneError{err}
+		if o.table() != nil && o.reader == nil && storage.Gone(err) { // one that is being deleted is gone after any wait
+			err = &fatalError{fmt.Errorf("read the source: %w", &goneError{err})}
 		}
 		return fatalIfPermanent("read the source", err)
 	}
