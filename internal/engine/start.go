@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/estimate"
@@ -257,6 +258,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 		}
 	}
 	rows := sweep.Spec{Source: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
+	_, rows.Steal = o.strategy.(adaptive.Strategy)
 	perStep := float64(ledgerRequests)
 	if o.deletes() {
 		perStep++ // to commit the deletion

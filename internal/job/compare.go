@@ -9,7 +9,6 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/place"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -55,7 +54,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Job, error) {
 		return nil, err
 	}
 	if o.From.Table() != nil || o.To.Table() != nil { // many ranges of the table at a time
-		s.Strategy = adaptive.Strategy{}
+		s.Steal = true
 	}
 	if _, err := try(ctx, s); err != nil {
 		return nil, err
@@ -105,7 +104,7 @@ func Mirror(ctx context.Context, o MirrorOptions) (r verify.MirrorResult, err er
 	if err != nil {
 		return r, err
 	}
-	s.Strategy = adaptive.Strategy{} // many ranges of the destination at a time
+	s.Steal = true // many ranges of the destination at a time
 	s.Source = o.kept(s.Source, false)
 	if _, err := try(ctx, s); err != nil {
 		return r, moved("mirror", err)

@@ -9,8 +9,6 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/record/rowmap"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -86,7 +84,7 @@ func (r Rows) all() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
 
 // of returns the sweep of a place's rows.
 func (r Rows) of(from Place) (sweep.Spec, error) {
-	s := sweep.Spec{Source: from.Source, Bounds: r.Bounds, Filter: r.Filter, Select: r.Select, PageRows: storage.PageRows, Strategy: adaptive.Strategy{}}
+	s := sweep.Spec{Source: from.Source, Bounds: r.Bounds, Filter: r.Filter, Select: r.Select, PageRows: storage.PageRows, Steal: true}
 	if err := r.check(); err != nil {
 		return s, err
 	}
@@ -94,7 +92,7 @@ func (r Rows) of(from Place) (sweep.Spec, error) {
 		if err := place.CheckFilter(r.Filter); err != nil {
 			return s, Refuse("filter", ": %w", err)
 		}
-		s.Strategy = scan.Serial{}
+		s.Steal = false
 	}
 	return s, nil
 }

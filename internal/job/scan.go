@@ -32,7 +32,10 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (
 	if o.PageRows < 1 || o.PageRows > storage.PageRows {
 		return sweep.Totals{}, Refuse("segment-size", " is %d, want 1 to %d", o.PageRows, storage.PageRows)
 	}
-	s.PageRows, s.Strategy = o.PageRows, strategy.New(o.Strategy, strategy.Options{})
+	s.PageRows = o.PageRows
+	if o.Strategy != strategy.Adaptive {
+		s.Steal, s.Strategy = false, strategy.New(o.Strategy, strategy.Options{})
+	}
 	options := o.sweep(o.Rows)
 	options.Trace = o.Trace
 	if o.Timestamp {

@@ -25,7 +25,7 @@ then the means of made-up sets, and a table of these. 10 million rows take about
 15 minutes and 4 GB of memory.
 
 --process compares scans in one process instead, where workers share memory and there
-are no messages: the same steps, and stealing, as the commands do it.
+are no messages: the same steps, and idle workers that steal, as the commands do it.
 
 Real sets are samples: every n-th row of a table, read by pages of 1,000/n rows. Go's
 source tree gives three more, if there is a go command. They depend on its version.

@@ -22,6 +22,7 @@ package scan
 
 import (
 	"encoding/json"
+	"sort"
 
 	"tablesweep/internal/key"
 )
@@ -47,6 +48,11 @@ func (s Step) Continue(token key.Token) Step {
 	return s
 }
 
+// BehindPartition returns the step that reads on behind a partition, whatever rows that still has.
+func (s Step) BehindPartition(partition string) Step {
+	return Step{Range: key.Range{Low: &key.Bound{Key: partition, Open: true}, High: s.Range.High}}
+}
+
 // Page is what a strategy learns of a query's answer.
 type Page struct {
 	Keys []key.Key  // the rows' keys, in table order; may be empty
@@ -55,6 +61,25 @@ type Page struct {
 
 // Last returns the key of the page's last row. The page must not be empty.
 func (p Page) Last() key.Key { return p.Keys[len(p.Keys)-1] }
+
+// Partitions returns the partitions of the page's keys, each once, as keys without row keys.
+func (p Page) Partitions() []key.Key {
+	var partitions []key.Key
+	for _, k := range p.Keys {
+		if n := len(partitions); n == 0 || partitions[n-1].Partition != k.Partition {
+			partitions = append(partitions, key.Key{Partition: k.Partition})
+		}
+	}
+	return partitions
+}
+
+// Before returns how many of the page's keys, from the first on, stand ahead of a key; all if that is nil.
+func (p Page) Before(end *key.Key) int {
+	if end == nil {
+		return len(p.Keys)
+	}
+	return sort.Search(len(p.Keys), func(i int) bool { return p.Keys[i].Compare(*end) >= 0 })
+}
 
 // Decision is what a strategy makes of a page.
 type Decision struct {

@@ -6,7 +6,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/steal"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -60,7 +60,7 @@ func (b *books) list(partition string, rows []string) {
 }
 
 // stolen puts thieves behind their victim.
-func (b *books) stolen(victim *step, thieves []*steal.Strand) {
+func (b *books) stolen(victim *step, thieves []*adaptive.Piece) {
 	var steps []saved
 	for _, t := range thieves {
 		steps = append(steps, saved{Step: scan.Step{Range: t.Range()}, Depth: victim.Depth, Strand: t})

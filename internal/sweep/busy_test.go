@@ -10,7 +10,6 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -60,7 +59,7 @@ func workOnBusyPartition(t *testing.T, name string, work func(*storage.Account) 
 	var requests1, refused1 int64
 	minute := time.AfterFunc(time.Minute, func() { requests1, refused1 = counts() })
 	start := time.Now()
-	totals, err := sweep.Do(t.Context(), sweep.Spec{Source: a.Table("source"), Strategy: adaptive.Strategy{}, Raw: true}, sweep.Options{}, work(a))
+	totals, err := sweep.Do(t.Context(), sweep.Spec{Source: a.Table("source"), Steal: true, Raw: true}, sweep.Options{}, work(a))
 	if err != nil || totals.Written != int64(len(rows)) {
 		t.Fatalf("%+v, %v", totals, err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/steal"
+	"tablesweep/internal/scan/adaptive"
 )
 
 // Checkpoint is a file that knows what is left of a sweep. It is a journal (package journal), whose events are:
@@ -58,8 +58,8 @@ type line struct {
 	Span     *span    `json:"span,omitempty"`
 	End      int64    `json:"end,omitempty"`
 
-	Steal  int64         `json:"steal,omitempty"`
-	Strand *steal.Strand `json:"strand,omitempty"`
+	Steal  int64           `json:"steal,omitempty"`
+	Strand *adaptive.Piece `json:"strand,omitempty"`
 
 	Vain   bool   `json:"vain,omitempty"`
 	Totals Totals `json:"totals,omitzero"` // what it adds

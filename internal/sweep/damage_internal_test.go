@@ -20,7 +20,6 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -39,7 +38,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		source := emulatortest.Table(t, a, "source", rows)
 		run := func(c *Checkpoint) (Totals, []key.Key, error) {
 			record := &recorder{}
-			totals, err := Do(t.Context(), Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: 25}, Options{Checkpoint: c, Workers: 8}, record)
+			totals, err := Do(t.Context(), Spec{Source: source, Steal: true, PageRows: 25}, Options{Checkpoint: c, Workers: 8}, record)
 			return totals, record.keys, err
 		}
 		if _, _, err := run(newCheckpoint(t, path)); err != nil {

@@ -14,8 +14,8 @@
 // pages take (pacer.go). Its books keep the frontier, the totals and the checkpoint, which change
 // together (books.go).
 //
-// Strategies split the scan as they do in the cloud. The exception is adaptive: there, idle
-// workers steal from busy ones (package steal).
+// Strategies split the scan as they do in the cloud. By default none does: idle workers cut into what others
+// have left ([adaptive.Workers]), by the same model of how dense keys are.
 //
 // # A sweep that dies
 //
@@ -52,7 +52,7 @@
 //
 // # What is not known
 //
-// A sweep shows no share done of what it reads. Strands believe something about what is left,
+// A sweep shows no share done of what it reads. Workers believe something about what is left,
 // which is good enough to steal by and not to show: docs/measurements.md has how wrong it is.
 //
 // The package does not know what an action does with the rows. If the action is a

@@ -8,7 +8,6 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -27,11 +26,11 @@ func Example() {
 		}
 	}
 
-	old := sweep.Spec{Source: orders, Bounds: key.Bounds{Prefix: "2026-02-01"}, Strategy: adaptive.Strategy{}}
+	old := sweep.Spec{Source: orders, Bounds: key.Bounds{Prefix: "2026-02-01"}, Steal: true}
 	deleted, err := sweep.Do(ctx, old, sweep.Options{}, action.Delete{Table: orders})
 	fmt.Println("deleted", deleted.Written, err)
 
-	all := sweep.Spec{Source: orders, Strategy: adaptive.Strategy{}}
+	all := sweep.Spec{Source: orders, Steal: true}
 	left, err := sweep.Each(ctx, all, sweep.Options{}, func(rows []storage.Entity) error {
 		for _, row := range rows {
 			fmt.Println(row.Key.Partition, row.Key.Row)

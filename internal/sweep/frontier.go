@@ -6,7 +6,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/steal"
+	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -51,7 +51,7 @@ type saved struct {
 	Wanted []string `json:"wanted,omitempty"`
 	// Strand is the part of the step's range that is its own while idle
 	// workers may steal from it; nil if a strategy splits it.
-	Strand *steal.Strand `json:"strand,omitempty"`
+	Strand *adaptive.Piece `json:"strand,omitempty"`
 }
 
 // sound reports whether the step has what it says: listed keys stand in one partition.

@@ -25,7 +25,6 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -117,7 +116,7 @@ func eventOf(t *testing.T, one []byte) line {
 // readHistory reads a checkpoint's text. done are the rows that were done before.
 func readHistory(t *testing.T, text []byte, rows []storage.Entity, done map[key.Key]bool) history {
 	t.Helper()
-	var j history
+	j := history{first: 1} // if nothing is left
 	queries := int64(0)
 	for i, one := range bytes.SplitAfter(text, []byte("\n")) {
 		if len(one) == 0 {
@@ -157,7 +156,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 		source := emulatortest.Table(t, a, "source", rows)
 		run := func(c *Checkpoint) (journalText []byte, done []key.Key, queries int64, totals Totals) {
 			record := &recorder{}
-			s := Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: 25}
+			s := Spec{Source: source, Steal: true, PageRows: 25}
 			totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 16, Trace: func(Trace) { queries++ }}, record)
 			proof.Must(t, err)
 			text, err := os.ReadFile(path)
@@ -223,7 +222,7 @@ func TestKilledDeletion(t *testing.T) {
 				if kills < 6 {
 					mortal.DieWith(1+r.IntN(20), r.IntN(2) == 0)
 				}
-				s := Spec{Source: emulatortest.Open(t, em, mortal).Table(name), Strategy: adaptive.Strategy{}, PageRows: 25}
+				s := Spec{Source: emulatortest.Open(t, em, mortal).Table(name), Steal: true, PageRows: 25}
 				if seed%2 == 0 {
 					s.Keys = &Keys{}
 					for _, row := range rows {
@@ -258,7 +257,7 @@ func TestPagesAreOnDiskBeforeTheirRowsAreDeleted(t *testing.T) {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%02d", i/7), Row: fmt.Sprint(i % 7)}})
 		}
 		_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=1; latency=1ms..20ms"})
-		s := Spec{Source: emulatortest.Table(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 25}
+		s := Spec{Source: emulatortest.Table(t, a, "table", rows), Steal: true, PageRows: 25}
 		_, err := Do(t.Context(), s, Options{Checkpoint: newCheckpoint(t, path), Workers: 8}, action.Delete{Table: s.table()})
 		proof.Must(t, err)
 		text, err := os.ReadFile(path)
@@ -313,7 +312,7 @@ func TestUnitsStartWhenTheirPageIsWritten(t *testing.T) {
 		rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%03d", i)}})
 	}
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
-	s := Spec{Source: emulatortest.Table(t, a, "table", rows), Strategy: adaptive.Strategy{}, PageRows: 3}
+	s := Spec{Source: emulatortest.Table(t, a, "table", rows), Steal: true, PageRows: 3}
 	if totals, err := Do(t.Context(), s, Options{Checkpoint: c}, &pageReader{path: path}); err != nil || totals.Rows != 600 {
 		t.Errorf("%+v, %v", totals, err)
 	}

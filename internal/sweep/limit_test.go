@@ -17,7 +17,6 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -98,7 +97,7 @@ func TestLimits(t *testing.T) {
 				o := sweep.Options{MaxRows: tt.rows, Requests: storage.NewLimit(tt.requests), Trace: func(q sweep.Trace) {
 					read, of = append(read, time.Now()), append(of, len(q.Page.Keys))
 				}}
-				s := sweep.Spec{Source: b.Table(source.Name()), Strategy: adaptive.Strategy{}, Filter: tt.filter}
+				s := sweep.Spec{Source: b.Table(source.Name()), Steal: true, Filter: tt.filter}
 				began := time.Now()
 				totals, err := tt.do(t, s, b.Table(destination.Name()), o)
 				took := time.Since(began)

@@ -281,7 +281,7 @@ func (r *run) steal() {
 		return
 	}
 	least := 0.0
-	if r.inOrder && !r.plan.partitions || r.books.comparison != nil {
+	if r.inOrder && !r.scan.partitions || r.books.comparison != nil {
 		// In order, pages wait long for their turn, and a comparison makes two queries a page: a
 		// strand of a page has nothing to gain.
 		least = float64(r.scan.PageRows)

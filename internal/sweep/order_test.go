@@ -10,7 +10,6 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -38,7 +37,7 @@ func TestOrderedReadsAhead(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
-			s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 100, Strategy: adaptive.Strategy{}}
+			s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 100, Steal: true}
 			began, next := time.Now(), 0
 			totals, err := sweep.Each(t.Context(), s, sweep.Options{Buffer: sweep.DefaultBuffer / 10 / min(2, slowdown), Spill: tt.spill / int64(min(2, slowdown))}, func(page []storage.Entity) error {
 				for _, e := range page {
@@ -77,7 +76,7 @@ func TestOrderedCounters(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
-		s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 200, Strategy: adaptive.Strategy{}}
+		s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 200, Steal: true}
 		began := time.Now()
 		totals, err := sweep.Each(t.Context(), s, sweep.Options{}, func([]storage.Entity) error { return nil })
 		mean := float64(totals.Queries) * wait.Seconds() / time.Since(began).Seconds()
@@ -95,7 +94,7 @@ func TestOrderedBehindARow(t *testing.T) {
 	rows := someRows(6, 500)
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 50 * time.Millisecond})
-		s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 20, Strategy: adaptive.Strategy{}}
+		s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 20, Steal: true}
 		for _, at := range []int{0, 30, 499, 500, 1234, 2900, 2999} {
 			s.From = &rows[at].Key
 			next := at + 1

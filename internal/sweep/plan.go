@@ -2,30 +2,24 @@ package sweep
 
 import (
 	"slices"
-	"sort"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/steal"
 )
 
 // plan decides which queries a sweep makes: the first ones, those that follow a page, and
 // those of idle workers that steal.
 type plan struct {
-	scan   Spec
-	keys   *reader // what is left of the keys to sweep; nil if rows are not listed
-	model  *steal.Model
-	steals bool // idle workers steal, and no strategy splits the scan
-	// partitions are wanted, and rows stepped over: a query goes on behind its page's last partition.
-	partitions bool
+	scan    Spec
+	keys    *reader // what is left of the keys to sweep; nil if rows are not listed
+	workers *adaptive.Workers
+	steals  bool // idle workers steal, and no strategy splits the scan
 }
 
 func newPlan(s Spec) plan {
-	p := plan{scan: s, model: steal.New(s.PageRows)}
-	if a, ok := s.Strategy.(adaptive.Strategy); ok && a.Hints == nil && s.Keys == nil {
-		p.steals, p.partitions, p.model.Partitions = true, a.Partitions, a.Partitions
-	}
+	p := plan{scan: s, workers: adaptive.NewWorkers(s.PageRows), steals: s.Steal && s.Keys == nil}
+	p.workers.Partitions = s.partitions
 	return p
 }
 
@@ -37,7 +31,7 @@ func (p *plan) first() (all []saved) {
 		}
 		one := saved{Step: scan.Step{Range: r}, Depth: 1}
 		if p.steals {
-			one.Strand = steal.NewStrand(r)
+			one.Strand = adaptive.NewPiece(r)
 		} else if p.scan.From == nil {
 			one.Step = p.scan.Strategy.Start(p.scan.Bounds)
 		}
@@ -62,15 +56,8 @@ func (p *plan) more() bool { return p.keys != nil && p.keys.peek() != nil }
 // advance returns how many rows of a page are the step's, and what is left to read
 // besides.
 func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step, err error) {
-	if s.Strand != nil && p.partitions {
-		yield, children = p.stepOver(s, page)
-		return yield, children, nil
-	}
 	if s.Strand != nil {
-		yield, more := p.model.Page(s.Strand, page)
-		if more {
-			children = []scan.Step{s.Continue(*page.Next)}
-		}
+		yield, children = p.workers.Page(s.Strand, s.Step, page)
 		return yield, children, nil
 	}
 	if s.Wanted != nil && s.Through == nil {
@@ -91,51 +78,27 @@ func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step
 	return yield, children, nil
 }
 
-// stepOver is advance for a strand of which the partitions are wanted. The model sees these alone, without row keys, so strands part
-// between partitions.
-func (p *plan) stepOver(s *step, page scan.Page) (yield int, children []scan.Step) {
-	seen := scan.Page{Next: page.Next}
-	for _, k := range page.Keys {
-		if n := len(seen.Keys); n == 0 || seen.Keys[n-1].Partition != k.Partition {
-			seen.Keys = append(seen.Keys, key.Key{Partition: k.Partition})
-		}
-	}
-	n, more := p.model.Page(s.Strand, seen)
-	yield = len(page.Keys)
-	if n < len(seen.Keys) {
-		yield = sort.Search(yield, func(i int) bool { return key.Compare(page.Keys[i].Partition, seen.Keys[n].Partition) >= 0 })
-	}
-	switch {
-	case more && n == 0:
-		children = []scan.Step{s.Continue(*page.Next)}
-	case more:
-		r := key.Range{Low: &key.Bound{Key: seen.Keys[n-1].Partition, Open: true}, High: s.Range.High}
-		children = []scan.Step{{Range: r}}
-	}
-	return yield, children
-}
-
 // theft is what idle workers take of a step.
 type theft struct {
 	victim  *step
-	thieves []*steal.Strand
+	thieves []*adaptive.Piece
 }
 
 // steal sends idle workers to the steps under way that may be read, and have at least so many
 // rows left.
 func (p *plan) steal(f *frontier, idle int, least float64, readable func(scan.Step) bool) (thefts []theft) {
-	steps := map[*steal.Strand]*step{}
-	var strands []*steal.Strand
+	steps := map[*adaptive.Piece]*step{}
+	var pieces []*adaptive.Piece
 	for s := f.first(); s != nil; s = f.after(s) {
 		if s.Strand == nil || !readable(s.Step) { // more queries gain nothing from a busy partition
 			continue
 		}
-		if left, ok := p.model.Left(s.Strand); ok && left >= least {
+		if left, ok := p.workers.Left(s.Strand); ok && left >= least {
 			steps[s.Strand] = s
-			strands = append(strands, s.Strand)
+			pieces = append(pieces, s.Strand)
 		}
 	}
-	for _, t := range p.model.Steal(strands, idle) {
+	for _, t := range p.workers.Steal(pieces, idle) {
 		thefts = append(thefts, theft{steps[t.Victim], t.Thieves})
 	}
 	return thefts

@@ -15,7 +15,6 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -56,8 +55,8 @@ func TestRounds(t *testing.T) {
 		pages       int
 		count, copy cost
 	}{
-		{10, cost{5, 85}, cost{9.5, 100}},
-		{100, cost{13, 460}, cost{50, 460}},
+		{10, cost{5, 60}, cost{9.5, 60}},
+		{100, cost{13, 300}, cost{50, 300}},
 	} {
 		if tt.pages > 10 && testsize.Slow(true, true, false) {
 			break
@@ -67,7 +66,7 @@ func TestRounds(t *testing.T) {
 				c := roundsOf(t, command, tt.pages, shape.row)
 				t.Logf("%3d pages, %s of %-6s %5.1f rounds, %4.0f queries", tt.pages, command, shape.name, c.rounds, c.queries)
 				if shape.name == "giant" && command == "keys" {
-					noMore("keys of one partition", c, cost{4, 40})
+					noMore("keys of one partition", c, cost{4, 20})
 				}
 				mean.rounds += c.rounds / float64(len(shapes))
 				mean.queries += c.queries / float64(len(shapes))
@@ -91,7 +90,7 @@ func roundsOf(t *testing.T, command string, pages int, row func(i, n int) key.Ke
 	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
 	synctest.Test(t, func(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{})
-		s := Spec{Source: emulatortest.Table(t, a, "source", rows), Strategy: adaptive.Strategy{}, PageRows: page}
+		s := Spec{Source: emulatortest.Table(t, a, "source", rows), Steal: true, PageRows: page}
 		to := emulatortest.Table(t, a, "target", nil)
 		proof.Must(t, e.SetFaults("latency="+latency.String()))
 		var totals Totals

@@ -17,7 +17,6 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -84,7 +83,7 @@ func TestShare(t *testing.T) {
 						return time.Since(began).Seconds()
 					}
 					source := func(i int) sweep.Spec {
-						return sweep.Spec{Source: b.Table(fmt.Sprintf("source%d", i)), Strategy: adaptive.Strategy{}}
+						return sweep.Spec{Source: b.Table(fmt.Sprintf("source%d", i)), Steal: true}
 					}
 					copied := func(i int) *storage.Table { return b.Table(fmt.Sprintf("copied%d", i)) }
 					proof.Must(t, em.SetFaults("latency=20ms..50ms"))

@@ -13,7 +13,6 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -22,7 +21,7 @@ import (
 const latency = 10 * time.Millisecond
 
 func bySweep(t testing.TB, _ *emulator.Emulator, a *storage.Account, _ int) {
-	s := sweep.Spec{Source: a.Table("source"), Strategy: adaptive.Strategy{}}
+	s := sweep.Spec{Source: a.Table("source"), Steal: true}
 	_, err := sweep.Do(t.Context(), s, sweep.Options{}, action.Copy{Destination: a.Table("destination")})
 	proof.Must(t, err)
 }

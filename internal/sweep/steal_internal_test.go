@@ -21,7 +21,6 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/storage/pace"
 )
@@ -135,12 +134,12 @@ func TestOrderedStealing(t *testing.T) {
 		_, source := openTree(t, rows, "latency=1s")
 		const pageRows, room = 50, 16
 		page := 0
-		took := func(s scan.Strategy, buffer int) time.Duration {
+		took := func(steal bool, buffer int) time.Duration {
 			most, read := 0, 0
 			var got []storage.Entity
 			var r *run
 			o := Options{Workers: 64, Buffer: buffer, Trace: func(q Trace) { most = max(most, r.books.frontier.bytes); read++ }}
-			r = newRun(Spec{Source: source, Strategy: s, PageRows: pageRows}, o, inOrder(func(rows []storage.Entity) error {
+			r = newRun(Spec{Source: source, Steal: steal, PageRows: pageRows}, o, inOrder(func(rows []storage.Entity) error {
 				got = append(got, rows...)
 				return nil
 			}), true)
@@ -155,14 +154,14 @@ func TestOrderedStealing(t *testing.T) {
 			if most > buffer+page { // the page that all others wait for may always be read
 				t.Errorf("%d bytes of pages in memory, want %d and a page at most", most, buffer)
 			}
-			t.Logf("%T, %d bytes: %v, %d queries, %d bytes of pages at most", s, buffer, time.Since(began), read, most)
+			t.Logf("stealing %v, %d bytes: %v, %d queries, %d bytes of pages at most", steal, buffer, time.Since(began), read, most)
 			return time.Since(began)
 		}
-		serial := took(scan.Serial{}, DefaultBuffer)
-		if took(adaptive.Strategy{}, DefaultBuffer) > serial/5 {
+		serial := took(false, DefaultBuffer)
+		if took(true, DefaultBuffer) > serial/5 {
 			t.Error("with room for every page, it took more than a fifth of what one worker takes")
 		}
-		if stolen := took(adaptive.Strategy{}, room*page); stolen >= serial {
+		if stolen := took(true, room*page); stolen >= serial {
 			t.Errorf("took %v with room for %d pages, %v page after page", stolen, room, serial)
 		}
 	})
@@ -177,7 +176,7 @@ func TestBusyTargetStopsThieves(t *testing.T) {
 		const page = 50
 		longest := 0
 		var r *run
-		r = newRun(Spec{Source: source, Strategy: adaptive.Strategy{}, PageRows: page}, Options{Workers: 8, Trace: func(Trace) {
+		r = newRun(Spec{Source: source, Steal: true, PageRows: page}, Options{Workers: 8, Trace: func(Trace) {
 			longest = max(longest, r.books.frontier.steps.Len())
 		}}, slow{}, false)
 		totals, err := r.do(t.Context())

@@ -17,7 +17,6 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/steal"
 	"tablesweep/internal/storage"
 )
 
@@ -48,7 +47,7 @@ func TestStoredFormat(t *testing.T) {
 		c.read(s, through, rows, f.read(s, 0, nil, rows, children), listed, did)
 	}
 	strand := func(r key.Range) saved {
-		return saved{Step: scan.Step{Range: r}, Depth: 1, Strand: steal.NewStrand(r)}
+		return saved{Step: scan.Step{Range: r}, Depth: 1, Strand: adaptive.NewPiece(r)}
 	}
 
 	whole := f.add(strand(partitions("p0", "p8")))
@@ -56,7 +55,7 @@ func TestStoredFormat(t *testing.T) {
 	listed := f.add(saved{Step: wantedStep("p8", []string{"1", "3"}), Depth: 1, Wanted: []string{"1", "3"}})
 	c.list(listed, key.Key{Partition: "p8", Row: "3"})
 
-	whole.Strand = steal.NewStrand(partitions("p0", "p4"))
+	whole.Strand = adaptive.NewPiece(partitions("p0", "p4"))
 	thief := f.insert(whole, []saved{strand(partitions("p4", "p8"))})
 	c.steal(whole, thief)
 
@@ -97,7 +96,7 @@ func TestGoesOnWithStored(t *testing.T) {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%d", i/4), Row: fmt.Sprint(i % 4)}})
 		}
 		_, a := emulatortest.NewAccount(t, emulator.Options{})
-		s := Spec{Source: emulatortest.Table(t, a, "source", rows), Strategy: adaptive.Strategy{}, PageRows: 8, Keys: &Keys{}}
+		s := Spec{Source: emulatortest.Table(t, a, "source", rows), Steal: true, PageRows: 8, Keys: &Keys{}}
 		for _, k := range []key.Key{{Partition: "p8", Row: "1"}, {Partition: "p9", Row: "2"}, {Partition: "p8", Row: "3"}} {
 			proof.Must(t, s.Keys.Add(k))
 		}

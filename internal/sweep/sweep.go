@@ -7,7 +7,6 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -20,8 +19,10 @@ type Spec struct {
 	Raw      bool          // rows have JSON and no properties, which is faster for what only writes them
 	PageRows int           // rows of a full page; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
-	// From, if set, is a row of the bounds: only those behind it are read. The strategy must be Serial, or one by which idle
-	// workers steal.
+	// Steal tells that idle workers take what lies ahead in the ranges of others, in place of a strategy.
+	Steal      bool
+	partitions bool // are wanted, and rows stepped over
+	// From, if set, is a row of the bounds: only those behind it are read. The strategy must be Serial, or idle workers steal.
 	From *key.Key
 	// Keys, if set, are the rows to sweep; bounds and strategy are ignored then. A query looks for
 	// several keys of a partition. Without a filter, a key that the table does not have
@@ -107,7 +108,7 @@ func Count(ctx context.Context, s Spec, o Options, seen func([]storage.Entity)) 
 
 // Partitions calls fn with the partition keys in order, each once. It steps over the rows behind a page's last partition.
 func Partitions(ctx context.Context, s Spec, o Options, fn func(partition string) error) (Totals, error) {
-	s.Select, s.Strategy = []string{}, adaptive.Strategy{Partitions: true}
+	s.Select, s.Steal, s.partitions = []string{}, true, true
 	var last *string
 	return Each(ctx, s, o, func(rows []storage.Entity) error {
 		for _, row := range rows {

@@ -18,15 +18,14 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/task"
 )
 
-// strategies are all that a sweep may get.
+// strategies are all that a sweep may get, and nil for workers that steal.
 var strategies = map[string]scan.Strategy{
-	"adaptive": adaptive.Strategy{}, "prefix": scan.Prefix{}, "serial": scan.Serial{},
+	"stealing": nil, "prefix": scan.Prefix{}, "serial": scan.Serial{},
 }
 
 // someRows returns rows in partitions of the given size, in table order.
@@ -56,7 +55,7 @@ func TestEachYieldsTableOrder(t *testing.T) {
 					_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=3; latency=1ms..30ms; short-page p=0.2; empty-page p=0.1; busy p=0.02"})
 					table := emulatortest.Table(t, a, "source", want)
 					var got []storage.Entity
-					totals, err := sweep.Each(t.Context(), sweep.Spec{Source: table, Strategy: strategy, PageRows: 50}, o, func(rows []storage.Entity) error {
+					totals, err := sweep.Each(t.Context(), sweep.Spec{Source: table, Strategy: strategy, Steal: strategy == nil, PageRows: 50}, o, func(rows []storage.Entity) error {
 						got = append(got, rows...)
 						return nil
 					})
@@ -87,7 +86,7 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 		e, to := emulatortest.NewAccount(t, emulator.Options{Faults: "latency=10ms; partition-rate=500"})
 		destination := emulatortest.Table(t, to, "destination", nil)
 		start := time.Now()
-		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: source, Strategy: adaptive.Strategy{}}, sweep.Options{}, action.Copy{Destination: destination})
+		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: source, Steal: true}, sweep.Options{}, action.Copy{Destination: destination})
 		proof.Must(t, err)
 		if e.FaultCounts()["partition-rate"] == 0 || totals.Throttles == 0 {
 			t.Fatalf("nothing was throttled: %v, %+v", e.FaultCounts(), totals)
@@ -120,7 +119,7 @@ func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Stra
 	r := rand.New(rand.NewPCG(1, 2))
 	e, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond, Faults: "seed=9; short-page p=0.3; empty-page p=0.1; busy p=0.01; timeout-after p=0.01; reset-after p=0.01"})
 	source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
-	s := sweep.Spec{Source: source, Strategy: strategy, PageRows: 100}
+	s := sweep.Spec{Source: source, Strategy: strategy, Steal: strategy == nil, PageRows: 100}
 	e.ResetCounts()
 	c := sweep.NewCheckpointAt(t, path)
 	runs := 0

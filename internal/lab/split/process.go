@@ -8,7 +8,6 @@ import (
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
-	"tablesweep/internal/scan/steal"
 )
 
 // The contenders within one process, where workers share memory and there are no
@@ -57,32 +56,32 @@ func CompareInProcess(set keysets.Set, n, workers int) ([]ProcessResult, error) 
 	}, nil
 }
 
-// playStealing scans as the workers of package steal do. All queries take the same time: those under
+// playStealing scans as the workers of one process do, of which there are most. All queries take the same time: those under
 // way end together, and the idle workers steal then.
-func playStealing(t keysets.Table, workers int) (time, queries int, err error) {
+func playStealing(t keysets.Table, most int) (time, queries int, err error) {
 	type query struct {
-		strand *steal.Strand
-		step   scan.Step
+		piece *adaptive.Piece
+		step  scan.Step
 	}
-	model := steal.New(t.Page)
+	workers := adaptive.NewWorkers(t.Page)
 	yielded := 0
-	pending := []query{{steal.NewStrand(key.Range{}), scan.Step{}}}
+	pending := []query{{adaptive.NewPiece(key.Range{}), scan.Step{}}}
 	for ; len(pending) > 0; time++ {
 		var next []query
-		var strands []*steal.Strand
-		n := min(workers, len(pending))
+		var pieces []*adaptive.Piece
+		n := min(most, len(pending))
 		for _, q := range pending[:n] {
 			p := t.Query(q.step)
-			yield, more := model.Page(q.strand, p)
+			yield, rest := workers.Page(q.piece, q.step, p)
 			queries++
 			yielded += yield
-			if more {
-				next = append(next, query{q.strand, q.step.Continue(*p.Next)})
-				strands = append(strands, q.strand)
+			for _, step := range rest {
+				next = append(next, query{q.piece, step})
+				pieces = append(pieces, q.piece)
 			}
 		}
 		next = append(next, pending[n:]...)
-		for _, theft := range model.Steal(strands, workers-len(next)) {
+		for _, theft := range workers.Steal(pieces, most-len(next)) {
 			for _, s := range theft.Thieves {
 				next = append(next, query{s, scan.Step{Range: s.Range()}})
 			}

@@ -29,14 +29,14 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "sweep/jobrecord", "input", "storage/pace", "odata", "scan", "engine/schedule", "scan/adaptive", "scan/steal", "proof/keysets", "lab/split", "scan/strategy", "demo/debian", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "sweep/jobrecord", "input", "storage/pace", "odata", "scan", "engine/schedule", "scan/adaptive", "proof/keysets", "lab/split", "scan/strategy", "demo/debian", "catalog/index", "catalog/wal"}
 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
 	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "function/console", "proof", "task/memory", "sweep/jobrecord", "proof/testsize", "proof/deploy", "host/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
 	{"input", "input/lines", "file", "function/gate", "odata", "scan", "engine/schedule", "catalog/wal", "demo/debian", "emulator/queue", "proof/bugtest"},
-	{"scan/adaptive", "scan/steal", "storage", "file/journal", "catalog/index", "emulator/entity", "proof/scantest", "proof/keysets"},
+	{"scan/adaptive", "storage", "file/journal", "catalog/index", "emulator/entity", "proof/scantest", "proof/keysets"},
 	{"action", "place", "scan/strategy", "engine/ledger", "record", "record/rowmap", "lab/split", "emulator/table", "function/app"},
 	{"sweep", "logtail/claim", "emulator"},
 	{"sweep/estimate", "sweep/verify"},

@@ -3,7 +3,6 @@ package adaptive
 import (
 	"encoding/json"
 	"fmt"
-	"sort"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
@@ -46,10 +45,7 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	if x.Partitions && !st.Partitions {
 		return scan.Prefix{KeepPartitions: true}.Advance(s, p)
 	}
-	o := scan.Decision{Yield: len(p.Keys)}
-	if st.Stop != nil {
-		o.Yield = sort.Search(len(p.Keys), func(i int) bool { return p.Keys[i].Compare(*st.Stop) >= 0 })
-	}
+	o := scan.Decision{Yield: p.Before(st.Stop)}
 	more := p.Next != nil && o.Yield == len(p.Keys)
 	if st.Hinted && more && len(p.Keys) > 0 {
 		st.Due--
@@ -61,7 +57,7 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 		o.Children = []scan.Step{s.Continue(*p.Next)}
 	case more:
 		if st.Partitions {
-			p.Keys = partitionsOf(p.Keys)
+			p.Keys = p.Partitions()
 		}
 		o.Children = st.advance(s, p)
 	}
@@ -93,17 +89,6 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 		}
 	}
 	return append(st.cut(s, p, v, inner, in), rest.open(outer, g, out)...)
-}
-
-// partitionsOf returns the keys' partitions, each once, as keys without row keys.
-func partitionsOf(keys []key.Key) []key.Key {
-	var partitions []key.Key
-	for _, k := range keys {
-		if n := len(partitions); n == 0 || partitions[n-1].Partition != k.Partition {
-			partitions = append(partitions, key.Key{Partition: k.Partition})
-		}
-	}
-	return partitions
 }
 
 // worth returns the number of pieces that the rest is worth, as far as the strand has credit for cuts.

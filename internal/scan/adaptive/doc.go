@@ -1,6 +1,6 @@
-// Package adaptive splits a scan by what its pages tell about the rows to come.
-// [Strategy] decides as a [scan.Strategy]; it is pure, and its whole memory
-// travels in the steps.
+// Package adaptive splits a scan by what its pages tell about the rows to come. It has one model of how dense keys
+// are, and two drivers. [Strategy] decides as a [scan.Strategy]: its whole memory travels in the steps. [Workers] share memory.
+// Both are pure: they make no queries.
 //
 // # The idea
 //
@@ -65,6 +65,19 @@
 // page. Then a cut with no rows behind it costs a query and no message. A page with rows is work
 // done, and its step goes on from there, in the same way.
 //
+// # In one process
+//
+// Workers that share memory send no messages. Each reads a [Piece], page by page. A worker without one becomes a
+// thief: it takes what lies ahead in another piece, its victim. A wrong cut costs a query, and nobody waits for it, so no credit is
+// needed. Letters and forks are learned from all pages together, and each piece has its own trail.
+//
+// Each piece gets one thief before any gets two, as long as it is worth a quarter of a page; the largest get more. A thief that finds
+// nothing tells its victim: that is worth less to others then, and believes less in what it has never met. A piece that goes on and on
+// without being robbed of anything is worth at least what it has read.
+//
+// A piece's end moves to the cut at once. Rows beyond it belong to the thief, even if the victim's page under way holds
+// them, so every row has one owner at any moment. A thief that finds nothing has proved its part empty.
+//
 // # Decided once
 //
 // Children depend on the page, and a page read again may differ. So the step's commit stores
@@ -72,7 +85,7 @@
 //
 // # What it does not do
 //
-// It does not adapt to the number of workers, nor to how fast a service answers.
+// The strategy does not adapt to the number of workers, nor to how fast a service answers.
 // It cannot foresee a subtree with more rows than any before it, or letters that
 // sort behind all that it has seen. It finds them after a few pages.
 // Small tables and partitions of two to three pages cost up to twice the queries of a serial scan.

@@ -50,7 +50,7 @@ func short(f float64) float64 { return math.Round(f*1000) / 1000 }
 // resume returns the step that reads on behind the page with this state.
 func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
 	if st.Partitions {
-		r := key.Range{Low: &key.Bound{Key: p.Last().Partition, Open: true}, High: s.Range.High}
+		r := s.BehindPartition(p.Last().Partition).Range
 		if st.Stop != nil {
 			r.High, st.Stop = &key.Bound{Key: st.Stop.Partition, Open: true}, nil
 		}
@@ -155,7 +155,7 @@ func (st *strand) goesOn(p scan.Page) bool {
 // strand for what follows it, and the range of that, which may be empty.
 func (st *strand) leave(s scan.Step, p scan.Page) (strand, key.Range) {
 	last := p.Last().Partition
-	r := key.Range{Low: &key.Bound{Key: last, Open: true}, High: s.Range.High}
+	r := s.BehindPartition(last).Range
 	if st.Stop != nil {
 		r.High = &key.Bound{Key: st.Stop.Partition, Open: true}
 	}

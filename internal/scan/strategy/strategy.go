@@ -9,13 +9,13 @@ import (
 
 // The names of the strategies.
 const (
-	adaptiveName = "adaptive" // learns from the keys that it reads
-	Prefix       = "prefix"   // the published algorithm
-	Serial       = "serial"   // reads page after page
+	Adaptive = "adaptive" // learns from the keys that it reads
+	Prefix   = "prefix"   // the published algorithm
+	Serial   = "serial"   // reads page after page
 )
 
 // Names lists the strategies, the default first.
-var Names = []string{adaptiveName, Prefix, Serial}
+var Names = []string{Adaptive, Prefix, Serial}
 
 // Options are for one strategy each; the others ignore them.
 type Options struct {

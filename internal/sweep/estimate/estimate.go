@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/task"
@@ -112,7 +111,7 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 // from each other sooner: full pages tell better. With a filter pages are not full; listed
 // rows, and a strategy without thefts, take the same queries for count and work.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
-	if _, steals := s.Strategy.(adaptive.Strategy); !steals || s.Filter != "" || s.Keys != nil {
+	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))
 	}
 	page := float64(cmp.Or(s.PageRows, storage.PageRows))

@@ -15,7 +15,6 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/estimate"
@@ -53,23 +52,23 @@ func TestCount(t *testing.T) {
 		work   estimate.Work
 		want   string
 	}{
-		{"transactions", "", sweep.Spec{Strategy: adaptive.Strategy{}}, time.Minute, writes, // 4 pages and one not full, with a spare of 1.3
+		{"transactions", "", sweep.Spec{Steal: true}, time.Minute, writes, // 4 pages and one not full, with a spare of 1.3
 			`{"rows":[4500,4500],"counted":true,"requests":907,"dollars":0.0907,"dollarsPerMillion":20.1}`},
-		{"messages", "", sweep.Spec{Strategy: adaptive.Strategy{}}, time.Minute, messages,
+		{"messages", "", sweep.Spec{Steal: true}, time.Minute, messages,
 			`{"rows":[4500,4500],"counted":true,"requests":4507,"dollars":0.451,"dollarsPerMillion":100}`},
-		{"a ledger", "", sweep.Spec{Strategy: adaptive.Strategy{}}, time.Minute, ledger,
+		{"a ledger", "", sweep.Spec{Steal: true}, time.Minute, ledger,
 			`{"rows":[4500,4500],"counted":true,"requests":26,"dollars":0.0026,"dollarsPerMillion":0.52}`},
-		{"to the end", "", sweep.Spec{Strategy: adaptive.Strategy{}}, 0, ledger,
+		{"to the end", "", sweep.Spec{Steal: true}, 0, ledger,
 			`{"rows":[4500,4500],"counted":true,"requests":26,"dollars":0.0026,"dollarsPerMillion":0.52}`},
 		{"one after the other", "", sweep.Spec{Strategy: scan.Serial{}}, time.Minute, writes, // a partition is cut by the end of a page
 			`{"rows":[4500,4500],"counted":true,"requests":905,"dollars":0.0905,"dollarsPerMillion":20.1,"queries":5}`},
-		{"a page", "", sweep.Spec{Strategy: adaptive.Strategy{}, Bounds: key.Bounds{Prefix: "000"}}, time.Minute, writes,
+		{"a page", "", sweep.Spec{Steal: true, Bounds: key.Bounds{Prefix: "000"}}, time.Minute, writes,
 			`{"rows":[500,500],"counted":true,"requests":101,"dollars":0.0101,"dollarsPerMillion":20.1,"queries":1}`},
-		{"none", "", sweep.Spec{Strategy: adaptive.Strategy{}, Bounds: key.Bounds{Prefix: "x"}}, time.Minute, writes,
+		{"none", "", sweep.Spec{Steal: true, Bounds: key.Bounds{Prefix: "x"}}, time.Minute, writes,
 			`{"rows":[0,0],"counted":true,"requests":1,"dollars":0.0001,"queries":1}`},
 		{"a filter", "", sweep.Spec{Strategy: scan.Serial{}, Filter: "Odd eq '1'"}, time.Minute, writes,
 			`{"rows":[1800,1800],"counted":true,"requests":902,"dollars":0.0902,"dollarsPerMillion":50.1,"queries":2}`},
-		{"pages that are not full", "seed=1; short-page p=0.3; empty-page p=0.2", sweep.Spec{Strategy: adaptive.Strategy{}}, time.Minute, ledger,
+		{"pages that are not full", "seed=1; short-page p=0.3; empty-page p=0.2", sweep.Spec{Steal: true}, time.Minute, ledger,
 			`{"rows":[4500,4500],"counted":true,"requests":26,"dollars":0.0026,"dollarsPerMillion":0.52}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -125,7 +124,7 @@ func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := fill(t, "latency=1h..1h", 10, 1)
 		began := time.Now()
-		r, err := estimate.Count(t.Context(), sweep.Spec{Source: table, Strategy: adaptive.Strategy{}}, sweep.Options{}, 20*time.Second, estimate.Work{Price: 1})
+		r, err := estimate.Count(t.Context(), sweep.Spec{Source: table, Steal: true}, sweep.Options{}, 20*time.Second, estimate.Work{Price: 1})
 		proof.Must(t, err)
 		check(t, r, `{"rows":[0,null],"counted":false,"dollarsPerMillion":null}`)
 		if took := time.Since(began); took > 23*time.Second {

@@ -8,7 +8,6 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -30,7 +29,7 @@ func Example() {
 		}
 	}
 
-	rows := sweep.Spec{Source: orders, Strategy: adaptive.Strategy{}}
+	rows := sweep.Spec{Source: orders, Steal: true}
 	copying := action.Copy{Destination: archive}
 	totals, err := sweep.Do(ctx, rows, sweep.Options{Workers: 8}, copying)
 	fmt.Println("copied", totals.Written, err)

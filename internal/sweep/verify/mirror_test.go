@@ -19,7 +19,6 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -190,7 +189,7 @@ func TestMirrorMeanwhile(t *testing.T) {
 					}
 					return nil
 				}}
-				r, err := verify.Mirror(t.Context(), sweep.Spec{Source: from, Strategy: adaptive.Strategy{}}, to, o)
+				r, err := verify.Mirror(t.Context(), sweep.Spec{Source: from, Steal: true}, to, o)
 				if err != nil || r.Deleted != 95 || r.Kept != 5 || r.Failed+r.Left != 0 {
 					r.List = nil
 					t.Errorf("%+v, %v", r, err)

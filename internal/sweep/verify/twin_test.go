@@ -19,7 +19,6 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -65,7 +64,7 @@ func randomTwin(r *rand.Rand) twin {
 			}
 		}
 	}
-	w.scan = sweep.Spec{Bounds: c.Bounds, PageRows: c.Segment, Strategy: []scan.Strategy{adaptive.Strategy{}, adaptive.Strategy{}, scan.Prefix{}, scan.Serial{}}[r.IntN(4)]}
+	w.scan = sweep.Spec{Bounds: c.Bounds, PageRows: c.Segment, Steal: r.IntN(2) == 0, Strategy: []scan.Strategy{scan.Prefix{}, scan.Serial{}}[r.IntN(2)]}
 	if r.IntN(3) == 0 {
 		w.scan.Filter = "V lt 2L"
 	}

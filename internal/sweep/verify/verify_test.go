@@ -18,7 +18,6 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -76,7 +75,7 @@ func TestFindsEachDifference(t *testing.T) {
 			proof.Must(t, destination.Write(t.Context(), op))
 		}
 		e.ResetCounts()
-		r, err := verify.Compare(t.Context(), sweep.Spec{Source: source, Strategy: adaptive.Strategy{}}, destination, verify.Options{})
+		r, err := verify.Compare(t.Context(), sweep.Spec{Source: source, Steal: true}, destination, verify.Options{})
 		proof.Must(t, err)
 		if diff := cmp.Diff(want, r.List); diff != "" || r.Rows != int64(n) || r.Missing != 1 || r.Extra != 1 || r.Different != 2 {
 			t.Errorf("%+v (-want +got)\n%s", r, diff)
@@ -99,7 +98,7 @@ func TestTakesNoLongerThanACopy(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
-		s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 100, Strategy: adaptive.Strategy{}}
+		s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 100, Steal: true}
 		destination := emulatortest.Table(t, a, "destination", nil)
 		began := time.Now()
 		_, err := sweep.Do(t.Context(), s, sweep.Options{}, action.Copy{Destination: destination})

@@ -1,0 +1,237 @@
+package adaptive
+
+import (
+	"math"
+	"slices"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
+)
+
+// Workers are those of one process, which share memory. What they have learned of a scan's letters and forks is common to
+// all pieces. Workers make no queries; they are not safe for concurrent use.
+type Workers struct {
+	// Partitions tells that partitions are wanted, and rows stepped over. Pieces part between partitions then.
+	Partitions bool
+
+	page    float64 // rows of a full page
+	letters alphabet
+	forks   forks
+}
+
+// NewWorkers returns workers that have learned nothing, for pages of so many rows.
+func NewWorkers(page int) *Workers { return &Workers{page: float64(page)} }
+
+// Page takes in the answer to the query of a piece's step. It returns how many of the keys,
+// from the first on, are the piece's, and the step that goes on behind them, if there is more.
+func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest []scan.Step) {
+	yield = p.Before(s.End)
+	more := p.Next != nil && yield == len(p.Keys)
+	if s.victim != nil && (yield > 0 || !more) {
+		s.victim.told(s, yield > 0)
+		s.victim = nil
+	}
+	if yield > 0 {
+		w.read(s, p.Keys[:yield])
+		s.since++
+		s.robbed = 0
+	}
+	switch {
+	case !more:
+		return yield, nil
+	case w.Partitions && yield > 0:
+		return yield, []scan.Step{step.BehindPartition(p.Last().Partition)}
+	}
+	return yield, []scan.Step{step.Continue(*p.Next)}
+}
+
+// read takes a page's keys into what is known of the piece and of all keys.
+func (w *Workers) read(s *Piece, keys []key.Key) {
+	if w.Partitions {
+		keys = scan.Page{Keys: keys}.Partitions()
+	}
+	before, last := s.last, keys[len(keys)-1]
+	var partitions, rows []string
+	for _, k := range keys {
+		partitions = append(partitions, k.Partition)
+		if k.Partition == last.Partition {
+			rows = append(rows, k.Row)
+		}
+	}
+	if s.streak++; len(rows) < len(keys) {
+		s.streak = 0
+	}
+	s.last, s.ahead = &last, nil
+	inside := s.inside()
+	if !inside {
+		start := ""
+		if before == nil {
+			start = s.from.Partition
+		}
+		s.outer = w.learn(s.outer, partitions, 1, s.endPartition(), start)
+	}
+	if before == nil || before.Partition != last.Partition {
+		if before != nil || s.from.Partition != last.Partition {
+			s.inner = trail{} // of another partition
+		}
+	}
+	if w.Partitions || !inside && s.streak == 0 {
+		s.inner = trail{}
+		return
+	}
+	start := ""
+	if before == nil && s.from.Partition == last.Partition {
+		start = s.from.Row
+	}
+	s.inner = w.learn(s.inner, rows, float64(len(rows))/float64(len(keys)), s.endRow(), start)
+}
+
+// learn returns a trail after a page of keys, from which all workers learn letters and forks.
+func (w *Workers) learn(t trail, keys []string, share float64, end *string, start string) trail {
+	w.letters = w.letters.learn(keys)
+	w.forks = w.forks.learn(keys)
+	return t.read(newGauge(w.letters, keys[len(keys)-1], end), keys, share, start)
+}
+
+// ahead is what a piece has ahead of it: the rest of a partition, and then other partitions.
+type ahead struct {
+	rows, partitions *gauge // nil if there is none
+	total            float64
+}
+
+// aheadOf measures what lies ahead of a piece that has read a page.
+func (w *Workers) aheadOf(s *Piece) *ahead {
+	if s.ahead != nil {
+		return s.ahead
+	}
+	measure := func(here string, end *string, t trail) *gauge {
+		g := newGauge(w.letters, here, end)
+		g.survey(t, w.forks)
+		return g
+	}
+	a, inside := &ahead{}, s.inside()
+	if s.inner.Here != nil && (inside || s.streak >= longStreak) {
+		a.rows = measure(s.last.Row, s.endRow(), s.inner)
+		a.total += a.rows.total
+	}
+	if !inside {
+		a.partitions = measure(s.last.Partition, s.endPartition(), s.outer)
+		a.total += a.partitions.total
+	}
+	s.ahead = a
+	return a
+}
+
+// at returns the key that lies so many pages ahead, if there is one.
+func (a *ahead) at(pages float64, partition string) (k key.Key, ok bool) {
+	if a.rows != nil {
+		if pages < a.rows.total {
+			row, ok := a.rows.at(pages)
+			return key.Key{Partition: partition, Row: row}, ok
+		}
+		pages -= a.rows.total
+	}
+	if a.partitions == nil {
+		return key.Key{}, false
+	}
+	next, ok := a.partitions.at(pages)
+	return key.Key{Partition: next}, ok
+}
+
+// Theft is what idle workers take from a piece.
+type Theft struct {
+	Victim  *Piece   // its end is where the first thief begins
+	Thieves []*Piece // in key order
+}
+
+// Steal sends idle workers to the pieces, and cuts these. Pieces that have read
+// nothing yet can't be cut. There may be more thieves than workers: the rest of a
+// partition and what follows it take a query each.
+func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
+	var thefts []Theft
+	for i, n := range w.share(pieces, idle) {
+		s := pieces[i]
+		if n == 0 {
+			continue
+		}
+		s.robbed += n
+		cuts := w.cuts(s, n)
+		if len(cuts) == 0 {
+			continue
+		}
+		whole := w.aheadOf(s).total
+		t := s.cut(cuts)
+		for _, thief := range t.Thieves {
+			thief.believed = max(0, whole-w.aheadOf(s).total) / float64(len(t.Thieves))
+		}
+		thefts = append(thefts, t)
+	}
+	return thefts
+}
+
+// share divides idle workers among the pieces: one for each, the largest first, and more for those that are worth it.
+func (w *Workers) share(pieces []*Piece, idle int) []int {
+	const least = 0.25 // pages that a piece must be worth for one thief, times the square of their number for more
+	given := make([]int, len(pieces))
+	worth := make([]float64, len(pieces))
+	for i, s := range pieces {
+		worth[i] = w.worth(s)
+	}
+	for ; idle > 0; idle-- {
+		best, first, most := -1, false, 0.0
+		for i, pages := range worth {
+			n := float64(given[i] + pieces[i].robbed)
+			if n > 0 && pages < n+1 {
+				continue
+			}
+			if pages /= (n + 1) * (n + 1); pages < least {
+				continue
+			}
+			if best < 0 || n == 0 && !first || (n == 0) == first && pages > most {
+				best, first, most = i, n == 0, pages
+			}
+		}
+		if best < 0 {
+			break
+		}
+		given[best]++
+	}
+	return given
+}
+
+// worth returns how many pages a piece is worth to be robbed of: as many at least as it has read since something was found there, and fewer
+// the more often it was robbed in vain.
+func (w *Workers) worth(s *Piece) float64 {
+	const most = 300
+	if s.last == nil {
+		return 0
+	}
+	in := 1 + s.misses
+	return min(most, max(w.aheadOf(s).total, float64(s.since))) / (in * in)
+}
+
+// cuts returns up to n keys to cut the piece at, in order.
+func (w *Workers) cuts(s *Piece, n int) []key.Key {
+	a := w.aheadOf(s)
+	var cuts []key.Key
+	for i := 1; i <= n; i++ {
+		k, ok := a.at(a.total*math.Pow(float64(i)/float64(n+1), slant), s.last.Partition)
+		if ok && s.holds(k) {
+			cuts = append(cuts, k)
+		}
+	}
+	slices.SortFunc(cuts, key.Key.Compare)
+	return slices.Compact(cuts)
+}
+
+// Left returns how many rows the piece is believed to have left, as many at least as it has read since
+// a thief found something: a page may end where it seems that nothing follows. ok is false if nothing is known of it.
+func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
+	switch {
+	case s.last != nil:
+		return max(w.aheadOf(s).total, float64(s.since)) * w.page, true
+	case s.victim != nil:
+		return s.believed * w.page, true
+	}
+	return 0, false
+}
