@@ -7,7 +7,6 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -105,7 +104,7 @@ func (s deleteStep) do(ctx context.Context, o *opened, _ *ledger.Ledger, deliver
 	read, rows, noted := yield{pages: s.Delete.Pages}, s.Delete.rows, int64(0)
 	for _, p := range read.pages {
 		noted += p.Rows
-		read.ends = append(read.ends, adaptive.PageEnd{Last: p.Last})
+		read.ends = append(read.ends, scan.PageEnd{Last: p.Last})
 		if s.Delete.rows != nil {
 			continue
 		}
@@ -122,7 +121,7 @@ func (s deleteStep) do(ctx context.Context, o *opened, _ *ledger.Ledger, deliver
 	done.Written = max(0, noted-done.Failed)
 	read.blame(failed, false)
 	keepFailed(done, failed, read.keptOf(failed, false))
-	read.ends = slices.DeleteFunc(read.ends, func(e adaptive.PageEnd) bool { return e.Failed == 0 }) // the step has noted the pages
+	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step has noted the pages
 	done.Note = read.note()
 	return out, nil
 }

@@ -24,8 +24,8 @@ import (
 // a continuing step has come. Pages with failed rows stand apart.
 func TestRangesOf(t *testing.T) {
 	t.Parallel()
-	end := func(pk string, rows, failed int) adaptive.PageEnd {
-		return adaptive.PageEnd{Last: key.Key{Partition: pk}, Rows: rows, Failed: failed}
+	end := func(pk string, rows, failed int) scan.PageEnd {
+		return scan.PageEnd{Last: key.Key{Partition: pk}, Rows: rows, Failed: failed}
 	}
 	partitions := func(low, high string) key.Range {
 		var r key.Range
@@ -48,21 +48,21 @@ func TestRangesOf(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		whole   key.Range
-		ends    []adaptive.PageEnd
+		ends    []scan.PageEnd
 		pending []reach
 		want    string
 	}{
 		{"before the first page", partitions("", ""), nil, []reach{step("", "", false)}, "(-) pending 0"},
-		{"all done", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0), end("a", 1, 0)}, nil, "(-) done 3"},
-		{"one goes on", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0)}, []reach{step("", "", true)}, "(-b) done 2, (b-) pending 0"},
-		{"bounds", partitions("c", "x"), []adaptive.PageEnd{end("d", 2, 0)}, []reach{step("c", "x", true)}, "(c-d) done 2, (d-x) pending 0"},
-		{"two pieces", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0), end("n", 3, 0)}, []reach{step("m", "", true), step("", "m", true)},
+		{"all done", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("a", 1, 0)}, nil, "(-) done 3"},
+		{"one goes on", partitions("", ""), []scan.PageEnd{end("b", 2, 0)}, []reach{step("", "", true)}, "(-b) done 2, (b-) pending 0"},
+		{"bounds", partitions("c", "x"), []scan.PageEnd{end("d", 2, 0)}, []reach{step("c", "x", true)}, "(c-d) done 2, (d-x) pending 0"},
+		{"two pieces", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("n", 3, 0)}, []reach{step("m", "", true), step("", "m", true)},
 			"(-b) done 2, (b-m) pending 0, (m-n) done 3, (n-) pending 0"},
-		{"a piece between", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0), end("z", 3, 0)}, []reach{step("k", "m", false)}, "(-k) done 2, (k-m) pending 0, (m-) done 3"},
-		{"what was handed over", partitions("", ""), []adaptive.PageEnd{end("d", 9, 0)}, []reach{step("b", "c", false), step("", "", true)},
+		{"a piece between", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("z", 3, 0)}, []reach{step("k", "m", false)}, "(-k) done 2, (k-m) pending 0, (m-) done 3"},
+		{"what was handed over", partitions("", ""), []scan.PageEnd{end("d", 9, 0)}, []reach{step("b", "c", false), step("", "", true)},
 			"(-b) done 0, (b-c) pending 0, (c-d) done 9, (d-) pending 0"},
-		{"failed rows", partitions("", ""), []adaptive.PageEnd{end("b", 2, 0), end("d", 2, 1), end("f", 2, 0)}, nil, "(-b) done 2, (b-d) failed 2, (d-) done 2"},
-		{"a partition", partitions("", ""), []adaptive.PageEnd{{Last: key.Key{Partition: "m", Row: "5"}, Rows: 7}},
+		{"failed rows", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("d", 2, 1), end("f", 2, 0)}, nil, "(-b) done 2, (b-d) failed 2, (d-) done 2"},
+		{"a partition", partitions("", ""), []scan.PageEnd{{Last: key.Key{Partition: "m", Row: "5"}, Rows: 7}},
 			[]reach{reachOf(message{Step: scan.Step{Range: key.Range{Partition: &p}, Token: &key.Token{}}})}, "(-m/5) done 7, (m/5-m) pending 0, (m-) done 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -179,10 +179,10 @@ func TestPace(t *testing.T) {
 			if got, _ := p.phase(1, 1, Leased{}); got != tt.phase {
 				t.Errorf("phase %s, want %s", got, tt.phase)
 			}
-			if left := p.left(1000, 1, adaptive.Pages(4)); left != nil {
+			if left := p.left(1000, 1, scan.Pages(4)); left != nil {
 				t.Errorf("left %v with a fifth done, want none", *left)
 			}
-			left := p.left(1000, 1, adaptive.Pages(1/1.1))
+			left := p.left(1000, 1, scan.Pages(1/1.1))
 			if (left != nil) != (tt.left > 0) || left != nil && (*left < tt.left-0.1 || *left > tt.left+0.1) {
 				t.Errorf("left %v, want %v", left, tt.left)
 			}
@@ -244,7 +244,7 @@ type told struct{ at, left float64 }
 
 // play makes the scan of a table in virtual time, with so many workers at a second, each of which takes the same time for a
 // step. It returns what a status tells of the time left, every 5 seconds, how long the scan took, and hints for the next.
-func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step float64, workers func(second float64) int) (all []told, took float64, hints adaptive.Hints) {
+func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step float64, workers func(second float64) int) (all []told, took float64, hints scan.Hints) {
 	t.Helper()
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(s float64) time.Time { return began.Add(time.Duration(s * float64(time.Second))) }
@@ -256,7 +256,7 @@ func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step flo
 	queue, busy := []scan.Step{first}, []job{}
 	ahead, read := adaptive.Ahead(first), int64(0)
 	var points []ledger.Point
-	var ends []adaptive.PageEnd
+	var ends []scan.PageEnd
 	for now := 0.0; len(queue)+len(busy) > 0; now++ {
 		for len(busy) > 0 && busy[0].end <= now {
 			j := busy[0]
@@ -265,7 +265,7 @@ func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step flo
 			o, err := strategy.Advance(j.step, p)
 			proof.Must(t, err)
 			if o.Yield > 0 {
-				ends = append(ends, adaptive.PageEnd{Last: p.Keys[o.Yield-1], Rows: o.Yield})
+				ends = append(ends, scan.PageEnd{Last: p.Keys[o.Yield-1], Rows: o.Yield})
 			}
 			read, took = read+int64(o.Yield), j.end
 			if slot := at(took).Truncate(5 * time.Second); len(points) == 0 || points[len(points)-1].At.Before(slot) {
@@ -292,7 +292,7 @@ func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step flo
 			all = append(all, told{now, *left})
 		}
 	}
-	return all, took, adaptive.NewHints(key.Bounds{}, adaptive.Thin(ends, len(ends)), rows.Page)
+	return all, took, scan.NewHints(key.Bounds{}, scan.Thin(ends, len(ends)), rows.Page)
 }
 
 // TestTimeLeft plays scans of real tables, while instances are added and when there are enough of them. 49 of 50 times that

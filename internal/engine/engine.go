@@ -139,7 +139,7 @@ func (e *Engine) account(field, connection string) (*storage.Account, error) {
 }
 
 // strategyOf returns the strategy of a request. Only adaptive takes hints.
-func strategyOf(r Request, hints *adaptive.Hints) scan.Strategy {
+func strategyOf(r Request, hints *scan.Hints) scan.Strategy {
 	switch {
 	case r.Action.Type == Keys && r.Strategy == strategy.Prefix:
 		return scan.Prefix{KeepPartitions: true}

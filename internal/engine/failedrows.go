@@ -12,7 +12,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 )
 
 // FailedRow is a row that could not be written.
@@ -146,10 +146,10 @@ func parseFailedCursor(cursor string) (position string, listed int, err error) {
 
 // keptRows is what a step keeps of its failed rows, to show them and to do them again.
 type keptRows struct {
-	Rows   []FailedRow        `json:"rows"`   // the first of them
-	Failed int64              `json:"failed"` // all of them
-	Pages  []readPage         `json:"pages"`  // that have them
-	Ends   []adaptive.PageEnd `json:"ends"`   // of pages, as the step's note blames them
+	Rows   []FailedRow    `json:"rows"`   // the first of them
+	Failed int64          `json:"failed"` // all of them
+	Pages  []readPage     `json:"pages"`  // that have them
+	Ends   []scan.PageEnd `json:"ends"`   // of pages, as the step's note blames them
 }
 
 // packFailed returns the stored form of what is kept, with failed rows, and how many of them it lists.

@@ -12,7 +12,6 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -158,7 +157,7 @@ func TestNoteOfLongKeys(t *testing.T) {
 		var s yield
 		long := strings.Repeat(tt.letter, 500)
 		for i := range tt.pages {
-			s.ends = append(s.ends, adaptive.PageEnd{Last: key.Key{Partition: long, Row: long + fmt.Sprintf("%02d", i)}, Rows: 10, Failed: 1})
+			s.ends = append(s.ends, scan.PageEnd{Last: key.Key{Partition: long, Row: long + fmt.Sprintf("%02d", i)}, Rows: 10, Failed: 1})
 		}
 		note := s.note()
 		told, rows, failed := parseNote(note), 0, 0

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -37,7 +37,7 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 	if err != nil || o.hintsName() == "" {
 		return err
 	}
-	var ends []adaptive.PageEnd
+	var ends []scan.PageEnd
 	err = e.ledger.Notes(ctx, id, func(note []byte) { ends = append(ends, parseNote(note)...) })
 	if err != nil {
 		return err
@@ -49,8 +49,8 @@ func (e *Engine) saveHints(ctx context.Context, id string) error {
 }
 
 // hintsOf returns packed hints for a request, made of the ends of pages; nil if there are none.
-func hintsOf(r Request, ends []adaptive.PageEnd) []byte {
-	hints := adaptive.NewHints(r.Range, ends, r.segmentSize())
+func hintsOf(r Request, ends []scan.PageEnd) []byte {
+	hints := scan.NewHints(r.Range, ends, r.segmentSize())
 	for len(hints.Keys) > 0 {
 		if b, ok := packHints(hints); ok {
 			return b
@@ -69,10 +69,10 @@ func (o *opened) useHints(source storage.Hinted) []byte {
 		return nil
 	}
 	within := o.request.Range.Range()
-	var ends []adaptive.PageEnd
+	var ends []scan.PageEnd
 	source.Hints(func(last key.Key, rows int64) {
 		if within.Contains(last) {
-			ends = append(ends, adaptive.PageEnd{Last: last, Rows: int(rows)})
+			ends = append(ends, scan.PageEnd{Last: last, Rows: int(rows)})
 		}
 	})
 	packed := hintsOf(o.request, ends)
@@ -85,13 +85,13 @@ func (o *opened) useHints(source storage.Hinted) []byte {
 // packedHints is the stored form of hints.
 type packedHints struct {
 	Version int `json:"version"`
-	adaptive.Hints
+	scan.Hints
 }
 
 const hintsVersion = 1
 
 // packHints returns the stored form. ok is false if it is too big for one row.
-func packHints(h adaptive.Hints) (packed []byte, ok bool) {
+func packHints(h scan.Hints) (packed []byte, ok bool) {
 	text := jsonOf(packedHints{hintsVersion, h})
 	packed = pack(text)
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
@@ -149,23 +149,23 @@ func warnOfHints(ctx context.Context, err error) {
 	zerolog.Ctx(ctx).Warn().Err(err).Msg("hints dropped; the scan splits without them")
 }
 
-func unpackHints(packed []byte) (adaptive.Hints, error) {
+func unpackHints(packed []byte) (scan.Hints, error) {
 	text, err := unpack(packed)
 	if err != nil {
-		return adaptive.Hints{}, fmt.Errorf("unpack hints: %w", err)
+		return scan.Hints{}, fmt.Errorf("unpack hints: %w", err)
 	}
 	var format struct {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(text, &format) == nil && format.Version > hintsVersion {
-		return adaptive.Hints{}, problem.Stalef("", "the hints have version %d, and this version of the program knows version %d", format.Version, hintsVersion)
+		return scan.Hints{}, problem.Stalef("", "the hints have version %d, and this version of the program knows version %d", format.Version, hintsVersion)
 	}
 	var h packedHints
 	if err := json.Unmarshal(text, &h); err != nil {
-		return adaptive.Hints{}, fmt.Errorf("unpack hints: %w", err)
+		return scan.Hints{}, fmt.Errorf("unpack hints: %w", err)
 	}
 	if h.Version != hintsVersion {
-		return adaptive.Hints{}, fmt.Errorf("the hints have version %d, and this program knows version %d", h.Version, hintsVersion)
+		return scan.Hints{}, fmt.Errorf("the hints have version %d, and this program knows version %d", h.Version, hintsVersion)
 	}
 	return h.Hints, nil
 }

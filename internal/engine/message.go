@@ -95,12 +95,12 @@ func (m message) function() string {
 
 // ahead estimates the work of the step and all its descendants. It depends on the message
 // alone: every process gets the same answer. Work is reading, so a deletion has none.
-func (m message) ahead() adaptive.Outlook {
+func (m message) ahead() scan.Outlook {
 	if m.Delete != nil {
-		return adaptive.Outlook{}
+		return scan.Outlook{}
 	}
 	if m.Rows || m.Again != nil {
-		return adaptive.Pages(1)
+		return scan.Pages(1)
 	}
 	return adaptive.Ahead(m.Step)
 }

@@ -10,7 +10,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 )
 
 // Each done step leaves a note in its row: where its pages ended, how many rows they had, and how many of these could
@@ -26,7 +26,7 @@ const (
 // note returns a step's note. The ends of many pages of long keys are thinned until they fit.
 func (s *yield) note() []byte {
 	for most := len(s.ends); most > 0; most /= 2 {
-		if b := jsonOf(adaptive.Thin(s.ends, most)); len(b) <= maxNote {
+		if b := jsonOf(scan.Thin(s.ends, most)); len(b) <= maxNote {
 			return b
 		}
 	}
@@ -35,7 +35,7 @@ func (s *yield) note() []byte {
 
 // joinNotes makes one note of those of several steps.
 func joinNotes(notes [][]byte) []byte {
-	var ends []adaptive.PageEnd
+	var ends []scan.PageEnd
 	for _, note := range notes {
 		ends = append(ends, parseNote(note)...)
 	}
@@ -43,7 +43,7 @@ func joinNotes(notes [][]byte) []byte {
 		return nil
 	}
 	for most := maxEnds; ; most /= 2 {
-		ends = adaptive.Thin(ends, most)
+		ends = scan.Thin(ends, most)
 		if packed := pack(jsonOf(ends)); len(packed) <= maxNote {
 			return packed
 		}
@@ -51,7 +51,7 @@ func joinNotes(notes [][]byte) []byte {
 }
 
 // parseNote reads a note of one step or of several. An unreadable note counts as empty.
-func parseNote(note []byte) []adaptive.PageEnd {
+func parseNote(note []byte) []scan.PageEnd {
 	text := note
 	if !bytes.HasPrefix(note, []byte("[")) {
 		var err error
@@ -59,7 +59,7 @@ func parseNote(note []byte) []adaptive.PageEnd {
 			return nil
 		}
 	}
-	var ends []adaptive.PageEnd
+	var ends []scan.PageEnd
 	if json.Unmarshal(text, &ends) != nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *yield) blame(failed []action.Failure, again bool) {
 		return
 	}
 	if again {
-		s.ends = []adaptive.PageEnd{{Last: failed[len(failed)-1].Key, Failed: len(failed)}}
+		s.ends = []scan.PageEnd{{Last: failed[len(failed)-1].Key, Failed: len(failed)}}
 		return
 	}
 	for _, f := range failed {
@@ -80,7 +80,7 @@ func (s *yield) blame(failed []action.Failure, again bool) {
 	}
 }
 
-func (s *yield) endOf(k key.Key) *adaptive.PageEnd {
+func (s *yield) endOf(k key.Key) *scan.PageEnd {
 	for i := range s.ends {
 		if k.Compare(s.ends[i].Last) <= 0 {
 			return &s.ends[i]

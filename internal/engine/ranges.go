@@ -9,7 +9,7 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 )
 
 // maxRanges is the most ranges that are shown of a scan.
@@ -33,7 +33,7 @@ func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
 	if err != nil {
 		return Ranges{}, err
 	}
-	var ends []adaptive.PageEnd
+	var ends []scan.PageEnd
 	for _, note := range found.Notes {
 		ends = append(ends, parseNote(note)...)
 	}
@@ -101,8 +101,8 @@ const (
 
 // rangesOf divides a scan's range into done, pending and failed ranges, in table order. The ends of pages
 // show how far a continuing step has come: its token is opaque.
-func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []reach) []KeyRange {
-	ends = redone(adaptive.Thin(ends, max(1, len(ends)))) // sorted
+func rangesOf(whole key.Range, ends []scan.PageEnd, pending []reach) []KeyRange {
+	ends = redone(scan.Thin(ends, max(1, len(ends)))) // sorted
 	bounds := rangeReach(whole)
 	d := division{at: bounds.low, ends: ends}
 	for _, p := range disjoint(pending, ends, bounds) {
@@ -125,8 +125,8 @@ func rangesOf(whole key.Range, ends []adaptive.PageEnd, pending []reach) []KeyRa
 
 // redone makes one of each page's ends, in table order, and takes failed rows that were done again off the pages that have them. These may have
 // become one with pages behind them.
-func redone(ends []adaptive.PageEnd) []adaptive.PageEnd {
-	var pages []adaptive.PageEnd
+func redone(ends []scan.PageEnd) []scan.PageEnd {
+	var pages []scan.PageEnd
 	for _, e := range ends {
 		if n := len(pages); n > 0 && pages[n-1].Last == e.Last {
 			pages[n-1].Rows += e.Rows
@@ -146,13 +146,13 @@ func redone(ends []adaptive.PageEnd) []adaptive.PageEnd {
 // division is a scan's range, divided up to a key.
 type division struct {
 	ranges []KeyRange
-	at     key.Key            // where the next range begins
-	ends   []adaptive.PageEnd // those of pages behind the ranges, in table order
+	at     key.Key        // where the next range begins
+	ends   []scan.PageEnd // those of pages behind the ranges, in table order
 }
 
 // done adds the range up to a key, nil for the table's end, as done. Pages with failed rows are failed ranges.
 func (d *division) done(to *key.Key) {
-	failed := func(e adaptive.PageEnd) bool { return e.Failed > 0 }
+	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
 	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (to == nil || d.ends[i].Last.Compare(*to) < 0); i = slices.IndexFunc(d.ends, failed) {
 		behind := d.ends[i].Last.Behind()
 		if i > 0 {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 )
 
 // The phases of a running scan.
@@ -110,7 +110,7 @@ func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 
 // left estimates how many more seconds a scan takes. It has read so many rows, which fill so many pages, and has the work
 // ahead. left returns nil if hints do not tell of all that work, or if little is done, or the rate is unsteady.
-func (p rates) left(rows int64, pages float64, ahead adaptive.Outlook) *float64 {
+func (p rates) left(rows int64, pages float64, ahead scan.Outlook) *float64 {
 	share, ok := ahead.Progress(pages)
 	switch {
 	case !ok || share < tellable || p.ran < rateTime || p.idle >= idleTime:

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 )
 
@@ -72,7 +73,7 @@ func rangeReach(r key.Range) reach {
 }
 
 // disjoint returns pending reaches of the whole in order, each without what was read or the one ahead of it has.
-func disjoint(pending []reach, ends []adaptive.PageEnd, whole reach) []reach {
+func disjoint(pending []reach, ends []scan.PageEnd, whole reach) []reach {
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)
 	}
@@ -102,13 +103,13 @@ func disjoint(pending []reach, ends []adaptive.PageEnd, whole reach) []reach {
 }
 
 // advanced returns what is left of a reach, given the ends of the pages that were read.
-func (s reach) advanced(ends []adaptive.PageEnd) reach {
+func (s reach) advanced(ends []scan.PageEnd) reach {
 	if !s.goesOn {
 		return s
 	}
 	n := len(ends)
 	if s.high != nil {
-		n, _ = slices.BinarySearchFunc(ends, *s.high, func(e adaptive.PageEnd, k key.Key) int { return e.Last.Compare(k) })
+		n, _ = slices.BinarySearchFunc(ends, *s.high, func(e scan.PageEnd, k key.Key) int { return e.Last.Compare(k) })
 	}
 	if n > 0 && ends[n-1].Last.Compare(s.low) >= 0 {
 		s.low = ends[n-1].Last.Behind()

@@ -20,8 +20,8 @@ type yield struct {
 	spans    [][]storage.Entity // in table order; no row is missing inside a span
 	children []message
 	queries  int64
-	ends     []adaptive.PageEnd // of the pages, unless they were read before
-	pages    []readPage         // those that have rows
+	ends     []scan.PageEnd // of the pages, unless they were read before
+	pages    []readPage     // those that have rows
 }
 
 // readPage is how a page was read, so that it can be read again.
@@ -40,8 +40,8 @@ type readPage struct {
 type pageOrStep struct {
 	step *scan.Step // nil if it is a page
 	rows []storage.Entity
-	of   scan.Step        // that has read the page
-	end  adaptive.PageEnd // of the page
+	of   scan.Step    // that has read the page
+	end  scan.PageEnd // of the page
 }
 
 // reading is what an invocation has read until now.
@@ -143,7 +143,7 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		rows := slices.Clip(page.Entities[:decided.Yield])
 		next := pageOrStep{of: *f.step}
 		if len(rows) > 0 {
-			next.end = adaptive.PageEnd{Last: rows[len(rows)-1].Key, Rows: len(rows)}
+			next.end = scan.PageEnd{Last: rows[len(rows)-1].Key, Rows: len(rows)}
 		}
 		if next.rows, err = r.into.page(ctx, *f.step, page.Date, rows); err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 )
 
@@ -166,7 +165,7 @@ func (s *yield) keptOf(failed []action.Failure, all bool) keptRows {
 	var r keptRows
 	for _, e := range s.ends {
 		if e.Failed > 0 {
-			r.Ends = append(r.Ends, adaptive.PageEnd{Last: e.Last, Failed: e.Failed})
+			r.Ends = append(r.Ends, scan.PageEnd{Last: e.Last, Failed: e.Failed})
 		}
 	}
 	has := map[int]bool{}

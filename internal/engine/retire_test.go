@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -249,7 +249,7 @@ func TestRetryWhileRemoved(t *testing.T) {
 		w.must(err)
 		time.Sleep(91 * 24 * time.Hour)
 		w.maintain(1)
-		if err := l.Restart(t.Context(), read, time.Now(), nil, adaptive.Outlook{}); !errors.Is(err, ledger.ErrNotFound) {
+		if err := l.Restart(t.Context(), read, time.Now(), nil, scan.Outlook{}); !errors.Is(err, ledger.ErrNotFound) {
 			t.Errorf("restart of a scan that was removed: %v, want %v", err, ledger.ErrNotFound)
 		}
 		alone := storage.Entity{Key: key.Key{Partition: "scans", Row: "o|" + id + "|1"}}

@@ -9,7 +9,7 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/task"
 )
 
@@ -44,7 +44,7 @@ func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 		return err
 	}
 	var root *ledger.Pending
-	var ahead adaptive.Outlook
+	var ahead scan.Outlook
 	if rows {
 		m := message{Scan: id, Again: &again{Attempt: s.Attempt + 1}}
 		if err := m.seal(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -135,8 +135,8 @@ type outcome struct {
 }
 
 // ahead estimates the work that the step leaves, less that of the step itself.
-func (out outcome) ahead(m message) adaptive.Outlook {
-	ahead := adaptive.Outlook{}.Minus(m.ahead())
+func (out outcome) ahead(m message) scan.Outlook {
+	ahead := scan.Outlook{}.Minus(m.ahead())
 	for _, c := range out.children {
 		ahead = ahead.Plus(c.ahead())
 	}

@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -38,7 +38,7 @@ func TestStatusOfManySteps(t *testing.T) {
 	for n := range int64(*manySteps) {
 		next := ledger.Pending{ID: fmt.Sprint(n), Message: step.Message}
 		done := ledger.Done{Totals: ledger.Totals{Rows: 1 + n%1000, Queries: 1, Transactions: 4}}
-		done.Note = (&yield{ends: []adaptive.PageEnd{{Last: key.Key{Partition: step.ID, Row: "000001"}, Rows: int(done.Rows)}}}).note()
+		done.Note = (&yield{ends: []scan.PageEnd{{Last: key.Key{Partition: step.ID, Row: "000001"}, Rows: int(done.Rows)}}}).note()
 		rows += done.Rows
 		if ok, err := e.ledger.Commit(t.Context(), id, step.ID, time.Now(), done, []ledger.Pending{next}); err != nil || !ok {
 			t.Fatalf("commit of step %s: %v, %v", step.ID, ok, err)

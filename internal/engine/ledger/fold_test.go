@@ -15,17 +15,17 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
 // book is what a scan's ledger must hold: the model of the tests below.
 type book struct {
 	mu      sync.Mutex // guards the fields below
-	pending map[string]adaptive.Outlook
+	pending map[string]scan.Outlook
 	totals  ledger.Totals
 	next    int
-	born    map[string]adaptive.Outlook // by steps that are not committed yet
+	born    map[string]scan.Outlook // by steps that are not committed yet
 }
 
 // committed notes that steps are pending.
@@ -38,7 +38,7 @@ func (b *book) committed(children []ledger.Pending) {
 }
 
 func newBook() *book {
-	return &book{pending: map[string]adaptive.Outlook{"000000": {Unknown: 1}}, born: map[string]adaptive.Outlook{}}
+	return &book{pending: map[string]scan.Outlook{"000000": {Unknown: 1}}, born: map[string]scan.Outlook{}}
 }
 
 // take picks a pending step and decides what comes of it.
@@ -50,7 +50,7 @@ func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledge
 		return "", done, nil
 	}
 	id = ids[r.IntN(len(ids))]
-	done.Ahead = adaptive.Outlook{}.Minus(b.pending[id])
+	done.Ahead = scan.Outlook{}.Minus(b.pending[id])
 	delete(b.pending, id)
 	done.Totals = ledger.Totals{Rows: r.Int64N(1000), Written: r.Int64N(1000), Failed: r.Int64N(2), Queries: 1, Transactions: r.Int64N(9), Throttled: r.Int64N(3)}
 	n := r.IntN(4)
@@ -60,7 +60,7 @@ func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledge
 	for range n {
 		b.next++
 		c := ledger.Pending{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
-		o := adaptive.Outlook{Millipages: r.Int64N(9999), Unknown: r.Int64N(2)}
+		o := scan.Outlook{Millipages: r.Int64N(9999), Unknown: r.Int64N(2)}
 		b.born[c.ID] = o
 		done.Ahead = done.Ahead.Plus(o)
 		children = append(children, c)
@@ -78,7 +78,7 @@ func (b *book) check(t *testing.T, s ledger.Snapshot) {
 	if s.Sums.Totals != b.totals {
 		t.Errorf("sums %+v, want %+v", s.Sums.Totals, b.totals)
 	}
-	ahead := adaptive.Outlook{}
+	ahead := scan.Outlook{}
 	for _, o := range b.pending {
 		ahead = ahead.Plus(o)
 	}
@@ -106,7 +106,7 @@ func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, string) {
 	now := time.Now()
 	id := ledger.NewID(now)
 	first := ledger.Pending{ID: "000000", Message: []byte("{}")}
-	proof.Must(t, ledger.New(table).Create(t.Context(), id, now, []byte("{}"), nil, first, adaptive.Outlook{Unknown: 1}))
+	proof.Must(t, ledger.New(table).Create(t.Context(), id, now, []byte("{}"), nil, first, scan.Outlook{Unknown: 1}))
 	return em, table, id
 }
 
@@ -276,7 +276,7 @@ func TestManyPending(t *testing.T) {
 		for range 60 { // a step with many children
 			b.next++
 			c := ledger.Pending{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
-			b.born[c.ID] = adaptive.Outlook{Unknown: 1}
+			b.born[c.ID] = scan.Outlook{Unknown: 1}
 			done.Ahead.Unknown++
 			children = append(children, c)
 		}

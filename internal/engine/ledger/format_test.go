@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -137,8 +137,8 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 		time.Sleep(time.Second)
 	}
 	proof.Must(t, l.SaveHints(ctx, "rows", []byte("saved hints")))
-	proof.Must(t, l.Create(ctx, failedScan, time.Now(), []byte("request"), []byte("hints"), step("a"), adaptive.Outlook{Millipages: 1500, Unknown: 1}))
-	commit(failedScan, "a", ledger.Done{Totals: first, Ahead: adaptive.Outlook{Millipages: 500, Unknown: 1}, Note: []byte("note a"), FailedRows: []byte("refused a"), Kept: 2, FirstFailed: "row 7", Attempt: 1}, step("b"), step("c"))
+	proof.Must(t, l.Create(ctx, failedScan, time.Now(), []byte("request"), []byte("hints"), step("a"), scan.Outlook{Millipages: 1500, Unknown: 1}))
+	commit(failedScan, "a", ledger.Done{Totals: first, Ahead: scan.Outlook{Millipages: 500, Unknown: 1}, Note: []byte("note a"), FailedRows: []byte("refused a"), Kept: 2, FirstFailed: "row 7", Attempt: 1}, step("b"), step("c"))
 	if n, err := l.Fold(ctx, failedScan, 0, 2, func(notes [][]byte) []byte { return bytes.Join(notes, nil) }); err != nil || n != 2 {
 		t.Fatal(n, err)
 	}
@@ -164,17 +164,17 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	canceled, err := l.Scan(ctx, failedScan)
 	proof.Must(t, err)
 	time.Sleep(time.Minute)
-	proof.Must(t, l.Restart(ctx, canceled, time.Now(), nil, adaptive.Outlook{}))
+	proof.Must(t, l.Restart(ctx, canceled, time.Now(), nil, scan.Outlook{}))
 	_, err = l.End(ctx, failedScan, time.Now().Add(time.Second), ledger.Ending{State: ledger.Failed, Error: "why it failed"})
 	proof.Must(t, err)
 
-	proof.Must(t, l.Create(ctx, succeededScan, time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
+	proof.Must(t, l.Create(ctx, succeededScan, time.Now(), []byte("request"), nil, step("a"), scan.Outlook{}))
 	commit(succeededScan, "a", ledger.Done{Totals: other})
 	_, err = l.Finish(ctx, succeededScan, time.Now(), func(ledger.Listed) error { return nil })
 	proof.Must(t, err)
 	limited := step("a")
 	limited.After = began.Add(24 * time.Hour)
-	proof.Must(t, l.Create(ctx, openScan, time.Now(), []byte("request"), nil, limited, adaptive.Outlook{}))
+	proof.Must(t, l.Create(ctx, openScan, time.Now(), []byte("request"), nil, limited, scan.Outlook{}))
 	if ok, err := l.Use(ctx, openScan, everyUsed); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -183,7 +183,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	proof.Must(t, err)
 	group.Begun, group.Open = 2, []int{1, 2}
 	_, err = l.ChangeGroup(ctx, group)
-	proof.Must(t, err, l.Create(ctx, ledger.MemberID(groupScan, 1), time.Now(), []byte("request"), nil, step("a"), adaptive.Outlook{}))
+	proof.Must(t, err, l.Create(ctx, ledger.MemberID(groupScan, 1), time.Now(), []byte("request"), nil, step("a"), scan.Outlook{}))
 	commit(ledger.MemberID(groupScan, 1), "a", ledger.Done{Totals: compared})
 	_, err = l.Finish(ctx, ledger.MemberID(groupScan, 1), time.Now(), func(ledger.Listed) error { return nil })
 	proof.Must(t, err, l.RefuseMember(ctx, ledger.MemberID(groupScan, 2), []byte("request"), time.Now(), ledger.Ending{State: ledger.Failed, Error: "why it was refused"}),
@@ -211,7 +211,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 		}
 	}
-	scan := ledger.Scan{
+	whole := ledger.Scan{
 		ID: failedScan, State: ledger.Failed, Attempt: 2, Request: []byte("request"), Started: began, Resumed: began.Add(63 * time.Second),
 		Finished: began.Add(64 * time.Second), Error: "why it failed",
 	}
@@ -219,14 +219,14 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	sum := ledger.Totals{Steps: 2, Rows: 15, Written: 13, Failed: 2, Queries: 4, Transactions: 13, Throttled: 4}
 
 	found, err := l.Detail(ctx, failedScan)
-	check("scan", found.Scan, scan, err)
+	check("scan", found.Scan, whole, err)
 	check("its time", found.Scan.Ran(time.Now()).Round(time.Second).String(), "4s", nil)
 	check("totals", found.Sums.Totals, sum, nil)
 	check("what is lost", found.Lost, "", nil)
 	check("kept", found.Sums.Kept, int64(2), nil)
 	steps, ahead := found.Sums.Pending()
 	check("steps left", steps, int64(1), nil)
-	check("work left", ahead, adaptive.Outlook{Millipages: 2000, Unknown: 2}, nil)
+	check("work left", ahead, scan.Outlook{Millipages: 2000, Unknown: 2}, nil)
 	check("notes", found.Notes, [][]byte{[]byte("note a"), []byte("note b")}, nil)
 	if p := found.Pending; len(p) != 1 || p[0].ID != "c" || string(p[0].Message) != "message c" || p[0].Reason != "reason" {
 		t.Errorf("pending steps %+v", p)
@@ -262,7 +262,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("list", recent, []ledger.Listed{
 		{Scan: ledger.Scan{ID: openScan}},
 		{Scan: succeeded, Summarized: true, Totals: other},
-		{Scan: scan, Summarized: true, Unsettled: true, Totals: sum, Pending: 1},
+		{Scan: whole, Summarized: true, Unsettled: true, Totals: sum, Pending: 1},
 		{Scan: ledger.Scan{ID: groupScan}},
 	}, err)
 	open, err := l.Open(ctx)

@@ -72,7 +72,7 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -137,7 +137,7 @@ func (s Scan) began() time.Time {
 type Done struct {
 	Totals
 	// Ahead estimates the work of the step's children, less that of the step itself.
-	Ahead adaptive.Outlook
+	Ahead scan.Outlook
 	Note  []byte // opaque; [Ledger.Notes] returns it
 	// FailedRows lists Kept of the rows that could not be written. It is opaque; [Ledger.FailedRows] returns it.
 	FailedRows []byte
@@ -199,7 +199,7 @@ func NewID(now time.Time) string {
 // [Ledger.Open] finds it. Create inserts and never replaces: if the service carries out a request late, after it was
 // repeated, it can't bring back a first step that is done. Several processes may create a scan that was asked for: the
 // first record counts.
-func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Pending, ahead adaptive.Outlook) error {
+func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
 	ops := []storage.Op{begun(id, now, ahead), pending}
@@ -230,7 +230,7 @@ func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 }
 
 // begun adds the scan's own done row, whose child is a step that begins an attempt.
-func begun(id string, now time.Time, ahead adaptive.Outlook) storage.Op {
+func begun(id string, now time.Time, ahead scan.Outlook) storage.Op {
 	sums := Sums{children: 1, ahead: ahead}
 	return op(storage.Insert, id, donePrefix+key.Inverted(now)+"|", properties(sums.counts())...)
 }

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -92,8 +92,8 @@ func TestLostRows(t *testing.T) {
 			_, err := l.End(ctx, id, time.Now(), ledger.Ending{State: ledger.Canceled})
 			proof.Must(t, err)
 			s, err := l.Scan(ctx, id)
-			proof.Must(t, err, l.Restart(ctx, s, time.Now(), &ledger.Pending{ID: fmt.Sprint("again", s.Attempt), Message: []byte("{}")}, adaptive.Pages(1)))
-			b.pending[fmt.Sprint("again", s.Attempt)] = adaptive.Pages(1)
+			proof.Must(t, err, l.Restart(ctx, s, time.Now(), &ledger.Pending{ID: fmt.Sprint("again", s.Attempt), Message: []byte("{}")}, scan.Pages(1)))
+			b.pending[fmt.Sprint("again", s.Attempt)] = scan.Pages(1)
 		}
 		work(1 + r.IntN(120))
 		if r.IntN(3) == 0 {

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 )
 
 // Whoever closes an attempt has read the list some time ago. Meanwhile the scan may have been restarted, under another
@@ -21,13 +21,13 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	proof.Must(t, err)
 	canceled, err := l.Scan(ctx, id)
 	proof.Must(t, err)
-	proof.Must(t, l.Restart(ctx, canceled, now, nil, adaptive.Outlook{}))
+	proof.Must(t, l.Restart(ctx, canceled, now, nil, scan.Outlook{}))
 	seen, err := l.Open(ctx)
 	if err != nil || len(seen) != 1 || seen[0].Attempt != 2 {
 		t.Fatalf("open: %+v, %v", seen, err)
 	}
 	// As if the first restart had been abandoned after it listed the attempt: it is listed again.
-	proof.Must(t, l.Restart(ctx, canceled, now, nil, adaptive.Outlook{}))
+	proof.Must(t, l.Restart(ctx, canceled, now, nil, scan.Outlook{}))
 	for _, late := range []ledger.OpenScan{seen[0], {ID: id, Attempt: 1}} {
 		proof.Must(t, l.Close(ctx, late))
 	}
@@ -88,7 +88,7 @@ func TestLateFinishSparesAStepOfTheNextAttempt(t *testing.T) {
 			}
 			s, err := l.Scan(ctx, id)
 			if err == nil {
-				err = l.Restart(ctx, s, now, &ledger.Pending{ID: "000001", Message: []byte("{}")}, adaptive.Pages(1))
+				err = l.Restart(ctx, s, now, &ledger.Pending{ID: "000001", Message: []byte("{}")}, scan.Pages(1))
 			}
 			proof.Must(t, err)
 		}}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -141,7 +141,7 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 // s was read. The caller sends the messages of pending steps. After an error the attempt may have begun, except after
 // [ErrNotFound]: then the scan was removed meanwhile. root, if not nil, is a step that the attempt begins with. It
 // counts as a child, as the first step of the scan does.
-func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead adaptive.Outlook) error {
+func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead scan.Outlook) error {
 	var ops []storage.Op
 	if root != nil {
 		s.first += hashOf(root.ID)

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -68,14 +68,14 @@ type Sums struct {
 	Kept  int64     // failed rows that [Ledger.FailedRows] lists
 	Last  time.Time // when the last step was done, by the service's clock; zero before
 
-	children int64            // steps that became pending
-	ahead    adaptive.Outlook // estimated work of these, less that of the done steps
-	balance  int64            // sum of the hashes of their ids, less those of the done steps' ids; it overflows
-	without  bool             // a row has no balance: a program that knew none has written it
+	children int64        // steps that became pending
+	ahead    scan.Outlook // estimated work of these, less that of the done steps
+	balance  int64        // sum of the hashes of their ids, less those of the done steps' ids; it overflows
+	without  bool         // a row has no balance: a program that knew none has written it
 }
 
 // Pending returns how many steps are pending, and an estimate of their work.
-func (s Sums) Pending() (steps int64, ahead adaptive.Outlook) {
+func (s Sums) Pending() (steps int64, ahead scan.Outlook) {
 	return s.children - s.Steps, s.ahead
 }
 

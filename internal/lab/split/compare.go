@@ -110,7 +110,7 @@ func Compare(set keysets.Set, n int) ([]Result, error) {
 	add(Adaptive, split, single)
 	four := schedule{segments: 4, wide: true}
 	add(Adaptive4, split, four)
-	hints := adaptive.NewHints(key.Bounds{}, ends, rows.Page)
+	hints := scan.NewHints(key.Bounds{}, ends, rows.Page)
 	hinted, _, err := record(rows, adaptive.Strategy{Hints: &hints})
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func recordStale(rows keysets.Table) (*recorded, error) {
 	if err != nil {
 		return nil, err
 	}
-	hints := adaptive.NewHints(key.Bounds{}, ends, rows.Page)
+	hints := scan.NewHints(key.Bounds{}, ends, rows.Page)
 	root, _, err := record(rows, adaptive.Strategy{Hints: &hints})
 	return root, err
 }

@@ -8,6 +8,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
 )
 
@@ -39,7 +40,7 @@ func TestProgress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			hints := adaptive.NewHints(key.Bounds{}, ends, now.Page)
+			hints := scan.NewHints(key.Bounds{}, ends, now.Page)
 			root, _, err := record(now, adaptive.Strategy{Hints: &hints})
 			if err != nil {
 				t.Fatal(err)

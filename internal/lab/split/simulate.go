@@ -17,19 +17,19 @@ type recorded struct {
 	// along its level.
 	next  *recorded
 	rows  int
-	ahead adaptive.Outlook // what the step was believed to stand for
+	ahead scan.Outlook // what the step was believed to stand for
 }
 
 // record scans the whole table and returns its first step and where
 // its pages ended. What a strategy decides doesn't depend on when its steps run,
 // so that one record serves for every number of workers.
-func record(t keysets.Table, s scan.Strategy) (*recorded, []adaptive.PageEnd, error) {
+func record(t keysets.Table, s scan.Strategy) (*recorded, []scan.PageEnd, error) {
 	type job struct {
 		step     scan.Step
 		recorded *recorded
 	}
 	root := &recorded{}
-	var ends []adaptive.PageEnd
+	var ends []scan.PageEnd
 	yielded := 0
 	for jobs := []job{{s.Start(key.Bounds{}), root}}; len(jobs) > 0; {
 		j := jobs[len(jobs)-1]
@@ -40,7 +40,7 @@ func record(t keysets.Table, s scan.Strategy) (*recorded, []adaptive.PageEnd, er
 			return nil, nil, err
 		}
 		if o.Yield > 0 {
-			ends = append(ends, adaptive.PageEnd{Last: p.Keys[o.Yield-1], Rows: o.Yield})
+			ends = append(ends, scan.PageEnd{Last: p.Keys[o.Yield-1], Rows: o.Yield})
 		}
 		yielded += o.Yield
 		j.recorded.rows = o.Yield
@@ -92,7 +92,7 @@ func (n *recorded) count() (queries, empty int) {
 // moment is what is known and what is true while a scan is under way.
 type moment struct {
 	read  float64 // full pages
-	ahead adaptive.Outlook
+	ahead scan.Outlook
 	done  float64 // share of the rows
 }
 

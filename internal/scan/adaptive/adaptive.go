@@ -22,7 +22,7 @@ const (
 type Strategy struct {
 	// Hints, if set, are where an earlier scan with the same bounds found the
 	// rows. They may be out of date. All steps of a scan need the same ones.
-	Hints *Hints
+	Hints *scan.Hints
 	// Partitions steps over the rows behind a page's last partition: all partition keys are met, which is what listing them
 	// takes. A step that scan.Prefix has made goes on as that would. It takes no hints.
 	Partitions bool
@@ -30,8 +30,8 @@ type Strategy struct {
 
 // Start implements [scan.Strategy].
 func (x Strategy) Start(b key.Bounds) scan.Step {
-	if pieces := x.Hints.pieces(b); len(pieces) > 1 {
-		return x.Hints.step(pieces, group{First: 1, End: len(pieces), Sum: x.Hints.sum()}, 0)
+	if pieces := x.Hints.Pieces(b); len(pieces) > 1 {
+		return hintStep(x.Hints, pieces, group{First: 1, End: len(pieces), Sum: x.Hints.Sum()}, 0)
 	}
 	return strand{First: true, Left: unknownPages, Credit: firstCredit, Partitions: x.Partitions}.step(b.Range())
 }

@@ -88,9 +88,9 @@ func TestStateOfAnotherVersion(t *testing.T) {
 func TestAdvanceRefusesForeignSteps(t *testing.T) {
 	t.Parallel()
 	p := page(0, 10, "%d")
-	hints := adaptive.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
+	hints := scan.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
 	hinted := adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})
-	other := adaptive.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "7"}}}
+	other := scan.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "7"}}}
 	for _, tt := range []struct {
 		name string
 		s    adaptive.Strategy
@@ -112,29 +112,29 @@ func TestAdvanceRefusesForeignSteps(t *testing.T) {
 
 func TestNewHints(t *testing.T) {
 	t.Parallel()
-	var ends []adaptive.PageEnd
+	var ends []scan.PageEnd
 	for i := range 40 { // pages of 10 rows, the last of each four a half one
 		rows := 10
 		if i%4 == 3 {
 			rows = 5
 		}
-		ends = append(ends, adaptive.PageEnd{Last: key.Key{Partition: fmt.Sprintf("%02d", i)}, Rows: rows})
+		ends = append(ends, scan.PageEnd{Last: key.Key{Partition: fmt.Sprintf("%02d", i)}, Rows: rows})
 	}
 	slices.Reverse(ends)
 	b := key.Bounds{Prefix: "0"}
-	got := adaptive.NewHints(b, ends, 10)
-	want := adaptive.Hints{Bounds: b, Keys: []key.Key{{Partition: "05"}, {Partition: "12"}, {Partition: "19"}, {Partition: "25"}, {Partition: "32"}}, Pages: []float64{4.5, 30.5}}
+	got := scan.NewHints(b, ends, 10)
+	want := scan.Hints{Bounds: b, Keys: []key.Key{{Partition: "05"}, {Partition: "12"}, {Partition: "19"}, {Partition: "25"}, {Partition: "32"}}, Pages: []float64{4.5, 30.5}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hints differ (-want +got):\n%s", diff)
 	}
 	// A partition of many pages is cut evenly. Its first hint says where it begins, and no more.
-	ends = []adaptive.PageEnd{{Last: key.Key{Partition: "a"}, Rows: 10}}
+	ends = []scan.PageEnd{{Last: key.Key{Partition: "a"}, Rows: 10}}
 	for i := range 20 {
-		ends = append(ends, adaptive.PageEnd{Last: key.Key{Partition: "b", Row: fmt.Sprintf("%02d", i)}, Rows: 10})
+		ends = append(ends, scan.PageEnd{Last: key.Key{Partition: "b", Row: fmt.Sprintf("%02d", i)}, Rows: 10})
 	}
-	ends = append(ends, adaptive.PageEnd{Last: key.Key{Partition: "c"}, Rows: 10})
-	divided := adaptive.Hints{Keys: []key.Key{{Partition: "b", Row: "00"}, {Partition: "b", Row: "06"}, {Partition: "b", Row: "13"}}, Pages: []float64{1, 7, 7, 6, 1}}
-	if diff := cmp.Diff(divided, adaptive.NewHints(key.Bounds{}, ends, 10)); diff != "" {
+	ends = append(ends, scan.PageEnd{Last: key.Key{Partition: "c"}, Rows: 10})
+	divided := scan.Hints{Keys: []key.Key{{Partition: "b", Row: "00"}, {Partition: "b", Row: "06"}, {Partition: "b", Row: "13"}}, Pages: []float64{1, 7, 7, 6, 1}}
+	if diff := cmp.Diff(divided, scan.NewHints(key.Bounds{}, ends, 10)); diff != "" {
 		t.Errorf("hints of a long partition differ (-want +got):\n%s", diff)
 	}
 	// Other bounds than the hints': they are of no use.
@@ -148,34 +148,34 @@ func TestNewHints(t *testing.T) {
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	var plain adaptive.Strategy
-	unknown := adaptive.Outlook{Unknown: 1}
+	unknown := scan.Outlook{Unknown: 1}
 	start := plain.Start(key.Bounds{})
 	for _, s := range append(advance(t, plain, start, page(100_000, 101_000, "%d")), start, scan.Prefix{FirstSegments: 2}.Start(key.Bounds{}), scan.Serial{}.Start(key.Bounds{})) {
 		if got := adaptive.Ahead(s); got != unknown {
 			t.Errorf("without hints %+v is ahead, want %+v", got, unknown)
 		}
 	}
-	hints := adaptive.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
-	if got, want := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})), adaptive.Pages(18); got != want {
+	hints := scan.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
+	if got, want := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})), scan.Pages(18); got != want {
 		t.Errorf("with three hinted pieces %+v is ahead, want %+v", got, want)
 	}
 	hints.Pages = []float64{1, 7, 10}
 	hinted := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{}))
-	if want := adaptive.Pages(18); hinted != want {
+	if want := scan.Pages(18); hinted != want {
 		t.Errorf("with hinted pieces of 1, 7 and 10 pages %+v is ahead, want %+v", hinted, want)
 	}
 	for _, tt := range []struct {
 		read  float64
-		o     adaptive.Outlook
+		o     scan.Outlook
 		share float64
 		ok    bool
 	}{
 		{0, hinted, 0, true},
 		{6, hinted, 6 / (6 + 1.1*18), true}, // tables grow
-		{22, adaptive.Outlook{}, 1, true},
+		{22, scan.Outlook{}, 1, true},
 		{6, hinted.Plus(unknown), 0, false},
 		{6, hinted.Minus(unknown), 0, false},
-		{0, adaptive.Outlook{}, 0, false},
+		{0, scan.Outlook{}, 0, false},
 	} {
 		if share, ok := tt.o.Progress(tt.read); ok != tt.ok || math.Abs(share-tt.share) > 1e-9 {
 			t.Errorf("%v pages of %+v: progress %v, %v, want %v, %v", tt.read, tt.o, share, ok, tt.share, tt.ok)
@@ -187,9 +187,9 @@ func TestProgress(t *testing.T) {
 // nothing is known.
 func TestOutgrownHint(t *testing.T) {
 	t.Parallel()
-	s := adaptive.Strategy{Hints: &adaptive.Hints{Keys: []key.Key{{Partition: "3"}}, Pages: []float64{2.5, 4}}}
+	s := adaptive.Strategy{Hints: &scan.Hints{Keys: []key.Key{{Partition: "3"}}, Pages: []float64{2.5, 4}}}
 	step := s.Start(key.Bounds{})
-	for i, want := range []adaptive.Outlook{adaptive.Pages(6.5), adaptive.Pages(1.5), adaptive.Pages(0.75), adaptive.Pages(0.75)} {
+	for i, want := range []scan.Outlook{scan.Pages(6.5), scan.Pages(1.5), scan.Pages(0.75), scan.Pages(0.75)} {
 		if got := adaptive.Ahead(step); got != want {
 			t.Errorf("after %d pages %+v is ahead, want %+v", i, got, want)
 		}

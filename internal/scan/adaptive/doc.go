@@ -54,7 +54,7 @@
 //
 // # Hints
 //
-// Tables that are scanned were scanned before. [Hints] are keys six pages apart at most that an
+// Tables that are scanned were scanned before. [scan.Hints] are keys six pages apart at most that an
 // earlier scan came by. The first steps hand them out, and each step reads the piece between two of
 // them. The pieces cover everything whatever the table looks like now; all of the above applies to them,
 // with more caution. A scan keeps its own copy of its hints, since steps refer to them by number.

@@ -86,14 +86,14 @@ func counter() []key.Key {
 }
 
 // hintsOf returns the hints of a serial scan.
-func hintsOf(t *testing.T, query func(scan.Step) scan.Page) *adaptive.Hints {
+func hintsOf(t *testing.T, query func(scan.Step) scan.Page) *scan.Hints {
 	t.Helper()
-	var pages []adaptive.PageEnd
+	var pages []scan.PageEnd
 	for step := (scan.Serial{}).Start(key.Bounds{}); ; {
 		p := query(step)
-		pages = append(pages, adaptive.PageEnd{Last: p.Last(), Rows: len(p.Keys)})
+		pages = append(pages, scan.PageEnd{Last: p.Last(), Rows: len(p.Keys)})
 		if p.Next == nil {
-			hints := adaptive.NewHints(key.Bounds{}, pages, 10)
+			hints := scan.NewHints(key.Bounds{}, pages, 10)
 			return &hints
 		}
 		step = step.Continue(*p.Next)

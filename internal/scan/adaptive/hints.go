@@ -1,147 +1,11 @@
 package adaptive
 
 import (
-	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
-	"slices"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan"
 )
-
-// hintPages is the most full pages between two hints.
-const hintPages = 6
-
-// Hints tell where the rows of a table were when a scan with the given bounds
-// read it: about every sixth page's last key. There are some 1,300
-// for a table of 8 million rows.
-type Hints struct {
-	Bounds key.Bounds `json:"bounds"`
-	Keys   []key.Key  `json:"keys"` // in table order
-	// Pages tells of each piece that they divide the table into how many full pages its rows fill.
-	Pages []float64 `json:"pages"`
-}
-
-// PageEnd is what remains of a page for hints: the key of the last row that
-// its step yielded, and how many it yielded.
-type PageEnd struct {
-	Last   key.Key
-	Rows   int
-	Failed int `json:",omitempty"` // of the rows, those that could not be written
-}
-
-// Thin returns the ends in table order, the given number at most: neighbours become one.
-func Thin(ends []PageEnd, most int) []PageEnd {
-	ends = sorted(ends)
-	pages := (len(ends) + most - 1) / most // that become one
-	var thin []PageEnd
-	for group := range slices.Chunk(ends, max(1, pages)) {
-		end := PageEnd{Last: group[len(group)-1].Last}
-		for _, e := range group {
-			end.Rows += e.Rows
-			end.Failed += e.Failed
-		}
-		thin = append(thin, end)
-	}
-	return thin
-}
-
-// sorted returns the ends in table order.
-func sorted(ends []PageEnd) []PageEnd {
-	return slices.SortedFunc(slices.Values(ends), func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
-}
-
-// withRows returns the ends of pages with rows in table order.
-func withRows(ends []PageEnd) []PageEnd {
-	return slices.DeleteFunc(sorted(ends), func(e PageEnd) bool { return e.Rows == 0 })
-}
-
-// NewHints makes hints of the ends of all pages of a scan, in any order. Pages
-// without rows don't count. A full page has segment rows.
-func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
-	most := hintPages * segment
-	h := Hints{Bounds: b}
-	ahead := 0        // rows since the last cut
-	var edge *PageEnd // of them, the last if a partition begins on its page
-	for rest := withRows(ends); len(rest) > 0; {
-		n, rows := 0, 0
-		for n < len(rest) && rest[n].Last.Partition == rest[0].Last.Partition {
-			rows += rest[n].Rows
-			n++
-		}
-		inside := rest[:n] // the pages that end in one partition
-		rest = rest[n:]
-		if pieces := (2*rows/most + 1) / 2; pieces > 1 {
-			h.divide(inside, rows, pieces)
-			ahead, edge = 0, nil
-			continue
-		}
-		if ahead > 0 && ahead+rows > most {
-			if edge == nil {
-				edge = &inside[0]
-			}
-			h.Keys = append(h.Keys, edge.Last)
-			ahead = 0
-		}
-		ahead += rows
-		edge = nil
-		if n == 1 && (len(h.Keys) == 0 || h.Keys[len(h.Keys)-1] != inside[0].Last) {
-			edge = &inside[0]
-		}
-	}
-	h.Weigh(ends, segment)
-	return h
-}
-
-// divide adds hints that cut a partition of many pages into pieces of equal size.
-func (h *Hints) divide(pages []PageEnd, rows, pieces int) {
-	h.Keys = append(h.Keys, pages[0].Last) // says that it begins
-	met := 0
-	for i, e := range pages {
-		if met += e.Rows; i > 0 && i < len(pages)-1 && met*pieces/rows > (met-e.Rows)*pieces/rows {
-			h.Keys = append(h.Keys, e.Last)
-		}
-	}
-}
-
-// Weigh sets Pages by the ends of all pages of a scan, in any order. A page counts where it ends. One that
-// ends at a cut counts ahead of it.
-func (h *Hints) Weigh(ends []PageEnd, segment int) {
-	pieces := h.pieces(h.Bounds)
-	h.Pages = make([]float64, len(pieces))
-	i := 0
-	for _, e := range withRows(ends) {
-		for ; i < len(pieces)-1 && pieces[i].Side(e.Last) > 0; i++ {
-			if p := pieces[i]; p.Partition != nil && p.High != nil && e.Last == (key.Key{Partition: *p.Partition, Row: p.High.Key}) {
-				break
-			}
-		}
-		h.Pages[i] += float64(e.Rows) / float64(segment)
-	}
-	for i, pages := range h.Pages {
-		h.Pages[i] = short(pages)
-	}
-}
-
-// Check returns what makes hints useless for a scan with the bounds, nil if they are
-// good. Unsorted ones would lose rows.
-func (h *Hints) Check(b key.Bounds) error {
-	if h.Bounds != b {
-		return errors.New("hints were made for other bounds")
-	}
-	r := b.Range()
-	for i, k := range h.Keys {
-		switch {
-		case i > 0 && h.Keys[i-1].Compare(k) >= 0:
-			return fmt.Errorf("hint %d is not behind the one ahead of it", i)
-		case !r.Contains(k):
-			return fmt.Errorf("hint %d lies outside of the bounds", i)
-		}
-	}
-	return nil
-}
 
 // group is neighbouring hinted pieces that a step has yet to launch, by their
 // numbers. Hints are too many to travel in a message. The sum makes sure that
@@ -153,91 +17,23 @@ type group struct {
 	Due   float64 `json:"due"` // pages that the hints say they have
 }
 
-// pieces returns the ranges that the hints divide a scan into, nil if they were
-// not made for its bounds. A partition with one hint in it starts a new range;
-// one with more, which is many pages long, is divided by row keys.
-func (h *Hints) pieces(b key.Bounds) []key.Range {
-	if h == nil || h.Bounds != b {
-		return nil
-	}
-	whole := b.Range()
-	var pieces []key.Range
-	low := whole.Low
-	until := func(high *key.Bound) { // ends the range of partitions that starts at low
-		if r := (key.Range{Low: low, High: high}); !r.Empty() {
-			pieces = append(pieces, r)
-		}
-	}
-	for rest := h.Keys; len(rest) > 0; {
-		partition, n := rest[0].Partition, 1
-		for n < len(rest) && rest[n].Partition == partition {
-			n++
-		}
-		inside := rest[:n]
-		rest = rest[n:]
-		if !whole.Contains(inside[0]) {
-			continue
-		}
-		until(&key.Bound{Key: partition, Open: true})
-		low = &key.Bound{Key: partition}
-		if n > 1 {
-			pieces = append(pieces, divide(partition, inside)...)
-			low = &key.Bound{Key: partition, Open: true}
-		}
-	}
-	until(whole.High)
-	return pieces
-}
-
-// divide cuts a partition at every hint but the first, which may lie close to
-// its start.
-func divide(partition string, hints []key.Key) []key.Range {
-	var pieces []key.Range
-	var low *key.Bound
-	for _, k := range hints[1:] {
-		pieces = append(pieces, key.Range{Partition: &partition, Low: low, High: &key.Bound{Key: k.Row, Open: true}})
-		low = &key.Bound{Key: k.Row}
-	}
-	return append(pieces, key.Range{Partition: &partition, Low: low})
-}
-
-// sum is a check sum of the hints.
-func (h *Hints) sum() uint64 {
-	f := fnv.New64a()
-	for _, k := range h.Keys { // no key holds the byte between them
-		for _, text := range []string{k.Partition, k.Row} {
-			io.WriteString(f, text)
-			f.Write([]byte{0xFF})
-		}
-	}
-	return f.Sum64() >> 11 // exact as a JSON number
-}
-
-// step returns the step that reads a piece and launches a group of others.
-func (h *Hints) step(pieces []key.Range, g group, piece int) scan.Step {
-	st := strand{Left: hintPages, Hinted: true, Due: h.due(piece)}
+// hintStep returns the step that reads a piece and launches a group of others.
+func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
+	st := strand{Left: scan.HintPages, Hinted: true, Due: h.Due(piece)}
 	if g.First < g.End {
 		for i := g.First; i < g.End; i++ {
-			g.Due = short(g.Due + h.due(i))
+			g.Due = short(g.Due + h.Due(i))
 		}
 		st.Group = &g
 	}
 	return st.step(pieces[piece])
 }
 
-// due returns how many pages a piece has.
-func (h *Hints) due(piece int) float64 {
-	if piece < len(h.Pages) {
-		return h.Pages[piece]
-	}
-	return hintPages
-}
-
 // launch makes the children of a step with a group: what is left of its own
 // piece, if there is more, and a step for each group that it is divided into.
 func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
-	if x.Hints == nil || x.Hints.sum() != g.Sum {
+	if x.Hints == nil || x.Hints.Sum() != g.Sum {
 		return scan.Decision{}, fmt.Errorf("step refers to hints %d that are not these", g.Sum)
 	}
 	groups := scan.MaxChildren
@@ -246,10 +42,10 @@ func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.
 		st.Group = nil
 		o.Children = append(o.Children, st.resume(s, p))
 	}
-	pieces := x.Hints.pieces(x.Hints.Bounds)
+	pieces := x.Hints.Pieces(x.Hints.Bounds)
 	for ; groups > 0 && g.First < g.End; groups-- {
 		end := g.First + (g.End-g.First+groups-1)/groups
-		o.Children = append(o.Children, x.Hints.step(pieces, group{First: g.First + 1, End: end, Sum: g.Sum}, g.First))
+		o.Children = append(o.Children, hintStep(x.Hints, pieces, group{First: g.First + 1, End: end, Sum: g.Sum}, g.First))
 		g.First = end
 	}
 	return o, nil

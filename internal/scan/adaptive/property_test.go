@@ -37,7 +37,7 @@ func TestRandomTablesWithHints(t *testing.T) {
 	for i := range 3000 / slowdown {
 		r := rand.New(rand.NewPCG(77, uint64(i)))
 		c := scantest.Random(r)
-		h := adaptive.Hints{Bounds: c.Bounds, Keys: someKeys(r, c.Rows)}
+		h := scan.Hints{Bounds: c.Bounds, Keys: someKeys(r, c.Rows)}
 		if r.IntN(3) == 0 {
 			h.Keys = someKeys(r, scantest.Random(r).Rows)
 		}

@@ -146,7 +146,7 @@ func (st *strand) goesOn(p scan.Page) bool {
 	}
 	long := longStreak
 	if st.Hinted {
-		long = hintPages // longer ones have hints inside
+		long = scan.HintPages // longer ones have hints inside
 	}
 	return st.Streak >= long
 }

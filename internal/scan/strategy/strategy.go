@@ -19,7 +19,7 @@ var Names = []string{Adaptive, Prefix, Serial}
 
 // Options are for one strategy each; the others ignore them.
 type Options struct {
-	Hints *adaptive.Hints // for adaptive; nil if there are none
+	Hints *scan.Hints // for adaptive; nil if there are none
 	// FirstSegments and NextSegments are for prefix: how many pages it reads of a new
 	// prefix, and of each prefix after that, before it splits. 0 means 1.
 	FirstSegments, NextSegments int
