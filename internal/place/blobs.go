@@ -85,6 +85,20 @@ func (b *Blobs) Within(ctx context.Context) (name string, err error) {
 	return "", nil
 }
 
+// besides fails with [ErrTaken] if these would stand within an export, but for one of many tables that is under way: they are its next.
+func (b *Blobs) besides(ctx context.Context) error {
+	name, err := b.Within(ctx)
+	if above, ok := strings.CutSuffix(name, tablesClaimName); err == nil && ok {
+		if _, err = b.container.Get(ctx, above+TablesName, 0, 1); storage.Gone(err) {
+			return nil
+		}
+	}
+	if err == nil && name != "" {
+		err = fmt.Errorf("%w: it lies within another export, and the container has %s", ErrTaken, name)
+	}
+	return err
+}
+
 // ours begins the objects that say whose a place is.
 const ours = `{"format":"tablesweep-`
 

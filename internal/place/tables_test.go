@@ -11,8 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 
@@ -159,6 +161,35 @@ func TestStoredTablesFormat(t *testing.T) {
 	} {
 		if text := hashes.ReplaceAllString(got[name], `$1…"`); text != want+`,"proof":"…"}`+"\n" {
 			t.Errorf("%s: got %s", name, text)
+		}
+	}
+}
+
+// Within an export, complete or not, no other one begins, but for the next table of one that is under way: a restore of all would meet it.
+func TestWithinExports(t *testing.T) {
+	t.Parallel()
+	create := func(to place.Objects) error {
+		_, err := place.Create(t.Context(), to, place.NewClaim("new", nil, began, "test"), place.Options{Compress: place.None})
+		return err
+	}
+	for _, tt := range []struct {
+		there func(to place.Objects)
+		taken bool
+	}{
+		{func(to place.Objects) { exportTables(t, to) }, true},
+		{func(to place.Objects) { oneExport(t, to) }, true},
+		{func(to place.Objects) { proof.Must(t, create(to)) }, true},
+		{func(to place.Objects) { proof.Must(t, place.ClaimTables(t.Context(), to, tablesClaim("all"))) }, false},
+		{func(to place.Objects) { putOthers(t, to) }, false},
+	} {
+		_, a := emulatortest.NewAccount(t, emulator.Options{})
+		outer, err := place.InContainer(a, "backups", "orders")
+		proof.Must(t, err, outer.Make(t.Context()))
+		tt.there(outer)
+		inner, err := place.InContainer(a, "backups", "orders/new")
+		proof.Must(t, err)
+		if err := create(inner); errors.Is(err, place.ErrTaken) != tt.taken || !tt.taken && err != nil {
+			t.Errorf("%v, want it taken: %v", err, tt.taken)
 		}
 	}
 }

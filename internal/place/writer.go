@@ -92,7 +92,9 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 // claim claims the place, which is empty or does not exist.
 func (w *Writer) claim(ctx context.Context) (err error) {
 	if b, ok := w.to.(*Blobs); ok {
-		err = b.Make(ctx)
+		if err = b.Make(ctx); err == nil {
+			err = b.besides(ctx)
+		}
 	}
 	if err == nil {
 		err = w.to.List(ctx, "", func(name string, _ int64) error {
