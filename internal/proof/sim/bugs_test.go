@@ -122,7 +122,7 @@ var bugs = []bugtest.Bug{
 	),
 	inSeeds("an export is sealed when its scan has ended",
 		bugtest.In(stateFile, "	if state == Succeeded {\n",
-			"	if state == Succeeded && WRONG {\n		ended, err := l.end(ctx, idle, state, now, reason)\n		if err == nil {\n			err = seal(s)\n		}\n		return ended, err\n	}\n	if state == Succeeded {\n"),
+			"	if state == Succeeded && WRONG {\n		ended, err := l.end(ctx, idle, now, Ending{State: state, Error: reason})\n		if err == nil {\n			err = seal(s)\n		}\n		return ended, err\n	}\n	if state == Succeeded {\n"),
 	),
 	inSeedsFrom(202, "a blob is named by its step", nameByStep),
 	inSeedsFrom(31, "a late delivery replaces a blob", nameByStep,
