@@ -69,7 +69,8 @@ func (e *Engine) sendLost(ctx context.Context, running []string) error {
 	return errs
 }
 
-// goOn sends the steps again that are lost by the kept look and this one, and keeps this one. It returns the other suspects.
+// goOn sends the steps again that are lost by the kept look and this one, and keeps this one, unless the kept one is about to count. It returns the other
+// suspects.
 func (e *Engine) goOn(ctx context.Context, suspects []suspect, now look) ([]suspect, error) {
 	keep := now.kept(suspects)
 	if len(keep.Steps) == 0 {
@@ -80,7 +81,10 @@ func (e *Engine) goOn(ctx context.Context, suspects []suspect, now look) ([]susp
 		return suspects, err
 	}
 	before := lookOf(last, suspects)
-	err = errors.Join(e.ledger.NoteLook(ctx, keep), e.resendLost(ctx, suspects, before, now))
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= lookTime { // else Maintains that die every few seconds would never have one that counts
+		err = e.ledger.NoteLook(ctx, keep)
+	}
+	err = errors.Join(err, e.resendLost(ctx, suspects, before, now))
 	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, now, s.seen.ID, s.function()) }), err
 }
 
