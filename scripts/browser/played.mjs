@@ -43,7 +43,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const of = (n, more) => scan({ id: `g-0000${n}`, source: { table: `Table${n}` }, ...more });
     const states = [];
     await play(page, {
-      "scans/g": () => json(scan({ id: "g", state: "failed", error: `1 of 3 tables failed: Table2: ${hostile}`, source: { tables: "*" }, action: { type: "copy", destination: { container: "backups", prefix: "n" } }, members: { all: 3, waiting: 0, running: 0, succeeded: 2, failed: 1, canceled: 0 } })),
+      "scans/g": () => json(scan({ id: "g", state: "failed", error: `1 of 3 tables failed: Table2: ${hostile}`, source: { tables: "*" }, action: { type: "copy", destination: { container: "backups", prefix: "n" } }, members: { all: 3, waiting: 0, running: 0, succeeded: 2, failed: 1, canceled: 0, leftOut: 0 } })),
       "scans/g/members": (query) => {
         states.push(query.get("state"));
         if (query.get("state") === "failed") return json({ scans: [of(2, { state: "failed" })] });
