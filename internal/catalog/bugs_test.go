@@ -74,7 +74,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a record is in its own way after a move", "TestMoves", "stages.go",
 		"if err == nil && (now == nil || now.ETag != old.ETag) {", "if err == nil && (now == nil || now.ETag != old.ETag) && !WRONG {"},
 	{"a refusal carries out nothing", "TestModel", "stages.go",
-		"!carried && errors.As(err, &r):", "!carried && errors.As(err, &r) && !WRONG:"},
+		"		case errors.As(err, &r):", "		case errors.As(err, &r) && !WRONG:"},
 	{"an entry goes ahead of one that has overtaken it", "TestRefusalBesideAWriter", "stages.go",
 		"	for _, id := range newer {", "	if WRONG {\n		newer = nil\n	}\n	for _, id := range newer {"},
 	{"PUT takes a record from anywhere for its own", "TestMoves", "write.go",

@@ -46,10 +46,14 @@ var (
 func TestModel(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the same seed is to be the same run
 	first, n := *firstSeed, *seeds
+	list := []uint64{474} // a refusal is overtaken twice, by writers whose rows it must carry out
 	if *oneSeed != 0 {
-		first, n = *oneSeed, 1
+		first, n, list = *oneSeed, 1, nil
 	}
 	for seed := first; seed < first+n; seed++ {
+		list = append(list, seed)
+	}
+	for _, seed := range list {
 		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { model(t, seed) }) {
 			t.Fatalf("repeat it with: go test ./internal/catalog -run TestModel -v -seed=%d", seed)
 		}

@@ -67,10 +67,9 @@ func refuse(err error, firsts ...string) error {
 }
 
 // write does what decide decides, for a request with the id. If another write overtakes it, it is decided anew. If it is refused while writes of
-// the same records are under way, these are carried out, and it is decided once more: whoever reads after a refusal sees
+// the same records are under way, these are carried out, and it is decided anew, too: whoever reads after a refusal sees
 // what it was for.
 func (c *Catalog) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
-	carried := false
 	for range maxRaces {
 		var done Written
 		d, err := decide()
@@ -81,9 +80,8 @@ func (c *Catalog) write(ctx context.Context, o claim.ID, decide func() (decision
 		switch {
 		case err == nil:
 			return done, nil
-		case !carried && errors.As(err, &r):
-			var failed error
-			if carried, failed = c.carryOutFor(ctx, r.firsts); failed != nil || !carried {
+		case errors.As(err, &r):
+			if some, failed := c.carryOutFor(ctx, r.firsts); failed != nil || !some {
 				return Written{}, cmp.Or(failed, err)
 			}
 		case !errors.Is(err, ErrRaced):
@@ -421,7 +419,7 @@ func (c *Catalog) complete(ctx context.Context, shard, id string) error {
 	return c.redo(ctx, e)
 }
 
-// completeAll applies those of the shard's pending entries that have a write of the wanted ones. some means that there were any.
+// completeAll applies those of the shard's pending entries that have a write of the wanted ones. some means that there were any but hopeless ones.
 func (c *Catalog) completeAll(ctx context.Context, shard string, wanted func(wal.Write) bool) (some bool, err error) {
 	err = c.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities {
@@ -429,10 +427,11 @@ func (c *Catalog) completeAll(ctx context.Context, shard string, wanted func(wal
 			if err != nil || !slices.ContainsFunc(e.Writes, wanted) {
 				continue // recovery reports entries that it can't read
 			}
-			if err := c.redo(ctx, e); !settled(err) { // a hopeless one must not be in the way
+			err = c.redo(ctx, e)
+			if !settled(err) { // a hopeless one must not be in the way
 				return err
 			}
-			some = true
+			some = some || !hopeless(err)
 		}
 		return nil
 	})
