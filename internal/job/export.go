@@ -78,9 +78,7 @@ func taken(err error) error {
 // each calls add with the rows behind one, all if that is nil.
 func (x *exporter) each(ctx context.Context, behind *key.Key, add func([]storage.Entity) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweep(x.Rows)
-	if s.From = behind; x.Timestamp {
-		o.Spill = -1 // it keeps no Timestamp
-	}
+	s.From = behind
 	x.Meter.Phase("exporting")
 	t, err := sweep.Each(ctx, s, o, add)
 	return t, moved("to", err)

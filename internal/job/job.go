@@ -69,7 +69,6 @@ func (j *Job) Close(err error) error {
 	if j.in != nil {
 		_ = j.in.Close()
 	}
-	_ = j.spec.Keys.Close()
 	return j.changes.end(err, j.rows)
 }
 
@@ -123,7 +122,7 @@ func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, j.spec.Keys.Close())
+		return nil, err
 	}
 	j.Places = w.places
 	j.run = j.with(w)
@@ -179,12 +178,9 @@ func (j *Job) list(ctx context.Context) error {
 	}
 	defer f.Close()
 	j.spec.Keys, j.Digest, err = rowlist.Read(ctx, f, j.spec.Bounds.Range())
-	var disk *fs.PathError
 	switch {
 	case errors.Is(err, task.ErrInterrupted):
 		return err
-	case errors.As(err, &disk): // such as one that is full
-		return fmt.Errorf("--rows %s: %w", o.List, err)
 	case err != nil:
 		return Refuse("rows", " %s: %w", o.List, err)
 	case o.Was.Digest != "" && o.Was.Digest != j.Digest:
@@ -295,11 +291,7 @@ func (j *Job) expect(ctx context.Context, known int64, removes bool) error {
 	case j.spec.Keys == nil && o.MaxRows == 0 && o.sweep(o.Rows).Requests == nil:
 		o.Meter.CountBeside(ctx, progress.RowsOf(j.spec), removes)
 	case j.spec.Keys != nil && j.spec.Filter == "": // a filter hides which of the keys are done
-		n, err := j.spec.Keys.Len()
-		if err != nil {
-			return err
-		}
-		o.Meter.Expect(n)
+		o.Meter.Expect(j.spec.Keys.Len())
 	}
 	return nil
 }

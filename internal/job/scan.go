@@ -38,9 +38,6 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (
 	}
 	options := o.sweep(o.Rows)
 	options.Trace = o.Trace
-	if o.Timestamp {
-		options.Spill = -1 // it keeps none
-	}
 	if o.Limit == 0 && fn == nil {
 		return sweep.Count(ctx, s, options, nil)
 	}

@@ -85,9 +85,8 @@ func (b *books) vain(did Totals) {
 type found struct {
 	rows     []storage.Entity
 	units    [][]storage.Entity
-	inUnits  int64    // rows of the units
-	bytes    int      // of memory
-	spilled  *spilled // the only unit's rows, where they are not in memory
+	inUnits  int64 // rows of the units
+	bytes    int   // of memory
 	children []scan.Step
 }
 
@@ -102,7 +101,6 @@ func (b *books) read(s *step, p found, did Totals) {
 		did.Rows += gone
 		did.Written += gone
 	}
-	s.spilled = p.spilled
 	var children []saved
 	for _, q := range p.children {
 		c := saved{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Strand: s.Strand} // each appends on its own

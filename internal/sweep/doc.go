@@ -29,15 +29,12 @@
 //
 // # In table order
 //
-// Pages that come long before their turn wait in a temporary file once they fill half of the
-// buffer (spill.go). It has at most 2 GiB and mode 0600. It has no name from the start (on
-// Windows until it is closed), so it is gone however the process ends. Without room for it, a
-// sweep in order is little faster than page after page.
+// Pages that come before their turn wait in the buffer. When it is full, workers wait, too, but for the one that
+// reads what has the next turn. So a sweep in order of large pages has fewer queries under way than another one.
 //
 // # A list of rows
 //
-// A list of keys may have any size and order ([Keys]). It is sorted 8 MiB at a time, through a
-// temporary file if it is longer, and read as the sweep goes on. One query looks for up to 100
+// A list of keys may have any order ([Keys]), and takes at most 256 MiB of memory. One query looks for up to 100
 // keys of a partition, from the first of them to the last. If its page ends early, many other
 // rows lie in between, and two halves look for the rest. So a list costs at most a query a
 // key, and two requests for 100 neighbouring rows. The checkpoint has the keys that were

@@ -29,7 +29,6 @@ type step struct {
 	bytes   int                // of the page
 	rows    int64              // of it, that no unit has done
 	units   [][]storage.Entity // not started
-	spilled *spilled           // the only unit's rows, where they are not in memory
 	started int                // units under way
 }
 

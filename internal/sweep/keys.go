@@ -1,12 +1,7 @@
 package sweep
 
 import (
-	"bufio"
-	"cmp"
-	"encoding/binary"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"tablesweep/internal/action"
@@ -16,196 +11,62 @@ import (
 )
 
 const (
-	keysMemory = 8 << 20              // bytes of keys that are sorted at a time
-	keyWeight  = 32                   // bytes that a key takes beside its text
-	groupRows  = storage.MaxBatchRows // keys of a partition that one query looks for, at most
+	keysMost  = 256 << 20            // bytes that a list takes
+	keyWeight = 32                   // bytes that a key takes beside its text
+	groupRows = storage.MaxBatchRows // keys of a partition that one query looks for, at most
 
 	// Rows that such a query may meet: so many, and so many for each key.
 	groupMeets, keyMeets = 100, 10
 )
 
-// Keys are the keys of rows to sweep: any number, in any order. Memory holds a part of
-// them; if there are more, they stand in a temporary file. The zero value is ready for use.
+// Keys are the keys of rows to sweep, in any order. They stand in memory. The zero value is ready for use.
 type Keys struct {
-	memory int // bytes; 0 means keysMemory
-	keys   []key.Key
-	bytes  int
-	file   *os.File // nil while memory suffices
-	size   int64
-	stored []section // of the file, each sorted
+	keys  []key.Key
+	bytes int64
 }
 
-// section is a part of a file.
-type section struct{ at, bytes int64 }
-
-// Add adds a key. One that is there already changes nothing.
-func (k *Keys) Add(one key.Key) error {
-	k.keys = append(k.keys, one)
-	k.bytes += len(one.Partition) + len(one.Row) + keyWeight
-	if k.bytes <= cmp.Or(k.memory, keysMemory) {
-		return nil
+// Add adds a key. One that is there already changes nothing. Of more keys than a list may have, it keeps none: see [Keys.Fit].
+func (k *Keys) Add(one key.Key) {
+	if k.bytes += int64(len(one.Partition) + len(one.Row) + keyWeight); k.bytes > keysMost {
+		k.keys = nil
+		return
 	}
-	if err := k.store(); err != nil {
-		return fmt.Errorf("sort keys in a temporary file: %w", err)
+	k.keys = append(k.keys, one)
+}
+
+// Fit returns an error if the keys are more than a list may have.
+func (k *Keys) Fit() error {
+	if k.bytes > keysMost {
+		return fmt.Errorf("its keys take %d MiB of memory, %d is the most; split the list", (k.bytes+1<<20-1)>>20, keysMost>>20)
 	}
 	return nil
 }
 
-// sort sorts what is in memory.
-func (k *Keys) sort() {
+// Len returns how many keys there are.
+func (k *Keys) Len() int64 { return int64(len(k.behind(nil))) }
+
+// behind returns the keys in table order, each once: those behind one of them, if that is not nil.
+func (k *Keys) behind(after *key.Key) []key.Key {
 	slices.SortFunc(k.keys, key.Key.Compare)
 	k.keys = slices.Compact(k.keys)
+	if after == nil {
+		return k.keys
+	}
+	at, found := slices.BinarySearchFunc(k.keys, *after, key.Key.Compare)
+	if found {
+		at++
+	}
+	return k.keys[at:]
 }
 
-// store moves what is in memory to the file.
-func (k *Keys) store() (err error) {
-	if k.file == nil {
-		if k.file, err = CreateTemp(); err != nil {
-			return err
-		}
+// group takes the first keys of one partition off a list, as many as a query looks for.
+func group(keys *[]key.Key) (partition string, rows []string) {
+	partition = (*keys)[0].Partition
+	for len(*keys) > 0 && len(rows) < groupRows && (*keys)[0].Partition == partition {
+		rows = append(rows, (*keys)[0].Row)
+		*keys = (*keys)[1:]
 	}
-	k.sort()
-	to := io.NewOffsetWriter(k.file, k.size)
-	w := bufio.NewWriter(to)
-	var text []byte
-	for _, one := range k.keys {
-		text = binary.AppendUvarint(text[:0], uint64(len(one.Partition)))
-		text = binary.AppendUvarint(append(text, one.Partition...), uint64(len(one.Row)))
-		_, _ = w.Write(append(text, one.Row...)) // Flush tells
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	n, err := to.Seek(0, io.SeekCurrent)
-	k.stored = append(k.stored, section{k.size, n})
-	k.size += n
-	k.keys, k.bytes = k.keys[:0], 0
-	return err
-}
-
-// Len returns how many keys there are. It reads those that are not in memory.
-func (k *Keys) Len() (n int64, err error) {
-	r, err := k.read(nil)
-	for ; err == nil && r.peek() != nil; n++ {
-		_, err = r.next()
-	}
-	return n, err
-}
-
-// Close removes the file. It may be called on nil.
-func (k *Keys) Close() error {
-	if k == nil || k.file == nil {
-		return nil
-	}
-	return RemoveTemp(k.file)
-}
-
-// reader merges what was sorted in parts.
-type reader struct{ parts []*sorted } // that have a key left, by their next one
-
-// put goes on to a part's next key, and puts the part where that belongs, unless there is none.
-func (r *reader) put(s *sorted) error {
-	more, err := s.advance()
-	if !more {
-		return err
-	}
-	i, _ := slices.BinarySearchFunc(r.parts, s.first, func(p *sorted, k key.Key) int { return p.first.Compare(k) })
-	r.parts = slices.Insert(r.parts, i, s)
-	return nil
-}
-
-// read returns a reader of all keys in table order, each once, behind one of them, if that
-// is not nil.
-func (k *Keys) read(after *key.Key) (*reader, error) {
-	k.sort()
-	all := []*sorted{{memory: k.keys}}
-	for _, one := range k.stored {
-		all = append(all, &sorted{file: bufio.NewReaderSize(io.NewSectionReader(k.file, one.at, one.bytes), 16<<10)})
-	}
-	r := &reader{}
-	for _, one := range all {
-		if err := r.put(one); err != nil {
-			return nil, err
-		}
-	}
-	for after != nil && len(r.parts) > 0 && r.parts[0].first.Compare(*after) <= 0 {
-		if _, err := r.next(); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
-}
-
-// peek returns the next key, nil if there is none.
-func (r *reader) peek() *key.Key {
-	if len(r.parts) == 0 {
-		return nil
-	}
-	return &r.parts[0].first
-}
-
-// next takes the next key. There must be one.
-func (r *reader) next() (key.Key, error) {
-	one := r.parts[0].first
-	for len(r.parts) > 0 && r.parts[0].first == one { // other parts may have it, too
-		part := r.parts[0]
-		r.parts = slices.Delete(r.parts, 0, 1)
-		if err := r.put(part); err != nil {
-			return one, fmt.Errorf("read keys back from the temporary file: %w", err)
-		}
-	}
-	return one, nil
-}
-
-// group takes the next keys of one partition, as many as a query looks for. It returns
-// none at the end.
-func (r *reader) group() (partition string, rows []string, err error) {
-	for one := r.peek(); one != nil && len(rows) < groupRows && (rows == nil || one.Partition == partition); one = r.peek() {
-		taken, err := r.next()
-		if err != nil {
-			return "", nil, err
-		}
-		partition, rows = taken.Partition, append(rows, taken.Row)
-	}
-	return partition, rows, nil
-}
-
-// sorted is a sorted part of the keys, in the file or in memory.
-type sorted struct {
-	first  key.Key
-	memory []key.Key
-	file   *bufio.Reader // nil for those in memory
-}
-
-// advance sets first, and reports whether there was one more.
-func (s *sorted) advance() (bool, error) {
-	if s.file == nil {
-		if len(s.memory) == 0 {
-			return false, nil
-		}
-		s.first, s.memory = s.memory[0], s.memory[1:]
-		return true, nil
-	}
-	partition, err := readText(s.file)
-	if err == io.EOF {
-		return false, nil
-	}
-	row, rowErr := readText(s.file)
-	if err == nil {
-		err = rowErr
-	}
-	s.first = key.Key{Partition: partition, Row: row}
-	return err == nil, err
-}
-
-func readText(r *bufio.Reader) (string, error) {
-	n, err := binary.ReadUvarint(r)
-	if err != nil {
-		return "", err
-	}
-	text := make([]byte, n)
-	_, err = io.ReadFull(r, text)
-	return string(text), err
+	return partition, rows
 }
 
 // wantedStep returns the query for rows of a partition, which are sorted.

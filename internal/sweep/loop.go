@@ -32,7 +32,6 @@ type run struct {
 	plan  plan
 	books books
 	pacer *pacer
-	spill spill // in order, for pages read long ahead of their turn
 	began time.Time
 
 	events    chan func() // what the loop is to do when something ended
@@ -64,7 +63,6 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	}
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
 	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
-	o.Spill = cmp.Or(o.Spill, spillMost)
 	o.Checkpoint = cmp.Or(o.Checkpoint, &Checkpoint{})
 	if o.Share == nil { // its pace alone limits what is under way
 		o.Share = NewShare(math.MaxInt, o.MaxRows)
@@ -73,10 +71,10 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	consumes := ok && s.table() != nil && w.Changes().Same(s.table())
 	return &run{
 		scan: s, options: o, action: a, inOrder: inOrder, reads: o.Share.reads, writes: o.Share.writes,
-		plan:  newPlan(s),
-		books: books{frontier: &frontier{}, checkpoint: o.Checkpoint, differences: differences{most: o.List}, consumes: consumes},
-		pacer: newPacer(o.Share, o.Workers, o.Buffer, inOrder, !consumes),
-		spill: spill{most: o.Spill, raw: s.Raw}, began: time.Now(),
+		plan:   newPlan(s),
+		books:  books{frontier: &frontier{}, checkpoint: o.Checkpoint, differences: differences{most: o.List}, consumes: consumes},
+		pacer:  newPacer(o.Share, o.Workers, o.Buffer, inOrder, !consumes),
+		began:  time.Now(),
 		events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers), idle: make(chan func()),
 	}
 }
@@ -96,10 +94,8 @@ func (r *run) do(ctx context.Context) (Totals, error) {
 		return r.books.totals, err
 	}
 	err := r.loop(ctx)
-	for _, closeErr := range []error{r.spill.close(), r.books.checkpoint.close()} {
-		if err == nil {
-			err = closeErr
-		}
+	if closeErr := r.books.checkpoint.close(); err == nil {
+		err = closeErr
 	}
 	if r.options.Watch != nil {
 		p := r.progress()
@@ -117,9 +113,7 @@ func (r *run) fill() error {
 		return err
 	}
 	if listed {
-		if r.plan.keys, err = r.scan.Keys.read(after); err != nil {
-			return err
-		}
+		r.plan.keys = r.scan.Keys.behind(after)
 	} else if !resumed {
 		for _, first := range r.plan.first() {
 			r.books.frontier.add(first)
@@ -131,12 +125,7 @@ func (r *run) fill() error {
 // feed puts the next keys into the frontier, as many as may soon be looked for.
 func (r *run) feed() {
 	for r.plan.more() && r.books.frontier.steps.Len() < 4*r.options.Workers {
-		partition, rows, err := r.plan.keys.group()
-		if err != nil {
-			r.fail(err)
-			return
-		}
-		r.books.list(partition, rows)
+		r.books.list(group(&r.plan.keys))
 	}
 }
 
@@ -246,18 +235,7 @@ func (r *run) dispatch() {
 		if s == nil || !p.target.pool.take() {
 			break
 		}
-		u := f.take(s, i)
-		if s.spilled != nil {
-			rows, err := r.spill.load(s.spilled)
-			if err != nil {
-				p.target.pool.give()
-				f.giveBack(s, u)
-				r.fail(err)
-				break
-			}
-			u, s.spilled = rows, nil
-		}
-		r.startUnit(s, u)
+		r.startUnit(s, f.take(s, i))
 	}
 	for !r.stopping && !p.ahead(f) && p.source.free(f.reads) > 0 {
 		s, ahead := f.waits(p.readable())

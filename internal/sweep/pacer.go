@@ -147,9 +147,6 @@ func (p *pacer) room(f *frontier) bool { return f.bytes+(f.reads+1)*p.page <= p.
 // memory is how many bytes pages may take, about.
 func (p *pacer) memory() int { return p.buffer / p.share.among() }
 
-// spills reports whether a page of so many bytes must wait for its turn outside of memory.
-func (p *pacer) spills(f *frontier, bytes int) bool { return p.inOrder && f.bytes+bytes > p.memory()/2 }
-
 // expect updates the size to expect of the pages under way: the average, since thieves' pages
 // are often empty, but at least half of the largest. In table order pages are held for long,
 // so each is expected to be as large as the largest.

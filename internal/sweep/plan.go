@@ -12,7 +12,7 @@ import (
 // those of idle workers that steal.
 type plan struct {
 	scan    Spec
-	keys    *reader // what is left of the keys to sweep; nil if rows are not listed
+	keys    []key.Key // what is left of the list to look for
 	workers *adaptive.Workers
 	steals  bool // idle workers steal, and no strategy splits the scan
 }
@@ -51,7 +51,7 @@ func (p *plan) ranges() []key.Range {
 }
 
 // more reports whether there are keys that no step looks for yet.
-func (p *plan) more() bool { return p.keys != nil && p.keys.peek() != nil }
+func (p *plan) more() bool { return len(p.keys) > 0 }
 
 // advance returns how many rows of a page are the step's, and what is left to read
 // besides.

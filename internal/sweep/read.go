@@ -106,11 +106,6 @@ func (r *run) split(s *step, rows []storage.Entity, bytes int, children []scan.S
 		return p
 	}
 	p.bytes = bytes
-	if f := r.books.frontier; r.pacer.spills(f, bytes) && s != f.first() {
-		if p.spilled = r.spill.store(rows); p.spilled != nil {
-			p.units, p.bytes = [][]storage.Entity{nil}, 0
-		}
-	}
 	return p
 }
 

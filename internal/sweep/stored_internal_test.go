@@ -98,7 +98,7 @@ func TestGoesOnWithStored(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{})
 		s := Spec{Source: emulatortest.Table(t, a, "source", rows), Steal: true, PageRows: 8, Keys: &Keys{}}
 		for _, k := range []key.Key{{Partition: "p8", Row: "1"}, {Partition: "p9", Row: "2"}, {Partition: "p8", Row: "3"}} {
-			proof.Must(t, s.Keys.Add(k))
+			s.Keys.Add(k)
 		}
 		var want []key.Key
 		for _, row := range rows {

@@ -44,9 +44,6 @@ type Options struct {
 	// Buffer is about how many bytes of pages are kept in memory; 0 means
 	// DefaultBuffer. A page is kept until all of its rows are done.
 	Buffer int
-	// Spill is how many bytes of pages [Each] may put into a temporary file when it reads
-	// ahead; 0 means 2 GiB, less than 0 means none.
-	Spill int64
 	// Requests, if set, is the most requests a second of all kinds.
 	Requests *storage.Limit
 	// MaxRows is the most rows a second that are read from a table, and that are written to one; 0 means any
@@ -87,8 +84,7 @@ type Trace struct {
 }
 
 // Each calls fn with the rows in table order, page by page, whatever the order
-// in which they are read. Pages that don't fit into memory until it is their turn wait
-// in a temporary file, without ETags.
+// in which they are read. If the pages that wait for their turn fill the buffer, only what the next turn needs is read.
 func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Entity) error) (Totals, error) {
 	return newRun(s, o, inOrder(fn), true).do(ctx)
 }

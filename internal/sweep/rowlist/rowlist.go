@@ -39,8 +39,11 @@ func Read(ctx context.Context, in io.Reader, within key.Range) (keys *sweep.Keys
 	for err == nil {
 		err = addKey(ctx, list, within, keys)
 	}
-	if !errors.Is(err, io.EOF) {
-		return nil, "", errors.Join(err, keys.Close())
+	if errors.Is(err, io.EOF) {
+		err = keys.Fit()
+	}
+	if err != nil {
+		return nil, "", err
 	}
 	return keys, hex.EncodeToString(sum.Sum(nil)), nil
 }
@@ -63,10 +66,10 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 		return fmt.Errorf("line %d must be a JSON object with PartitionKey and RowKey: %w", l.Number, err)
 	}
 	one := key.Key{Partition: *row.PartitionKey, Row: *row.RowKey}
-	if !within.Contains(one) {
-		return nil
+	if within.Contains(one) {
+		keys.Add(one)
 	}
-	return keys.Add(one)
+	return nil
 }
 
 // Writer appends failed rows to a file. It may be a device or a pipe: the wait for it ends with the context that it was opened

@@ -35,13 +35,10 @@ func TestRoundTrip(t *testing.T) {
 	for before, want := range map[string]int64{"": 3, "c": 2} {
 		keys, digest, err := rowlist.Read(t.Context(), strings.NewReader("\ufeff"+string(text)), key.Bounds{Before: before}.Range())
 		proof.Must(t, err)
-		if n, err := keys.Len(); n != want || err != nil {
-			t.Errorf("before %q: %d rows, %v; want %d", before, n, err, want)
+		if n := keys.Len(); n != want {
+			t.Errorf("before %q: %d rows, want %d", before, n, want)
 		}
 		digests[digest] = true
-		if err := keys.Close(); err != nil {
-			t.Error(err)
-		}
 	}
 	if _, digest, err := rowlist.Read(t.Context(), strings.NewReader(string(text)), key.Range{}); err != nil || digests[digest] || len(digests) != 1 {
 		t.Errorf("digests %v, and %s of another list; %v", digests, digest, err)

@@ -116,7 +116,7 @@ type extras struct {
 const etagName = "ETag"
 
 func newExtras(most int64) (*extras, error) {
-	f, err := sweep.CreateTemp()
+	f, err := createTemp()
 	if err != nil {
 		return nil, fmt.Errorf("make a file for the extra rows: %w", err)
 	}
@@ -188,7 +188,7 @@ func (b batch) Read(_ context.Context, _ storage.RequestOptions, q storage.Query
 	return p, 1, err
 }
 
-func (x *extras) close() { _ = sweep.RemoveTemp(x.file) }
+func (x *extras) close() { _ = removeTemp(x.file) }
 
 // deletion deletes rows that the source lacks, if they have the ETag that the file says.
 type deletion struct {
@@ -224,4 +224,24 @@ func (d deletion) lacking(ctx context.Context, o storage.RequestOptions, rows []
 		_, has := there[e.Key]
 		return has
 	}), err
+}
+
+// createTemp makes a temporary file that nobody else can read. It has no name where the
+// system allows that, so that it is gone however the process ends.
+func createTemp() (*os.File, error) {
+	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Remove(f.Name()) // Windows keeps the names of open files; removeTemp tries again
+	return f, nil
+}
+
+// removeTemp closes and removes a file that [createTemp] made.
+func removeTemp(f *os.File) error {
+	err := f.Close()
+	if gone := os.Remove(f.Name()); err == nil && !errors.Is(gone, os.ErrNotExist) {
+		err = gone
+	}
+	return err
 }
