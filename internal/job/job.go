@@ -178,9 +178,12 @@ func (j *Job) list(ctx context.Context) error {
 	}
 	defer f.Close()
 	j.spec.Keys, j.Digest, err = rowlist.Read(ctx, f, j.spec.Bounds.Range())
+	var read *fs.PathError
 	switch {
 	case errors.Is(err, task.ErrInterrupted):
 		return err
+	case errors.As(err, &read): // which is no mistake of the caller's; an interrupt ends the read of a pipe so
+		return fmt.Errorf("--rows %s: %w", o.List, err)
 	case err != nil:
 		return Refuse("rows", " %s: %w", o.List, err)
 	case o.Was.Digest != "" && o.Was.Digest != j.Digest:
