@@ -62,20 +62,21 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 	case err != nil:
 		return unanswered
 	}
-	code := codeOf(resp.Header, x.answer)
+	code := func() string { return codeOf(resp.Header, x.answer) } // which reads the body, so it is for bad answers
 	switch status := resp.StatusCode; status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return tooBusy
 	case http.StatusInternalServerError:
-		if brokenBy(status, code) {
+		if brokenBy(status, code()) {
 			return failing
 		}
 		return tooBusy
 	case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return outOfTime
-	}
-	if awaits && x.creates && beingDeleted(code) {
-		return deleting
+	case http.StatusConflict:
+		if awaits && x.creates && beingDeleted(code()) {
+			return deleting
+		}
 	}
 	return decided
 }
