@@ -66,6 +66,22 @@ func doPending(t *testing.T, l *ledger.Ledger, id string) {
 	}))
 }
 
+// work commits so many of the book's pending steps, if there are as many, and calls then behind each.
+func (b *book) work(t *testing.T, l *ledger.Ledger, scan string, r *rand.Rand, steps int, then func()) {
+	t.Helper()
+	for range steps {
+		step, done, children := b.take(r)
+		if step == "" {
+			return
+		}
+		done.Failed = 0
+		_, err := l.Commit(t.Context(), scan, step, time.Now(), done, children)
+		proof.Must(t, err)
+		b.committed(children)
+		then()
+	}
+}
+
 // TestLostRows: whichever rows of steps somebody deletes, in the middle of a scan or behind its last step, before a retry or after it, the scan does
 // not succeed, and says why.
 func TestLostRows(t *testing.T) {
@@ -74,19 +90,12 @@ func TestLostRows(t *testing.T) {
 		_, table, id := begunScan(t)
 		l, ctx, b, r := ledger.New(table), t.Context(), newBook(), rand.New(rand.NewPCG(seed, 4))
 		work := func(steps int) {
-			for range steps {
-				step, done, children := b.take(r)
-				if step == "" {
-					return
-				}
-				done.Failed = 0
-				_, err := l.Commit(ctx, id, step, time.Now(), done, children)
-				proof.Must(t, err)
-				if b.committed(children); r.IntN(9) == 0 {
-					_, err = l.Fold(ctx, id, r.IntN(3), 2, join)
+			b.work(t, l, id, r, steps, func() {
+				if r.IntN(9) == 0 {
+					_, err := l.Fold(ctx, id, r.IntN(3), 2, join)
 					proof.Must(t, err)
 				}
-			}
+			})
 		}
 		retry := func() {
 			_, err := l.End(ctx, id, time.Now(), ledger.Ending{State: ledger.Canceled})
@@ -141,18 +150,7 @@ func TestRowsWithoutBalance(t *testing.T) {
 	for seed := range uint64(testsize.Of(20, 200)) {
 		_, table, id := begunScan(t)
 		l, ctx, b, r := ledger.New(table), t.Context(), newBook(), rand.New(rand.NewPCG(seed, 5))
-		work := func(steps int) {
-			for range steps {
-				step, done, children := b.take(r)
-				if step == "" {
-					return
-				}
-				done.Failed = 0
-				_, err := l.Commit(ctx, id, step, time.Now(), done, children)
-				proof.Must(t, err)
-				b.committed(children)
-			}
-		}
+		work := func(steps int) { b.work(t, l, id, r, steps, func() {}) }
 		work(1 + r.IntN(30))
 		proof.Must(t, table.All(ctx, storage.Query{}, func(p storage.Page) (err error) { // what the other program had written
 			for _, e := range p.Entities {
