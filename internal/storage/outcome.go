@@ -53,13 +53,14 @@ var rules = [...]struct {
 
 // outcomeOf returns what an answer means, or the error of a try without one. awaits is the account's: see [Options.AwaitDeletion].
 func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcome {
-	var never interface{ NonRetriable() }
-	switch {
-	case errors.As(err, &never), errors.Is(err, context.Canceled), strangeRefusal(err) && x.plain:
-		return decided
-	case strangeRefusal(err):
-		return refused
-	case err != nil:
+	if err != nil {
+		var never interface{ NonRetriable() }
+		switch {
+		case errors.As(err, &never), errors.Is(err, context.Canceled), strangeRefusal(err) && x.plain:
+			return decided
+		case strangeRefusal(err):
+			return refused
+		}
 		return unanswered
 	}
 	code := func() string { return codeOf(resp.Header, x.answer) } // which reads the body, so it is for bad answers
