@@ -50,6 +50,7 @@ type Proof struct {
 	ID    string     `json:"id"` // of that scan
 	State ProofState `json:"state"`
 	Error string     `json:"error,omitempty"`
+	Note  string     `json:"note,omitempty"` // which tables the source does not have any more
 }
 
 // ProofState is the state of a [Proof].
@@ -206,7 +207,7 @@ func (e *Engine) noteProofs(ctx context.Context, r *remembered) (changed bool, e
 func (e *Engine) proofOf(ctx context.Context, id string, was *Proof) (Proof, error) {
 	p := Proof{ID: id + verification, State: ProofFailed}
 	s, found, err := e.becameOf(ctx, p.ID)
-	switch p.Error = s.Error; {
+	switch p.Error, p.Note = s.Error, s.Note; {
 	case err != nil:
 	case !found && was != nil && was.State == ProofFailed: // the reason was kept for its time
 		p = *was

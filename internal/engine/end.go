@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"hash/fnv"
 
 	"github.com/rs/zerolog"
@@ -61,18 +60,15 @@ func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ended, err := e.ledger.Finish(ctx, scan, now, func(s ledger.Listed) error {
+	ended, err := e.ledger.Finish(ctx, scan, now, func(s ledger.Listed) (as ledger.Ending, err error) {
 		if unsealed = e.seal(ctx, s); unsealed == nil {
-			unsealed = e.judge(ctx, s)
+			as, unsealed = e.judge(ctx, s)
 		}
 		if unsealed == nil {
-			return e.askForVerification(ctx, s.Scan)
+			return as, e.askForVerification(ctx, s.Scan)
 		}
-		return unsealed
+		return as, unsealed
 	})
-	if differs := new(differsError); errors.As(unsealed, &differs) {
-		return e.end(ctx, scan, ledger.Ending{State: ledger.Failed, Error: shortened(differs.Error())})
-	}
 	if unsealed != nil && !storage.Passing(unsealed) && problem.FateOf(unsealed) == problem.Retry {
 		return e.end(ctx, scan, ledger.Ending{State: ledger.Failed, Error: incomplete(unsealed)})
 	}

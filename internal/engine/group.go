@@ -320,7 +320,7 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 	}
 	m := ledger.Members{All: s.Members}
 	var names, failed, reasons []string
-	var out []ledger.Scan // that are left out
+	var out, gone []ledger.Scan // that are left out, and that prove without their table
 	_, err = e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(of ledger.Listed) bool {
 		m.Add(of.Scan)
 		r, err := requestOf(of.Scan)
@@ -329,7 +329,9 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 		case err == nil && of.LeftOut:
 			out = append(out, of.Scan)
 		case err == nil && of.State == ledger.Succeeded:
-			names = append(names, name)
+			if names = append(names, name); of.NoTable > 0 {
+				gone = append(gone, of.Scan)
+			}
 		case len(reasons) < namedMembers:
 			failed, reasons = append(failed, name), append(reasons, name+": "+cmp.Or(of.Error, string(of.State)))
 		}
@@ -338,7 +340,8 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 	if err != nil || m.Running > 0 { // one that was retried by itself runs: its end comes here again
 		return err
 	}
-	as := ledger.Ending{State: ledger.Succeeded, Note: noteOf(out)}
+	as := ledger.Ending{State: ledger.Succeeded, NoTable: int64(len(gone))}
+	as.Note = noteOf("left out, as somebody has deleted them since the scan began", out) + noteOf("the source does not have these tables any more", gone)
 	if lost := m.All - m.Ended() - m.Running; lost > 0 { // each was listed before it was over
 		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {

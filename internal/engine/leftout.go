@@ -30,8 +30,8 @@ func leavesOut(id string, r Request, err error) bool {
 	return member && r.exports() && errors.As(err, new(*goneError))
 }
 
-// noteOf names the tables of scans that are left out.
-func noteOf(out []ledger.Scan) string {
+// noteOf names the tables of scans, if there are any, behind what is to be said of them.
+func noteOf(what string, out []ledger.Scan) string {
 	if len(out) == 0 {
 		return ""
 	}
@@ -44,7 +44,7 @@ func noteOf(out []ledger.Scan) string {
 		r, _ := requestOf(m) // it was read before
 		names = append(names, r.Source.Table)
 	}
-	return "left out, as somebody has deleted them since the scan began: " + strings.Join(names, ", ")
+	return what + ": " + strings.Join(names, ", ")
 }
 
 // takeBack deletes what a scan that is left out has exported. What it can't, others do.

@@ -269,10 +269,10 @@ func (e *Engine) summaryOf(s ledger.Scan, r Request, t ledger.Totals, pending in
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed, st.Rows.Gone = max(0, t.Rows), max(0, t.Written), max(0, t.Failed), max(0, t.Gone)
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
 	if _, own := strings.CutSuffix(s.ID, verification); r.isGroup() && r.Action.Proof && !own {
-		st.Note = "its tables are those that the source has now; the proof that follows an export takes those of its tables.json"
+		st.Note = strings.TrimPrefix(st.Note+"; its tables are those that the source has now, and the proof that follows an export takes those of its tables.json", "; ")
 	}
 	if r.Action.Type == Verify {
-		st.Differences = &Differences{t.Missing, t.Extra, t.Different}
+		st.Differences = &Differences{t.Missing, t.Extra, t.Different, s.NoTable}
 	}
 	return st
 }

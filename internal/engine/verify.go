@@ -146,19 +146,17 @@ func (e *Engine) listDifferences(ctx context.Context, scan string, out *outcome)
 	return nil
 }
 
-// differsError is why a comparison fails.
-type differsError struct{ error }
-
-// judge fails a comparison whose steps are done if there are differences, or if an export lacks rows of its manifest. The differences
-// of a proof are information: the source may have changed since.
-func (e *Engine) judge(ctx context.Context, s ledger.Listed) error {
+// judge says how a scan ends whose steps are done. A comparison fails if there are differences, or if an export lacks rows of its manifest.
+// The differences of a proof are information: the source may have changed since.
+func (e *Engine) judge(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
+	as.State = ledger.Succeeded
 	r, err := parseStored(s.Request)
 	if err != nil || r.Action.Type != Verify {
-		return err
+		return as, err
 	}
 	o, err := e.open(r)
 	if err != nil {
-		return final(err)
+		return as, final(err)
 	}
 	t := s.Totals
 	for _, side := range []struct {
@@ -172,14 +170,20 @@ func (e *Engine) judge(ctx context.Context, s ledger.Listed) error {
 		}
 		content, err := x.open(ctx)
 		if err != nil {
-			return err
+			return as, err
 		}
 		if m := content.Manifest(); whole(m, r) && m.Rows != side.rows {
-			return &differsError{fmt.Errorf("%s has %d rows, but %d by its manifest", x.Address(), side.rows, m.Rows)}
+			return differing("%s has %d rows, but %d by its manifest", x.Address(), side.rows, m.Rows), nil
 		}
 	}
-	if t.Differences() == 0 || r.Action.Proof {
-		return nil
+	if r.Action.Proof {
+		if t.Rows == 0 || t.Extra > 0 {
+			as.NoTable, as.Note, err = o.lacks(ctx)
+		}
+		return as, err
+	}
+	if t.Differences() == 0 {
+		return as, nil
 	}
 	first := ""
 	err = e.ledger.FailedRows(ctx, s.ID, "", func(_ string, packed []byte) bool {
@@ -189,10 +193,24 @@ func (e *Engine) judge(ctx context.Context, s ledger.Listed) error {
 		}
 		return first == ""
 	})
-	if err != nil {
-		return err
+	return differing("%d rows are missing, %d extra, %d different%s", t.Missing, t.Extra, t.Different, first), err
+}
+
+// differing is how a comparison fails.
+func differing(format string, args ...any) ledger.Ending {
+	return ledger.Ending{State: ledger.Failed, Error: shortened(fmt.Sprintf(format, args...))}
+}
+
+// lacks returns 1, and a note, if the source is a table that is gone. Of its rows alone, [perhaps] does not tell that from an empty one.
+func (o *opened) lacks(ctx context.Context) (tables int64, note string, err error) {
+	if o.table() == nil {
+		return 0, "", nil
 	}
-	return &differsError{fmt.Errorf("%d rows are missing, %d extra, %d different%s", t.Missing, t.Extra, t.Different, first)}
+	_, _, err = o.source.Read(ctx, o.options, storage.Query{Top: 1})
+	if storage.Gone(err) {
+		return 1, "the source has no such table any more", nil
+	}
+	return 0, "", err
 }
 
 // whole reports whether a request is about all rows of an export.
@@ -223,6 +241,8 @@ type Differences struct {
 	Missing   int64 `json:"missing"`   // only the source has them
 	Extra     int64 `json:"extra"`     // only the destination has them
 	Different int64 `json:"different"` // both have them, with other content
+	// Tables counts those that the source does not have any more. Only a proof goes on without them.
+	Tables int64 `json:"tables,omitempty"`
 }
 
 // Verification is what became of the scan that verifies a copy.

@@ -255,6 +255,61 @@ func TestProofWithoutTable(t *testing.T) {
 	}
 }
 
+// A proof says that the table is gone, even of an export without rows, in which nothing else differs. If there is a new table without rows, nothing does.
+func TestProofOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, many := range []bool{false, true} {
+		for _, rows := range []int{0, 3} {
+			for _, how := range []string{"deleted", "being deleted", "anew"} {
+				synctest.Test(t, func(t *testing.T) { proofOfNothing(t, many, rows, how) })
+			}
+		}
+	}
+}
+
+func proofOfNothing(t *testing.T, many bool, rows int, how string) {
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(rows, 1))
+	w.fill("Sourced", nil)
+	source := `"table":"Source"`
+	if many {
+		source = `"tables":"Sourc*"`
+	}
+	w.scheduled(strings.NewReplacer(`"request":{`, `"request":{"verify":true,`, `"table":"Source"`, source).Replace(keeping("")))
+	gone := false
+	w.onMessage = func(body []byte) {
+		if gone || !strings.Contains(string(body), `-v"`) {
+			return
+		}
+		gone = true
+		if how == "being deleted" {
+			w.must(w.emulator.SetFaults("seed=1; deletion=400s"))
+		}
+		w.must(w.account.Table("Source").Delete(t.Context()))
+		if how == "anew" {
+			w.fill("Source", nil)
+		}
+	}
+	w.night()
+	d, state, note := engine.Differences{Extra: int64(rows), Tables: 1}, engine.Differs, "the source has no such table any more"
+	switch {
+	case how == "anew" && rows == 0:
+		d, state, note = engine.Differences{}, engine.Proved, ""
+	case how == "anew":
+		d, note = engine.Differences{Extra: int64(rows)}, ""
+	case many:
+		note = "the source does not have these tables any more: Source"
+	}
+	b := w.backups()[0]
+	v := w.status(b.Proof.ID)
+	if !gone || v.State != ledger.Succeeded || *v.Differences != d || v.Note != note {
+		t.Errorf("many tables %t, %s, %d rows: %s %q %+v %q, want %+v %q", many, how, rows, v.State, v.Error, v.Differences, v.Note, d, note)
+	}
+	if b.Proof.State != state || b.Proof.Note != note {
+		t.Errorf("many tables %t, %s, %d rows: %+v, want %s", many, how, rows, b.Proof, state)
+	}
+}
+
 // A proof of many tables fails if a restore would not begin, whether tables.json was damaged before the proof or under it.
 func TestProofOfTables(t *testing.T) {
 	t.Parallel()
@@ -336,7 +391,7 @@ func TestProofMembers(t *testing.T) {
 		}
 		w.must(w.engine.Ask(t.Context(), id+"-v", byHand))
 		w.drain()
-		proof(id+"-v", 4, "")
+		proof(id+"-v", 4, "any more: Table03")
 	})
 }
 

@@ -110,6 +110,11 @@ func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, string) {
 	return em, table, id
 }
 
+// succeeds says how a scan ends that nothing is wrong with.
+func succeeds(ledger.Listed) (ledger.Ending, error) {
+	return ledger.Ending{State: ledger.Succeeded}, nil
+}
+
 func join(notes [][]byte) []byte { return nil }
 
 // commitOne commits a step, sometimes twice, by a clock that is minutes off. It reports false if none is pending.

@@ -4,7 +4,7 @@
 // One table holds every scan. A scan's partition is its id:
 //
 //	RowKey           row
-//	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, First; Note, LeftOut (see [Ending]);
+//	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, First; Note, LeftOut, NoTable (see [Ending]);
 //	                 in a later attempt ResumedAt, and RanMillis: how long the earlier ones ran
 //	p|STEP           a pending step: Message (binary), After, Sends, Lost, Begun, FirstEnded, Reason (see pending.go)
 //	d|TICKS|STEP     a done step, newest first: its counts and changes (see sums.go), Note (binary)
@@ -113,6 +113,7 @@ type Scan struct {
 	Members  int64         // of a group; 0 for other scans
 	Note     string        // see [Ending]
 	LeftOut  bool          // see [Ending]
+	NoTable  int64         // see [Ending]
 
 	first int64 // sum of the hashes of the ids of steps that attempts began with
 	etag  string
@@ -283,7 +284,7 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 	return Scan{
 		ID: id, State: State(e.Get("State")), Attempt: e.Int("Attempt"), Request: e.Bytes("Request"), Error: e.Get("Error"),
 		Started: e.Time("StartedAt"), Finished: e.Time("FinishedAt"), Resumed: e.Time("ResumedAt"), ran: time.Duration(e.Int("RanMillis")) * time.Millisecond, etag: e.ETag,
-		Members: e.Int("Members"), first: e.Int("First"), Note: e.Get("Note"), LeftOut: e.Int("LeftOut") > 0,
+		Members: e.Int("Members"), first: e.Int("First"), Note: e.Get("Note"), LeftOut: e.Int("LeftOut") > 0, NoTable: e.Int("NoTable"),
 	}, nil
 }
 

@@ -47,7 +47,7 @@ func summary(s Listed, settled bool, etag string) storage.Op {
 		storage.StringProperty("Error", s.Error),
 		storage.Int64Property("Pending", s.Pending),
 	}, properties(s.Totals.counts())...)
-	row = slices.Concat(row, s.resumption(), properties(s.Members.counts()), Ending{Note: s.Note, LeftOut: s.LeftOut}.properties())
+	row = slices.Concat(row, s.resumption(), properties(s.Members.counts()), Ending{Note: s.Note, LeftOut: s.LeftOut, NoTable: s.NoTable}.properties())
 	if !settled {
 		row = append(row, storage.Int64Property("Unsettled", 1))
 	}

@@ -136,7 +136,7 @@ func TestLostRows(t *testing.T) {
 			proof.Must(t, err)
 		}
 		sealed := false
-		ended, err := l.Finish(ctx, id, time.Now(), func(ledger.Listed) error { sealed = true; return nil })
+		ended, err := l.Finish(ctx, id, time.Now(), func(s ledger.Listed) (ledger.Ending, error) { sealed = true; return succeeds(s) })
 		s, readErr := l.Scan(ctx, id)
 		if proof.Must(t, err, readErr); !ended || sealed || s.State != ledger.Failed || !strings.HasPrefix(s.Error, "the state table lacks ") {
 			t.Errorf("seed %d: of %d rows, %q are lost: ended %v, sealed %v, %s: %s", seed, len(slices.Concat(slices.Collect(maps.Values(rows))...)), lost, ended, sealed, s.State, s.Error)
@@ -178,7 +178,7 @@ func TestRowsWithoutBalance(t *testing.T) {
 			}
 		}
 		doPending(t, l, id)
-		_, err = l.Finish(ctx, id, time.Now(), func(ledger.Listed) error { return nil })
+		_, err = l.Finish(ctx, id, time.Now(), succeeds)
 		proof.Must(t, err)
 		if s, err := l.Scan(ctx, id); err != nil || s.State != want {
 			t.Errorf("seed %d: %v, %s %q, want %s", seed, err, s.State, s.Error, want)

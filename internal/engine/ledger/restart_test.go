@@ -82,7 +82,7 @@ func TestLateFinishSparesAStepOfTheNextAttempt(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		slow := &pause{next: em.Transport(), n: n, call: func() {
-			ended, err := l.Finish(ctx, id, now, func(ledger.Listed) error { return nil })
+			ended, err := l.Finish(ctx, id, now, succeeds)
 			if err != nil || !ended {
 				t.Fatal(ended, err)
 			}
@@ -93,7 +93,7 @@ func TestLateFinishSparesAStepOfTheNextAttempt(t *testing.T) {
 			proof.Must(t, err)
 		}}
 		late := ledger.New(emulatortest.Open(t, em, slow).Table(table.Name()))
-		if ended, err := late.Finish(ctx, id, now, func(ledger.Listed) error { return nil }); err != nil || ended {
+		if ended, err := late.Finish(ctx, id, now, succeeds); err != nil || ended {
 			t.Errorf("request %d: ended %v, %v", n, ended, err)
 		}
 		if s, err := l.Scan(ctx, id); err != nil || s.State != ledger.Running || s.Attempt != 2 {

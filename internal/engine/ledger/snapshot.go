@@ -12,7 +12,7 @@ import (
 )
 
 // scanColumns are the properties of a scan's row, beside the totals.
-var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "ResumedAt", "RanMillis", "Error", "Members", "First", "Note", "LeftOut"}
+var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "ResumedAt", "RanMillis", "Error", "Members", "First", "Note", "LeftOut", "NoTable"}
 
 // Snapshot is a scan at one moment.
 type Snapshot struct {

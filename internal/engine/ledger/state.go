@@ -15,8 +15,8 @@ const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending. It reports
 // whether this call ended it. A scan ends as failed if it has failed rows, or if rows of its own are missing in the
-// table. Before any other ends, seal is called, perhaps by several processes: after an error the scan runs on.
-func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func(Listed) error) (bool, error) {
+// table. Before any other ends, seal is called, perhaps by several processes: it says how the scan ends, and after an error the scan runs on.
+func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
 	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps
 		return false, err
@@ -26,24 +26,20 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func
 		return false, err
 	}
 	s := found.listed()
-	state, reason := Succeeded, found.lacking(nil)
-	switch {
-	case reason != "":
-		state = Failed
-	case s.Totals.Failed > 0:
+	as := Ending{State: Failed}
+	if as.Error = found.lacking(nil); as.Error == "" && s.Totals.Failed > 0 {
 		first, err := l.firstFailed(ctx, id)
 		if err != nil {
 			return false, err
 		}
-		state = Failed
-		reason = fmt.Sprintf("%d rows could not be written; the first: %s", s.Totals.Failed, first)
+		as.Error = fmt.Sprintf("%d rows could not be written; the first: %s", s.Totals.Failed, first)
 	}
-	if state == Succeeded {
-		if err := seal(s); err != nil {
+	if as.Error == "" {
+		if as, err = seal(s); err != nil {
 			return false, err
 		}
 	}
-	return l.end(ctx, idle, now, Ending{State: state, Error: reason})
+	return l.end(ctx, idle, now, as)
 }
 
 // lacking says what is missing in the table if these steps are pending, and no others; "" if nothing is.
@@ -89,8 +85,9 @@ func (l *Ledger) nothingPending(ctx context.Context, id string) (Scan, error) {
 type Ending struct {
 	State   State
 	Error   string // why it failed
-	Note    string // of a group: what else is to be known of it
+	Note    string // what else is to be known of it
 	LeftOut bool   // a group's member that has failed, and whose group does without it
+	NoTable int64  // of a proof: how many tables the source does not have any more
 }
 
 // properties returns what only some ends have.
@@ -100,6 +97,9 @@ func (e Ending) properties() (more []storage.Property) {
 	}
 	if e.LeftOut {
 		more = append(more, storage.Int64Property("LeftOut", 1))
+	}
+	if e.NoTable > 0 {
+		more = append(more, storage.Int64Property("NoTable", e.NoTable))
 	}
 	return more
 }

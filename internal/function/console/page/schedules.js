@@ -32,7 +32,7 @@ const proofs = { proved: ['', 'proved'], differs: ['', 'proved; the source has c
 function proofOf(proof) {
   if (!proof) return h('td', { 'data-name': 'Proof' }, 'none');
   const [kind, text] = proofs[proof.state] ?? ['', proof.state];
-  return h('td', { class: kind, 'data-name': 'Proof' }, scan(proof.id, text), proof.error && h('span', { class: 'sub' }, proof.error));
+  return h('td', { class: kind, 'data-name': 'Proof' }, scan(proof.id, text), (proof.error || proof.note) && h('span', { class: 'sub' }, proof.error || proof.note));
 }
 
 function backupRow(b, trial) {
