@@ -101,7 +101,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"		if all, err = k.Copies(ctx, h.Write); err != nil {\n", "		if WRONG {\n		} else if all, err = k.Copies(ctx, h.Write); err != nil {\n"},
 	{"check judges a record by a head that has changed", "TestCheckBetweenWrites", "check/check.go",
 		"	return now == nil || now.ETag != h.ETag, err\n", "	return now == nil || now.ETag != h.ETag && !WRONG, err\n"},
-	{"a replacement takes another record's row key", "TestReplacementThatMeetsAnother", "stages.go",
+	{"a replacement takes another record's row key", "TestRowKeysThatMeet", "stages.go",
 		"		if err == nil && wal.Decide(x.Slot.IndexRow, w) == wal.Collide {\n", "		if err == nil && wal.Decide(x.Slot.IndexRow, w) == wal.Collide && !WRONG {\n"},
 	{"a deletion does not look again for what has moved", "TestDeletionOfWhatMoves", "delete.go",
 		"			x.behind = true\n", "			x.behind = !WRONG\n"},

@@ -273,6 +273,12 @@ func TestRepairDeletesNothingUnknown(t *testing.T) {
 			other.Properties = append(other.Properties, storage.StringProperty("new", "x"))
 			w.write("People", storage.Op{Kind: storage.Replace, Entity: other})
 		}, "another record's", 2}, // it is found from either side
+		{"another program wrote a row over it", func(w *world, _ *catalog.Catalog, row storage.Entity) {
+			w.published(row.Key.Partition, row.Key.Row, rec(w, `{"eid":"3","lastname":"Faux","npi":"7"}`))
+		}, "another", 2},
+		{"another program wrote a row where the record has none", func(w *world, _ *catalog.Catalog, row storage.Entity) {
+			w.published("3_npi8", "faux:00000000", rec(w, `{"eid":"F314","lastname":"Faux","npi":"7","note":"only here"}`))
+		}, "its contents differ", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -342,32 +348,5 @@ func TestRowsOfLaterSchemas(t *testing.T) {
 			}
 		}
 		w.wantFound(c, by("eid", "2"), r...)
-	}
-}
-
-// TestRepairKeepsWhatItCanNotDecide leaves a surplus row whose contents differ from the record.
-func TestRepairKeepsWhatItCanNotDecide(t *testing.T) {
-	t.Parallel()
-	w, c := newCatalog(t, people, "lastname")
-	w.insertAll(c, map[string]any{"eid": "1", "lastname": "a"}, map[string]any{"eid": "2", "lastname": "b", "npi": "7"})
-	c.Close()
-	w.published("3_npi8", "a:00000000", rec(t, `{"eid":"1","lastname":"a","note":"only here"}`))
-	// And another program's row where a record's own should be.
-	foreign := rec(t, `{"eid":"3","lastname":"b","npi":"7"}`)
-	w.published("3_npi7", rowOf(t, w.schema, rec(t, `{"eid":"2","lastname":"b","npi":"7"}`)), foreign)
-	kept := 0
-	sum, err := check.Run(t.Context(), c, true, func(f catalog.Finding) {
-		if !f.Repaired {
-			kept++
-		}
-	})
-	if err != nil || kept != 3 { // the foreign row is found from either side
-		t.Errorf("%d findings are left, %+v, %v", kept, sum, err)
-	}
-	for _, note := range []string{"3_npi8", "3_npi7"} {
-		left := slices.DeleteFunc(w.rows("People", ""), func(e storage.Entity) bool { return e.Key.Partition != note })
-		if note == "3_npi8" && (len(left) != 1 || left[0].Get("note") != "only here") {
-			t.Errorf("%s holds %v", note, left)
-		}
 	}
 }

@@ -215,6 +215,12 @@ func TestRowKeysThatMeet(t *testing.T) {
 			first := rec(t, `{"x":"a|b","y":"c","z":"s","sort":"1"}`)
 			w.did(catalog.Created)(c.Insert(t.Context(), first, ""))
 			second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
+			if n == 0 { // a replacement finds out before it commits
+				w.insertAll(c, map[string]any{"x": "a", "y": "other", "z": "s", "sort": "1"})
+				_, err := c.Replace(t.Context(), second, by("x", "a"), always)
+				wantKind(t, err, problem.Conflict)
+				w.delete(c, by("y", "other"), 1)
+			}
 			victim, _ := w.mortal(n, true, nil)
 			_, err := victim.Insert(t.Context(), second, "key")
 			if err == nil {

@@ -75,7 +75,7 @@ func TestFrozenFirstDeletion(t *testing.T) {
 					return wait
 				}
 				return hold(what)
-			}, nil)
+			})
 			var g sync.WaitGroup
 			g.Go(func() {
 				if done, err := frozen.Delete(t.Context(), by("eid", "5"), on, nil); err != nil || done.Records != 0 {

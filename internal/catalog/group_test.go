@@ -188,7 +188,7 @@ func TestGroupFinishedByAnother(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		hold, reached, release := holdOnce("POST", "/People HTTP", `"19"`) // an index row of one record
-		held := w.gated(hold, nil)
+		held := w.gated(hold)
 		ended := make(chan struct{})
 		all := sharing(t, "eid", 20)
 		go func() {

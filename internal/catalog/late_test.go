@@ -11,11 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/proof"
-	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
@@ -78,8 +75,7 @@ func TestFrozenWriter(t *testing.T) {
 	} {
 		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			hold, reached, release := holdOnce(tt.at...)
-			g := &gate{next: w.emulator.Transport(), hold: hold, after: tt.after}
-			writer := w.on(emulatortest.Open(t, w.emulator, g), nil)
+			writer := w.held(tt.after, hold)
 			var waking sync.WaitGroup
 			waking.Go(func() {
 				_, _ = writer.Insert(t.Context(), rec(t, latecomer), "")
@@ -113,47 +109,34 @@ func TestFrozenWriter(t *testing.T) {
 	}
 }
 
-// late is a transport that carries out one request on demand, after its sender has got a broken
-// connection.
-type late struct {
-	next  policy.Transporter
-	mu    sync.Mutex
-	texts []string
-	held  chan func() // gets what carries the request out
-}
-
-func (l *late) Do(r *http.Request) (*http.Response, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if what := describe(r); l.texts != nil && containsAll(what, l.texts) {
-		l.texts = nil
-		again := r.Clone(context.WithoutCancel(r.Context()))
-		again.Body, _ = r.GetBody()
-		l.held <- func() {
-			if resp, err := l.next.Do(again); err == nil {
-				resp.Body.Close()
-			}
-		}
-		return nil, errors.New("connection reset by peer")
-	}
-	return l.next.Do(r)
-}
-
-// TestLateRequest carries out requests long after their sender has repeated them, and the record
+// TestLateRequest carries out requests long after their sender has got a broken connection and repeated them, and the record
 // was deleted.
 func TestLateRequest(t *testing.T) {
 	t.Parallel()
 	for _, texts := range [][]string{{"/People HTTP", "3_npi7"}, {"/PeopleWAL HTTP", "e|"}} {
 		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-			l := &late{next: w.emulator.Transport(), texts: texts, held: make(chan func(), 1)}
-			writer := w.on(emulatortest.Open(t, w.emulator, l), nil)
+			next := w.emulator.Transport()
+			hold, _, _ := holdOnce(texts...)
+			var mu sync.Mutex // guards hold
+			var late *http.Request
+			writer := w.via(func(r *http.Request) (*http.Response, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if hold(describe(r)) == nil {
+					return next.Do(r)
+				}
+				late = r.Clone(context.WithoutCancel(r.Context()))
+				late.Body, _ = r.GetBody()
+				return nil, errors.New("connection reset by peer")
+			})
 			w.did(catalog.Created)(writer.Insert(t.Context(), rec(t, latecomer), ""))
 			writer.Close()
-			carryOut := <-l.held
 			w.delete(c, by("npi", "7"), 1)
 			c.Close()
 			w.pass(c, 10*time.Minute)
-			carryOut()
+			if resp, err := next.Do(late); err == nil {
+				resp.Body.Close()
+			}
 			w.pass(c, 2*time.Minute)
 			w.wantGone(c)
 		})
@@ -179,7 +162,7 @@ func TestFrozenMaintenance(t *testing.T) {
 			end()
 			time.Sleep(2 * time.Minute)
 			hold, reached, release := holdOnce("DELETE", "/People(", "3_npi7")
-			frozen := w.gated(hold, nil)
+			frozen := w.gated(hold)
 			var g sync.WaitGroup
 			g.Go(func() { _ = frozen.Maintain(t.Context()) })
 			<-reached

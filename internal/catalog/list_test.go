@@ -1,17 +1,14 @@
 package catalog_test
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
-	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 )
 
@@ -100,32 +97,4 @@ func TestListAndOr(t *testing.T) {
 	}
 	_, err := c.List(t.Context(), catalog.Lookup{Cursor: "x"})
 	wantKind(t, err, problem.Invalid)
-}
-
-// TestBulkIsFast inserts by the thousand at least 8 times as fast as one after the other, on
-// storage that takes 10 ms a request. The time is virtual.
-func TestBulkIsFast(t *testing.T) {
-	testsize.WithoutRace(t)
-	t.Parallel()
-	inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		proof.Must(t, w.emulator.SetFaults("latency=10ms"))
-		n := cmp.Or(*size, testsize.Of(300, 1000))
-		few := min(2000, n/5)
-		start := time.Now()
-		for i := range few {
-			w.did(catalog.Created)(c.Insert(t.Context(), person(t, i), ""))
-		}
-		single := time.Since(start) / time.Duration(few)
-		c.Close()
-		start = time.Now()
-		fill(t, c, few, n)
-		bulk := time.Since(start) / time.Duration(n-few)
-		t.Logf("%v a record, %v in bulk: %.1f times", single, bulk, float64(single)/float64(bulk))
-		if bulk*8 > single {
-			t.Errorf("bulk is %.1f times as fast", float64(single)/float64(bulk))
-		}
-		if sum := w.check(c); sum.Records != n {
-			t.Errorf("%+v", sum)
-		}
-	})
 }

@@ -118,7 +118,7 @@ func TestQueryBySeveralKeys(t *testing.T) {
 			}
 			return nil
 		}
-		w.wantFound(w.gated(hold, nil), q, last...)
+		w.wantFound(w.gated(hold), q, last...)
 		close(held)
 		// None is complete: the one that comes farthest is read on.
 		both := catalog.Lookup{Keys: map[string]string{"npi": "SHARED", "id": fmt.Sprintf("%04d", n-50)}}

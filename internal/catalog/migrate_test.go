@@ -100,65 +100,6 @@ func rowOf(t testing.TB, s index.Schema, r record.Record) string {
 	return id.Row
 }
 
-// TestAnotherSchema: another schema is refused until a migration has moved every record.
-func TestAnotherSchema(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ name, keys, row string }{
-		{"a new index key", "eid,npi,phone", "lastname"},
-		{"another normaliser", "eid,npi:digits", "lastname"},
-		{"another sort value", "eid,npi", "since:newest"},
-		{"another first key", "npi,eid", "lastname"},
-		{"an index key less", "eid", "lastname"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, old *catalog.Catalog) {
-				var all []map[string]any
-				for i := range 5 {
-					all = append(all, map[string]any{"eid": i, "npi": []string{"0-0", "1"}[i%2], "lastname": "x", "phone": "555", "since": "2026-01-01"})
-				}
-				r := w.insertAll(old, all...)
-				old.Close()
-				w.schema = parsed(t, tt.keys, tt.row)
-				c := w.on(w.account, nil)
-				wantKind(t, c.Prepare(t.Context()), problem.Conflict)
-				_, err := check.Run(t.Context(), c, true, func(catalog.Finding) {})
-				wantKind(t, err, problem.Conflict)
-				before := len(w.rows("People", "")) + len(w.rows("PeopleWAL", ""))
-				sum, err := migrate.Run(t.Context(), c, true, func(f catalog.Finding) { t.Error(f) })
-				if err != nil || sum.Moved != 5 || len(w.rows("People", ""))+len(w.rows("PeopleWAL", "")) != before {
-					t.Errorf("%+v, %v", sum, err)
-				}
-				if sum := w.migrate(c); sum.Moved != 5 {
-					t.Errorf("%+v", sum)
-				}
-				w.prepare(c)
-				wantKind(t, old.Prepare(t.Context()), problem.Conflict)
-				_, err = old.Insert(t.Context(), rec(t, `{"eid":"9","npi":"1","lastname":"x"}`), "")
-				wantKind(t, err, problem.Conflict)
-				for _, k := range w.schema.Keys {
-					n := 0
-					for _, value := range []string{"0", "1", "2", "3", "4", "0-0", "00", "555"} {
-						digits := k.Normaliser == index.Digits
-						if _, err := w.schema.Partitions(k.Field, value); err == nil && (value != "00" || digits) && (value != "0-0" || !digits) {
-							n += len(w.find(c, by(k.Field, value)))
-						}
-					}
-					if n != len(r) {
-						t.Errorf("index %s finds %d records, want %d", k.Field, n, len(r))
-					}
-				}
-				w.nextDay(c)
-				if rows := len(w.rows("People", "")); rows != len(r)*len(w.schema.Keys) {
-					t.Errorf("%d index rows", rows)
-				}
-				w.check(c)
-			})
-		})
-	}
-}
-
 // publishedAs writes a record as the published program does, under some of its keys.
 func (w *world) publishedAs(r record.Record, partitions ...string) {
 	w.Helper()
@@ -328,35 +269,6 @@ func TestTakeOverDies(t *testing.T) {
 	})
 	if n < 40 {
 		t.Errorf("only %d requests", n)
-	}
-}
-
-// TestMovesWhatTheLogHas changes the schema of a record whose rows were changed by hand. The log's record
-// moves, as long as there is one; later it is left, and reported.
-func TestMovesWhatTheLogHas(t *testing.T) {
-	t.Parallel()
-	for _, after := range []time.Duration{time.Hour, 40 * 24 * time.Hour} {
-		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-			r := w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "x"})
-			c.Close()
-			time.Sleep(after)
-			w.maintain(c)
-			for _, row := range w.rows("People", "") {
-				w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("note", "by hand")}}})
-			}
-			w.schema = parsed(t, "eid,npi", "npi")
-			c = w.on(w.account, nil)
-			defer c.Close()
-			for range 2 {
-				sum, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) {})
-				if old := after > 30*24*time.Hour; err != nil || (sum.Left == 1) != old {
-					t.Errorf("%+v, %v", sum, err)
-				}
-			}
-			if after == time.Hour {
-				w.wantFound(c, by("npi", "7"), r...)
-			}
-		})
 	}
 }
 

@@ -400,7 +400,7 @@ func TestMovedWhileRead(t *testing.T) {
 						}
 					}
 					return nil
-				}, nil)
+				})
 				proof.Must(t, reader.Readable(t.Context()))
 				log = 0
 				read := reader.Find

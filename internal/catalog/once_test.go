@@ -201,28 +201,6 @@ func TestKeyOfAnOldRecord(t *testing.T) {
 	})
 }
 
-// TestKeyedRetryAmongSeveral: since the first try, another record matches the selector, too. The retry gets the first answer
-// all the same, whether the heads or the index rows find the two.
-func TestKeyedRetryAmongSeveral(t *testing.T) {
-	t.Parallel()
-	for _, q := range []catalog.Lookup{by("eid", "1"), by("npi", "7")} {
-		w, c := newCatalog(t, people, "lastname")
-		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Faux"})
-		patch := func(text string) (catalog.Written, error) { return c.Patch(t.Context(), []byte(text), q, once) }
-		first, err := patch(`{"n":1}`)
-		proof.Must(t, err)
-		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Smith"})
-		again, err := patch(`{"n":1}`)
-		if err != nil || !cmp.Equal(first, again, sameWritten) {
-			t.Errorf("%+v, %v; want %+v", again, err, first)
-		}
-		_, err = patch(`{"n":2}`)
-		wantKind(t, err, problem.KeyReused)
-		_, err = c.Patch(t.Context(), []byte(`{"n":1}`), q, catalog.Condition{Once: "key-2"})
-		wantKind(t, err, problem.Conflict)
-	}
-}
-
 // TestKeyedRetryBesideAnother: since the first try, the selector finds another record, of another shard. The retry gets the first
 // answer all the same, and that record stays as it is.
 func TestKeyedRetryBesideAnother(t *testing.T) {

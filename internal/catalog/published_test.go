@@ -74,7 +74,7 @@ func TestTakeOverBesideItsWriter(t *testing.T) {
 				done++
 			}
 			return nil
-		}, nil)
+		})
 		if _, err := migrate.Run(t.Context(), victim, false, func(catalog.Finding) {}); err != nil {
 			t.Fatal(err)
 		}

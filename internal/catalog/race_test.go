@@ -12,22 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
-
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
 )
-
-// gate is a transport that can hold back requests before they are sent, or their answers.
-type gate struct {
-	next  policy.Transporter
-	after bool // hold answers
-	mu    sync.Mutex
-	hold  func(what string) chan struct{} // nil: let through
-}
 
 // describe returns a request's method, address and body.
 func describe(r *http.Request) string {
@@ -53,27 +41,6 @@ func containsAll(what string, texts []string) bool {
 	return true
 }
 
-func (g *gate) Do(r *http.Request) (*http.Response, error) {
-	what := describe(r)
-	g.mu.Lock()
-	var wait chan struct{}
-	if g.hold != nil {
-		wait = g.hold(what)
-	}
-	g.mu.Unlock()
-	if wait != nil && g.after {
-		resp, err := g.next.Do(r)
-		<-wait
-		return resp, err
-	}
-	if wait != nil {
-		<-wait
-		// It had left when its time was over.
-		r = r.WithContext(context.WithoutCancel(r.Context()))
-	}
-	return g.next.Do(r)
-}
-
 // holdOnce returns a hold for the first request that has all the texts. reached is
 // closed when it is held.
 func holdOnce(texts ...string) (hold func(string) chan struct{}, reached, release chan struct{}) {
@@ -89,12 +56,30 @@ func holdOnce(texts ...string) (hold func(string) chan struct{}, reached, releas
 	}, reached, release
 }
 
-// gated returns the catalog in a process whose requests can be held back.
-func (w *world) gated(hold func(string) chan struct{}, now func() time.Time) *catalog.Catalog {
-	g := &gate{next: w.emulator.Transport(), hold: hold}
-	c := w.on(emulatortest.Open(w, w.emulator, g), now)
-	w.Cleanup(c.Close)
-	return c
+// gated returns the catalog in a process whose requests can be held back before they are sent: hold returns what they wait for, nil for nothing.
+func (w *world) gated(hold func(what string) chan struct{}) *catalog.Catalog {
+	return w.held(false, hold)
+}
+
+// held is gated where, with answers, requests are carried out and their answers are held back.
+func (w *world) held(answers bool, hold func(what string) chan struct{}) *catalog.Catalog {
+	var mu sync.Mutex // guards hold
+	next := w.emulator.Transport()
+	return w.via(func(r *http.Request) (*http.Response, error) {
+		mu.Lock()
+		wait := hold(describe(r))
+		mu.Unlock()
+		switch {
+		case wait == nil:
+			return next.Do(r)
+		case answers:
+			resp, err := next.Do(r)
+			<-wait
+			return resp, err
+		}
+		<-wait
+		return next.Do(r.WithContext(context.WithoutCancel(r.Context()))) // it had left when its time was over
+	})
 }
 
 // TestCheckBesideAWriter: check does not report a write that is under way.
@@ -108,7 +93,7 @@ func TestCheckBesideAWriter(t *testing.T) {
 				return goRow
 			}
 			return nil
-		}, nil)
+		})
 		var g sync.WaitGroup
 		g.Go(func() {
 			w.did(catalog.Created)(writer.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), ""))
@@ -118,7 +103,7 @@ func TestCheckBesideAWriter(t *testing.T) {
 		<-atRow
 		w.check(c)
 		hold, at, release := holdOnce("GET", "PeopleWAL", "RowKey eq 'e|")
-		checker := w.gated(hold, nil)
+		checker := w.gated(hold)
 		g.Go(func() { w.check(checker) })
 		<-at
 		close(goRow)
@@ -156,27 +141,6 @@ func TestCheckBetweenWrites(t *testing.T) {
 	})
 }
 
-// TestReplacementThatMeetsAnother: a replacement whose row key is taken is refused, and changes
-// nothing.
-func TestReplacementThatMeetsAnother(t *testing.T) {
-	t.Parallel()
-	inBubble(t, "x,y,z", "sort", func(t *testing.T, w *world, c *catalog.Catalog) {
-		r := w.insertAll(c, map[string]any{"x": "a|b", "y": "c", "z": "s", "sort": "1"}, map[string]any{"x": "a", "y": "other", "z": "s", "sort": "1"})
-		first, old := r[0], r[1]
-		c.Close()
-		_, err := c.Replace(t.Context(), rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`), by("x", "a"), always)
-		wantKind(t, err, problem.Conflict)
-		c.Close()
-		time.Sleep(time.Minute)
-		w.maintain(c)
-		w.wantFound(c, by("x", "a"), old)
-		w.wantFound(c, by("y", "other"), old)
-		w.wantFound(c, by("y", "b|c"))
-		w.wantFound(c, by("z", "s"), first, old)
-		w.check(c)
-	})
-}
-
 // TestDeletionOfWhatMoves: a record moves after a deletion has found it, and before that looks at its head. It is there all the
 // time, so it is deleted where it is.
 func TestDeletionOfWhatMoves(t *testing.T) {
@@ -185,7 +149,7 @@ func TestDeletionOfWhatMoves(t *testing.T) {
 		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "b"})
 		c.Close()
 		hold, at, release := holdOnce("GET", "PeopleWAL", "RowKey eq 'h|")
-		deleter := w.gated(hold, nil)
+		deleter := w.gated(hold)
 		var g sync.WaitGroup
 		g.Go(func() { w.delete(deleter, by("npi", "7"), 1) })
 		<-at
@@ -209,7 +173,7 @@ func TestMoveIsSeenBeforeItsDeletion(t *testing.T) {
 				w.insertAll(c, map[string]any{"eid": "1", "npi": 0, "lastname": "x"})
 				c.Close()
 				delay, at, release := holdOnce("PUT ", "/People(", delayed)
-				mover := w.gated(delay, nil)
+				mover := w.gated(delay)
 				var g sync.WaitGroup
 				g.Go(func() {
 					w.did(catalog.Replaced)(mover.Patch(t.Context(), []byte(`{"npi":1,"n":1}`), by("eid", "1"), always))

@@ -201,47 +201,6 @@ func TestDeletesWithAnIDCostLittle(t *testing.T) {
 	}
 }
 
-// TestRepeatedDeleteBesideTheFirst: the first try goes on when the second has begun, and ends before or after it. It deletes nothing that was
-// written since. Whatever comes later gets the answer of the one that has ended before.
-func TestRepeatedDeleteBesideTheFirst(t *testing.T) {
-	t.Parallel()
-	many := testsize.Of(200, 300)
-	for _, key := range []string{"eid", "npi"} {
-		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-			w.insertMany(c, sharing(t, key, many))
-			other := w.catalog()
-			time.Sleep(time.Second)
-			proof.Must(t, w.emulator.SetFaults("latency=50ms"))
-			on := catalog.Condition{Invocation: "id"}
-			first := make(chan catalog.Deleted)
-			go func() {
-				done, err := c.Delete(t.Context(), by(key, "7"), on, nil)
-				if err != nil {
-					t.Error(err)
-				}
-				first <- done
-			}()
-			time.Sleep(120 * time.Millisecond) // the claim is there, and no record is deleted
-			fresh := rec(t, `{"eid":"7","npi":"7","lastname":"New"}`)
-			w.did(catalog.Created)(other.Insert(t.Context(), fresh, ""))
-			second, err := other.Delete(t.Context(), by(key, "7"), on, nil)
-			done := <-first
-			if err != nil || !second.Repeated || done.Records+second.Records != many {
-				t.Errorf("the first %+v, the second %+v, %v", done, second, err)
-			}
-			kept := done // the answer of the one that has ended before
-			if done.Repeated {
-				kept = second
-			}
-			if third, err := other.Delete(t.Context(), by(key, "7"), on, nil); err != nil || third != kept {
-				t.Errorf("the first %+v, the second %+v, the third %+v, %v", done, second, third, err)
-			}
-			w.wantFound(c, by(key, "7"), fresh)
-			w.check(c)
-		})
-	}
-}
-
 // TestDeletionOfAnOldWrite: after a first try has died with its claim, another process completes an insertion that was acknowledged
 // before, and touches the head by that. The repetition deletes the record all the same.
 func TestDeletionOfAnOldWrite(t *testing.T) {
@@ -264,7 +223,7 @@ func TestDeletionOfAnOldWrite(t *testing.T) {
 				t.Errorf("the first try of %v lives: %+v", tt.query, done)
 			}
 			hold, reached, release := holdOnce(tt.held...)
-			held := w.gated(hold, nil)
+			held := w.gated(hold)
 			var g sync.WaitGroup
 			g.Go(func() {
 				if done, err := held.Delete(t.Context(), tt.query, once, nil); err != nil || done != (catalog.Deleted{Records: 1, Repeated: true}) {

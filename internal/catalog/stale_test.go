@@ -113,7 +113,7 @@ func TestRefusalBesideAWriter(t *testing.T) {
 				}
 			}
 			return nil
-		}, nil)
+		})
 		atRow, goRow := make(chan struct{}, 8), make(chan struct{})
 		faster := w.gated(func(what string) chan struct{} {
 			if strings.Contains(what, "/People(") {
@@ -121,7 +121,7 @@ func TestRefusalBesideAWriter(t *testing.T) {
 				return goRow
 			}
 			return nil
-		}, nil)
+		})
 		var g sync.WaitGroup
 		g.Go(func() {
 			_, err := put(refused, 4, catalog.Condition{Match: []string{old.ETag}})

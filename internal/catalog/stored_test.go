@@ -88,12 +88,16 @@ func TestStoredChanges(t *testing.T) {
 }
 
 // TestStoredEntries: what writers have left unfinished is completed, what was parked is
-// tried again when somebody asks, and tombstones are cleared away.
+// tried again when somebody asks, and tombstones are cleared away. A deletion that meets a tombstone completes what has left it.
 func TestStoredEntries(t *testing.T) {
 	t.Parallel()
 	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, _ map[string]string) {
 		if got := len(w.rows("PeopleWAL", "e|")); got != 4 {
 			t.Fatalf("%d entries are pending, want 4", got)
+		}
+		w.delete(c, by("npi", "14"), 0)
+		if got := len(w.rows("PeopleWAL", "e|")); got != 3 {
+			t.Errorf("%d entries are pending, want 3: the tombstone's is done", got)
 		}
 		proof.Must(t, c.Maintain(t.Context()))
 		if got := len(w.rows("PeopleWAL", "e|")); got != 1 {
@@ -119,28 +123,6 @@ func TestStoredEntries(t *testing.T) {
 			if row.Get("tsw_gone") != "" || len(row.Key.Row) > 1 && row.Key.Row[1] == '|' && row.Key.Row[0] != 'h' && row.Key.Row[0] != 'c' {
 				t.Errorf("%v is left a day later", row.Key)
 			}
-		}
-	})
-}
-
-// TestStoredTombstone: a deletion that meets a tombstone completes what has left it.
-func TestStoredTombstone(t *testing.T) {
-	t.Parallel()
-	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, _ map[string]string) {
-		gone := func() (n int) {
-			for _, row := range w.rows("PeopleWAL", "e|") {
-				if row.Get("eid") == "7" {
-					n++
-				}
-			}
-			return n
-		}
-		if gone() != 1 {
-			t.Fatal("the deletion is not pending")
-		}
-		w.delete(c, by("npi", "14"), 0)
-		if gone() != 0 {
-			t.Error("the deletion is still pending")
 		}
 	})
 }
