@@ -69,14 +69,7 @@ func TestExportedBytes(t *testing.T) {
 		if want == nil {
 			want = got
 		}
-		for name, text := range want {
-			if got[name] != text {
-				t.Errorf("%s workers: %s differs", workers, name)
-			}
-		}
-		if len(want) < 10 || len(got) != len(want) {
-			t.Errorf("%d files, then %d", len(want), len(got))
-		}
+		sameExport(t, want, got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,6 +42,16 @@ func TestNastyTableInBlobs(t *testing.T) {
 		}
 		exportNasty(t, a, connection, rows)
 	})
+}
+
+// azurite opens Azurite's account.
+func azurite(t *testing.T) (*storage.Account, string) {
+	t.Helper()
+	connection := os.Getenv("TABLESWEEP_AZURITE")
+	if connection == "" {
+		t.Skip("SKIPPED: TABLESWEEP_AZURITE has no connection string; scripts/test.sh starts Azurite and sets it")
+	}
+	return accountOf(t, connection), connection
 }
 
 func exportNasty(t *testing.T, a *storage.Account, connection string, rows []storage.Entity) {
