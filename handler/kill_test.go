@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,11 +22,24 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// gate is a process's way to a table account. Behind so many requests, the others wait until the process is killed: so it can't end before.
+// gate is a process's way to a table account. Once the process's work has come so far, its requests wait until it is killed: so it can't
+// end before.
 type gate struct {
 	connection string
-	left       atomic.Int64
-	killed     atomic.Pointer[chan struct{}]
+	life       atomic.Pointer[life] // nil while nobody is to die
+}
+
+// life is a process's until it is killed.
+type life struct {
+	mu     sync.Mutex
+	lived  func() bool // whether it has lived long enough, asked with each request; guarded by mu
+	killed chan struct{}
+}
+
+func (l *life) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lived()
 }
 
 func newGate(t *testing.T, connection string) *gate {
@@ -38,8 +52,8 @@ func newGate(t *testing.T, connection string) *gate {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host})
 	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {} // the process is dead
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if killed := g.killed.Load(); killed != nil && g.left.Add(-1) < 0 {
-			<-*killed
+		if l := g.life.Load(); l != nil && l.over() {
+			<-l.killed
 			return
 		}
 		proxy.ServeHTTP(w, r)
@@ -56,42 +70,41 @@ func (g *gate) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// kill starts a command, and kills it behind so many requests.
-func (g *gate) kill(t *testing.T, requests int64, args ...string) {
+// kill starts a command, and kills it when it has lived long enough.
+func (g *gate) kill(t *testing.T, lived func() bool, args ...string) {
 	t.Helper()
-	killed := make(chan struct{})
-	g.left.Store(requests)
-	g.killed.Store(&killed)
+	l := &life{lived: lived, killed: make(chan struct{})}
+	g.life.Store(l)
 	c := g.command(args...)
 	proof.Must(t, c.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }() // ends with the process
-	for g.left.Load() >= 0 {
+	for !l.over() {
 		select {
 		case err := <-ended:
 			t.Fatalf("%v ended before it was killed: %v", c.Args, err)
 		case <-time.After(time.Millisecond): // the other process is no part of this one's time
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // so that it notes what it has done
 	_ = c.Process.Kill()
 	<-ended
-	g.killed.Store(nil)
-	close(killed)
+	g.life.Store(nil)
+	close(l.killed)
 }
 
 // TestKilledCopy kills a copy and its resumes. Each row must be there, and counted once.
 func TestKilledCopy(t *testing.T) {
 	t.Parallel()
-	_, a, connection := serveEmulator(t, emulator.Options{})
+	em, a, connection := serveEmulator(t, emulator.Options{})
 	g := newGate(t, connection)
 	partitions, kills := testsize.Of(300, 3000), testsize.Of(2, 8)
 	rows := manyRows(partitions, 4)
 	emulatortest.Table(t, a, "source", rows)
+	em.ResetCounts()
 	checkpoint := filepath.Join(t.TempDir(), "checkpoint")
 	args := []string{"copy", "--from", "source", "--to", "copied", "--checkpoint", checkpoint}
-	for range kills {
-		g.kill(t, int64(partitions/(kills+1)), args...)
+	for i := range kills {
+		g.kill(t, func() bool { return em.Counts().Batch >= int64((i+1)*partitions/(kills+1)) }, args...)
 		args = []string{"copy", "--resume", checkpoint}
 	}
 	out, err := g.command(args...).Output()
@@ -105,23 +118,27 @@ func TestKilledCopy(t *testing.T) {
 // TestKilledExport kills an export and its resumes. The files must be those of an export without kills.
 func TestKilledExport(t *testing.T) {
 	t.Parallel()
-	_, a, connection := serveEmulator(t, emulator.Options{Faults: "short-page p=1 rows=100"})
+	_, a, connection := serveEmulator(t, emulator.Options{Faults: "short-page p=1 rows=20"})
 	g := newGate(t, connection)
-	emulatortest.Table(t, a, "source", manyRows(testsize.Of(300, 3000), 10))
+	emulatortest.Table(t, a, "source", manyRows(testsize.Of(300, 1000), 10))
 	dir := t.TempDir()
 	whole, pieces := filepath.Join(dir, "whole"), filepath.Join(dir, "pieces")
 	if out, err := g.command("export", "--from", "source", "--to", whole).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	want := exported(t, place.Directory(whole))
 	args, kills := []string{"export", "--from", "source", "--to", pieces}, testsize.Of(2, 8)
-	for range kills {
-		g.kill(t, 12, args...)
+	for i := range kills {
+		g.kill(t, func() bool {
+			files, _ := filepath.Glob(filepath.Join(pieces, place.DataPrefix, "*"))
+			return len(files)*(kills+1) >= (len(want)-1)*(i+1)
+		}, args...)
 		args = []string{"copy", "--resume", pieces} // an export to a directory is its own checkpoint
 	}
 	if out, err := g.command(args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	sameExport(t, exported(t, place.Directory(whole)), exported(t, place.Directory(pieces)))
+	sameExport(t, want, exported(t, place.Directory(pieces)))
 }
 
 // sameExport compares the files of two exports.
