@@ -69,64 +69,6 @@ func fromEvents(t testing.TB, events ...string) (*Checkpoint, error) {
 	return NewCheckpoint(f)
 }
 
-// restored returns the checkpoint in a text.
-func restored(t testing.TB, text string) (*Checkpoint, error) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "checkpoint")
-	proof.Must(t, os.WriteFile(path, []byte(text), 0o600))
-	f, err := journal.Read(path)
-	if err != nil {
-		return nil, err
-	}
-	c, err := NewCheckpoint(f)
-	if err != nil {
-		return nil, err
-	}
-	return c, c.close()
-}
-
-// record writes a checkpoint in which step 1 was read, one unit of it is done, and
-// its children are left, and returns its text.
-func record(t testing.TB) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "checkpoint")
-	c := newCheckpoint(t, path)
-	f := &frontier{}
-	s := f.add(saved{Depth: 1})
-	proof.Must(t, c.rewrite(f, Totals{}))
-	f.startRead(s)
-	children := f.read(s, 0, nil, 0, []saved{{Step: scan.Step{Page: 1}}, {Step: scan.Step{Page: 2}}})
-	c.read(s, &key.Key{Partition: "p", Row: "z"}, 9, children, nil, Totals{Queries: 1})
-	c.did(s, span{key.Key{Partition: "p", Row: "a"}, key.Key{Partition: "p", Row: "c"}}, Totals{Rows: 3})
-	c.end(children[0])
-	if s.Left != 6 {
-		t.Errorf("%d of 9 rows are left, of which 3 were done", s.Left)
-	}
-	proof.Must(t, c.flush(f, Totals{}))
-	proof.Must(t, c.close())
-	text, err := os.ReadFile(path)
-	proof.Must(t, err)
-	return string(text)
-}
-
-// TestRestoreCutOff cuts the file at every byte: what remains is a state that was. Without the
-// snapshot's steps it is none: they would never be done.
-func TestRestoreCutOff(t *testing.T) {
-	t.Parallel()
-	text := record(t)
-	lines := strings.SplitAfterN(text, "\n", 4)
-	snapshot := len(lines[0] + lines[1] + lines[2])
-	for i := range text {
-		r, err := restored(t, text[:i])
-		if (err != nil) != (i < snapshot) {
-			t.Fatalf("%d bytes: %v", i, err)
-		}
-		if err == nil && r.frontier.steps.Len() != []int{1, 3, 3, 2}[strings.Count(text[snapshot:i], "\n")] {
-			t.Errorf("%d bytes: %d steps", i, r.frontier.steps.Len())
-		}
-	}
-}
-
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	const node = `{"node":{"id":1,"step":{}}}`

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -201,49 +200,13 @@ func TestKilledAtAnyLine(t *testing.T) {
 	})
 }
 
-// TestKilledDeletion deletes rows, all of a table or listed ones, by processes that die with any
-// request, so that some rows are gone that nobody counted. The last one counts every row once.
-func TestKilledDeletion(t *testing.T) {
-	testsize.WithoutRace(t)
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "checkpoint")
-	for seed := range uint64(testsize.Slow(4, 8, 20)) {
-		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 1))
-			var rows []storage.Entity
-			for i := range 200 {
-				rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%02d", i/7), Row: fmt.Sprint(i % 7)}})
-			}
-			em, a := emulatortest.NewAccount(t, emulator.Options{Faults: fmt.Sprintf("seed=%d; latency=1ms..20ms; short-page p=0.2", seed+1)})
-			name := emulatortest.Table(t, a, "table", rows).Name()
-			c := newCheckpoint(t, path)
-			for kills := 0; ; kills++ {
-				mortal := &emulatortest.Process{Next: em.Transport()}
-				if kills < 6 {
-					mortal.DieWith(1+r.IntN(20), r.IntN(2) == 0)
-				}
-				s := Spec{Source: emulatortest.Open(t, em, mortal).Table(name), Steal: true, PageRows: 25}
-				if seed%2 == 0 {
-					s.Keys = &Keys{}
-					for _, row := range rows {
-						s.Keys.Add(row.Key)
-					}
-				}
-				totals, err := Do(t.Context(), s, Options{Checkpoint: c, Workers: 8}, action.Delete{Table: s.table()})
-				if err == nil {
-					if n := int64(len(rows)); totals.Rows != n || totals.Written != n || totals.Failed > 0 {
-						t.Errorf("seed %d, %d kills: %+v, want %d rows", seed, kills, totals, n)
-					}
-					break
-				}
-				if !mortal.Dead() {
-					t.Fatal(err)
-				}
-				c = readCheckpoint(t, path)
-			}
-			proof.Must(t, os.Remove(path))
-		})
-	}
+// knownOnDisk returns how much of the file a line knows to be on the disk.
+func knownOnDisk(t *testing.T, one []byte) int {
+	t.Helper()
+	var l struct{ Disk int }
+	_, text, _ := bytes.Cut(one, []byte(" "))
+	proof.Must(t, json.Unmarshal(text, &l))
+	return l.Disk
 }
 
 // TestPagesAreOnDiskBeforeTheirRowsAreDeleted: a machine that loses a page's line would not know that its rows
@@ -271,7 +234,7 @@ func TestPagesAreOnDiskBeforeTheirRowsAreDeleted(t *testing.T) {
 			}
 			if l.Did != 0 {
 				checked++
-				if known := knownOnDisk(t, [][]byte{one}); known < ends[l.Did] {
+				if known := knownOnDisk(t, one); known < ends[l.Did] {
 					t.Fatalf("rows of a page whose line ends at byte %d were deleted when %d were on the disk", ends[l.Did], known)
 				}
 			}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -99,58 +96,6 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 			t.Errorf("the copy has %d rows of %d", len(got), len(rows))
 		}
 	})
-}
-
-// TestResume interrupts a copy again and again, now and then as a crash would,
-// and goes on from the checkpoint.
-func TestResume(t *testing.T) {
-	t.Parallel()
-	rows := someRows(700, 5)
-	for name, strategy := range strategies {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := filepath.Join(t.TempDir(), "checkpoint")
-			synctest.Test(t, func(t *testing.T) { resume(t, path, rows, strategy) })
-		})
-	}
-}
-
-func resume(t *testing.T, path string, rows []storage.Entity, strategy scan.Strategy) {
-	r := rand.New(rand.NewPCG(1, 2))
-	e, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond, Faults: "seed=9; short-page p=0.3; empty-page p=0.1; busy p=0.01; timeout-after p=0.01; reset-after p=0.01"})
-	source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
-	s := sweep.Spec{Source: source, Strategy: strategy, Steal: strategy == nil, PageRows: 100}
-	e.ResetCounts()
-	c := sweep.NewCheckpointAt(t, path)
-	runs := 0
-	for {
-		runs++
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20+r.IntN(120))*time.Millisecond)
-		totals, err := sweep.Do(ctx, s, sweep.Options{Checkpoint: c, Workers: 8}, action.Copy{Destination: destination})
-		cancel()
-		if err == nil {
-			if totals.Rows != int64(len(rows)) || totals.Written != int64(len(rows)) {
-				t.Errorf("counted %d rows, %d written, want %d", totals.Rows, totals.Written, len(rows))
-			}
-			break
-		}
-		if !errors.Is(err, task.ErrInterrupted) || runs > 100 {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(path)
-		proof.Must(t, err)
-		if r.IntN(3) == 0 { // the last lines never made it
-			text = text[:len(text)-r.IntN(min(200, len(text)/10))]
-			proof.Must(t, os.WriteFile(path, text, 0o600))
-		}
-		c = sweep.ReadCheckpointAt(t, path)
-	}
-	if runs < 5 {
-		t.Errorf("only %d runs: nothing was interrupted", runs)
-	}
-	if got := emulatortest.Rows(t, destination); !sameRows(got, rows) {
-		t.Errorf("the copy has %d rows of %d", len(got), len(rows))
-	}
 }
 
 func TestFailureStopsAndIsTold(t *testing.T) {

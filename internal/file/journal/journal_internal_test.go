@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -129,6 +130,67 @@ func TestRefuses(t *testing.T) {
 	}
 	if numbers, err := read(chained(head, one)); err != nil || len(numbers) != 1 {
 		t.Errorf("the lines that these differ from: %v, %v", numbers, err)
+	}
+}
+
+// TestDamaged reads a journal that somebody has changed, or whose end a machine has lost. What is read is a beginning of what was written, or it
+// is refused. What has lost only bytes that were not known to be on the disk is never refused.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	f := newFile(t, path, event{0}, event{1})
+	known := f.disk
+	for n := 2; n < 60; n++ {
+		known = f.disk
+		write(t, f, n, n%7 == 0 && n < 50)
+	}
+	proof.Must(t, f.Close())
+	whole := content(t, path)
+	lines := bytes.SplitAfter(bytes.TrimSuffix(whole, []byte("\n")), []byte("\n"))
+	lines[len(lines)-1] = append(lines[len(lines)-1], '\n')
+	r := rand.New(rand.NewPCG(27, 2))
+	refused, tries := 0, 3000
+	for try := range tries {
+		i, j := r.IntN(len(lines)), r.IntN(len(lines))
+		other, lost := slices.Clone(lines), false
+		text := slices.Clone(whole)
+		switch at := int(known) + r.IntN(len(whole)-int(known)); try % 7 {
+		case 0:
+			text[r.IntN(len(text))] ^= 1 << r.IntN(8)
+		case 1:
+			text = bytes.Join(slices.Delete(other, i, i+1), nil)
+		case 2:
+			other[i], other[j] = other[j], other[i]
+			text = bytes.Join(other, nil)
+		case 3:
+			text = bytes.Join(slices.Insert(other, j, other[i]), nil)
+		case 4: // the CRC stays
+			other[i] = append(slices.Clone(other[i][:9]), other[j][9:]...)
+			text = bytes.Join(other, nil)
+		case 5:
+			text, lost = text[:at], true
+		case 6:
+			clear(text[at:min(len(text), at+1+r.IntN(200))])
+			lost = true
+		}
+		numbers, err := read(text)
+		if err != nil {
+			refused++
+		}
+		if err != nil && lost {
+			t.Fatalf("try %d: %v", try, err)
+		}
+		for i, n := range numbers {
+			if i != n {
+				t.Fatalf("try %d: read %v", try, numbers)
+			}
+		}
+		if err == nil && len(numbers) < 50 {
+			t.Fatalf("try %d: only %v", try, numbers)
+		}
+	}
+	if refused < tries/4 || refused > tries*5/7 {
+		t.Errorf("%d of %d were refused", refused, tries)
 	}
 }
 

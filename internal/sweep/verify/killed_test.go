@@ -2,12 +2,17 @@ package verify_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
@@ -20,77 +25,13 @@ import (
 	"tablesweep/internal/sweep/verify"
 )
 
-func newCheckpoint(t *testing.T, path string) *sweep.Checkpoint {
+// checkpoint returns the checkpoint in a journal.
+func checkpoint(t *testing.T, f *journal.File, err error) *sweep.Checkpoint {
 	t.Helper()
-	f, err := journal.New(path, []byte(`{}`))
 	proof.Must(t, err)
 	c, err := sweep.NewCheckpoint(f)
 	proof.Must(t, err)
 	return c
-}
-
-func readCheckpoint(t *testing.T, path string, lines ...[]byte) *sweep.Checkpoint {
-	t.Helper()
-	if lines != nil {
-		proof.Must(t, os.WriteFile(path, bytes.Join(lines, nil), 0o600))
-	}
-	f, err := journal.Read(path)
-	proof.Must(t, err)
-	c, err := sweep.NewCheckpoint(f)
-	proof.Must(t, err)
-	return c
-}
-
-// history returns the lines of a checkpoint, and how many of them are its snapshot, which is written
-// as a whole.
-func history(t *testing.T, path string) (lines [][]byte, snapshot int) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	proof.Must(t, err)
-	lines = bytes.SplitAfter(text, []byte("\n"))
-	lines = lines[:len(lines)-1]
-	for snapshot = 2; snapshot < len(lines) && records(lines[snapshot], "node"); snapshot++ {
-	}
-	return lines, snapshot
-}
-
-// records reports whether a line's event begins with a member.
-func records(line []byte, member string) bool {
-	return bytes.Contains(line, []byte(`"event":{"`+member+`"`))
-}
-
-// TestKilledAtAnyLine compares random tables, and goes on from what the journal was
-// after each of its lines. Everything must be counted once, and listed.
-func TestKilledAtAnyLine(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "checkpoint")
-	for seed := range uint64(30 / slowdown) {
-		synctest.Test(t, func(t *testing.T) {
-			w := randomTwin(rand.New(rand.NewPCG(seed, 2)))
-			_, a := emulatortest.NewAccount(t, emulator.Options{Faults: w.faults})
-			source, destination := w.fill(t, a)
-			w.scan.Source = source
-			run := func(c *sweep.Checkpoint) {
-				t.Helper()
-				w.options.Checkpoint = c
-				r, err := verify.Compare(t.Context(), w.scan, destination, w.options)
-				proof.Must(t, err)
-				w.same(t, r)
-			}
-			run(newCheckpoint(t, path))
-			lines, snapshot := history(t, path)
-			for n := snapshot; n <= len(lines); n += 1 + len(lines)/10 {
-				run(readCheckpoint(t, path, lines[:n]...))
-				if again, snapshot := history(t, path); n%2 == 0 {
-					run(readCheckpoint(t, path, again[:snapshot+n%(1+len(again)-snapshot)]...))
-				}
-				if t.Failed() {
-					t.Fatalf("seed %d, killed behind line %d", seed, n)
-				}
-			}
-			proof.Must(t, os.Remove(path))
-		})
-	}
 }
 
 // TestBothSidesKnowWhatIsBefore: the token of a page of both tables says for each of them which key is before its own token.
@@ -103,8 +44,9 @@ func TestBothSidesKnowWhatIsBefore(t *testing.T) {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}})
 		}
 		path := filepath.Join(t.TempDir(), "checkpoint")
+		f, err := journal.New(path, []byte(`{}`))
 		s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 5}
-		_, err := verify.Compare(t.Context(), s, emulatortest.Table(t, a, "destination", rows[:30]), verify.Options{Options: sweep.Options{Checkpoint: newCheckpoint(t, path)}})
+		_, err = verify.Compare(t.Context(), s, emulatortest.Table(t, a, "destination", rows[:30]), verify.Options{Options: sweep.Options{Checkpoint: checkpoint(t, f, err)}})
 		proof.Must(t, err)
 		text, err := os.ReadFile(path)
 		proof.Must(t, err)
@@ -115,56 +57,137 @@ func TestBothSidesKnowWhatIsBefore(t *testing.T) {
 	})
 }
 
-// TestKilledRepair repairs random tables by processes that die at any request, with the
-// answers of what is under way lost, and the last lines of the journal.
-func TestKilledRepair(t *testing.T) {
+// killed are works with a twin's tables that processes die in, and what is to come of them, with what the destination has then.
+var killed = map[string]struct {
+	do   func(ctx context.Context, w twin, destination *storage.Table) (any, error)
+	want func(w *twin) (result any, destination map[key.Key]int)
+}{
+	"copy": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
+		t, err := sweep.Do(ctx, w.scan, w.options.Options, action.Copy{Destination: to})
+		return [2]int64{t.Rows, t.Written}, err
+	}, func(w *twin) (any, map[key.Key]int) {
+		source, _ := w.mirrored()
+		all := maps.Clone(w.tables[1])
+		maps.Copy(all, source)
+		return [2]int64{int64(len(source)), int64(len(source))}, all
+	}},
+	"delete": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
+		w.scan.Source = to
+		t, err := sweep.Do(ctx, w.scan, w.options.Options, action.Delete{Table: to})
+		return [2]int64{t.Rows, t.Written}, err
+	}, func(w *twin) (any, map[key.Key]int) {
+		gone := w.within(w.tables[1])
+		left := maps.Clone(w.tables[1])
+		maps.DeleteFunc(left, func(k key.Key, _ int) bool { _, is := gone[k]; return is })
+		return [2]int64{int64(len(gone)), int64(len(gone))}, left
+	}},
+	"delete listed": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
+		w.scan.Source, w.scan.Filter, w.scan.Keys = to, "", &sweep.Keys{}
+		for k := range w.tables[1] {
+			w.scan.Keys.Add(k)
+		}
+		t, err := sweep.Do(ctx, w.scan, w.options.Options, action.Delete{Table: to})
+		return [2]int64{t.Rows, t.Written}, err
+	}, func(w *twin) (any, map[key.Key]int) {
+		return [2]int64{int64(len(w.tables[1])), int64(len(w.tables[1]))}, map[key.Key]int{}
+	}},
+	"verify": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
+		r, err := verify.Compare(ctx, w.scan, to, w.options)
+		return found(r), err
+	}, func(w *twin) (any, map[key.Key]int) { return w.want, w.tables[1] }},
+	"repair": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
+		w.options.Repair = &action.Copy{Destination: to}
+		r, err := verify.Compare(ctx, w.scan, to, w.options)
+		return found(r), err
+	}, func(w *twin) (any, map[key.Key]int) {
+		w.options.Depth = verify.Exact
+		w.compare()
+		w.want.Repaired = w.want.Missing + w.want.Different
+		source, _ := w.mirrored()
+		all := maps.Clone(w.tables[1])
+		maps.Copy(all, source)
+		return w.want, all
+	}},
+	"mirror": {func(ctx context.Context, w twin, to *storage.Table) (any, error) { // which is made again
+		w.options.Checkpoint = nil
+		_, err := verify.Mirror(ctx, w.scan, to, verify.MirrorOptions{Options: w.options, MaxDeletes: -1})
+		if errors.Is(err, verify.ErrEmptySource) {
+			err = nil
+		}
+		return nil, err
+	}, func(w *twin) (any, map[key.Key]int) {
+		source, extra := w.mirrored()
+		all := maps.Clone(w.tables[1])
+		maps.Copy(all, source)
+		maps.DeleteFunc(all, func(k key.Key, _ int) bool { _, is := extra[k]; return is && len(source) > 0 })
+		return nil, all
+	}},
+}
+
+// TestKilled works on random tables by processes that die at any request, with the answers of what is under way lost, and the last lines of
+// the journal. Everything must be done, counted once, and listed.
+func TestKilled(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "checkpoint")
-	for seed := range uint64(30 / slowdown) {
-		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 3))
-			w := randomTwin(r)
-			em, a := emulatortest.NewAccount(t, emulator.Options{Faults: w.faults})
-			source, destination := w.fill(t, a)
-			c := newCheckpoint(t, path)
-			kills, lifetime := 0, 1+r.IntN(40)
-			for ; ; kills++ {
-				mortal := &emulatortest.Process{Next: em.Transport()}
-				if kills < 5 {
-					mortal.DieWith(1+r.IntN(lifetime), r.IntN(2) == 0)
-				}
-				b := emulatortest.Open(t, em, mortal)
-				w.scan.Source = b.Table(source.Name())
-				w.options.Checkpoint = c
-				w.options.Repair = &action.Copy{Destination: b.Table(destination.Name())}
-				got, err := verify.Compare(t.Context(), w.scan, b.Table(destination.Name()), w.options)
-				if err == nil {
-					w.want.Repaired = w.want.Missing + w.want.Different
-					w.same(t, got)
-					break
-				}
-				if !mortal.Dead() {
-					t.Fatalf("seed %d: %v", seed, err)
-				}
-				// What units did is written some time after they did it.
-				lines, _ := history(t, path)
-				for n := r.IntN(4); n > 0 && (records(lines[len(lines)-1], "did") || records(lines[len(lines)-1], "end")); n-- {
-					lines = lines[:len(lines)-1]
-				}
-				c = readCheckpoint(t, path, lines...)
+	for name, work := range killed {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, deaths := filepath.Join(t.TempDir(), "checkpoint"), 0
+			for seed := range uint64(80 / slowdown) {
+				synctest.Test(t, func(t *testing.T) {
+					r := rand.New(rand.NewPCG(seed, 3))
+					w := randomTwin(r)
+					em, a := emulatortest.NewAccount(t, emulator.Options{Faults: w.faults})
+					source, destination := w.fill(t, a)
+					want, has := work.want(&w)
+					lifetime := 1 + r.IntN(40)
+					for kills := 0; ; kills++ {
+						process := &emulatortest.Process{Next: em.Transport()}
+						if kills < 5 {
+							process.DieWith(1+r.IntN(lifetime), r.IntN(2) == 0)
+						}
+						b := emulatortest.Open(t, em, process)
+						f, err := journal.Read(path)
+						if errors.Is(err, os.ErrNotExist) {
+							f, err = journal.New(path, []byte(`{}`))
+						}
+						w.scan.Source, w.options.Checkpoint = b.Table(source.Name()), checkpoint(t, f, err)
+						got, err := work.do(t.Context(), w, b.Table(destination.Name()))
+						if err == nil {
+							if diff := cmp.Diff(want, got); diff != "" {
+								t.Fatalf("seed %d, after %d kills (-want +got)\n%s", seed, kills, diff)
+							}
+							break
+						}
+						if deaths++; !process.Dead() {
+							t.Fatalf("seed %d: %v", seed, err)
+						}
+						loseLines(t, path, r.IntN(4))
+					}
+					if diff := cmp.Diff(has, values(t, destination)); diff != "" {
+						t.Fatalf("seed %d: the destination (-want +got)\n%s", seed, diff)
+					}
+					_ = os.Remove(path) // a mirror has none
+				})
 			}
-			for k, v := range w.tables[0] {
-				if inScan := w.scan.Bounds.Range().Contains(k) && (w.scan.Filter == "" || v < 2); !inScan || w.options.Depth != verify.Exact {
-					continue
-				}
-				if e, ok, err := destination.Get(t.Context(), k); !ok || err != nil || e.Get("V") != fmt.Sprint(v) {
-					t.Errorf("the destination has %v %+v, want %d; %v", ok, e, v, err)
-				}
+			if deaths < 80/slowdown {
+				t.Errorf("only %d deaths", deaths)
 			}
-			if t.Failed() {
-				t.Fatalf("seed %d, after %d kills", seed, kills)
-			}
-			proof.Must(t, os.Remove(path))
 		})
 	}
+}
+
+// loseLines removes so many lines at a checkpoint's end, of what units did: that is written some time after they did it.
+func loseLines(t *testing.T, path string, n int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	proof.Must(t, err)
+	lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	last := func() []byte { return lines[len(lines)-1] }
+	for ; n > 0 && (bytes.Contains(last(), []byte(`"event":{"did"`)) || bytes.Contains(last(), []byte(`"event":{"end"`))); n-- {
+		lines = lines[:len(lines)-1]
+	}
+	proof.Must(t, os.WriteFile(path, append(bytes.TrimSuffix(bytes.Join(lines, nil), []byte("\n")), '\n'), 0o600))
 }

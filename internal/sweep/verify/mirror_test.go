@@ -18,7 +18,6 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -34,17 +33,19 @@ func values(t *testing.T, table *storage.Table) map[key.Key]int {
 	return all
 }
 
+// within returns the rows that the twin's scan finds.
+func (w *twin) within(rows map[key.Key]int) map[key.Key]int {
+	rows = maps.Clone(rows)
+	maps.DeleteFunc(rows, func(k key.Key, v int) bool {
+		return !w.scan.Bounds.Range().Contains(k) || w.scan.Filter != "" && v >= 2
+	})
+	return rows
+}
+
 // mirrored is what is to come of the twin's destination, by the shortest way: which rows it gets, and which of its
 // own are extra.
 func (w *twin) mirrored() (source, extra map[key.Key]int) {
-	within := func(rows map[key.Key]int) map[key.Key]int {
-		rows = maps.Clone(rows)
-		maps.DeleteFunc(rows, func(k key.Key, v int) bool {
-			return !w.scan.Bounds.Range().Contains(k) || w.scan.Filter != "" && v >= 2
-		})
-		return rows
-	}
-	source, extra = within(w.tables[0]), within(w.tables[1])
+	source, extra = w.within(w.tables[0]), w.within(w.tables[1])
 	maps.DeleteFunc(extra, func(k key.Key, _ int) bool { _, has := source[k]; return has })
 	return source, extra
 }
@@ -205,47 +206,6 @@ func TestMirrorMeanwhile(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestKilledMirror: a mirror that dies at any request, with the answers of what is under way lost, is made again, and then
-// the destination is right.
-func TestKilledMirror(t *testing.T) {
-	testsize.WithoutRace(t)
-	t.Parallel()
-	kills := 0
-	for seed := range uint64(300 / slowdown) {
-		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 6))
-			w := randomTwin(r)
-			em, a := emulatortest.NewAccount(t, emulator.Options{Faults: w.faults})
-			source, to := w.fill(t, a)
-			for i := 0; ; i++ {
-				mortal := &emulatortest.Process{Next: em.Transport()}
-				if i < 4 {
-					mortal.DieWith(1+r.IntN(30), r.IntN(2) == 0)
-				}
-				b := emulatortest.Open(t, em, mortal)
-				w.scan.Source = b.Table(source.Name())
-				_, err := verify.Mirror(t.Context(), w.scan, b.Table(to.Name()), verify.MirrorOptions{Options: w.options, MaxDeletes: -1})
-				if err == nil || errors.Is(err, verify.ErrEmptySource) {
-					break
-				}
-				if kills++; !mortal.Dead() {
-					t.Fatalf("seed %d: %v", seed, err)
-				}
-			}
-			rows, extra := w.mirrored()
-			want := maps.Clone(w.tables[1])
-			maps.Copy(want, rows)
-			maps.DeleteFunc(want, func(k key.Key, _ int) bool { _, is := extra[k]; return is && len(rows) > 0 })
-			if diff := cmp.Diff(want, values(t, to)); diff != "" {
-				t.Fatalf("seed %d (-want +got)\n%s", seed, diff)
-			}
-		})
-	}
-	if kills < 30/slowdown {
-		t.Errorf("only %d kills", kills)
 	}
 }
 
