@@ -34,11 +34,13 @@ fetch_tools() {
   set +e
   if command -v npm >/dev/null; then
     local at
-    for at in azurite jssdk browser openapi duckdb; do
-      npm ci --no-audit --no-fund --loglevel=error --prefix "scripts/$at"
+    for at in azurite jssdk browser openapi duckdb infra; do
+      local flags=(--no-audit --no-fund --loglevel=error)
+      [ $at != infra ] || flags+=(--legacy-peer-deps --ignore-scripts) # not the peer, a parser that would have to be compiled
+      # Where it was installed before, from the same list, it stays.
+      [ "scripts/$at/node_modules/.package-lock.json" -nt "scripts/$at/package-lock.json" ] || npm ci "${flags[@]}" --prefix "scripts/$at" &
     done
-    # Not the peer, a parser that would have to be compiled.
-    npm ci --no-audit --no-fund --loglevel=error --legacy-peer-deps --ignore-scripts --prefix scripts/infra
+    wait
   fi
   local packages=()
   browser || packages+=(chromium)
@@ -230,11 +232,15 @@ fetching=$!
 
 bin=$(mktemp -d)
 go build -o "$bin/tablesweep" ./handler
+
+say "the source: format, vet, staticcheck, dead code, this project's own rules"
+scripts/lint.sh
+
 wait "$fetching" || true
 cat "$fetch_log"
 start_azurite
 
-# Other people's programs mostly wait: they run beside what only reads the source. The browser's claims need the machine for themselves.
+# Other people's programs mostly wait: they run beside the race detector's tests, which measure nothing. The browser's claims need the machine for themselves.
 (
   trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
   check_sdks
@@ -244,8 +250,11 @@ start_azurite
 ) >"$notes/clients" 2>&1 &
 clients=$!
 
-say "the source: format, vet, staticcheck, dead code, this project's own rules"
-scripts/lint.sh
+# The race detector takes ten times as long, so it sees the tests' small sizes, one crash point in 25, no models, no tests that take long and start
+# nothing that others do not start (testsize.WithoutRace), and no packages that start no goroutine: what they call is seen where it stands.
+concurrent=$(packages '^\s+go |\.Go\(|^\s+"(testing/synctest|'"$(go list -m)"'/internal/task)' '*.go' | grep -v internal/lab)
+say "tests under the race detector, of the packages with goroutines"
+GORACE=atexit_sleep_ms=50 go_test -race -timeout=30m -- $concurrent
 
 wait "$clients" || {
   cat "$notes/clients" >&2
@@ -253,12 +262,6 @@ wait "$clients" || {
 }
 cat "$notes/clients"
 check_console
-
-# The race detector takes ten times as long, so it sees the tests' small sizes, no models, and no packages that start no goroutine:
-# what they call is seen where it stands.
-concurrent=$(packages '^\s+go |\.Go\(|^\s+"(testing/synctest|'"$(go list -m)"'/internal/task)' '*.go' | grep -v internal/lab)
-say "tests under the race detector, of the packages with goroutines"
-GORACE=atexit_sleep_ms=50 go_test -race -timeout=30m -- $concurrent
 
 # Tests that have two sizes say so by package testsize. The seeds are among them, and with --long the planted bugs.
 sized=$(packages 'testsize\.' '*_test.go')
