@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/sweep/progress"
 )
@@ -19,6 +20,7 @@ import (
 // TestCatalogDeleteRepeats: on slow storage, a deletion ends before all is done. The command goes on until it is, and
 // shows how far it is.
 func TestCatalogDeleteRepeats(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		em, a := emulatortest.NewAccount(t, emulator.Options{})

@@ -27,6 +27,7 @@ func nastyTable() []storage.Entity {
 
 // TestNastyTableInBlobs: a table of odd rows goes out to blobs and in again, and is equal.
 func TestNastyTableInBlobs(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	t.Run("emulator", func(t *testing.T) {
 		t.Parallel()

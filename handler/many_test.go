@@ -21,6 +21,7 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -151,6 +152,7 @@ func TestManyTablesShareWorkers(t *testing.T) {
 // TestManyTablesInterrupted: an interrupt ends all tables in order. A resume goes on with each, and writes only what is
 // left.
 func TestManyTablesInterrupted(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

@@ -209,6 +209,7 @@ func TestBadEntryStopsNothing(t *testing.T) {
 // value that both have. (The published hash ignores "|".) The insertion is refused and leaves
 // nothing, whether its writer lives or dies.
 func TestRowKeysThatMeet(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for n := 0; n <= 14; n++ { // the request at which the writer dies; 0 for never
 		inBubble(t, "x,y,z", "sort", func(t *testing.T, w *world, c *catalog.Catalog) {

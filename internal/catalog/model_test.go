@@ -44,6 +44,7 @@ var (
 // the map. A tenth of the runs first takes over what the published program wrote; in another
 // tenth the schema changes meanwhile.
 func TestModel(t *testing.T) {
+	testsize.WithoutRace(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the same seed is to be the same run
 	first, n := *firstSeed, *seeds
 	list := []uint64{474} // a refusal is overtaken twice, by writers whose rows it must carry out

@@ -12,11 +12,13 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
 
 // Each backup tells whether it was read back. The newest that was is kept, whatever becomes of later ones.
 func TestScheduleProofs(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, source := range []string{`"table":"Source"`, `"tables":"Source"`} {
 		synctest.Test(t, func(t *testing.T) {

@@ -141,6 +141,7 @@ func crashWhileStarting(t *testing.T, n int, applied bool, r engine.Request, che
 // TestStepThatEndsProcesses kills a process whenever a step is begun, by whichever message and delivery. After the
 // fifth time the scan fails, and its error names the step. A first delivery that ended with an error doesn't count.
 func TestStepThatEndsProcesses(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, redelivered := range []bool{false, true} {
 		for _, fails := range []bool{false, true} {
@@ -444,6 +445,7 @@ func TestCanceledBeginsNothing(t *testing.T) {
 // step, which is in the poison queue, too. This version leaves the step alone for as long as an upgrade may take: it neither fails the scan nor
 // sends a message. The newer one then reads every row.
 func TestNewerVersion(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	request := func(text string) storage.Property { return storage.BinaryProperty("Request", []byte(text)) }
 	for name, stored := range map[string]storage.Property{

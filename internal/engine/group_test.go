@@ -138,6 +138,7 @@ func TestGroup(t *testing.T) {
 
 // A table that fails does not stop the others, and is named. A retry does those that failed, and then the export is complete.
 func TestGroupFails(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 12)
@@ -187,6 +188,7 @@ func TestGroupFails(t *testing.T) {
 
 // A group that is canceled begins nothing more, and its members are canceled, whoever dies. A retry does what is left.
 func TestGroupCanceled(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for n := 0; n < 12; n += testsize.Of(4, 1) {
 		synctest.Test(t, func(t *testing.T) {

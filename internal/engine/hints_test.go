@@ -125,6 +125,7 @@ func gzipped(text string) []byte {
 
 // TestProgress: a running scan shows its progress if an earlier one of the table left hints, and none else.
 func TestProgress(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	w := withSource(t, 400, 1)
 	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 2, SegmentsPerInvocation: 1}

@@ -78,6 +78,7 @@ func (w *world) dayLater() {
 
 // A group's export leaves out tables that are deleted before their scans begin, or while they are read, and names them. A retry does not bring them back.
 func TestGroupLeavesOut(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		name, table string
@@ -187,7 +188,7 @@ func TestGroupFailsAndLeavesOut(t *testing.T) {
 
 // TestLeftOutCrashPoints has the process die at each request from when a table is deleted that is read. The group ends all the same, without it.
 func TestLeftOutCrashPoints(t *testing.T) {
-	crashPoints(t, 9, func(t *testing.T, n int, applied bool) bool {
+	crashPoints(t, testsize.Slow(37, 19, 9), func(t *testing.T, n int, applied bool) bool {
 		w, id, _ := without(t, 2)
 		messages := 0
 		var first = w.process
@@ -328,7 +329,7 @@ func TestScheduleLosesTables(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	out := 0
-	for seed := range uint64(testsize.Slow(2, 4, 12)) {
+	for seed := range uint64(testsize.Slow(1, 2, 12)) {
 		synctest.Test(t, func(t *testing.T) { out += scheduleLosesTables(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

@@ -64,6 +64,7 @@ func (w *world) lose(id string, r *rand.Rand) (lost []key.Key) {
 // has done what it was to do. Only a scan's own row is the scan. Maintain does not look at a scan whose row in the list of open ones is lost, so
 // no pending step is lost with that.
 func TestLostRowsOfEachKind(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for seed := range uint64(testsize.Slow(12, 40, 800)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { lostRows(t, seed) }) })

@@ -121,6 +121,7 @@ func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
 // TestEstimateOfAScan estimates scans and runs them: they read just the rows that were counted, and
 // make about as many requests.
 func TestEstimateOfAScan(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		name string

@@ -59,6 +59,7 @@ func (w *world) requests(call func() error) int64 {
 // before. When its retention is over, nothing of it is left, at whatever request a process dies that removes it. Running
 // scans stay, and canceled ones can be retried until then.
 func TestRetention(t *testing.T) {
+	testsize.WithoutRace(t)
 	crashPoints(t, 5*everyRequest, retention)
 }
 

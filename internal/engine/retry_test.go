@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
 
@@ -64,6 +65,7 @@ func TestRetryAfterCancel(t *testing.T) {
 
 // TestRetryAfterFailure: a step that fails with every delivery fails the scan with the reason. A retry does it.
 func TestRetryAfterFailure(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 30, 1)

@@ -14,6 +14,7 @@ import (
 
 	"tablesweep/internal/function"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/proof/testsize"
 )
 
 // send sends a request that names a host, "" for the server itself.
@@ -106,6 +107,7 @@ func TestBrowsersPastTheHost(t *testing.T) {
 // TestPagesOfOtherSites: what a browser sends for another site's page without asking first is refused, in every environment and by every method that
 // may change something. What it asks for first is for the host's CORS settings to decide, and programs send neither header.
 func TestPagesOfOtherSites(t *testing.T) {
+	testsize.WithoutRace(t)
 	parts := newApp(t).parts
 	const own, secret = "app.example:7071", "SECRET"
 	for _, tt := range []struct {

@@ -135,6 +135,7 @@ func TestPositionWithAShardReadEarlier(t *testing.T) {
 // A follower gets every event once, at any rate, over any number of shards, and its positions stay short. Shards are read one
 // after the other, in pages, some of them empty. The service's time is in whole seconds.
 func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
+	testsize.WithoutRace(t)
 	all := []struct {
 		shards, perSecond, burst, top int
 	}{

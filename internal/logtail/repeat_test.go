@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
 
@@ -21,6 +22,7 @@ import (
 // lost. Others append, one of them with a key, or nobody. Then the same request comes again to another process: what was
 // appended since stays, with its note.
 func TestRepeatedDelete(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, sent := range []claim.Sent{{Invocation: "id"}, {Key: "key", Invocation: "id"}} {
 		for _, applied := range []bool{false, true} {

@@ -133,6 +133,7 @@ func TestKeylessRows(t *testing.T) {
 
 // TestNastyRowsAsCSV: odd rows go out and come in equal. Half a surrogate pair, which no text file has, is named.
 func TestNastyRowsAsCSV(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := emulatortest.NastyRows(testsize.Of(1000, 8833))
 	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })

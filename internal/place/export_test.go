@@ -305,6 +305,7 @@ func (s stored) Get(_ context.Context, name string, offset, most int64) ([]byte,
 
 // Every flipped byte of an export is refused, or changes no row.
 func TestFlippedBytes(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := oddRows(t, 25)
 	want := linesOf(rows)

@@ -13,6 +13,7 @@ import (
 
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/task"
 )
 
@@ -98,6 +99,7 @@ func removed(t testing.TB, to place.Objects, id string, many bool, most int) (di
 
 // An export that is deleted loses what its lists name, in an order that readers can live with, whoever dies and however little a call may do.
 func TestRemove(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, many := range []bool{false, true} {
 		id, make := "id-one", oneExport
@@ -188,6 +190,7 @@ func TestRemoveWithoutLists(t *testing.T) {
 
 // An export whose claim is lost goes to the end, whoever dies and however little a call may do. Of a container that is lost, nothing is left to delete.
 func TestRemoveWithoutClaims(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for lost, many := range map[string]bool{"export.json": false, "a/export.json": true, "a/export.json tables-claim.json": true} {
 		for die := 0; ; die++ {

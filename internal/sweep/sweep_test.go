@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
@@ -42,6 +43,7 @@ func someRows(partitions, each int) []storage.Entity {
 func sameRows(a, b []storage.Entity) bool { return slices.EqualFunc(a, b, storage.Equal) }
 
 func TestEachYieldsTableOrder(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	want := someRows(300, 7)
 	for name, strategy := range strategies {

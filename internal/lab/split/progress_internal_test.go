@@ -81,7 +81,7 @@ func tables(t *testing.T) []keysets.Table {
 	}
 	var tables []keysets.Table
 	add := func(sets []keysets.Set, n int, page func(s keysets.Set) int) {
-		for _, s := range sets[:testsize.Of(3, len(sets))] {
+		for _, s := range sets[:testsize.Of(1, len(sets))] {
 			rows, err := s.Table(n)
 			if err != nil {
 				t.Fatal(err)

@@ -51,10 +51,10 @@ func WithoutRace(t interface{ Skip(...any) }) {
 	}
 }
 
-// Apart returns how far apart the requests are at which a test lets something die. The race detector sees a fifth of them.
+// Apart returns how far apart the requests are at which a test lets something die. The race detector sees one in 25 of them.
 func Apart(n int) int {
 	if race {
-		return 5 * n
+		return 25 * n
 	}
 	return n
 }
