@@ -20,6 +20,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/outagetest"
 	"tablesweep/internal/proof/testsize"
@@ -80,21 +81,7 @@ func TestReflectedSignatures(t *testing.T) {
 				a.ask(t, "POST", "/api/scans", copyBody, &scan)
 				via.begins.Store(true)
 				for delivery := range engine.MaxDeliveries {
-					for _, function := range []string{engine.ScanPrefix, engine.CopyRows} {
-						q, err := own.Queue(engine.Queues[function])
-						if err != nil {
-							t.Fatal(err)
-						}
-						messages, err := q.Get(t.Context(), 8, time.Second)
-						if err != nil {
-							t.Fatal(err)
-						}
-						for _, m := range messages {
-							body, _ := base64.StdEncoding.DecodeString(m.Text)
-							envelope, _ := json.Marshal(map[string]any{"Data": map[string]string{"message": string(body)}, "Metadata": map[string]string{"DequeueCount": fmt.Sprint(delivery + 1)}})
-							ask("POST", "/"+function, string(envelope))
-						}
-					}
+					deliver(t, own, delivery+1, ask)
 					ask("GET", "/api/scans", "")
 					ask("GET", "/api/health", "")
 					time.Sleep(2 * time.Second)
@@ -148,5 +135,21 @@ func TestReflectedSignatures(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// deliver asks the app to do what the messages of its queues say.
+func deliver(t *testing.T, own *storage.Account, delivery int, ask func(method, path, body string)) {
+	t.Helper()
+	for _, function := range []string{engine.ScanPrefix, engine.CopyRows} {
+		q, err := own.Queue(engine.Queues[function])
+		proof.Must(t, err)
+		messages, err := q.Get(t.Context(), 8, time.Second)
+		proof.Must(t, err)
+		for _, m := range messages {
+			body, _ := base64.StdEncoding.DecodeString(m.Text)
+			envelope, _ := json.Marshal(map[string]any{"Data": map[string]string{"message": string(body)}, "Metadata": map[string]string{"DequeueCount": fmt.Sprint(delivery)}})
+			ask("POST", "/"+function, string(envelope))
+		}
 	}
 }
