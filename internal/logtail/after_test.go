@@ -22,32 +22,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// If one tick has more events than a page, the rest is sent, even if the stream changes elsewhere
-// meanwhile.
-func TestAfterEndsWithinATick(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, w *world) {
-		s := w.streams(logtail.Options{})
-		next, err := s.After(t.Context(), "s", logtail.Now, 7)
-		proof.Must(t, err)
-		w.append(s, "s", numbered(t, "x", 100)...)
-		var got []string
-		for i := 0; i < 15 || next.More; i++ {
-			if i < 15 {
-				w.late(fmt.Sprint("late ", i), time.Second)
-			}
-			if next, err = s.After(t.Context(), "s", next.After, 7); err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, texts(next.Events)...)
-		}
-		slices.Sort(got)
-		if got = slices.Compact(got); len(got) != 115 {
-			t.Errorf("%d events, want 115", len(got))
-		}
-	})
-}
-
 // What there is now is not sent later, even if the reader's clock is off. No more is read of it
 // than a page beyond the last minute.
 func TestAfterNowByAnotherClock(t *testing.T) {

@@ -5,62 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
-	"tablesweep/internal/storage"
 )
-
-// If an append succeeds, it has added each event once, whatever went wrong on the way.
-func TestAppendsUnderFaults(t *testing.T) {
-	t.Parallel()
-	for _, faults := range []string{
-		"timeout-after p=1 times=1 on=batch,insert",
-		"reset-after p=1 times=2 on=batch,insert",
-		"busy p=0.5 times=5 retry-after=1s",
-		"timeout-before p=0.4 times=1; timeout-after p=0.4 times=1; reset-after p=0.4 times=1; busy p=0.4 times=1",
-	} {
-		t.Run(faults, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, w *world) {
-				if err := w.emulator.SetFaults("seed=3; " + faults); err != nil {
-					t.Fatal(err)
-				}
-				var g sync.WaitGroup
-				for writer := range 10 {
-					g.Go(func() {
-						s := w.streams(logtail.Options{})
-						w.append(s, "s", numbered(t, fmt.Sprintf("%d single", writer), 1)...)
-						w.append(s, "s", numbered(t, fmt.Sprintf("%d many", writer), 250)...)
-					})
-				}
-				g.Wait()
-				fired := 0
-				for _, n := range w.emulator.FaultCounts() {
-					fired += n
-				}
-				if fired < 10 {
-					t.Errorf("only %d faults fired", fired)
-				}
-				proof.Must(t, w.emulator.SetFaults(""))
-				got := w.all(w.streams(logtail.Options{}), "s", 1000)
-				seen := map[string]bool{}
-				for _, e := range got {
-					seen[text(e)] = true
-				}
-				if len(got) != 2510 || len(seen) != 2510 {
-					t.Errorf("%d events, %d different, want 2510", len(got), len(seen))
-				}
-			})
-		})
-	}
-}
 
 func read(t *testing.T, r *http.Request) string {
 	if r.Body == nil {
@@ -221,51 +172,4 @@ func TestMaintainIsTimeBoxed(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 	})
-}
-
-// Trim deletes only rows with the log's prefix; others in the same partitions stay.
-func TestLogWithPrefixBesideOtherRows(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	table := w.table(w.emulator.Transport())
-	l := logtail.Log{Table: table, Partitions: []string{"00", "01"}, Prefix: "c|"}
-	clock := logtail.NewClock()
-	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
-	var keys []string
-	for i := range 200 {
-		partition := l.Partitions[i%2]
-		var ops []storage.Op
-		key := clock.NextKey(at.Add(time.Duration(i) * time.Second))
-		keys = append(keys, key)
-		for _, row := range []string{l.Prefix + key, "b|" + key, "d|" + key} {
-			op := storage.Op{Kind: storage.Insert}
-			op.Entity.Key.Partition, op.Entity.Key.Row = partition, row
-			ops = append(ops, op)
-		}
-		proof.Must(t, table.Write(t.Context(), ops...))
-	}
-	slices.Reverse(keys)
-	tail, err := l.Newest(t.Context(), logtail.Span{}, 10)
-	if err != nil || len(tail.Rows) != 10 || !tail.More || tail.Rows[9].Key.Row != l.Prefix+keys[9] {
-		t.Fatalf("%d rows, more %v, %v", len(tail.Rows), tail.More, err)
-	}
-	tail, err = l.Newest(t.Context(), logtail.Span{Newer: keys[5], Older: keys[1]}, 10)
-	if err != nil || len(tail.Rows) != 3 || tail.More || tail.Rows[0].Key.Row != l.Prefix+keys[2] {
-		t.Fatalf("%d rows between, more %v, %v", len(tail.Rows), tail.More, err)
-	}
-	removed, err := l.Trim(t.Context(), at.Add(150*time.Second))
-	if err != nil || removed != 150 {
-		t.Fatalf("removed %d, %v", removed, err)
-	}
-	var left []string
-	for e, err := range l.All(t.Context(), logtail.Span{}) {
-		proof.Must(t, err)
-		left = append(left, strings.TrimPrefix(e.Key.Row, l.Prefix))
-	}
-	if !slices.Equal(left, keys[:50]) {
-		t.Errorf("%d rows are left, want the newest 50", len(left))
-	}
-	if others := w.count(table, "00") + w.count(table, "01"); others != 400+50 {
-		t.Errorf("%d rows in all, want 450", others)
-	}
 }

@@ -13,64 +13,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A follower's positions, through their text, tell apart what it has got and what it has not: rows
-// become visible in the order of their Timestamps, several at one tick, and their ids in any order.
-func TestPositionsTellWhatWasGiven(t *testing.T) {
-	r := rand.New(rand.NewPCG(4, 8))
-	start := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
-	for round := range testsize.Of(3, 20) {
-		var rows []arrival // newest first
-		from, longest := position{newer: Since(start.Add(-time.Hour))}, 0
-		now := start
-		var waiting []string // ids of rows that are written later, newest first
-		for i := range 30 {
-			waiting = append(waiting, NewClock().NextKey(start.Add(-time.Duration(i)*time.Minute)))
-		}
-		sent := map[string]bool{}
-		top := 1 + r.IntN(50)
-		for range 40 {
-			for range r.IntN(60) {
-				if r.IntN(4) > 0 {
-					now = now.Add(time.Duration(r.Int64N(int64(40 * time.Millisecond))))
-				}
-				id := NewClock().NextKey(now.Add(-time.Duration(r.Int64N(int64(time.Minute)))))
-				if n := len(waiting); n > 0 && r.IntN(20) == 0 { // one whose id is hours old
-					id, waiting = waiting[n-1], waiting[:n-1]
-				}
-				rows = append(rows, arrival{place: place{ticksOf(now), id}, row: storage.Entity{Key: key.Key{Row: id}}})
-			}
-			oldest := ""
-			if n := len(waiting); n > 0 {
-				oldest = Since(start.Add(-time.Duration(n) * time.Minute))
-			}
-			now = now.Add(time.Millisecond) // or else some may come at a tick that was read
-			slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
-			read := slices.DeleteFunc(slices.Clone(rows), func(a arrival) bool { return a.written < from.floor || a.id >= from.newer })
-			from.settle(read)
-			events, _ := wanted(read, top, max(from.known, ticksOf(now)))
-			for _, e := range events {
-				if sent[e.Key.Row] {
-					t.Fatalf("round %d: an event is sent twice", round)
-				}
-				sent[e.Key.Row] = true
-			}
-			left := slices.IndexFunc(read, func(a arrival) bool { return !a.given })
-			if want := len(rows) - len(sent); (left < 0) != (want == 0) {
-				t.Fatalf("round %d: %d events of %d were not sent, and nobody knows", round, want, len(rows))
-			}
-			text := from.after(read, max(from.known, ticksOf(now)), oldest).String()
-			longest = max(longest, len(text))
-			var err error
-			if from, err = parsePosition(text); err != nil {
-				t.Fatalf("round %d: %s: %v", round, text, err)
-			}
-		}
-		if longest > 800 {
-			t.Errorf("round %d: a position of %d characters", round, longest)
-		}
-	}
-}
-
 // A row that becomes visible late is sent, with few others, and a position stays short for any number of
 // rows. All rows of the last 0.2 s are read again, and the newest 200 of the last 30 s.
 func TestPositionWithALateRow(t *testing.T) {
@@ -109,29 +51,6 @@ func TestPositionWithALateRow(t *testing.T) {
 	}
 }
 
-// A row that was written behind known, in a shard that was read earlier than others, is sent alone: no group reaches across known.
-func TestPositionWithAShardReadEarlier(t *testing.T) {
-	known := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
-	for newer := range maxSingle {
-		var rows []arrival // newest first
-		for i := -newer; i < 40; i++ {
-			written := known.Add(-time.Duration(i)*time.Second/100 + time.Millisecond)
-			rows = append(rows, arrival{place{ticksOf(written), Since(written) + "-ffff-abcdefghijkl"}, storage.Entity{}, true})
-		}
-		late := newer // between known and the oldest row behind it
-		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), ticksOf(known), "")
-		for i := range rows {
-			rows[i].given = false
-		}
-		p.settle(rows)
-		for i, a := range rows {
-			if a.written >= p.floor && a.given != (i != late) {
-				t.Errorf("%d rows behind known, and one between: row %d counts as given: %v", newer, i-late, a.given)
-			}
-		}
-	}
-}
-
 // A follower gets every event once, at any rate, over any number of shards, and its positions stay short. Shards are read one
 // after the other, in pages, some of them empty. The service's time is in whole seconds.
 func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
@@ -144,7 +63,8 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 	}
 	for _, tt := range all[:testsize.Of(5, len(all))] {
 		for seed := range uint64(testsize.Of(1, 3)) {
-			s := &shards{rows: make([][]arrival, tt.shards), r: rand.New(rand.NewPCG(seed, 1)), t: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)}
+			began := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+			s := &shards{rows: make([][]arrival, tt.shards), r: rand.New(rand.NewPCG(seed, 1)), began: began, t: began, pending: 30}
 			from := position{newer: Since(s.t.Add(-time.Hour))}
 			seen, longest, behind := map[string]bool{}, 0, 0
 			for call := range 60 {
@@ -160,6 +80,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 					s.t = s.t.Add(time.Second)
 				}
 				for more, first := true, true; more; first = false {
+					oldest := s.oldest()
 					rows, known := s.read(from, first && !stop)
 					from.settle(rows)
 					var found []storage.Entity
@@ -170,7 +91,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 						}
 						seen[e.Key.Row] = true
 					}
-					text := from.after(rows, max(from.known, known), "").String()
+					text := from.after(rows, max(from.known, known), oldest).String()
 					longest = max(longest, len(text))
 					var err error
 					if from, err = parsePosition(text); err != nil {
@@ -181,6 +102,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 				behind = max(behind, s.n-len(seen))
 			}
 			for range tt.burst + 1000 { // those that did not ask at once
+				oldest := s.oldest()
 				rows, known := s.read(from, false)
 				from.settle(rows)
 				found, more := wanted(rows, max(tt.top, 1000), max(from.known, known))
@@ -190,7 +112,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 					}
 					seen[e.Key.Row] = true
 				}
-				if from = from.after(rows, max(from.known, known), ""); !more {
+				if from = from.after(rows, max(from.known, known), oldest); !more {
 					break
 				}
 			}
@@ -204,21 +126,40 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 
 // shards are partitions that events are written to while they are read.
 type shards struct {
-	r    *rand.Rand
-	t    time.Time
-	rows [][]arrival // in the order in which they were written
-	n    int
+	r     *rand.Rand
+	began time.Time
+	t     time.Time
+	rows  [][]arrival // in the order in which they were written
+	n     int
+	// pending are events with ids of as many minutes and fewer before began. They are not written yet.
+	pending int
 }
 
-// write writes n events, one after the other. The time in an event's id is up to a minute earlier.
+// write writes n events, one after the other, some at one tick. The time in an event's id is up to a minute earlier, or that of a pending one.
 func (s *shards) write(n int, apart time.Duration) {
+	var shard *[]arrival
 	for range n {
-		s.t = s.t.Add(apart)
-		id := fmt.Sprintf("%s-ffff-%012d", Since(s.t.Add(-time.Duration(s.r.Int64N(int64(50 * time.Second)))))[:inverted], s.n)
-		shard := &s.rows[s.r.IntN(max(1, len(s.rows)-1))] // the last one stays empty
+		if shard == nil || s.r.IntN(4) > 0 { // those of one tick are written together
+			s.t = s.t.Add(apart)
+			shard = &s.rows[s.r.IntN(max(1, len(s.rows)-1))] // the last one stays empty
+		}
+		at := s.t.Add(-time.Duration(s.r.Int64N(int64(50 * time.Second))))
+		if s.pending > 0 && s.r.IntN(20) == 0 {
+			s.pending--
+			at = s.began.Add(-time.Duration(s.pending) * time.Minute)
+		}
+		id := fmt.Sprintf("%s-ffff-%012d", Since(at)[:inverted], s.n)
 		*shard = append(*shard, arrival{place: place{ticksOf(s.t), id}, row: storage.Entity{Key: key.Key{Row: id}}})
 		s.n++
 	}
+}
+
+// oldest is as of [Feed.oldest].
+func (s *shards) oldest() string {
+	if s.pending == 0 {
+		return ""
+	}
+	return Since(s.began.Add(-time.Duration(s.pending) * time.Minute))
 }
 
 // read returns what a call reads behind a position, and its known, as [Feed.arrivals] does. Others write meanwhile.

@@ -252,32 +252,3 @@ func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
 		t.Errorf("%d rows found, %d read for nothing", found, dropped)
 	}
 }
-
-// Whatever the values, a window's range holds a row if the window contains it, and perhaps some others.
-func FuzzWindow(f *testing.F) {
-	f.Add("ann-marie", "ann", "ann", "")
-	f.Add("2026-02", "2026-01-01", "2026-02-15", "2026-02-15:0")
-	f.Add("a b", "", "a\x1f", "")
-	f.Add("/", ".\uFFFF", "/", "")
-	f.Add("a \uFFFE", "", "a\x1f", "")
-	f.Add("a \uFFFE", "", "a\t", "")
-	f.Fuzz(func(t *testing.T, value, from, to, after string) {
-		s := index.Schema{Keys: []index.Key{{Field: "eid"}}, Sort: index.Sort{Field: "s"}}
-		id, err := s.Identity(fields{"eid": "1", "s": value}.get)
-		if err != nil {
-			return
-		}
-		w, err := s.Window(from, to)
-		if err != nil {
-			return
-		}
-		if got, want := w.Contains(id.Sort), (naive{from, to}).contains(id.Sort); got != want {
-			t.Fatalf("window %q to %q contains %q: %v", from, to, id.Sort, got)
-		}
-		found, _ := read(w, []stored{{id.Row, id.Sort}}, after)
-		want := w.Contains(id.Sort) && (after == "" || key.Less(after, id.Row))
-		if (len(found) == 1) != want {
-			t.Fatalf("window %q to %q after %q, %q: row %q is found: %v", from, to, after, show(w, after), id.Row, !want)
-		}
-	})
-}

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"io"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 
@@ -19,7 +18,6 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/file/journal"
-	"tablesweep/internal/input/lines"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
@@ -154,32 +152,4 @@ func TestImportWaitsForStorage(t *testing.T) {
 			t.Errorf("gave up after %v: %v", took, err)
 		}
 	})
-}
-
-// TestImportCSVAsOthersWriteIt imports what Windows programs write, with rows that are not
-// CSV. These are kept as they are; mended, they are imported.
-func TestImportCSVAsOthersWriteIt(t *testing.T) {
-	t.Parallel()
-	in := newInserter(t, io.Discard)
-	run := func(path, text string) (Note, string) {
-		t.Helper()
-		write(t, path, text)
-		done, err := importFile(t, in.Catalog, path, ImportOptions{most: 2})
-		proof.Must(t, err)
-		return done, content(t, path+FailedExt)
-	}
-	path := filepath.Join(t.TempDir(), "people.csv")
-	if done, _ := run(path, "eid,at\r\n"); done.Rows != 0 {
-		t.Errorf("%+v of no rows", done)
-	}
-	const header = "\"eid\",\"at\",\"note\""
-	wrong := []string{`2,B,say "hi" there`, `3,C`, `4,D,more,cells,here`, `,E,"two` + "\r\n" + `lines"`}
-	done, refused := run(path, lines.ByteOrderMark+header+"\r\n1,A,\"a \"\"b\"\"\"\r\n"+strings.Join(wrong, "\r\n\r\n")+"\r\n5,F,\r\n")
-	if want := header + "\n" + strings.Join(wrong, "\n") + "\n"; done.Inserted != 2 || refused != want {
-		t.Errorf("%+v; refused are %q, want %q", done, refused, want)
-	}
-	mended := strings.NewReplacer(`say "hi" there`, `"say ""hi"" there"`, "3,C", "3,C,", "more,cells,here", "more", ",E,", "6,E,").Replace(refused)
-	if done, refused = run(path+FailedExt, mended); done.Inserted != 4 || refused != "" {
-		t.Errorf("%+v of the mended rows; refused are %q", done, refused)
-	}
 }

@@ -126,7 +126,7 @@ fc65fa57 {"disk":383,"event":{"file":"people.jsonl","size":65,"modified":"2026-0
 // TestStoredNote: the progress of an import is written in this form, and read. A file that has changed
 // is refused, and the list of refused rows must be there.
 func TestStoredNote(t *testing.T) {
-	in := newInserter(t, io.Discard)
+	c := newCatalog(t)
 	t.Chdir(t.TempDir())
 	const path = "people.jsonl"
 	write(t, path, "{\"eid\":\"1\",\"at\":\"x\"}\nno\n{\"eid\":\"3\",\"at\":\"x\"}\n{\"eid\":\"4\",\"at\":\"x\"}")
@@ -135,7 +135,7 @@ func TestStoredNote(t *testing.T) {
 		proof.Must(t, os.Chtimes(path, at, at))
 	}
 	touch(at)
-	if _, err := importFile(t, in.Catalog, path, ImportOptions{Checkpoint: checkpoint(t, "ckpt"), most: 2}); err != nil {
+	if _, err := importFile(t, c, path, ImportOptions{Checkpoint: checkpoint(t, "ckpt"), most: 2}); err != nil {
 		t.Fatal(err)
 	}
 	text := content(t, "ckpt")
@@ -147,7 +147,7 @@ func TestStoredNote(t *testing.T) {
 	run := func() (done Note, behind int, err error) {
 		t.Helper()
 		write(t, "ckpt", all[0]+all[1]+all[2]+all[3][:20])
-		done, err = importFile(t, in.Catalog, path, ImportOptions{Checkpoint: checkpoint(t, "ckpt"), Resumed: func(rows int) { behind = rows }})
+		done, err = importFile(t, c, path, ImportOptions{Checkpoint: checkpoint(t, "ckpt"), Resumed: func(rows int) { behind = rows }})
 		return done, behind, err
 	}
 	touch(at.Add(time.Second))

@@ -12,49 +12,6 @@ import (
 	"tablesweep/internal/key"
 )
 
-// TestRowsConverge carries out the writes of one identity in any order, several
-// times each, stale decisions included: the row ends with the newest write.
-func TestRowsConverge(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(2000) {
-		rnd := rand.New(rand.NewPCG(seed, 1))
-		var head *wal.Head
-		var writes []wal.Write
-		for i := range 1 + rnd.IntN(8) {
-			var w wal.Write
-			verdict := wal.Absent
-			content := fmt.Sprint(i)
-			switch rnd.IntN(3) {
-			case 0:
-				w, verdict = wal.Insertion(head, wal.Write{Identity: "a"}, content, time.Unix(0, 100))
-			case 1:
-				w, verdict = wal.Removal(head)
-			case 2:
-				var all []wal.Write
-				if all, verdict = wal.Replacement(head, head, wal.Write{Identity: "a"}, content, time.Unix(0, 100)); verdict == wal.Commit {
-					w = all[0]
-				}
-			}
-			if verdict == wal.Commit {
-				head = &wal.Head{Write: w, Content: content}
-				writes = append(writes, w)
-			}
-		}
-		var row wal.IndexRow
-		for _, i := range append(rnd.Perm(len(writes)), rnd.Perm(len(writes))...) {
-			if a := wal.Decide(row, writes[i]); a == wal.Create || a == wal.Overwrite {
-				row = wal.IndexRow{Exists: true, Identity: "a", Version: writes[i].Version, Gone: writes[i].Gone}
-			}
-		}
-		if n := len(writes); n > 0 {
-			want := wal.IndexRow{Exists: true, Identity: "a", Version: int64(n), Gone: writes[n-1].Gone}
-			if row != want {
-				t.Fatalf("seed %d: the row is %+v, want %+v", seed, row, want)
-			}
-		}
-	}
-}
-
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	here := func(identity string, version int64, content string) *wal.Head {
