@@ -55,7 +55,7 @@ func (s Snapshot) lacking(pending map[string]bool) string {
 		return fmt.Sprintf("the state table lacks %d pending steps, which nobody has done%s", missing, otherwise)
 	case missing < 0:
 		return fmt.Sprintf("the state table lacks done steps: %d more are done than were begun%s", -missing, otherwise)
-	case balance != 0 && !s.Sums.without:
+	case balance != 0:
 		return "the state table lacks steps that are neither pending nor done" + otherwise
 	}
 	return ""

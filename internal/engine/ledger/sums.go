@@ -71,7 +71,6 @@ type Sums struct {
 	children int64        // steps that became pending
 	ahead    scan.Outlook // estimated work of these, less that of the done steps
 	balance  int64        // sum of the hashes of their ids, less those of the done steps' ids; it overflows
-	without  bool         // a row has no balance: a program that knew none has written it
 }
 
 // Pending returns how many steps are pending, and an estimate of their work.
@@ -85,11 +84,9 @@ func hashOf(step string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-const balanceName = "Balance"
-
 func (s *Sums) counts() []count {
 	return append(s.Totals.counts(), count{"Kept", &s.Kept, true}, count{"Children", &s.children, true},
-		count{"Millipages", &s.ahead.Millipages, true}, count{"Unknown", &s.ahead.Unknown, true}, count{balanceName, &s.balance, s.without})
+		count{"Millipages", &s.ahead.Millipages, true}, count{"Unknown", &s.ahead.Unknown, true}, count{"Balance", &s.balance, false})
 }
 
 // sumColumns are the properties that sums are made of.
@@ -103,7 +100,6 @@ var sumColumns = func() []string {
 
 func sumsOf(e storage.Entity) (s Sums) {
 	readCounts(s.counts(), e)
-	s.without = e.Get(balanceName) == ""
 	s.Times, s.Last = unpackTimes(e.Bytes("Times")), e.Time("LastAt")
 	if !isFolded(e) {
 		s.Times.add(e.Timestamp, s.Totals)
@@ -118,9 +114,6 @@ func (s *Sums) add(other Sums) {
 	more := other.counts()
 	for i, c := range s.counts() {
 		*c.n += *more[i].n
-	}
-	if s.without = s.without || other.without; s.without {
-		s.balance = 0
 	}
 	s.Times.plus(other.Times)
 	if other.Last.After(s.Last) {
