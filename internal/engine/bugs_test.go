@@ -55,7 +55,7 @@ var bugs = []bugtest.Bug{
 	{Name: "a removal leaves what late steps have put", Test: "TestLateBlobs", Says: "with the rest", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/remove.go", "	var all []string\n	for prefix, names", "	if WRONG {\n		late = nil\n	}\n	var all []string\n	for prefix, names"),
 	}},
-	{Name: "the deletion of a night's table loses the night", Test: "TestScheduleLosesTables", Says: "tables failed", Edits: []bugtest.Edit{
+	{Name: "the deletion of a night's table loses the night", Test: "TestScheduleSeeds", Says: "tables failed", Edits: []bugtest.Edit{
 		bugtest.In(leftOutFile, "errors.As(err, new(*goneError))", "(errors.As(err, new(*goneError)) && !WRONG)"),
 	}},
 	{Name: "a schedule that is looked at late starts all that was missed", Test: "TestSchedule", Says: "after three nights", Edits: []bugtest.Edit{

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -85,48 +84,6 @@ func TestRangeFilterAndSelect(t *testing.T) {
 				if s := w.run(r); s.Rows.Scanned != tt.want || s.Rows.Written != 0 {
 					t.Errorf("%s: count %+v, want %d", strategy, s, tt.want)
 				}
-			}
-		})
-	}
-}
-
-func TestModes(t *testing.T) {
-	t.Parallel()
-	row := func(rk string, names ...string) storage.Entity {
-		e := storage.Entity{Key: key.Key{Partition: "p", Row: rk}}
-		for _, n := range names {
-			e.Properties = append(e.Properties, storage.StringProperty(n[:1], n))
-		}
-		return e
-	}
-	source := []storage.Entity{row("1", "A-new"), row("2", "A-new"), row("3", "A-same")}
-	there := []storage.Entity{row("2", "A-old", "B-old"), row("3", "A-same")}
-	for _, tt := range []struct {
-		mode    action.Mode
-		want    storage.Entity // row 2 afterwards
-		state   ledger.State
-		written int
-		failed  int
-	}{
-		{action.Replace, row("2", "A-new"), ledger.Succeeded, 3, 0},
-		{action.Merge, row("2", "A-new", "B-old"), ledger.Succeeded, 3, 0},
-		{action.Skip, row("2", "A-old", "B-old"), ledger.Succeeded, 2, 0},
-		{action.Fail, row("2", "A-old", "B-old"), ledger.Failed, 2, 1},
-	} {
-		t.Run(string(tt.mode), func(t *testing.T) {
-			w := newWorld(t, emulator.Options{})
-			w.fill("Source", source)
-			w.fill("Target", there)
-			r := copyRequest("Source", "Target")
-			r.Action.Mode = tt.mode
-			s := w.run(r)
-			w.counted(s.ID, tt.state, 3, tt.written, tt.failed)
-			if tt.failed > 0 && !strings.Contains(s.Error, `PartitionKey "p" RowKey "2"`) {
-				t.Errorf("the error does not name the row: %s", s.Error)
-			}
-			rows := w.rows("Target")
-			if len(rows) != 3 || !storage.Equal(rows[1], tt.want) {
-				t.Errorf("rows %v, want row 2 to be %v", rows, tt.want)
 			}
 		})
 	}

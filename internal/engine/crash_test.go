@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +13,6 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
-	"tablesweep/internal/place"
-	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
@@ -211,40 +208,6 @@ func TestRepeatedDeliveryEndsTheScan(t *testing.T) {
 	})
 }
 
-// TestLostBehindBacklog: a lost step is sent again in time although its queue always has
-// messages, those of other scans, which are not sent again.
-func TestLostBehindBacklog(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := withSource(t, 3, 1)
-		id := w.start(copyRequest("Source", "Target"))
-		if _, lost := w.take(engine.ScanPrefix, 1); len(lost) != 1 {
-			t.Fatalf("%v; want the scan's message", lost)
-		}
-		time.Sleep(20 * time.Second)
-		for range 2 * storage.MaxGetMessages {
-			w.start(copyRequest("Source", "Other"))
-		}
-		sends := func() (ours, others int64) {
-			for _, e := range w.rows("tablesweep") {
-				if e.Key.Partition == id {
-					ours += e.Int("Sends")
-				} else {
-					others += e.Int("Sends")
-				}
-			}
-			return ours, others
-		}
-		for range 5 {
-			w.must(w.engine.Maintain(t.Context()))
-			time.Sleep(50 * time.Second)
-			if ours, others := sends(); ours != 1 || others != 0 {
-				t.Errorf("the lost step was sent again %d times, others %d times; want 1 and 0", ours, others)
-			}
-		}
-	})
-}
-
 // TestLeased: a status counts the steps that processes have in hand, and says until when they
 // are sent again if the processes are dead. Ranges show them without a request of their own.
 func TestLeased(t *testing.T) {
@@ -386,59 +349,29 @@ func TestEndOutsideTheLists(t *testing.T) {
 	}
 }
 
-// TestCanceledBeginsNothing: a second after a scan was canceled, by another process than the one that works on it, no request to the data
-// begins, although the step has many left. A retry does the rest. A page of messages is sent whole, or the retry would send some twice; what
-// that counts is listed, although the scan had ended.
-func TestCanceledBeginsNothing(t *testing.T) {
+// TestCanceledEnqueue: if a scan is canceled, by another process than the one that works on it, a page of messages is sent whole: else a retry
+// would send some of them again. What it counts is listed, although the scan had ended. sim.TestCanceledInAStep has the actions that end at once.
+func TestCanceledEnqueue(t *testing.T) {
 	t.Parallel()
-	const rows, takes = 600, 300 * time.Millisecond
-	for _, action := range []engine.Action{
-		{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target"}},
-		{Type: engine.Delete},
-		{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "orders"}, Message: "{RowKey}"},
-	} {
-		t.Run(action.Type, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := withSource(t, rows, 1)
-				id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: action, Strategy: "serial"})
-				var began atomic.Int64 // when the last request did
-				w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
-					for _, data := range []string{"/Source(", "/Target", "/orders/messages"} {
-						if r.Method != http.MethodGet && strings.Contains(r.URL.Path, data) {
-							began.Store(time.Now().UnixNano())
-							time.Sleep(takes)
-						}
-					}
-					return w.emulator.Transport().Do(r)
-				})
-				var canceled time.Time
-				time.AfterFunc(1600*time.Millisecond, func() { // the state was read at 1.2 s, with the fifth request
-					if err := w.observer.Cancel(t.Context(), id); err != nil {
-						t.Error(err)
-					}
-					canceled = time.Now()
-				})
-				w.drain()
-				after := time.Unix(0, began.Load()).Sub(canceled)
-				if s := w.status(id); action.Type == engine.Enqueue {
-					if s.State != ledger.Canceled || s.Rows.Written != rows {
-						t.Errorf("%+v, want the page of messages sent, or a retry sends some of them again", s)
-					}
-				} else if s.State != ledger.Canceled || s.Steps.Pending != 1 || after > time.Second || after < 0 {
-					t.Errorf("%+v, the last request began %v after the cancellation", s, after)
-				}
-				if list, err := w.list(1); err != nil || list[0].Rows != w.status(id).Rows || list[0].Steps != w.status(id).Steps {
-					t.Errorf("listed as %+v, %v; want the figures of the status", list, err)
-				}
-				w.must(w.engine.Retry(t.Context(), id))
-				w.drain()
-				if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Failed != 0 || s.Steps.Pending != 0 {
-					t.Errorf("%+v, want it succeeded", s)
-				}
-			})
+	const rows = 600
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, rows, 1)
+		id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "orders"}}, Strategy: "serial"})
+		w.must(w.emulator.SetFaults("latency=300ms on=put queue=orders"))
+		time.AfterFunc(1600*time.Millisecond, func() {
+			if err := w.observer.Cancel(t.Context(), id); err != nil {
+				t.Error(err)
+			}
 		})
-	}
+		w.drain()
+		w.counted(id, ledger.Canceled, rows, rows, 0)
+		if list, err := w.list(1); err != nil || list[0].Rows != w.status(id).Rows || list[0].Steps != w.status(id).Steps {
+			t.Errorf("listed as %+v, %v; want the figures of the status", list, err)
+		}
+		w.must(w.engine.Retry(t.Context(), id))
+		w.drain()
+		w.counted(id, ledger.Succeeded, rows, rows, 0)
+	})
 }
 
 // TestNewerVersion: a scan has what this version does not know, as a newer version writes it: in its request, its hints, or the message of a
@@ -512,82 +445,4 @@ func (w *world) replaceProperty(partition string, p storage.Property) (was stora
 	}
 	w.Fatalf("no row has %s", p.Name)
 	return was
-}
-
-// TestLostRows: somebody deletes rows of a scan under way from the state table. The scan then never succeeds, no count is below zero, and a
-// retry is refused: nobody knows any more what is to be done.
-func TestLostRows(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name, prefix, suffix string
-		most                 int  // of the rows with both
-		export               bool // whose files must not be deleted
-		reason               string
-	}{
-		{"a pending step", "p|", "", 1, false, "lacks 1 pending steps"},
-		{"all pending steps", "p|", "", 1000, false, " pending steps, which nobody has done"},
-		{"the scan's own done row", "d|", "|", 1, false, "more are done than were begun"},
-		{"a file of an export", "w|", "", 1, true, "lacks data files that steps have written"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := withSource(t, 20, 10)
-				r := copyRequest("Source", "Target")
-				if tt.export {
-					r = exportRequest("Source", "p")
-				}
-				r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = "prefix", 10, 1
-				id := w.start(r)
-				for range 3 {
-					w.deliver()
-				}
-				removed := 0
-				for _, row := range w.ledgerRows(id, tt.prefix) {
-					if strings.HasSuffix(row.Key.Row, tt.suffix) && removed < tt.most {
-						w.remove("tablesweep", row.Key)
-						removed++
-					}
-				}
-				if removed == 0 {
-					t.Fatalf("there is no row %s…%s", tt.prefix, tt.suffix)
-				}
-				blobs := map[string]string{}
-				if tt.export {
-					blobs = w.blobs("p")
-				}
-				w.drain()
-				w.maintain(3)
-				w.drain()
-				s := w.status(id)
-				if s.State != ledger.Failed || !strings.Contains(s.Error, tt.reason) || !strings.Contains(s.Error, "tart a new scan") {
-					t.Errorf("%+v; want it failed with %q", s, tt.reason)
-				}
-				if s.Steps.Pending < 0 || s.Steps.Done < 0 || s.Rows.Scanned < 0 || s.Rows.Written < 0 || s.Rows.Failed < 0 {
-					t.Errorf("%+v has a count below zero", s)
-				}
-				after := map[string]string{}
-				if tt.export {
-					after = w.blobs("p")
-				}
-				for name := range blobs {
-					if _, ok := after[name]; !ok && strings.HasPrefix(name, place.DataPrefix) {
-						t.Errorf("the blob %s was deleted", name)
-					}
-				}
-				for _, retry := range []func() error{
-					func() error { return w.engine.Retry(t.Context(), id) },
-					func() error { return w.engine.RetryFailed(t.Context(), id) },
-				} {
-					if err := retry(); problem.Status(err) != 409 {
-						t.Errorf("a retry: %v, want a conflict", err)
-					}
-				}
-				time.Sleep(time.Hour)
-				if list, err := w.list(10); err != nil || len(list) != 1 || list[0].Steps.Pending < 0 || list[0].State != ledger.Failed {
-					t.Errorf("listed: %+v, %v", list, err)
-				}
-			})
-		})
-	}
 }

@@ -2,19 +2,14 @@ package engine_test
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
@@ -136,113 +131,34 @@ func TestExportAndImport(t *testing.T) {
 	}
 }
 
-// An export of a table that does not change has the same content whoever dies, and a container keeps no leftovers.
-func TestExportCrashes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, exportCrashes)
-}
-
-func exportCrashes(t *testing.T) {
-	w := withSource(t, 12, 30)
-	w.fill("Mapped", slices.DeleteFunc(plainRows(12, 30), func(row storage.Entity) bool { return row.Int("Number")%3 == 0 }))
-	request := func(prefix string) engine.Request {
-		r := exportRequest("Source", prefix)
-		r.SegmentSize, r.SegmentsPerInvocation = 40, 2
-		return r
-	}
-	for n, applied := 1, false; n < 200; n, applied = n+testsize.Slow(9, 3, 1), !applied {
-		prefix, want := fmt.Sprintf("crash/%d", n), "Source"
-		r := request(prefix)
-		if n%4 < 2 {
-			r.Action.Map, want = `select(.Number % 3 > 0)`, "Mapped"
-		}
-		id := w.start(r)
-		w.process.DieWith(n, applied)
-		w.drain()
-		dead := w.process.Dead()
-		w.process.DieWith(0, false)
-		for range 60 { // what hangs is delivered again, or sent
-			if w.status(id).State != ledger.Running {
-				break
-			}
-			w.redeliver(id)
-			w.drain()
-		}
-		if s := w.status(id); s.State != ledger.Succeeded || s.Rows.Scanned != 360 {
-			t.Fatalf("died with request %d (applied: %v): %+v", n, applied, s)
-		}
-		w.sealed(prefix, want)
-		if !dead && n > 60 {
-			break
-		}
-	}
-}
-
-// An import's failed rows are read again from the export. An export has none.
-func TestRedoOfAnImport(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, emulator.Options{})
-	source := plainRows(3, 40)
-	w.fill("Source", source)
-	if err := w.engine.RetryFailed(t.Context(), w.succeed(exportRequest("Source", "p")).ID); problem.Of(err).Kind != problem.Conflict {
-		t.Errorf("failed rows of an export: %v", err)
-	}
-	others := w.inTheWay(source, 7)
-	r := importRequest("p", "Target")
-	r.Action.Mode, r.SegmentSize = action.Fail, 9
-	s := w.run(r)
-	w.counted(s.ID, ledger.Failed, 120, 120-len(others), len(others))
-	left := len(others)
-	for _, free := range [][]key.Key{others[1:], others[:1]} {
-		w.remove("Target", free...)
-		w.must(w.engine.RetryFailed(t.Context(), s.ID))
-		w.restart() // forgets that the scan had ended a moment ago
-		w.drain()
-		left -= len(free)
-		w.counted(s.ID, map[bool]ledger.State{true: ledger.Succeeded, false: ledger.Failed}[left == 0], 120, 120-left, left)
-	}
-	w.equalTables("Source", "Target")
-}
-
-// redeliver runs the scan's pending steps, and ends it if there are none.
-func (w *world) redeliver(id string) {
-	w.Helper()
-	err := ledger.New(w.account.Table("tablesweep")).EachPending(w.Context(), id, func(steps []ledger.Pending) error {
-		for _, p := range steps {
-			if _, err := w.engine.Run(w.Context(), p.Message, 2); err != nil {
-				w.Logf("redelivered: %v", err)
-			}
-		}
-		return nil
-	})
-	if err = errors.Join(err, w.engine.Maintain(w.Context())); err != nil {
-		w.Logf("maintain: %v", err)
-	}
-}
-
-// A data blob that is gone, or was replaced by one of another length, keeps the export from its manifest.
+// An export that lacks a data blob, or has one of another length, or lacks the record of one, gets no manifest. No blob is deleted then.
 func TestVanishedBlobs(t *testing.T) {
 	t.Parallel()
-	for _, with := range []string{"", "x"} {
-		w := withSource(t, 1, 20)
-		id := w.start(exportRequest("Source", "p"))
-		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
-			answer, err := w.emulator.Transport().Do(r)
-			if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/data/") && err == nil {
-				name := r.URL.Path[strings.Index(r.URL.Path, "data/"):]
-				w.must(w.objects("p").Delete(t.Context(), name))
-				if with != "" {
-					w.put("p", name, with)
-				}
+	for says, damage := range map[string]func(w *world, id, name string){
+		" is damaged: data/": func(w *world, _, name string) { w.must(w.objects("p").Delete(t.Context(), name)) },
+		"damaged: data/": func(w *world, _, name string) {
+			w.must(w.objects("p").Delete(t.Context(), name))
+			w.put("p", name, "x")
+		},
+		"lacks data files that steps have written": func(w *world, id, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
+	} {
+		w := withSource(t, 20, 1)
+		r := exportRequest("Source", "p")
+		r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = "serial", 10, 1
+		id := w.start(r)
+		w.deliver()
+		for name := range w.blobs("p") {
+			if strings.HasPrefix(name, place.DataPrefix) {
+				damage(w, id, name)
 			}
-			return answer, err
-		})
-		_, messages := w.take(engine.ScanPrefix, 1)
-		if _, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), 1); err != nil {
-			t.Error(err)
 		}
-		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, " is damaged: data/") || w.blobs("p")[place.ManifestName] != "" {
-			t.Errorf("replaced by %q: %+v", with, s)
+		blobs := len(w.blobs("p"))
+		w.drain()
+		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, says) || w.blobs("p")[place.ManifestName] != "" || len(w.blobs("p")) <= blobs {
+			t.Errorf("%s: %+v, %d blobs", says, s, len(w.blobs("p")))
+		}
+		if err := w.engine.Retry(t.Context(), id); strings.HasPrefix(says, "lacks") && problem.Of(err).Kind != problem.Conflict {
+			t.Errorf("a retry: %v", err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,12 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/proof/testsize"
 )
 
 // without returns a world with so many tables, an export of all of them that was started, and its request. Of a table of 40 rows, a step reads 10.
@@ -25,6 +22,29 @@ func without(t *testing.T, tables int) (w *world, id string, r engine.Request) {
 	r = groupExport("p")
 	r.Verify, r.SegmentSize, r.SegmentsPerInvocation = true, 10, 1
 	return w, w.start(r), r
+}
+
+// at does something once, ahead of the n-th message of a scan; 0 is for at once.
+func (w *world) at(n int, scan string, do func()) {
+	messages := 0
+	if n == 0 {
+		do()
+	}
+	w.onMessage = func(body []byte) {
+		if strings.Contains(string(body), `"scan":"`+scan) {
+			if messages++; messages == n {
+				do()
+			}
+		}
+	}
+}
+
+// drop deletes tables.
+func (w *world) drop(tables ...string) {
+	w.Helper()
+	for _, table := range tables {
+		w.must(w.account.Table(table).Delete(w.Context()))
+	}
 }
 
 // left fails the test unless a group has succeeded without some tables, and names them, and its proof has succeeded with all others.
@@ -81,36 +101,18 @@ func TestGroupLeavesOut(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
-		name, table string
-		behind      int // messages of its scan, until it is deleted; 0 for before its scan begins
+		name, table, member string
+		behind              int // messages of its scan, until it is deleted; 0 for before its scan begins
 	}{
-		{"before its scan begins", "Table20", 0},
-		{"one of the first", "Table00", 0},
-		{"when its scan has begun", "Wide", 1},
-		{"while it is read", "Wide", 3},
+		{"before its scan begins", "Table20", "-00021", 0},
+		{"one of the first", "Table00", "-00001", 0},
+		{"when its scan has begun", "Wide", "-00022", 1},
+		{"while it is read", "Wide", "-00022", 3},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, id, _ := without(t, 21)
-			member, messages := "", 0
-			for n := range 21 {
-				if fmt.Sprintf("Table%02d", n) == tt.table {
-					member = fmt.Sprintf("%s-%05d", id, n+1)
-				}
-			}
-			if tt.table == "Wide" {
-				member = id + "-00022"
-			}
-			remove := func() { w.must(w.account.Table(tt.table).Delete(t.Context())) }
-			if tt.behind == 0 {
-				remove()
-			}
-			w.onMessage = func(body []byte) {
-				if strings.Contains(string(body), `"scan":"`+member) {
-					if messages++; messages == tt.behind {
-						remove()
-					}
-				}
-			}
+			member := id + tt.member
+			w.at(tt.behind, member, func() { w.drop(tt.table) })
 			w.left(id, 22, tt.table)
 			if s := w.status(member); s.State != ledger.Failed || !s.LeftOut || !strings.Contains(s.Error, "404 TableNotFound") {
 				t.Errorf("%s: its scan has %s %q", tt.name, s.State, s.Error)
@@ -137,19 +139,14 @@ func TestGroupLeavesOutWhatIsBeingDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, id, _ := without(t, 3)
 		w.must(w.emulator.SetFaults("seed=1; deletion=40s"))
-		w.must(w.account.Table("Table01").Delete(t.Context()))
+		w.drop("Table01")
 		w.left(id, 4, "Table01")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w, id, _ := without(t, 3)
-		messages := 0
-		w.onMessage = func(body []byte) {
-			if strings.Contains(string(body), `"scan":"`+id+"-00004") {
-				if messages++; messages == 3 { // it is read
-					w.refuse(409, "TableBeingDeleted", func(r *http.Request, _ string) bool { return strings.HasSuffix(r.URL.Path, "/Wide()") })
-				}
-			}
-		}
+		w.at(3, id+"-00004", func() { // it is read
+			w.refuse(409, "TableBeingDeleted", func(r *http.Request, _ string) bool { return strings.HasSuffix(r.URL.Path, "/Wide()") })
+		})
 		began := time.Now()
 		if w.left(id, 4, "Wide"); w.status(id).FinishedAt.Sub(began) > time.Minute {
 			t.Errorf("it ended %v later", w.status(id).FinishedAt.Sub(began))
@@ -162,7 +159,7 @@ func TestGroupFailsAndLeavesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, id, _ := without(t, 3)
-		w.must(w.account.Table("Table01").Delete(t.Context()))
+		w.drop("Table01")
 		w.refuse(403, "AuthorizationFailure", func(r *http.Request, _ string) bool { return strings.Contains(r.URL.Path, "Table02") })
 		if s := w.end(id); s.State != ledger.Failed || !strings.HasPrefix(s.Error, "1 of 4 tables failed: Table02. ") || !strings.Contains(s.Note, "Table01") || s.Members.LeftOut != 1 {
 			t.Errorf("%s %q %+v %q", s.State, s.Error, s.Members, s.Note)
@@ -175,7 +172,7 @@ func TestGroupFailsAndLeavesOut(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w, id, _ := without(t, 1)
-		w.must(w.account.Table("Table00").Delete(t.Context()), w.account.Table("Wide").Delete(t.Context()))
+		w.drop("Table00", "Wide")
 		for range 2 {
 			if s := w.end(id); s.State != ledger.Failed || s.Error != "no table is left" || s.Members.LeftOut != 2 {
 				t.Errorf("%s %q %+v", s.State, s.Error, s.Members)
@@ -190,17 +187,12 @@ func TestGroupFailsAndLeavesOut(t *testing.T) {
 func TestLeftOutCrashPoints(t *testing.T) {
 	crashPoints(t, testsize.Slow(37, 19, 9), func(t *testing.T, n int, applied bool) bool {
 		w, id, _ := without(t, 2)
-		messages := 0
-		var first = w.process
-		w.onMessage = func(body []byte) {
-			if strings.Contains(string(body), `"scan":"`+id+"-00003") {
-				if messages++; messages == 2 {
-					w.must(w.account.Table("Wide").Delete(t.Context()))
-					first = w.process
-					w.process.DieWith(n, applied)
-				}
-			}
-		}
+		first := w.process
+		w.at(2, id+"-00003", func() {
+			w.drop("Wide")
+			first = w.process
+			w.process.DieWith(n, applied)
+		})
 		w.drain()
 		survived := !first.Dead()
 		w.process.DieWith(0, false)
@@ -226,20 +218,15 @@ func TestLateStartOfWhatIsLeftOut(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, id, _ := without(t, 2)
 			member := id + "-00003"
-			messages := 0
-			w.onMessage = func(body []byte) {
-				if strings.Contains(string(body), `"scan":"`+member) {
-					if messages++; messages == 2 && begun {
-						w.must(w.account.Table("Wide").Delete(t.Context()))
-					}
-				}
+			if begun {
+				w.at(2, member, func() { w.drop("Wide") })
 			}
 			late := false
 			w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/p/Wide/export.json") && !late {
 					late = true
 					if !begun {
-						w.must(w.account.Table("Wide").Delete(t.Context()))
+						w.drop("Wide")
 					}
 					was := w.engine
 					w.engine = w.newEngine(w.account)
@@ -275,14 +262,7 @@ func TestLateBlobs(t *testing.T) {
 	}{{"a day later", false}, {"with the rest", true}} {
 		synctest.Test(t, func(t *testing.T) {
 			w, id, _ := without(t, 2)
-			messages := 0
-			w.onMessage = func(body []byte) {
-				if strings.Contains(string(body), `"scan":"`+id+"-00003") {
-					if messages++; messages == 2 {
-						w.must(w.account.Table("Wide").Delete(t.Context()))
-					}
-				}
-			}
+			w.at(2, id+"-00003", func() { w.drop("Wide") })
 			w.left(id, 3, "Wide")
 			w.put("p", "Wide/"+late, "late")
 			w.put("p", "Table00/"+late, "late")
@@ -320,95 +300,4 @@ func TestLateBlobs(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestScheduleLosesTables has a schedule fire each minute, which keeps the last three backups, while tables are deleted and made at random, between runs
-// and within them. In every other run, processes die, too. Each night succeeds with the tables that are there, each backup is whole, and of all others
-// nothing is left.
-func TestScheduleLosesTables(t *testing.T) {
-	testsize.WithoutRace(t)
-	t.Parallel()
-	out := 0
-	for seed := range uint64(testsize.Slow(1, 2, 12)) {
-		synctest.Test(t, func(t *testing.T) { out += scheduleLosesTables(t, seed) })
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
-	if out == 0 {
-		t.Error("no table was left out")
-	}
-}
-
-func scheduleLosesTables(t *testing.T, seed uint64) (out int) {
-	r := rand.New(rand.NewPCG(seed, 58))
-	tables, there := 4+r.IntN(9), map[string]bool{}
-	w := newWorld(t, emulator.Options{})
-	make := func(table string) {
-		w.fill(table, plainRows(1+r.IntN(30), 1))
-		there[table] = true
-	}
-	for n := range tables {
-		make(fmt.Sprintf("Table%02d", n))
-	}
-	change := func() {
-		table := fmt.Sprintf("Table%02d", 1+r.IntN(tables-1)) // the first one always stays
-		if there[table] {
-			w.must(w.account.Table(table).Delete(t.Context()))
-			there[table] = false
-		} else {
-			make(table)
-		}
-	}
-	w.scheduled(strings.NewReplacer("0 0 3", "0 * *", `"table":"Source"`, `"tables":"Table*"`, `"request":{`, `"request":{"verify":true,"segmentSize":10,"segmentsPerInvocation":1,`).
-		Replace(keeping(`,"keep":{"last":3}`)))
-	w.onMessage = func([]byte) {
-		if r.IntN(40) == 0 {
-			change()
-		}
-	}
-	for range 20 {
-		if r.IntN(2) == 0 {
-			change()
-		}
-		if seed%2 > 0 && r.IntN(3) == 0 {
-			w.process.DieWith(1+r.IntN(300), r.IntN(2) == 0)
-		}
-		w.minute()
-	}
-	w.onMessage = nil
-	w.restart()
-	for range 15 { // a message may be hidden for ten
-		w.minute()
-	}
-	w.plan("[]")
-	for range 4 {
-		w.minute()
-	}
-	w.dayLater()
-	var want []string
-	for _, b := range slices.Backward(w.backups()) {
-		want = append(want, b.Occurrence.Format("2006-01-02T1504"))
-		if all, err := place.OpenTables(t.Context(), w.objects(b.Place.Prefix)); err != nil || len(all.Tables) != int(b.Tables) || b.Deleting != nil || !(b.Proof.State == engine.Proved || b.Proof.State == engine.Differs) {
-			t.Errorf("%+v %+v: %v", b, b.Proof, err)
-		}
-	}
-	if left := w.exportsLeft(); !slices.Equal(left, want) || len(want) < 3 || len(want) > 4 { // the last one came after the schedule was taken away
-		t.Errorf("the rows say %v, the container has %v", want, left)
-	}
-	list, err := w.list(1000)
-	w.must(err)
-	nights := 0
-	for _, s := range list {
-		if s.Verifies == "" && !strings.HasSuffix(s.ID, "-v") {
-			nights++
-			if out += int(s.Members.LeftOut); s.State != ledger.Succeeded || (s.Note == "") != (s.Members.LeftOut == 0) {
-				t.Errorf("%s %q %+v %q", s.State, s.Error, s.Members, s.Note)
-			}
-		}
-	}
-	if nights < 10 {
-		t.Errorf("%d nights", nights)
-	}
-	return out
 }

@@ -143,13 +143,6 @@ func (w *world) poll(e *engine.Engine, function string, stop <-chan struct{}) er
 	}
 }
 
-// TestLimitsOfOnePage: a scan whose first step leaves no other one succeeds.
-func TestLimitsOfOnePage(t *testing.T) {
-	w := withSource(t, 1, 1)
-	s := w.run(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Limits: &engine.Limits{RowsPerSecond: 5}})
-	w.counted(s.ID, ledger.Succeeded, 1, 0, 0)
-}
-
 // TestLimitsForget: steps that were counted twice, as by a crash, do not hold a scan up for long that has few.
 func TestLimitsForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -165,27 +158,6 @@ func TestLimitsForget(t *testing.T) {
 		if took := time.Since(began); took > 4*time.Minute {
 			t.Errorf("it took %v", took)
 		}
-	})
-}
-
-// TestCrashWithLimits lets the process die at each request of a scan with limits: each row counts once.
-func TestCrashWithLimits(t *testing.T) {
-	crashPoints(t, 1, func(t *testing.T, n int, applied bool) bool {
-		w := withSource(t, 12, 1)
-		id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, Limits: &engine.Limits{RowsPerSecond: 1}})
-		w.process.DieWith(n, applied)
-		survived := true
-		for range 40 {
-			w.deliver()
-			if w.process.Dead() {
-				survived = false
-				w.restart()
-			}
-			time.Sleep(20 * time.Second)
-			w.maintain(1)
-		}
-		w.counted(id, ledger.Succeeded, 12, 0, 0)
-		return survived
 	})
 }
 

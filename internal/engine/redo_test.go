@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
@@ -129,36 +128,6 @@ func TestRedoOfMany(t *testing.T) {
 		}
 	}
 	w.equalTables("Source", "Target")
-}
-
-// TestRedoCrashPoints has the process die at requests of a retry of failed rows and of the steps that follow it. Each row counts once all the same.
-func TestRedoCrashPoints(t *testing.T) {
-	crashPoints(t, 2*everyRequest, func(t *testing.T, n int, applied bool) bool {
-		w := newWorld(t, emulator.Options{})
-		id, taken := w.failedCopy(12, 4)
-		w.remove("Target", taken[1:]...)
-		time.Sleep(time.Minute)
-		w.process.DieWith(n, applied)
-		process := w.process
-		err := w.engine.RetryFailed(t.Context(), id)
-		if err == nil && !process.Dead() {
-			w.settle(id)
-		}
-		survived := !process.Dead()
-		w.restart()
-		if s := w.status(id); s.State == ledger.Failed && s.Rows.Failed == int64(len(taken)) {
-			if err := w.engine.RetryFailed(t.Context(), id); err != nil {
-				t.Error(err)
-			}
-		}
-		w.settle(id)
-		w.tidy()
-		w.counted(id, ledger.Failed, 12, 11, 1)
-		if left := w.ledgerRows(id, "p|"); len(left) > 0 {
-			t.Errorf("still pending: %v", left)
-		}
-		return survived
-	})
 }
 
 func deleteRequest(strategy string, queries int) engine.Request {

@@ -102,31 +102,6 @@ func TestRetryAfterFailure(t *testing.T) {
 	})
 }
 
-// TestRetryCrashPoints lets the process die at each request of a retry. The scan then
-// is either as it was, or runs to its end.
-func TestRetryCrashPoints(t *testing.T) {
-	crashPoints(t, everyRequest, func(t *testing.T, n int, applied bool) bool {
-		w := newWorld(t, emulator.Options{})
-		id := w.canceled()
-		w.process.DieWith(n, applied)
-		err := w.engine.Retry(t.Context(), id)
-		survived := !w.process.Dead()
-		w.restart()
-		if w.status(id).State == ledger.Canceled {
-			if err == nil {
-				t.Error("the retry was reported as begun")
-			}
-			if err := w.engine.Retry(t.Context(), id); err != nil {
-				t.Error(err)
-			}
-		}
-		w.settle(id)
-		w.tidy()
-		w.checkEnd(id, 50)
-		return survived
-	})
-}
-
 // TestAbandonedRetryIsForgotten has the process die after it has listed the attempt that it never began.
 func TestAbandonedRetryIsForgotten(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,6 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/proof"
-	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 )
@@ -233,41 +232,6 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 func doneRows(t *testing.T, table *storage.Table) int {
 	t.Helper()
 	return bytes.Count(dump(t, table), []byte(`"d|`))
-}
-
-// TestFoldCrashPoints: a process dies with any request of a fold, before or after it is carried
-// out, or a fold is carried out twice: the sums stay what they are.
-func TestFoldCrashPoints(t *testing.T) {
-	t.Parallel()
-	em, table, id := begunScan(t)
-	l, ctx, b, now := ledger.New(table), t.Context(), newBook(), time.Now()
-	r := rand.New(rand.NewPCG(1, 1))
-	for _, dies := range []int{1, 2, 0} {
-		for _, applied := range []bool{false, true} {
-			for range 10 {
-				step, done, children := b.take(r)
-				_, err := l.Commit(ctx, id, step, now, done, children)
-				proof.Must(t, err)
-				b.committed(children)
-			}
-			p := &emulatortest.Process{Next: em.Transport()}
-			mortal := ledger.New(emulatortest.Open(t, em, p).Table("ledger")).With(storage.RequestOptions{Once: true})
-			if dies > 0 {
-				p.DieWith(dies, applied)
-			}
-			before := doneRows(t, table)
-			_, err := mortal.Fold(ctx, id, 0, 2, join)
-			if (err != nil) != (dies > 0) {
-				t.Errorf("dies with request %d: %v", dies, err)
-			}
-			if folded := doneRows(t, table) < before; folded != (dies == 0 || dies == 2 && applied) {
-				t.Errorf("dies with request %d, applied %v: folded %v", dies, applied, folded)
-			}
-			s, err := l.Snapshot(ctx, id)
-			proof.Must(t, err)
-			b.check(t, s)
-		}
-	}
 }
 
 // TestManyPending: a snapshot of a scan with more pending steps than a page takes costs two requests, and

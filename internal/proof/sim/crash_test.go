@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/action"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/sim"
@@ -58,7 +59,14 @@ func TestEveryCrashPoint(t *testing.T) {
 	group.Scans[0].Request.Source, group.Scans[0].Tables = engine.TableRef{Tables: "grp*"}, 3
 	group.Scans[0].Request.Action.Destination = &engine.TableRef{Container: "exports", Prefix: "Group"}
 	group.Scans[0].Request.Verify = true
-	plans := map[string]sim.Plan{"delete": deletion, "group": group}
+	retry := small("serial") // once canceled, and once done but for failed rows
+	retry.FoldEvery = 2
+	retry.Scans[0].Cancel, retry.Scans[0].Rest, retry.Scans[0].Rounds = time.Second, time.Second, 2
+	retry.Scans[0].Request.Action.Mode = action.Fail
+	for _, row := range retry.Source[:7] { // in the way
+		retry.Scans[0].Destination = append(retry.Scans[0].Destination, storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("Name", "another")}})
+	}
+	plans := map[string]sim.Plan{"delete": deletion, "group": group, "retry": retry}
 	for _, strategy := range strategy.Names[:*strategies] {
 		plans[strategy] = small(strategy)
 	}
@@ -93,7 +101,7 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 	for _, host := range []bool{false, true} {
 		for _, applied := range []bool{false, true} {
 			stride := testsize.Slow(211, 41, 1)
-			if calm.Scans[0].Tables > 0 { // many more requests
+			if calm.Scans[0].Tables+calm.Scans[0].Rounds > 0 { // many more requests
 				stride = testsize.Slow(809, 151, 1)
 			}
 			for n := 1; ; n += stride {
