@@ -1,8 +1,6 @@
 package action_test
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,27 +18,13 @@ import (
 )
 
 // breaking is a service that fails over each write about a row whose key holds "bad", and over every write until a time.
-type breaking struct {
-	policy.Transporter
-	until time.Time
-}
-
-func (b breaking) Do(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet {
-		return b.Transporter.Do(r)
-	}
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, err
+func breaking(em *emulator.Emulator, until time.Time) policy.Transporter {
+	return emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
+		if r.Method == http.MethodGet || !time.Now().Before(until) && !strings.Contains(r.URL.Path+body, "bad") {
+			return nil, nil
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	if time.Now().Before(b.until) || strings.Contains(r.URL.Path+string(body), "bad") {
 		return answer(r, http.StatusInternalServerError, "application/json", `{"odata.error":{"code":"InternalError","message":{"value":"The server encountered an internal error."}}}`), nil
-	}
-	return b.Transporter.Do(r)
+	}}
 }
 
 // TestServiceFailsOverARow: a row over which the service fails each time holds up no other row, and is told as failed. If it fails
@@ -67,7 +51,7 @@ func TestServiceFailsOverARow(t *testing.T) {
 					target := a.Table("Target")
 					proof.Must(t, target.Create(t.Context()))
 					began := time.Now()
-					via := emulatortest.Open(t, em, breaking{em.Transport(), began.Add(tt.away)}).Table("Target")
+					via := emulatortest.Open(t, em, breaking(em, began.Add(tt.away))).Table("Target")
 					var w action.Work = action.Copy{Destination: via}
 					if deletes {
 						_, err := (action.Copy{Destination: target}).Copy(t.Context(), rows)

@@ -1,7 +1,6 @@
 package action_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -13,7 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/action"
@@ -28,15 +26,14 @@ import (
 // key holds "bad", or whole transactions of more than a number of rows. It may keep
 // the row's number to itself.
 type picky struct {
-	next    policy.Transporter
 	most    int // rows in a transaction, 0 for any
 	silent  bool
 	batches atomic.Int64
 }
 
-func (p *picky) Do(r *http.Request) (*http.Response, error) {
+func (p *picky) answer(r *http.Request, body string) (*http.Response, error) {
 	if r.Method == http.MethodGet || strings.HasSuffix(r.URL.Path, "/Tables") {
-		return p.next.Do(r)
+		return nil, nil
 	}
 	p.batches.Add(1)
 	if !strings.HasSuffix(r.URL.Path, "/$batch") {
@@ -44,14 +41,9 @@ func (p *picky) Do(r *http.Request) (*http.Response, error) {
 			return answer(r, http.StatusBadRequest, "application/json",
 				`{"odata.error":{"code":"KeyValueTooLarge","message":{"value":"The key is too long.\nRequestId:1\nTime:2"}}}`), nil
 		}
-		return p.next.Do(r)
+		return nil, nil
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	parts := strings.Split(string(body), "Content-Type: application/http")[1:]
+	parts := strings.Split(body, "Content-Type: application/http")[1:]
 	if p.most > 0 && len(parts) > p.most {
 		return answer(r, http.StatusRequestEntityTooLarge, "application/json",
 			`{"odata.error":{"code":"RequestBodyTooLarge","message":{"value":"The request body is too large."}}}`), nil
@@ -64,14 +56,16 @@ func (p *picky) Do(r *http.Request) (*http.Response, error) {
 		if p.silent {
 			number = ""
 		}
-		// As the service answers: accepted, with the failure inside.
-		return answer(r, http.StatusAccepted, "multipart/mixed; boundary=b", "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n"+
-			"--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"+
-			"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n\r\n"+
-			`{"odata.error":{"code":"KeyValueTooLarge","message":{"value":"`+number+`The key is too long.\nRequestId:1\nTime:2"}}}`+
-			"\r\n--c--\r\n--b--\r\n"), nil
+		return inBatch(r, "400 Bad Request", `{"odata.error":{"code":"KeyValueTooLarge","message":{"value":"`+number+`The key is too long.\nRequestId:1\nTime:2"}}}`), nil
 	}
-	return p.next.Do(r)
+	return nil, nil
+}
+
+// inBatch answers a transaction as the service does: accepted, with the failure inside.
+func inBatch(r *http.Request, status, body string) *http.Response {
+	return answer(r, http.StatusAccepted, "multipart/mixed; boundary=b", "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n"+
+		"--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 "+status+"\r\nContent-Type: application/json\r\n\r\n"+
+		body+"\r\n--c--\r\n--b--\r\n")
 }
 
 func answer(r *http.Request, status int, contentType, body string) *http.Response {
@@ -84,8 +78,7 @@ func answer(r *http.Request, status int, contentType, body string) *http.Respons
 func open(t *testing.T, p *picky) *storage.Table {
 	t.Helper()
 	em := emulatortest.New(t, emulator.Options{})
-	p.next = em.Transport()
-	table := emulatortest.Open(t, em, p).Table("Target")
+	table := emulatortest.Open(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: p.answer}).Table("Target")
 	proof.Must(t, table.Create(t.Context()))
 	return table
 }

@@ -1,10 +1,8 @@
 package engine_test
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -69,20 +67,12 @@ func (t transport) Do(r *http.Request) (*http.Response, error) { return t(r) }
 
 // refuse has the service answer the app's requests for which refused reports true with a status and code. body is a request's body.
 func (w *world) refuse(status int, code string, refused func(r *http.Request, body string) bool) {
-	w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
-		var body []byte
-		if r.Body != nil {
-			var err error
-			if body, err = io.ReadAll(r.Body); err != nil {
-				return nil, err
-			}
-			r.Body = io.NopCloser(bytes.NewReader(body))
-		}
-		if refused(r, string(body)) {
+	w.process.Next = emulatortest.Via{Transporter: w.emulator.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
+		if refused(r, body) {
 			return emulatortest.Refusal(r, status, code), nil
 		}
-		return w.emulator.Transport().Do(r)
-	})
+		return nil, nil
+	}}
 }
 
 // withSource returns a world with a table Source of so many partitions of a size.

@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
 )
 
 // without returns a world with so many tables, an export of all of them that was started, and its request. Of a table of 40 rows, a step reads 10.

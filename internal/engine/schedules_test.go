@@ -219,6 +219,28 @@ func TestScheduleSeeds(t *testing.T) {
 	}
 }
 
+// comeAndGo makes some tables. With one message of twenty, one of them is deleted, or is made again.
+func (w *world) comeAndGo(r *rand.Rand) {
+	tables := make([]bool, 3+r.IntN(9))
+	change := func(n int) {
+		name := fmt.Sprintf("Table%02d", n)
+		if tables[n] {
+			w.drop(name)
+		} else {
+			w.fill(name, plainRows(r.IntN(30), 1))
+		}
+		tables[n] = !tables[n]
+	}
+	for n := range tables {
+		change(n)
+	}
+	w.onMessage = func([]byte) {
+		if r.IntN(20) == 0 {
+			change(r.IntN(len(tables)))
+		}
+	}
+}
+
 // scheduleSeed returns how many tables were left out.
 func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	r := rand.New(rand.NewPCG(seed, 47))
@@ -226,24 +248,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	keep := schedule.Keep{Last: 1 + r.IntN(3), Daily: r.IntN(4), Weekly: r.IntN(3)}
 	text := keeping(fmt.Sprintf(`,"keep":{"last":%d,"daily":%d,"weekly":%d}`, keep.Last, keep.Daily, keep.Weekly))
 	if seed%2 > 0 { // of many tables, and proved
-		tables := make([]bool, 3+r.IntN(9))
-		change := func(n int) {
-			name := fmt.Sprintf("Table%02d", n)
-			if tables[n] {
-				w.drop(name)
-			} else {
-				w.fill(name, plainRows(r.IntN(30), 1))
-			}
-			tables[n] = !tables[n]
-		}
-		for n := range tables {
-			change(n)
-		}
-		w.onMessage = func([]byte) {
-			if r.IntN(20) == 0 {
-				change(r.IntN(len(tables)))
-			}
-		}
+		w.comeAndGo(r)
 		text = strings.NewReplacer(`"table":"Source"`, `"tables":"Source,Table*"`, `"request":{`, `"request":{"verify":true,"segmentSize":10,"segmentsPerInvocation":1,`).Replace(text)
 	}
 	w.scheduled(text)
@@ -420,6 +425,16 @@ func TestScheduleOnBadDays(t *testing.T) {
 		w.night()
 		if s := w.schedule(); s.Last.State != ledger.Succeeded {
 			t.Errorf("after rows were lost: %+v", s)
+		}
+		// A process dies behind its decision to start a scan, which it has not asked for yet.
+		w.until(3, 0)
+		last = w.schedule().Last.ID
+		w.process.DieWhen(func(*http.Request) bool { return w.schedule().Last.ID != last })
+		for range 4 {
+			w.minute()
+		}
+		if s := w.schedule(); s.Last.ID == last || s.Last.State != ledger.Succeeded {
+			t.Errorf("after a decision: %+v", s)
 		}
 	})
 }

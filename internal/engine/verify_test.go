@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
@@ -327,6 +328,8 @@ func TestManyDifferences(t *testing.T) {
 	if want := []string{"missing", `different: Name is Edm.String "other", want Edm.String "xxxxxxxxxxxxxxxxxxxx"; Number is missing`, "extra"}; !slices.Equal(reasons, want) {
 		t.Errorf("the reasons are %q, want %q", reasons, want)
 	}
+	w.fill("Twin", plainRows(3000, 1))
+	w.succeed(verifyRequest(engine.TableRef{Table: "Source"}, engine.TableRef{Table: "Twin"}))
 	if left := w.ledgerRows("hints", ""); len(left) > 0 {
 		t.Errorf("%d hints are left", len(left))
 	}

@@ -3,9 +3,11 @@
 package emulatortest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"sync/atomic"
@@ -147,6 +149,28 @@ func (p *Process) Do(r *http.Request) (*http.Response, error) {
 		return nil, errDead
 	}
 	return p.Next.Do(r)
+}
+
+// Via is a transport by which a function sees each request and its body, and may answer it. Without an answer or an error, the next one does.
+type Via struct {
+	policy.Transporter
+	Answer func(r *http.Request, body string) (*http.Response, error)
+}
+
+// Do implements [policy.Transporter].
+func (v Via) Do(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if answer, err := v.Answer(r, string(body)); answer != nil || err != nil {
+		return answer, err
+	}
+	return v.Transporter.Do(r)
 }
 
 // Refusal is the service's answer to a request that it refuses with an error code.
