@@ -2,15 +2,12 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"tablesweep/internal/lab/split"
 )
 
 // run carries out a command and returns what it prints.
@@ -57,19 +54,6 @@ func TestSplit(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if text, err = run("--rows", "3000", "--sets", "guid", "--json"); err != nil {
-		t.Fatal(err)
-	}
-	d, results := json.NewDecoder(strings.NewReader(text)), 0
-	for ; d.More(); results++ {
-		var r split.Result
-		if err := d.Decode(&r); err != nil || r.Set != "guid" || len(r.Times) == 0 {
-			t.Fatalf("%+v: %v", r, err)
-		}
-	}
-	if results != len(split.Contenders()) {
-		t.Errorf("got %d results, want one for each of %v", results, split.Contenders())
-	}
 	if text, err = run("--sets", "commit-log,urls"); err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +74,10 @@ func TestSplit(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mine.tsv"), []byte("b\t2\na\t1\nb\t1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text, err = run("--keys", dir, "--page", "2"); err != nil || !strings.Contains(text, "| mine | 2 |") {
+	if text, err = run("--keys", dir); err != nil || !strings.Contains(text, "| mine | 1 |") {
 		t.Errorf("a table of one's own: %v\n%s", err, text)
 	}
-	for _, args := range [][]string{{"--rows", "0"}, {"--sets", "nonsense"}, {"--json", "--process"}, {"--keys", t.TempDir()}, {"--keys", dir, "--page", "0"}, {"--keys", dir, "--sets", "guid"}} {
+	for _, args := range [][]string{{"--rows", "0"}, {"--sets", "nonsense"}, {"--keys", t.TempDir()}, {"--keys", dir, "--sets", "guid"}} {
 		if _, err := run(args...); !errors.As(err, new(usageError)) {
 			t.Errorf("%v: got %v, want a mistake in the command line", args, err)
 		}

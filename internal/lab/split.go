@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/input/lines"
 	"tablesweep/internal/lab/split"
 	"tablesweep/internal/proof/keysets"
 )
@@ -39,8 +38,6 @@ type splitOptions struct {
 	rows    int
 	sets    []string
 	keys    string
-	page    int
-	json    bool
 	process bool
 }
 
@@ -56,8 +53,6 @@ func splitCommand() *cobra.Command {
 	c.Flags().IntVar(&o.rows, "rows", 100_000, "rows of each made-up table; a real one has its own")
 	c.Flags().StringSliceVar(&o.sets, "sets", nil, "names of the key sets; real stands for all real ones (default all)")
 	c.Flags().StringVar(&o.keys, "keys", "", "a directory of key sets of your own")
-	c.Flags().IntVar(&o.page, "page", 1000, "rows of a full page of those")
-	c.Flags().BoolVar(&o.json, "json", false, "print the result of each scan as JSON, one a line")
 	c.Flags().BoolVar(&o.process, "process", false, "compare scans in one process with 64 workers")
 	return c
 }
@@ -65,12 +60,6 @@ func splitCommand() *cobra.Command {
 func runSplit(c *cobra.Command, o splitOptions) error {
 	if o.rows < 1 {
 		return usageError{fmt.Errorf("--rows is %d, want at least 1", o.rows)}
-	}
-	if o.page < 1 {
-		return usageError{fmt.Errorf("--page is %d, want at least 1", o.page)}
-	}
-	if o.json && o.process {
-		return usageError{errors.New("--json and --process exclude each other")}
 	}
 	if o.keys != "" && len(o.sets) > 0 {
 		return usageError{errors.New("--keys and --sets exclude each other")}
@@ -83,7 +72,6 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 		return runProcess(c, sets, o.rows)
 	}
 	var real, made []split.Result
-	e := lines.JSON(c.OutOrStdout())
 	err = eachSet(c, sets, o.rows, func(s keysets.Set, rows int) error {
 		results, err := split.Compare(s, rows)
 		if s.Real {
@@ -91,14 +79,9 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 		} else {
 			made = append(made, results...)
 		}
-		for _, r := range results {
-			if o.json && err == nil {
-				err = e.Encode(r)
-			}
-		}
 		return err
 	})
-	if err != nil || o.json {
+	if err != nil {
 		return err
 	}
 	var parts []string
@@ -147,7 +130,7 @@ func runProcess(c *cobra.Command, sets []keysets.Set, rows int) error {
 // chooseSets returns the key sets of --keys, or those that --sets names; all if there are none.
 func chooseSets(c *cobra.Command, o splitOptions) ([]keysets.Set, error) {
 	if o.keys != "" {
-		sets, err := keysets.FromFiles(o.keys, o.page)
+		sets, err := keysets.FromFiles(o.keys)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--keys: %w", err)}
 		}

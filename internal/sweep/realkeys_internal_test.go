@@ -23,7 +23,7 @@ func keySets(t *testing.T) []keysets.Set {
 	if *keys == "" {
 		return keysets.Real("")
 	}
-	sets, err := keysets.FromFiles(*keys, storage.PageRows)
+	sets, err := keysets.FromFiles(*keys)
 	proof.Must(t, err)
 	return sets
 }

@@ -43,31 +43,31 @@ func Contenders() []Contender {
 
 // Result is what one scan of one key set cost.
 type Result struct {
-	Set         string    `json:"set"`
-	Real        bool      `json:"real,omitempty"` // not made up
-	Rows        int       `json:"rows"`
-	Contender   Contender `json:"contender"`
-	Optimum     int       `json:"optimum"` // queries that a serial scan takes
-	Queries     int       `json:"queries"`
-	Empty       int       `json:"empty"` // queries that yielded no row
-	Invocations int       `json:"invocations"`
-	Times       []Time    `json:"times"`
+	Set         string
+	Real        bool // not made up
+	Rows        int
+	Contender   Contender
+	Optimum     int // queries that a serial scan takes
+	Queries     int
+	Empty       int // queries that yielded no row
+	Invocations int
+	Times       []Time
 	// Progress is only of scans with hints, with 64 workers and hop 3.
-	Progress *Progress `json:"progress,omitempty"`
+	Progress *Progress
 }
 
 // Progress is how good the progress is that a status tells in the second half of a scan's time.
 type Progress struct {
-	Shown float64 `json:"shown"` // part of the time during which there is one
-	Mean  float64 `json:"mean"`  // difference from the true one
-	Worst float64 `json:"worst"`
+	Shown float64 // part of the time during which there is one
+	Mean  float64 // difference from the true one
+	Worst float64
 }
 
 // Time is a scan's makespan; without a number of workers the critical path.
 type Time struct {
-	Workers int `json:"workers,omitempty"`
-	Hop     int `json:"hop"` // what a message hop takes
-	Time    int `json:"time"`
+	Workers int
+	Hop     int // what a message hop takes
+	Time    int
 }
 
 // workerCounts and hops return what the times are measured for. 0 workers stand for as

@@ -168,9 +168,9 @@ func eachLine(source fs.FS, f func(file string, number int, line string)) error 
 	})
 }
 
-// FromFiles returns a key set for each file NAME.tsv or NAME.tsv.gz of a directory, with pages of so many
-// rows. A line is a row: partition key, tab, row key. Lines may come in any order.
-func FromFiles(dir string, page int) ([]Set, error) {
+// FromFiles returns a key set for each file NAME.tsv or NAME.tsv.gz of a directory, with pages of 1,000 rows. A line is a row:
+// partition key, tab, row key. Lines may come in any order.
+func FromFiles(dir string) ([]Set, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func FromFiles(dir string, page int) ([]Set, error) {
 			continue
 		}
 		file := filepath.Join(dir, e.Name())
-		sets = append(sets, Set{Name: name, About: file, Real: true, Page: page, Rows: func(n int) ([]key.Key, error) {
+		sets = append(sets, Set{Name: name, About: file, Real: true, Page: fullPage, Rows: func(n int) ([]key.Key, error) {
 			rows, err := readKeys(file)
 			return some(rows, n), err
 		}})
