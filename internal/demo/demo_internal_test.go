@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/function/server"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/strategy"
@@ -35,9 +36,7 @@ func TestMain(m *testing.M) {
 func newDemo(t *testing.T, instances, rows int) *demo {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return &demo{
 		Options: Options{Root: root, Executable: self, Instances: instances, Progress: t.Output()},
 		most:    rows,
@@ -71,9 +70,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	r, err := d.run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if !watched || !r.Verified || r.Rows != rows || r.Copy.Rows != rows || len(r.Processes) != 3 {
 		t.Errorf("watched %v, report %+v", watched, r)
 	}
@@ -91,13 +88,9 @@ func TestDemo(t *testing.T) {
 func (d *demo) startAndCopy(t *testing.T) {
 	t.Helper()
 	stop, err := d.start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	t.Cleanup(stop)
-	if err := d.copy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, d.copy(t.Context()))
 }
 
 // TestOnAzurite copies the same rows on the other emulator, and exports and imports odd ones there.

@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
@@ -30,9 +31,7 @@ func (d *demo) fill(t *testing.T, table string, rows []storage.Entity) {
 	if err == nil {
 		_, err = action.Copy{Destination: to}.Copy(t.Context(), rows)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 }
 
 // copied has the app copy rows between places, and kills so many handler processes with SIGKILL meanwhile, at even distances.
@@ -42,9 +41,7 @@ func (d *demo) copied(t *testing.T, from, to engine.TableRef, rows, kills int) {
 	err := d.call(t.Context(), "POST", "/api/scans", engine.Request{
 		Source: from, SegmentSize: 20, SegmentsPerInvocation: 2, Action: engine.Action{Type: engine.Copy, Destination: &to},
 	}, http.StatusAccepted, &s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	killed := 0
 	for at := "/api/scans/" + s.ID; s.State == "" || s.State == "running"; time.Sleep(10 * time.Millisecond) {
 		if err := d.call(t.Context(), "GET", at, nil, http.StatusOK, &s); err != nil {
@@ -71,13 +68,9 @@ func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (has
 	export := engine.TableRef{Container: container, Prefix: table + "/" + rand.Text()} // an earlier test may have left another
 	d.copied(t, engine.TableRef{Table: table}, export, rows, kills)
 	objects, err := place.InContainer(d.account, container, export.Prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	e, err := place.Open(t.Context(), objects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	n := 0
 	err = objects.List(t.Context(), "", func(name string, _ int64) error {
 		n++
@@ -92,9 +85,7 @@ func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (has
 		t.Errorf("%d objects, %v, %+v", n, err, m)
 	}
 	back := table + "back"
-	if err := d.account.Table(back).Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, d.account.Table(back).Delete(t.Context()))
 	d.copied(t, export, engine.TableRef{Table: back}, rows, kills)
 	source := sweep.Spec{Source: d.account.Table(table)}
 	for name, to := range map[string]storage.Source{"export": e, "import": d.account.Table(back)} {
@@ -113,16 +104,12 @@ func TestExportWhileProcessesAreKilled(t *testing.T) {
 	rows, kills := testsize.Slow(400, 1500, 8833), testsize.Slow(1, 3, 20)
 	em := emulatortest.New(t, emulator.Options{Latency: 2 * time.Millisecond})
 	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer server.Close()
 	d := newDemo(t, 3, 1)
 	d.Connection = server.ConnectionString()
 	stop, err := d.start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer stop()
 	var hashes [2][]string
 	for i, table := range []string{"nasty", "nastytwin"} { // a table of its own has no hints of an earlier scan

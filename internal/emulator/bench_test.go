@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 )
 
 // The figures that the emulator must reach. The benchmarks fail where it doesn't.
@@ -121,9 +122,7 @@ func newSide(b *testing.B, name string, prepare func(backend) (func() request, f
 // emulator's time.
 func (s *side) round(b *testing.B, n int) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.tableURL, "http://"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	proof.Must(b, err)
 	defer conn.Close()
 	reader := bufio.NewReaderSize(conn, 64<<10)
 	var sent, body bytes.Buffer
@@ -132,9 +131,7 @@ func (s *side) round(b *testing.B, n int) {
 		r := s.tableRequest(b, s.next())
 		sent.Reset()
 		body.Reset()
-		if err := r.Write(&sent); err != nil {
-			b.Fatal(err)
-		}
+		proof.Must(b, r.Write(&sent))
 		start := time.Now()
 		if _, err := conn.Write(sent.Bytes()); err != nil {
 			b.Fatal(err)
@@ -144,9 +141,7 @@ func (s *side) round(b *testing.B, n int) {
 			_, err = body.ReadFrom(got.Body)
 		}
 		s.fastest = min(s.fastest, time.Since(start))
-		if err != nil {
-			b.Fatal(err)
-		}
+		proof.Must(b, err)
 		s.check(answer{got.StatusCode, got.Header, body.Bytes()})
 	}
 }
@@ -156,9 +151,7 @@ func (s *side) round(b *testing.B, n int) {
 func BenchmarkPageOfMillions(b *testing.B) {
 	page := func(rows int) func() {
 		e := newEmulator(b, emulator.Options{})
-		if err := emulator.Fill(e, "rows", rows); err != nil {
-			b.Fatal(err)
-		}
+		proof.Must(b, emulator.Fill(e, "rows", rows))
 		account := local(b, e)
 		filter := "$filter=" + urlQuery("PartitionKey gt '"+emulator.FillPartition(rows/2)+"'")
 		return func() {
@@ -192,9 +185,7 @@ func BenchmarkMillionRows(b *testing.B) {
 	for b.Loop() {
 		before := heap()
 		e := newEmulator(b, emulator.Options{})
-		if err := emulator.Fill(e, "rows", 1_000_000); err != nil {
-			b.Fatal(err)
-		}
+		proof.Must(b, emulator.Fill(e, "rows", 1_000_000))
 		used := heap() - before
 		runtime.KeepAlive(e)
 		b.ReportMetric(float64(used)/(1<<20), "MiB")

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 func queryProperties() []property {
@@ -246,9 +248,7 @@ func projection(t *testing.T, b backend) {
 	} {
 		p := b.query(t, table, "$select="+urlQuery(c.columns), "")
 		var got, want map[string]any
-		if err := json.Unmarshal(p.rows[0], &got); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, json.Unmarshal(p.rows[0], &got))
 		delete(got, "odata.etag")
 		if c.columns == "" {
 			delete(got, "Timestamp")

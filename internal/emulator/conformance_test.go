@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 )
 
 // backend is a storage account that the conformance suite runs against. Every
@@ -70,9 +71,7 @@ func openBackend(t testing.TB, name string) backend {
 func newEmulator(t testing.TB, o emulator.Options) *emulator.Emulator {
 	t.Helper()
 	e, err := emulator.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return e
 }
 
@@ -81,9 +80,7 @@ func newEmulator(t testing.TB, o emulator.Options) *emulator.Emulator {
 func serve(t testing.TB, e *emulator.Emulator) string {
 	t.Helper()
 	s, err := e.Serve(context.Background(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s.ConnectionString()
 }

@@ -16,6 +16,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/proof"
 )
 
 // inProcess returns an emulator and an account that reaches it without sockets.
@@ -26,9 +27,7 @@ func inProcess(t testing.TB, faults string) (*emulator.Emulator, backend) {
 	if got := b.createTable(t, "rows"); got.status != 201 {
 		t.Fatal(got)
 	}
-	if err := e.SetFaults(faults); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, e.SetFaults(faults))
 	return e, b
 }
 
@@ -93,9 +92,7 @@ func TestDamagedAnswers(t *testing.T) {
 			same(t, "body", string(got.body[:min(len(got.body), len(c.body))]), c.body)
 			same(t, "marked", got.header.Get("x-ms-version") != "", c.fault != "html")
 			same(t, "fired", e.FaultCounts(), map[string]int{c.fault: 2})
-			if err := e.SetFaults(""); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, e.SetFaults(""))
 			same(t, "rows", b.all(t, "rows", ""), c.rows)
 		})
 	}
@@ -140,9 +137,7 @@ func TestShortAndEmptyPages(t *testing.T) {
 			e, b := inProcess(t, "")
 			b.fill(t, "rows", 5, 30)
 			want := b.all(t, "rows", "")
-			if err := e.SetFaults(spec); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, e.SetFaults(spec))
 			var got []string
 			next := ""
 			empty, short := 0, 0
@@ -179,9 +174,7 @@ func rowKeys(t testing.TB, p page) []string {
 	var keys []string
 	for _, raw := range p.rows {
 		var row struct{ PartitionKey, RowKey string }
-		if err := json.Unmarshal(raw, &row); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, json.Unmarshal(raw, &row))
 		keys = append(keys, row.PartitionKey+"/"+row.RowKey)
 	}
 	return keys
@@ -341,9 +334,7 @@ func TestTimeIsVirtual(t *testing.T) {
 		for range 20 {
 			b.put(t, queue, "m", "")
 		}
-		if err := e.SetFaults("partition-rate=10"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, e.SetFaults("partition-rate=10"))
 		same(t, "20 messages", b.receive(t, queue, "numofmessages=20").status, 200)
 		time.Sleep(900 * time.Millisecond)
 		same(t, "after 0.9 s", b.receive(t, queue, "").status, 503)
@@ -388,13 +379,9 @@ func TestAdministration(t *testing.T) {
 	b := backend{account: newAccount(t, serve(t, e))}
 	call := func(method, path, body string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, b.tableURL+"/_emulator/"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		resp, err := b.http.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, strings.TrimSpace(string(text))

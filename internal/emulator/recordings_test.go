@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -76,20 +77,14 @@ func TestRecordings(t *testing.T) {
 func readRecordings(t *testing.T) []recording {
 	t.Helper()
 	packed, err := os.Open("testdata/recordings.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer packed.Close()
 	unpacked, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	var all []recording
 	for d := json.NewDecoder(unpacked); d.More(); {
 		var r recording
-		if err := d.Decode(&r); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, d.Decode(&r))
 		all = append(all, r)
 	}
 	return all
@@ -99,9 +94,7 @@ func readRecordings(t *testing.T) []recording {
 func readChoices(t *testing.T) map[string]string {
 	t.Helper()
 	file, err := os.ReadFile("testdata/differences.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	choices := make(map[string]string)
 	for lines := bufio.NewScanner(bytes.NewReader(file)); lines.Scan(); {
 		if name, reason, ok := strings.Cut(lines.Text(), ": "); ok {
@@ -172,9 +165,7 @@ func (p player) play(t *testing.T, r recording) map[string]string {
 	t.Helper()
 	ours := strings.NewReplacer(p.pairs()...)
 	query, err := url.ParseQuery(r.Request.Query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, values := range query {
 		values[0] = ours.Replace(values[0])
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tablesweep/internal/proof"
 )
 
 // account is a client of a storage account that is made of net/http alone: it signs
@@ -174,9 +176,7 @@ func (a *account) build(t testing.TB, base string, r request, defaults map[strin
 		address += "?" + r.query
 	}
 	req, err := http.NewRequestWithContext(t.Context(), r.method, address, bytes.NewReader([]byte(r.body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	req.Header.Set("x-ms-date", time.Now().UTC().Format(http.TimeFormat))
 	for _, header := range []map[string]string{defaults, r.header} {
 		for name, value := range header {
@@ -206,9 +206,7 @@ func (a *account) sign(req *http.Request, text string) {
 func (a *account) send(t testing.TB, req *http.Request) answer {
 	t.Helper()
 	resp, err := a.http.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer resp.Body.Close()
 	var body bytes.Buffer
 	body.Grow(int(max(resp.ContentLength, 0)) + bytes.MinRead)

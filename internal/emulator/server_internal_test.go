@@ -4,14 +4,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // TestAdministrationIsLocal: what no signature protects answers this machine alone, wherever it is served.
 func TestAdministrationIsLocal(t *testing.T) {
 	e, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	served := e.pipelines()[0].onlyHosts("0.0.0.0:10002")
 	for from, want := range map[string]int{"127.0.0.1:5000": 200, "[::1]:5000": 200, "192.0.2.7:5000": 403, "[fe80::1]:5000": 403, "[::ffff:10.0.0.1]:1": 403, "": 403} {
 		for _, method := range []string{"GET", "DELETE"} {

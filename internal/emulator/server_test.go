@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 )
 
 // A page that leads its own name to this machine signs like anybody else.
@@ -32,9 +33,7 @@ func TestHosts(t *testing.T) {
 		check(t, c.host, ask(c.host, a.tableRequest(t, request{method: "GET", path: "/Tables"})), status, code)
 		check(t, c.host, ask(c.host, a.queueRequest(t, request{method: "GET", path: "/", query: "comp=list"})), status, code)
 		counts, err := http.NewRequestWithContext(t.Context(), "GET", a.tableURL+"/_emulator/counts", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		same(t, c.host+": counts", ask(c.host, counts).status, status)
 	}
 }
@@ -44,9 +43,7 @@ func TestGivenHost(t *testing.T) {
 	t.Parallel()
 	e := newEmulator(t, emulator.Options{})
 	s, err := e.Serve(context.Background(), "0.0.0.0:0", "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	a := newAccount(t, s.ConnectionString())
 	_, port, _ := strings.Cut(strings.TrimPrefix(a.tableURL, "http://["), "]:")
@@ -64,9 +61,7 @@ func TestGivenHost(t *testing.T) {
 func ownAddresses(t *testing.T) []string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	var own []string
 	for _, a := range all {
 		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil {

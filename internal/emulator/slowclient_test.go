@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 )
 
 // dial sends the head of a request, and nothing of its body. It returns when the server
@@ -18,9 +19,7 @@ import (
 func dial(t *testing.T, a *account, r request, length int) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(a.tableURL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	signed := a.tableRequest(t, r)
 	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nExpect: 100-continue\r\n", r.method, signed.URL.RequestURI(), length)
@@ -69,9 +68,7 @@ func TestStalledBody(t *testing.T) {
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	reader := bufio.NewReader(conn)
 	got, err := http.ReadResponse(reader, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	same(t, "status", got.StatusCode, 500)
 	same(t, "code", got.Header.Get("x-ms-error-code"), "OperationTimedOut")
 	_, _ = io.Copy(io.Discard, got.Body)
@@ -98,9 +95,7 @@ func TestUnreadAnswer(t *testing.T) {
 	a := newAccount(t, serve(t, e))
 	conn := dial(t, a, request{method: "GET", path: "/rows()"}, 0)
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	time.Sleep(5 * clientTime) // its body is being sent
 	if n, err := io.Copy(io.Discard, got.Body); err == nil {
 		t.Errorf("all %d bytes came", n)

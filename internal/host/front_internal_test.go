@@ -15,6 +15,7 @@ import (
 
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/app"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/task"
 )
 
@@ -100,9 +101,7 @@ func TestClientLeavesWithinAnAnswer(t *testing.T) {
 	}))
 	defer server.Close()
 	resp, err := server.Client().Get(server.URL + "/api/web")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	resp.Body.Close()
 	<-served
 	if log.Len() > 0 {

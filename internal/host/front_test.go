@@ -9,6 +9,7 @@ import (
 	"tablesweep/internal/function"
 	"tablesweep/internal/host"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/proof"
 )
 
 // response is a response that was read.
@@ -21,23 +22,17 @@ func do(t *testing.T, r *http.Request) response {
 	t.Helper()
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return response{resp, string(text)}
 }
 
 func request(t *testing.T, method, url string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return r
 }
 

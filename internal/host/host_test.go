@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/function"
 	"tablesweep/internal/host"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/outagetest"
 	"tablesweep/internal/storage"
@@ -50,9 +51,7 @@ type rig struct {
 func writeApp(t *testing.T, hostJSON string) string {
 	t.Helper()
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "host.json"), []byte(hostJSON), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.WriteFile(filepath.Join(root, "host.json"), []byte(hostJSON), 0o600))
 	return root
 }
 
@@ -68,9 +67,7 @@ func newRig(t *testing.T, o *orders) *rig {
 	em, account := emulatortest.NewAccount(t, emulator.Options{})
 	// Not with the test's context, which ends before the host does: it would wait for its storage.
 	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	r := &rig{emulator: em, log: &journal{}, settings: map[string]string{storage.HostConnection: server.ConnectionString(), roleVariable: "child", orderVariable: o.URL}}
 	if r.work, err = account.Queue("work"); err != nil {
@@ -116,9 +113,7 @@ func startRig(t *testing.T, o *orders, sections string, options host.Options) *r
 
 func put(t *testing.T, q *storage.Queue, text string) {
 	t.Helper()
-	if err := q.Put(t.Context(), text); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, q.Put(t.Context(), text))
 }
 
 func encode(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
@@ -378,9 +373,7 @@ func TestStartFails(t *testing.T) {
 	good := hostJSON("")
 	storageless := map[string]string{storage.HostConnection: ""}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	t.Cleanup(func() { _ = taken.Close() })
 	tests := []struct {
 		name    string

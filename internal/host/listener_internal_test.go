@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/function/app"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -43,9 +44,7 @@ func newBench(t *testing.T, options app.Queues, f func(ctx context.Context) erro
 		if err == nil {
 			err = q.Create(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		return q
 	}
 	b := &bench{emulator: em, start: time.Now()}
@@ -59,9 +58,7 @@ func newBench(t *testing.T, options app.Queues, f func(ctx context.Context) erro
 		},
 	}
 	for _, text := range texts {
-		if err := b.queue.Put(t.Context(), text); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, b.queue.Put(t.Context(), text))
 	}
 	return b
 }
@@ -77,9 +74,7 @@ func (b *bench) during(t *testing.T, d time.Duration) {
 func take(t *testing.T, q *storage.Queue) (texts []string) {
 	t.Helper()
 	messages, err := q.Get(t.Context(), storage.MaxGetMessages, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, m := range messages {
 		texts = append(texts, m.Text)
 	}
@@ -286,9 +281,7 @@ func TestStorageErrorsNameTheSetting(t *testing.T) {
 	h, err := load(Options{Root: "../..", Settings: map[string]string{
 		storage.HostConnection: "AccountName=a;AccountKey=c2VjcmV0;TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	copying := slices.IndexFunc(h.functions, func(f hosted) bool { return f.Name == "CopyRows" })
 	if _, err := h.functions[copying].queue.Get(t.Context(), 1, time.Second); err == nil || !strings.Contains(err.Error(), " of AzureWebJobsStorage: ") {
 		t.Errorf("error %v, want the setting's name", err)
@@ -300,13 +293,9 @@ func TestFunctionsTurnedOff(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	hostJSON := `{"version":"2.0","functions":["maintain","Scans"],"customHandler":{"description":{"defaultExecutablePath":"absent"},"enableProxyingHttpRequest":true}}`
-	if err := os.WriteFile(filepath.Join(root, "host.json"), []byte(hostJSON), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.WriteFile(filepath.Join(root, "host.json"), []byte(hostJSON), 0o600))
 	h, err := load(Options{Root: root, Settings: map[string]string{storage.HostConnection: "UseDevelopmentStorage=true", "AzureWebJobs.Scans.Disabled": "True"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if len(h.functions) != 1 || h.functions[0].Name != "Maintain" {
 		t.Errorf("functions %+v, want Maintain alone", h.functions)
 	}

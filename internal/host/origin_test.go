@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/function"
 	"tablesweep/internal/host"
+	"tablesweep/internal/proof"
 )
 
 // TestKeysOnTheNetwork: an app that other machines can reach needs keys, whether or not somebody asked for them.
@@ -71,9 +72,7 @@ func TestForeignPages(t *testing.T) {
 	try := func(t *testing.T, o *orders, r *rig, key string) {
 		t.Helper()
 		_, port, err := net.SplitHostPort(strings.TrimPrefix(r.URL(), "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		own := strings.NewReplacer("PORT", port)
 		for _, test := range tests {
 			for _, target := range []string{"POST /api/web", "GET /api/web", "DELETE /api/web", "GET /"} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tablesweep/internal/host"
+	"tablesweep/internal/proof"
 )
 
 // TestCloseEndsEverything: no process is left, and messages that were not done stay hidden.
@@ -47,12 +48,8 @@ func TestNoOrphans(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"=host", "HOST_TEST_ROOT="+root)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
+	proof.Must(t, cmd.Start())
 	var a, b int
 	_, err = fmt.Fscanf(out, "[%d %d]\n", &a, &b)
 	_ = cmd.Process.Kill()

@@ -22,6 +22,7 @@ import (
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/app"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -101,9 +102,7 @@ func ticks(t *testing.T, schedule string, during time.Duration, takes func(i int
 func timerFunction(t *testing.T, s string) hosted {
 	t.Helper()
 	cron, err := schedule.ParseCron(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return hosted{Function: function.Function{Name: "Tick", Trigger: function.Timer}, schedule: cron}
 }
 

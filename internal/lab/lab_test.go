@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // run carries out a command and returns what it prints.
@@ -24,9 +26,7 @@ func run(args ...string) (string, error) {
 func TestScale(t *testing.T) {
 	t.Parallel()
 	text, err := run("scale", "--rows", "3000", "--per-partition", "100")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, want := range []string{"| copy of 3000 rows, 100 a partition |", "| time ÷ limit | ", "| requests to the destination; "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -46,9 +46,7 @@ func TestSplit(t *testing.T) {
 	t.Parallel()
 	run := func(args ...string) (string, error) { return run(append([]string{"split"}, args...)...) }
 	text, err := run("--rows", "3000", "--sets", "guid,debian")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, want := range []string{"3000 rows, means over 2 key sets", "| serial | 1.000 ", "| guid | 3000 |", "| debian | 3000 |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -71,9 +69,7 @@ func TestSplit(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "mine.tsv"), []byte("b\t2\na\t1\nb\t1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.WriteFile(filepath.Join(dir, "mine.tsv"), []byte("b\t2\na\t1\nb\t1\n"), 0o600))
 	if text, err = run("--keys", dir); err != nil || !strings.Contains(text, "| mine | 1 |") {
 		t.Errorf("a table of one's own: %v\n%s", err, text)
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // recording is a request to the real service and its answer. internal/emulator/testdata says
@@ -36,20 +38,14 @@ func (r recording) header() http.Header {
 func readRecordings(t *testing.T) []recording {
 	t.Helper()
 	packed, err := os.Open("../emulator/testdata/recordings.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer packed.Close()
 	text, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	var all []recording
 	for d := json.NewDecoder(text); d.More(); {
 		var r recording
-		if err := d.Decode(&r); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, d.Decode(&r))
 		all = append(all, r)
 	}
 	return all

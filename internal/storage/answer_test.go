@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -76,9 +77,7 @@ var operations = map[string]operation{
 func queue(t *testing.T, a *storage.Account) *storage.Queue {
 	t.Helper()
 	q, err := a.Queue("work")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return q
 }
 
@@ -250,9 +249,7 @@ func TestNothingIsCompressed(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	_, err := io.WriteString(z, `{"value":[]`+strings.Repeat(" ", 1<<20)+`}`)
-	if err = errors.Join(err, z.Close()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, errors.Join(err, z.Close()))
 	var pages atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked := r.Header.Get("Accept-Encoding"); asked != "" {
@@ -281,9 +278,7 @@ func TestNothingIsCompressed(t *testing.T) {
 		t.Errorf("%d rows, %v after %d tries; want a row after 2", len(p.Entities), err, pages.Load())
 	}
 	c, err := a.Container("container")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	got, err := c.Get(t.Context(), "blob", 0, 1<<20)
 	if err != nil || !bytes.Equal(got, packed.Bytes()) {
 		t.Errorf("got %d bytes of a blob, %v; want the %d that are stored", len(got), err, packed.Len())

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -23,13 +24,9 @@ func (f do) Do(r *http.Request) (*http.Response, error) { return f(r) }
 func newContainer(t *testing.T, a *storage.Account) *storage.Container {
 	t.Helper()
 	c, err := a.Container("c" + strings.ToLower(rand.Text()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for range 2 { // the second time it exists
-		if err := c.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, c.Create(t.Context()))
 	}
 	return c
 }
@@ -75,9 +72,7 @@ func TestBlobs(t *testing.T) {
 			t.Errorf("get an empty blob: %q, %v", got, err)
 		}
 		missing, err := a.Container("missing-" + strings.ToLower(rand.Text()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if _, err := missing.Put(t.Context(), "b", content); !storage.HasCode(err, "ContainerNotFound") || !strings.Contains(err.Error(), "put blob b into container missing-") {
 			t.Errorf("put without a container: %v", err)
 		}
@@ -89,14 +84,10 @@ func TestBlobsUnderFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=3; busy p=0.1; timeout-before p=0.1; timeout-after p=0.1; reset-before p=0.1; reset-after p=0.1; html p=0.05; empty p=0.05; braces p=0.05; half p=0.05; short-page p=0.7; empty-page p=0.5"})
 		c, err := a.Container("faults")
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		var counter storage.Counter
 		c = c.With(storage.RequestOptions{Counter: &counter})
-		if err := c.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, c.Create(t.Context()))
 		var want []string
 		for i := range 200 {
 			name := fmt.Sprintf("b%03d", i)
@@ -150,9 +141,7 @@ func TestExpiredSAS(t *testing.T) {
 		})
 		a := open(t, "AccountName=acct;SharedAccessSignature=sv=1&se="+se+"&sig=SECRET", storage.Options{Transport: service})
 		c, err := a.Container("abc")
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		_, query := a.Table("orders").Query(t.Context(), storage.Query{})
 		for _, err := range []error{c.Create(t.Context()), query, a.Table("orders").Create(t.Context())} {
 			if says := strings.Contains(fmt.Sprint(err), "; the SAS ended at "+ended); storage.Expired(err) != (ended != "") || says != (ended != "") || !storage.Denied(err) {
@@ -171,9 +160,7 @@ func TestBlobsBySharedAccessSignature(t *testing.T) {
 	})
 	a := open(t, "AccountName=acct;SharedAccessSignature=sv=1&sig=TOP%2FSECRET", storage.Options{Transport: service})
 	c, err := a.Container("abc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	_, put := c.Put(t.Context(), "x/y", nil)
 	_, get := c.Get(t.Context(), "x/y", 0, 1)
 	for _, err := range []error{c.Create(t.Context()), put, get, c.List(t.Context(), "p", nil), c.Delete(t.Context(), "x/y")} {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -31,16 +32,12 @@ func TestParseConnection(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := storage.ParseConnection(tt.in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			if got := fmt.Sprint(c); got != tt.want {
 				t.Errorf("prints as %q, want %q", got, tt.want)
 			}
 			twin, err := storage.ParseConnection("AccountName=x;AccountKey=" + key64 + ";TableEndpoint=" + tt.tables)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			if !c.Same(twin) {
 				t.Errorf("does not lead to the tables of %s", tt.tables)
 			}
@@ -162,17 +159,11 @@ func TestSettingConnection(t *testing.T) {
 // The address of one service leads to those of the others.
 func TestBlobURL(t *testing.T) {
 	known, err := storage.ParseConnection("AccountName=acct;AccountKey=" + key64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	own, err := storage.SettingConnection("S", storage.Settings{"S__blobServiceUri": "https://acct.blob.example.org"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	local, err := storage.ParseConnection("UseDevelopmentStorage=true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, tt := range []struct {
 		url, path, name, signs string // signs is "" for an error
 		known                  storage.Connection
@@ -217,17 +208,11 @@ func TestServicesFollowFromOne(t *testing.T) {
 	for _, part := range []string{"blobServiceUri", "queueServiceUri", "tableServiceUri", "serviceUri"} {
 		service := strings.TrimSuffix(strings.Replace(part, "serviceUri", "table", 1), "ServiceUri")
 		c, err := storage.SettingConnection("S", storage.Settings{"S__" + part: "https://acct." + service + ".core.chinacloudapi.cn/"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		a, err := storage.Open(c, storage.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		q, err := a.Queue("work")
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if table, want := a.Table("rows").Address(), "https://acct.table.core.chinacloudapi.cn/rows"; table != want || q.Address() != "https://acct.queue.core.chinacloudapi.cn/work" {
 			t.Errorf("%s leads to %s and %s", part, table, q.Address())
 		}
@@ -241,13 +226,9 @@ func TestConnectionPrintsNoSecret(t *testing.T) {
 		"https://h/acct?sv=1&sig=" + key64,
 	} {
 		c, err := storage.ParseConnection(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		a, err := storage.Open(c, storage.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		table := a.Table("rows")
 		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
 			for _, got := range []string{fmt.Sprintf(format, c), fmt.Sprintf(format, &c), fmt.Sprintf(format, []any{c}), fmt.Sprintf(format, table), table.Address()} {

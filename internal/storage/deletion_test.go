@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -20,16 +21,12 @@ func TestCreateAwaitsDeletion(t *testing.T) {
 		},
 		"Queue": func(a *storage.Account) (create, use func(context.Context) error) {
 			q, err := a.Queue("work")
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			return q.Create, func(ctx context.Context) error { return q.Put(ctx, "x") }
 		},
 		"Container": func(a *storage.Account) (create, use func(context.Context) error) {
 			c, err := a.Container("files")
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			return c.Create, func(ctx context.Context) error { _, err := c.Put(ctx, "x", nil); return err }
 		},
 	}

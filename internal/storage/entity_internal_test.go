@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 )
 
 // page is an answer of the service with a value of every type, some in forms
@@ -26,9 +27,7 @@ const page = `{"odata.metadata":"https://a/$metadata#T","value":[{
 func decodeOne(t *testing.T, body string) Entity {
 	t.Helper()
 	entities, err := decodePage([]byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if len(entities) != 1 {
 		t.Fatalf("%d entities, want 1", len(entities))
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -47,9 +48,7 @@ func TestErrorsKeepSignaturesSecret(t *testing.T) {
 			transport := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) { return nil, cause })}
 			a := open(t, signed, storage.Options{Transport: transport, Patience: time.Minute, Unproven: true})
 			q, err := a.Queue("work")
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			_, queryErr := a.Table("Orders").Query(t.Context(), storage.Query{})
 			for _, err := range []error{queryErr, q.Put(t.Context(), "x"), a.Table("Orders").Write(t.Context(), storage.Op{Entity: row("p", "r")})} {
 				if err == nil || strings.Contains(err.Error(), "TOPSECRET") || !strings.Contains(err.Error(), "no answer") {

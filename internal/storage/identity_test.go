@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -96,14 +97,10 @@ func TestApplicationSignsIn(t *testing.T) { signsIn(t, application) }
 // TestTokenIsChallenged: a service that wants other claims gets a token that has them, and the whole request once more.
 func TestTokenIsChallenged(t *testing.T) {
 	connection, err := storage.SettingConnection("AzureWebJobsStorage", application)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	service := &entra{T: t, clientID: "client-1", claims: `{"access_token":{"nbf":{"value":"1"}}}`}
 	a, err := storage.Open(connection, storage.Options{Transport: service})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	row := storage.Entity{Key: key.Key{Partition: "p", Row: "r"}}
 	if err := a.Table("Orders").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
 		t.Error(err)
@@ -117,32 +114,20 @@ func TestTokenIsChallenged(t *testing.T) {
 func signsIn(t *testing.T, settings storage.Settings) {
 	t.Helper()
 	connection, err := storage.SettingConnection("AzureWebJobsStorage", settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	service := &entra{T: t, clientID: "client-1"}
 	a, err := storage.Open(connection, storage.Options{Transport: service})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	p, err := a.Table("Orders").Query(t.Context(), storage.Query{})
 	if err != nil || len(p.Entities) != 1 {
 		t.Fatalf("%d rows, %v", len(p.Entities), err)
 	}
 	q, err := a.Queue("work")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := q.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
+	proof.Must(t, q.Create(t.Context()))
 	c, err := a.Container("files")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
+	proof.Must(t, c.Create(t.Context()))
 	if got := strings.Join(service.seen, " "); got != "acct.table.core.windows.net acct.queue.core.windows.net acct.blob.core.windows.net" {
 		t.Errorf("asked %s", got)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -313,9 +314,7 @@ func TestDoubts(t *testing.T) {
 					return answered(r, 201, http.Header{}, `<?xml version="1.0"?><QueueMessagesList></QueueMessagesList>`), nil
 				}}
 				q, err := open(t, signed, storage.Options{Transport: s}).Queue("work")
-				if err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, err)
 				var c storage.Counter
 				_ = q.With(storage.RequestOptions{Counter: &c}).Put(t.Context(), "x")
 				if c.Doubts() != tt.want {

@@ -7,6 +7,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -31,9 +32,7 @@ func TestRequestsAreReleased(t *testing.T) {
 	a := open(t, em.ConnectionString(), storage.Options{Transport: transport})
 	table := newTable(t, a)
 	row := storage.Entity{Key: key.Key{Partition: "p"}}
-	if err := table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row}); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row}))
 	if err := table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row}); !storage.Conflict(err) {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -83,9 +84,7 @@ func TestRawRowsAreWrittenAsTheyWere(t *testing.T) {
 			rows = append(rows, row("odd", k))
 		}
 		for _, r := range rows {
-			if err := source.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: r}); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, source.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: r}))
 		}
 		for _, q := range []storage.Query{{Raw: true}, {Raw: true, Select: []string{"S", "D", "Text"}}} {
 			p, err := source.Query(t.Context(), q)
@@ -102,9 +101,7 @@ func TestRawRowsAreWrittenAsTheyWere(t *testing.T) {
 			}
 			q.Raw = false
 			want, err := source.Query(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			got, err := destination.Query(t.Context(), storage.Query{})
 			if err != nil || !slices.EqualFunc(want.Entities, got.Entities, storage.Equal) {
 				t.Errorf("select %v: got %v, %v; want %v", q.Select, got.Entities, err, want.Entities)
@@ -119,9 +116,7 @@ func TestBodiesAreNotMixed(t *testing.T) {
 	t.Parallel()
 	_, em := openEmulator(t)
 	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer server.Close()
 	table := newTable(t, open(t, server.ConnectionString(), storage.Options{}))
 	// The third try succeeds, so nobody waits for long.
@@ -141,9 +136,7 @@ func TestBodiesAreNotMixed(t *testing.T) {
 			return table.Write(t.Context(), ops...)
 		})
 	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, g.Wait())
 	if len(em.FaultCounts()) < 4 {
 		t.Errorf("only %v fired", em.FaultCounts())
 	}
@@ -170,9 +163,7 @@ func TestETagOfAWrite(t *testing.T) {
 		for _, kind := range []storage.OpKind{storage.Insert, storage.Replace, storage.Merge} {
 			b := table.Batch()
 			b.Add(storage.Op{Kind: kind, Entity: e})
-			if err := b.Do(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, b.Do(t.Context()))
 			if got, _, err := table.Get(t.Context(), e.Key); err != nil || got.ETag == "" || b.ETag() != got.ETag {
 				t.Errorf("kind %d: told %q, the row has %q, %v", kind, b.ETag(), got.ETag, err)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -26,13 +27,9 @@ func openEmulator(t *testing.T) (*storage.Account, *emulator.Emulator) {
 func open(t *testing.T, connection string, o storage.Options) *storage.Account {
 	t.Helper()
 	c, err := storage.ParseConnection(connection)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	a, err := storage.Open(c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return a
 }
 
@@ -56,9 +53,7 @@ func newTable(t *testing.T, a *storage.Account) *storage.Table {
 	t.Helper()
 	table := a.Table("T" + rand.Text())
 	for range 2 { // the second time it exists
-		if err := table.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, table.Create(t.Context()))
 	}
 	return table
 }
@@ -107,9 +102,7 @@ func TestTransactionsAsAzuriteReadsThem(t *testing.T) {
 			if b.Add(op) {
 				continue
 			}
-			if err := b.Do(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, b.Do(t.Context()))
 			b, batches = table.Batch(), batches+1
 			b.Add(op)
 		}
@@ -131,13 +124,9 @@ func TestTransactionsAsAzuriteReadsThem(t *testing.T) {
 func TestBatchErrorsNameTheOperation(t *testing.T) {
 	onEach(t, func(t *testing.T, a *storage.Account) {
 		table := newTable(t, a)
-		if err := table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row("p", "there")}); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row("p", "there")}))
 		there, _, err := table.Get(t.Context(), key.Key{Partition: "p", Row: "there"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		fine := func(rk string) storage.Op { return storage.Op{Kind: storage.Replace, Entity: row("p", rk)} }
 		for _, tt := range []struct {
 			name   string
@@ -193,9 +182,7 @@ func TestQueryReadsRangesByTokens(t *testing.T) {
 			for i := range 7 {
 				ops = append(ops, storage.Op{Kind: storage.Insert, Entity: row(pk, fmt.Sprint(i))})
 			}
-			if err := table.Write(t.Context(), ops...); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, table.Write(t.Context(), ops...))
 		}
 		b := "b"
 		for _, tt := range []struct {
@@ -263,18 +250,12 @@ func TestBatchKnowsItsLimits(t *testing.T) {
 func TestQueue(t *testing.T) {
 	onEach(t, func(t *testing.T, a *storage.Account) {
 		q, err := a.Queue("q-" + strings.ToLower(rand.Text()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		for range 2 {
-			if err := q.Create(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, q.Create(t.Context()))
 		}
 		const text = "<a>&\"é😀"
-		if err := q.Put(t.Context(), text); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, q.Put(t.Context(), text))
 		if n, err := q.Length(t.Context()); n != 1 || err != nil {
 			t.Errorf("length %d, %v", n, err)
 		}
@@ -305,9 +286,7 @@ func TestBusyServiceIsRetried(t *testing.T) {
 		a, em := openEmulator(t)
 		table := newTable(t, a)
 		for _, faults := range []string{"seed=1; busy p=0.7", "seed=1; busy p=0.7 retry-after=3s", "seed=1; timeout-before p=0.7", "seed=2; timeout-after p=0.7", "seed=1; reset-before p=0.7"} {
-			if err := em.SetFaults(faults); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, em.SetFaults(faults))
 			em.ResetCounts()
 			start := time.Now()
 			var counter storage.Counter

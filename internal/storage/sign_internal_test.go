@@ -10,6 +10,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
+
+	"tablesweep/internal/proof"
 )
 
 // sdkSigned compares the signatures that requests of the SDK have with those of keySigner.
@@ -47,21 +49,13 @@ func TestKeySignsAsTheSDK(t *testing.T) {
 		tables := &sdkSigned{T: t, own: keySigner{"SharedKeyLite", "acct", key, liteText}}
 		queues := &sdkSigned{T: t, own: keySigner{"SharedKey", "acct", key, fullText}}
 		tableKey, err := aztables.NewSharedKeyCredential("acct", "a2V5")
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		queueKey, err := azqueue.NewSharedKeyCredential("acct", "a2V5")
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		service, err := aztables.NewServiceClientWithSharedKey(base, tableKey, &aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: tables}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		account, err := azqueue.NewServiceClientWithSharedKeyCredential(base, queueKey, &azqueue.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: queues}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		_, _ = service.NewListTablesPager(nil).NextPage(t.Context())
 		_, _ = service.CreateTable(t.Context(), "Orders", nil)
 		_, _ = account.NewListQueuesPager(&azqueue.ListQueuesOptions{MaxResults: new(int32(1))}).NextPage(t.Context())

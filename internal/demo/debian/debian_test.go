@@ -5,13 +5,12 @@ import (
 
 	"tablesweep/internal/demo/debian"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 )
 
 func TestPackages(t *testing.T) {
 	packages, err := debian.Packages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	partitions := map[string]bool{}
 	for i, p := range packages {
 		partitions[p.Source] = true

@@ -11,14 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/proof"
 )
 
 func injector(t testing.TB, spec string) *fault.Injector {
 	t.Helper()
 	in, err := fault.NewInjector(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return in
 }
 

@@ -16,15 +16,14 @@ import (
 	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
 func newTable(t testing.TB) *table.Table {
 	t.Helper()
 	created, err := table.NewStore().Create("rows", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return created
 }
 
@@ -35,18 +34,14 @@ func put(partition, row string, p entity.Properties) table.Operation {
 func apply(t testing.TB, on *table.Table, operations ...table.Operation) []table.Row {
 	t.Helper()
 	rows, err := on.Apply(time.Now(), operations)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return rows
 }
 
 func filter(t testing.TB, s string) *odata.Filter {
 	t.Helper()
 	f, err := odata.Parse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return f
 }
 
@@ -172,9 +167,7 @@ func TestETagsAreUniqueWhileTimeStandsStill(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 3 {
 		got, err := rows.Apply(now, []table.Operation{put("p", "a", ""), put("p", "b", "")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		for _, row := range got {
 			if seen[row.ETag()] {
 				t.Errorf("%s was there before", row.ETag())

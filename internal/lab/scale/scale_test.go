@@ -8,6 +8,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function/app"
 	"tablesweep/internal/lab/scale"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -15,9 +16,7 @@ import (
 func run(t *testing.T, o scale.Options) scale.Result {
 	t.Helper()
 	r, err := scale.Run(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return r
 }
 
@@ -74,9 +73,7 @@ func TestCheckOptions(t *testing.T) {
 func TestHostSettings(t *testing.T) {
 	t.Parallel()
 	a, err := app.Load(os.DirFS("../../.."), func(string) string { return "" })
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if a.Queues != scale.HostQueues {
 		t.Errorf("host.json has %+v, the model %+v", a.Queues, scale.HostQueues)
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scan/adaptive"
@@ -16,9 +17,7 @@ func TestPartitionsOfRealTables(t *testing.T) {
 	time, queries, theirs := 0.0, 0, 0
 	for _, set := range sets {
 		rows, err := set.Table(math.MaxInt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		of := func(s scan.Strategy) Result {
 			root, _, err := record(rows, s)
 			if err != nil {

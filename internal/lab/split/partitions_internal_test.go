@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
@@ -17,9 +18,7 @@ func TestRestsOfPartitions(t *testing.T) {
 	sets, sum := keysets.Real(""), 0.0
 	for _, set := range sets {
 		rows, err := set.Table(math.MaxInt)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		var rests rests
 		if _, _, err := record(rows, &rests); err != nil {
 			t.Fatal(err)

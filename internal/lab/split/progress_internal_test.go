@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
@@ -37,14 +38,10 @@ func TestProgress(t *testing.T) {
 			before, now := rows, rows
 			before.Keys, now.Keys = then.had(rows.Keys), then.has(rows.Keys)
 			_, ends, err := record(before, adaptive.Strategy{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			hints := scan.NewHints(key.Bounds{}, ends, now.Page)
 			root, _, err := record(now, adaptive.Strategy{Hints: &hints})
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			p := progressOf(moments(root, now))
 			halves++
 			shown += p.Shown
@@ -76,16 +73,12 @@ func cut(from, to float64) func(rows []key.Key) []key.Key {
 func tables(t *testing.T) []keysets.Table {
 	t.Helper()
 	made, err := keysets.MadeUp()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	var tables []keysets.Table
 	add := func(sets []keysets.Set, n int, page func(s keysets.Set) int) {
 		for _, s := range sets[:testsize.Of(1, len(sets))] {
 			rows, err := s.Table(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			rows.Page = page(s)
 			tables = append(tables, rows)
 		}

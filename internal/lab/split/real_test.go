@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/lab/split"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/proof/testsize"
 )
@@ -18,9 +19,7 @@ func TestSplitOfRealTables(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	last := len(keysets.Real("")) // the set behind the samples: Go's files
 	sets := keysets.Real(strings.TrimSpace(string(goroot)))[:last+1]
 	figures := split.Figures(compareAll(t, sets, math.MaxInt))
@@ -59,9 +58,7 @@ func TestSplitOfRealTables(t *testing.T) {
 		}
 	}
 	published, err := os.ReadFile("../../../docs/measurements.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for line := range strings.Lines(table) {
 		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| go-") && !strings.Contains(string(published), line) {
 			t.Errorf("docs/measurements.md lacks the line\n%s", line)

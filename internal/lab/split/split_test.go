@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/lab/split"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/proof/testsize"
 )
@@ -17,9 +18,7 @@ import (
 func madeUp(t testing.TB) []keysets.Set {
 	t.Helper()
 	sets, err := keysets.MadeUp()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return sets
 }
 
@@ -85,9 +84,7 @@ func compareAll(t testing.TB, sets []keysets.Set, rows int) []split.Result {
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, g.Wait())
 	return slices.Concat(results...)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -61,9 +62,7 @@ func TestAzTakesTheCommands(t *testing.T) {
 		names, _ := filepath.Glob(filepath.Join(root, pattern))
 		for _, name := range names {
 			b, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			texts = append(texts, string(b))
 		}
 	}
@@ -82,9 +81,7 @@ func TestAzTakesTheCommands(t *testing.T) {
 	asked.Commands = append(asked.Commands, []string{"storage", "account", "show", "--nme", "x"})
 
 	in, err := json.Marshal(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	c := exec.Command(string(python[1]), filepath.Join("testdata", "az.py"))
 	var complaint strings.Builder
 	c.Stdin, c.Stderr = bytes.NewReader(in), &complaint

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tablesweep/internal/function/health"
+	"tablesweep/internal/proof"
 )
 
 const (
@@ -84,18 +85,14 @@ func play(t *testing.T) *playground {
 	t.Helper()
 	p := &playground{t: t, dir: t.TempDir(), root: root}
 	p.path = filepath.Join(p.dir, "path")
-	if err := os.Mkdir(p.path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.Mkdir(p.path, 0o755))
 	// Of this machine's programs, publish.sh finds these alone.
 	for _, name := range strings.Fields("bash sh env cat chmod cp dirname find grep head ls mkdir mktemp rm sort tail tee tr wc") {
 		real, err := exec.LookPath(name)
 		if err != nil {
 			t.Skipf("%v: publish.sh needs a shell and its usual programs", err)
 		}
-		if err := os.Symlink(real, filepath.Join(p.path, name)); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, os.Symlink(real, filepath.Join(p.path, name)))
 	}
 	for name, script := range fakes {
 		p.write(filepath.Join("path", name), "#!/bin/sh\n"+script+"\n")
@@ -109,9 +106,7 @@ func play(t *testing.T) *playground {
 	p.write("answer", `{"title":"Service Unavailable","detail":"storage is not ready"}`)
 	p.write("answer-status", "503")
 	healthy, err := json.Marshal(health.NewReport(time.Now(), []health.Check{health.Of("settings", "right", nil)}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	p.write("healthy", string(healthy))
 	p.write("signed-in", "")
 	p.write("may-assign", "1")

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/function"
+	"tablesweep/internal/proof"
 )
 
 // What is published is the app, all of it and nothing else, and this machine's program stays.
@@ -48,9 +49,7 @@ func TestPackage(t *testing.T) {
 // From a release's archive of the app, nobody needs Go.
 func TestPublishFromARelease(t *testing.T) {
 	release, err := os.ReadFile(filepath.Join(root, "scripts", "release.sh"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	_, fill, found := strings.Cut(string(release), "\n# The function app ")
 	fill, _, complete := strings.Cut(fill, "\npack\n")
 	if !found || !complete {
@@ -60,12 +59,8 @@ func TestPublishFromARelease(t *testing.T) {
 	for _, pattern := range []string{"host.json", "*/function.json", "scripts/*.sh", "docs/*.md", "infra", "azure.yaml", "LICENSE"} {
 		copyAll(t, pattern, source)
 	}
-	if err := os.MkdirAll(filepath.Join(source, "handler", "licenses"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(source, "handler", "licenses", "notices.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.MkdirAll(filepath.Join(source, "handler", "licenses"), 0o755))
+	proof.Must(t, os.WriteFile(filepath.Join(source, "handler", "licenses", "notices.txt"), nil, 0o600))
 	p := play(t)
 	c := exec.Command("bash", "-c", "set -euo pipefail; version=v1.2.3; # "+fill)
 	c.Dir, c.Env = source, []string{"PATH=" + p.path, "FAKE=" + p.dir}
@@ -79,9 +74,7 @@ func TestPublishFromARelease(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := os.Remove(filepath.Join(p.path, "go")); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.Remove(filepath.Join(p.path, "go")))
 	if err := os.Chmod(filepath.Join(p.root, "bin", "tablesweep"), 0o644); err != nil { // unpacked without its right to run
 		t.Fatal(err)
 	}
@@ -93,9 +86,7 @@ func TestPublishFromARelease(t *testing.T) {
 // What a container's build gets is all that the program is made of. Building it would take a minute.
 func TestContainerGetsTheSource(t *testing.T) {
 	ignore, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	source := t.TempDir()
 	for _, line := range strings.Fields(string(ignore)) {
 		if pattern, ok := strings.CutPrefix(line, "!"); ok {
@@ -123,13 +114,9 @@ func copyAll(t *testing.T, pattern, to string) {
 	}
 	for _, name := range found {
 		rel, err := filepath.Rel(root, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		target := filepath.Join(to, rel)
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, os.MkdirAll(filepath.Dir(target), 0o755))
 		if out, err := exec.Command("cp", "-R", name, target).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

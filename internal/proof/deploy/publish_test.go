@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // What Core Tools and the deployment service say of a new app, from the issues that report it.
@@ -52,9 +54,7 @@ func TestPublish(t *testing.T) {
 				p.write("publish."+string(rune('1'+i)), f)
 			}
 			if strings.HasPrefix(test.name, "published") {
-				if err := os.Remove(filepath.Join(p.dir, "publish.9.ok")); err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, os.Remove(filepath.Join(p.dir, "publish.9.ok")))
 			}
 			for name, when := range test.late {
 				p.write(name, when)
@@ -128,9 +128,7 @@ func TestPublishGivesUp(t *testing.T) {
 			p.write("pace", "5")
 			prepare(p)
 			if p.read("publish.1") != "" {
-				if err := os.Remove(filepath.Join(p.dir, "publish.9.ok")); err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, os.Remove(filepath.Join(p.dir, "publish.9.ok")))
 			}
 			out, code := p.publish(nil, "app")
 			if last := out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]; code != 1 || !strings.HasPrefix(last, "publish.sh: gave up after 15 minutes: ") || !strings.Contains(last, name) {
@@ -167,16 +165,12 @@ func TestPublishNamesWhatIsMissing(t *testing.T) {
 			t.Parallel()
 			p := play(t)
 			for name := range strings.FieldsSeq(test.remove) {
-				if err := os.Remove(filepath.Join(p.path, name)); err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, os.Remove(filepath.Join(p.path, name)))
 			}
 			if name, text := test.write[0], test.write[1]; text != "" {
 				p.write(name, text)
 			} else if name != "" {
-				if err := os.Remove(filepath.Join(p.dir, name)); err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, os.Remove(filepath.Join(p.dir, name)))
 			}
 			out, code := p.publish([]string{"AZURE_SUBSCRIPTION_ID=" + test.env}, test.args)
 			if code != 1 || strings.Count(out, "\n") != 1+len(test.missing) {
@@ -242,9 +236,7 @@ func TestPublishSaysWhatComesNext(t *testing.T) {
 // An older azd deletes data, so the project refuses it; and "azd deploy" publishes, too.
 func TestAzdProject(t *testing.T) {
 	project, err := os.ReadFile(filepath.Join(root, "azure.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, want := range []string{
 		`(?m)^requiredVersions:\n(  #.*\n)*  azd: ">= 1\.24\.1"$`,
 		`(?m)^  preprovision:\n(    .*\n)*    run: scripts/publish\.sh --check$`,

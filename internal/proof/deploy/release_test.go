@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -21,9 +22,7 @@ func TestWorkflowsArePinned(t *testing.T) {
 	tool := regexp.MustCompile(`\bgo run \S+@v\d+\.\d+\.\d+ `)
 	for _, path := range workflows {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		top, jobs, _ := strings.Cut(string(text), "\njobs:\n")
 		if !strings.Contains(top, "\npermissions: {}\n") {
 			t.Errorf("%s: a job that asks for no permissions has some", path)
@@ -80,9 +79,7 @@ func TestPackagesAreLocked(t *testing.T) {
 func TestListOfModules(t *testing.T) {
 	testsize.InFull(t)
 	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "spdx.sh"), "v1.2.3").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	list := string(out)
 	for _, want := range []string{
 		"SPDXVersion: SPDX-2.3\n", "PackageName: tablesweep\n", "PackageName: std\n", "PackageName: github.com/go-chi/chi/v5\n",

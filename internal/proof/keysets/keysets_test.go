@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
 )
 
@@ -15,13 +16,9 @@ import (
 func TestSets(t *testing.T) {
 	t.Parallel()
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	sets, err := keysets.MadeUp()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	samples := len(keysets.Real(""))
 	if samples != 13 {
 		t.Errorf("%d samples, want 13", samples)

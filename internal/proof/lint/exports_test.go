@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/go/packages"
+
+	"tablesweep/internal/proof"
 )
 
 var load = sync.OnceValues(func() ([]*packages.Package, error) {
@@ -25,9 +27,7 @@ var load = sync.OnceValues(func() ([]*packages.Package, error) {
 func typed(t *testing.T) []*packages.Package {
 	t.Helper()
 	all, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, p := range all {
 		for _, e := range p.Errors {
 			t.Fatal(e)

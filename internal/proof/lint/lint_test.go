@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/go/packages"
+
+	"tablesweep/internal/proof"
 )
 
 const (
@@ -127,9 +129,7 @@ func TestFloors(t *testing.T) {
 		}
 	}
 	design, err := os.ReadFile(filepath.Join(root, "DESIGN.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, p := range shipped(t) {
 		name, ok := strings.CutPrefix(p.PkgPath, module()+"internal/")
 		if !ok {
@@ -226,9 +226,7 @@ func sources(t *testing.T, fn func(path string, set *token.FileSet, f *ast.File)
 			fn(strings.TrimPrefix(filepath.ToSlash(path), root+"/"), set, f)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 	}
 	if n < 50 {
 		t.Fatalf("only %d files", n)
