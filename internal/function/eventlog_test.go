@@ -1,10 +1,8 @@
 package function_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -171,30 +169,15 @@ func TestBadEventRequests(t *testing.T) {
 	}
 }
 
-// breaking is a transport that has the account refuse the transaction with an event.
-type breaking struct {
-	next *emulator.Transport
-	with string
-}
-
-func (b breaking) Do(r *http.Request) (*http.Response, error) {
-	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		if strings.Contains(string(body), b.with) {
-			return emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationFailure"), nil
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	return b.next.Do(r)
-}
-
 // If an array is appended in part, the caller learns which part.
 func TestPartOfAnArrayIsAppended(t *testing.T) {
 	em := emulatortest.New(t, emulator.Options{})
-	a := newAppVia(t, em, breaking{em.Transport(), `"n":150}`})
+	a := newAppVia(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
+		if strings.Contains(body, `"n":150}`) {
+			return emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationFailure"), nil
+		}
+		return nil, nil
+	}})
 	var events []string
 	for i := range 250 {
 		events = append(events, fmt.Sprintf(`{"n":%d}`, i))

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
@@ -282,7 +280,12 @@ func TestAllErrorsAtOnce(t *testing.T) {
 func TestConnections(t *testing.T) {
 	em := emulatortest.New(t, emulator.Options{})
 	var refused atomic.Bool
-	a := newAppVia(t, em, lists{em.Transport(), &refused})
+	a := newAppVia(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, _ string) (*http.Response, error) {
+		if refused.Load() && (strings.HasSuffix(r.URL.Path, "/Tables") || r.URL.Query().Get("comp") == "list") {
+			return emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationPermissionMismatch"), nil
+		}
+		return nil, nil
+	}})
 	for path, want := range map[string]string{
 		"":               `{"connections":["AzureWebJobsStorage","OTHER"]}`,
 		"/OTHER/tables":  `{"tables":["log","People","PeopleWAL","Source","tablesweep","Visits","VisitsWAL"]}`,
@@ -300,17 +303,4 @@ func TestConnections(t *testing.T) {
 	for _, what := range []string{"tables", "queues"} {
 		a.call(t, "GET", "/api/scans/connections/OTHER/"+what, "", http.StatusOK, `{"`+what+`":[]}`)
 	}
-}
-
-// lists is a transport to an account that may refuse to list tables and queues.
-type lists struct {
-	policy.Transporter
-	refused *atomic.Bool
-}
-
-func (l lists) Do(r *http.Request) (*http.Response, error) {
-	if l.refused.Load() && (strings.HasSuffix(r.URL.Path, "/Tables") || r.URL.Query().Get("comp") == "list") {
-		return emulatortest.Refusal(r, http.StatusForbidden, "AuthorizationPermissionMismatch"), nil
-	}
-	return l.Transporter.Do(r)
 }

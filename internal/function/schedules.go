@@ -2,12 +2,15 @@ package function
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/engine"
 	"tablesweep/internal/function/health"
+	"tablesweep/internal/storage"
 )
 
 // scheduleCalls serve /api/schedules.
@@ -21,7 +24,9 @@ func scheduleCalls(a App) []call {
 }
 
 func (a App) listSchedules(w http.ResponseWriter, r *http.Request, _ url.Values) error {
-	a.look(r.Context())
+	if err := a.look(r.Context()); err != nil {
+		return err
+	}
 	list, err := a.Engine.Schedules(r.Context())
 	if a.SchedulesErr != nil {
 		list.Error = a.SchedulesErr.Error()
@@ -34,24 +39,35 @@ func (a App) listBackups(w http.ResponseWriter, r *http.Request, given url.Value
 	if err != nil {
 		return err
 	}
-	a.look(r.Context())
+	if err := a.look(r.Context()); err != nil {
+		return err
+	}
 	list, err := a.Engine.Backups(r.Context(), r.PathValue("name"), top, given.Get("cursor"))
 	linkNext(w, r, list.Cursor)
 	return answer(w, r, list, err)
 }
 
-// look looks at the schedules, so that what is read of them next is true: timers may fail. It deletes no backups: that takes long.
-func (a App) look(ctx context.Context) {
-	if err := a.Engine.LookBeforeReading(ctx); err != nil {
+// look looks at the schedules, so that what is read of them next is true: timers may fail. It deletes no backups: that takes long. Its error is
+// storage that is away, which the caller would wait for once more.
+func (a App) look(ctx context.Context) error {
+	err := a.Engine.LookBeforeReading(ctx)
+	if errors.Is(err, storage.ErrAway) {
+		return err
+	}
+	if err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("schedules not looked at in full")
 	}
+	return nil
 }
 
 // checkSchedules says whether the successes of schedules are recent.
 func (a App) checkSchedules(ctx context.Context) []health.Check {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
-	a.look(ctx)
-	list, err := a.Engine.Schedules(ctx)
+	var list engine.ScheduleList
+	err := a.look(ctx)
+	if err == nil {
+		list, err = a.Engine.Schedules(ctx)
+	}
 	return health.JudgeSchedules(list, a.SchedulesErr, err)
 }
