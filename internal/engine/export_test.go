@@ -152,6 +152,7 @@ func TestVanishedBlobs(t *testing.T) {
 				damage(w, id, name)
 			}
 		}
+		w.put("p", "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst", "of a delivery that lost")
 		blobs := len(w.blobs("p"))
 		w.drain()
 		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, says) || w.blobs("p")[place.ManifestName] != "" || len(w.blobs("p")) <= blobs {

@@ -32,6 +32,8 @@ const metadata = `"DequeueCount":"COUNT","ExpirationTime":"2026-01-09T03:04:05+0
 // forwardedHeaders are those of a host that forwards requests: Host and User-Agent are the caller's.
 var forwardedHeaders = strings.NewReplacer("Host: ADDRESS", "Host: app.example", "curl/8", "curl/8 Azure-Functions-Host/4.1037.0.0", "X-Forwarded-Host: app.example\n", "").Replace(proxiedHeaders)
 
+const notProxied = "the Functions host does not hand requests on as they were sent: set customHandler.enableProxyingHttpRequest to true in host.json, or, if it is, update the host (Core Tools, or the image of a container)"
+
 // recorded is what the real host (4.1037, with the queue extension 4 and 5) was seen to send, and the answers that it takes as they are meant: 200 with
 // a JSON object for an invocation that is done. After an empty body or null it would wait for ever; it delivers a message again after any other status.
 var recorded = []struct {
@@ -96,12 +98,13 @@ var recorded = []struct {
 	},
 	{name: "a caller who names a function, by a host that resolves ..%5C", line: "POST /CopyRows", headers: forwardedHeaders, status: 404, kind: "application/problem+json"},
 
+	{name: "forwarded, in any case", line: "POST /API/Log/tr", headers: forwardedHeaders, status: 502, kind: "application/problem+json", answer: `{"title":"Bad Gateway","status":502,"detail":"`},
 	{name: "forwarded", line: "GET /api/scans", headers: forwardedHeaders, status: 502, kind: "application/problem+json", answer: `{"title":"Bad Gateway","status":502,"detail":"`},
 	{
 		name: "neither proxied nor forwarded", line: "POST /Console", headers: invocationHeaders, status: 200, kind: "application/json",
 		body: `{"Data":{"req":{"Url":"https://app.example/api/console/","Method":"GET","Query":"{}","Headers":{"Accept":["*/*"],"Host":["app.example"]},"Params":{},"Identities":"[]"}},` +
 			`"Metadata":{"Query":{},"Headers":{"Accept":"*/*"},"sys":{"MethodName":"Console"}}}`,
-		answer: `{"Outputs":{"res":{"statusCode":502,"body":"{\"title\":\"Bad Gateway\",\"status\":502,\"detail\":\"`,
+		answer: `{"Outputs":{"res":{"statusCode":502,"body":"{\"title\":\"Bad Gateway\",\"status\":502,\"detail\":\"` + notProxied + `\"}\n","headers":{"Content-Type":"application/problem+json"}}},"Logs":["` + notProxied + `"],"ReturnValue":null}`,
 	},
 }
 
