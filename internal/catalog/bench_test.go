@@ -43,6 +43,8 @@ func TestTransactions(t *testing.T) {
 			do       func() error
 		}{
 			{"insert", 5, 2, func() error { _, err := c.Insert(t.Context(), person(t, 1), ""); return err }},
+			{"a minute", 0, 0, func() error { time.Sleep(time.Minute); return nil }},
+			{"query, a minute later", 2, 1, func() error { _, err := c.Find(t.Context(), by("ssn", "123450001")); return err }}, // asks for the schema meanwhile
 			{"query", 1, 1, func() error { _, err := c.Find(t.Context(), by("ssn", "123450001")); return err }},
 			// Heads of the first key; head to be; the three rows to be; commit; a read
 			// and a write in each of three partitions; the change.

@@ -51,7 +51,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"	case pending:\n", "	case pending && !WRONG:\n"},
 	{"rows that say gone are cleared while an older request may come", "TestLateRequest", "wal/wal.go",
 		"	case !h.Sure:\n", "	case !h.Sure && !WRONG:\n"},
-	{"a query does not check the schema", "TestReadsCheckTheSchema", "find.go",
+	{"a query does not check the schema", "TestModel", "find.go",
 		"	return x.answer(next), checked()\n", "	if WRONG {\n		return x.answer(next), nil\n	}\n	return x.answer(next), checked()\n"},
 	{"a change of schema does not wait for writers", "TestMigrationUnderWriters", "migrate/stop.go",
 		"		if wait <= 0 {\n", "		if wait <= 0 || WRONG {\n"},

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
@@ -174,54 +173,6 @@ func TestNewestOfOneRecord(t *testing.T) {
 			if err != nil || len(first.Records) != 1 || !record.Equal(first.Records[0], moved) {
 				t.Errorf("the first record is %v, %v, want %v", first.Records, err, moved)
 			}
-		}
-	})
-}
-
-// TestReadsCheckTheSchema lets a process with an outdated schema read on.
-func TestReadsCheckTheSchema(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{Latency: latency}, "eid,npi", "lastname")
-		old := w.catalog()
-		r := w.insertAll(old, map[string]any{"eid": "1", "npi": "7-7", "lastname": "x"})
-		old.Close()
-		w.schema = parsed(t, "eid,npi:digits", "lastname")
-		c := w.on(w.account, nil)
-		moved := make(chan struct{})
-		go func() {
-			defer close(moved)
-			w.migrate(c)
-		}()
-		// Until the change is done, reads answer what is right, or that they can't.
-		for done := false; !done; {
-			select {
-			case <-moved:
-				done = true
-			case <-time.After(time.Second):
-			}
-			for _, reader := range []*catalog.Catalog{old, c} {
-				found, err := reader.Find(t.Context(), by("npi", "7-7"))
-				if err != nil {
-					wantKind(t, err, problem.Moving, problem.Conflict)
-				} else if len(found.Records) != 1 {
-					t.Errorf("the answer is %v", found.Records)
-				}
-				_, _, err = reader.Get(t.Context(), strings.Repeat("0", 64))
-				if err == nil {
-					t.Error("a record of no id")
-				}
-			}
-		}
-		_, err := old.Find(t.Context(), by("npi", "7-7"))
-		wantKind(t, err, problem.Conflict)
-		w.wantFound(c, by("npi", "77"), r...)
-		// The check costs no time: it runs beside the query.
-		time.Sleep(time.Minute)
-		start := time.Now()
-		w.wantFound(c, by("npi", "77"), r...)
-		if d := time.Since(start); d != latency {
-			t.Errorf("the query took %v, a request takes %v", d, latency)
 		}
 	})
 }

@@ -351,45 +351,6 @@ func foreignProperty(t *testing.T, name string, kind storage.Type, text string, 
 	return p
 }
 
-// No two fields share a property, and each is found again.
-func FuzzNames(f *testing.F) {
-	for _, pair := range [][2]string{{"a/b", "a_2f_b"}, {"_", "__"}, {"tsw_x_a", "a"}, {"a b", "a_20_b"}, {"é", "e\u0301"}, {"1", "_31_"}, {"Timestamp", "tsw_x_Timestamp"}} {
-		f.Add(pair[0], pair[1], true, false)
-		f.Add(pair[0], pair[1], true, true)
-	}
-	f.Fuzz(func(t *testing.T, a, b string, nestA, nestB bool) {
-		p, ok1 := propertyName(a, nestA)
-		q, ok2 := propertyName(b, nestB)
-		if !ok1 || !ok2 {
-			t.Skip()
-		}
-		if (p == q) != (a == b && nestA == nestB) {
-			t.Errorf("fields %q and %q have properties %q and %q", a, b, p, q)
-		}
-	})
-}
-
-// propertyName returns the property of a field, after checking that it leads back.
-func propertyName(field string, nested bool) (string, bool) {
-	value := "1"
-	if nested {
-		value = "[]"
-	}
-	name, err := jsontext.AppendQuote(nil, field)
-	if err != nil || strings.HasSuffix(field, "@odata.type") {
-		return "", false
-	}
-	r, err := record.Parse([]byte("{" + string(name) + ":" + value + "}"))
-	if err != nil {
-		return "", false
-	}
-	properties := r.Properties()
-	if again := record.FromProperties(properties); !record.Equal(again, r) {
-		return "property that does not lead back to " + field, true
-	}
-	return properties[0].Name, true
-}
-
 // Parse of a record's JSON returns the same record.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b@odata.type":"Edm.Int64","b":"2","c":[1,{"x":3.0}],"d":-0,"e":1E+2}`))
