@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,21 +33,5 @@ func TestStorageSettings(t *testing.T) {
 				t.Errorf("error %v, settings (-want +got):\n%s", err, diff)
 			}
 		})
-	}
-}
-
-// TestLocal runs the app of this repository as a user does.
-func TestLocal(t *testing.T) {
-	t.Parallel()
-	a := startApp(t, nil, "--instances", "2")
-	if resp, text := a.send(t, "GET", "/api/scans", nil, ""); resp.StatusCode != http.StatusOK {
-		t.Errorf("GET /api/scans: status %d, %s", resp.StatusCode, text)
-	}
-	if line, err := a.out.ReadString('\n'); line != "console "+a.url+"/api/console/\n" {
-		t.Errorf("the second line on stdout is %q, %v; want the console's address", line, err)
-	}
-	a.stop(t)
-	if rest, _ := io.ReadAll(a.out); len(rest) > 0 {
-		t.Errorf("more on stdout: %q", rest)
 	}
 }

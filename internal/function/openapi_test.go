@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +177,24 @@ func (o *openAPI) play(a *app, status int, method, at, body string, header ...st
 	}
 	o.fits(what, w.Body.Bytes(), append(place, "content", w.Header().Get("Content-Type"), "schema")...)
 	return w
+}
+
+// TestDocumentedCalls: the calls that docs/api.md tells of are documented.
+func TestDocumentedCalls(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/api.md")
+	proof.Must(t, err)
+	calls := regexp.MustCompile("`((?:GET|POST|PUT|PATCH|DELETE)) (/api/[^`? ,]*)").FindAllSubmatch(text, -1)
+	if len(calls) < 20 {
+		t.Errorf("only %d calls", len(calls))
+	}
+	o := readOpenAPI(t)
+	for _, call := range calls {
+		if string(call[2]) == "/api/console/" { // a page, no part of the contract
+			continue
+		}
+		o.find(string(call[1]), string(call[2]))
+	}
 }
 
 // TestOpenAPI plays every documented call, and sees every documented good answer: each fits its schema.
