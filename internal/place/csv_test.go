@@ -1,11 +1,9 @@
 package place_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -155,87 +153,6 @@ func TestNastyRowsAsCSV(t *testing.T) {
 	if _, err := c.Append(nil, rows); err == nil || !strings.Contains(err.Error(), "the property Late, which no row had") {
 		t.Errorf("a late column: %v", err)
 	}
-}
-
-// TestMalformedCSV: of files with lines that were damaged by chance, each such line is named, and no row is read that nobody has written.
-func TestMalformedCSV(t *testing.T) {
-	t.Parallel()
-	for seed := range 300 {
-		r := rand.New(rand.NewPCG(uint64(seed), 48))
-		var rows []storage.Entity
-		for i := range 20 {
-			words := []string{"plain", "", "with, comma", "with \"quotes\"", "two\nlines", "7", "ä"}
-			rows = append(rows, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}, Properties: []storage.Property{
-				storage.StringProperty("S", words[r.IntN(len(words))]), {Name: "N", Type: storage.Int32, Value: jsontext.Value(fmt.Sprint(i))}, storage.StringProperty("T", words[r.IntN(len(words))])}})
-		}
-		text := writeCSV(t, &place.Columns{}, rows)
-		var damaged []int // rows
-		var out bytes.Buffer
-		c := &place.Columns{}
-		_ = c.See(rows)
-		out.Write(c.Header())
-		lines, line := map[int]int{}, 2
-		for i, row := range rows {
-			one, _ := c.Append(nil, []storage.Entity{row})
-			lines[i] = line
-			if r.IntN(6) == 0 {
-				one = damage(r, one)
-				damaged = append(damaged, i)
-			}
-			line += bytes.Count(one, []byte("\n"))
-			out.Write(one)
-		}
-		got, bad, err := readCSV(place.CSV{}, out.String())
-		for _, row := range got {
-			at := slices.IndexFunc(rows, func(own storage.Entity) bool { return storage.Equal(own, row) })
-			if at < 0 || slices.Contains(damaged, at) {
-				t.Fatalf("seed %d: read %s of\n%s", seed, row.AppendJSON(nil), out.String())
-			}
-		}
-		ends := line // behind it, nothing was read
-		if err != nil {
-			if _, scanErr := fmt.Sscanf(err.Error(), "lines %d to", &ends); scanErr != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-		}
-		sound := 0
-		for i := range rows {
-			named := slices.ContainsFunc(bad, func(text string) bool { return strings.HasPrefix(text, fmt.Sprintf("line %d is", lines[i])) })
-			switch hurt := slices.Contains(damaged, i); {
-			case lines[i] >= ends:
-			case !hurt:
-				sound++
-			case !named:
-				t.Fatalf("seed %d: row %d at line %d is not named: %v, %v\n%s", seed, i, lines[i], bad, err, out.String())
-			}
-		}
-		if len(got) != sound {
-			t.Fatalf("seed %d: %d rows of %d, %v, %v\n%s", seed, len(got), sound, bad, err, out.String())
-		}
-		if len(damaged) == 0 && (err != nil || !bytes.Equal(text, out.Bytes())) {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-	}
-}
-
-// damage makes a line malformed.
-func damage(r *rand.Rand, line []byte) []byte {
-	text := strings.TrimSuffix(string(line), "\r\n")
-	switch r.IntN(6) {
-	case 0: // a cell too many
-		text += ",x"
-	case 1: // a cell too few
-		text = strings.TrimSuffix(text, ",Edm.String")
-	case 2: // a value of another type
-		text = strings.Replace(text, "Edm.Int32", "Edm.Guid", 1)
-	case 3: // an unknown type
-		text = strings.Replace(text, "Edm.Int32", "Edm.Int33", 1)
-	case 4: // a quote within a plain cell
-		text = strings.Replace(text, "p,", "p\",", 1)
-	case 5: // a quote that nobody closes
-		text = strings.Replace(text, "p,", "\"p,", 1)
-	}
-	return []byte(text + "\r\n")
 }
 
 // TestTypesOfColumns: a text without a type gets that of its column, whatever the order of the rows. Read but once, the rows give the same, or
