@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"tablesweep/internal/function/config"
 	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -245,6 +248,31 @@ func TestServeEnds(t *testing.T) {
 			t.Errorf("a port that is taken: %v after %v, want a restart with its cause after a pause", err, time.Since(start))
 		}
 	})
+}
+
+// TestSchedulesOfTheSettings: when a schedule of the setting is due by the service's clock, the app's Maintain starts its scan.
+func TestSchedulesOfTheSettings(t *testing.T) {
+	var ahead atomic.Int64 // of the service's clock
+	em := emulatortest.New(t, emulator.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
+	proof.Must(t, err)
+	t.Cleanup(func() { server.Close() })
+	s := startServe(t, map[string]string{
+		"AzureWebJobsStorage":  server.ConnectionString(),
+		"TABLESWEEP_SCHEDULES": `[{"name":"often","cron":"0 * * * * *","request":{"source":{"table":"Source"},"action":{"type":"count"}}}]`,
+	})
+	defer s.end(t)
+	list := ""
+	for range 10 {
+		resp, err := http.Post(s.url+"/Maintain", envelope.ContentType, bytes.NewReader(envelope.Timer("Maintain", envelope.Status{}, false)))
+		proof.Must(t, err)
+		resp.Body.Close()
+		if _, _, list = s.get(t, "/api/schedules"); strings.Contains(list, `"last":{`) {
+			return
+		}
+		ahead.Add(int64(time.Minute))
+	}
+	t.Errorf("no scan was started: %s", list)
 }
 
 // TestScansSpareWhatSettingsName: the tables of the event log, of catalogs in whichever account, and the container that the app is deployed
