@@ -20,7 +20,7 @@ import (
 // between a call and its record. Each gets every event once.
 func TestWrongClocksHideNothing(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(testsize.Of(1, 12)) {
+	for seed := range uint64(testsize.Slow(1, 4, 12)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { followWrongClocks(t, seed) })

@@ -59,7 +59,7 @@ func TestNewestCostsOneQuery(t *testing.T) {
 func TestReadsAgainstATwin(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	for seed := range uint64(testsize.Of(4, 12)) {
+	for seed := range uint64(testsize.Slow(4, 6, 12)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			faults := ""

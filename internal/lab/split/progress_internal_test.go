@@ -76,7 +76,7 @@ func tables(t *testing.T) []keysets.Table {
 	proof.Must(t, err)
 	var tables []keysets.Table
 	add := func(sets []keysets.Set, n int, page func(s keysets.Set) int) {
-		for _, s := range sets[:testsize.Of(1, len(sets))] {
+		for _, s := range sets[:testsize.Slow(1, 4, len(sets))] {
 			rows, err := s.Table(n)
 			proof.Must(t, err)
 			rows.Page = page(s)
