@@ -121,7 +121,7 @@ func (o *copyOptions) run(r *call) error {
 		return o.mirrorTo(r, pair)
 	}
 	copying := job.CopyOptions{
-		PairOptions: pair, Since: o.Since, Mode: o.mode, Compress: o.compress, Timestamp: o.timestamp, Look: o.dryRun.on,
+		PairOptions: pair, Since: o.Since, Mode: o.mode, Compress: o.compress, Timestamp: o.timestamp, Look: o.dryRun.on, Member: r.part != nil,
 	}
 	j, err := job.Copy(r.ctx, copying)
 	if err == nil {

@@ -107,27 +107,38 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(id, jsonOf(o.request), o.began, program)
 	}
 	_, _, member := ledger.MemberOf(id)
-	err := free(ctx, to, member)
-	if problem.Of(err).Kind == problem.Conflict {
-		if there, err := claimOf(ctx, to); err == nil && there.ID == id {
-			return nil // of a process that has died, or is faster
-		}
-	}
-	if err != nil {
-		return refusal("action.destination", exportRefused, err)
-	}
-	if !member { // its group has it started
-		if _, err := e.ledger.Ask(ctx, id, jsonOf(o.request)); err != nil {
-			return err
-		}
+	take := place.Take
+	if member { // its group has looked for it, and has it started
+		take = place.PutClaim
 	}
 	if x := o.export(); x != nil {
 		source := place.Manifest{}.Of(x.content.Manifest())
 		c.Source = &source
 	}
-	err = place.PutClaim(ctx, to, c)
+	err := free(ctx, to, member)
+	if problem.Of(err).Kind == problem.Conflict {
+		if there, err := claimOf(ctx, to); err == nil && there.ID == id { // of a process that has died, or is faster
+			if _, err := e.ledger.Scan(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
+				return err
+			}
+			return claimed(take(ctx, to, c))
+		}
+	}
+	if err != nil {
+		return refusal("action.destination", exportRefused, err)
+	}
+	if !member {
+		if _, err := e.ledger.Ask(ctx, id, jsonOf(o.request)); err != nil {
+			return err
+		}
+	}
+	return claimed(take(ctx, to, c))
+}
+
+// claimed returns the error of a claim as the caller's, who named the place.
+func claimed(err error) error {
 	if errors.Is(err, place.ErrTaken) {
-		err = takenBy(place.ClaimName, 0)
+		return problem.Conflictf("action.destination", "%v; name another prefix", err)
 	}
 	return refusal("action.destination", exportRefused, err)
 }
@@ -146,9 +157,9 @@ func free(ctx context.Context, to *place.Blobs, member bool) error {
 	if err != nil || member {
 		return err
 	}
-	name, err := to.Within(ctx)
-	if name != "" {
-		err = problem.Conflictf("action.destination", "lies within another export: the container has %s; name a prefix that is not below it", name)
+	name, err := place.Within(ctx, to)
+	if err == nil && name != "" {
+		err = problem.Conflictf("action.destination", "lies within another export, which has %s; name a prefix that is not below it", name)
 	}
 	return err
 }

@@ -163,6 +163,10 @@ func (t *Tables) find(ctx context.Context) error {
 		dir = t.To.Path
 	}
 	if t.exports() {
+		begun := dir != "" && IsThere(filepath.Join(dir, TablesJournal))
+		if err := place.FreeOfTables(ctx, t.To.Objects); err != nil && !begun && (errors.Is(err, place.ErrTaken) || !t.To.Local()) {
+			return notTaken(err) // what else there may be, open tells
+		}
 		t.Checkpoint.Export = uuid.NewString()
 	}
 	if err := t.open(dir); err != nil {
@@ -186,24 +190,17 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 			}
 		}
 	}
-	differs := t.Compares && !t.AllowExtra
-	if !differs && !t.exports() {
+	if !t.Compares || t.AllowExtra {
 		return nil
 	}
 	there, err := t.To.tables(ctx)
-	if err != nil && !storage.Gone(err) { // a container that is not there is made
+	if err != nil && !storage.Gone(err) {
 		return err
 	}
 	for _, name := range there {
-		switch _, ours := known[strings.ToLower(name)]; {
-		case ours && t.exports():
-			return Hint(Refuse("to", ": %s has an export of %s", t.To.Address(), name), "give another place, or take only the others with --tables")
-		case differs && !ours && t.Choice.names(name):
+		if _, ours := known[strings.ToLower(name)]; !ours && t.Choice.names(name) {
 			t.All = append(t.All, TableResult{Table: name, State: Different, Error: "only the destination has it"})
 		}
-	}
-	if t.exports() {
-		return notTaken(place.FreeOfTables(ctx, t.To.Objects))
 	}
 	return nil
 }
@@ -216,13 +213,14 @@ func (t *Tables) claim(ctx context.Context) error {
 		}
 	}
 	c := place.NewTablesClaim(t.Checkpoint.Export, t.Checkpoint.Record.JSON(), time.Now().UTC().Truncate(time.Second), t.Program)
-	return notTaken(place.ClaimTables(ctx, t.To.Objects, c))
+	begun := slices.ContainsFunc(t.All, func(r TableResult) bool { return r.State != Pending || IsThere(t.point(r.Table)) })
+	return notTaken(place.ClaimTables(ctx, t.To.Objects, c, begun))
 }
 
 // notTaken returns the error of a place, with what to do if another export of many tables has it.
 func notTaken(err error) error {
 	if errors.Is(err, place.ErrTaken) {
-		return Hint(Refuse("to", ": %w", err), "give another place: each holds one export of many tables")
+		return Hint(Refuse("to", ": %w", err), "give another place, with no export in it or around it")
 	}
 	return blobHint(err)
 }

@@ -26,6 +26,7 @@ type CopyOptions struct {
 	Compress  place.Compress // to an export
 	Timestamp bool           // files have each row's Timestamp, too
 	Look      bool           // the job will not run
+	Member    bool           // it is for one of many tables
 }
 
 // Copy prepares a copy between places. The source's export is open.

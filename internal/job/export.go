@@ -59,10 +59,24 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 		j.Places = append(j.Places, o.To.Address())
 	} else if path := o.To.journal(); !o.Resumed && IsThere(path) { // it has its journal in it, and may move with it
 		return nil, taken(fmt.Errorf("%s %w: it has %s", o.To.Address(), place.ErrTaken, place.JournalName))
+	} else if err := o.apart(ctx); err != nil {
+		return nil, err
 	} else if err := makeDirectory(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	return j, nil
+}
+
+// apart fails if the export would begin within another one. [place.Create] says so as well, once there is a directory.
+func (o CopyOptions) apart(ctx context.Context) error {
+	if o.Member || o.Resumed {
+		return nil
+	}
+	err := place.Apart(ctx, o.To.Objects)
+	if errors.Is(err, place.ErrTaken) {
+		err = taken(fmt.Errorf("%s %w", o.To.Address(), err))
+	}
+	return err
 }
 
 // journal returns the path of the journal of an export in a directory.
@@ -86,7 +100,7 @@ func (x *exporter) each(ctx context.Context, behind *key.Key, add func([]storage
 
 // export makes an export, or goes on with one.
 func (x *exporter) export(ctx context.Context, record Record, began time.Time) (r Result, err error) {
-	o := place.Options{Compress: x.Compress, Timestamp: x.Timestamp, FileBytes: x.FileBytes, Journal: record.Journal}
+	o := place.Options{Compress: x.Compress, Timestamp: x.Timestamp, FileBytes: x.FileBytes, Journal: record.Journal, Member: x.Member}
 	var w *place.Writer
 	if x.Resumed {
 		w, err = place.Resume(ctx, x.To.Objects, o)

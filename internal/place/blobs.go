@@ -68,39 +68,16 @@ func (b *Blobs) With(o storage.RequestOptions) *Blobs {
 	return &Blobs{b.container.With(o), b.prefix, b.address}
 }
 
-// Within returns which object says that these would stand within an export, under a shorter prefix; "" if none does.
-func (b *Blobs) Within(ctx context.Context) (name string, err error) {
+// Above implements [Objects].
+func (b *Blobs) Above() (above []Objects) {
+	address := b.address
 	for prefix := b.prefix; prefix != ""; {
 		prefix = prefix[:strings.LastIndexByte(strings.TrimSuffix(prefix, "/"), '/')+1]
-		for _, name := range []string{ClaimName, tablesClaimName, ManifestName, TablesName} {
-			begins, err := b.container.Get(ctx, prefix+name, 0, int64(len(ours)))
-			switch {
-			case err == nil && string(begins) == ours: // others may have files of such names
-				return prefix + name, nil
-			case err != nil && !storage.Gone(err):
-				return "", err
-			}
-		}
+		address = address[:strings.LastIndexByte(address, '/')]
+		above = append(above, &Blobs{b.container, prefix, address})
 	}
-	return "", nil
+	return above
 }
-
-// besides fails with [ErrTaken] if these would stand within an export, but for one of many tables that is under way: they are its next.
-func (b *Blobs) besides(ctx context.Context) error {
-	name, err := b.Within(ctx)
-	if above, ok := strings.CutSuffix(name, tablesClaimName); err == nil && ok {
-		if _, err = b.container.Get(ctx, above+TablesName, 0, 1); storage.Gone(err) {
-			return nil
-		}
-	}
-	if err == nil && name != "" {
-		err = fmt.Errorf("%w: it lies within another export, and the container has %s", ErrTaken, name)
-	}
-	return err
-}
-
-// ours begins the objects that say whose a place is.
-const ours = `{"format":"tablesweep-`
 
 // Address implements [Objects].
 func (b *Blobs) Address() string { return b.address }

@@ -28,6 +28,8 @@ type Objects interface {
 	Delete(ctx context.Context, name string) error
 	// Address identifies the place, without secrets.
 	Address() string
+	// Above returns the places that this one lies within, the nearest first.
+	Above() []Objects
 }
 
 // CheckObjects lists the objects whose names start with the prefix, and fails with [ErrDamaged] if one is gone, or has another length
@@ -69,6 +71,15 @@ func (d Directory) Address() string {
 		return string(d)
 	}
 	return path
+}
+
+// Above implements [Objects].
+func (d Directory) Above() (above []Objects) {
+	for path := d.Address(); path != filepath.Dir(path); {
+		path = filepath.Dir(path)
+		above = append(above, Directory(path))
+	}
+	return above
 }
 
 // Put implements [Objects]. The file gets its name when it is on the disk.

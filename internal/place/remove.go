@@ -167,18 +167,23 @@ func lost(name, what string) error {
 // stepFile matches the names of data files that steps of the app put.
 var stepFile = regexp.MustCompile(`^data/[0-9a-v]{24}-[0-9a-f]{16}\.jsonl\.zst$`)
 
-// Withdraw takes back the claim of an export that will never be complete. One that is not there, or is another's, is no error.
+// Withdraw takes back the claim of an export of one table that will never be complete. One that is not there, or is another's, is no error.
 func Withdraw(ctx context.Context, o Objects, id string) error {
+	return withdraw(ctx, o, Claim{preamble: preamble{format, version, id}})
+}
+
+// withdraw takes back a claim, of one table or of many.
+func withdraw(ctx context.Context, o Objects, c Claim) error {
 	r := remover{Objects: o}
-	text, err := r.read(ctx, ClaimName, MaxManifest)
+	text, err := r.read(ctx, c.name(), MaxManifest)
 	if err != nil || text == nil {
 		return err
 	}
-	var c Claim
-	if err := parse(ClaimName, format, text, &c); err != nil || c.ID != id {
+	var there Claim
+	if err := parse(c.name(), c.Format, text, &there); err != nil || there.ID != c.ID {
 		return err
 	}
-	return o.Delete(ctx, ClaimName)
+	return o.Delete(ctx, c.name())
 }
 
 // ClearLate deletes what late steps of the app have put into a place that has no export any more.

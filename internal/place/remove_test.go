@@ -233,7 +233,7 @@ func TestRemoveRefuses(t *testing.T) {
 		want     string
 	}{
 		{"another export", "id-other", false, nil, "is that of id-one now"},
-		{"another export of many", "all", true, func(to place.Objects) { proof.Must(t, place.ClaimTables(t.Context(), to, tablesClaim("new"))) }, "is that of new now"},
+		{"another export of many", "all", true, func(to place.Objects) { proof.Must(t, place.ClaimTables(t.Context(), to, tablesClaim("new"), false)) }, "is that of new now"},
 		{"a list of others", "id-one", false, func(to place.Objects) {
 			text := strings.Replace(content(t, to)["files.jsonl"], "data/000000", "data/000001", 1)
 			proof.Must(t, to.Delete(t.Context(), "files.jsonl"))

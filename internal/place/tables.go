@@ -57,11 +57,22 @@ func Claimed(ctx context.Context, o Objects) (bool, error) {
 	return name != "", err
 }
 
-// FreeOfTables fails with [ErrTaken] if the place has an export of many tables, or one under way.
+// FreeOfTables fails with [ErrTaken] if the place has an export, or one under way, or lies within one.
 func FreeOfTables(ctx context.Context, to Objects) error {
-	name, err := firstOf(ctx, to, TablesName, tablesClaimName)
+	name, err := firstOf(ctx, to, signs...)
 	if name != "" {
-		err = fmt.Errorf("%s %w: it has %s", to.Address(), ErrTaken, name)
+		err = fmt.Errorf("%w: it has %s", ErrTaken, name)
+	}
+	if err == nil {
+		err = Apart(ctx, to)
+	}
+	return ofTables(to, err)
+}
+
+// ofTables returns the error of a place for an export of many tables.
+func ofTables(to Objects, err error) error {
+	if errors.Is(err, ErrTaken) {
+		err = fmt.Errorf("%s %w", to.Address(), err)
 	}
 	return err
 }
@@ -79,18 +90,18 @@ func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 	return "", nil
 }
 
-// ClaimTables claims the place for an export of many tables. It fails with [ErrTaken] if another one has it.
-func ClaimTables(ctx context.Context, to Objects, c Claim) error {
+// ClaimTables claims the place for an export of many tables, as [Take] does. begun says that an earlier process has done that, and has gone on.
+func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	if b, ok := to.(*Blobs); ok {
 		if err := b.Make(ctx); err != nil {
 			return err
 		}
 	}
-	err := PutClaim(ctx, to, c)
-	if errors.Is(err, ErrTaken) {
-		err = fmt.Errorf("%s %w of many tables", to.Address(), err)
+	take := Take
+	if begun {
+		take = PutClaim
 	}
-	return err
+	return ofTables(to, take(ctx, to, c))
 }
 
 // SealTables puts tables.json for complete exports. It may be repeated: what it puts follows from their manifests.

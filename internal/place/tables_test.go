@@ -11,10 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
-	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
 
@@ -55,7 +53,7 @@ func tablesClaim(id string) place.Claim { return place.NewTablesClaim(id, []byte
 // exportTables makes an export of three tables.
 func exportTables(t testing.TB, to place.Objects) {
 	t.Helper()
-	proof.Must(t, place.FreeOfTables(t.Context(), to), place.ClaimTables(t.Context(), to, tablesClaim("all")))
+	proof.Must(t, place.FreeOfTables(t.Context(), to), place.ClaimTables(t.Context(), to, tablesClaim("all"), false))
 	rows := oddRows(t, 9)
 	for i, name := range []string{"b", "a", "c"} {
 		exportTable(t, to, name, rows[:i], began.Add(time.Duration(i)*time.Hour))
@@ -76,12 +74,12 @@ func TestTables(t *testing.T) {
 		if err != nil || len(got.Tables) != 3 || got.Tables[2].Rows != 2 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		for _, err := range []error{place.FreeOfTables(t.Context(), to), place.ClaimTables(t.Context(), to, tablesClaim("other"))} {
+		for _, err := range []error{place.FreeOfTables(t.Context(), to), place.ClaimTables(t.Context(), to, tablesClaim("other"), false)} {
 			if !errors.Is(err, place.ErrTaken) {
 				t.Errorf("another one: %v", err)
 			}
 		}
-		if err := place.ClaimTables(t.Context(), to, tablesClaim("all")); err != nil {
+		if err := place.ClaimTables(t.Context(), to, tablesClaim("all"), true); err != nil {
 			t.Errorf("the same one: %v", err)
 		}
 		if err := place.SealTables(t.Context(), to, "all", []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), "somebody else has put it there") {
@@ -161,35 +159,6 @@ func TestStoredTablesFormat(t *testing.T) {
 	} {
 		if text := hashes.ReplaceAllString(got[name], `$1…"`); text != want+`,"proof":"…"}`+"\n" {
 			t.Errorf("%s: got %s", name, text)
-		}
-	}
-}
-
-// Within an export, complete or not, no other one begins, but for the next table of one that is under way: a restore of all would meet it.
-func TestWithinExports(t *testing.T) {
-	t.Parallel()
-	create := func(to place.Objects) error {
-		_, err := place.Create(t.Context(), to, place.NewClaim("new", nil, began, "test"), place.Options{Compress: place.None})
-		return err
-	}
-	for _, tt := range []struct {
-		there func(to place.Objects)
-		taken bool
-	}{
-		{func(to place.Objects) { exportTables(t, to) }, true},
-		{func(to place.Objects) { oneExport(t, to) }, true},
-		{func(to place.Objects) { proof.Must(t, create(to)) }, true},
-		{func(to place.Objects) { proof.Must(t, place.ClaimTables(t.Context(), to, tablesClaim("all"))) }, false},
-		{func(to place.Objects) { putOthers(t, to) }, false},
-	} {
-		_, a := emulatortest.NewAccount(t, emulator.Options{})
-		outer, err := place.InContainer(a, "backups", "orders")
-		proof.Must(t, err, outer.Make(t.Context()))
-		tt.there(outer)
-		inner, err := place.InContainer(a, "backups", "orders/new")
-		proof.Must(t, err)
-		if err := create(inner); errors.Is(err, place.ErrTaken) != tt.taken || !tt.taken && err != nil {
-			t.Errorf("%v, want it taken: %v", err, tt.taken)
 		}
 	}
 }

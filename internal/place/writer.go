@@ -26,17 +26,19 @@ type Options struct {
 	Timestamp bool          // rows have their Timestamp
 	FileBytes int           // of JSON that a data file has, about; 0 means 64 MiB
 	Journal   *journal.File // what a resume goes on from; nil for an export that can't be resumed. The caller closes it
+	Member    bool          // of an export of many tables, which has claimed the place around it
 }
 
 // Writer makes an export from rows in table order. Its [Pages.Add] takes them.
 type Writer struct {
 	*FileDraft
-	Claim Claim // of the export, which an earlier process may have begun
-	Seal  Seal  // what the export has so far; not to be used while rows are added
-	Whole bool  // an earlier process has written all rows: [Writer.Complete] is left to do
-	to    Objects
-	put   map[string]int64 // the lengths of data files
-	held  memory.Held      // the content of the file under way
+	Claim  Claim // of the export, which an earlier process may have begun
+	Seal   Seal  // what the export has so far; not to be used while rows are added
+	Whole  bool  // an earlier process has written all rows: [Writer.Complete] is left to do
+	to     Objects
+	member bool             // see [Options]
+	put    map[string]int64 // the lengths of data files
+	held   memory.Held      // the content of the file under way
 
 	// What becomes files.jsonl. The journal, if there is one, keeps its lines until then, with the claim ahead of them. It keeps other
 	// processes from the export, too.
@@ -72,7 +74,7 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{to: to, put: map[string]int64{}, journal: o.Journal, FileDraft: NewFile(codec)}
+	w := &Writer{to: to, put: map[string]int64{}, journal: o.Journal, member: o.Member, FileDraft: NewFile(codec)}
 	w.timestamp, w.fileBytes = o.Timestamp, cmp.Or(o.FileBytes, fileBytes)
 	if o.Compress == None { // which is known to become so large
 		w.content = make([]byte, 0, w.fileBytes+pageBytes)
@@ -92,9 +94,7 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 // claim claims the place, which is empty or does not exist.
 func (w *Writer) claim(ctx context.Context) (err error) {
 	if b, ok := w.to.(*Blobs); ok {
-		if err = b.Make(ctx); err == nil {
-			err = b.besides(ctx)
-		}
+		err = b.Make(ctx)
 	}
 	if err == nil {
 		err = w.to.List(ctx, "", func(name string, _ int64) error {
@@ -106,13 +106,24 @@ func (w *Writer) claim(ctx context.Context) (err error) {
 			return fmt.Errorf("%w: it has %s", ErrTaken, name)
 		})
 	}
+	if err == nil && !w.member {
+		err = Apart(ctx, w.to)
+	}
 	if err == nil && w.journal != nil {
 		err = w.journal.Renew([]any{event{Claim: &w.Claim}})
 	}
 	if err == nil {
-		err = PutClaim(ctx, w.to, w.Claim)
+		err = w.putClaim(ctx, false)
 	}
 	return err
+}
+
+// putClaim puts the claim. begun says that an earlier process has put it, and has gone on.
+func (w *Writer) putClaim(ctx context.Context, begun bool) error {
+	if begun || w.member {
+		return PutClaim(ctx, w.to, w.Claim)
+	}
+	return Take(ctx, w.to, w.Claim)
 }
 
 // ClaimOf returns the claim of an export, complete or not.
@@ -190,7 +201,7 @@ func (w *Writer) replay(ctx context.Context) (files []File, err error) {
 		err = w.journal.Renew(all)
 	}
 	if err == nil {
-		err = PutClaim(ctx, w.to, w.Claim) // it may have been put, or not
+		err = w.putClaim(ctx, len(files) > 0) // it may have been put, or not
 	}
 	return files, err
 }

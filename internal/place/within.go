@@ -1,0 +1,106 @@
+package place
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/storage"
+)
+
+// No export begins within another one, or around one: what reads the outer one would meet the inner one. The tables of an export of many stand
+// within that, which has looked for all of them.
+
+// signs are the names of the objects that say whose a place is.
+var signs = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
+
+// ours begins what they have. Others may have objects of such names.
+const ours = `{"format":"tablesweep-`
+
+// signed reports whether an object is there that says that the place is an export's.
+func signed(ctx context.Context, o Objects, name string) (bool, error) {
+	begins, err := o.Get(ctx, name, 0, int64(len(ours)))
+	if _, local := o.(Directory); local || errors.Is(err, fs.ErrNotExist) || storage.Gone(err) {
+		err = nil // what this user can't read of the directories above, nothing meets that he runs
+	}
+	return string(begins) == ours, err
+}
+
+// Within returns which object says that a place lies within an export; "" if none does.
+func Within(ctx context.Context, o Objects) (string, error) {
+	for _, above := range o.Above() {
+		for _, name := range signs {
+			if is, err := signed(ctx, above, name); is || err != nil {
+				return above.Address() + "/" + name, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// around returns which object says that an export stands within a place; "" if none does.
+func around(ctx context.Context, o Objects) (string, error) {
+	var names []string
+	err := o.List(ctx, "", func(name string, _ int64) error {
+		if i := strings.LastIndexByte(name, '/'); i > 0 && slices.Contains(signs, name[i+1:]) {
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil && !storage.Gone(err) { // the container
+		return "", err
+	}
+	for _, name := range names {
+		if is, err := signed(ctx, o, name); is || err != nil {
+			return name, err
+		}
+	}
+	return "", nil
+}
+
+// Apart fails with [ErrTaken] if a place lies within another export, or another one within it.
+func Apart(ctx context.Context, to Objects) error { return apart(ctx, to, 0) }
+
+// apart is [Apart]. If another export lies within the place, it waits whether that goes.
+func apart(ctx context.Context, to Objects, patience time.Duration) error {
+	name, err := Within(ctx, to)
+	if err != nil || name != "" {
+		return cmp.Or(err, fmt.Errorf("%w: it lies within another export, which has %s", ErrTaken, name))
+	}
+	for pause := patience / 16; ; pause *= 2 {
+		name, err := around(ctx, to)
+		if err != nil || name == "" {
+			return err
+		}
+		if pause <= 0 || pause >= patience {
+			return fmt.Errorf("%w: another export lies within it, which has %s", ErrTaken, name)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// patience bounds how long an export waits, about, until one within it has yielded. That takes a few requests.
+const patience = 4 * time.Second
+
+// Take puts a claim as [PutClaim] does, and then looks whether another export has begun at the same moment around the place or within it. Each
+// looks behind its own claim, so of any two, one sees the other: both never go on. The inner one yields at once: it takes its claim back. The outer
+// one waits for that, and yields as well if it does not see it in time. The error is [ErrTaken] then.
+func Take(ctx context.Context, to Objects, c Claim) error {
+	err := PutClaim(ctx, to, c)
+	if err != nil {
+		return err
+	}
+	if err = apart(ctx, to, patience); errors.Is(err, ErrTaken) {
+		err = cmp.Or(withdraw(ctx, to, c), err)
+	}
+	return err
+}
