@@ -101,7 +101,7 @@ func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (has
 // exact, and the export's files have the same bytes as one without kills.
 func TestExportWhileProcessesAreKilled(t *testing.T) {
 	t.Parallel()
-	rows, kills := testsize.Slow(400, 1500, 8833), testsize.Slow(1, 3, 20)
+	rows, kills := testsize.Slow(400, 800, 8833), testsize.Slow(1, 3, 20)
 	em := emulatortest.New(t, emulator.Options{Latency: 2 * time.Millisecond})
 	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 	proof.Must(t, err)

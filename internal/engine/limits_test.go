@@ -50,7 +50,7 @@ func TestLimits(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d instances", tt.name, instances), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, emulator.Options{})
-					all := rowsOf(testsize.Slow(3500, 6500, 16_000), tt.sizes)
+					all := rowsOf(testsize.Slow(3500, 4500, 16_000), tt.sizes)
 					r := copyRequest("Source", "Target")
 					if strings.HasSuffix(tt.name, "group") {
 						r = engine.Request{Source: engine.TableRef{Tables: "small*"}, Action: engine.Action{Type: engine.Count}}

@@ -208,7 +208,7 @@ func TestScheduleSeeds(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	out := int64(0)
-	for seed := range uint64(testsize.Slow(2, 10, 2000)) {
+	for seed := range uint64(testsize.Slow(2, 4, 2000)) {
 		synctest.Test(t, func(t *testing.T) { out += scheduleSeed(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

@@ -57,7 +57,7 @@ func TestRowsReadPerEventFollowed(t *testing.T) {
 		{5000, 4, 4, 12},
 		{5000, 16, 4, 12},
 	}
-	for _, tt := range all[:testsize.Of(1, len(all))] {
+	for _, tt := range all[:testsize.Slow(1, 4, len(all))] {
 		t.Run(fmt.Sprintf("%d events a second, %d shards", tt.rate, tt.shards), func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, w *world) {

@@ -32,7 +32,7 @@ func TestBusyPartition(t *testing.T) {
 		{"copy", 1, func(a *storage.Account) action.Work { return action.Copy{Destination: a.Table("destination")} }},
 	}[:testsize.Of(1, 2)] {
 		var took []time.Duration
-		for range testsize.Of(1, 3) {
+		for range testsize.Slow(1, 1, 3) {
 			synctest.Test(t, func(t *testing.T) { took = append(took, workOnBusyPartition(t, tt.name, tt.work)) })
 		}
 		slices.Sort(took)
