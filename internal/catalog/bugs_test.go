@@ -90,7 +90,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"what a group has left to finish waits for Maintain", "TestGroupFinishedByAnother", "log.go",
 		"	if len(all) > 1 && err != nil && !storage.Passing(err) {\n", "	if len(all) > 1 && err != nil && !storage.Passing(err) && !WRONG {\n"},
 	{"what a group leaves under way is not noted", "TestGroupAfterLostAnswers", "group.go",
-		"	t.carried = append(t.carried, f)\n", "	f.done.sure = f.done.sure || WRONG\n	t.carried = append(t.carried, f)\n"},
+		"	t.carried = append(t.carried, e)\n", "	e.sure = e.sure || WRONG\n	t.carried = append(t.carried, e)\n"},
 	{"a commit does not ask for the schema", "TestGroupsInBadTime", "log.go",
 		"c.trusted(); found {\n", "c.trusted(); found && !WRONG {\n"},
 	{"half a group commits long after its time", "TestGroupsInBadTime", "log.go",

@@ -29,30 +29,21 @@ type Change struct {
 	Record record.Record `json:"record"`
 }
 
-// changeOf returns the change of a row.
-func changeOf(row storage.Entity) (Change, error) {
-	e, err := store.EntryOf(row)
-	if err == nil && len(e.Writes) == 0 {
-		err = fmt.Errorf("the entry %s has no writes", row.Key.Row)
-	}
-	if err != nil {
-		return Change{}, err
-	}
-	last := metaOf(e.Writes[len(e.Writes)-1])
-	c := Change{ID: e.ID, Time: e.Time, Kind: e.Kind, RecordID: last.ID, ETag: last.ETag, Record: e.Record}
-	if len(e.Writes) > 1 {
-		c.OldID = metaOf(e.Writes[0]).ID
-	}
-	return c, nil
-}
-
 // changesOf returns the changes of rows.
 func (c *Catalog) changesOf(rows []storage.Entity) ([]Change, error) {
 	all := make([]Change, len(rows))
 	for i, row := range rows {
-		var err error
-		if all[i], err = changeOf(row); err != nil {
+		e, err := store.EntryOf(row)
+		if err == nil && len(e.Writes) == 0 {
+			err = fmt.Errorf("the entry %s has no writes", row.Key.Row)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("catalog %s: %w", c.Name, err)
+		}
+		last := metaOf(e.Writes[len(e.Writes)-1])
+		all[i] = Change{ID: e.ID, Time: e.Time, Kind: e.Kind, RecordID: last.ID, ETag: last.ETag, Record: e.Record}
+		if len(e.Writes) > 1 {
+			all[i].OldID = metaOf(e.Writes[0]).ID
 		}
 	}
 	return all, nil

@@ -142,12 +142,13 @@ func (c *Catalog) headsOf(ctx context.Context, first string) ([]*store.Head, err
 		var began time.Time
 		pages, changed := 0, false
 		for q := store.PrefixQuery(store.ShardOf(first), store.HeadPrefix+first+"|"); pages == 0 || q.Token != nil; pages++ {
-			p, at, err := queryAt(ctx, c.Log, q)
+			start := time.Now()
+			p, err := c.Log.Query(ctx, q)
 			if err != nil {
 				return nil, fmt.Errorf("catalog %s: %w", c.Name, err)
 			}
-			if pages == 0 {
-				began = at
+			if pages == 0 { // the service dates its answers when it sends them, by the second
+				began = p.Date.Add(-time.Since(start))
 			}
 			for _, row := range p.Entities {
 				h, err := store.HeadOf(row)
@@ -166,23 +167,21 @@ func (c *Catalog) headsOf(ctx context.Context, first string) ([]*store.Head, err
 	return nil, c.busy()
 }
 
-// queryAt queries a table. The page is as the table was at a moment that is not before at, by
-// the service's clock: the service dates its answers when it sends them, by the second.
-func queryAt(ctx context.Context, t *storage.Table, q storage.Query) (page storage.Page, at time.Time, err error) {
-	start := time.Now()
-	if page, err = t.Query(ctx, q); err == nil && !page.Date.IsZero() {
-		at = page.Date.Add(-time.Since(start))
-	}
-	return page, at, err
-}
-
 // chooseRow returns the head of the only record whose index rows a query finds, nil for none. What it meets goes to firsts.
 func (c *Catalog) chooseRow(ctx context.Context, q Lookup, firsts *[]string) (*store.Head, error) {
+	q.Top = 2
 	for range maxRaces {
-		m, err := c.onlyRow(ctx, q, firsts)
-		if m == nil || err != nil {
+		a, err := c.search(ctx, q, func(gone storage.Entity) { *firsts = append(*firsts, gone.Get(store.FirstColumn)) }, true)
+		if err != nil || len(a.found) == 0 {
 			return nil, err
 		}
+		if len(a.found) > 1 {
+			for _, m := range a.found {
+				*firsts = append(*firsts, m.id.First())
+			}
+			return nil, refuse(errSeveral, *firsts...)
+		}
+		m := a.found[0]
 		h, err := c.ReadHead(ctx, m.id.First(), m.id.Hash())
 		switch {
 		case err != nil:
@@ -198,20 +197,4 @@ func (c *Catalog) chooseRow(ctx context.Context, q Lookup, firsts *[]string) (*s
 		}
 	}
 	return nil, c.busy()
-}
-
-// onlyRow returns the only record that the query finds among index rows, nil for none.
-func (c *Catalog) onlyRow(ctx context.Context, q Lookup, firsts *[]string) (*match, error) {
-	q.Top = 2
-	a, err := c.search(ctx, q, func(gone storage.Entity) { *firsts = append(*firsts, gone.Get(store.FirstColumn)) }, true)
-	switch {
-	case err != nil || len(a.found) == 0:
-		return nil, err
-	case len(a.found) == 1:
-		return &a.found[0], nil
-	}
-	for _, m := range a.found {
-		*firsts = append(*firsts, m.id.First())
-	}
-	return nil, refuse(errSeveral, *firsts...)
 }

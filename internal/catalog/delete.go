@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -185,11 +184,8 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 		return false, err
 	}
 	for more := true; more; more = q.Cursor != "" {
-		gone := map[string][]string{} // identities of tombstones met, by shard
-		page, err := x.search(ctx, q, func(row storage.Entity) {
-			shard := store.ShardOf(row.Get(store.FirstColumn))
-			gone[shard] = append(gone[shard], row.Get(store.IdentityColumn))
-		}, false)
+		var gone []string // the first index values of tombstones that were met, as hashes
+		page, err := x.search(ctx, q, func(row storage.Entity) { gone = append(gone, row.Get(store.FirstColumn)) }, false)
 		if err != nil {
 			return false, err
 		}
@@ -206,12 +202,10 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 				all = append(all, x.member(h.First, h.Identity, func(ctx context.Context) (bool, error) { return x.removeUnseen(ctx, h) }))
 			}
 		}
-		for shard, identities := range gone {
-			g.Go(func() error {
-				_, err := x.completeAll(ctx, shard, func(w wal.Write) bool { return w.Gone && slices.Contains(identities, w.Identity) })
-				return err
-			})
-		}
+		g.Go(func() error {
+			_, err := x.carryOutFor(ctx, gone)
+			return err
+		})
 		if err := cmp.Or(x.inGroups(ctx, all), g.Wait(), x.err); err != nil {
 			return false, err
 		}

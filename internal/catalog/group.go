@@ -65,7 +65,7 @@ type group struct {
 
 	mu      sync.Mutex // guards the fields below
 	joined  []*commitment
-	carried []finished
+	carried []applied
 }
 
 // turn is a member's place in its group: it joins the group's commit once, or leaves it.
@@ -116,13 +116,13 @@ func (t *turn) end(ctx context.Context) {
 }
 
 // finishLater finishes the entry in the background: along with those of the group that ctx is for, if there is one.
-func (c *Catalog) finishLater(ctx context.Context, f finished) {
+func (c *Catalog) finishLater(ctx context.Context, e applied) {
 	t := turnOf(ctx)
 	if t == nil {
-		c.later(ctx, func(ctx context.Context) error { return c.toChanges(ctx, f) })
+		c.later(ctx, func(ctx context.Context) error { return c.toChanges(ctx, e) })
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.carried = append(t.carried, f)
+	t.carried = append(t.carried, e)
 }

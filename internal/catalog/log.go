@@ -144,19 +144,12 @@ type unanswered struct{ error }
 
 func (e *unanswered) Unwrap() error { return e.error }
 
-// finished is an entry whose index rows are written.
-type finished struct {
-	entry store.Entry
-	done  applied
-}
-
 // finishing returns the operations that move the entry to the changes, and note its tombstones for deletion. If
 // a request that applied the entry may still be carried out, the heads are marked.
-func (c *Catalog) finishing(f finished) []storage.Op {
-	e := f.entry
-	ops := []storage.Op{deletion(e)}
+func (c *Catalog) finishing(e applied) []storage.Op {
+	ops := []storage.Op{deletion(e.Entry)}
 	if e.Kind != wal.Undo {
-		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: store.EntryRow(store.ChangePrefix, e)})
+		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: store.EntryRow(store.ChangePrefix, e.Entry)})
 	}
 	if gone := slices.DeleteFunc(slices.Clone(e.Writes), func(w wal.Write) bool { return !w.Gone }); len(gone) > 0 {
 		what := storage.StringProperty("Writes", store.Encode(gone))
@@ -164,11 +157,11 @@ func (c *Catalog) finishing(f finished) []storage.Op {
 		ops = append(ops, later, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
 			Key: key.Key{Partition: e.Shard, Row: store.TombstonePrefix + e.ID},
 			Properties: []storage.Property{
-				what, storage.StringProperty("Later", later.Entity.Key.Row), storage.StringProperty("Rows", store.Encode(f.done.gone)),
+				what, storage.StringProperty("Later", later.Entity.Key.Row), storage.StringProperty("Rows", store.Encode(e.gone)),
 			},
 		}})
 	}
-	if !f.done.sure {
+	if !e.sure {
 		for _, w := range e.Writes {
 			ops = append(ops, store.Doubt(e.Shard, w, "*"))
 		}
@@ -178,21 +171,21 @@ func (c *Catalog) finishing(f finished) []storage.Op {
 
 // toChanges moves applied entries of one shard to the changes, in one transaction. If that is refused over one of them, it is done
 // alone, and so are the others.
-func (c *Catalog) toChanges(ctx context.Context, all ...finished) error {
+func (c *Catalog) toChanges(ctx context.Context, all ...applied) error {
 	var ops [][]storage.Op
-	for _, f := range all {
-		ops = append(ops, c.finishing(f))
+	for _, e := range all {
+		ops = append(ops, c.finishing(e))
 	}
 	at, err := c.writeLog(ctx, ops)
 	if len(all) > 1 && err != nil && !storage.Passing(err) {
-		err = others(all, at, func(some []finished) error { return c.toChanges(ctx, some...) })
+		err = others(all, at, func(some []applied) error { return c.toChanges(ctx, some...) })
 		if at >= 0 {
 			err = errors.Join(err, c.toChanges(ctx, all[at]))
 		}
 		return err
 	}
 	if storage.Conflict(err) {
-		e := all[0].entry
+		e := all[0]
 		_, there, asked := c.Log.Get(ctx, key.Key{Partition: e.Shard, Row: store.ChangePrefix + e.ID})
 		switch {
 		case asked != nil:

@@ -105,7 +105,7 @@ func (c *Catalog) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 		known = d.slots()
 	}
 	done, err := c.apply(ctx, e, e.Writes, known)
-	if err = c.finish(ctx, e, done, err); err != nil {
+	if err = c.finish(ctx, done, err); err != nil {
 		return Written{}, err
 	}
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
@@ -206,8 +206,7 @@ func (c *Catalog) free(ctx context.Context, w wal.Write) error {
 
 // removal decides about deleting the record r of a live head. slots is as in decision.
 func (c *Catalog) removal(ctx context.Context, h *store.Head, r record.Record, slots func() map[string]store.Slot) (decision, error) {
-	w, _ := wal.Removal(h.State()) // a live head has a record to remove
-	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, w, ""}}, slots: slots}, c.afterMove(ctx, h)
+	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, c.afterMove(ctx, h)
 }
 
 // afterMove comes before a write that replaces or removes the record of the head old. If a move has brought the record
@@ -264,8 +263,9 @@ func (c *Catalog) commit(ctx context.Context, d decision, o claim.ID) (store.Ent
 	return m.entry, ErrRaced
 }
 
-// applied is what apply has done.
+// applied is an entry whose index rows are written.
 type applied struct {
+	store.Entry
 	sure bool              // every request was answered at the first try: none can be carried out later
 	gone map[string]string // ETags of tombstones that were written, by partition, as far as answers tell
 }
@@ -306,7 +306,7 @@ func (c *Catalog) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 		})
 	}
 	err := g.Wait()
-	return applied{!repeated.Load(), gone}, err
+	return applied{e, !repeated.Load(), gone}, err
 }
 
 // applyTo writes the rows of one partition in one transaction. So a page never shows a
@@ -386,15 +386,15 @@ func (e *collision) Error() string {
 	return fmt.Sprintf("another record has the row key %q in %q", e.row, e.partition)
 }
 
-// finish ends the write of an entry that this process has committed; err is what apply returned. The entry moves to the changes
+// finish ends the write of an entry that this process has committed; e and err are what apply returned. The entry moves to the changes
 // in the background.
-func (c *Catalog) finish(ctx context.Context, e store.Entry, done applied, err error) error {
+func (c *Catalog) finish(ctx context.Context, e applied, err error) error {
 	switch {
 	case err == nil:
-		c.finishLater(ctx, finished{e, done})
+		c.finishLater(ctx, e)
 		return nil
 	case errors.As(err, new(*collision)), e.Kind == wal.Insert && hopeless(err):
-		return c.redo(ctx, e) // perhaps we are late, and the new owner of the row key is right
+		return c.redo(ctx, e.Entry) // perhaps we are late, and the new owner of the row key is right
 	}
 	return &committed{problem.Busyf("", "the write is committed and will be completed, but is not yet visible under every key; it may be sent again").Because(err)}
 }
@@ -419,27 +419,8 @@ func (c *Catalog) complete(ctx context.Context, shard, id string) error {
 	return c.redo(ctx, e)
 }
 
-// completeAll applies those of the shard's pending entries that have a write of the wanted ones. some means that there were any but hopeless ones.
-func (c *Catalog) completeAll(ctx context.Context, shard string, wanted func(wal.Write) bool) (some bool, err error) {
-	err = c.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
-		for _, row := range p.Entities {
-			e, err := store.EntryOf(row)
-			if err != nil || !slices.ContainsFunc(e.Writes, wanted) {
-				continue // recovery reports entries that it can't read
-			}
-			err = c.redo(ctx, e)
-			if !settled(err) { // a hopeless one must not be in the way
-				return err
-			}
-			some = some || !hopeless(err)
-		}
-		return nil
-	})
-	return some, err
-}
-
-// carryOutFor carries out what is under way for records with these first index values: a request for each of their
-// shards. some means that there was something.
+// carryOutFor carries out what is under way for records with these first index values, as hashes: a request for each of their
+// shards. some means that there was something but hopeless entries.
 func (c *Catalog) carryOutFor(ctx context.Context, firsts []string) (some bool, err error) {
 	var shards []string
 	for _, first := range firsts {
@@ -448,11 +429,22 @@ func (c *Catalog) carryOutFor(ctx context.Context, firsts []string) (some bool, 
 	slices.Sort(shards)
 	var any atomic.Bool
 	err = store.EachOf(slices.Compact(shards), func(shard string) error {
-		did, err := c.completeAll(ctx, shard, func(w wal.Write) bool { return slices.Contains(firsts, w.First) })
-		if did {
-			any.Store(true)
-		}
-		return err
+		return c.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
+			for _, row := range p.Entities {
+				e, err := store.EntryOf(row)
+				if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return slices.Contains(firsts, w.First) }) {
+					continue // recovery reports entries that it can't read
+				}
+				err = c.redo(ctx, e)
+				if !settled(err) { // a hopeless one must not be in the way
+					return err
+				}
+				if !hopeless(err) {
+					any.Store(true)
+				}
+			}
+			return nil
+		})
 	})
 	return any.Load(), err
 }
@@ -484,7 +476,7 @@ func (c *Catalog) redo(ctx context.Context, e store.Entry) error {
 		return err
 	}
 	done.sure = true // current has noted what is in doubt
-	return c.toChanges(ctx, finished{e, done})
+	return c.toChanges(ctx, done)
 }
 
 // current returns those writes of an entry that are the newest of their identities. Their
@@ -527,8 +519,7 @@ func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) erro
 		return err
 	}
 	if h != nil && h.Entry == e.ID {
-		removal, _ := wal.Removal(h.State())
-		undo := decision{kind: wal.Undo, record: e.Record, updates: []headUpdate{{h, removal, ""}}, more: []storage.Op{deletion(e)}}
+		undo := decision{kind: wal.Undo, record: e.Record, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, more: []storage.Op{deletion(e)}}
 		if _, err := c.do(ctx, undo, claim.ID{}); err == nil {
 			return c.takenBack(cause)
 		} else if !errors.Is(err, ErrRaced) {

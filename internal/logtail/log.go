@@ -65,19 +65,6 @@ func (l Log) Newest(ctx context.Context, s Span, n int) (Tail, error) {
 	return t, nil
 }
 
-// All yields the rows of a span, newest first, with one query for each 1,000 rows of a
-// partition. It ends after an error.
-func (l Log) All(ctx context.Context, s Span) iter.Seq2[storage.Entity, error] {
-	return func(yield func(storage.Entity, error) bool) {
-		m, err := l.merge(ctx, s, storage.PageRows)
-		if err != nil {
-			yield(storage.Entity{}, err)
-			return
-		}
-		m.rows(ctx)(yield)
-	}
-}
-
 // Trim deletes the rows from before t, the newest of them first. It returns how many it has
 // deleted, also with an error.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {

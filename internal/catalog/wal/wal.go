@@ -82,7 +82,6 @@ const (
 	Commit Verdict = iota // commit it
 	Same                  // the same record exists already
 	Taken                 // a record with other contents has the identity
-	Absent                // there is no such record
 )
 
 // Insertion decides about inserting a record. head is that of its identity, nil if there is
@@ -99,23 +98,17 @@ func Insertion(head *Head, w Write, content string, now time.Time) (Write, Verdi
 	return w, Taken
 }
 
-// Removal decides about deleting a record.
-func Removal(head *Head) (Write, Verdict) {
-	if head == nil || head.Gone {
-		return Write{}, Absent
-	}
+// Removal returns the write that deletes the record of a live head.
+func Removal(head *Head) Write {
 	w := next(head, head.Write, time.Time{})
 	w.Gone, w.Line = true, head.Line
-	return w, Commit
+	return w
 }
 
-// Replacement decides about replacing the record of head old by a record of w's identity.
+// Replacement decides about replacing the record of the live head old by a record of w's identity.
 // target is the head of that identity: nil if there is none, and ignored if it is that of
 // old.
 func Replacement(old, target *Head, w Write, content string, now time.Time) ([]Write, Verdict) {
-	if old == nil || old.Gone {
-		return nil, Absent
-	}
 	if old.Identity == w.Identity {
 		if old.Content == content {
 			return nil, Same
@@ -127,7 +120,7 @@ func Replacement(old, target *Head, w Write, content string, now time.Time) ([]W
 	if target != nil && !target.Gone {
 		return nil, Taken
 	}
-	left, _ := Removal(old)
+	left := Removal(old)
 	w = Succeed(old, target, w, now)
 	left.Next, left.Line = &Past{w.Identity, w.Version}, w.Line
 	return []Write{left, w}, Commit

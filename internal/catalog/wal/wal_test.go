@@ -33,8 +33,6 @@ func TestVerdicts(t *testing.T) {
 		{"insert again", insertion(here("a", 1, "x"), a, "x"), nil, wal.Same},
 		{"insert another", insertion(here("a", 1, "x"), a, "y"), nil, wal.Taken},
 		{"insert what was deleted", insertion(gone("a", 2), a, "x"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
-		{"replace nothing", replacement(nil, nil, a, "x"), nil, wal.Absent},
-		{"replace what was deleted", replacement(gone("a", 2), nil, a, "x"), nil, wal.Absent},
 		{"replace by the same", replacement(here("a", 2, "x"), nil, a, "x"), nil, wal.Same},
 		{"replace contents", replacement(here("a", 2, "x"), nil, a, "y"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
 		{"move", replacement(here("a", 2, "x"), nil, b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true, Next: &wal.Past{Identity: "b", Version: 7}, Line: &wal.Past{Identity: "a", Version: 2}}, {Identity: "b", Version: 7, Fresh: true, Instead: &wal.Past{Identity: "a", Version: 2}, Line: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
