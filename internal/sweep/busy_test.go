@@ -14,7 +14,10 @@ import (
 	"tablesweep/internal/sweep"
 )
 
-const busyRate, busyMinutes = 500, 2 // rows a second
+const (
+	busyRate, busyMinutes = 500, 2 // rows a second
+	latency               = 10 * time.Millisecond
+)
 
 // TestBusyPartition works on a table of one partition, as fast as the partition takes it, in
 // virtual time. From the second minute on, at most a tenth of the requests may be refused, and
