@@ -37,7 +37,7 @@ func ScanCSV(ctx context.Context, o ScanOptions, form place.CSV, out io.Writer) 
 	if err != nil {
 		return sweep.Totals{}, err
 	}
-	if o.Timestamp = true; len(o.Select) > 0 {
+	if len(o.Select) > 0 {
 		o.Select = append(o.Select, "Timestamp")
 	}
 	quiet := o

@@ -171,7 +171,7 @@ func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Res
 	write := func(out io.Writer) (err error) {
 		if x.To.CSV != nil {
 			first := *x
-			first.spec.Raw, first.Timestamp = x.Map == nil, false
+			first.spec.Raw = x.Map == nil
 			r.Totals, err = x.writeCSV(*x.To.CSV, c, out, func(last bool, fn func([]storage.Entity) error) (sweep.Totals, error) {
 				if !last {
 					return first.each(ctx, nil, fn)

@@ -12,12 +12,11 @@ import (
 // ScanOptions are those of a scan.
 type ScanOptions struct {
 	Options
-	Strategy  string            // one of [strategy.Names]
-	PageRows  int               // rows a query
-	Limit     int               // most rows, the first ones in table order; 0 for all
-	Trace     func(sweep.Trace) // gets each query; nil for nothing
-	Timestamp bool              // each row's is wanted
-	quiet     bool              // failed rows are reported by another scan
+	Strategy string            // one of [strategy.Names]
+	PageRows int               // rows a query
+	Limit    int               // most rows, the first ones in table order; 0 for all
+	Trace    func(sweep.Trace) // gets each query; nil for nothing
+	quiet    bool              // failed rows are reported by another scan
 }
 
 // errEnough ends a scan that has had as many rows as were asked for.

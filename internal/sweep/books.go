@@ -63,7 +63,7 @@ func (b *books) list(partition string, rows []string) {
 func (b *books) stolen(victim *step, thieves []*adaptive.Piece) {
 	var steps []saved
 	for _, t := range thieves {
-		steps = append(steps, saved{Step: scan.Step{Range: t.Range()}, Depth: victim.Depth, Strand: t})
+		steps = append(steps, saved{Step: scan.Step{Range: t.Range()}, Depth: victim.Depth, Piece: t})
 	}
 	b.checkpoint.steal(victim, b.frontier.insert(victim, steps))
 }
@@ -103,14 +103,14 @@ func (b *books) read(s *step, p found, did Totals) {
 	}
 	var children []saved
 	for _, q := range p.children {
-		c := saved{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Strand: s.Strand} // each appends on its own
+		c := saved{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Piece: s.Piece} // each appends on its own
 		if s.Wanted != nil {
 			c.Wanted = among(s.Wanted, q.Range)
 		}
 		children = append(children, c)
 	}
 	added := b.frontier.read(s, p.bytes, p.units, p.inUnits, children)
-	s.Strand = nil
+	s.Piece = nil
 	b.count(did)
 	var last *key.Key
 	if p.inUnits > 0 { // all others have been counted

@@ -58,8 +58,8 @@ type line struct {
 	Span     *span    `json:"span,omitempty"`
 	End      int64    `json:"end,omitempty"`
 
-	Steal  int64           `json:"steal,omitempty"`
-	Strand *adaptive.Piece `json:"strand,omitempty"`
+	Steal int64           `json:"steal,omitempty"`
+	Piece *adaptive.Piece `json:"strand,omitempty"`
 
 	Vain   bool   `json:"vain,omitempty"`
 	Totals Totals `json:"totals,omitzero"` // what it adds
@@ -104,7 +104,7 @@ func (c *Checkpoint) restore() error {
 // sense.
 func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 	s := steps[l.Read+l.Did+l.End+l.Steal] // a line is of one kind
-	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Strand != nil) || !l.newSteps(steps) {
+	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Piece != nil) || !l.newSteps(steps) {
 		return false
 	}
 	for _, one := range c.frontier.insert(s, l.added()) {
@@ -114,12 +114,12 @@ func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 	case l.Node != nil && l.After != nil:
 		c.after = l.After
 	case l.Read != 0:
-		s.Through, s.Left, s.Strand = l.Through, l.Left, nil
+		s.Through, s.Left, s.Piece = l.Through, l.Left, nil
 		if s.Through == nil { // no rows: all of it is done, even if the line that ends it is cut off
 			s.state = working
 		}
 	case l.Steal != 0:
-		s.Strand = l.Strand
+		s.Piece = l.Piece
 	case l.Did != 0 && l.Span != nil:
 		s.Done = append(s.Done, *l.Span)
 		s.Left -= l.Totals.Rows
@@ -172,9 +172,9 @@ func (c *Checkpoint) list(s *step, last key.Key) {
 	c.append(line{Node: &s.saved, After: c.after})
 }
 
-// steal records that what lies behind the end of s's strand was stolen.
+// steal records that what lies behind the end of s's piece was stolen.
 func (c *Checkpoint) steal(s *step, thieves []*step) {
-	c.append(line{Steal: s.ID, Strand: s.Strand, Children: saveAll(thieves)})
+	c.append(line{Steal: s.ID, Piece: s.Piece, Children: saveAll(thieves)})
 }
 
 func saveAll(steps []*step) []saved {

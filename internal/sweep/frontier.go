@@ -48,9 +48,9 @@ type saved struct {
 	// Wanted are the row keys that the step looks for in its partition, sorted; nil for all rows
 	// of the step's range.
 	Wanted []string `json:"wanted,omitempty"`
-	// Strand is the part of the step's range that is its own while idle
+	// Piece is the part of the step's range that is its own while idle
 	// workers may steal from it; nil if a strategy splits it.
-	Strand *adaptive.Piece `json:"strand,omitempty"`
+	Piece *adaptive.Piece `json:"strand,omitempty"`
 }
 
 // sound reports whether the step has what it says: listed keys stand in one partition.

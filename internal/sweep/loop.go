@@ -252,7 +252,7 @@ func (r *run) dispatch() {
 	}
 }
 
-// steal sends the workers that the pace leaves idle to the strands under way, and
+// steal sends the workers that the pace leaves idle to the pieces under way, and
 // makes what they take steps of its own.
 func (r *run) steal() {
 	if r.reads.Binds() || r.options.Requests.Binds() { // more readers would read more rows twice
@@ -261,7 +261,7 @@ func (r *run) steal() {
 	least := 0.0
 	if r.inOrder && !r.scan.partitions || r.books.comparison != nil {
 		// In order, pages wait long for their turn, and a comparison makes two queries a page: a
-		// strand of a page has nothing to gain.
+		// piece of a page has nothing to gain.
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.free(r.books.frontier.reads)

@@ -31,7 +31,7 @@ func (p *plan) first() (all []saved) {
 		}
 		one := saved{Step: scan.Step{Range: r}, Depth: 1}
 		if p.steals {
-			one.Strand = adaptive.NewPiece(r)
+			one.Piece = adaptive.NewPiece(r)
 		} else if p.scan.From == nil {
 			one.Step = p.scan.Strategy.Start(p.scan.Bounds)
 		}
@@ -56,8 +56,8 @@ func (p *plan) more() bool { return len(p.keys) > 0 }
 // advance returns how many rows of a page are the step's, and what is left to read
 // besides.
 func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step, err error) {
-	if s.Strand != nil {
-		yield, children = p.workers.Page(s.Strand, s.Step, page)
+	if s.Piece != nil {
+		yield, children = p.workers.Page(s.Piece, s.Step, page)
 		return yield, children, nil
 	}
 	if s.Wanted != nil && s.Through == nil {
@@ -90,12 +90,12 @@ func (p *plan) steal(f *frontier, idle int, least float64, readable func(scan.St
 	steps := map[*adaptive.Piece]*step{}
 	var pieces []*adaptive.Piece
 	for s := f.first(); s != nil; s = f.after(s) {
-		if s.Strand == nil || !readable(s.Step) { // more queries gain nothing from a busy partition
+		if s.Piece == nil || !readable(s.Step) { // more queries gain nothing from a busy partition
 			continue
 		}
-		if left, ok := p.workers.Left(s.Strand); ok && left >= least {
-			steps[s.Strand] = s
-			pieces = append(pieces, s.Strand)
+		if left, ok := p.workers.Left(s.Piece); ok && left >= least {
+			steps[s.Piece] = s
+			pieces = append(pieces, s.Piece)
 		}
 	}
 	for _, t := range p.workers.Steal(pieces, idle) {

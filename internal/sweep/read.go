@@ -38,13 +38,13 @@ func (r *run) startRead(s *step) {
 		return err
 	}, func(took time.Duration, err error) {
 		r.pacer.source.ended(took)
-		r.readEnded(s, page, took, Totals{Queries: int64(queries), Requests: counted.Counter.Requests()}, err)
+		r.readEnded(s, page, Totals{Queries: int64(queries), Requests: counted.Counter.Requests()}, err)
 	})
 }
 
 // readEnded handles the answer to a step's query. After a resume, only the step's own rows of
 // the page count.
-func (r *run) readEnded(s *step, p storage.Page, took time.Duration, did Totals, err error) {
+func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	if err != nil {
 		r.books.unread(s, Totals{Requests: did.Requests})
 		if !r.expected(err) {
@@ -61,7 +61,7 @@ func (r *run) readEnded(s *step, p storage.Page, took time.Duration, did Totals,
 	}
 	page := scan.Page{Keys: p.Keys(), Next: p.Next}
 	if r.options.Trace != nil {
-		r.options.Trace(Trace{Step: s.Step, Page: page, Took: took})
+		r.options.Trace(Trace{Step: s.Step, Page: page})
 	}
 	yield, children, err := r.plan.advance(s, page)
 	if err != nil {

@@ -41,22 +41,22 @@ func TestStoredFormat(t *testing.T) {
 		f.startRead(s)
 		var children []saved
 		for _, r := range next {
-			children = append(children, saved{Step: scan.Step{Range: r}, Depth: 2, Strand: s.Strand})
+			children = append(children, saved{Step: scan.Step{Range: r}, Depth: 2, Piece: s.Piece})
 		}
-		s.Strand = nil
+		s.Piece = nil
 		c.read(s, through, rows, f.read(s, 0, nil, rows, children), listed, did)
 	}
-	strand := func(r key.Range) saved {
-		return saved{Step: scan.Step{Range: r}, Depth: 1, Strand: adaptive.NewPiece(r)}
+	piece := func(r key.Range) saved {
+		return saved{Step: scan.Step{Range: r}, Depth: 1, Piece: adaptive.NewPiece(r)}
 	}
 
-	whole := f.add(strand(partitions("p0", "p8")))
+	whole := f.add(piece(partitions("p0", "p8")))
 	proof.Must(t, c.rewrite(f, Totals{}))
 	listed := f.add(saved{Step: wantedStep("p8", []string{"1", "3"}), Depth: 1, Wanted: []string{"1", "3"}})
 	c.list(listed, key.Key{Partition: "p8", Row: "3"})
 
-	whole.Strand = adaptive.NewPiece(partitions("p0", "p4"))
-	thief := f.insert(whole, []saved{strand(partitions("p4", "p8"))})
+	whole.Piece = adaptive.NewPiece(partitions("p0", "p4"))
+	thief := f.insert(whole, []saved{piece(partitions("p4", "p8"))})
 	c.steal(whole, thief)
 
 	once := Totals{Queries: 1, Steps: 1, CriticalPath: 1, Requests: 1}

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"context"
-	"time"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
@@ -80,7 +79,6 @@ const (
 type Trace struct {
 	Step scan.Step
 	Page scan.Page
-	Took time.Duration
 }
 
 // Each calls fn with the rows in table order, page by page, whatever the order

@@ -2,17 +2,15 @@ package verify
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strconv"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/key"
+	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 )
@@ -91,7 +89,7 @@ func (r *MirrorResult) delete(ctx context.Context, s sweep.Spec, destination *st
 			watch(p)
 		}
 	}
-	return list.each(func(rows batch) error {
+	return list.each(func(rows place.Rows) error {
 		t, err := sweep.Do(ctx, sweep.Spec{Source: rows, PageRows: s.PageRows}, o, work)
 		all.Rows += t.Rows
 		r.Deleted += t.Written
@@ -136,8 +134,8 @@ func (x *extras) add(rows []storage.Entity) {
 	}
 }
 
-// each calls fn with batches of the rows, each in table order.
-func (x *extras) each(fn func(batch) error) error {
+// each calls fn with windows of the rows, each in table order.
+func (x *extras) each(fn func(place.Rows) error) error {
 	err := errors.Join(x.err, x.out.Flush())
 	if err == nil {
 		_, err = x.file.Seek(0, io.SeekStart)
@@ -145,47 +143,7 @@ func (x *extras) each(fn func(batch) error) error {
 	if err != nil {
 		return fmt.Errorf("nothing is deleted: the file of the extra rows: %w", err)
 	}
-	var rows batch
-	flush := func() error {
-		slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
-		err := fn(rows)
-		rows = nil
-		return err
-	}
-	in := bufio.NewScanner(x.file)
-	for err == nil && in.Scan() {
-		var one []storage.Entity
-		one, err = storage.ParseLines(bytes.Clone(in.Bytes()), false)
-		if rows = append(rows, one...); err == nil && len(rows) == batchRows {
-			err = flush()
-		}
-	}
-	if err = errors.Join(err, in.Err()); err != nil {
-		return err
-	}
-	return flush()
-}
-
-// batch is rows in table order, as a source of all of them.
-type batch []storage.Entity
-
-const batchRows = 50_000 // at most
-
-// Address implements [storage.Source].
-func (batch) Address() string { return "" }
-
-// Read implements [storage.Source].
-func (b batch) Read(_ context.Context, _ storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
-	from := 0
-	if q.Token != nil {
-		from, err = strconv.Atoi(q.Token.Partition)
-	}
-	to := min(len(b), from+q.Top)
-	if to < len(b) {
-		p.Next = &key.Token{Partition: strconv.Itoa(to)}
-	}
-	p.Entities = b[from:to]
-	return p, 1, err
+	return place.Windows(place.JSONLines(x.file, false), false, nil, func(rows place.Rows, _ int) error { return fn(rows) })
 }
 
 func (x *extras) close() { _ = removeTemp(x.file) }
