@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -190,4 +191,40 @@ func TestExportsAtOnce(t *testing.T) {
 		t.Errorf("one-sided: %v", outcomes)
 	}
 	t.Log(outcomes)
+}
+
+// overtaken is a place around which another export is claimed right before its own claim is put.
+type overtaken struct {
+	place.Objects
+	by place.Objects
+}
+
+func (o overtaken) Put(ctx context.Context, name string, content []byte) (bool, error) {
+	if err := place.PutClaim(ctx, o.by, tablesClaim("faster")); err != nil {
+		return false, err
+	}
+	return o.Objects.Put(ctx, name, content)
+}
+
+// An export that yields leaves no journal, which --resume would go on with, and which in a directory looks like an export.
+func TestYieldingLeavesNoJournal(t *testing.T) {
+	t.Parallel()
+	for _, local := range []bool{false, true} {
+		outer, inner := pairOf(t, local)
+		dir := t.TempDir()
+		if local {
+			dir = inner.Address()
+			proof.Must(t, os.MkdirAll(dir, 0o700))
+		}
+		j := newJournal(t, filepath.Join(dir, place.JournalName))
+		_, err := place.Create(t.Context(), overtaken{inner, outer}, claim(), place.Options{Compress: place.Zstd, Journal: j})
+		if !errors.Is(err, place.ErrTaken) {
+			t.Errorf("local %t: %v, want it taken", local, err)
+		}
+		proof.Must(t, j.Close())
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 || len(content(t, inner)) > 0 {
+			t.Errorf("local %t: %v, %v is left", local, err, left)
+		}
+	}
 }

@@ -118,12 +118,16 @@ func (w *Writer) claim(ctx context.Context) (err error) {
 	return err
 }
 
-// putClaim puts the claim. begun says that an earlier process has put it, and has gone on.
+// putClaim puts the claim. begun says that an earlier process has put it, and has gone on. An export that yields has no journal any more.
 func (w *Writer) putClaim(ctx context.Context, begun bool) error {
 	if begun || w.member {
 		return PutClaim(ctx, w.to, w.Claim)
 	}
-	return Take(ctx, w.to, w.Claim)
+	err := Take(ctx, w.to, w.Claim)
+	if errors.Is(err, ErrTaken) && w.journal != nil {
+		err = cmp.Or(w.journal.Remove(), err)
+	}
+	return err
 }
 
 // ClaimOf returns the claim of an export, complete or not.
