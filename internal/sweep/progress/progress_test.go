@@ -3,26 +3,13 @@ package progress_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
-	"math"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-
-	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
-	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -111,6 +98,16 @@ func TestRatesBeginAnew(t *testing.T) {
 	if f := last(t, &out); f.Phase != "verifying" || f.RowsPerSec != 1000 || f.Percent != nil {
 		t.Errorf("in the next phase: %+v", f)
 	}
+	p = at(5)
+	p.Elapsed = 15 * time.Second // ten seconds of it were an outage
+	if m.Show(p); last(t, &out).RowsPerSec != 0 {
+		t.Errorf("in an outage: %+v", last(t, &out))
+	}
+	p = at(10)
+	p.Elapsed = 20 * time.Second
+	if m.Show(p); last(t, &out).RowsPerSec != 1000 { // of the work since
+		t.Errorf("five seconds after an outage: %+v", last(t, &out))
+	}
 }
 
 // Machine output has no text in between, and outages are told in any style.
@@ -162,85 +159,6 @@ func TestInterruptIsToldAtOnce(t *testing.T) {
 	m.Show(p)
 	if want := "tablesweep: warning: interrupted: waiting for 17 requests; Ctrl-C again ends at once\n"; out.String() != want {
 		t.Errorf("got %q", out.String())
-	}
-}
-
-// broken is a network that is away for the second second: requests end as mode says.
-type broken struct {
-	next  policy.Transporter
-	began time.Time
-	mode  string
-}
-
-func (b *broken) Do(r *http.Request) (*http.Response, error) {
-	if at := time.Since(b.began); at < time.Second || at >= 2*time.Second {
-		return b.next.Do(r)
-	}
-	switch b.mode {
-	case "refused":
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	case "reset":
-		return nil, io.ErrUnexpectedEOF
-	}
-	answer := httptest.NewRecorder()
-	answer.Header().Set("x-ms-error-code", "ServerBusy")
-	answer.WriteHeader(http.StatusServiceUnavailable)
-	return answer.Result(), nil
-}
-
-// shared is a buffer that a meter writes to from two goroutines.
-type shared struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *shared) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
-func (s *shared) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
-// TestAfterAnOutageOfASecond: five seconds after it, no host is waited for, and the rate is that of the work since.
-func TestAfterAnOutageOfASecond(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"refused", "reset", "busy"} {
-		synctest.Test(t, func(t *testing.T) {
-			var rows []storage.Entity
-			for i := range 600 {
-				rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%05d", i)}})
-			}
-			em, a := emulatortest.NewAccount(t, emulator.Options{Latency: 200 * time.Millisecond})
-			source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", nil)
-			b := emulatortest.Open(t, em, &broken{em.Transport(), time.Now(), mode})
-			var out shared
-			m := meter(&out, progress.JSON)
-			m.Await(t.Context(), b)
-			at := map[int]string{} // what was told by each second
-			o := sweep.Options{Workers: 8, Watch: func(p sweep.Progress) {
-				m.Show(p)
-				at[int(p.Elapsed.Round(time.Second).Seconds())] = out.String()
-			}}
-			if _, err := sweep.Do(t.Context(), sweep.Spec{Source: b.Table(source.Name())}, o, action.Copy{Destination: b.Table(destination.Name())}); err != nil {
-				t.Fatal(err)
-			}
-			if at[7] == "" || len(at[10]) <= len(at[7]) {
-				t.Fatalf("%s: it was over too soon:\n%s", mode, out.String())
-			}
-			if told, ended := strings.Count(at[7], `"waiting for`), strings.Count(at[7], "answers again"); told != ended || strings.Contains(at[10][len(at[7]):], "wait") {
-				t.Errorf("%s: of %d outages told by then, %d have ended after seven seconds:\n%s", mode, told, ended, at[10])
-			}
-			five, ten := bytes.NewBufferString(at[7]), bytes.NewBufferString(at[10])
-			was, is := last(t, five), last(t, ten)
-			if rate := float64(is.Rows-was.Rows) / 5; math.Abs(is.RowsPerSec-rate) > 1 {
-				t.Errorf("%s: %v rows a second at %v s, want %.0f", mode, is.RowsPerSec, is.Seconds, rate)
-			}
-		})
 	}
 }
 
