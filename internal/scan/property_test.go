@@ -3,8 +3,6 @@ package scan_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"testing"
 
 	"tablesweep/internal/key"
@@ -41,14 +39,8 @@ func TestLargerTables(t *testing.T) {
 		{After: "k2", Before: "k2"},
 		{Prefix: "nothing"},
 	}
-	for name, rows := range map[string][]key.Key{
-		"counters":   rowsOf(1000, func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i)} }),
-		"padded":     rowsOf(1000, func(i int) key.Key { return key.Key{Partition: fmt.Sprintf("k%012d", i)} }),
-		"partitions": rowsOf(1000, func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i%7), Row: fmt.Sprint(i)} }),
-		"one giant":  rowsOf(1000, func(i int) key.Key { return key.Key{Partition: "k2", Row: fmt.Sprint(i)} }),
-		"deep":       rowsOf(200, func(i int) key.Key { return key.Key{Partition: strings.Repeat("k", i)} }),
-		"emoji":      rowsOf(1000, func(i int) key.Key { return key.Key{Partition: "k" + string(rune(0x1F300+i))} }),
-	} {
+	for name, shape := range scantest.Shapes {
+		rows := scantest.Table(1000, shape)
 		for _, segment := range []int{1, 7, 100, 1000} {
 			t.Run(fmt.Sprintf("%s by %d", name, segment), func(t *testing.T) {
 				t.Parallel()
@@ -67,18 +59,7 @@ func TestLargerTables(t *testing.T) {
 // Without expanding partitions every partition key is still seen.
 func TestPrefixSeesEveryPartition(t *testing.T) {
 	t.Parallel()
-	for i := range 2000 {
-		r := rand.New(rand.NewPCG(9, uint64(i)))
-		c := scantest.Random(r)
-		c.Bounds, c.Churn = key.Bounds{}, 0
-		got, err := scantest.Run(scan.Prefix{KeepPartitions: true}, c, r)
-		if err != nil {
-			t.Fatalf("case %d: %v", i, err)
-		}
-		if got, want := partitions(got), partitions(c.Rows); !slices.Equal(got, want) {
-			t.Fatalf("case %d: got partitions %q, want %q", i, got, want)
-		}
-	}
+	scantest.CheckPartitions(t, scan.Prefix{KeepPartitions: true}, 2000)
 }
 
 // narrowing sends tokens with other ranges than those that they were issued for.
@@ -107,21 +88,4 @@ func FuzzPrefix(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		scantest.Fuzz(t, scan.Prefix{}, data)
 	})
-}
-
-func rowsOf(n int, row func(int) key.Key) []key.Key {
-	var rows []key.Key
-	for i := range n {
-		rows = append(rows, row(i))
-	}
-	slices.SortFunc(rows, key.Key.Compare)
-	return slices.Compact(rows)
-}
-
-func partitions(rows []key.Key) []string {
-	var names []string
-	for _, k := range rows {
-		names = append(names, k.Partition)
-	}
-	return slices.Compact(names)
 }

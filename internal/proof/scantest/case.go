@@ -1,6 +1,7 @@
 package scantest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -28,6 +29,31 @@ var alphabets = [...][]rune{
 	{'a', 0xD7FE, 0xD7FF, 0x10000, 0x10FFFF, 0xE000, 0xFFFD, 0xFFFE, 0xFFFF},
 	[]rune("é中😀😁\U0001F9FF～Ａ"),
 	{0xFFFF},
+}
+
+// Shapes make the keys of larger tables, by their numbers.
+var Shapes = map[string]func(i int) key.Key{
+	"counter":  func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i)} },
+	"padded":   func(i int) key.Key { return key.Key{Partition: fmt.Sprintf("k%012d", i)} },
+	"one":      func(i int) key.Key { return key.Key{Partition: "k2", Row: fmt.Sprintf("%06x", i*31)} },
+	"big ones": func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i%7), Row: fmt.Sprint(i)} },
+	"big, 1":   func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", max(0, i-700)), Row: fmt.Sprint(i)} },
+	"runs":     func(i int) key.Key { return key.Key{Partition: strings.Repeat("k", 1+i%300) + fmt.Sprint(i)} },
+	"paths": func(i int) key.Key {
+		return key.Key{Partition: fmt.Sprintf("usr|share|doc|%c%d", 'a'+i%26, i%97), Row: fmt.Sprint("f", i)}
+	},
+	"emoji": func(i int) key.Key {
+		return key.Key{Partition: "k" + string([]rune{rune(0x1F300 + i%500), rune(0xE000 + i/500)})}
+	},
+}
+
+// Table returns a table of so many rows.
+func Table(n int, shape func(i int) key.Key) (rows []key.Key) {
+	for i := range n {
+		rows = append(rows, shape(i))
+	}
+	slices.SortFunc(rows, key.Key.Compare)
+	return slices.Compact(rows)
 }
 
 // Random returns a random case: odd alphabets, long common prefixes, counters, big partitions, bounds on or off keys.

@@ -32,6 +32,24 @@ func Check(t testing.TB, s scan.Strategy, n int, seed uint64) {
 	}
 }
 
+// CheckPartitions runs random cases of a strategy that steps over rows: it meets every partition, and none twice.
+func CheckPartitions(t testing.TB, s scan.Strategy, n int) {
+	t.Helper()
+	partitions := func(rows []key.Key) []key.Key { return scan.Page{Keys: rows}.Partitions() }
+	for i := range n {
+		r := rand.New(rand.NewPCG(9, uint64(i)))
+		c := Random(r)
+		c.Bounds, c.Churn = key.Bounds{}, 0
+		got, err := Run(s, c, r)
+		if err != nil {
+			t.Fatalf("case %d: %v", i, err)
+		}
+		if got, want := partitions(got), partitions(c.Rows); !slices.Equal(got, want) {
+			t.Fatalf("case %d: got partitions %q, want %q", i, got, want)
+		}
+	}
+}
+
 // Fuzz runs the strategy over the case that the bytes stand for: they are the random numbers it is made with.
 func Fuzz(t testing.TB, s scan.Strategy, data []byte) {
 	t.Helper()

@@ -24,7 +24,7 @@ type Strategy struct {
 	// rows. They may be out of date. All steps of a scan need the same ones.
 	Hints *scan.Hints
 	// Partitions steps over the rows behind a page's last partition: all partition keys are met, which is what listing them
-	// takes. A step that scan.Prefix has made goes on as that would. It takes no hints.
+	// takes. It takes no hints.
 	Partitions bool
 }
 
@@ -41,9 +41,6 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	var st strand
 	if err := json.Unmarshal(s.State, &st); err != nil {
 		return scan.Decision{}, fmt.Errorf("adaptive step has no valid state: %w", err)
-	}
-	if x.Partitions && !st.Partitions {
-		return scan.Prefix{KeepPartitions: true}.Advance(s, p)
 	}
 	o := scan.Decision{Yield: p.Before(st.Stop)}
 	more := p.Next != nil && o.Yield == len(p.Keys)

@@ -3,8 +3,8 @@ package adaptive_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -47,41 +47,10 @@ func TestRandomTablesWithHints(t *testing.T) {
 	}
 }
 
-// Where rows are stepped over, every partition is met all the same, and none twice but for what others have put in: also by
-// steps that the published strategy has left.
+// Where rows are stepped over, every partition is met all the same, and none twice but for what others have put in.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
-	for i := range 3000 / slowdown {
-		for _, s := range []scan.Strategy{adaptive.Strategy{Partitions: true}, begunByPrefix{}} {
-			r := rand.New(rand.NewPCG(9, uint64(i)))
-			c := scantest.Random(r)
-			c.Bounds, c.Churn = key.Bounds{}, 0
-			got, err := scantest.Run(s, c, r)
-			if err != nil {
-				t.Fatalf("case %d: %v", i, err)
-			}
-			if got, want := partitions(got), partitions(c.Rows); !slices.Equal(got, want) {
-				t.Fatalf("case %d: got partitions %q, want %q", i, got, want)
-			}
-		}
-	}
-}
-
-// begunByPrefix is a scan that another version began.
-type begunByPrefix struct{}
-
-func (begunByPrefix) Start(b key.Bounds) scan.Step { return scan.Prefix{KeepPartitions: true}.Start(b) }
-
-func (begunByPrefix) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
-	return adaptive.Strategy{Partitions: true}.Advance(s, p)
-}
-
-func partitions(rows []key.Key) []string {
-	var names []string
-	for _, k := range rows {
-		names = append(names, k.Partition)
-	}
-	return slices.Compact(names)
+	scantest.CheckPartitions(t, adaptive.Strategy{Partitions: true}, 3000/slowdown)
 }
 
 func someKeys(r *rand.Rand, rows []key.Key) []key.Key {
@@ -98,16 +67,8 @@ func someKeys(r *rand.Rand, rows []key.Key) []key.Key {
 // Tables of hundreds of pages, so that strands are cut many times over.
 func TestLargerTables(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]func(i int) key.Key{
-		"counter":  func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i)} },
-		"padded":   func(i int) key.Key { return key.Key{Partition: fmt.Sprintf("k%012d", i)} },
-		"one":      func(i int) key.Key { return key.Key{Partition: "k2", Row: fmt.Sprintf("%06x", i*31)} },
-		"big ones": func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i%7), Row: fmt.Sprint(i)} },
-		"big, 1":   func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", max(0, i-700)), Row: fmt.Sprint(i)} },
-		"runs":     func(i int) key.Key { return key.Key{Partition: strings.Repeat("k", 1+i%300) + fmt.Sprint(i)} },
-		"emoji": func(i int) key.Key {
-			return key.Key{Partition: "k" + string([]rune{rune(0x1F300 + i%500), rune(0xE000 + i/500)})}
-		},
+	shapes := maps.Clone(scantest.Shapes)
+	maps.Copy(shapes, map[string]func(i int) key.Key{
 		"long keys": func(i int) key.Key {
 			return key.Key{Partition: "k" + strings.Repeat("<&>\u2028", 127) + fmt.Sprintf("%03x", i)}
 		},
@@ -118,15 +79,12 @@ func TestLargerTables(t *testing.T) {
 		"three-byte row keys": func(i int) key.Key {
 			return key.Key{Partition: "k" + strings.Repeat("\u2028", 511), Row: strings.Repeat("\u2028", 509) + fmt.Sprintf("%03x", i)}
 		},
-	} {
+	})
+	for name, shape := range shapes {
 		for _, segment := range testsize.Of([]int{20}, []int{5, 20}) {
 			t.Run(fmt.Sprintf("%s by %d", name, segment), func(t *testing.T) {
 				t.Parallel()
-				var rows []key.Key
-				for i := range 1000 {
-					rows = append(rows, row(i))
-				}
-				slices.SortFunc(rows, key.Key.Compare)
+				rows := scantest.Table(1000, shape)
 				r := rand.New(rand.NewPCG(5, uint64(segment)))
 				for _, c := range []scantest.Case{
 					{Rows: rows, Segment: segment},
@@ -161,11 +119,7 @@ func TestStateSize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var rows []key.Key
-			for i := range 2000 {
-				rows = append(rows, row(i))
-			}
-			slices.SortFunc(rows, key.Key.Compare)
+			rows := scantest.Table(2000, row)
 			s := measured{t: t, state: most, message: mostMessage}
 			scantest.CheckCase(t, s, scantest.Case{Rows: rows, Segment: 25}, rand.New(rand.NewPCG(1, 1)))
 		})

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"tablesweep/internal/key"
@@ -150,26 +149,11 @@ func anyRange(r *rand.Rand, rows []key.Key) (whole key.Range) {
 // Tables of a hundred pages and more are cut in all their dimensions.
 func TestWorkersOnLargerTables(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]func(i int) key.Key{
-		"counter":  func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i)} },
-		"one":      func(i int) key.Key { return key.Key{Partition: "k2", Row: fmt.Sprintf("%06x", i*31)} },
-		"big ones": func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i%7), Row: fmt.Sprint(i)} },
-		"paths": func(i int) key.Key {
-			return key.Key{Partition: fmt.Sprintf("usr|share|doc|%c%d", 'a'+i%26, i%97), Row: fmt.Sprint("f", i)}
-		},
-		"runs": func(i int) key.Key { return key.Key{Partition: strings.Repeat("k", 1+i%300) + fmt.Sprint(i)} },
-		"emoji": func(i int) key.Key {
-			return key.Key{Partition: "k" + string([]rune{rune(0x1F300 + i%500), rune(0xE000 + i/500)})}
-		},
-	} {
+	for name, shape := range scantest.Shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(5, 1))
-			c := scantest.Case{Segment: 10, Faulty: true, Churn: 50}
-			for i := range 1500 {
-				c.Rows = append(c.Rows, row(i))
-			}
-			slices.SortFunc(c.Rows, key.Key.Compare)
+			c := scantest.Case{Rows: scantest.Table(1500, shape), Segment: 10, Faulty: true, Churn: 50}
 			rows, thieves, err := shareCase(c, c.Bounds.Range(), r)
 			if err == nil {
 				err = c.Compare(rows)
