@@ -30,16 +30,6 @@ func (m message) deletionOf() message {
 	return message{Scan: m.Scan, Delete: &deletion{Of: m.id}, id: deletionID(m.id)}
 }
 
-// leaveDeletion returns the message for the deletion of what m's step has read; nil if that is nothing.
-func (s *yield) leaveDeletion(m message, rows []storage.Entity) *message {
-	if len(rows) == 0 {
-		return nil
-	}
-	left := m.deletionOf()
-	left.Delete.Pages, left.Delete.rows = s.pages, rows
-	return &left
-}
-
 // deleting leaves the rows that a step has read to its deletion.
 type deleting struct{ writing }
 
@@ -70,7 +60,11 @@ func (d *pagesToDelete) end(_ context.Context, _ *opened, m message, _ int, foun
 	rows := found.rows()
 	out.done.Rows = int64(len(rows))
 	found.count(d.writing)
-	out.deletion = found.leaveDeletion(m, rows)
+	if len(rows) > 0 {
+		left := m.deletionOf()
+		left.Delete.Pages, left.Delete.rows = found.pages, rows
+		out.deletion = &left
+	}
 	return nil
 }
 

@@ -19,7 +19,9 @@ func (e *Engine) end(ctx context.Context, scan string, as ledger.Ending) (bool, 
 	}
 	ended, err := e.ledger.End(ctx, scan, now, as)
 	if ended && as.LeftOut {
-		e.takeBack(ctx, scan)
+		if err := e.tidyExport(ctx, scan); err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", scan).Msg("the export of a table that is left out is not deleted; Maintain will")
+		}
 	}
 	if ended {
 		e.afterEnd(ctx, scan)

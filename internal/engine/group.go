@@ -448,23 +448,13 @@ func (e *Engine) retryMember(ctx context.Context, id string) error {
 	return e.retry(ctx, id, found.Sums.Failed > 0)
 }
 
-// Members counts a group's tables by what has become of them.
-type Members struct {
-	All       int64 `json:"all"`
-	Waiting   int64 `json:"waiting"` // not begun
-	Running   int64 `json:"running"`
-	Succeeded int64 `json:"succeeded"`
-	Failed    int64 `json:"failed"`
-	Canceled  int64 `json:"canceled"`
-	LeftOut   int64 `json:"leftOut"` // their tables are gone, and an export does without them
-}
-
 // membersOf returns what a status says of a group's tables; nil for other scans.
-func membersOf(m ledger.Members) *Members {
+func membersOf(m ledger.Members) *ledger.Members {
 	if m.All == 0 {
 		return nil
 	}
-	return &Members{m.All, max(0, m.All-m.Ended()-m.Running), m.Running, m.Succeeded, m.Failed, m.Canceled, m.LeftOut}
+	m.Waiting = max(0, m.All-m.Ended()-m.Running)
+	return &m
 }
 
 // Members returns a page of the scans of a group's tables that were begun, by name. state, if not empty, takes those in it; the page

@@ -87,7 +87,7 @@ func TestGroup(t *testing.T) {
 			rows += len(w.rows(fmt.Sprintf("Table%02d", n)))
 		}
 		w.counted(id, ledger.Succeeded, rows, rows, 0)
-		if m := *s.Members; m != (engine.Members{All: tables, Succeeded: tables}) || most != 8 {
+		if m := *s.Members; m != (ledger.Members{All: tables, Succeeded: tables}) || most != 8 {
 			t.Errorf("members %+v, at most %d at once", m, most)
 		}
 		all, err := w.tablesAt("nightly")

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rs/zerolog"
-
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/place"
 )
@@ -45,13 +43,6 @@ func noteOf(what string, out []ledger.Scan) string {
 		names = append(names, r.Source.Table)
 	}
 	return what + ": " + strings.Join(names, ", ")
-}
-
-// takeBack deletes what a scan that is left out has exported. What it can't, others do.
-func (e *Engine) takeBack(ctx context.Context, id string) {
-	if err := e.tidyExport(ctx, id); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("the export of a table that is left out is not deleted; Maintain will")
-	}
 }
 
 // withdraw takes back the claims of scans that are left out.

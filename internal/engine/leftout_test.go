@@ -52,7 +52,7 @@ func (w *world) drop(tables ...string) {
 func (w *world) left(id string, tables int, out ...string) {
 	w.Helper()
 	s := w.end(id)
-	m := engine.Members{All: int64(tables), Succeeded: int64(tables - len(out)), LeftOut: int64(len(out))}
+	m := ledger.Members{All: int64(tables), Succeeded: int64(tables - len(out)), LeftOut: int64(len(out))}
 	note := ""
 	if len(out) > 0 {
 		note = "left out, as somebody has deleted them since the scan began: " + strings.Join(out, ", ")

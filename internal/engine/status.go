@@ -40,8 +40,8 @@ type Status struct {
 	Verification *Verification `json:"verification,omitempty"`
 	Verifies     string        `json:"verifies,omitempty"`
 	// Members counts the tables of a group; nil for other scans. The figures of a group are sums over its members.
-	Members *Members  `json:"members,omitempty"`
-	At      time.Time `json:"at,omitzero"` // of these figures, by the service's clock; absent in a list of ended scans
+	Members *ledger.Members `json:"members,omitempty"`
+	At      time.Time       `json:"at,omitzero"` // of these figures, by the service's clock; absent in a list of ended scans
 	// LastStepAt is when the last step was done, by the service's clock.
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
 	// Leased tells of the steps that processes have had in hand for a while; nil if there are none.

@@ -236,7 +236,7 @@ func TestProofOfTables(t *testing.T) {
 			}
 			w.drain()
 			v := w.end(id + "-v")
-			if failed := v.State == ledger.Failed; !done || failed != (tt.want != "") || !strings.Contains(v.Error, tt.want) || *v.Members != (engine.Members{All: 3, Succeeded: 3}) {
+			if failed := v.State == ledger.Failed; !done || failed != (tt.want != "") || !strings.Contains(v.Error, tt.want) || *v.Members != (ledger.Members{All: 3, Succeeded: 3}) {
 				t.Errorf("%s %q %+v, want %q", v.State, v.Error, v.Members, tt.want)
 			}
 			if s := w.status(id); s.Verification.State != v.State || s.Verification.Error != v.Error {

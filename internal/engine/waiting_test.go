@@ -2,16 +2,11 @@ package engine_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/proof/emulatortest"
@@ -20,7 +15,7 @@ import (
 )
 
 // TestWaiting: while a destination refuses everything for a minute, a status says so from the twelfth second on: for what the scan
-// waits, since when, and how often it was throttled. It tells no time left, and no rate after 15 s. Each
+// waits, since when, and how often it was throttled. It tells no time left, and no rate after 15 s. The list says why, too. Each
 // throttle counts once.
 func TestWaiting(t *testing.T) {
 	testsize.WithoutRace(t)
@@ -63,13 +58,16 @@ func TestWaiting(t *testing.T) {
 			if s.LastStepAt != nil && s.At.Sub(*s.LastStepAt) >= 16*time.Second && s.Rate != nil {
 				t.Errorf("after %v, %v after the last step, the rate is %v", age, s.At.Sub(*s.LastStepAt), *s.Rate)
 			}
+			if list, err := w.list(1); err != nil || known > 0 && (list[0].Phase != "waiting" || list[0].Cause != "BACKUP: it answers 503 ServerBusy") {
+				t.Errorf("after %v the list says %s: %q, %v", age, list[0].Phase, list[0].Cause, err)
+			}
 			last = s
 		}
 		if known == 0 || known > 12*time.Second {
 			t.Errorf("told after %v, want 12 s", known)
 		}
 		l := last.Leased
-		if l == nil || l.Throttled == 0 || len(l.Waiting) != 1 || l.Waiting[0].Connection != "BACKUP" || l.Waiting[0].Cause != "it answers 503 ServerBusy" || l.Instances[0].Steps != l.Steps {
+		if l == nil || l.Throttled == 0 || last.Throttled < l.Throttled || len(l.Waiting) != 1 || l.Waiting[0].Connection != "BACKUP" || l.Waiting[0].Cause != "it answers 503 ServerBusy" || l.Instances[0].Steps != l.Steps {
 			t.Fatalf("at the outage's end: %+v", l)
 		}
 		if since := l.Waiting[0].Since.Sub(began); since < -10*time.Second || since > 3*time.Second {
@@ -81,55 +79,6 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("at the end %s, throttled %d times, leased %+v; %d were seen", s.State, s.Throttled, s.Leased, l.Throttled)
 		}
 	})
-}
-
-// TestPhases: whatever the destination does, the status says it, the same all the time, and the list says the very same.
-func TestPhases(t *testing.T) {
-	testsize.WithoutRace(t)
-	for _, tt := range []struct{ faults, phase, cause string }{
-		{"latency=3s", engine.Working, ""},
-		{"latency=300ms; busy p=0.6", "throttled", "the storage throttles "},
-		{"busy p=1", "waiting", "BACKUP: it answers 503 ServerBusy"},
-		{"reset-before p=1", "waiting", "BACKUP: connection broken"},
-		{"latency=1h", "waiting", "BACKUP: no answer "},
-		{"latency=6s", engine.Working, ""},
-	} {
-		if !testsize.Full() && tt.faults != "latency=1h" && tt.faults != "latency=6s" {
-			continue
-		}
-		t.Run(tt.faults, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, emulator.Options{})
-				backup := emulatortest.New(t, emulator.Options{})
-				w.fill("Source", plainRows(1100, 5))
-				e := w.newEngine(w.account, func(o *engine.Options) { o.Accounts["BACKUP"] = emulatortest.Open(t, backup, nil) })
-				r := copyRequest("Source", "Target")
-				r.Action.Destination.Connection, r.SegmentSize = "BACKUP", 30
-				id, err := e.Start(t.Context(), r)
-				w.must(err)
-				var g task.Group
-				w.must(backup.SetFaults("latency=1s"))
-				g.Go(func() error { return w.work(e, id) })
-				time.Sleep(4 * time.Second) // until several steps are under way
-				w.must(backup.SetFaults(tt.faults))
-				time.Sleep(15*time.Second + 300*time.Millisecond)
-				for range testsize.Of(4, 9) {
-					time.Sleep(1300 * time.Millisecond)
-					synctest.Wait()
-					s := w.status(id)
-					if s.Phase != tt.phase || !strings.HasPrefix(s.Cause, tt.cause) || s.Throttled > s.Cost.Requests || s.Transactions != s.Cost.Requests {
-						t.Errorf("%v: %s: %q, %d requests, %d throttled; want %s: %q", s.Seconds, s.Phase, s.Cause, s.Cost.Requests, s.Throttled, tt.phase, tt.cause)
-					}
-					list, err := w.list(1)
-					w.must(err)
-					if diff := cmp.Diff(s, list[0], cmpopts.IgnoreUnexported(engine.Leased{}, engine.Instance{})); diff != "" {
-						t.Errorf("the list says another thing (-status +list):\n%s", diff)
-					}
-				}
-				w.must(backup.SetFaults(""), w.engine.Cancel(t.Context(), id), g.Wait())
-			})
-		})
-	}
 }
 
 // work handles messages as an instance does, several at once, until the scan has ended.
@@ -175,56 +124,34 @@ func TestBusyPartition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rows, rate, size, instances = 18_000, 200, 10, 2 // transactions of 10 rows
-		counts := make(chan [2]int, 1)                         // requests answered by the partition, and failed ones
-		counts <- [2]int{}
-		count := func(table string, what int) {
-			if table == "Target" {
-				c := <-counts
-				c[what]++
-				counts <- c
-			}
-		}
-		w := newWorld(t, emulator.Options{
-			OnRequest: func(e emulator.Event) {
-				if e.Applied && e.Confined {
-					count(e.Table, 0)
-				}
-			},
-			OnFault: func(r fault.Request, _ fault.Name) { count(r.Table, 1) },
-		})
-		w.fill("Source", plainRows(1, rows))
+		w := withSource(t, 1, rows)
 		w.fill("Target", nil)
 		w.must(w.emulator.SetFaults("partition-rate=200 table=Target; latency=10ms"))
 		r := copyRequest("Source", "Target")
 		r.SegmentSize = size
 		id := w.start(r)
 		began := time.Now()
-		var first [2]int
 		var g task.Group
 		for range instances {
 			e := w.newEngine(emulatortest.Open(w, w.emulator, nil))
 			g.Go(func() error { return w.work(e, id) })
 		}
-		g.Go(func() error {
-			time.Sleep(time.Minute)
-			first = <-counts
-			counts <- first
-			return nil
-		})
+		refused := func() int { return w.emulator.FaultCounts()["partition-rate"] }
+		time.Sleep(time.Minute)
+		early, written := refused(), int(w.status(id).Rows.Written)
 		w.must(g.Wait())
-		took := time.Since(began)
-		last := <-counts
-		answered, refused := last[0]-first[0], last[1]-first[1]
-		t.Logf("%v; %d answered and %d refused in the first minute, %d and %d after it", took, first[0], first[1], answered, refused)
-		if took < 80*time.Second || refused*10 > answered+refused {
-			t.Errorf("%d of %d requests were refused after the first minute", refused, answered+refused)
+		took, late := time.Since(began), refused()-early
+		answered := (rows - written) / size
+		t.Logf("%v; %d refused in the first minute, %d after it of %d", took, early, late, late+answered)
+		if took < 80*time.Second || late*10 > answered+late {
+			t.Errorf("%d of %d requests were refused after the first minute", late, answered+late)
 		}
 		if limit := 1.3 * rows / rate; took.Seconds() > limit {
 			t.Errorf("it took %v, the partition's rate allows %d s", took, rows/rate)
 		}
 		// Steps tell of it that are done, and not of their failed deliveries.
-		if s := w.status(id); s.State != ledger.Succeeded || s.Throttled > int64(last[1]) || s.Throttled < int64(last[1])/2 {
-			t.Errorf("%s, %d requests throttled; %d were", s.State, s.Throttled, last[1])
+		if s := w.status(id); s.State != ledger.Succeeded || s.Throttled > int64(refused()) || s.Throttled < int64(refused())/2 {
+			t.Errorf("%s, %d requests throttled; %d were", s.State, s.Throttled, refused())
 		}
 	})
 }

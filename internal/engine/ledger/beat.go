@@ -61,17 +61,11 @@ func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 		cause := []rune(w.Cause)
 		waits[i].Cause = string(cause[:min(len(cause), maxBeatCause)])
 	}
-	row.Entity.Properties = append(row.Entity.Properties, listProperty("Waiting", waits)...)
-	return l.write(ctx, "record what is in hand", row)
-}
-
-// listProperty returns a property that has the list as JSON, none if it is empty.
-func listProperty[T any](name string, list []T) []storage.Property {
-	if len(list) == 0 {
-		return nil
+	if len(waits) > 0 {
+		text, _ := json.Marshal(waits) // of our own type, which has one
+		row.Entity.Properties = append(row.Entity.Properties, storage.StringProperty("Waiting", string(text)))
 	}
-	text, _ := json.Marshal(list) // of our own types, which have one
-	return []storage.Property{storage.StringProperty(name, string(text))}
+	return l.write(ctx, "record what is in hand", row)
 }
 
 // Beats returns the last beat of each process. A beat of another version names no steps.
@@ -89,8 +83,8 @@ func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 					step, counts, _ := strings.Cut(rest, "/")
 					throttled, requests, _ := strings.Cut(counts, "/")
 					h := Held{Scan: scan, Step: step}
-					h.Throttled, _ = strconv.ParseInt(throttled, 10, 64) // which is only shown
-					h.Requests, _ = strconv.ParseInt(requests, 10, 64)   // which rows of old lack
+					h.Throttled, _ = strconv.ParseInt(throttled, 10, 64) // both are only shown
+					h.Requests, _ = strconv.ParseInt(requests, 10, 64)
 					b.Steps = append(b.Steps, h)
 				}
 				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // which is only shown

@@ -44,9 +44,6 @@ var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Waiting: 2, Next: 
 
 var everyLook = ledger.Look{Steps: map[string]time.Time{"c": began.Add(1500 * time.Millisecond)}, Beats: map[string]time.Time{"process": began}}
 
-// older is a beat as it was written before it had a step's requests, and before it had its throttles.
-var older = ledger.Beat{Process: "older", Steps: []ledger.Held{{Scan: failedScan, Step: "b", Throttled: 2}, {Scan: failedScan, Step: "c"}}}
-
 var (
 	began    = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // synctest's clock
 	first    = ledger.Totals{Steps: 1, Rows: 10, Written: 8, Failed: 2, Queries: 3, Transactions: 9, Throttled: 4}
@@ -80,10 +77,6 @@ func TestFormat1(t *testing.T) {
 			op := storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: row.Key, Properties: row.Properties}}
 			proof.Must(t, table.Write(t.Context(), op))
 		}
-		older := storage.Entity{Key: key.Key{Partition: "beats", Row: older.Process}, Properties: []storage.Property{
-			storage.Int64Property("Version", 1), storage.StringProperty("Steps", failedScan+"/b/2 "+failedScan+"/c"),
-		}}
-		proof.Must(t, table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: older}))
 		time.Sleep(time.Hour)
 		readEveryKind(t, ledger.New(table))
 	})
@@ -245,7 +238,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	err = l.FailedRows(ctx, failedScan, "", func(_ string, rows []byte) bool { failed = append(failed, string(rows)); return true })
 	check("failed rows", failed, []string{"refused a"}, err)
 	beats, err := l.Beats(ctx)
-	check("beats", beats, []ledger.Beat{older, everyBeat}, err)
+	check("beats", beats, []ledger.Beat{everyBeat}, err)
 	look, err := l.LastLook(ctx)
 	if look.At.IsZero() {
 		t.Error("the last look has no time")

@@ -43,9 +43,15 @@ func listRow(id string) string {
 	return allPrefix + id
 }
 
-// Members counts the members of a group by what has become of them. It is zero for other scans.
+// Members counts the members of a group, which are its tables, by what has become of them. It is zero for other scans.
 type Members struct {
-	All, Succeeded, Failed, Canceled, LeftOut, Running int64
+	All       int64 `json:"all"`
+	Waiting   int64 `json:"waiting"` // not begun; only a status has it
+	Running   int64 `json:"running"`
+	Succeeded int64 `json:"succeeded"`
+	Failed    int64 `json:"failed"`
+	Canceled  int64 `json:"canceled"`
+	LeftOut   int64 `json:"leftOut"` // their tables are gone, and an export does without them
 }
 
 func (m *Members) counts() []count {
