@@ -73,10 +73,13 @@ func (d Directory) Address() string {
 	return path
 }
 
-// Above implements [Objects].
+// Above implements [Objects]. Where a link leads counts, not where it stands.
 func (d Directory) Above() (above []Objects) {
 	for path := d.Address(); path != filepath.Dir(path); {
 		path = filepath.Dir(path)
+		if real, err := filepath.EvalSymlinks(path); err == nil { // it exists
+			path = real
+		}
 		above = append(above, Directory(path))
 	}
 	return above

@@ -228,3 +228,17 @@ func TestYieldingLeavesNoJournal(t *testing.T) {
 		}
 	}
 }
+
+// A link leads to where a place lies: also to one within an export.
+func TestWithinExportsByLink(t *testing.T) {
+	t.Parallel()
+	outer, _ := pairOf(t, true)
+	oneExport(t, outer)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(outer.Address(), "data"), link); err != nil {
+		t.Skip(err) // Windows lets only some users make them
+	}
+	if err := create(t.Context(), place.Directory(filepath.Join(link, "a", "b"))); !errors.Is(err, place.ErrTaken) {
+		t.Errorf("%v, want it taken", err)
+	}
+}
