@@ -55,7 +55,7 @@ func (d *demo) copied(t *testing.T, from, to engine.TableRef, rows, kills int) {
 	if s.State != "succeeded" || s.Rows.Scanned != int64(rows) || s.Rows.Written != int64(rows) || s.Rows.Failed != 0 || s.Steps.Pending != 0 {
 		t.Fatalf("%+v, want %d rows", s, rows)
 	}
-	if killed < kills/2 {
+	if killed < (kills+1)/2 {
 		t.Errorf("only %d processes were killed", killed)
 	}
 	t.Logf("%s%s to %s%s: %d rows, %d steps, %d processes killed", from.Table, from.Container, to.Table, to.Container, rows, s.Steps.Done, killed)
