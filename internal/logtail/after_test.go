@@ -16,7 +16,6 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/logtail"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
@@ -150,43 +149,6 @@ func TestBadPositions(t *testing.T) {
 			t.Errorf("%q: %v", position, err)
 		}
 	}
-}
-
-// A writer may not notice that a stream was deleted. The events that it appends are read and
-// listed, in every shard.
-func TestDeletedStreamIsWrittenToAgain(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, w *world) {
-		options := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 3}}}
-		writer, other := w.streams(options), w.streams(logtail.Options{})
-		w.append(writer, "s", event(t, "first"))
-		time.Sleep(2 * time.Minute)
-		for i := range 5 {
-			w.append(writer, "s", event(t, fmt.Sprint(i)))
-		}
-		w.late("of a clock that is ahead", -time.Hour)
-		if done, err := other.Delete(t.Context(), "s", claim.Sent{}); done.Events != 7 || err != nil {
-			t.Fatalf("%+v, %v", done, err)
-		}
-		list := func() int {
-			streams, _, err := other.List(t.Context(), 10, "")
-			proof.Must(t, err)
-			return len(streams)
-		}
-		if left := w.all(other, "s", 10); len(left) > 0 || list() > 0 {
-			t.Errorf("left: %q, %d streams listed", texts(left), list())
-		}
-		for i := range 5 {
-			w.append(writer, "s", event(t, fmt.Sprint(i)))
-		}
-		if again := w.all(w.streams(logtail.Options{}), "s", 10); len(again) != 5 || list() != 1 {
-			t.Errorf("read: %q, %d streams listed", texts(again), list())
-		}
-		w.append(w.streams(logtail.Options{}), "s", event(t, "new"))
-		if again := w.all(w.streams(logtail.Options{}), "s", 10); len(again) != 6 || list() != 1 {
-			t.Errorf("read: %q, %d streams listed", texts(again), list())
-		}
-	})
 }
 
 // Azurite's Timestamps have milliseconds, and its filters compare texts. No event is missed.

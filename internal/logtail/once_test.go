@@ -89,36 +89,6 @@ func (w *world) appendOnce(s *logtail.Streams, records []record.Record, once str
 	return events
 }
 
-// Tries of one append run at once, under faults and over shards. They agree.
-func TestAppendOnceConcurrently(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, w *world) {
-		o := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 4}}}
-		w.append(w.streams(o), "s", event(t, "before"))
-		time.Sleep(2 * time.Minute)
-		if err := w.emulator.SetFaults("seed=5; latency=1ms..900ms; timeout-after p=0.2 on=batch,insert times=1; reset-after p=0.2 times=1; busy p=0.2"); err != nil {
-			t.Fatal(err)
-		}
-		records := numbered(t, "e", 250)
-		results := make([][]logtail.Event, 4)
-		var g sync.WaitGroup
-		for i := range results {
-			g.Go(func() {
-				time.Sleep(time.Duration(i) * 300 * time.Millisecond)
-				results[i] = w.appendOnce(w.streams(o), records, "k")
-			})
-		}
-		g.Wait()
-		for _, r := range results {
-			if !slices.Equal(ids(r), ids(results[0])) {
-				t.Error("tries return different ids")
-			}
-		}
-		proof.Must(t, w.emulator.SetFaults(""))
-		w.wantOnce("at once", append(w.read(w.streams(o), "s", logtail.EventQuery{Cursor: results[0][0].ID}).Events, results[0]...))
-	})
-}
-
 // A key is for one append to one stream, and for a day. It costs one request.
 func TestAppendOnce(t *testing.T) {
 	t.Parallel()
