@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
 
@@ -113,6 +114,23 @@ func TestCheckRepairs(t *testing.T) {
 			w.wantFound(c, by("eid", "gone"))
 		})
 	}
+}
+
+// fill inserts records from one number to another, a thousand at once.
+func fill(b testing.TB, c *catalog.Catalog, from, to int) {
+	b.Helper()
+	for ; from < to; from += 1000 {
+		var all []record.Record
+		for i := range min(1000, to-from) {
+			all = append(all, person(b, from+i))
+		}
+		for _, one := range c.InsertAll(b.Context(), all, nil) {
+			if one.Err != nil {
+				b.Fatal(one.Err)
+			}
+		}
+	}
+	c.Close()
 }
 
 // TestCheckReadsPages counts the queries of a check: one for each page or, with damaged records,
