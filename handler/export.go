@@ -81,8 +81,6 @@ func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err er
 	return j.Close(err)
 }
 
-func program() string { return "tablesweep " + thisBuild().Version }
-
 // exportResult has what an export wrote.
 type exportResult struct {
 	Rows     int64  `json:"rows"`

@@ -69,8 +69,9 @@ func (e *Export) open(ctx context.Context) error {
 	}
 	var seal Seal
 	sum, err := eachFile(ctx, e.objects, FilesName, func(f File) error {
-		e.files = append(e.files, inMemory(f))
 		_, err := seal.Add(f)
+		f.Properties = Properties{} // nobody asks for those of a file
+		e.files = append(e.files, dataFile{f, make([]seen, len(f.Pages))})
 		return err
 	})
 	if err != nil {
@@ -131,11 +132,6 @@ func get(ctx context.Context, o Objects, name string, most int64) ([]byte, error
 		err = fmt.Errorf("%s has more than %d bytes", name, most)
 	}
 	return text, err
-}
-
-func inMemory(f File) dataFile {
-	f.Properties = Properties{}
-	return dataFile{f, make([]seen, len(f.Pages))}
 }
 
 const (

@@ -253,9 +253,6 @@ func (w *Writer) restore(ctx context.Context) error {
 	return nil
 }
 
-// order begins the name of the next file.
-func (w *Writer) order() string { return fmt.Sprintf("%06d", w.Seal.files) }
-
 // write adds a page to the file, and ends it with its last one.
 func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	w.append(p)
@@ -263,7 +260,7 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	if !last {
 		return nil
 	}
-	f, content := w.FileDraft.End(w.order())
+	f, content := w.FileDraft.End(fmt.Sprintf("%06d", w.Seal.files))
 	_, err := w.to.Put(ctx, f.Path, content) // what has its name has its content
 	var line []byte
 	if err == nil {

@@ -113,11 +113,14 @@ type extras struct {
 // etagName is the property that has a row's ETag in the file.
 const etagName = "ETag"
 
+// newExtras makes the file, which nobody else can read. It loses its name where the system allows that, so that it is gone however the
+// process ends.
 func newExtras(most int64) (*extras, error) {
-	f, err := createTemp()
+	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
 	if err != nil {
 		return nil, fmt.Errorf("make a file for the extra rows: %w", err)
 	}
+	_ = os.Remove(f.Name())
 	return &extras{file: f, out: bufio.NewWriter(f), left: most}, nil
 }
 
@@ -146,7 +149,10 @@ func (x *extras) each(fn func(place.Rows) error) error {
 	return place.Windows(place.JSONLines(x.file, false), false, nil, func(rows place.Rows, _ int) error { return fn(rows) })
 }
 
-func (x *extras) close() { _ = removeTemp(x.file) }
+func (x *extras) close() {
+	_ = x.file.Close()
+	_ = os.Remove(x.file.Name()) // Windows keeps the names of open files
+}
 
 // deletion deletes rows that the source lacks, if they have the ETag that the file says.
 type deletion struct {
@@ -182,24 +188,4 @@ func (d deletion) lacking(ctx context.Context, o storage.RequestOptions, rows []
 		_, has := there[e.Key]
 		return has
 	}), err
-}
-
-// createTemp makes a temporary file that nobody else can read. It has no name where the
-// system allows that, so that it is gone however the process ends.
-func createTemp() (*os.File, error) {
-	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
-	if err != nil {
-		return nil, err
-	}
-	_ = os.Remove(f.Name()) // Windows keeps the names of open files; removeTemp tries again
-	return f, nil
-}
-
-// removeTemp closes and removes a file that [createTemp] made.
-func removeTemp(f *os.File) error {
-	err := f.Close()
-	if gone := os.Remove(f.Name()); err == nil && !errors.Is(gone, os.ErrNotExist) {
-		err = gone
-	}
-	return err
 }
