@@ -65,7 +65,7 @@ func damage(t *testing.T, connection, name string) (string, *atomic.Int64) {
 // has reports whether a table has so many rows.
 func has(t *testing.T, a *storage.Account, table string, want int) bool {
 	n := 0
-	err := a.Table(table).All(t.Context(), storage.Query{}, func(p storage.Page) error { n += len(p.Entities); return nil })
+	err := a.Table(table).All(t.Context(), storage.Query{}, func(p storage.Page) error { n += len(p.Rows); return nil })
 	return err == nil && n == want
 }
 

@@ -31,7 +31,7 @@ func BenchmarkCopyMemory(b *testing.B) {
 			rows[i].Key = key.Key{Partition: string(rune('a'+start/1000)) + rows[i].Key.Partition + string(rune('a'+start/100%10)), Row: rows[i].Key.Row}
 			rows[i].Properties = append(rows[i].Properties, filler)
 		}
-		if _, err := (action.Copy{Destination: source}).Copy(b.Context(), rows); err != nil {
+		if _, err := (action.Copy{Destination: source}).Copy(b.Context(), storage.Rows(rows)); err != nil {
 			b.Fatal(err)
 		}
 	}

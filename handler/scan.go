@@ -136,10 +136,10 @@ func (o *scanOptions) printRows(r *call, scanned job.ScanOptions, form *place.CS
 		totals, err = job.ScanCSV(r.ctx, scanned, *form, out)
 	} else {
 		var text []byte // of a page
-		totals, err = job.Scan(r.ctx, scanned, func(rows []storage.Entity) error {
+		totals, err = job.Scan(r.ctx, scanned, func(rows []storage.Row) error {
 			text = text[:0]
 			for _, row := range rows {
-				text = append(row.AppendJSON(text), '\n')
+				text = append(append(text, row.JSON()...), '\n')
 			}
 			_, err := out.Write(text)
 			return err

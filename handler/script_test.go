@@ -186,7 +186,7 @@ func makeTable(ts *testscript.TestScript, name string, rows []storage.Entity) er
 		return err
 	}
 	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
-	r, err := action.Copy{Destination: a.Table(name)}.Copy(ctx, rows)
+	r, err := action.Copy{Destination: a.Table(name)}.Copy(ctx, storage.Rows(rows))
 	if err == nil && len(r.Failed) > 0 {
 		err = fmt.Errorf("%v", r.Failed[0])
 	}

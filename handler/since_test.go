@@ -56,7 +56,7 @@ func (w *sinceWorld) pass(d time.Duration) { w.now.Add(int64(d)) }
 func (w *sinceWorld) put(table, row string, v int64) {
 	w.Helper()
 	e := storage.Entity{Key: key.Key{Partition: "p" + row, Row: row}, Properties: []storage.Property{storage.Int64Property("V", v)}}
-	if err := w.account.Table(table).Write(w.Context(), storage.Op{Kind: storage.Replace, Entity: e}); err != nil {
+	if err := w.account.Table(table).Write(w.Context(), storage.Op{Kind: storage.Replace, Row: e.Row()}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -66,7 +66,7 @@ func (w *sinceWorld) rows(table string) string {
 	w.Helper()
 	var all []string
 	if err := w.account.Table(table).All(w.Context(), storage.Query{}, func(p storage.Page) error {
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			all = append(all, fmt.Sprintf("%s=%d", e.Key.Row, e.Int("V")))
 		}
 		return nil
@@ -127,7 +127,7 @@ func TestSinceLast(t *testing.T) {
 	w.pass(time.Minute)
 	w.put("source", "c", 1)
 	w.put("source", "a", 2)
-	proof.Must(t, w.account.Table("source").Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "pb", Row: "b"}}}))
+	proof.Must(t, w.account.Table("source").Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: "pb", Row: "b"}}}))
 	if out, said, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || !strings.Contains(out, "would copy 2 rows") {
 		t.Errorf("code %d\n%s%s", code, out, said)
 	}
@@ -255,7 +255,7 @@ func TestSinceGone(t *testing.T) {
 			t.Errorf("%v: the state is %s, was %s", err, after, before)
 		}
 	}
-	proof.Must(t, dest.Write(t.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "pa", Row: "a"}}}))
+	proof.Must(t, dest.Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: "pa", Row: "a"}}}))
 	lost("has none of them")
 	proof.Must(t, dest.Delete(t.Context()))
 	lost("is not there")

@@ -33,7 +33,7 @@ func fill(t *testing.T, a *storage.Account, rows []storage.Entity) *storage.Tabl
 	t.Helper()
 	table := a.Table("rows")
 	proof.Must(t, table.Create(t.Context()))
-	_, err := (action.Copy{Destination: table}).Copy(t.Context(), rows)
+	_, err := (action.Copy{Destination: table}).Copy(t.Context(), storage.Rows(rows))
 	proof.Must(t, err)
 	return table
 }
@@ -47,7 +47,7 @@ func TestDeleteTwice(t *testing.T) {
 	table := fill(t, a, rows)
 	for _, some := range [][]storage.Entity{rows[10:60], rows, rows} {
 		e.ResetCounts()
-		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, some)
+		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, storage.Rows(some))
 		if err != nil || r.Written != int64(len(some)) || len(r.Failed) > 0 {
 			t.Fatalf("%+v, %v; want %d rows deleted", r, err, len(some))
 		}
@@ -69,7 +69,7 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 		if err := e.SetFaults("seed=1; timeout-after p=0.4 on=batch,delete; latency=1ms"); err != nil {
 			t.Fatal(err)
 		}
-		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, rows)
+		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, storage.Rows(rows))
 		if err != nil || r.Written != int64(len(rows)) {
 			t.Errorf("%+v, %v; want %d rows deleted", r, err, len(rows))
 		}
@@ -110,7 +110,7 @@ func TestMessages(t *testing.T) {
 			proof.Must(t, q.Create(t.Context()))
 			template, err := action.ParseTemplate(tt.template)
 			proof.Must(t, err)
-			r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, []storage.Entity{row})
+			r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Enqueue{Queue: q, Message: template, Plain: tt.plain}, storage.Rows([]storage.Entity{row}))
 			proof.Must(t, err)
 			got, err := q.Get(t.Context(), 32, time.Hour)
 			proof.Must(t, err)
@@ -140,7 +140,7 @@ func TestDeleteWhatIsNeverFound(t *testing.T) {
 		}
 		return nil, nil
 	}}).Table("rows")
-	_, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, rows)
+	_, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, storage.Rows(rows))
 	if !storage.NotFound(err) || attempts > 10 {
 		t.Errorf("error %v after %d attempts, want that a row was not found", err, attempts)
 	}

@@ -54,11 +54,11 @@ func TestServiceFailsOverARow(t *testing.T) {
 					via := emulatortest.Open(t, em, breaking(em, began.Add(tt.away))).Table("Target")
 					var w action.Work = action.Copy{Destination: via}
 					if deletes {
-						_, err := (action.Copy{Destination: target}).Copy(t.Context(), rows)
+						_, err := (action.Copy{Destination: target}).Copy(t.Context(), storage.Rows(rows))
 						proof.Must(t, err)
 						w = action.Delete{Table: via}
 					}
-					r, err := action.All(t.Context(), storage.RequestOptions{}, &action.Limiter{}, w, rows)
+					r, err := action.All(t.Context(), storage.RequestOptions{}, &action.Limiter{}, w, storage.Rows(rows))
 					if took := time.Since(began); err != nil || r.Written != tt.written || took < tt.away || took > tt.longest {
 						t.Errorf("%+v, %v after %v; want %d rows written within %v to %v", r, err, took, tt.written, tt.away, tt.longest)
 					}

@@ -91,7 +91,7 @@ func TestConflicts(t *testing.T) {
 							via.before = func(row string) {
 								theirs := rows(row)[0]
 								theirs.Properties = []storage.Property{storage.StringProperty("Other", "x")}
-								if err := target.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: theirs}); err != nil {
+								if err := target.Write(t.Context(), storage.Op{Kind: storage.Insert, Row: theirs.Row()}); err != nil {
 									t.Error(err)
 								}
 							}
@@ -100,7 +100,7 @@ func TestConflicts(t *testing.T) {
 						if n == 1 {
 							rows = rows[2:3]
 						}
-						r, err := action.Copy{Destination: emulatortest.Open(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: via.answer}).Table("Target"), Mode: mode}.Copy(t.Context(), rows)
+						r, err := action.Copy{Destination: emulatortest.Open(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: via.answer}).Table("Target"), Mode: mode}.Copy(t.Context(), storage.Rows(rows))
 						want := action.Result{Written: int64(n)}
 						if tt.others && mode == action.Skip {
 							want.Written = 0
@@ -115,10 +115,10 @@ func TestConflicts(t *testing.T) {
 							t.Errorf("%v (-want +got)\n%s", err, diff)
 						}
 						p, err := target.Query(t.Context(), storage.Query{})
-						if there := n - len(want.Failed); err != nil || len(p.Entities) != there {
-							t.Errorf("%d rows are there, want %d; %v", len(p.Entities), there, err)
+						if there := n - len(want.Failed); err != nil || len(p.Rows) != there {
+							t.Errorf("%d rows are there, want %d; %v", len(p.Rows), there, err)
 						}
-						if mode == action.Replace && slices.ContainsFunc(p.Entities, func(e storage.Entity) bool { return len(e.Properties) > 0 }) {
+						if mode == action.Replace && slices.ContainsFunc(p.Entities(), func(e storage.Entity) bool { return len(e.Properties) > 0 }) {
 							t.Error("a row is not replaced")
 						}
 					})

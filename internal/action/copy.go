@@ -47,21 +47,21 @@ type Copy struct {
 // Copy writes the rows, which must be in table order. An error means that the
 // destination as a whole refused ([storage.Permanent]), or did not answer in time. Some rows
 // may have been written then.
-func (c Copy) Copy(ctx context.Context, rows []storage.Entity) (Result, error) {
+func (c Copy) Copy(ctx context.Context, rows []storage.Row) (Result, error) {
 	return All(ctx, storage.RequestOptions{}, nil, c, rows)
 }
 
 // Transactions returns how many transactions write the rows. Large rows take
 // more.
-func Transactions(rows []storage.Entity) int { return len(Copy{}.Split(rows)) }
+func Transactions(rows []storage.Row) int { return len(Copy{}.Split(rows)) }
 
 // Changes implements [Changing].
 func (c Copy) Changes() *storage.Table { return c.Destination }
 
 // Split cuts rows in table order into units for [Copy.Do]: where the
 // partition changes, and where a transaction is full.
-func (Copy) Split(rows []storage.Entity) [][]storage.Entity {
-	var all [][]storage.Entity
+func (Copy) Split(rows []storage.Row) [][]storage.Row {
+	var all [][]storage.Row
 	for start, i := 0, 0; i < len(rows); i++ {
 		last := i == len(rows)-1
 		if last || rows[i+1].Key.Partition != rows[start].Key.Partition || i+1-start == storage.MaxBatchRows {
@@ -75,7 +75,7 @@ func (Copy) Split(rows []storage.Entity) [][]storage.Entity {
 // Do writes rows of one partition in as few transactions as their size
 // allows, and leaves out failed rows. Its errors are those of
 // [Copy.Copy].
-func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (Result, error) {
+func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (Result, error) {
 	c.Destination = c.Destination.With(o)
 	o.MaxErrors = maxErrors
 	var r Result
@@ -83,7 +83,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.E
 	conflicts := map[key.Key]int{} // about each row; the zero key's are those that name no row
 	for len(rows) > 0 {
 		b := c.Destination.Batch()
-		for b.Rows() < min(limit, len(rows)) && b.Add(storage.Op{Kind: c.kind(), Entity: rows[b.Rows()]}) {
+		for b.Rows() < min(limit, len(rows)) && b.Add(storage.Op{Kind: c.kind(), Row: rows[b.Rows()]}) {
 		}
 		n := b.Rows()
 		err := b.With(o).Do(ctx)
@@ -168,25 +168,25 @@ func reason(e *storage.Error) string {
 }
 
 // without returns the rows without the i-th. Others hold the page, so it stays as it is.
-func without(rows []storage.Entity, i int) []storage.Entity {
-	rest := make([]storage.Entity, 0, len(rows)-1)
+func without(rows []storage.Row, i int) []storage.Row {
+	rest := make([]storage.Row, 0, len(rows)-1)
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }
 
 // resolve decides about the rows that the destination already has, and returns the
 // others.
-func (c Copy) resolve(ctx context.Context, rows []storage.Entity, r *Result) ([]storage.Entity, error) {
+func (c Copy) resolve(ctx context.Context, rows []storage.Row, r *Result) ([]storage.Row, error) {
 	existing, err := Existing(rows, storage.Query{}, func(q storage.Query) (storage.Page, error) { return c.Destination.Query(ctx, q) })
 	if err != nil {
 		return rows, fmt.Errorf("compare with rows that exist: %w", err)
 	}
-	var missing []storage.Entity
+	var missing []storage.Row
 	for _, row := range rows {
 		there, ok := existing[row.Key]
 		switch {
 		case !ok:
 			missing = append(missing, row)
-		case storage.Equal(row, there):
+		case storage.Equal(row.Entity(), there.Entity()):
 			r.Written++
 		case c.Mode == Fail:
 			r.Failed = append(r.Failed, Failure{Key: row.Key, Reason: "the destination has a row with this key and other content"})
@@ -200,8 +200,8 @@ func (c Copy) resolve(ctx context.Context, rows []storage.Entity, r *Result) ([]
 // Existing returns those of some rows of one partition, in table order, that queries find, as they have them. A query looks from the
 // first of them on. There may be any number of others in between: the next one begins at the first row that was not reached, and
 // asks for a single row, unless it asks for keys alone.
-func Existing(rows []storage.Entity, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Entity, error) {
-	found := map[key.Key]storage.Entity{}
+func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
+	found := map[key.Key]storage.Row{}
 	for last := rows[len(rows)-1].Key; len(rows) > 0; {
 		q.Range = key.Range{Partition: &last.Partition, Low: &key.Bound{Key: rows[0].Key.Row}, High: &key.Bound{Key: last.Row}}
 		p, err := query(q)
@@ -209,8 +209,8 @@ func Existing(rows []storage.Entity, q storage.Query, query func(storage.Query) 
 			return nil, err
 		}
 		reached := 0
-		for _, e := range p.Entities {
-			at, asked := slices.BinarySearchFunc(rows, e.Key, func(row storage.Entity, k key.Key) int { return row.Key.Compare(k) })
+		for _, e := range p.Rows {
+			at, asked := slices.BinarySearchFunc(rows, e.Key, func(row storage.Row, k key.Key) int { return row.Key.Compare(k) })
 			if reached = at; asked {
 				found[e.Key] = e
 				reached++

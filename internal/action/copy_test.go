@@ -106,7 +106,7 @@ func TestRefusedKeys(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			table := open(t, tt.picky)
-			r, err := action.Copy{Destination: table}.Copy(t.Context(), rows(names...))
+			r, err := action.Copy{Destination: table}.Copy(t.Context(), storage.Rows(rows(names...)))
 			proof.Must(t, err)
 			want := action.Result{Written: 5, Failed: []action.Failure{
 				{Key: key.Key{Partition: "p", Row: "bad1"}, Reason: "KeyValueTooLarge: The key is too long."},
@@ -116,8 +116,8 @@ func TestRefusedKeys(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			p, err := table.Query(t.Context(), storage.Query{})
-			if err != nil || len(p.Entities) != 5 {
-				t.Errorf("%d rows written, %v", len(p.Entities), err)
+			if err != nil || len(p.Rows) != 5 {
+				t.Errorf("%d rows written, %v", len(p.Rows), err)
 			}
 			if got := tt.picky.batches.Load(); got > tt.batches {
 				t.Errorf("%d transactions, want at most %d", got, tt.batches)
@@ -131,7 +131,7 @@ func TestDestinationThatRefuses(t *testing.T) {
 	table := open(t, &picky{})
 	proof.Must(t, table.Delete(t.Context()))
 	for _, w := range []action.Work{action.Copy{Destination: table}, action.Delete{Table: table}} {
-		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, w, rows("a", "b"))
+		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, w, storage.Rows(rows("a", "b")))
 		if !storage.Permanent(err) || !storage.NotFound(err) || len(r.Failed) > 0 {
 			t.Errorf("%T: %+v, %v; want a permanent error", w, r, err)
 		}
@@ -156,11 +156,11 @@ func TestExistingRows(t *testing.T) {
 			there = append(there, e)
 		}
 	}
-	_, err := (action.Copy{Destination: table}).Copy(t.Context(), there)
+	_, err := (action.Copy{Destination: table}).Copy(t.Context(), storage.Rows(there))
 	proof.Must(t, err)
 	for _, mode := range []action.Mode{action.Skip, action.Fail} {
 		p.batches.Store(0)
-		r, err := action.Copy{Destination: table, Mode: mode}.Copy(t.Context(), all)
+		r, err := action.Copy{Destination: table, Mode: mode}.Copy(t.Context(), storage.Rows(all))
 		proof.Must(t, err)
 		different := 17 // of the 50 that exist, every third
 		if want := int64(100 - different); r.Written != want {
@@ -178,11 +178,11 @@ func TestExistingRows(t *testing.T) {
 	for i := range 3000 {
 		between = append(between, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("050-%04d", i)}})
 	}
-	_, err = (action.Copy{Destination: table}).Copy(t.Context(), between)
+	_, err = (action.Copy{Destination: table}).Copy(t.Context(), storage.Rows(between))
 	proof.Must(t, err)
 	var counter storage.Counter
 	counted := storage.RequestOptions{Counter: &counter}
-	r, err := action.All(t.Context(), counted, nil, action.Copy{Destination: table, Mode: action.Skip}, []storage.Entity{all[0], all[1], all[99]})
+	r, err := action.All(t.Context(), counted, nil, action.Copy{Destination: table, Mode: action.Skip}, storage.Rows([]storage.Entity{all[0], all[1], all[99]}))
 	if err != nil || r.Written != 2 || counter.Requests() > 5 {
 		t.Errorf("%+v, %v with %d requests", r, err, counter.Requests())
 	}
@@ -210,7 +210,7 @@ func TestExisting(t *testing.T) {
 				}
 			}
 		}
-		found, err := action.Existing(asked, storage.Query{Select: [][]string{nil, {}}[r.IntN(2)]}, func(q storage.Query) (p storage.Page, err error) {
+		found, err := action.Existing(storage.Rows(asked), storage.Query{Select: [][]string{nil, {}}[r.IntN(2)]}, func(q storage.Query) (p storage.Page, err error) {
 			from := 0
 			if q.Token != nil {
 				from, err = strconv.Atoi(q.Token.Partition)
@@ -222,7 +222,7 @@ func TestExisting(t *testing.T) {
 				n = 0 // for as long as the token is not used
 			}
 			for ; from < len(there) && n > 0 && q.Range.Contains(there[from].Key); n, from = n-1, from+1 {
-				p.Entities = append(p.Entities, there[from])
+				p.Rows = append(p.Rows, there[from].Row())
 			}
 			if from < len(there) && q.Range.Contains(there[from].Key) {
 				p.Next = &key.Token{Partition: strconv.Itoa(from)}

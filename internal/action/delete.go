@@ -24,16 +24,16 @@ type Delete struct {
 func (d Delete) Changes() *storage.Table { return d.Table }
 
 // Split cuts rows in table order into transactions.
-func (Delete) Split(rows []storage.Entity) [][]storage.Entity { return Copy{}.Split(rows) }
+func (Delete) Split(rows []storage.Row) [][]storage.Row { return Copy{}.Split(rows) }
 
 // DeleteFound deletes the rows that a query finds. Unless which is nil, it deletes only those for which which is true;
 // which gets their keys and Timestamps. It returns how many it has deleted, also with an error.
-func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, which func(storage.Entity) bool) (removed int64, err error) {
+func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, which func(storage.Row) bool) (removed int64, err error) {
 	q.Select = []string{"Timestamp"}
 	err = table.All(ctx, q, func(p storage.Page) error {
-		rows := p.Entities
+		rows := p.Rows
 		if which != nil {
-			rows = slices.DeleteFunc(rows, func(e storage.Entity) bool { return !which(e) })
+			rows = slices.DeleteFunc(rows, func(e storage.Row) bool { return !which(e) })
 		}
 		done, err := All(ctx, storage.RequestOptions{}, nil, Delete{Table: table}, rows)
 		removed += done.Written
@@ -48,7 +48,7 @@ func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, whi
 // Do removes rows of one partition. A row that is already gone counts as deleted:
 // a first try whose answer was lost may have deleted it. Unless
 // Unchanged is set, it also deletes rows that have changed since they were read.
-func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (Result, error) {
+func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (Result, error) {
 	d.Table = d.Table.With(o)
 	o.MaxErrors = maxErrors
 	var r Result
@@ -99,18 +99,18 @@ func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	return r, nil
 }
 
-func (d Delete) op(row storage.Entity) storage.Op {
-	o := storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: row.Key}}
+func (d Delete) op(row storage.Row) storage.Op {
+	o := storage.Op{Kind: storage.Delete, Row: storage.Row{Key: row.Key}}
 	if d.Unchanged {
-		o.IfMatch = row.ETag
+		o.IfMatch = row.ETag()
 	}
 	return o
 }
 
 // left returns the rows that the table still has.
-func (d Delete) left(ctx context.Context, rows []storage.Entity) ([]storage.Entity, error) {
+func (d Delete) left(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
 	there, err := Existing(rows, storage.Query{Select: []string{}}, func(q storage.Query) (storage.Page, error) { return d.Table.Query(ctx, q) })
-	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Entity) bool {
+	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Row) bool {
 		_, ok := there[e.Key]
 		return !ok
 	}), err

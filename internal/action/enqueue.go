@@ -23,8 +23,8 @@ type Enqueue struct {
 }
 
 // Split makes every row a unit.
-func (Enqueue) Split(rows []storage.Entity) [][]storage.Entity {
-	units := make([][]storage.Entity, len(rows))
+func (Enqueue) Split(rows []storage.Row) [][]storage.Row {
+	units := make([][]storage.Row, len(rows))
 	for i := range rows {
 		units[i] = rows[i : i+1]
 	}
@@ -32,7 +32,7 @@ func (Enqueue) Split(rows []storage.Entity) [][]storage.Entity {
 }
 
 // Do puts the rows' messages.
-func (q Enqueue) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (Result, error) {
+func (q Enqueue) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (Result, error) {
 	queue := q.Queue.With(o)
 	var r Result
 	for _, e := range rows {
@@ -52,7 +52,7 @@ func (q Enqueue) Do(ctx context.Context, o storage.RequestOptions, rows []storag
 }
 
 // Try returns the first row's error if no message can be made of any of the rows.
-func (q Enqueue) Try(rows []storage.Entity) error {
+func (q Enqueue) Try(rows []storage.Row) error {
 	var first error
 	for _, e := range rows {
 		_, err := q.message(e)
@@ -71,8 +71,8 @@ func tooLarge(err error) bool {
 }
 
 // message returns a row's message as it is sent.
-func (q Enqueue) message(e storage.Entity) (string, error) {
-	text, err := q.Message.text(e)
+func (q Enqueue) message(row storage.Row) (string, error) {
+	text, err := q.Message.text(row.Entity())
 	if err != nil {
 		return "", err
 	}

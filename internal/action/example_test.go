@@ -30,7 +30,7 @@ func ExampleAll() {
 		{Key: key.Key{Partition: "ann"}, Properties: []storage.Property{storage.StringProperty("Email", "ann@example.com")}},
 		{Key: key.Key{Partition: "bob"}},
 	}
-	result, err := action.All(ctx, storage.RequestOptions{}, nil, action.Enqueue{Queue: queue, Message: message}, rows)
+	result, err := action.All(ctx, storage.RequestOptions{}, nil, action.Enqueue{Queue: queue, Message: message}, storage.Rows(rows))
 	if err != nil {
 		log.Fatal(err)
 	}

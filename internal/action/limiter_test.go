@@ -52,7 +52,7 @@ func writeToOnePartition(t *testing.T, transactions int) {
 							rows[r].Key.Row = "," + rows[r].Key.Row
 						}
 					}
-					if _, err := action.All(ctx, storage.RequestOptions{}, limiter, c, rows); err != nil && ctx.Err() == nil {
+					if _, err := action.All(ctx, storage.RequestOptions{}, limiter, c, storage.Rows(rows)); err != nil && ctx.Err() == nil {
 						return err
 					}
 				}

@@ -25,12 +25,12 @@ type Mapped struct {
 	Only map[key.Key]bool
 }
 
-// maxHeld is how many bytes of values are held until they are written: a page's rows may become a hundred times as much.
+// maxHeld is how many bytes of rows are held until they are written: a page's rows may become a hundred times as much.
 const maxHeld = 16 << 20
 
 // Split leaves a page whole: of rows that become rows of one key, the second fails. Messages have no keys: they are put one by one, so that an
 // interrupt leaves few of them to be put twice.
-func (m Mapped) Split(rows []storage.Entity) [][]storage.Entity {
+func (m Mapped) Split(rows []storage.Row) [][]storage.Row {
 	if _, keyed := m.Work.(Changing); !keyed {
 		return m.Work.Split(rows)
 	}
@@ -38,13 +38,13 @@ func (m Mapped) Split(rows []storage.Entity) [][]storage.Entity {
 }
 
 // Do does the work of what the rows become.
-func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (r Result, err error) {
+func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r Result, err error) {
 	_, keyed := m.Work.(Changing)
 	w := m.Work
 	if m.Slots != nil {
 		w = slotted{w, m.Slots}
 	}
-	all, size := make([]storage.Entity, 0, len(rows)), 0
+	all, size := make([]storage.Row, 0, len(rows)), 0
 	from := make(map[key.Key]int, len(rows)) // what a row became, and its place
 	written, failed := map[int]bool{}, map[int]bool{}
 	fail := func(i int, reason string, broken bool) {
@@ -54,7 +54,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 		}
 	}
 	write := func() error {
-		slices.SortFunc(all, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+		slices.SortFunc(all, func(a, b storage.Row) int { return a.Key.Compare(b.Key) })
 		done, err := All(ctx, o, m.Limiter, w, all)
 		for _, f := range done.Failed {
 			i := from[f.Key]
@@ -82,7 +82,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 				return r, err
 			}
 		}
-		became, err := m.Map(ctx, row)
+		became, err := m.Map(ctx, row.Entity())
 		if ctx.Err() != nil {
 			return r, ctx.Err()
 		}
@@ -100,11 +100,9 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			fail(i, "map: "+err.Error(), false)
 		case len(became) > 0:
 			written[i] = true
-			all = append(all, became...)
-		}
-		for _, one := range became {
-			for _, p := range one.Properties {
-				size += len(p.Value)
+			for _, one := range became {
+				all = append(all, one.Row())
+				size += len(all[len(all)-1].JSON())
 			}
 		}
 		if size > maxHeld {
@@ -133,7 +131,7 @@ func (s slotted) Changes() *storage.Table {
 }
 
 // Do does a unit when there is a slot.
-func (s slotted) Do(ctx context.Context, o storage.RequestOptions, unit []storage.Entity) (Result, error) {
+func (s slotted) Do(ctx context.Context, o storage.RequestOptions, unit []storage.Row) (Result, error) {
 	if err := s.slots.Acquire(ctx, 1); err != nil {
 		return Result{}, err
 	}

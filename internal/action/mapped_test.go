@@ -45,7 +45,7 @@ func TestMapped(t *testing.T) {
 		}
 		return []storage.Entity{one("a")}, nil
 	}}
-	r, err := action.All(t.Context(), storage.RequestOptions{}, nil, w, rows)
+	r, err := action.All(t.Context(), storage.RequestOptions{}, nil, w, storage.Rows(rows))
 	proof.Must(t, err)
 	const taken = `map: it becomes PartitionKey "a" RowKey "one", and so does PartitionKey "p000" RowKey "r0003" of the same page`
 	var failed []string
@@ -57,20 +57,20 @@ func TestMapped(t *testing.T) {
 		t.Errorf("%d written, failed (-want +got):\n%s", r.Written, diff)
 	}
 	there, err := to.Query(t.Context(), storage.Query{})
-	if proof.Must(t, err); len(there.Entities) != 7 {
-		t.Errorf("the destination has %d rows, want 7", len(there.Entities))
+	if proof.Must(t, err); len(there.Rows) != 7 {
+		t.Errorf("the destination has %d rows, want 7", len(there.Rows))
 	}
 	w.Only = map[key.Key]bool{rows[4].Key: true}
-	if r, err := w.Do(t.Context(), storage.RequestOptions{}, rows); err != nil || r.Written != 0 || len(r.Failed) != 1 || r.Failed[0].Reason != taken {
+	if r, err := w.Do(t.Context(), storage.RequestOptions{}, storage.Rows(rows)); err != nil || r.Written != 0 || len(r.Failed) != 1 || r.Failed[0].Reason != taken {
 		t.Errorf("the second one again: %+v, %v", r, err)
 	}
 	stop := make(chan struct{})
 	close(stop)
-	if r, err := w.Do(t.Context(), storage.RequestOptions{Stop: stop}, rows); !errors.Is(err, context.Canceled) || r.Failed != nil {
+	if r, err := w.Do(t.Context(), storage.RequestOptions{Stop: stop}, storage.Rows(rows)); !errors.Is(err, context.Canceled) || r.Failed != nil {
 		t.Errorf("interrupted: %+v, %v", r, err)
 	}
 	ended := errors.New("the scan has ended")
-	if _, err := w.Do(t.Context(), storage.RequestOptions{Ask: func(context.Context) error { return ended }}, rows); !errors.Is(err, ended) {
+	if _, err := w.Do(t.Context(), storage.RequestOptions{Ask: func(context.Context) error { return ended }}, storage.Rows(rows)); !errors.Is(err, ended) {
 		t.Errorf("a scan that has ended: %v", err)
 	}
 	w.Work, w.Only = action.Copy{Destination: to, Mode: action.Skip}, nil
@@ -78,12 +78,12 @@ func TestMapped(t *testing.T) {
 	in := storage.Entity{Properties: []storage.Property{storage.StringProperty("Other", "x")}}
 	for _, k := range []key.Key{{Partition: "a", Row: "r0002"}, {Partition: "b", Row: "r0002"}, {Partition: "a", Row: "r0005"}, {Partition: "a", Row: "first"}} {
 		in.Key = k
-		proof.Must(t, to.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: in}))
+		proof.Must(t, to.Write(t.Context(), storage.Op{Kind: storage.Replace, Row: in.Row()}))
 	}
-	if r, err := w.Do(t.Context(), storage.RequestOptions{}, others); err != nil || r.Written != 4 || len(r.Failed) != 2 {
+	if r, err := w.Do(t.Context(), storage.RequestOptions{}, storage.Rows(others)); err != nil || r.Written != 4 || len(r.Failed) != 2 {
 		t.Errorf("rows that are there: %+v, %v", r, err)
 	}
-	if units := (action.Mapped{Work: action.Enqueue{}}).Split(rows); len(units) != len(rows) { // so that an interrupt leaves few messages to be put twice
+	if units := (action.Mapped{Work: action.Enqueue{}}).Split(storage.Rows(rows)); len(units) != len(rows) { // so that an interrupt leaves few messages to be put twice
 		t.Errorf("messages of %d rows are put in %d units", len(rows), len(units))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -91,7 +91,7 @@ func TestMapped(t *testing.T) {
 		cancel()
 		return nil, ctx.Err()
 	}
-	if r, err := w.Do(ctx, storage.RequestOptions{}, rows[:1]); !errors.Is(err, context.Canceled) || r.Failed != nil {
+	if r, err := w.Do(ctx, storage.RequestOptions{}, storage.Rows(rows[:1])); !errors.Is(err, context.Canceled) || r.Failed != nil {
 		t.Errorf("canceled within a row: %+v, %v", r, err)
 	}
 }
@@ -103,7 +103,7 @@ type held struct {
 	slots *semaphore.Weighted
 }
 
-func (h held) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+func (h held) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	if h.slots.TryAcquire(2) || o.OnBusy == nil {
 		h.t.Error("a unit has no slot, or no limiter")
 	}
@@ -118,7 +118,7 @@ func TestMappedHolds(t *testing.T) {
 	w := action.Mapped{Work: h, Map: func(_ context.Context, e storage.Entity) ([]storage.Entity, error) {
 		return []storage.Entity{{Key: e.Key, Properties: large}, {Key: key.Key{Row: e.Key.Row}, Properties: large}}, nil
 	}}
-	if r, err := w.Do(t.Context(), storage.RequestOptions{}, someRows(1, 50)); err != nil || r.Written != 50 || h.all != 100 || h.most > 20 {
+	if r, err := w.Do(t.Context(), storage.RequestOptions{}, storage.Rows(someRows(1, 50))); err != nil || r.Written != 50 || h.all != 100 || h.most > 20 {
 		t.Errorf("%+v, %v, %d rows, %d at once", r, err, h.all, h.most)
 	}
 }
@@ -126,9 +126,9 @@ func TestMappedHolds(t *testing.T) {
 // holding does nothing, and counts the rows that it gets at once.
 type holding struct{ all, most int }
 
-func (*holding) Split(rows []storage.Entity) [][]storage.Entity { return [][]storage.Entity{rows} }
+func (*holding) Split(rows []storage.Row) [][]storage.Row { return [][]storage.Row{rows} }
 
-func (h *holding) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+func (h *holding) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	h.all, h.most = h.all+len(rows), max(h.most, len(rows))
 	return action.Result{Written: int64(len(rows))}, nil
 }

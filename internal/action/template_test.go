@@ -51,7 +51,7 @@ func TestTemplatesEnd(t *testing.T) {
 			row := storage.Entity{Key: key.Key{Partition: "p"}, Properties: []storage.Property{long}}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Enqueue{Queue: q, Message: template}, []storage.Entity{row})
+			r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Enqueue{Queue: q, Message: template}, storage.Rows([]storage.Entity{row}))
 			runtime.ReadMemStats(&after)
 			mib := (after.TotalAlloc - before.TotalAlloc) >> 20
 			t.Logf("%d MiB", mib)

@@ -56,11 +56,11 @@ func (f Failure) String() string {
 type Work interface {
 	// Split cuts the rows of a page, in table order, into units. It leaves out rows
 	// that need no work.
-	Split(rows []storage.Entity) [][]storage.Entity
+	Split(rows []storage.Row) [][]storage.Row
 	// Do does a unit, by requests with the options. It must be idempotent: an interrupted
 	// unit is done again. An error stops all work. A row that the service refuses is no
 	// error but a failure in the result.
-	Do(ctx context.Context, o storage.RequestOptions, unit []storage.Entity) (Result, error)
+	Do(ctx context.Context, o storage.RequestOptions, unit []storage.Row) (Result, error)
 }
 
 // Changing is a [Work] that changes the rows of one table.
@@ -72,7 +72,7 @@ type Changing interface {
 // All does the work of all rows, several units at once, by requests with the options. The
 // rows must be in table order. A unit that changes a partition waits until the limiter, nil for none, lets it. After an error, some units may have been done. A request that is held back
 // ([storage.HeldBack]) lets those that are under way end.
-func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows []storage.Entity) (Result, error) {
+func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows []storage.Row) (Result, error) {
 	var (
 		mu    sync.Mutex // guards the following
 		total Result
@@ -101,7 +101,7 @@ func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows
 }
 
 // do does a unit when the limiter lets it.
-func do(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, unit []storage.Entity) (r Result, err error) {
+func do(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, unit []storage.Row) (r Result, err error) {
 	c, changes := w.(Changing)
 	if l == nil || !changes || c.Changes() == nil {
 		return w.Do(ctx, o, unit)

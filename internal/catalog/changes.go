@@ -115,7 +115,7 @@ func (c *Catalog) oldestPending(ctx context.Context) (time.Time, error) {
 		return c.Log.All(ctx, q, func(p storage.Page) error {
 			mu.Lock()
 			defer mu.Unlock()
-			for _, row := range p.Entities {
+			for _, row := range p.Entities() {
 				t, err := logtail.KeyTime(row.Key.Row[len(store.EntryPrefix):])
 				if err == nil && t.Before(oldest) { // check tells of a row that is no entry
 					oldest = t

@@ -50,36 +50,36 @@ func TestCheckRepairs(t *testing.T) {
 		want   string
 	}{
 		{"a row is missing", func(w *world, _ *catalog.Catalog, row storage.Entity) {
-			w.write("People", storage.Op{Kind: storage.Delete, Entity: row})
+			w.write("People", storage.Op{Kind: storage.Delete, Row: row.Row()})
 		}, "missing"},
 		{"a row was changed", func(w *world, _ *catalog.Catalog, row storage.Entity) {
-			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("wage", "more")}}})
+			w.write("People", storage.Op{Kind: storage.Merge, Row: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("wage", "more")}}.Row()})
 		}, "differs"},
 		{"a row has an older version", func(w *world, _ *catalog.Catalog, row storage.Entity) {
-			w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.Int64Property("tsw_version", 1)}}})
+			w.write("People", storage.Op{Kind: storage.Merge, Row: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.Int64Property("tsw_version", 1)}}.Row()})
 		}, "differs"},
 		{"a row was replaced by another program", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			row.Properties = slices.DeleteFunc(row.Properties, func(p storage.Property) bool { return strings.HasPrefix(p.Name, "tsw_") })
-			w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
+			w.write("People", storage.Op{Kind: storage.Replace, Row: row.Row()})
 		}, "differs"},
 		{"another record's row was copied over it", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			other := w.rows("People", "other:")[0]
 			other.Key = row.Key
-			w.write("People", storage.Op{Kind: storage.Replace, Entity: other})
+			w.write("People", storage.Op{Kind: storage.Replace, Row: other.Row()})
 		}, "another record's"},
 		{"it has changed places with another record's row", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			other := w.rows("People", "other:")[0]
 			other.Key, row.Key = row.Key, other.Key
-			w.write("People", storage.Op{Kind: storage.Replace, Entity: other})
-			w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
+			w.write("People", storage.Op{Kind: storage.Replace, Row: other.Row()})
+			w.write("People", storage.Op{Kind: storage.Replace, Row: row.Row()})
 		}, "another record's"},
 		{"a row too many", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			row.Key.Partition = "3_npi8"
-			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
+			w.write("People", storage.Op{Kind: storage.Insert, Row: row.Row()})
 		}, "in a place where its record has none"},
 		{"all rows are missing", func(w *world, _ *catalog.Catalog, _ storage.Entity) {
 			for _, row := range w.rows("People", "") {
-				w.write("People", storage.Op{Kind: storage.Delete, Entity: row})
+				w.write("People", storage.Op{Kind: storage.Delete, Row: row.Row()})
 			}
 		}, "missing"},
 		{"a row has a deleted record again", func(w *world, c *catalog.Catalog, _ storage.Entity) {
@@ -87,7 +87,7 @@ func TestCheckRepairs(t *testing.T) {
 			before := w.rows("People", "gone:")
 			w.delete(c, by("eid", "gone"), 1)
 			c.Close()
-			w.write("People", storage.Op{Kind: storage.Replace, Entity: before[0]})
+			w.write("People", storage.Op{Kind: storage.Replace, Row: before[0].Row()})
 		}, "a deleted record"},
 	}
 	for _, tt := range tests {
@@ -157,7 +157,7 @@ func TestCheckReadsPages(t *testing.T) {
 		t.Errorf("%d requests for %d pages", n, pages)
 	}
 	row := w.rows("People", "")[0]
-	w.write("People", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("lastname", "X")}}})
+	w.write("People", storage.Op{Kind: storage.Merge, Row: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("lastname", "X")}}.Row()})
 	if n := count(); n > 3*pages+20 {
 		t.Errorf("%d requests for %d pages and one damaged row", n, pages)
 	}
@@ -184,7 +184,7 @@ func TestChangedByHand(t *testing.T) {
 				if of != "eid" {
 					row.Properties = append(row.Properties, storage.StringProperty(of, "by hand"))
 				}
-				w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
+				w.write("People", storage.Op{Kind: storage.Replace, Row: row.Row()})
 			}
 			if after > 30*24*time.Hour {
 				if findings := w.findings(c, true); len(findings) != 1 || findings[0].Repaired || !strings.Contains(findings[0].Problem, "write the record again") {
@@ -230,7 +230,7 @@ func TestLostLog(t *testing.T) {
 		old.Close()
 		for _, row := range before {
 			if row.Key.Partition != "3_npi7" {
-				w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
+				w.write("People", storage.Op{Kind: storage.Replace, Row: row.Row()})
 			}
 		}
 		log := w.account.Table("PeopleWAL" + w.suffix)
@@ -261,10 +261,10 @@ func TestLogFromABackup(t *testing.T) {
 		w.did(catalog.Created)(c.Insert(t.Context(), r[1], ""))
 		c.Close()
 		for _, row := range w.rows("PeopleWAL", "") {
-			w.write("PeopleWAL", storage.Op{Kind: storage.Delete, Entity: row})
+			w.write("PeopleWAL", storage.Op{Kind: storage.Delete, Row: row.Row()})
 		}
 		for _, row := range backup {
-			w.write("PeopleWAL", storage.Op{Kind: storage.Insert, Entity: row})
+			w.write("PeopleWAL", storage.Op{Kind: storage.Insert, Row: row.Row()})
 		}
 		w.leaves(c, 3, "newer")
 		w.wantFound(c, by("npi", "7"), later, r[1])
@@ -283,13 +283,13 @@ func TestRepairDeletesNothingUnknown(t *testing.T) {
 		{"a tombstone was left behind", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			row.Key.Row = "gone:00000000"
 			row.Properties = []storage.Property{{Name: "tsw_gone", Type: storage.Boolean, Value: []byte("true")}, storage.StringProperty("tsw_first", "f"), storage.StringProperty("tsw_identity", "i"), storage.Int64Property("tsw_version", 5)}
-			w.write("People", storage.Op{Kind: storage.Insert, Entity: row})
+			w.write("People", storage.Op{Kind: storage.Insert, Row: row.Row()})
 		}, "left behind", 1},
 		{"a changed row of another record was copied over it", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			other := w.rows("People", "other:")[0]
 			other.Key = row.Key
 			other.Properties = append(other.Properties, storage.StringProperty("new", "x"))
-			w.write("People", storage.Op{Kind: storage.Replace, Entity: other})
+			w.write("People", storage.Op{Kind: storage.Replace, Row: other.Row()})
 		}, "another record's", 2}, // it is found from either side
 		{"another program wrote a row over it", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			w.published(row.Key.Partition, row.Key.Row, rec(w, `{"eid":"3","lastname":"Faux","npi":"7"}`))
@@ -340,14 +340,14 @@ func TestRowsOfLaterSchemas(t *testing.T) {
 		now := w.schema
 		w.schema = parsed(t, "eid,npi,phone", "lastname")
 		later := w.on(w.account, nil)
-		w.write("PeopleWAL", storage.Op{Kind: storage.Replace, Entity: later.SchemaRow("ready")})
+		w.write("PeopleWAL", storage.Op{Kind: storage.Replace, Row: later.SchemaRow("ready").Row()})
 		r := w.insertAll(later, map[string]any{"eid": "2", "lastname": "b", "npi": "7", "phone": "5"})
 		later.Close()
-		w.write("PeopleWAL", storage.Op{Kind: storage.Replace, Entity: c.SchemaRow("ready")})
+		w.write("PeopleWAL", storage.Op{Kind: storage.Replace, Row: c.SchemaRow("ready").Row()})
 		w.schema = now
 		if format {
 			for _, head := range w.rows("PeopleWAL", "h|") {
-				w.write("PeopleWAL", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: head.Key, Properties: []storage.Property{storage.Int64Property("Format", 9)}}})
+				w.write("PeopleWAL", storage.Op{Kind: storage.Merge, Row: storage.Entity{Key: head.Key, Properties: []storage.Property{storage.Int64Property("Format", 9)}}.Row()})
 			}
 		}
 		before := w.rows("People", "")

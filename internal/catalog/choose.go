@@ -150,7 +150,7 @@ func (c *Catalog) headsOf(ctx context.Context, first string) ([]*store.Head, err
 			if pages == 0 { // the service dates its answers when it sends them, by the second
 				began = p.Date.Add(-time.Since(start))
 			}
-			for _, row := range p.Entities {
+			for _, row := range p.Entities() {
 				h, err := store.HeadOf(row)
 				if err != nil {
 					return nil, err

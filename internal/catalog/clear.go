@@ -125,7 +125,7 @@ func (c *Catalog) settle(ctx context.Context, notes []storage.Entity, left [][]t
 	g.SetLimit(store.Parallel)
 	for i := range notes {
 		g.Go(func() error {
-			ops := []storage.Op{{Kind: storage.Delete, Entity: storage.Entity{Key: notes[i].Key}}}
+			ops := []storage.Op{{Kind: storage.Delete, Row: storage.Row{Key: notes[i].Key}}}
 			for _, l := range left[i] {
 				switch wal.Settle(l.head.State(), l.write, pending(l.write.Identity)) {
 				case wal.Clear:
@@ -134,10 +134,10 @@ func (c *Catalog) settle(ctx context.Context, notes []storage.Entity, left [][]t
 						return err
 					}
 					if later := notes[i].Get("Later"); all && len(left[i]) == 1 && later != "" {
-						ops = append(ops, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+						ops = append(ops, storage.Op{Kind: storage.Replace, Row: storage.Entity{
 							Key:        key.Key{Partition: notes[i].Key.Partition, Row: later},
 							Properties: []storage.Property{storage.StringProperty("Writes", notes[i].Get("Writes")), storage.StringProperty("Head", l.head.ETag)},
-						}})
+						}.Row()})
 					}
 				case wal.Wait:
 					return nil
@@ -169,7 +169,7 @@ func (c *Catalog) pendingIdentities(ctx context.Context, shard string) (pending 
 	q := store.PrefixQuery(shard, store.EntryPrefix)
 	q.Select = []string{store.WritesColumn}
 	err = c.Log.All(ctx, q, func(p storage.Page) error {
-		for _, row := range p.Entities {
+		for _, row := range p.Entities() {
 			var writes []wal.Write
 			unreadable = store.Decode(row.Get(store.WritesColumn), &writes) != nil || unreadable
 			for _, w := range writes {
@@ -186,7 +186,7 @@ func (c *Catalog) clearDue(ctx context.Context, shard string) error {
 	due := store.PrefixQuery(shard, store.ClearPrefix)
 	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(c.now())} // later ones sort ahead
 	return c.Log.All(ctx, due, func(p storage.Page) error {
-		rows := slices.DeleteFunc(p.Entities, func(row storage.Entity) bool {
+		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
 			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // our clock or the writer's is wrong
 		})
 		var g task.Group
@@ -228,19 +228,19 @@ func (c *Catalog) clearHeads(ctx context.Context, notes []storage.Entity) error 
 		if err != nil {
 			return err
 		}
-		ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: note.Key}}, headDeletion(note, writes[0], note.Get("Head")))
+		ops = append(ops, storage.Op{Kind: storage.Delete, Row: storage.Row{Key: note.Key}}, headDeletion(note, writes[0], note.Get("Head")))
 	}
 	return c.Log.Write(ctx, ops...)
 }
 
 // headDeletion returns the operation that deletes the head of a write in the note's shard, unless it has changed.
 func headDeletion(note storage.Entity, w wal.Write, etag string) storage.Op {
-	return storage.Op{Kind: storage.Delete, IfMatch: etag, Entity: storage.Entity{Key: store.HeadKey(note.Key.Partition, w.First, w.Identity)}}
+	return storage.Op{Kind: storage.Delete, IfMatch: etag, Row: storage.Row{Key: store.HeadKey(note.Key.Partition, w.First, w.Identity)}}
 }
 
 // clearNoted deletes what a note is about, and the note.
 func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
-	ops := []storage.Op{{Kind: storage.Delete, Entity: storage.Entity{Key: note.Key}}}
+	ops := []storage.Op{{Kind: storage.Delete, Row: storage.Row{Key: note.Key}}}
 	writes, err := notedWrites(note)
 	if err != nil {
 		return err

@@ -133,7 +133,7 @@ func TestOldEntryBringsNothingBack(t *testing.T) {
 		old := entries[0]
 		replay := func() {
 			t.Helper()
-			proof.Must(t, w.account.Table("PeopleWAL").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: old}))
+			proof.Must(t, w.account.Table("PeopleWAL").Write(t.Context(), storage.Op{Kind: storage.Replace, Row: old.Row()}))
 			w.recover(c)
 		}
 		replay()
@@ -174,7 +174,7 @@ func TestBadEntryStopsNothing(t *testing.T) {
 		garbage := storage.Entity{Key: entries[0].Key, Properties: []storage.Property{storage.StringProperty("a", "b")}}
 		garbage.Key.Row = "e|zzz"
 		for _, e := range []storage.Entity{later, garbage} {
-			proof.Must(t, log.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: e}))
+			proof.Must(t, log.Write(t.Context(), storage.Op{Kind: storage.Insert, Row: e.Row()}))
 		}
 		if found := w.findings(c, false); len(found) != 2 || !strings.Contains(found[0].Problem+found[1].Problem, "can't be applied: read the entry e|zzz: it has no format") {
 			t.Errorf("check finds %+v", found)

@@ -270,7 +270,7 @@ func (x *deleting) readHeads(ctx context.Context) error {
 	for _, first := range x.plan.keys[0].partitions {
 		hash := index.FirstHash(first.Value)
 		err := x.Log.All(ctx, store.PrefixQuery(store.ShardOf(hash), store.HeadPrefix+hash+"|"), func(p storage.Page) error {
-			for _, row := range p.Entities {
+			for _, row := range p.Entities() {
 				h, err := store.HeadOf(row)
 				if err != nil {
 					return err

@@ -211,11 +211,11 @@ func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, 
 		return s
 	}
 	for i, page := range pages {
-		s.rows, s.pages = append(s.rows, page.Entities...), s.pages+tries[i]
+		s.rows, s.pages = append(s.rows, page.Entities()...), s.pages+tries[i]
 		if page.Next == nil {
 			continue
 		}
-		if last := page.Entities[len(page.Entities)-1].Key.Row; s.end || key.Less(last, s.last) {
+		if last := page.Rows[len(page.Rows)-1].Key.Row; s.end || key.Less(last, s.last) {
 			s.end, s.last = false, last
 		}
 	}
@@ -234,7 +234,7 @@ func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.P
 		if page, err = c.Index.Query(ctx, q); err != nil {
 			return page, tries, fmt.Errorf("catalog %s: %w", c.Name, err)
 		}
-		if len(page.Entities) > 0 || page.Next == nil {
+		if len(page.Rows) > 0 || page.Next == nil {
 			return page, tries, nil
 		}
 		q.Token = page.Next

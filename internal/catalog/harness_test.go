@@ -204,7 +204,7 @@ func (w *world) rows(table, prefix string) []storage.Entity {
 	w.Helper()
 	var rows []storage.Entity
 	err := w.account.Table(table+w.suffix).All(w.Context(), storage.Query{}, func(p storage.Page) error {
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			if len(e.Key.Row) >= len(prefix) && e.Key.Row[:len(prefix)] == prefix {
 				rows = append(rows, e)
 			}

@@ -85,7 +85,7 @@ func TestFrozenWriter(t *testing.T) {
 			synctest.Wait() // the other row is there
 			if tt.parked {
 				row := w.rows("PeopleWAL", "e|")[0]
-				w.write("PeopleWAL", storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("tsw_parked", "the service has its reasons")}}})
+				w.write("PeopleWAL", storage.Op{Kind: storage.Merge, Row: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("tsw_parked", "the service has its reasons")}}.Row()})
 			} else {
 				w.pass(c, time.Minute)
 				w.wantFound(c, by("npi", "7"), rec(t, latecomer))

@@ -31,9 +31,9 @@ var outcomes = map[wal.Kind]Outcome{wal.Insert: Created, wal.Replace: Replaced, 
 // ops returns the operations of the commit.
 func (m *commitment) ops() []storage.Op {
 	e := m.entry
-	ops := []storage.Op{{Kind: storage.Insert, Entity: store.EntryRow(store.EntryPrefix, e)}}
+	ops := []storage.Op{{Kind: storage.Insert, Row: store.EntryRow(store.EntryPrefix, e).Row()}}
 	for _, u := range m.updates {
-		op := storage.Op{Kind: storage.Insert, Entity: store.HeadRow(e.Shard, u.to, e.ID, u.content, u.from == nil || u.from.Sure)}
+		op := storage.Op{Kind: storage.Insert, Row: store.HeadRow(e.Shard, u.to, e.ID, u.content, u.from == nil || u.from.Sure).Row()}
 		if u.from != nil {
 			op.Kind, op.IfMatch = storage.Replace, u.from.ETag
 		}
@@ -149,17 +149,17 @@ func (e *unanswered) Unwrap() error { return e.error }
 func (c *Catalog) finishing(e applied) []storage.Op {
 	ops := []storage.Op{deletion(e.Entry)}
 	if e.Kind != wal.Undo {
-		ops = append(ops, storage.Op{Kind: storage.Insert, Entity: store.EntryRow(store.ChangePrefix, e.Entry)})
+		ops = append(ops, storage.Op{Kind: storage.Insert, Row: store.EntryRow(store.ChangePrefix, e.Entry).Row()})
 	}
 	if gone := slices.DeleteFunc(slices.Clone(e.Writes), func(w wal.Write) bool { return !w.Gone }); len(gone) > 0 {
 		what := storage.StringProperty("Writes", store.Encode(gone))
 		later := c.clearLater(e.Shard, e.ID, what)
-		ops = append(ops, later, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+		ops = append(ops, later, storage.Op{Kind: storage.Replace, Row: storage.Entity{
 			Key: key.Key{Partition: e.Shard, Row: store.TombstonePrefix + e.ID},
 			Properties: []storage.Property{
-				what, storage.StringProperty("Later", later.Entity.Key.Row), storage.StringProperty("Rows", store.Encode(e.gone)),
+				what, storage.StringProperty("Later", later.Row.Key.Row), storage.StringProperty("Rows", store.Encode(e.gone)),
 			},
-		}})
+		}.Row()})
 	}
 	if !e.sure {
 		for _, w := range e.Writes {
@@ -218,25 +218,25 @@ func onceOps(o claim.ID, shard, entry string, w wal.Write, did Outcome) []storag
 	if o.None() {
 		return nil
 	}
-	return []storage.Op{{Kind: storage.Insert, Entity: o.Row(shard,
+	return []storage.Op{{Kind: storage.Insert, Row: o.Row(shard,
 		storage.StringProperty("Outcome", string(did)),
 		storage.StringProperty("Write", store.Encode(w)),
 		storage.StringProperty("Entry", entry),
-	)}}
+	).Row()}}
 }
 
 // deletion returns the operation that deletes an entry.
 func deletion(e store.Entry) storage.Op {
-	return storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: e.Shard, Row: store.EntryPrefix + e.ID}}}
+	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: e.Shard, Row: store.EntryPrefix + e.ID}}}
 }
 
 // clearLater returns the operation that notes something for deletion after clearAfter. id keeps it apart from
 // other notes.
 func (c *Catalog) clearLater(shard, id string, what storage.Property) storage.Op {
-	return storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        key.Key{Partition: shard, Row: store.ClearPrefix + key.Inverted(c.now().Add(clearAfter)) + "|" + id},
 		Properties: []storage.Property{what},
-	}}
+	}.Row()}
 }
 
 // unstorable: the service refuses a record for good, and it was not written.

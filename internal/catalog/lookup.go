@@ -128,7 +128,7 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 				return answer{}, cmp.Or(checked(), fmt.Errorf("catalog %s: %w", c.Name, err))
 			}
 			x.pages++
-			for _, row := range page.Entities {
+			for _, row := range page.Entities() {
 				if len(x.found) == p.top {
 					return more()
 				}

@@ -153,7 +153,7 @@ func TestPagesAreFilled(t *testing.T) {
 		for from := 0; from < deletions; from += storage.MaxBatchRows {
 			b := w.account.Table("People").Batch()
 			for i := range storage.MaxBatchRows {
-				b.Add(storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "4_citybern", Row: fmt.Sprintf("a%05d:00000000", from+i)}, Properties: tombstone}})
+				b.Add(storage.Op{Kind: storage.Insert, Row: storage.Entity{Key: key.Key{Partition: "4_citybern", Row: fmt.Sprintf("a%05d:00000000", from+i)}, Properties: tombstone}.Row()})
 			}
 			proof.Must(t, b.Do(t.Context()))
 		}

@@ -64,7 +64,7 @@ func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Du
 	q.Range.High = store.PrefixQuery(shard, store.TombstonePrefix).Range.High
 	err := c.Log.All(ctx, q, func(p storage.Page) error {
 		var notes []storage.Entity
-		for _, row := range p.Entities {
+		for _, row := range p.Entities() {
 			if strings.HasPrefix(row.Key.Row, store.TombstonePrefix) {
 				if p.Date.Sub(row.Timestamp) >= tombstoneAge {
 					notes = append(notes, row)
@@ -104,9 +104,9 @@ func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Du
 // park marks an entry with the reason that keeps it from being applied.
 func (c *Catalog) park(ctx context.Context, row storage.Entity, reason error) error {
 	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", c.Name).Str("entry", row.Key.Row).Msg("entry parked")
-	err := c.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Entity: storage.Entity{
+	err := c.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Row: storage.Entity{
 		Key: row.Key, Properties: []storage.Property{storage.StringProperty(store.ParkedColumn, reason.Error())},
-	}})
+	}.Row()})
 	if store.Overtaken(err) {
 		return nil
 	}

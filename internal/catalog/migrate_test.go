@@ -36,7 +36,7 @@ func (w *world) migrate(c *catalog.Catalog) migrate.Result {
 
 // published writes a record in the published form, by its own formulas.
 func (w *world) published(partition, row string, r record.Record) {
-	w.write("People", storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: r.Properties()}})
+	w.write("People", storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: r.Properties()}.Row()})
 }
 
 // TestTakeOver reads, queries and takes over tables that another program wrote.
@@ -121,9 +121,9 @@ func publishedRow(t testing.TB, s index.Schema, r record.Record) string {
 // publishedEntry writes an entry of the published program's log.
 func (w *world) publishedEntry(row, operation string, r record.Record) {
 	w.Helper()
-	w.write("PeopleWAL", storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+	w.write("PeopleWAL", storage.Op{Kind: storage.Insert, Row: storage.Entity{
 		Key: key.Key{Partition: "wal", Row: row}, Properties: append(r.Properties(), storage.StringProperty("operation", operation)),
-	}})
+	}.Row()})
 }
 
 // stands is an independent checker that reads raw rows. It returns what is wrong with the rows of
@@ -189,9 +189,9 @@ func newTakeOver(w *world) takeOver {
 		w.publishedAs(x.records[v], x.places[v][0].Partition, x.places[v][1].Partition)
 	}
 	w.publishedAs(x.records["b"], x.places["b"][0].Partition)
-	w.write("PeopleWAL", storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+	w.write("PeopleWAL", storage.Op{Kind: storage.Insert, Row: storage.Entity{
 		Key: key.Key{Partition: "metadata", Row: "checkpoint"}, Properties: []storage.Property{storage.StringProperty("datetime", "2026-01-02_x")},
-	}})
+	}.Row()})
 	w.publishedEntry("2026-01-02_x", "insert", rec(w, `{"eid":"gone","npi":"9","lastname":"long ago","v":"old"}`))
 	w.publishedEntry("2026-01-03_x", "insert", x.records["b"])
 	w.publishedEntry("2026-01-04_x", "insert", x.records["c"])

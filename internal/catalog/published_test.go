@@ -42,7 +42,7 @@ func TestLeftEntries(t *testing.T) {
 	run(false, 0, "1", "2", "6")
 	_, err := c.Patch(t.Context(), []byte(`{"lastname":"Ashe"}`), by("eid", "A"), always)
 	proof.Must(t, err)
-	w.write("PeopleWAL", storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "wal", Row: "2"}}})
+	w.write("PeopleWAL", storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: "wal", Row: "2"}}})
 	run(true, 1, "6")
 	run(false, 1, "6")
 	run(false, 0, "6")
@@ -110,7 +110,7 @@ func (w *world) publishedWrites(entry, operation string, r record.Record) []func
 				w.publishedAs(r, partition)
 				return
 			}
-			err := w.account.Table("People"+w.suffix).Write(w.Context(), storage.Op{Kind: storage.Delete, IfMatch: "*", Entity: storage.Entity{Key: key.Key{Partition: partition, Row: publishedRow(w.TB, w.schema, r)}}})
+			err := w.account.Table("People"+w.suffix).Write(w.Context(), storage.Op{Kind: storage.Delete, IfMatch: "*", Row: storage.Row{Key: key.Key{Partition: partition, Row: publishedRow(w.TB, w.schema, r)}}})
 			if err != nil && !storage.NotFound(err) {
 				w.Error(err)
 			}
@@ -119,9 +119,9 @@ func (w *world) publishedWrites(entry, operation string, r record.Record) []func
 	return []func(){
 		func() { w.publishedEntry(entry, operation, r) }, row("3_eid" + strings.ToLower(eid)), row("3_npi" + npi),
 		func() {
-			w.write("PeopleWAL", storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+			w.write("PeopleWAL", storage.Op{Kind: storage.Replace, Row: storage.Entity{
 				Key: key.Key{Partition: "metadata", Row: "checkpoint"}, Properties: []storage.Property{storage.StringProperty("datetime", entry)},
-			}})
+			}.Row()})
 		},
 	}
 }

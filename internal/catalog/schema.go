@@ -37,7 +37,7 @@ func (c *Catalog) prepare(ctx context.Context, o storage.RequestOptions) error {
 		return err
 	}
 	err = rows.All(ctx, storage.Query{Top: 1}, func(p storage.Page) error {
-		if len(p.Entities) > 0 {
+		if len(p.Rows) > 0 {
 			return errEnough
 		}
 		return nil
@@ -48,7 +48,7 @@ func (c *Catalog) prepare(ctx context.Context, o storage.RequestOptions) error {
 	if err != nil {
 		return err
 	}
-	err = log.Write(ctx, storage.Op{Kind: storage.Insert, Entity: c.SchemaRow(store.Ready)})
+	err = log.Write(ctx, storage.Op{Kind: storage.Insert, Row: c.SchemaRow(store.Ready).Row()})
 	if storage.Conflict(err) {
 		_, err = c.checkSchema(ctx, log)
 	}

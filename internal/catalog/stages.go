@@ -368,9 +368,9 @@ func rowOps(partition string, writes []wal.Write, slots []store.Slot, r record.R
 		row := store.IndexRow(w, partition, r)
 		switch wal.Decide(slots[i].IndexRow, w) {
 		case wal.Create:
-			ops = append(ops, storage.Op{Kind: storage.Insert, Entity: row})
+			ops = append(ops, storage.Op{Kind: storage.Insert, Row: row.Row()})
 		case wal.Overwrite:
-			ops = append(ops, storage.Op{Kind: storage.Replace, Entity: row, IfMatch: slots[i].ETag})
+			ops = append(ops, storage.Op{Kind: storage.Replace, Row: row.Row(), IfMatch: slots[i].ETag})
 		case wal.Collide:
 			return nil, &collision{partition, w.Row}
 		}
@@ -430,7 +430,7 @@ func (c *Catalog) carryOutFor(ctx context.Context, firsts []string) (some bool, 
 	var any atomic.Bool
 	err = store.EachOf(slices.Compact(shards), func(shard string) error {
 		return c.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
-			for _, row := range p.Entities {
+			for _, row := range p.Entities() {
 				e, err := store.EntryOf(row)
 				if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return slices.Contains(firsts, w.First) }) {
 					continue // recovery reports entries that it can't read

@@ -158,7 +158,7 @@ func TestNewestOfOneRecord(t *testing.T) {
 		restore := func() { // as if the process had died before it wrote this row
 			for _, row := range old {
 				if row.Key.Partition == "5_score7.0" {
-					w.write("People", storage.Op{Kind: storage.Replace, Entity: row})
+					w.write("People", storage.Op{Kind: storage.Replace, Row: row.Row()})
 				}
 			}
 		}

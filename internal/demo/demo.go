@@ -214,7 +214,7 @@ func (d *demo) load(ctx context.Context) error {
 	}
 	loaded := 0
 	for part := range slices.Chunk(rows, 10_000) {
-		if _, err := (action.Copy{Destination: source}).Copy(ctx, part); err != nil {
+		if _, err := (action.Copy{Destination: source}).Copy(ctx, storage.Rows(part)); err != nil {
 			return err
 		}
 		loaded += len(part)

@@ -29,7 +29,7 @@ func (d *demo) fill(t *testing.T, table string, rows []storage.Entity) {
 	to := d.account.Table(table)
 	err := errors.Join(to.Delete(t.Context()), to.Create(t.Context()))
 	if err == nil {
-		_, err = action.Copy{Destination: to}.Copy(t.Context(), rows)
+		_, err = action.Copy{Destination: to}.Copy(t.Context(), storage.Rows(rows))
 	}
 	proof.Must(t, err)
 }

@@ -153,7 +153,7 @@ func TestScheduleMarkLost(t *testing.T) {
 			if r.Header.Get("If-Match") != "" && strings.Contains(r.URL.Path, "b|nightly|") && marks == 0 {
 				marks++
 				for _, row := range w.ledgerRows("scans", "b|nightly|") {
-					w.must(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Merge, Entity: storage.Entity{Key: row.Key}}))
+					w.must(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Merge, Row: storage.Row{Key: row.Key}}))
 				}
 			}
 			return w.emulator.Transport().Do(r)

@@ -331,7 +331,7 @@ func TestEndOutsideTheLists(t *testing.T) {
 		return r.Method == http.MethodGet && strings.Contains(r.URL.Query().Get("$filter"), "PartitionKey eq 'scans'")
 	})
 	succeeded := w.run(r)
-	if p, err := w.account.Table("tablesweep").Query(t.Context(), storage.Query{Range: key.WithPrefix("hints", "")}); err != nil || len(p.Entities) == 0 {
+	if p, err := w.account.Table("tablesweep").Query(t.Context(), storage.Query{Range: key.WithPrefix("hints", "")}); err != nil || len(p.Rows) == 0 {
 		t.Error("a scan that has succeeded left no hints")
 	}
 	canceled := w.start(r)
@@ -439,7 +439,7 @@ func (w *world) replaceProperty(partition string, p storage.Property) (was stora
 				continue
 			}
 			row.Properties[i] = p
-			w.must(w.account.Table("tablesweep").Write(w.Context(), storage.Op{Kind: storage.Replace, Entity: row}))
+			w.must(w.account.Table("tablesweep").Write(w.Context(), storage.Op{Kind: storage.Replace, Row: row.Row()}))
 			return old
 		}
 	}

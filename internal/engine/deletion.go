@@ -20,7 +20,7 @@ type deletion struct {
 	Of    string     `json:"of"` // the step's id
 	Pages []readPage `json:"pages,omitempty"`
 
-	rows []storage.Entity // of the pages, if this invocation has read them
+	rows []storage.Row // of the pages, if this invocation has read them
 }
 
 func deletionID(step string) string { return stepID([]byte("delete what was read by " + step)) }
@@ -42,7 +42,7 @@ type pagesToDelete struct {
 	bytes int // of their JSON
 }
 
-func (d *pagesToDelete) page(_ context.Context, of scan.Step, _ time.Time, rows []storage.Entity) ([]storage.Entity, error) {
+func (d *pagesToDelete) page(_ context.Context, of scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
 	if len(rows) > 0 {
 		d.bytes += len(jsonOf(readPage{Range: of.Range, Token: of.Token, Last: rows[len(rows)-1].Key, Rows: int64(len(rows))}))
 	}

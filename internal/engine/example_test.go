@@ -27,7 +27,7 @@ func Example() {
 	must(orders.Create(ctx))
 	batch := orders.Batch()
 	for i := range 50 {
-		batch.Add(storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "2026", Row: fmt.Sprintf("%02d", i)}}})
+		batch.Add(storage.Op{Kind: storage.Insert, Row: storage.Row{Key: key.Key{Partition: "2026", Row: fmt.Sprintf("%02d", i)}}})
 	}
 	must(batch.Do(ctx))
 

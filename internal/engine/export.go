@@ -58,7 +58,7 @@ type draft struct {
 	left int64 // rows that the map makes nothing of
 }
 
-func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Entity) ([]storage.Entity, error) {
+func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Row) ([]storage.Row, error) {
 	kept, err := x.kept.Keep(ctx, rows, false)
 	switch {
 	case ctx.Err() != nil:
@@ -348,7 +348,7 @@ func (e *Engine) exportTo(ref TableRef) (plan, error) {
 		return plan{}, err
 	}
 	return plan{
-		work: exporting{codec: codec}, container: to, properties: true, raw: true,
+		work: exporting{codec: codec}, container: to, properties: true,
 		prepare: func(ctx context.Context) error {
 			err := to.Make(ctx)
 			if storage.BeingDeleted(err) {

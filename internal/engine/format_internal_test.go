@@ -116,7 +116,7 @@ func TestOneCommit(t *testing.T) {
 		for i := range 1000 {
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprint(i)}})
 		}
-		s.spans = append(s.spans, rows)
+		s.spans = append(s.spans, storage.Rows(rows))
 	}
 	s.handOver(message{})
 	if r.queries < 4 || len(s.children)+commitRows > storage.MaxBatchRows {
@@ -127,14 +127,14 @@ func TestOneCommit(t *testing.T) {
 // A short span behind long ones costs less to write than to read again.
 func TestHandOverKeepsShortSpans(t *testing.T) {
 	t.Parallel()
-	span := func(name string, partitions int) (rows []storage.Entity) {
+	span := func(name string, partitions int) (rows []storage.Row) {
 		for i := range partitions {
-			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("%s%03d", name, i)}})
+			rows = append(rows, storage.Row{Key: key.Key{Partition: fmt.Sprintf("%s%03d", name, i)}})
 		}
 		return rows
 	}
 	// The first and the last partition of a span stay in any case.
-	s := yield{spans: [][]storage.Entity{span("a", 202), span("b", 9), span("c", 10)}, children: []message{{}}}
+	s := yield{spans: [][]storage.Row{span("a", 202), span("b", 9), span("c", 10)}, children: []message{{}}}
 	s.handOver(message{})
 	if len(s.spans[0]) != 202 || len(s.spans[1]) != 9 || len(s.spans[2]) != 2 || len(s.children) != 2 {
 		t.Errorf("keeps %d, %d and %d rows and has %d children, want 202, 9, 2 and 2", len(s.spans[0]), len(s.spans[1]), len(s.spans[2]), len(s.children))

@@ -55,13 +55,13 @@ func TestHintsForTheNextScan(t *testing.T) {
 	for i := range 20 {
 		var ops []storage.Op
 		for rk := range 6 {
-			ops = append(ops, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: rows[i*6+rk].Key}})
+			ops = append(ops, storage.Op{Kind: storage.Delete, Row: storage.Row{Key: rows[i*6+rk].Key}})
 		}
 		w.must(w.account.Table("Source").Write(t.Context(), ops...))
 	}
 	for i := range 200 {
 		e := storage.Entity{Key: key.Key{Partition: fmt.Sprintf("z%03d", i)}}
-		w.must(w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: e}))
+		w.must(w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Insert, Row: e.Row()}))
 	}
 	r.Action.Destination = &engine.TableRef{Table: "Third"}
 	count(r, 1800-120+200)

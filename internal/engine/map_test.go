@@ -55,7 +55,7 @@ func TestMap(t *testing.T) {
 	w.remove("Target", key.Key{Partition: "7", Row: "27"})
 	fixed := rows[15].Clone()
 	fixed.Properties = append(fixed.Properties, storage.StringProperty("Fixed", "x"))
-	w.must(w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: fixed}))
+	w.must(w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Replace, Row: fixed.Row()}))
 	w.must(w.engine.RetryFailed(t.Context(), id))
 	w.restart()
 	w.drain()

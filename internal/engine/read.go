@@ -17,7 +17,7 @@ import (
 
 // yield is what an invocation has read, and what it leaves to others.
 type yield struct {
-	spans    [][]storage.Entity // in table order; no row is missing inside a span
+	spans    [][]storage.Row // in table order; no row is missing inside a span
 	children []message
 	queries  int64
 	ends     []scan.PageEnd // of the pages, unless they were read before
@@ -39,7 +39,7 @@ type readPage struct {
 // pageOrStep is a page that was read, or a step that was found and not made yet.
 type pageOrStep struct {
 	step *scan.Step // nil if it is a page
-	rows []storage.Entity
+	rows []storage.Row
 	of   scan.Step    // that has read the page
 	end  scan.PageEnd // of the page
 }
@@ -140,7 +140,7 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		}
 		r.queries++
 		r.bytes += page.Bytes
-		rows := slices.Clip(page.Entities[:decided.Yield])
+		rows := slices.Clip(page.Rows[:decided.Yield])
 		next := pageOrStep{of: *f.step}
 		if len(rows) > 0 {
 			next.end = scan.PageEnd{Last: rows[len(rows)-1].Key, Rows: len(rows)}
@@ -183,7 +183,7 @@ func (r *reading) yield(m message) yield {
 }
 
 // rows returns the rows of all spans.
-func (s *yield) rows() []storage.Entity { return slices.Concat(s.spans...) }
+func (s *yield) rows() []storage.Row { return slices.Concat(s.spans...) }
 
 // count has each page tell how many rows the step does of it.
 func (s *yield) count(w writing) {
@@ -193,11 +193,11 @@ func (s *yield) count(w writing) {
 }
 
 // rowsOf returns the rows of a page that the step does itself.
-func (s *yield) rowsOf(page int) []storage.Entity {
+func (s *yield) rowsOf(page int) []storage.Row {
 	p := s.pages[page]
 	rows := s.spans[p.span]
 	behind := func(last key.Key) int {
-		n, found := slices.BinarySearchFunc(rows, last, func(row storage.Entity, k key.Key) int { return row.Key.Compare(k) })
+		n, found := slices.BinarySearchFunc(rows, last, func(row storage.Row, k key.Key) int { return row.Key.Compare(k) })
 		if found {
 			n++
 		}
@@ -215,7 +215,7 @@ func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err 
 	q := o.query(step)
 	read := func(options storage.RequestOptions) (_ int, err error) {
 		p, _, err = o.source.Read(ctx, options, q)
-		return len(p.Entities), err
+		return len(p.Rows), err
 	}
 	if o.reader != nil {
 		p, _, err = o.reader.Read(ctx, o.options, q)
@@ -234,7 +234,6 @@ func (o *opened) query(step scan.Step) storage.Query {
 		Select: o.request.Select,
 		Top:    cmp.Or(o.request.SegmentSize, o.request.Limits.rows()),
 		Token:  step.Token,
-		Raw:    o.raw,
 	}
 	if !o.properties {
 		q.Select = []string{} // the keys come anyway
@@ -261,7 +260,7 @@ func (s *yield) handOver(m message) {
 	transactions := 0
 	for i, rows := range s.spans {
 		first, last := rows[0].Key.Partition, rows[len(rows)-1].Key.Partition
-		var kept, middle []storage.Entity
+		var kept, middle []storage.Row
 		for _, row := range rows {
 			if pk := row.Key.Partition; pk == first || pk == last {
 				kept = append(kept, row)

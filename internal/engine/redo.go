@@ -73,7 +73,7 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 	for _, row := range was.Rows {
 		listed[key.Key{Partition: row.PartitionKey, Row: row.RowKey}] = true
 	}
-	var rows []storage.Entity
+	var rows []storage.Row
 	w := o.writes()
 	of, mapped := w.action.(action.Mapped)
 	meant := 0          // rows that are listed
@@ -136,7 +136,7 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 }
 
 // readAgain reads again the rows of a page that a step did. Rows may have come to the table since, and be on pages between.
-func (o *opened) readAgain(ctx context.Context, p readPage, queries *int64) (rows []storage.Entity, err error) {
+func (o *opened) readAgain(ctx context.Context, p readPage, queries *int64) (rows []storage.Row, err error) {
 	step, last := scan.Step{Range: p.Range, Token: p.Token}, key.Key{}
 	for {
 		page, err := o.page(ctx, step)
@@ -144,7 +144,7 @@ func (o *opened) readAgain(ctx context.Context, p readPage, queries *int64) (row
 			return nil, err
 		}
 		*queries++
-		for _, row := range page.Entities {
+		for _, row := range page.Rows {
 			if row.Key.Compare(p.Last) > 0 {
 				return rows, nil
 			}

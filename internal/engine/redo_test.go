@@ -43,7 +43,7 @@ func (w *world) inTheWay(source []storage.Entity, every int) (taken []key.Key) {
 func (w *world) remove(table string, keys ...key.Key) {
 	w.Helper()
 	for _, k := range keys {
-		w.must(w.account.Table(table).Write(w.Context(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: k}}))
+		w.must(w.account.Table(table).Write(w.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: k}}))
 	}
 }
 

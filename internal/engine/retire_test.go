@@ -147,7 +147,7 @@ func TestOldScansAreFolded(t *testing.T) {
 			var ops []storage.Op
 			for range 100 {
 				row := key.Key{Partition: "scans", Row: "t|" + ledger.NewID(time.Now())}
-				ops = append(ops, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: row}})
+				ops = append(ops, storage.Op{Kind: storage.Insert, Row: storage.Row{Key: row}})
 			}
 			w.must(w.account.Table("tablesweep").Write(t.Context(), ops...))
 		}
@@ -254,7 +254,7 @@ func TestRetryWhileRemoved(t *testing.T) {
 			t.Errorf("restart of a scan that was removed: %v, want %v", err, ledger.ErrNotFound)
 		}
 		alone := storage.Entity{Key: key.Key{Partition: "scans", Row: "o|" + id + "|1"}}
-		w.must(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: alone}))
+		w.must(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Insert, Row: alone.Row()}))
 		w.maintain(20)
 		if left := w.ledgerRows(id, "o|"); len(left) > 0 {
 			t.Errorf("still listed as open: %v", left)

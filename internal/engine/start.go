@@ -268,7 +268,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	}
 	work := estimate.Work{PerQuery: perStep / float64(min(o.queries, usualQueries)), Price: e.options.Price}
 	if does := o.writes().action; does != nil {
-		work.Writes = func(rows []storage.Entity) int {
+		work.Writes = func(rows []storage.Row) int {
 			if r.Action.Map != "" { // nobody knows what they become
 				return len(rows)
 			}

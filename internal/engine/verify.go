@@ -67,7 +67,7 @@ func (e *Engine) comparison(r Request, o *opened) (plan, error) {
 		source = perhaps{source}
 	}
 	o.reader = verify.Pair(source, o.other, depth, only, heldBytes)
-	return plan{work: comparing{}, destination: table, properties: depth != verify.Keys, raw: true}, nil
+	return plan{work: comparing{}, destination: table, properties: depth != verify.Keys}, nil
 }
 
 // perhaps is a table that has no rows if it is not there: who proves its export reads that to the end.
@@ -113,7 +113,7 @@ func (e *Engine) mayVerify(ctx context.Context, id string) (may, off bool, err e
 }
 
 // compare counts the differences among rows of both places.
-func (o *opened) compare(rows []storage.Entity, done *ledger.Totals) (found []action.Failure) {
+func (o *opened) compare(rows []storage.Row, done *ledger.Totals) (found []action.Failure) {
 	ofSource, differences := verify.Differences(rows, o.request.Action.AllowExtra)
 	done.Rows = ofSource
 	for _, d := range differences {

@@ -32,7 +32,7 @@ func TestVerifyAfterCopy(t *testing.T) {
 		for _, r := range []engine.Request{copyRequest("Table02", "Target"), exportRequest("Table02", "one"), groupExport("all")} {
 			r.Verify = true
 			id := w.start(r)
-			w.must(w.account.Table("Table00").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: "a", Row: cmp.Or(r.Action.Destination.Prefix, "b")}}}))
+			w.must(w.account.Table("Table00").Write(t.Context(), storage.Op{Kind: storage.Replace, Row: storage.Row{Key: key.Key{Partition: "a", Row: cmp.Or(r.Action.Destination.Prefix, "b")}}}))
 			w.drain()
 			s := w.status(id)
 			if s.State != ledger.Succeeded || s.Verification == nil || s.Verification.ID != id+"-v" || s.Verification.State != ledger.Succeeded {

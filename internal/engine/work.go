@@ -32,8 +32,6 @@ type plan struct {
 	container *place.Blobs
 	// properties is set if it needs more of a row than its keys.
 	properties bool
-	// raw is set if it writes rows as they were read.
-	raw bool
 }
 
 // work is a kind of work of the steps that read rows. It is idempotent, since a step may be repeated.
@@ -49,7 +47,7 @@ type work interface {
 // taking is the work of one step.
 type taking interface {
 	// page takes the rows of a page that was read at a time. It returns those that the step holds until its end.
-	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Entity) (held []storage.Entity, err error)
+	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Row) (held []storage.Row, err error)
 	// room is for how many bytes of further pages there is room beside those that were read; below 0 for none.
 	room(read int) int
 	// end does the work with what the step has found. What it adds to the outcome is committed with that.
@@ -59,7 +57,7 @@ type taking interface {
 // holding holds all rows until the end.
 type holding struct{}
 
-func (holding) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Entity) ([]storage.Entity, error) {
+func (holding) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
 	return rows, nil
 }
 
@@ -109,7 +107,7 @@ func (w writing) end(ctx context.Context, o *opened, m message, delivery int, fo
 }
 
 // count returns how many rows the action makes of the source's, whether it can write them or not.
-func (w writing) count(rows []storage.Entity) (n int64) {
+func (w writing) count(rows []storage.Row) (n int64) {
 	for _, unit := range w.action.Split(rows) {
 		n += int64(len(unit))
 	}
@@ -143,7 +141,6 @@ func (e *Engine) plan(r Request, source *storage.Table) (plan, error) {
 	if err != nil {
 		return p, problem.Invalidf("action.map", "%v", err)
 	}
-	p.raw = false
 	switch w := p.work.(type) {
 	case exporting:
 		w.kept = rows
@@ -164,7 +161,7 @@ func (e *Engine) plain(r Request, source *storage.Table) (plan, error) {
 		}
 		p, err := e.writing(r.Action)
 		p.work = writing{action: action.Copy{Destination: p.destination, Mode: r.Action.Mode}, what: writeThere, packs: true}
-		p.properties, p.raw = true, true
+		p.properties = true
 		return p, err
 	case Keys:
 		p, err := e.writing(r.Action)
@@ -253,11 +250,11 @@ type copyKeys struct {
 
 // Split cuts the rows that are written: one for each partition. Its partition key is the source's name: so a hundred
 // fit into a transaction. Its row key is the partition.
-func (c copyKeys) Split(rows []storage.Entity) [][]storage.Entity {
-	var keys []storage.Entity
+func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
+	var keys []storage.Row
 	for _, row := range rows {
 		if n := len(keys); n == 0 || keys[n-1].Key.Row != row.Key.Partition {
-			keys = append(keys, storage.Entity{Key: key.Key{Partition: c.source, Row: row.Key.Partition}})
+			keys = append(keys, storage.Row{Key: key.Key{Partition: c.source, Row: row.Key.Partition}})
 		}
 	}
 	return c.Copy.Split(keys)
@@ -277,7 +274,7 @@ func refusal(field, detail string, err error) error {
 
 // write does the work with the rows and adds the result to done. It returns the rows that
 // could not be written. Over a broken one, all deliveries but the last fail.
-func (w writing) write(ctx context.Context, o *opened, rows []storage.Entity, delivery int, done *ledger.Totals) ([]action.Failure, error) {
+func (w writing) write(ctx context.Context, o *opened, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
 	if o.request.Action.Type == Enqueue && options.Ask != nil { // what is not put now is put again by a retry, with all other messages
 		if err := options.Ask(ctx); err != nil {

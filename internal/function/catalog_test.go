@@ -169,7 +169,7 @@ func TestMaintainAllParts(t *testing.T) {
 	// Another program's records are left alone: a state of things, no failure.
 	foreign := a.account.Table("Foreign")
 	if err := errors.Join(foreign.Create(t.Context()), a.account.Table("ForeignWAL").Create(t.Context()),
-		foreign.Write(t.Context(), storage.Op{Entity: storage.Entity{Key: key.Key{Partition: "3_eid1", Row: "a:12345678"}}})); err != nil {
+		foreign.Write(t.Context(), storage.Op{Row: storage.Row{Key: key.Key{Partition: "3_eid1", Row: "a:12345678"}}})); err != nil {
 		t.Fatal(err)
 	}
 	a.parts.Catalogs["foreign"] = newCatalog(t, a.account, "Foreign", "eid", "lastname")

@@ -85,7 +85,7 @@ func newAppVia(t *testing.T, em *emulator.Emulator, via policy.Transporter) *app
 		err = errors.Join(err, c.Prepare(t.Context()))
 	}
 	for i := range 3 {
-		err = errors.Join(err, source.Write(t.Context(), storage.Op{Entity: storage.Entity{Key: key.Key{Partition: fmt.Sprint(i)}}}))
+		err = errors.Join(err, source.Write(t.Context(), storage.Op{Row: storage.Row{Key: key.Key{Partition: fmt.Sprint(i)}}}))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -279,7 +279,7 @@ func (o *openAPI) playSchedules(a *app) {
 	state := a.account.Table("tablesweep")
 	for _, id := range []string{"1", "2"} {
 		row := storage.Entity{Key: key.Key{Partition: "scans", Row: "b|nightly|" + id}, Properties: []storage.Property{storage.Int64Property("Version", 1), storage.BinaryProperty("Data", []byte(backupFormat1))}}
-		proof.Must(o, state.Write(o.Context(), storage.Op{Entity: row}))
+		proof.Must(o, state.Write(o.Context(), storage.Op{Row: row.Row()}))
 	}
 	got := o.play(a, 200, "GET", at+"?top=1", "").Body.String()
 	for _, want := range []string{strings.TrimSuffix(backupFormat1, "}"), `"restore":"tablesweep import --from 'blob:backups/it'\\''s 1' --to Source --from-connection OTHER"`, `"cursor":"2524556158199999999-fi5wfn"`} {
@@ -290,7 +290,7 @@ func (o *openAPI) playSchedules(a *app) {
 	// A row of format 1, of a schedule that the settings do not have.
 	const gone = `{"since":"2000-01-01T00:00:00Z","decided":"2000-01-03T03:00:00Z","last":{"id":"2524556158199999999-fi5wfn","occurrence":"2000-01-03T03:00:00Z","state":"failed","error":"no"},"asked":"2000-01-03T03:00:01Z","success":{"id":"2524556158299999999-fi5wfn","occurrence":"2000-01-02T03:00:00Z","state":"succeeded"},"missed":{"count":2,"last":"2000-01-03T03:00:00Z"},"skipped":{"count":0},"kept":"2524556158299999999-fi5wfn"}`
 	row := storage.Entity{Key: key.Key{Partition: "scans", Row: "s|gone"}, Properties: []storage.Property{storage.Int64Property("Version", 1), storage.BinaryProperty("Data", []byte(gone))}}
-	proof.Must(o, state.Write(o.Context(), storage.Op{Entity: row}))
+	proof.Must(o, state.Write(o.Context(), storage.Op{Row: row.Row()}))
 	got = o.play(a, 200, "GET", "/api/schedules", "").Body.String()
 	for _, want := range []string{`{"name":"nightly","cron":"0 0 3 1 1 *","request":{"source"`, `{"name":"gone","removed":true,"last":{"id":"2524556158199999999-fi5wfn","occurrence":"2000-01-03T03:00:00Z","state":"failed","error":"no"}`, `"missed":{"count":2`, `"error":"schedules: one is wrong"`} {
 		if !strings.Contains(got, want) {
@@ -304,7 +304,7 @@ func (o *openAPI) playSchedules(a *app) {
 	}
 	unproved := strings.Replace(gone, `"state":"succeeded"`, `"state":"succeeded","proof":{"id":"v","state":"failed","error":"a page is gone"}`, 1)
 	row.Key.Row, row.Properties[1] = "s|nightly", storage.BinaryProperty("Data", []byte(unproved))
-	proof.Must(o, state.Write(o.Context(), storage.Op{Kind: storage.Replace, Entity: row}))
+	proof.Must(o, state.Write(o.Context(), storage.Op{Kind: storage.Replace, Row: row.Row()}))
 	time.Sleep(10 * time.Second)
 	if got = o.play(a, 200, "GET", "/api/health", "").Body.String(); !strings.Contains(got, `{"name":"schedule nightly","state":"warning","detail":"the newest success is that of 2000-01-02T03:00:00Z, whose proof has failed: a page is gone`) {
 		o.Error(got)

@@ -191,7 +191,7 @@ func TestCallsDuringAMigration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApp(t)
 		moving := storage.Entity{Key: key.Key{Partition: "schema"}, Properties: []storage.Property{storage.StringProperty("Schema", "eid | lastname"), storage.StringProperty("State", "moving")}}
-		if err := a.account.Table("PeopleWAL").Write(t.Context(), storage.Op{Kind: storage.Merge, IfMatch: "*", Entity: moving}); err != nil {
+		if err := a.account.Table("PeopleWAL").Write(t.Context(), storage.Op{Kind: storage.Merge, IfMatch: "*", Row: moving.Row()}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute) // processes trust the schema that long

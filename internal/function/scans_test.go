@@ -204,7 +204,7 @@ func TestFailedRowsOverHTTP(t *testing.T) {
 	}
 	for i := range 2 { // in the way of two of three rows
 		taken := storage.Entity{Key: key.Key{Partition: fmt.Sprint(i)}, Properties: []storage.Property{storage.StringProperty("Name", "<img onerror>")}}
-		if err := a.account.Table("Target").Write(t.Context(), storage.Op{Entity: taken}); err != nil {
+		if err := a.account.Table("Target").Write(t.Context(), storage.Op{Row: taken.Row()}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,8 +45,8 @@ func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Stat
 	}
 	op := storage.Op{Kind: storage.Insert}
 	var status envelope.Status
-	if len(page.Entities) > 0 {
-		row := page.Entities[0]
+	if len(page.Rows) > 0 {
+		row := page.Rows[0].Entity()
 		holder := row.Get("Holder")
 		if holder != l.holder && holder != "" && page.Date.Sub(row.Timestamp) < timerLease {
 			return envelope.Status{}, errHeld
@@ -57,7 +57,7 @@ func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Stat
 	if update != nil {
 		status = *update
 	}
-	op.Entity = l.row(l.holder, status)
+	op.Row = l.row(l.holder, status)
 	err = l.table.Write(ctx, op)
 	if storage.HasCode(err, "EntityAlreadyExists", "UpdateConditionNotSatisfied") {
 		return envelope.Status{}, errHeld
@@ -70,10 +70,10 @@ func (l lease) release(ctx context.Context, status envelope.Status) error {
 	if _, err := l.take(ctx, nil); err != nil {
 		return err
 	}
-	return l.table.Write(ctx, storage.Op{Kind: storage.Replace, Entity: l.row("", status)})
+	return l.table.Write(ctx, storage.Op{Kind: storage.Replace, Row: l.row("", status)})
 }
 
-func (l lease) row(holder string, s envelope.Status) storage.Entity {
+func (l lease) row(holder string, s envelope.Status) storage.Row {
 	e := storage.Entity{
 		Key:        key.Key{Partition: timerPosition, Row: l.name},
 		Properties: []storage.Property{storage.StringProperty("Holder", holder)},
@@ -86,5 +86,5 @@ func (l lease) row(holder string, s envelope.Status) storage.Entity {
 			e.Properties = append(e.Properties, storage.TimeProperty(t.name, t.at))
 		}
 	}
-	return e
+	return e.Row()
 }

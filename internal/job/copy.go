@@ -58,7 +58,6 @@ func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
 // toTable copies the rows of a table or an export to a table.
 func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	to := o.To.Table()
-	s.Raw = true
 	phase := "copying"
 	if o.From.Table() == nil {
 		phase = "importing"
@@ -108,7 +107,6 @@ const ImportAgain = "import all of it again: a row that is there with the same c
 
 // fromLines copies rows in any order to a table.
 func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) {
-	s.Raw = true
 	j := &Job{options: o.Options, spec: s}
 	if o.From.Kind == place.KindFile {
 		in, err := o.openLines(ctx)

@@ -12,7 +12,7 @@ import (
 )
 
 // writeCSV writes rows as CSV. each calls a function with all of them, twice: first they are looked through for their columns.
-func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Entity) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
+func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Row) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
 	columns := &place.Columns{CSV: form, Lossy: func(k key.Key, name string) {
 		o.Meter.Say("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV can't hold; it has U+FFFD in its place", k.Partition, k.Row, name))
 	}}
@@ -23,7 +23,7 @@ func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each fu
 		return t, err
 	}
 	var text []byte // of a page
-	return each(true, func(rows []storage.Entity) error {
+	return each(true, func(rows []storage.Row) error {
 		if text, err = columns.Append(text[:0], rows); err == nil {
 			_, err = out.Write(c.Encode(text))
 		}
@@ -42,7 +42,7 @@ func ScanCSV(ctx context.Context, o ScanOptions, form place.CSV, out io.Writer) 
 	}
 	quiet := o
 	quiet.quiet = true
-	return o.writeCSV(form, c, out, func(last bool, fn func([]storage.Entity) error) (sweep.Totals, error) {
+	return o.writeCSV(form, c, out, func(last bool, fn func([]storage.Row) error) (sweep.Totals, error) {
 		if !last {
 			return Scan(ctx, quiet, fn)
 		}

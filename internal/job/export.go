@@ -39,7 +39,7 @@ type exporter struct {
 // toFiles writes the rows of a sweep to files.
 func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (*Job, error) {
 	o.Timestamp = o.Timestamp || o.To.CSV != nil // it has a column for that
-	if s.Raw = !o.Timestamp; o.Timestamp && s.Select != nil {
+	if o.Timestamp && s.Select != nil {
 		s.Select = append(slices.Clone(s.Select), "Timestamp")
 	}
 	x := &exporter{CopyOptions: o, spec: s, changes: only}
@@ -90,7 +90,7 @@ func taken(err error) error {
 }
 
 // each calls add with the rows behind one, all if that is nil.
-func (x *exporter) each(ctx context.Context, behind *key.Key, add func([]storage.Entity) error) (sweep.Totals, error) {
+func (x *exporter) each(ctx context.Context, behind *key.Key, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweep(x.Rows)
 	s.From = behind
 	x.Meter.Phase("exporting")
@@ -170,14 +170,7 @@ func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Res
 	}
 	write := func(out io.Writer) (err error) {
 		if x.To.CSV != nil {
-			first := *x
-			first.spec.Raw = x.Map == nil
-			r.Totals, err = x.writeCSV(*x.To.CSV, c, out, func(last bool, fn func([]storage.Entity) error) (sweep.Totals, error) {
-				if !last {
-					return first.each(ctx, nil, fn)
-				}
-				return x.each(ctx, nil, fn)
-			})
+			r.Totals, err = x.writeCSV(*x.To.CSV, c, out, func(_ bool, fn func([]storage.Row) error) (sweep.Totals, error) { return x.each(ctx, nil, fn) })
 			return err
 		}
 		pages := place.NewStream(out, c, x.Timestamp)

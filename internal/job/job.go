@@ -75,7 +75,7 @@ func (j *Job) Close(err error) error {
 // intent is what a job would do.
 type intent struct {
 	verb   string
-	writes func([]storage.Entity) int // requests that write rows, about
+	writes func([]storage.Row) int // requests that write rows, about
 	// ask finds out whether it is allowed, and says in a sentence what it leads to. missing tells that this would be created.
 	ask func(context.Context) (sentence string, missing bool, err error)
 }
@@ -118,7 +118,7 @@ func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 	} else if err == nil {
 		var p storage.Page
 		if p, err = first(ctx, s, s.PageRows); err == nil {
-			err = w.try(p.Entities)
+			err = w.try(p.Rows)
 		}
 	}
 	if err != nil {
@@ -127,7 +127,7 @@ func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 	j.Places = w.places
 	j.run = j.with(w)
 	if o.Map != nil { // rows become others, whose transactions nobody knows
-		j.intent.writes = func(rows []storage.Entity) int { return len(rows) }
+		j.intent.writes = func(rows []storage.Row) int { return len(rows) }
 	}
 	return j, nil
 }
@@ -158,9 +158,9 @@ type work struct {
 	action  action.Work
 	phase   string
 	places  []string
-	prepare func(context.Context) error  // what the rows go to; nil for nothing
-	known   int64                        // rows that the source says it has; 0 if it does not
-	try     func([]storage.Entity) error // refuses the job by the rows of its first page; nil for what suits any row
+	prepare func(context.Context) error // what the rows go to; nil for nothing
+	known   int64                       // rows that the source says it has; 0 if it does not
+	try     func([]storage.Row) error   // refuses the job by the rows of its first page; nil for what suits any row
 }
 
 // list reads the keys of the list that lie within the bounds of the sweep, if there is one.

@@ -48,19 +48,21 @@ func moved(option string, err error) error {
 }
 
 // mapRows returns what rows become, and those that the map fails for.
-func (o Options) mapRows(ctx context.Context, rows []storage.Entity) (became []storage.Entity, failed []action.Failure, err error) {
+func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []storage.Row, failed []action.Failure, err error) {
 	if o.Map == nil {
 		return rows, nil, nil
 	}
 	for _, row := range rows {
-		all, err := o.Map.Rows(ctx, row)
+		all, err := o.Map.Rows(ctx, row.Entity())
 		if ctx.Err() != nil {
 			return nil, nil, task.ErrInterrupted
 		}
 		if err != nil {
 			failed = append(failed, action.Failure{Key: row.Key, Reason: "map: " + err.Error()})
 		}
-		became = append(became, all...)
+		for _, one := range all {
+			became = append(became, one.Row())
+		}
 	}
 	return became, failed, nil
 }
@@ -72,18 +74,15 @@ func (o Options) sayChanges() {
 
 // Preview calls fn with the first n rows of a place, and with what the map makes of each. It changes nothing.
 func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entity, after []storage.Entity, err error) error) error {
-	show := func(rows []storage.Entity) error {
+	show := func(rows []storage.Row) error {
 		for _, row := range rows {
-			after, err := o.Map.Rows(ctx, row)
+			before := row.Entity()
+			after, err := o.Map.Rows(ctx, before)
 			if ctx.Err() != nil {
 				return task.ErrInterrupted
 			}
-			before, bad := row.Decoded()
-			if bad == nil {
-				bad = fn(before, after, err)
-			}
-			if bad != nil {
-				return bad
+			if err := fn(before, after, err); err != nil {
+				return err
 			}
 			if n--; n == 0 {
 				return errEnough
@@ -106,7 +105,7 @@ func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entit
 }
 
 // previewLines calls show with rows of a file or of stdin, those that are left.
-func (o Options) previewLines(ctx context.Context, left func() int, show func([]storage.Entity) error) error {
+func (o Options) previewLines(ctx context.Context, left func() int, show func([]storage.Row) error) error {
 	in, err := o.openLines(ctx)
 	if err != nil {
 		return err
@@ -119,7 +118,7 @@ func (o Options) previewLines(ctx context.Context, left func() int, show func([]
 	return noLines(place.Windows(next, false, nil, func(rows place.Rows, _ int) error {
 		p, _, err := rows.Read(ctx, storage.RequestOptions{}, storage.Query{Range: o.Bounds.Range(), Filter: o.Filter, Select: o.Select, Top: min(left(), storage.PageRows)})
 		if err == nil {
-			err = show(p.Entities)
+			err = show(p.Rows)
 		}
 		return err
 	}))
@@ -140,7 +139,7 @@ func (o Options) openLines(ctx context.Context) (io.ReadCloser, error) {
 // lines reads the rows of what was opened. It reads a file of CSV twice, first for the types of its columns.
 func (o Options) lines(ctx context.Context, in io.Reader) (place.Lines, error) {
 	if o.From.CSV == nil {
-		return place.JSONLines(in, o.Filter == "" && o.Select == nil && o.Map == nil), nil
+		return place.JSONLines(in), nil
 	}
 	form := *o.From.CSV
 	form.Mixed = func(text string) { o.Meter.Say("types", text) }

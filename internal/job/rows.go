@@ -38,7 +38,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 	}
 	queue := w.Queue
 	// The messages of the first page are made, and none is sent: a template that fails for every row of it is refused.
-	try := func(rows []storage.Entity) error {
+	try := func(rows []storage.Row) error {
 		rows, _, err := o.mapRows(ctx, rows)
 		if err != nil {
 			return err
@@ -53,7 +53,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 	}
 	return each(ctx, o, s, work{
 		action: w, phase: "enqueuing", places: []string{s.Source.Address(), queue.Address()}, prepare: queue.Create,
-		intent: intent{"enqueue", func(rows []storage.Entity) int { return len(rows) }, func(ctx context.Context) (string, bool, error) {
+		intent: intent{"enqueue", func(rows []storage.Row) int { return len(rows) }, func(ctx context.Context) (string, bool, error) {
 			_, err := queue.Length(ctx)
 			missing := storage.Gone(err)
 			if err != nil && !missing {

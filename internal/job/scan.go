@@ -23,7 +23,7 @@ type ScanOptions struct {
 var errEnough = errors.New("enough rows")
 
 // Scan calls fn with the rows of a place, in order; without fn, it counts them.
-func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (sweep.Totals, error) {
+func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Row) error) (sweep.Totals, error) {
 	s, err := o.of(o.From)
 	if err != nil {
 		return sweep.Totals{}, err
@@ -45,7 +45,7 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Entity) error) (
 	}
 	done, failed := 0, int64(0)
 	report := reporter(o.Meter, "further failed rows are counted, not listed")
-	totals, err := sweep.Each(ctx, s, options, func(rows []storage.Entity) error {
+	totals, err := sweep.Each(ctx, s, options, func(rows []storage.Row) error {
 		if o.Limit > 0 {
 			rows = rows[:min(len(rows), o.Limit-done)]
 		}

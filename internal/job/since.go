@@ -136,7 +136,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 		switch {
 		case err != nil && !storage.Gone(err):
 			return fmt.Errorf("look for the rows that were copied before: %w", err)
-		case len(p.Entities) > 0:
+		case len(p.Rows) > 0:
 			return nil
 		case err == nil && p.Next != nil:
 			q.Token = p.Next

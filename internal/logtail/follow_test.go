@@ -54,7 +54,7 @@ func (w *world) lateIn(shard, text string, by time.Duration) {
 	e := event(w, text)
 	row := storage.Entity{Properties: e.Properties()}
 	row.Key.Partition, row.Key.Row = shard, logtail.NewClock().NextKey(time.Now().Add(-by))
-	proof.Must(w, w.table(nil).Write(w.Context(), storage.Op{Entity: row}))
+	proof.Must(w, w.table(nil).Write(w.Context(), storage.Op{Row: row.Row()}))
 }
 
 func TestFollowShowsWhatIsThereFirst(t *testing.T) {

@@ -36,7 +36,7 @@ func (s *Streams) lookUp(ctx context.Context, escaped string) (listing, error) {
 	var l listing
 	asked, at := time.Now(), &key.Bound{Key: escaped}
 	err := s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: new(streamsPartition), Low: at, High: at}}, func(p storage.Page) (err error) {
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			l, err = listingOf(e, p.Date)
 		}
 		return err
@@ -115,14 +115,14 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 // list inserts a stream's row, or replaces the one that was read. If another writer was
 // faster, that is no error: its row is as good, or the next call raises it.
 func (s *Streams) list(ctx context.Context, stream, escaped string, shards int, old listing) error {
-	op := storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+	op := storage.Op{Kind: storage.Insert, Row: storage.Entity{
 		Key: key.Key{Partition: streamsPartition, Row: escaped},
 		Properties: []storage.Property{
 			storage.Int64Property("Version", version),
 			storage.StringProperty("Name", stream),
 			storage.Int64Property("Shards", int64(shards)),
 		},
-	}}
+	}.Row()}
 	if old.shards > 0 {
 		op.Kind, op.IfMatch = storage.Replace, old.etag
 	}

@@ -77,7 +77,7 @@ func (s *Streams) listed(ctx context.Context) (streams []listing, date time.Time
 		if date.IsZero() {
 			date = p.Date
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			l, err := listingOf(e, p.Date)
 			if err != nil {
 				unread = errors.Join(unread, err)

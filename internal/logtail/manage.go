@@ -46,7 +46,7 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 		if err != nil {
 			return nil, "", fmt.Errorf("list streams: %w", err)
 		}
-		for i, row := range page.Entities {
+		for i, row := range page.Entities() {
 			info, exists, err := s.describe(ctx, row, page.Date)
 			if err != nil {
 				return nil, "", err
@@ -55,7 +55,7 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 				continue
 			}
 			streams = append(streams, info)
-			if last := i == len(page.Entities)-1 && page.Next == nil; len(streams) == top && !last {
+			if last := i == len(page.Rows)-1 && page.Next == nil; len(streams) == top && !last {
 				return streams, writeListCursor(row.Key.Row), nil
 			}
 		}
@@ -152,7 +152,7 @@ func (s *Streams) empty(ctx context.Context, stream, escaped string, before time
 	if l.shards == 0 {
 		return 0, problem.NotFoundf("", "there is no stream %s", secret.Name(stream))
 	}
-	older := func(row storage.Entity) bool { return before.IsZero() || row.Timestamp.Before(before) }
+	older := func(row storage.Row) bool { return before.IsZero() || row.Timestamp.Before(before) }
 	for _, p := range s.logOf(escaped, l).Partitions {
 		n, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &p}}, older)
 		if removed += n; err != nil {
@@ -163,10 +163,10 @@ func (s *Streams) empty(ctx context.Context, stream, escaped string, before time
 	if _, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &notes}}, older); err != nil {
 		return removed, fmt.Errorf("delete stream %q: its notes of idempotency keys: %w", stream, err)
 	}
-	err = s.options.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: l.etag, Entity: storage.Entity{
+	err = s.options.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: l.etag, Row: storage.Entity{
 		Key:        key.Key{Partition: streamsPartition, Row: escaped},
 		Properties: []storage.Property{{Name: emptyColumn, Type: storage.Boolean, Value: jsontext.Value("true")}},
-	}})
+	}.Row()})
 	s.forget(escaped)
 	if overtaken := storage.HasCode(err, "UpdateConditionNotSatisfied"); overtaken { // a writer has listed it again
 		err = nil

@@ -69,10 +69,10 @@ func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used 
 	sum := sha256.Sum256([]byte(once))
 	at := key.Key{Partition: oncePartition + escaped, Row: hex.EncodeToString(sum[:])}
 	for range maxRaces {
-		err := s.options.Table.Write(ctx, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: at, Properties: []storage.Property{
+		err := s.options.Table.Write(ctx, storage.Op{Kind: storage.Insert, Row: storage.Entity{Key: at, Properties: []storage.Property{
 			storage.Int64Property("Version", version), storage.StringProperty("First", n.first),
 			storage.StringProperty("Partition", n.partition), storage.StringProperty("Content", n.content),
-		}}})
+		}}.Row()})
 		if !storage.Conflict(err) {
 			return n, false, err
 		}
@@ -129,7 +129,7 @@ func (s *Streams) findEvents(ctx context.Context, partition string, events []Eve
 	oldest, newest := events[0].ID, events[len(events)-1].ID
 	r := key.Range{Partition: &partition, Low: &key.Bound{Key: newest}, High: &key.Bound{Key: oldest}}
 	return s.options.Table.All(ctx, storage.Query{Range: r, Select: []string{}}, func(p storage.Page) error {
-		for _, row := range p.Entities {
+		for _, row := range p.Entities() {
 			i, found := slices.BinarySearchFunc(events, row.Key.Row, func(e Event, id string) int { return strings.Compare(id, e.ID) })
 			if found {
 				ids[i] = row.Key.Row

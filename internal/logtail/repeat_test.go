@@ -104,7 +104,7 @@ func (w *world) claims() (all []string) {
 	w.Helper()
 	partition := "|claims"
 	err := w.table(nil).All(w.Context(), storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
-		for _, row := range p.Entities {
+		for _, row := range p.Entities() {
 			all = append(all, row.Key.Row)
 		}
 		return nil

@@ -230,9 +230,9 @@ func (s *Streams) write(ctx context.Context, partitions []string, events []Event
 }
 
 func insert(partition string, e Event) storage.Op {
-	return storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+	return storage.Op{Kind: storage.Insert, Row: storage.Entity{
 		Key: key.Key{Partition: partition, Row: e.ID}, Properties: e.Record.Properties(),
-	}}
+	}.Row()}
 }
 
 func (s *Streams) nextTurn() int {

@@ -24,7 +24,7 @@ import (
 func (w *world) count(t *storage.Table, partition string) (n int64) {
 	w.Helper()
 	err := t.All(w.Context(), storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
-		n += int64(len(p.Entities))
+		n += int64(len(p.Rows))
 		return nil
 	})
 	proof.Must(w, err)
@@ -113,7 +113,7 @@ func TestForeignRowIsTold(t *testing.T) {
 	w.append(s, "s", event(t, "x"))
 	row := storage.Entity{Properties: []storage.Property{storage.StringProperty("text", "y")}}
 	row.Key.Partition, row.Key.Row = "s", "0000"
-	proof.Must(t, w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Entity: row}))
+	proof.Must(t, w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Row: row.Row()}))
 	if _, err := s.Read(t.Context(), "s", logtail.EventQuery{Top: 5}); err == nil || !strings.Contains(err.Error(), `"0000"`) {
 		t.Errorf("got error %v, want one that names the row", err)
 	}
@@ -125,7 +125,7 @@ func TestOtherVersionIsRefused(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	row := storage.Entity{Properties: []storage.Property{storage.Int64Property("Version", 2), storage.StringProperty("Name", "s"), storage.Int64Property("Shards", 1)}}
 	row.Key.Partition, row.Key.Row = "|streams", "s"
-	proof.Must(t, w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Entity: row}))
+	proof.Must(t, w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Row: row.Row()}))
 	s := w.streams(logtail.Options{Retention: time.Hour})
 	_, err1 := s.Append(t.Context(), "s", []record.Record{event(t, "x")})
 	_, err2 := s.Read(t.Context(), "s", logtail.EventQuery{Top: 1})

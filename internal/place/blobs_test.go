@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/storage"
 )
 
 // inBlobs returns a place in embedded storage, and what makes its answers get lost.
@@ -47,7 +48,7 @@ func TestBlobsRefuse(t *testing.T) {
 	w, err := place.Create(t.Context(), to, claim(), o)
 	proof.Must(t, err)
 	dead := errors.New("dead")
-	if err := w.End(errors.Join(w.Add(rows), dead)); !errors.Is(err, dead) || w.Seal.Last() == nil {
+	if err := w.End(errors.Join(w.Add(storage.Rows(rows)), dead)); !errors.Is(err, dead) || w.Seal.Last() == nil {
 		t.Fatal(err)
 	}
 	proof.Must(t, j.Close())

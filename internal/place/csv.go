@@ -145,17 +145,17 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 // ends it.
 func (c CSV) Lines(from io.Reader) Lines {
 	r := c.reader(from)
-	return func() (storage.Entity, int, error) {
+	return func() (storage.Row, int, error) {
 		if r.columns == nil {
 			if err := r.header(); err != nil {
-				return storage.Entity{}, 0, err
+				return storage.Row{}, 0, err
 			}
 		}
 		rec, row, err := r.next()
 		if err == nil && rec.wrong != nil {
 			err = &BadLine{rec.line, row.Key, rec.wrong}
 		}
-		return row, rec.bytes, err
+		return row.Row(), rec.bytes, err
 	}
 }
 
@@ -488,7 +488,7 @@ type Columns struct {
 }
 
 // See adds the columns of rows.
-func (c *Columns) See(rows []storage.Entity) error {
+func (c *Columns) See(rows []storage.Row) error {
 	for _, row := range rows {
 		if len(row.Columns) > 0 && &row.Columns[0] == c.last {
 			continue
@@ -498,9 +498,6 @@ func (c *Columns) See(rows []storage.Entity) error {
 		}
 		if len(row.Columns) > 0 {
 			c.last = &row.Columns[0]
-		}
-		for _, p := range row.Properties {
-			c.add(p.Name)
 		}
 		if len(c.names) > maxColumns {
 			return fmt.Errorf("CSV has a column a property, and the rows have more than %d; --select chooses some, and JSON lines hold any", maxColumns)
@@ -529,20 +526,21 @@ func (c *Columns) Header() []byte {
 	return append([]byte(strings.Join(all, string(c.Delimiter))), "\r\n"...)
 }
 
-// Append appends lines of rows with properties. It fails over a property that it has not seen.
-func (c *Columns) Append(b []byte, rows []storage.Entity) ([]byte, error) {
+// Append appends lines of rows. It fails over a property that it has not seen.
+func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 	for _, row := range rows {
 		b = c.cell(append(c.cell(b, row.Key.Partition), c.Delimiter), row.Key.Row)
 		if b = append(b, c.Delimiter); !row.Timestamp.IsZero() {
 			b = append(b, storage.TimeProperty("", row.Timestamp).Text()...)
 		}
 		own := make([]*storage.Property, len(c.names))
-		for i, p := range row.Properties {
+		properties := row.Entity().Properties
+		for i, p := range properties {
 			at, known := c.at[p.Name]
 			if !known {
 				return b, fmt.Errorf("PartitionKey %q RowKey %q has the property %s, which no row had when the columns were looked for; run it again", row.Key.Partition, row.Key.Row, p.Name)
 			}
-			own[at] = &row.Properties[i]
+			own[at] = &properties[i]
 		}
 		for _, p := range own {
 			if b = append(b, c.Delimiter); p == nil {

@@ -32,7 +32,7 @@ func readCSV(form place.CSV, text string) (rows []storage.Entity, bad []string, 
 		case err != nil:
 			return rows, bad, err
 		default:
-			rows = append(rows, row)
+			rows = append(rows, row.Entity())
 		}
 	}
 }
@@ -40,10 +40,10 @@ func readCSV(form place.CSV, text string) (rows []storage.Entity, bad []string, 
 // writeCSV writes rows as CSV.
 func writeCSV(t *testing.T, c *place.Columns, rows []storage.Entity) []byte {
 	t.Helper()
-	if err := c.See(rows); err != nil {
+	if err := c.See(storage.Rows(rows)); err != nil {
 		t.Fatal(err)
 	}
-	text, err := c.Append(c.Header(), rows)
+	text, err := c.Append(c.Header(), storage.Rows(rows))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestNastyRowsAsCSV(t *testing.T) {
 		}
 	}
 	rows = append(rows, storage.Entity{Properties: []storage.Property{storage.StringProperty("Late", "")}})
-	if _, err := c.Append(nil, rows); err == nil || !strings.Contains(err.Error(), "the property Late, which no row had") {
+	if _, err := c.Append(nil, storage.Rows(rows)); err == nil || !strings.Contains(err.Error(), "the property Late, which no row had") {
 		t.Errorf("a late column: %v", err)
 	}
 }

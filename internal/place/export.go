@@ -172,8 +172,7 @@ func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	if err != nil || at.file == len(e.files) {
 		return p, 1, err
 	}
-	raw := q.Filter == "" && (q.Raw && q.Select == nil || q.Select != nil && len(q.Select) == 0)
-	rows, n, err := e.page(ctx, from, at, raw)
+	rows, n, err := e.page(ctx, from, at)
 	if err != nil {
 		return p, 1, err
 	}
@@ -226,7 +225,7 @@ func (e *Export) last(ctx context.Context, from Objects, at position) (key.Key, 
 	if last != nil {
 		return *last, nil
 	}
-	rows, _, err := e.page(ctx, from, at, true)
+	rows, _, err := e.page(ctx, from, at)
 	if err != nil {
 		return key.Key{}, err
 	}
@@ -238,7 +237,7 @@ func (e *Export) last(ctx context.Context, from Objects, at position) (key.Key, 
 }
 
 // page reads a page and proves it. It returns its rows, and how much JSON they have.
-func (e *Export) page(ctx context.Context, from Objects, at position, raw bool) (rows []storage.Entity, bytes int, err error) {
+func (e *Export) page(ctx context.Context, from Objects, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	begin := int64(0)
 	for _, before := range f.Pages[:at.page] {
@@ -249,7 +248,7 @@ func (e *Export) page(ctx context.Context, from Objects, at position, raw bool) 
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the export: %w", err)
 	}
-	if rows, bytes, err = e.decode(encoded, at, raw); err == nil {
+	if rows, bytes, err = e.decode(encoded, at); err == nil {
 		err = e.count(f, at.page, len(rows))
 	}
 	if err != nil {
@@ -258,14 +257,14 @@ func (e *Export) page(ctx context.Context, from Objects, at position, raw bool) 
 	return rows, bytes, nil
 }
 
-func (e *Export) decode(encoded []byte, at position, raw bool) (rows []storage.Entity, bytes int, err error) {
+func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	if shortHash(encoded) != f.Pages[at.page].Hash {
 		return nil, 0, errors.New("this page is not as it was written: its hash is another")
 	}
 	text, err := e.codec.decode(encoded)
 	if err == nil {
-		rows, err = storage.ParseLines(text, raw)
+		rows, err = storage.ParseLines(text)
 	}
 	switch {
 	case err != nil:

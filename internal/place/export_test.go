@@ -33,11 +33,11 @@ func claim() place.Claim { return place.NewClaim("id", []byte(`{"command":"copy"
 // row parses a row's JSON.
 func row(t testing.TB, text string) storage.Entity {
 	t.Helper()
-	rows, err := storage.ParseLines([]byte(text), false)
+	rows, err := storage.ParseLines([]byte(text))
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%s: %d rows, %v", text, len(rows), err)
 	}
-	return rows[0]
+	return rows[0].Entity()
 }
 
 // oddRows returns rows in table order, with keys that sort unlike Go's strings.
@@ -80,7 +80,7 @@ func finish(t testing.TB, w *place.Writer, rows []storage.Entity, o place.Option
 	t.Helper()
 	var err error
 	for some := range slices.Chunk(rows, batch) {
-		err = errors.Join(err, w.Add(some))
+		err = errors.Join(err, w.Add(storage.Rows(some)))
 	}
 	proof.Must(t, complete(t, w, err, manifest(o)))
 }
@@ -124,7 +124,7 @@ func TestExportReadsLikeATable(t *testing.T) {
 			return &key.Bound{Key: k.Partition, Open: r.IntN(2) == 0}
 		}
 		for i := range testsize.Of(30, 100) {
-			q := storage.Query{Top: []int{0, 1000, 333, 50}[r.IntN(4)], Raw: r.IntN(2) == 0}
+			q := storage.Query{Top: []int{0, 1000, 333, 50}[r.IntN(4)]}
 			if p := rows[r.IntN(len(rows))].Key; i%2 == 0 {
 				q.Range = key.Range{Partition: &p.Partition, Low: &key.Bound{Key: p.Row, Open: r.IntN(2) == 0}}
 			} else if q.Range.Low = bound(); r.IntN(2) == 0 {
@@ -143,10 +143,7 @@ func TestExportReadsLikeATable(t *testing.T) {
 					want[i].Properties = want[i].Properties[:1]
 				}
 			}
-			for name, from := range map[string]storage.Source{"export": e, "rows": place.Rows(slices.Clone(rows))} {
-				if name == "rows" {
-					q.Raw = false
-				}
+			for name, from := range map[string]storage.Source{"export": e, "rows": place.Rows(storage.Rows(rows))} {
 				got, err := emulatortest.All(t.Context(), from, q)
 				if err != nil {
 					t.Fatalf("%s %+v: %v", name, q, err)
@@ -178,7 +175,7 @@ func TestSealedFiles(t *testing.T) {
 	var lines [][]byte
 	for part := range slices.Chunk(rows, 1300) {
 		file := place.NewFile(c)
-		proof.Must(t, file.Add(part), file.Pages.End(nil))
+		proof.Must(t, file.Add(storage.Rows(part)), file.Pages.End(nil))
 		f, content := file.End(fmt.Sprintf("step%d", len(lines)))
 		put(f.Path, content)
 		if made, err := dir.Put(t.Context(), f.Path, []byte("other")); made || err != nil {
@@ -323,7 +320,7 @@ func TestFlippedBytes(t *testing.T) {
 				var got []storage.Entity
 				e, err := place.Open(t.Context(), objects)
 				if err == nil {
-					got, err = emulatortest.All(t.Context(), e, storage.Query{Raw: i%2 == 0})
+					got, err = emulatortest.All(t.Context(), e, storage.Query{})
 				}
 				if name == place.ClaimName {
 					_, err = place.ClaimOf(t.Context(), objects)
@@ -361,8 +358,8 @@ func TestLargeRows(t *testing.T) {
 	q := storage.Query{}
 	for _, want := range []int{2, 1, 1, 1} {
 		p, _, err := e.Read(t.Context(), storage.RequestOptions{}, q)
-		if err != nil || len(p.Entities) != want {
-			t.Fatalf("%d rows, %v, want %d", len(p.Entities), err, want)
+		if err != nil || len(p.Rows) != want {
+			t.Fatalf("%d rows, %v, want %d", len(p.Rows), err, want)
 		}
 		q.Token = p.Next
 	}
@@ -379,7 +376,7 @@ func TestManyProperties(t *testing.T) {
 	file := place.NewFile(c)
 	for i := range 400 {
 		one := storage.Entity{Key: key.Key{Row: fmt.Sprintf("%03d", i)}, Properties: []storage.Property{storage.StringProperty(fmt.Sprintf("%0250d", i), "")}}
-		err = errors.Join(err, file.Add([]storage.Entity{one}))
+		err = errors.Join(err, file.Add(storage.Rows([]storage.Entity{one})))
 	}
 	proof.Must(t, err, file.Pages.End(nil))
 	f, _ := file.End("x")

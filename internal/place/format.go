@@ -333,12 +333,12 @@ type page struct {
 
 // add appends a row, which must be behind the last one in table order. It reports false, and adds nothing, if the page
 // is full. A Timestamp is a member of the line, if one is wanted.
-func (p *page) add(row storage.Entity, timestamp bool) bool {
+func (p *page) add(row storage.Row, timestamp bool) bool {
 	if p.rows == storage.PageRows {
 		return false
 	}
 	before := len(p.text)
-	p.text = row.AppendJSON(p.text)
+	p.text = append(p.text, row.JSON()...)
 	if timestamp && !row.Timestamp.IsZero() {
 		p.text = append(p.text[:len(p.text)-1], `,"Timestamp@odata.type":"Edm.DateTime","Timestamp":`...)
 		p.text = append(append(p.text, storage.TimeProperty("", row.Timestamp).Value...), '}')
@@ -358,9 +358,6 @@ func (p *page) add(row storage.Entity, timestamp bool) bool {
 		p.columns = row.Columns
 	}
 	p.alike++
-	for _, one := range row.Properties {
-		p.properties.count(one.Name, one.Type.String(), 1)
-	}
 	return true
 }
 

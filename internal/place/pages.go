@@ -42,7 +42,7 @@ func NewStream(w io.Writer, c *Codec, timestamp bool) *Pages {
 
 // Add adds rows. It does not keep them. It fails at a row that does not stand behind the one before it in table order: such a file
 // could not be read.
-func (p *Pages) Add(rows []storage.Entity) error {
+func (p *Pages) Add(rows []storage.Row) error {
 	last := p.last
 	for i, row := range rows {
 		if last != nil && last.Compare(row.Key) >= 0 {

@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
@@ -70,7 +71,7 @@ func oneExport(t testing.TB, to place.Objects) {
 	t.Helper()
 	w, err := place.Create(t.Context(), to, place.NewClaim("id-one", nil, began, "test"), place.Options{Compress: place.None, FileBytes: 1000})
 	proof.Must(t, err)
-	proof.Must(t, complete(t, w, w.Add(oddRows(t, 12)), manifest(place.Options{Compress: place.None})))
+	proof.Must(t, complete(t, w, w.Add(storage.Rows(oddRows(t, 12))), manifest(place.Options{Compress: place.None})))
 }
 
 // removed deletes an export by calls that may each do so much. What a call returns is kept, unless the process dies in it, once.
@@ -245,7 +246,7 @@ func TestRemoveRefuses(t *testing.T) {
 		to, _ := inBlobs(t)
 		w, err := place.Create(t.Context(), to, place.NewClaim("id-one", nil, began, "test"), place.Options{Compress: place.None})
 		proof.Must(t, err)
-		proof.Must(t, complete(t, w, w.Add(oddRows(t, 9)), manifest(place.Options{Compress: place.None})))
+		proof.Must(t, complete(t, w, w.Add(storage.Rows(oddRows(t, 9))), manifest(place.Options{Compress: place.None})))
 		if tt.change != nil {
 			tt.change(to)
 		}

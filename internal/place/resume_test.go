@@ -42,7 +42,7 @@ func die(t testing.TB, to place.Objects, path string, o place.Options, rows []st
 	o.Journal = newJournal(t, path)
 	w, err := place.Create(t.Context(), to, claim(), o)
 	proof.Must(t, err)
-	if err := w.End(errors.Join(w.Add(rows), errDead)); !errors.Is(err, errDead) {
+	if err := w.End(errors.Join(w.Add(storage.Rows(rows)), errDead)); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
 	proof.Must(t, o.Journal.Close())
@@ -103,7 +103,7 @@ func TestResume(t *testing.T) {
 			_, err = to.Get(t.Context(), foreign, 0, 1)
 			proof.Must(t, err)
 			proof.Must(t, to.Delete(t.Context(), foreign))
-			if w.Seal.Last() != nil && w.Add(rows[:1]) == nil {
+			if w.Seal.Last() != nil && w.Add(storage.Rows(rows[:1])) == nil {
 				t.Errorf("%s: died at %d: it takes a row that its files have", to.Address(), dies)
 			}
 			finish(t, w, behind(w, rows), o, 10+dies%7)
@@ -148,7 +148,7 @@ func TestResumeOfWhole(t *testing.T) {
 	first.Journal = newJournal(t, path)
 	w, err := place.Create(t.Context(), dying{dir, place.ManifestName}, claim(), first)
 	proof.Must(t, err)
-	if err := complete(t, w, w.Add(rows[:200]), manifest(o)); !errors.Is(err, errDead) {
+	if err := complete(t, w, w.Add(storage.Rows(rows[:200])), manifest(o)); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
 	proof.Must(t, first.Journal.Close())
@@ -266,7 +266,7 @@ func TestVanishedFiles(t *testing.T) {
 			dir := place.Directory(t.TempDir())
 			w, err := place.Create(t.Context(), dir, claim(), o)
 			proof.Must(t, err)
-			if err := w.End(w.Add(rows)); err != nil { // all files have been put
+			if err := w.End(w.Add(storage.Rows(rows))); err != nil { // all files have been put
 				t.Fatal(err)
 			}
 			path := filepath.Join(string(dir), name)
@@ -287,7 +287,7 @@ func TestVanishedFiles(t *testing.T) {
 	proof.Must(t, b.Make(t.Context()))
 	w, err := place.Create(t.Context(), forgetful{b}, claim(), o)
 	proof.Must(t, err)
-	err = complete(t, w, w.Add(rows), manifest(o))
+	err = complete(t, w, w.Add(storage.Rows(rows)), manifest(o))
 	if !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), "data/000001-") || !strings.Contains(err.Error(), "or was never there") {
 		t.Errorf("got %v", err)
 	}

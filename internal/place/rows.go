@@ -27,7 +27,7 @@ const (
 )
 
 // Rows are rows in table order, in memory. They answer queries as a table does.
-type Rows []storage.Entity
+type Rows []storage.Row
 
 // Address implements [storage.Source].
 func (Rows) Address() string { return "" }
@@ -46,8 +46,8 @@ func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query)
 	}
 	end := min(len(r), i+storage.PageRows)
 	rest, ended := w.take(r[i:end], &p)
-	for _, row := range p.Entities {
-		p.Bytes += len(row.JSON)
+	for _, row := range p.Rows {
+		p.Bytes += len(row.JSON())
 	}
 	if i = end - len(rest); !ended && i < len(r) {
 		p.Next = &key.Token{Partition: strconv.Itoa(i)}
@@ -56,7 +56,7 @@ func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query)
 }
 
 // Lines return the next row, in any order of keys, and how many bytes it took. The error is [io.EOF] behind the last one.
-type Lines func() (row storage.Entity, bytes int, err error)
+type Lines func() (row storage.Row, bytes int, err error)
 
 // What JSON has that is no JSON lines.
 var (
@@ -64,16 +64,16 @@ var (
 	ErrSpread = errors.New("it ends within an object")
 )
 
-// JSONLines reads rows, a JSON object a line. With raw, rows are parsed as [storage.ParseLine] does. A line that is no row ends it. A row with a
+// JSONLines reads rows, a JSON object a line. A line that is no row ends it. A row with a
 // value that a table would change is a [BadLine].
-func JSONLines(from io.Reader, raw bool) Lines {
+func JSONLines(from io.Reader) Lines {
 	in := lines.NewReader(from, maxLine)
-	return func() (row storage.Entity, bytes int, err error) {
+	return func() (row storage.Row, bytes int, err error) {
 		line, err := in.Next()
 		if err != nil {
 			return row, 0, err
 		}
-		row, err = storage.ParseLine(line.Text, raw)
+		row, err = storage.ParseLine(line.Text)
 		var inexact *storage.Inexact
 		switch {
 		case !utf8.Valid(line.Text): // its names would be lost
@@ -103,7 +103,7 @@ func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows
 	var rows Rows
 	size := 0
 	flush := func() error {
-		slices.SortStableFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+		slices.SortStableFunc(rows, func(a, b storage.Row) int { return a.Key.Compare(b.Key) })
 		window := make(Rows, 0, len(rows))
 		for _, row := range rows {
 			last := len(window) - 1
@@ -112,10 +112,7 @@ func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows
 				continue
 			}
 			if merge {
-				var err error
-				if row, err = row.Over(window[last]); err != nil {
-					return err
-				}
+				row = row.Over(window[last])
 			}
 			window[last] = row
 		}

@@ -23,28 +23,28 @@ import (
 	"tablesweep/internal/storage"
 )
 
+func entities(rows place.Rows) []storage.Entity { return storage.Page{Rows: rows}.Entities() }
+
 // Rows in any order become sorted windows. A key's later row wins, and a merge keeps what only the earlier one has.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	in := "\ufeff" + `{"RowKey":"2","PartitionKey":"b","N":1,"L":"4","L@odata.type":"Edm.Int64","odata.etag":"x"}` + "\r\n\n" + `{"PartitionKey":"a","RowKey":"1","D":"3","D@odata.type":"Edm.Double"}` + "\n" +
 		`{"PartitionKey":"b","RowKey":"2","N":2}` + "\n" + `{"PartitionKey":"b","RowKey":"2","N":3}`
-	for _, raw := range []bool{true, false} {
-		for merge, last := range map[bool]string{false: `"N":3}`, true: `"N":3,"L@odata.type":"Edm.Int64","L":"4"}`} {
-			calls := 0
-			err := place.Windows(place.JSONLines(strings.NewReader(in), raw), merge, nil, func(rows place.Rows, repeated int) error {
-				calls++
-				want := `{"PartitionKey":"a","RowKey":"1","D@odata.type":"Edm.Double","D":"3"}` + "\n" + `{"PartitionKey":"b","RowKey":"2",` + last + "\n"
-				if diff := cmp.Diff(want, linesOf(rows)); diff != "" {
-					t.Errorf("raw %v, merge %v (-want +got):\n%s", raw, merge, diff)
-				}
-				if repeated != 2 || (rows[1].JSON != nil) != raw {
-					t.Errorf("raw %v, merge %v: %d repeated, %+v", raw, merge, repeated, rows[1])
-				}
-				return nil
-			})
-			if err != nil || calls != 1 {
-				t.Errorf("%d windows, %v", calls, err)
+	for merge, last := range map[bool]string{false: `"N":3}`, true: `"N":3,"L@odata.type":"Edm.Int64","L":"4"}`} {
+		calls := 0
+		err := place.Windows(place.JSONLines(strings.NewReader(in)), merge, nil, func(rows place.Rows, repeated int) error {
+			calls++
+			want := `{"PartitionKey":"a","RowKey":"1","D@odata.type":"Edm.Double","D":"3"}` + "\n" + `{"PartitionKey":"b","RowKey":"2",` + last + "\n"
+			if diff := cmp.Diff(want, linesOf(entities(rows))); diff != "" {
+				t.Errorf("merge %v (-want +got):\n%s", merge, diff)
 			}
+			if repeated != 2 {
+				t.Errorf("merge %v: %d repeated", merge, repeated)
+			}
+			return nil
+		})
+		if err != nil || calls != 1 {
+			t.Errorf("%d windows, %v", calls, err)
 		}
 	}
 	var many strings.Builder
@@ -52,7 +52,7 @@ func TestWindows(t *testing.T) {
 		many.WriteString(`{"PartitionKey":"` + strconv.Itoa(i*7919%120_000) + `","RowKey":""}` + "\n")
 	}
 	var sizes []int
-	err := place.Windows(place.JSONLines(strings.NewReader(many.String()), true), false, nil, func(rows place.Rows, _ int) error {
+	err := place.Windows(place.JSONLines(strings.NewReader(many.String())), false, nil, func(rows place.Rows, _ int) error {
 		sizes = append(sizes, len(rows))
 		return nil
 	})
@@ -77,7 +77,7 @@ func TestWindowsRefuse(t *testing.T) {
 		good + strings.Repeat(" ", 8<<20+1):                                     "line 2 is longer than 8388608 bytes",
 		"PartitionKey,RowKey\n":                                                 "line 1 is no row",
 	} {
-		err := place.Windows(place.JSONLines(strings.NewReader(text), true), false, nil, func(place.Rows, int) error { return errors.New("used") })
+		err := place.Windows(place.JSONLines(strings.NewReader(text)), false, nil, func(place.Rows, int) error { return errors.New("used") })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: got %v, want %q", text, err, want)
 		}
@@ -91,18 +91,18 @@ func TestOtherJSON(t *testing.T) {
 		`[{"PartitionKey":"a","RowKey":"1"}]`: place.ErrArray, "[\n{": place.ErrArray, "{\n\"PartitionKey\":\"a\",\n\"RowKey\":\"1\"\n}": place.ErrSpread, "{\"PartitionKey\":\"a\",\n\"RowKey\":\"1\"}": place.ErrSpread,
 		`{"PartitionKey":"a",`: io.ErrUnexpectedEOF,
 	} {
-		err := place.Windows(place.JSONLines(strings.NewReader(text), true), false, nil, func(place.Rows, int) error { return errors.New("used") })
+		err := place.Windows(place.JSONLines(strings.NewReader(text)), false, nil, func(place.Rows, int) error { return errors.New("used") })
 		if !errors.Is(err, want) || errors.Is(err, place.ErrSpread) != (want == place.ErrSpread) {
 			t.Errorf("%q: got %v, want %v", text, err, want)
 		}
 	}
 	const lines = `{"PartitionKey":"a","RowKey":"1","N":99999999999999999999}` + "\n" + `{"PartitionKey":"a","RowKey":"2","N":9007199254740993}` + "\n"
 	var bad []string
-	err := place.Windows(place.JSONLines(strings.NewReader(lines), true), false, func(line *place.BadLine) error {
+	err := place.Windows(place.JSONLines(strings.NewReader(lines)), false, func(line *place.BadLine) error {
 		bad = append(bad, line.Key.Row+" "+line.Error())
 		return nil
 	}, func(rows place.Rows, _ int) error {
-		if got, want := linesOf(rows), `{"PartitionKey":"a","RowKey":"2","N@odata.type":"Edm.Int64","N":"9007199254740993"}`+"\n"; got != want {
+		if got, want := linesOf(entities(rows)), `{"PartitionKey":"a","RowKey":"2","N@odata.type":"Edm.Int64","N":"9007199254740993"}`+"\n"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		return nil
@@ -117,7 +117,7 @@ func TestWindowsCutOff(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("cut off")
 	text := io.MultiReader(strings.NewReader(`{"PartitionKey":"a","RowKey":"1"}`+"\n"+`{"Part`), iotest.ErrReader(cut))
-	err := place.Windows(place.JSONLines(text, true), false, nil, func(place.Rows, int) error { return errors.New("used") })
+	err := place.Windows(place.JSONLines(text), false, nil, func(place.Rows, int) error { return errors.New("used") })
 	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "at line ") {
 		t.Errorf("got %v", err)
 	}
@@ -136,7 +136,7 @@ func TestFiles(t *testing.T) {
 					return err
 				}
 				pages := place.NewStream(w, c, false)
-				return pages.End(pages.Add(rows))
+				return pages.End(pages.Add(storage.Rows(rows)))
 			})
 		}
 		proof.Must(t, create())
@@ -150,8 +150,8 @@ func TestFiles(t *testing.T) {
 			}
 			defer f.Close()
 			var all []storage.Entity
-			err = place.Windows(place.JSONLines(f, true), false, nil, func(rows place.Rows, _ int) error {
-				all = append(all, rows...)
+			err = place.Windows(place.JSONLines(f), false, nil, func(rows place.Rows, _ int) error {
+				all = append(all, entities(rows)...)
 				return nil
 			})
 			return linesOf(all), err
@@ -183,14 +183,14 @@ func TestStreamFails(t *testing.T) {
 		for j := range rows {
 			rows[j].Key = key.Key{Partition: fmt.Sprintf("%03d", i), Row: fmt.Sprintf("%05d", j)}
 		}
-		err = pages.Add(rows)
+		err = pages.Add(storage.Rows(rows))
 	}
 	if !errors.Is(err, full) || !errors.Is(pages.End(err), full) {
 		t.Errorf("got %v", err)
 	}
 	var out bytes.Buffer
 	pages = place.NewStream(&out, c, false)
-	if err := pages.End(errors.Join(pages.Add(rows[:5]), full)); !errors.Is(err, full) || out.Len() > 0 {
+	if err := pages.End(errors.Join(pages.Add(storage.Rows(rows[:5])), full)); !errors.Is(err, full) || out.Len() > 0 {
 		t.Errorf("%d bytes, %v", out.Len(), err)
 	}
 }
@@ -249,12 +249,12 @@ func TestWritersRefuseDisorder(t *testing.T) {
 	} {
 		for _, next := range []int{29, 28, 0} {
 			pages := open(t)
-			proof.Must(t, pages.Add(rows))
-			if err := pages.Add(rows[next:]); err == nil || !strings.Contains(err.Error(), "but is not greater") {
+			proof.Must(t, pages.Add(storage.Rows(rows)))
+			if err := pages.Add(storage.Rows(rows[next:])); err == nil || !strings.Contains(err.Error(), "but is not greater") {
 				t.Errorf("%s: row %d behind the last one: got %v", name, next, err)
 			}
 			swapped := append(slices.Clone(rows[:next/2]), rows[next/2+1], rows[next/2])
-			if err := open(t).Add(swapped); err == nil {
+			if err := open(t).Add(storage.Rows(swapped)); err == nil {
 				t.Errorf("%s: rows %d and %d are taken in disorder", name, next/2, next/2+1)
 			}
 		}

@@ -42,31 +42,30 @@ func CheckFilter(filter string) error {
 
 // take adds those of the rows that the query wants to a page. It returns the rows that it has not looked at, since the page
 // is full, and whether the query's range ends among the others.
-func (w window) take(rows []storage.Entity, p *storage.Page) (rest []storage.Entity, ended bool) {
+func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, ended bool) {
 	for i, row := range rows {
 		side := w.Range.Side(row.Key)
-		if side > 0 || len(p.Entities) == w.Top {
+		if side > 0 || len(p.Rows) == w.Top {
 			return rows[i:], side > 0
 		}
-		if side == 0 && (w.filter == nil || w.filter.Match(filtered(row))) {
-			p.Entities = append(p.Entities, w.selected(row))
+		if side == 0 && (w.filter == nil || w.filter.Match(filtered(row.Entity()))) {
+			p.Rows = append(p.Rows, w.selected(row))
 		}
 	}
 	return nil, false
 }
 
 // selected leaves the properties that the query selects.
-func (w window) selected(row storage.Entity) storage.Entity {
+func (w window) selected(row storage.Row) storage.Row {
 	if w.Select == nil {
 		return row
 	}
-	chosen := storage.Entity{Key: row.Key, Timestamp: row.Timestamp}
-	for _, p := range row.Properties {
-		if slices.Contains(w.Select, p.Name) {
-			chosen.Properties = append(chosen.Properties, p)
-		}
+	if len(w.Select) == 0 {
+		return storage.Row{Key: row.Key, Timestamp: row.Timestamp}
 	}
-	return chosen
+	chosen := row.Entity()
+	chosen.Properties = slices.DeleteFunc(chosen.Properties, func(p storage.Property) bool { return !slices.Contains(w.Select, p.Name) })
+	return chosen.Row()
 }
 
 // filtered is a row as filters see it.

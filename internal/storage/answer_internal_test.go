@@ -97,12 +97,8 @@ func operationOf(r recording) (o operation, ok bool) {
 			if err := needJSON(h); err != nil {
 				return err
 			}
-			for _, raw := range []bool{false, true} {
-				if _, err := (Query{Raw: raw}).entities(body); err != nil {
-					return err
-				}
-			}
-			return nil
+			_, err := parsePage(body)
+			return err
 		}}, strings.HasSuffix(q.Path, "()") && keysToo
 	case q.Method == http.MethodPost:
 		return insertRow, true

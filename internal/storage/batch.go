@@ -33,8 +33,8 @@ const (
 
 // Op is one operation of a batch.
 type Op struct {
-	Kind   OpKind
-	Entity Entity // for Delete, just the key
+	Kind OpKind
+	Row  Row // for Delete, just the key
 	// IfMatch is the ETag that the row must have for Replace, Merge and Delete,
 	// "*" for any. If it is set, the row must exist.
 	IfMatch string
@@ -86,7 +86,7 @@ func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)
 	// Azurite stores such a row of a transaction under another key.
-	alone := strings.HasPrefix(op.Entity.Key.Row, ",") && b.table.account.connection.account == devAccount
+	alone := strings.HasPrefix(op.Row.Key.Row, ",") && b.table.account.connection.account == devAccount
 	if len(b.kinds) > 0 && (alone || b.alone || len(b.kinds) == MaxBatchRows || b.body.Len() > maxBatchBytes-1024) {
 		b.body.Truncate(before)
 		return false
@@ -107,7 +107,7 @@ func (b *Batch) append(op Op) {
 	target := extent{from: b.body.Len()}
 	b.write("/", b.table.name)
 	if op.Kind != Insert {
-		b.body.Write(appendKeyPath(b.body.AvailableBuffer(), op.Entity.Key))
+		b.body.Write(appendKeyPath(b.body.AvailableBuffer(), op.Row.Key))
 	}
 	target.to = b.body.Len()
 	b.write(" HTTP/1.1\r\nAccept: " + accepted + "\r\nDataServiceVersion: 3.0\r\n")
@@ -123,14 +123,14 @@ func (b *Batch) append(op Op) {
 	b.write("\r\n")
 	json := extent{from: b.body.Len()}
 	if op.Kind != Delete {
-		b.body.Write(escapeSeparators(op.Entity.AppendJSON(b.body.AvailableBuffer())))
+		b.body.Write(escapeSeparators(op.Row.JSON()))
 	}
 	json.to = b.body.Len()
 	b.write("\r\n")
 	if len(b.kinds) == 0 {
 		b.first = request{method: method, contentType: "application/json", ifMatch: op.IfMatch}
 		b.target, b.json = target, json
-		if op.Entity.Key.Partition == "" || op.Entity.Key.Row == "" {
+		if op.Row.Key.Partition == "" || op.Row.Key.Row == "" {
 			b.target.to = 0
 		}
 	}

@@ -17,7 +17,7 @@ func TestCreateAwaitsDeletion(t *testing.T) {
 	kinds := map[string]func(*storage.Account) (create, use func(context.Context) error){
 		"Table": func(a *storage.Account) (create, use func(context.Context) error) {
 			table := a.Table("rows")
-			return table.Create, func(ctx context.Context) error { return table.Write(ctx, storage.Op{Entity: row("p", "r")}) }
+			return table.Create, func(ctx context.Context) error { return table.Write(ctx, storage.Op{Row: row("p", "r").Row()}) }
 		},
 		"Queue": func(a *storage.Account) (create, use func(context.Context) error) {
 			q, err := a.Queue("work")

@@ -16,7 +16,9 @@
 //
 // # Rows as text
 //
-// An [Entity] keeps every value as the JSON text that the service sent. Copies, exports and comparisons of equal rows decode none: raw.go keeps
+// A query returns rows as text, each a [Row]: copies, exports and comparisons of equal rows decode none. [Row.Entity] decodes one: an
+// [Entity] has its properties, and keeps every value as the JSON text that the service sent. Whoever works with our own rows (ledger, catalog,
+// streams) decodes each once. row.go passes over a page once, and keeps
 // each row of a page as text. It knows JSON in the form in which services write rows, and leaves any other page to the
 // decoder. A single row goes as a plain request: a transaction of one row takes three times the processor time. Rows with
 // an empty key, or a URL beyond 2 KB, stay in transactions.

@@ -46,27 +46,16 @@ type Property struct {
 // Text returns a string's value without quotes, and any other value as JSON.
 func (p Property) Text() string { return text(p.Value) }
 
-// Entity is one row.
+// Entity is a row with its properties.
 type Entity struct {
 	Key        key.Key
 	Properties []Property // without PartitionKey, RowKey and Timestamp
 	ETag       string
 	Timestamp  time.Time // last modification by the service's clock; zero if not selected
-	// JSON is the row as [Entity.AppendJSON] writes it, if a [Query] with Raw read it.
-	// All but Key, JSON and Columns is empty then.
-	JSON    jsontext.Value
-	Columns []Column // of JSON, in its order; rows that follow one another share them, and nobody changes them
-}
-
-// Column is a property's name and type.
-type Column struct {
-	Name string
-	Type Type
 }
 
 // Clone returns a copy that does not keep the rest of e's page in memory.
 func (e Entity) Clone() Entity {
-	e.JSON = e.JSON.Clone()
 	e.Properties = slices.Clone(e.Properties)
 	for i, p := range e.Properties {
 		e.Properties[i].Value = p.Value.Clone()
@@ -283,7 +272,7 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 		if e.ETag == "" {
 			// The ETag is made of the time, and the service does not promise to send
 			// it at every metadata level.
-			e.ETag = `W/"datetime'` + url.QueryEscape(text(value)) + `'"`
+			e.ETag = etagOf(text(value))
 		}
 	case "odata.etag":
 		e.ETag = text(value)
@@ -296,6 +285,9 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 	}
 	return nil
 }
+
+// etagOf returns the ETag that the Table service makes of a Timestamp.
+func etagOf(timestamp string) string { return `W/"datetime'` + url.QueryEscape(timestamp) + `'"` }
 
 // ETagTime returns the Timestamp that an ETag of the Table service is made of. ok is false if it is made of none, as
 // those of Cosmos DB.
@@ -373,37 +365,37 @@ func (d *decoder) value() jsontext.Value {
 // store every value with its type. Double is always annotated: without that, a
 // client or emulator may take 3.0 for an Int32.
 func (e Entity) AppendJSON(b []byte) []byte {
-	if e.JSON != nil {
-		return append(b, e.JSON...)
-	}
 	b = append(b, `{"PartitionKey":`...)
 	b = appendQuote(b, e.Key.Partition)
 	b = append(b, `,"RowKey":`...)
 	b = appendQuote(b, e.Key.Row)
 	for _, p := range e.Properties {
 		if p.Type == Double || p.Type != odata.Implied(p.Value) {
-			b = append(b, ',', '"')
-			b = append(b, p.Name...)
-			b = append(b, `@odata.type":"`...)
+			b = appendName(append(b, ','), p.Name)
+			b = append(b[:len(b)-1], `@odata.type":"`...)
 			b = append(b, p.Type.String()...)
 			b = append(b, '"')
 		}
-		b = append(b, ',', '"')
-		b = append(b, p.Name...)
-		b = append(b, '"', ':')
+		b = appendName(append(b, ','), p.Name)
+		b = append(b, ':')
 		b = append(b, p.Value...)
 	}
 	return append(b, '}')
 }
 
+// appendName appends a property's name in quotes.
+func appendName(b []byte, name string) []byte {
+	for i := range len(name) {
+		if stops[name[i]] {
+			return appendQuote(b, name)
+		}
+	}
+	return append(append(append(b, '"'), name...), '"')
+}
+
 // Equal reports whether two entities have the same key and the same properties,
 // in any order, with the same types and values.
 func Equal(a, b Entity) bool {
-	a, err1 := a.Decoded()
-	b, err2 := b.Decoded()
-	if err1 != nil || err2 != nil {
-		return false
-	}
 	if a.Key != b.Key || len(a.Properties) != len(b.Properties) {
 		return false
 	}

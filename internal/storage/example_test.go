@@ -21,10 +21,10 @@ func Example() {
 
 	batch := orders.Batch()
 	for i := range int64(3) {
-		batch.Add(storage.Op{Kind: storage.Insert, Entity: storage.Entity{
+		batch.Add(storage.Op{Kind: storage.Insert, Row: storage.Entity{
 			Key:        key.Key{Partition: "2026", Row: fmt.Sprint("order-", i)},
 			Properties: []storage.Property{storage.Int64Property("Total", 100*i)},
-		}})
+		}.Row()})
 	}
 	if err := batch.Do(ctx); err != nil {
 		log.Fatal(err)
@@ -36,14 +36,14 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		for _, e := range page.Entities {
+		for _, e := range page.Entities() {
 			fmt.Println(e.Key.Partition, e.Key.Row, e.Get("Total"))
 		}
 		query.Token = page.Next
 	}
 
 	var refused *storage.Error
-	err := orders.Write(ctx, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "2026", Row: "order-1"}}})
+	err := orders.Write(ctx, storage.Op{Kind: storage.Insert, Row: storage.Row{Key: key.Key{Partition: "2026", Row: "order-1"}}})
 	fmt.Println(errors.As(err, &refused), refused.Code)
 	// Output:
 	// 2026 order-1 100

@@ -50,7 +50,7 @@ func TestErrorsKeepSignaturesSecret(t *testing.T) {
 			q, err := a.Queue("work")
 			proof.Must(t, err)
 			_, queryErr := a.Table("Orders").Query(t.Context(), storage.Query{})
-			for _, err := range []error{queryErr, q.Put(t.Context(), "x"), a.Table("Orders").Write(t.Context(), storage.Op{Entity: row("p", "r")})} {
+			for _, err := range []error{queryErr, q.Put(t.Context(), "x"), a.Table("Orders").Write(t.Context(), storage.Op{Row: row("p", "r").Row()})} {
 				if err == nil || strings.Contains(err.Error(), "TOPSECRET") || !strings.Contains(err.Error(), "no answer") {
 					t.Errorf("got %v, want an error without the signature", err)
 				}

@@ -102,7 +102,7 @@ func TestTokenIsChallenged(t *testing.T) {
 	a, err := storage.Open(connection, storage.Options{Transport: service})
 	proof.Must(t, err)
 	row := storage.Entity{Key: key.Key{Partition: "p", Row: "r"}}
-	if err := a.Table("Orders").Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row}); err != nil {
+	if err := a.Table("Orders").Write(t.Context(), storage.Op{Kind: storage.Replace, Row: row.Row()}); err != nil {
 		t.Error(err)
 	}
 	const body = `{"PartitionKey":"p","RowKey":"r"}`
@@ -119,8 +119,8 @@ func signsIn(t *testing.T, settings storage.Settings) {
 	a, err := storage.Open(connection, storage.Options{Transport: service})
 	proof.Must(t, err)
 	p, err := a.Table("Orders").Query(t.Context(), storage.Query{})
-	if err != nil || len(p.Entities) != 1 {
-		t.Fatalf("%d rows, %v", len(p.Entities), err)
+	if err != nil || len(p.Rows) != 1 {
+		t.Fatalf("%d rows, %v", len(p.Rows), err)
 	}
 	q, err := a.Queue("work")
 	proof.Must(t, err)

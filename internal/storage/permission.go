@@ -51,7 +51,7 @@ func (t *Table) may(ctx context.Context, kind OpKind) error {
 		return fmt.Errorf("change table %s: %w", t.name, errNotWritten)
 	}
 	nowhere := key.Key{Partition: "tablesweep-" + rand.Text(), Row: rand.Text()}
-	err := t.Write(ctx, Op{Kind: kind, Entity: Entity{Key: nowhere}, IfMatch: `W/"datetime'1601-01-01T00%3A00%3A00Z'"`})
+	err := t.Write(ctx, Op{Kind: kind, Row: Row{Key: nowhere}, IfMatch: `W/"datetime'1601-01-01T00%3A00%3A00Z'"`})
 	if HasCode(err, "ResourceNotFound", "EntityNotFound", "UpdateConditionNotSatisfied") {
 		return nil
 	}

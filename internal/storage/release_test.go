@@ -32,8 +32,8 @@ func TestRequestsAreReleased(t *testing.T) {
 	a := open(t, em.ConnectionString(), storage.Options{Transport: transport})
 	table := newTable(t, a)
 	row := storage.Entity{Key: key.Key{Partition: "p"}}
-	proof.Must(t, table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row}))
-	if err := table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row}); !storage.Conflict(err) {
+	proof.Must(t, table.Write(t.Context(), storage.Op{Kind: storage.Insert, Row: row.Row()}))
+	if err := table.Write(t.Context(), storage.Op{Kind: storage.Insert, Row: row.Row()}); !storage.Conflict(err) {
 		t.Fatal(err)
 	}
 	if _, err := table.Query(t.Context(), storage.Query{}); err != nil {

@@ -4,24 +4,117 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tablesweep/internal/key"
 	"tablesweep/internal/odata"
 )
 
-// rawPage reads the body of a query's answer as [decodePage] does, but leaves each row
-// as text: its entities have only a key, JSON and columns. The text is what [Entity.AppendJSON] makes of the decoded
-// row, unless that has a name twice. It does not retain body.
-//
-// It knows JSON in the form in which services write rows. It reports false for any
-// other: decodePage then decides what the page means.
-func rawPage(body []byte) ([]Entity, bool) {
+// Row is a row as a query returns it: its key, and its properties as text, as they stand in the answer. So it is written or compared
+// without being decoded. [Row.Entity] decodes it. A row made of a key alone has no properties.
+type Row struct {
+	Key       key.Key
+	Timestamp time.Time // last modification by the service's clock; zero if not selected
+	Columns   []Column  // of the text, in its order; rows that follow one another share them, and nobody changes them
+	Note      string    // what a source says about the row, such as how it differs from another; "" from a table
+	json      jsontext.Value
+	etag      string // "" if it is made of the Timestamp
+}
+
+// Column is a property's name and type.
+type Column struct {
+	Name string
+	Type Type
+}
+
+// JSON returns the row as [Entity.AppendJSON] writes it. Nobody may change it.
+func (r Row) JSON() jsontext.Value {
+	if r.json == nil {
+		return Entity{Key: r.Key}.AppendJSON(nil)
+	}
+	return r.json
+}
+
+// ETag returns the row's ETag, "" if it does not come from a table. The Table service makes it of the Timestamp.
+func (r Row) ETag() string {
+	if r.etag == "" && !r.Timestamp.IsZero() {
+		return etagOf(r.Timestamp.Format(timestampForm))
+	}
+	return r.etag
+}
+
+// WithETag returns the row with an ETag.
+func (r Row) WithETag(etag string) Row {
+	r.etag = etag
+	return r
+}
+
+// Entity returns the row with its properties. They keep its text, and with that its page, in memory.
+func (r Row) Entity() Entity {
+	e := Entity{Key: r.Key, ETag: r.ETag(), Timestamp: r.Timestamp}
+	if r.json == nil {
+		return e
+	}
+	var ok bool
+	if e.Properties, ok = r.plainProperties(); ok {
+		return e
+	}
+	d := newDecoder(r.json, jsontext.AllowDuplicateNames(true))
+	d.width = len(r.Columns)
+	if e.Properties = d.entity().Properties; d.err != nil {
+		panic("storage: internal error: a row's text: " + d.err.Error())
+	}
+	return e
+}
+
+// Over returns what a merge of the row into another one gives: its own properties, and those that only the other one has.
+func (r Row) Over(other Row) Row {
+	row := r.Entity()
+	for _, p := range other.Entity().Properties {
+		if !slices.ContainsFunc(row.Properties, func(own Property) bool { return own.Name == p.Name }) {
+			row.Properties = append(row.Properties, p)
+		}
+	}
+	return row.Row()
+}
+
+// Row returns the entity as it is written.
+func (e Entity) Row() Row {
+	r := Row{Key: e.Key, Timestamp: e.Timestamp, json: e.AppendJSON(nil), etag: e.ETag}
+	for _, p := range e.Properties {
+		r.Columns = append(r.Columns, Column{p.Name, p.Type})
+	}
+	return r
+}
+
+// Rows returns entities as they are written.
+func Rows(entities []Entity) []Row {
+	rows := make([]Row, len(entities))
+	for i, e := range entities {
+		rows[i] = e.Row()
+	}
+	return rows
+}
+
+// parsePage reads the body of a query's answer. The rows keep nothing of it.
+func parsePage(body []byte) ([]Row, error) {
+	if rows, ok := plainPage(body); ok {
+		return rows, nil
+	}
+	entities, err := decodePage(bytes.Clone(body))
+	return Rows(entities), err
+}
+
+// plainPage reads a page in the form in which services write rows. It
+// reports false for any other: [decodePage] then decides what the page means.
+func plainPage(body []byte) ([]Row, bool) {
 	out := pageBuffers.get()
 	defer pageBuffers.put(out)
 	out.Grow(len(body))
-	r := rawReader{in: body, out: out.AvailableBuffer(), rows: make([]Entity, 0, min(PageRows, len(body)/150+1)), names: map[string]string{}}
+	r := rowReader{in: body, out: out.AvailableBuffer(), rows: make([]Row, 0, min(PageRows, len(body)/150+1)), names: map[string]string{}}
 	if !r.page() {
 		return nil, false
 	}
@@ -29,22 +122,22 @@ func rawPage(body []byte) ([]Entity, bool) {
 	return r.rows, true
 }
 
-// share makes the rows' JSON parts of text, which has what was written to out.
-func (r *rawReader) share(text []byte) {
+// share makes the rows' texts parts of text, which has what was written to out.
+func (r *rowReader) share(text []byte) {
 	begin := 0
 	for i := range r.rows {
-		json := &r.rows[i].JSON
+		json := &r.rows[i].json
 		end := begin + len(*json)
 		*json, begin = text[begin:end:end], end
 	}
 }
 
-// rawReader passes over a page once. Its methods report false for forms that they don't know.
-type rawReader struct {
+// rowReader passes over a page once. Its methods report false for forms that they don't know.
+type rowReader struct {
 	in   []byte
 	at   int // of in, behind what has been read
 	out  []byte
-	rows []Entity
+	rows []Row
 
 	columns []Column // of the row, at first those of the row before
 	has     int      // of the columns have been read
@@ -53,7 +146,7 @@ type rawReader struct {
 	foreign bool // the rows are anybody's, see [ParseLine]
 }
 
-func (r *rawReader) page() bool {
+func (r *rowReader) page() bool {
 	if !r.next('{') {
 		return false
 	}
@@ -80,7 +173,7 @@ func (r *rawReader) page() bool {
 }
 
 // all reads the array of rows.
-func (r *rawReader) all() bool {
+func (r *rowReader) all() bool {
 	if !r.next('[') {
 		return false
 	}
@@ -102,22 +195,25 @@ const (
 	partitionName = `"PartitionKey"`
 	rowName       = `"RowKey"`
 	timestampName = `"Timestamp"`
+	etagMember    = `"odata.etag"`
+	timeAnnotated = `"Timestamp@odata.type"`
 	odataPrefix   = `"odata.`
 	laterPrefix   = `"@odata.` // of later versions of OData
 	typeSuffix    = `@odata.type"`
 )
 
 // row reads a row and appends it to rows, and its JSON to out.
-func (r *rawReader) row() bool {
+func (r *rowReader) row() bool {
 	if !r.next('{') {
 		return false
 	}
-	var e Entity
+	var e Row
 	begin := len(r.out)
 	r.out = append(r.out, '{')
 	keys := begin + 1 // where the row's key belongs, and then the properties
 	r.has, r.changed = 0, false
 	partition, row := false, false // have been read
+	var etag, timestamp []byte
 	for more := true; more; more = r.next(',') {
 		name := r.name()
 		if name == nil || !r.next(':') {
@@ -128,17 +224,24 @@ func (r *rawReader) row() bool {
 		case v.text == nil:
 			return false
 		case string(name) == partitionName:
-			ok = !partition && setRawKey(&e.Key.Partition, v, r.lastPartition())
+			ok = !partition && setPlainKey(&e.Key.Partition, v, r.lastPartition())
 			partition = true
 			r.member(name, v.text)
 			r.move(at, begin+1)
 			keys += len(r.out) - at
 		case string(name) == rowName:
-			ok = !row && setRawKey(&e.Key.Row, v, "")
+			ok = !row && setPlainKey(&e.Key.Row, v, "")
 			row = true
 			r.member(name, v.text)
 			r.move(at, keys)
-		case string(name) == timestampName, bytes.HasPrefix(name, []byte(odataPrefix)), bytes.HasPrefix(name, []byte(laterPrefix)):
+		case string(name) == timestampName:
+			ok = timestamp == nil && e.setTimestamp(v)
+			timestamp = v.text
+		case string(name) == etagMember:
+			ok = etag == nil && len(v.text) > len(`""`)
+			etag = v.text
+		case string(name) == timeAnnotated && string(v.text) == `"Edm.DateTime"`:
+		case bytes.HasPrefix(name, []byte(odataPrefix)), bytes.HasPrefix(name, []byte(laterPrefix)):
 		case bytes.HasSuffix(name, []byte(typeSuffix)):
 			ok = r.annotated(name, v.text)
 		case v.text[0] == 'n': // null: a selected property that the row does not have
@@ -156,14 +259,50 @@ func (r *rawReader) row() bool {
 	if !r.next('}') || !partition || !row {
 		return false
 	}
+	switch {
+	case etag == nil && timestamp != nil:
+		e.etag = etagOf(text(timestamp))
+	case etag != nil && !madeOf(etag, timestamp):
+		e.etag = text(etag)
+	}
 	r.out[len(r.out)-1] = '}' // in place of the last comma
-	e.JSON, e.Columns = r.out[begin:], r.columns[:r.has:r.has]
+	e.json, e.Columns = r.out[begin:], r.columns[:r.has:r.has]
 	r.rows = append(r.rows, e)
 	return true
 }
 
+// setTimestamp sets a Timestamp without escapes.
+func (r *Row) setTimestamp(v scalar) bool {
+	if !v.ascii {
+		return false
+	}
+	t, err := time.Parse(time.RFC3339Nano, string(v.text[1:len(v.text)-1]))
+	r.Timestamp = t
+	return err == nil
+}
+
+// timestampForm is the form in which the Table service writes a Timestamp.
+const timestampForm = "2006-01-02T15:04:05.0000000Z"
+
+// madeOf reports whether an ETag is what the Table service makes of a Timestamp in its form, both as JSON.
+func madeOf(etag, timestamp []byte) bool {
+	if len(timestamp) != len(timestampForm)+2 || timestamp[len(timestampForm)] != 'Z' {
+		return false
+	}
+	var room [64]byte
+	want := append(room[:0], `"W/\"datetime'`...)
+	for _, c := range timestamp[1 : len(timestamp)-1] {
+		if c == ':' {
+			want = append(want, "%3A"...)
+		} else {
+			want = append(want, c)
+		}
+	}
+	return bytes.Equal(etag, append(want, `'\""`...))
+}
+
 // member appends the member that was read last to out, and a comma.
-func (r *rawReader) member(name, text []byte) {
+func (r *rowReader) member(name, text []byte) {
 	if n := len(name) + 1 + len(text); &name[0] == &r.in[r.at-n] { // without white space
 		r.out = append(append(r.out, r.in[r.at-n:r.at]...), ',')
 		return
@@ -172,14 +311,14 @@ func (r *rawReader) member(name, text []byte) {
 }
 
 // move moves the end of out, from a byte of it, to one before.
-func (r *rawReader) move(from, to int) {
+func (r *rowReader) move(from, to int) {
 	if from > to {
 		r.out = slices.Insert(r.out[:from], to, bytes.Clone(r.out[from:])...)
 	}
 }
 
 // property appends a property to out, and to the row's columns: those of the row before, as long as they are the same.
-func (r *rawReader) property(name []byte, v rawValue) {
+func (r *rowReader) property(name []byte, v scalar) {
 	r.member(name, v.text)
 	name = name[1 : len(name)-1]
 	if r.has < len(r.columns) && r.columns[r.has].Type == v.kind && r.columns[r.has].Name == string(name) {
@@ -198,15 +337,15 @@ func (r *rawReader) property(name []byte, v rawValue) {
 	r.has++
 }
 
-func (r *rawReader) lastPartition() string {
+func (r *rowReader) lastPartition() string {
 	if len(r.rows) == 0 {
 		return ""
 	}
 	return r.rows[len(r.rows)-1].Key.Partition
 }
 
-// setRawKey sets a key without escapes. last is a key that it may be equal to.
-func setRawKey(to *string, v rawValue, last string) bool {
+// setPlainKey sets a key without escapes. last is a key that it may be equal to.
+func setPlainKey(to *string, v scalar, last string) bool {
 	if v.text[0] != '"' || !v.ascii && (bytes.IndexByte(v.text, '\\') >= 0 || !utf8.Valid(v.text)) {
 		return false
 	}
@@ -223,7 +362,7 @@ var annotatedTypes = map[string]Type{`"Edm.Int64"`: Int64, `"Edm.Double"`: Doubl
 
 // annotated reads the property that must follow the annotation. It leaves nulls, and types
 // that need no annotation, to decodePage.
-func (r *rawReader) annotated(annotation, text []byte) bool {
+func (r *rowReader) annotated(annotation, text []byte) bool {
 	r.member(annotation, text)
 	kind, ok := annotatedTypes[string(text)]
 	if !ok || !r.next(',') {
@@ -244,7 +383,7 @@ func (r *rawReader) annotated(annotation, text []byte) bool {
 }
 
 // exact reports whether it is plain that a table keeps a value.
-func (r *rawReader) exact(v rawValue) bool {
+func (r *rowReader) exact(v scalar) bool {
 	const mostDigits = 15 // of any decimal number, that a Double has
 	switch {
 	case !r.foreign:
@@ -266,12 +405,12 @@ func special(name []byte) bool {
 }
 
 // next skips white space and then the character c, if it follows.
-func (r *rawReader) next(c byte) bool {
+func (r *rowReader) next(c byte) bool {
 	r.skipSpace()
 	return r.skip(c)
 }
 
-func (r *rawReader) skipSpace() {
+func (r *rowReader) skipSpace() {
 	for r.at < len(r.in) {
 		switch r.in[r.at] {
 		case ' ', '\t', '\r', '\n':
@@ -283,7 +422,7 @@ func (r *rawReader) skipSpace() {
 }
 
 // skip passes the character c, if it follows at once.
-func (r *rawReader) skip(c byte) bool {
+func (r *rowReader) skip(c byte) bool {
 	if r.at < len(r.in) && r.in[r.at] == c {
 		r.at++
 		return true
@@ -293,7 +432,7 @@ func (r *rawReader) skip(c byte) bool {
 
 // name reads a member's name, with its quotes. It returns nil for a name that is not well
 // formed or has escapes.
-func (r *rawReader) name() []byte {
+func (r *rowReader) name() []byte {
 	r.skipSpace()
 	v := r.text()
 	if v.ascii || v.text != nil && bytes.IndexByte(v.text, '\\') < 0 && utf8.Valid(v.text) {
@@ -302,17 +441,17 @@ func (r *rawReader) name() []byte {
 	return nil
 }
 
-// rawValue is a scalar. Its text is nil if the value is not a scalar.
-type rawValue struct {
+// scalar is a scalar. Its text is nil if the value is not a scalar.
+type scalar struct {
 	text  []byte
 	ascii bool // a string of ASCII without escapes
 	kind  Type // without annotation
 }
 
-func (r *rawReader) value() rawValue {
+func (r *rowReader) value() scalar {
 	r.skipSpace()
 	if r.at == len(r.in) {
-		return rawValue{}
+		return scalar{}
 	}
 	switch r.in[r.at] {
 	case '"':
@@ -327,43 +466,43 @@ func (r *rawReader) value() rawValue {
 	return r.number()
 }
 
-func (r *rawReader) word(w string, kind Type) rawValue {
+func (r *rowReader) word(w string, kind Type) scalar {
 	if !bytes.HasPrefix(r.in[r.at:], []byte(w)) {
-		return rawValue{}
+		return scalar{}
 	}
 	r.at += len(w)
-	return rawValue{text: r.in[r.at-len(w) : r.at], kind: kind}
+	return scalar{text: r.in[r.at-len(w) : r.at], kind: kind}
 }
 
 // number reads a number: -?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?
-func (r *rawReader) number() rawValue {
+func (r *rowReader) number() scalar {
 	start := r.at
 	r.skip('-')
 	if !r.skip('0') && r.digits() == 0 {
-		return rawValue{}
+		return scalar{}
 	}
 	whole := r.at
 	if r.skip('.') && r.digits() == 0 {
-		return rawValue{}
+		return scalar{}
 	}
 	if r.skip('e') || r.skip('E') {
 		if !r.skip('+') {
 			r.skip('-')
 		}
 		if r.digits() == 0 {
-			return rawValue{}
+			return scalar{}
 		}
 	}
 	text := r.in[start:r.at]
 	// Int32 is the type of what has few digits; odata.Implied decides where they are many.
-	v := rawValue{text: text, kind: Int32}
+	v := scalar{text: text, kind: Int32}
 	if r.at > whole || len(text) > 9 {
 		v.kind = odata.Implied(text)
 	}
 	return v
 }
 
-func (r *rawReader) digits() (n int) {
+func (r *rowReader) digits() (n int) {
 	for ; r.at < len(r.in) && '0' <= r.in[r.at] && r.in[r.at] <= '9'; r.at++ {
 		n++
 	}
@@ -379,11 +518,11 @@ var stops = func() (stops [256]bool) {
 }()
 
 // text reads a string, with its quotes.
-func (r *rawReader) text() rawValue {
+func (r *rowReader) text() scalar {
 	if !r.skip('"') {
-		return rawValue{}
+		return scalar{}
 	}
-	v := rawValue{ascii: true}
+	v := scalar{ascii: true}
 	for i := r.at; i < len(r.in); i++ {
 		c := r.in[i]
 		if !stops[c] {
@@ -397,15 +536,15 @@ func (r *rawReader) text() rawValue {
 		case c == '\\':
 			n := escapeLength(r.in[i:])
 			if n == 0 {
-				return rawValue{}
+				return scalar{}
 			}
 			i += n - 1
 		case c < ' ':
-			return rawValue{}
+			return scalar{}
 		}
 		v.ascii = false
 	}
-	return rawValue{}
+	return scalar{}
 }
 
 // escapeLength returns the length of the escape that text starts with, 0 if it is none.
@@ -428,71 +567,24 @@ func escapeLength(text []byte) int {
 	return 0
 }
 
-// Decoded returns an entity with properties in the place of JSON.
-func (e Entity) Decoded() (Entity, error) {
-	if e.JSON == nil {
-		return e, nil
-	}
-	if properties, ok := e.plainProperties(); ok {
-		e.Properties, e.JSON, e.Columns = properties, nil, nil
-		return e, nil
-	}
-	d := newDecoder(e.JSON, jsontext.AllowDuplicateNames(true))
-	d.width = len(e.Columns)
-	return d.entity(), d.err
-}
-
-// plainProperties reads JSON that has the properties of Columns, in their order, behind the keys, as [rawPage] makes it. It reports false for any other.
-func (e Entity) plainProperties() (all []Property, ok bool) {
-	r := rawReader{in: e.JSON}
-	if r.at = 1; len(e.JSON) == 0 || e.JSON[0] != '{' {
-		return nil, false
-	}
-	all = make([]Property, 0, len(e.Columns))
-	for more := true; more; more = r.skip(',') {
-		name := r.text().text
-		if name == nil || !r.skip(':') {
+// plainProperties reads the text of a row whose values are all scalars. It reports false for any other.
+func (r Row) plainProperties() (all []Property, ok bool) {
+	in := rowReader{in: r.json, at: len("{")}
+	all = make([]Property, 0, len(r.Columns))
+	for more := true; more; more = in.skip(',') {
+		name := in.text().text
+		if name == nil || !in.skip(':') {
 			return nil, false
 		}
-		v := r.value().text
+		v := in.value().text
 		switch {
 		case v != nil && (string(name) == partitionName || string(name) == rowName || bytes.HasSuffix(name, []byte(typeSuffix))):
-		case v == nil || v[0] == 'n' || special(name) || len(all) == len(e.Columns) || string(name[1:len(name)-1]) != e.Columns[len(all)].Name:
+		case v == nil || v[0] == 'n' || special(name) || len(all) == len(r.Columns) || string(name[1:len(name)-1]) != r.Columns[len(all)].Name:
 			return nil, false
 		default:
-			c := e.Columns[len(all)]
+			c := r.Columns[len(all)]
 			all = append(all, Property{c.Name, c.Type, v})
 		}
 	}
-	return all, r.skip('}') && r.at == len(r.in) && len(all) == len(e.Columns)
-}
-
-// Over returns what a merge of the row into another one gives: its own properties, and those that only the other one has.
-func (e Entity) Over(other Entity) (Entity, error) {
-	row, err := e.Decoded()
-	if err != nil {
-		return e, err
-	}
-	if other, err = other.Decoded(); err != nil {
-		return e, err
-	}
-	row.Properties = slices.Clone(row.Properties)
-	for _, p := range other.Properties {
-		if !slices.ContainsFunc(row.Properties, func(own Property) bool { return own.Name == p.Name }) {
-			row.Properties = append(row.Properties, p)
-		}
-	}
-	if e.JSON != nil {
-		row = row.asRaw()
-	}
-	return row, nil
-}
-
-// asRaw returns an entity with JSON and columns in the place of all but its key.
-func (e Entity) asRaw() Entity {
-	raw := Entity{Key: e.Key, JSON: e.AppendJSON(nil)}
-	for _, p := range e.Properties {
-		raw.Columns = append(raw.Columns, Column{p.Name, p.Type})
-	}
-	return raw
+	return all, in.skip('}') && in.at == len(in.in) && len(all) == len(r.Columns)
 }

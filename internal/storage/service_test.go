@@ -72,7 +72,7 @@ func TestOddKeys(t *testing.T) {
 		for _, k := range oddKeys {
 			e := row(k, k)
 			for _, op := range []storage.OpKind{storage.Insert, storage.Replace, storage.Merge, storage.Delete, storage.Insert} {
-				if err := table.Write(t.Context(), storage.Op{Kind: op, Entity: e}); err != nil {
+				if err := table.Write(t.Context(), storage.Op{Kind: op, Row: e.Row()}); err != nil {
 					t.Errorf("key %q, operation %d: %v", k, op, err)
 				}
 			}
@@ -82,7 +82,7 @@ func TestOddKeys(t *testing.T) {
 			}
 		}
 		var n int
-		err := table.All(t.Context(), storage.Query{Top: 3}, func(p storage.Page) error { n += len(p.Entities); return nil })
+		err := table.All(t.Context(), storage.Query{Top: 3}, func(p storage.Page) error { n += len(p.Rows); return nil })
 		if err != nil || n != len(oddKeys) {
 			t.Errorf("%d rows, %v; want %d", n, err, len(oddKeys))
 		}
@@ -98,7 +98,7 @@ func TestTransactionsAsAzuriteReadsThem(t *testing.T) {
 		want := []key.Key{{Partition: "c", Row: ","}, {Partition: "c", Row: ",,"}, {Partition: "c", Row: "a,"}, {Partition: "c", Row: "b"}}
 		b, batches := table.Batch(), 1
 		for _, k := range want {
-			op := storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: k, Properties: []storage.Property{storage.StringProperty("Text", text)}}}
+			op := storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: k, Properties: []storage.Property{storage.StringProperty("Text", text)}}.Row()}
 			if b.Add(op) {
 				continue
 			}
@@ -113,7 +113,7 @@ func TestTransactionsAsAzuriteReadsThem(t *testing.T) {
 		if err != nil || !slices.Equal(p.Keys(), want) {
 			t.Errorf("%q, %v; want %q", p.Keys(), err, want)
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			if e.Get("Text") != text {
 				t.Errorf("%v has %q, want %q", e.Key, e.Get("Text"), text)
 			}
@@ -124,19 +124,19 @@ func TestTransactionsAsAzuriteReadsThem(t *testing.T) {
 func TestBatchErrorsNameTheOperation(t *testing.T) {
 	onEach(t, func(t *testing.T, a *storage.Account) {
 		table := newTable(t, a)
-		proof.Must(t, table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row("p", "there")}))
+		proof.Must(t, table.Write(t.Context(), storage.Op{Kind: storage.Insert, Row: row("p", "there").Row()}))
 		there, _, err := table.Get(t.Context(), key.Key{Partition: "p", Row: "there"})
 		proof.Must(t, err)
-		fine := func(rk string) storage.Op { return storage.Op{Kind: storage.Replace, Entity: row("p", rk)} }
+		fine := func(rk string) storage.Op { return storage.Op{Kind: storage.Replace, Row: row("p", rk).Row()} }
 		for _, tt := range []struct {
 			name   string
 			bad    storage.Op
 			status int
 			code   string
 		}{
-			{"exists", storage.Op{Kind: storage.Insert, Entity: row("p", "there")}, 409, "EntityAlreadyExists"},
-			{"missing", storage.Op{Kind: storage.Delete, Entity: row("p", "missing")}, 404, "ResourceNotFound"},
-			{"changed", storage.Op{Kind: storage.Merge, Entity: there, IfMatch: `W/"datetime'2000-01-01T00%3A00%3A00Z'"`}, 412, "UpdateConditionNotSatisfied"},
+			{"exists", storage.Op{Kind: storage.Insert, Row: row("p", "there").Row()}, 409, "EntityAlreadyExists"},
+			{"missing", storage.Op{Kind: storage.Delete, Row: row("p", "missing").Row()}, 404, "ResourceNotFound"},
+			{"changed", storage.Op{Kind: storage.Merge, Row: there.Row(), IfMatch: `W/"datetime'2000-01-01T00%3A00%3A00Z'"`}, 412, "UpdateConditionNotSatisfied"},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
 				err := table.Write(t.Context(), fine("1"), fine("2"), tt.bad, fine("3"))
@@ -152,7 +152,7 @@ func TestBatchErrorsNameTheOperation(t *testing.T) {
 				}
 			})
 		}
-		err = table.Write(t.Context(), storage.Op{Kind: storage.Merge, Entity: there, IfMatch: there.ETag})
+		err = table.Write(t.Context(), storage.Op{Kind: storage.Merge, Row: there.Row(), IfMatch: there.ETag})
 		if err != nil {
 			t.Errorf("merge with the row's ETag: %v", err)
 		}
@@ -180,7 +180,7 @@ func TestQueryReadsRangesByTokens(t *testing.T) {
 		for _, pk := range []string{"a", "b", "c"} {
 			var ops []storage.Op
 			for i := range 7 {
-				ops = append(ops, storage.Op{Kind: storage.Insert, Entity: row(pk, fmt.Sprint(i))})
+				ops = append(ops, storage.Op{Kind: storage.Insert, Row: row(pk, fmt.Sprint(i)).Row()})
 			}
 			proof.Must(t, table.Write(t.Context(), ops...))
 		}
@@ -200,8 +200,8 @@ func TestQueryReadsRangesByTokens(t *testing.T) {
 		} {
 			var keys []key.Key
 			err := table.All(t.Context(), storage.Query{Range: tt.r, Top: 2, Select: []string{"Text"}}, func(p storage.Page) error {
-				if p.Date.IsZero() || len(p.Entities) > 2 {
-					t.Errorf("%s: a page of %d rows, dated %v", tt.name, len(p.Entities), p.Date)
+				if p.Date.IsZero() || len(p.Rows) > 2 {
+					t.Errorf("%s: a page of %d rows, dated %v", tt.name, len(p.Rows), p.Date)
 				}
 				keys = append(keys, p.Keys()...)
 				return nil
@@ -222,7 +222,7 @@ func TestBatchKnowsItsLimits(t *testing.T) {
 	onEach(t, func(t *testing.T, a *storage.Account) {
 		table := newTable(t, a)
 		b := table.Batch()
-		for i := 0; b.Add(storage.Op{Kind: storage.Insert, Entity: row("p", fmt.Sprint(i))}); i++ {
+		for i := 0; b.Add(storage.Op{Kind: storage.Insert, Row: row("p", fmt.Sprint(i)).Row()}); i++ {
 		}
 		if b.Rows() != storage.MaxBatchRows {
 			t.Errorf("%d rows fit, want %d", b.Rows(), storage.MaxBatchRows)
@@ -235,7 +235,7 @@ func TestBatchKnowsItsLimits(t *testing.T) {
 			large.Properties = append(large.Properties, storage.StringProperty(fmt.Sprint("L", i), strings.Repeat("x", 32<<10)))
 		}
 		b = table.Batch()
-		for i := 0; b.Add(storage.Op{Kind: storage.Insert, Entity: large}); i++ {
+		for i := 0; b.Add(storage.Op{Kind: storage.Insert, Row: large.Row()}); i++ {
 			large.Key.Row = fmt.Sprint(i)
 		}
 		if b.Rows() < 7 || b.Rows() > 8 { // 480 KiB each, 4 MiB in all
@@ -292,7 +292,7 @@ func TestBusyServiceIsRetried(t *testing.T) {
 			var counter storage.Counter
 			counted := table.With(storage.RequestOptions{Counter: &counter})
 			for i := range 10 {
-				if err := counted.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: row("p", fmt.Sprint(i))}); err != nil {
+				if err := counted.Write(t.Context(), storage.Op{Kind: storage.Replace, Row: row("p", fmt.Sprint(i)).Row()}); err != nil {
 					t.Errorf("%s: %v", faults, err)
 				}
 			}
@@ -316,8 +316,8 @@ func TestMayWrite(t *testing.T) {
 		if err := table.MayDelete(t.Context()); err != nil {
 			t.Errorf("%v; want a table whose rows may be deleted", err)
 		}
-		if p, err := table.Query(t.Context(), storage.Query{}); err != nil || len(p.Entities) > 0 {
-			t.Errorf("asking left %d rows, %v", len(p.Entities), err)
+		if p, err := table.Query(t.Context(), storage.Query{}); err != nil || len(p.Rows) > 0 {
+			t.Errorf("asking left %d rows, %v", len(p.Rows), err)
 		}
 		if exists, err := a.Table("nothere").MayWrite(t.Context()); exists || err != nil {
 			t.Errorf("%v, %v; want a table that does not exist", exists, err)

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -123,24 +122,32 @@ type Query struct {
 	Select []string // properties wanted, nil for all; the keys always come
 	Top    int      // rows at most; 0 means PageRows
 	Token  *key.Token
-	Raw    bool // entities have JSON and no properties: to be written unchanged, or compared
 }
 
 // Page is a query's answer.
 type Page struct {
-	Entities []Entity
-	Next     *key.Token // nil if the query's rows are exhausted
-	Date     time.Time  // the service's clock, to the second
-	Bytes    int        // size of the answer
+	Rows  []Row
+	Next  *key.Token // nil if the query's rows are exhausted
+	Date  time.Time  // the service's clock, to the second
+	Bytes int        // size of the answer
 }
 
-// Keys returns the keys of the page's entities.
+// Keys returns the keys of the page's rows.
 func (p Page) Keys() []key.Key {
-	keys := make([]key.Key, len(p.Entities))
-	for i, e := range p.Entities {
-		keys[i] = e.Key
+	keys := make([]key.Key, len(p.Rows))
+	for i, row := range p.Rows {
+		keys[i] = row.Key
 	}
 	return keys
+}
+
+// Entities returns the page's rows with their properties. Each call decodes them.
+func (p Page) Entities() []Entity {
+	entities := make([]Entity, len(p.Rows))
+	for i, row := range p.Rows {
+		entities[i] = row.Entity()
+	}
+	return entities
 }
 
 // Query reads one page. A page may be short or empty and still have a Next.
@@ -150,10 +157,10 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 	x := newRowExchange(t.options, operation{tableService, []int{http.StatusOK}, func(h http.Header, body []byte) (err error) {
 		unreadable = nil
 		if err = needJSON(h); err == nil {
-			p.Entities, err = q.entities(body)
+			p.Rows, err = parsePage(body)
 		}
 		if err == nil {
-			err = q.inOrder(p.Entities)
+			err = q.inOrder(p.Rows)
 		}
 		if errors.As(err, new(*unreadableRow)) || errors.Is(err, errUnsorted) && t.Cosmos() {
 			unreadable, err = err, nil // however often it is read
@@ -169,10 +176,10 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 	if unreadable != nil {
 		return Page{}, fmt.Errorf("query table %s: %w", t.name, x.told(unreadable))
 	}
-	x.options.Rows.had(len(p.Entities), x.rows*float64(x.tries))
+	x.options.Rows.had(len(p.Rows), x.rows*float64(x.tries))
 	p.Bytes = len(x.answer)
 	if np, nr := header.Get(nextPartition), header.Get(nextRow); np != "" || nr != "" {
-		p.Next = &key.Token{Partition: np, Row: nr, After: q.after(p.Entities)}
+		p.Next = &key.Token{Partition: np, Row: nr, After: q.after(p.Rows)}
 	}
 	p.Date, _ = http.ParseTime(header.Get("Date"))
 	return p, nil
@@ -184,7 +191,7 @@ var errUnsorted = errors.New("its rows are not in the order of their keys, as th
 
 // inOrder returns what is wrong with the keys of a page: they must ascend, within the query's range and behind those of the
 // pages before.
-func (q Query) inOrder(rows []Entity) error {
+func (q Query) inOrder(rows []Row) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -209,7 +216,7 @@ func (q Query) inOrder(rows []Entity) error {
 }
 
 // after returns the last key of the query's page and of those before, nil if it is not known.
-func (q Query) after(rows []Entity) *key.Key {
+func (q Query) after(rows []Row) *key.Key {
 	switch {
 	case len(rows) > 0:
 		last := rows[len(rows)-1].Key
@@ -245,22 +252,6 @@ func (q Query) parameters() string {
 	return p
 }
 
-// entities reads a page. They keep nothing of body.
-func (q Query) entities(body []byte) ([]Entity, error) {
-	if q.Raw {
-		if entities, ok := rawPage(body); ok {
-			return entities, nil
-		}
-	}
-	entities, err := decodePage(bytes.Clone(body))
-	if err == nil && q.Raw {
-		for i, e := range entities {
-			entities[i] = e.asRaw()
-		}
-	}
-	return entities, err
-}
-
 // All reads every page of the query and calls fn for each.
 func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
 	for {
@@ -282,8 +273,8 @@ func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
 func (t *Table) Get(ctx context.Context, k key.Key) (e Entity, found bool, err error) {
 	at := &key.Bound{Key: k.Row}
 	err = t.All(ctx, Query{Range: key.Range{Partition: &k.Partition, Low: at, High: at}, Top: 1}, func(p Page) error {
-		if len(p.Entities) > 0 {
-			e, found = p.Entities[0], true
+		if len(p.Rows) > 0 {
+			e, found = p.Rows[0].Entity(), true
 		}
 		return nil
 	})

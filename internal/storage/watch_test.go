@@ -62,7 +62,7 @@ func TestHangs(t *testing.T) {
 				began := time.Now()
 				var err error
 				if write {
-					err = table.Write(t.Context(), storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: key.Key{Partition: "p", Row: "r"}}})
+					err = table.Write(t.Context(), storage.Op{Kind: storage.Replace, Row: storage.Row{Key: key.Key{Partition: "p", Row: "r"}}})
 				} else {
 					_, err = table.Query(t.Context(), storage.Query{})
 				}

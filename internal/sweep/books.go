@@ -83,8 +83,8 @@ func (b *books) vain(did Totals) {
 
 // found is a step's page: its own rows, and what is to be done with them.
 type found struct {
-	rows     []storage.Entity
-	units    [][]storage.Entity
+	rows     []storage.Row
+	units    [][]storage.Row
 	inUnits  int64 // rows of the units
 	bytes    int   // of memory
 	children []scan.Step
@@ -123,7 +123,7 @@ func (b *books) read(s *step, p found, did Totals) {
 
 // compare counts those rows of a page that are in no unit, and what they tell of two
 // tables. It returns the differences that are to be listed.
-func (b *books) compare(rows []storage.Entity, inUnits int64, did *Totals) []Difference {
+func (b *books) compare(rows []storage.Row, inUnits int64, did *Totals) []Difference {
 	if b.comparison == nil {
 		did.Rows += int64(len(rows)) - inUnits
 		return nil
@@ -144,7 +144,7 @@ func (b *books) compare(rows []storage.Entity, inUnits int64, did *Totals) []Dif
 }
 
 // did ends a unit.
-func (b *books) did(s *step, u []storage.Entity, did Totals) {
+func (b *books) did(s *step, u []storage.Row, did Totals) {
 	b.frontier.finish(s, did.Rows)
 	b.count(did)
 	b.checkpoint.did(s, span{u[0].Key, u[len(u)-1].Key}, did)
@@ -152,7 +152,7 @@ func (b *books) did(s *step, u []storage.Entity, did Totals) {
 }
 
 // undone ends a unit that has to be done again.
-func (b *books) undone(s *step, u []storage.Entity, did Totals) {
+func (b *books) undone(s *step, u []storage.Row, did Totals) {
 	b.frontier.giveBack(s, u)
 	b.vain(did)
 }

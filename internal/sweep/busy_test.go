@@ -62,7 +62,7 @@ func workOnBusyPartition(t *testing.T, name string, work func(*storage.Account) 
 	var requests1, refused1 int64
 	minute := time.AfterFunc(time.Minute, func() { requests1, refused1 = counts() })
 	start := time.Now()
-	totals, err := sweep.Do(t.Context(), sweep.Spec{Source: a.Table("source"), Steal: true, Raw: true}, sweep.Options{}, work(a))
+	totals, err := sweep.Do(t.Context(), sweep.Spec{Source: a.Table("source"), Steal: true}, sweep.Options{}, work(a))
 	if err != nil || totals.Written != int64(len(rows)) {
 		t.Fatalf("%+v, %v", totals, err)
 	}

@@ -32,7 +32,7 @@ type Comparison interface {
 	action.Work
 	// Compare returns how many of a page's rows the source has, and all differences
 	// among them.
-	Compare(rows []storage.Entity) (ofSource int64, found []Difference)
+	Compare(rows []storage.Row) (ofSource int64, found []Difference)
 }
 
 // Compare counts the differences between two tables, and does the comparison's units. It

@@ -21,7 +21,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, k := range []key.Key{{Partition: "2026-02-01", Row: "a"}, {Partition: "2026-02-01", Row: "b"}, {Partition: "2026-02-02", Row: "c"}} {
-		if err := orders.Write(ctx, storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: k}}); err != nil {
+		if err := orders.Write(ctx, storage.Op{Kind: storage.Insert, Row: storage.Row{Key: k}}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -31,7 +31,7 @@ func Example() {
 	fmt.Println("deleted", deleted.Written, err)
 
 	all := sweep.Spec{Source: orders, Steal: true}
-	left, err := sweep.Each(ctx, all, sweep.Options{}, func(rows []storage.Entity) error {
+	left, err := sweep.Each(ctx, all, sweep.Options{}, func(rows []storage.Row) error {
 		for _, row := range rows {
 			fmt.Println(row.Key.Partition, row.Key.Row)
 		}

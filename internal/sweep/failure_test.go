@@ -59,11 +59,11 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 // refusing is an action of units of 3 rows, of which it can't do the first two.
 type refusing struct{}
 
-func (refusing) Split(rows []storage.Entity) [][]storage.Entity {
+func (refusing) Split(rows []storage.Row) [][]storage.Row {
 	return slices.Collect(slices.Chunk(rows, 3))
 }
 
-func (refusing) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+func (refusing) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	return action.Result{Written: 1, Failed: []action.Failure{{Key: rows[0].Key}, {Key: rows[1].Key}}}, nil
 }
 

@@ -26,10 +26,10 @@ type step struct {
 	state   state
 	element *list.Element
 
-	bytes   int                // of the page
-	rows    int64              // of it, that no unit has done
-	units   [][]storage.Entity // not started
-	started int                // units under way
+	bytes   int             // of the page
+	rows    int64           // of it, that no unit has done
+	units   [][]storage.Row // not started
+	started int             // units under way
 }
 
 // saved is what a checkpoint has of a step.
@@ -131,7 +131,7 @@ func (f *frontier) unread(s *step) {
 
 // read puts a page's rows and children in the place of the step's query. rows are
 // all rows that its units will do.
-func (f *frontier) read(s *step, bytes int, units [][]storage.Entity, rows int64, children []saved) []*step {
+func (f *frontier) read(s *step, bytes int, units [][]storage.Row, rows int64, children []saved) []*step {
 	f.reads--
 	s.state, s.bytes, s.units, s.rows = working, bytes, units, rows
 	f.ready += len(units)
@@ -161,7 +161,7 @@ func (f *frontier) unit(inOrder bool, allowed func(partition string) bool) (*ste
 }
 
 // take starts a unit.
-func (f *frontier) take(s *step, i int) []storage.Entity {
+func (f *frontier) take(s *step, i int) []storage.Row {
 	u := s.units[i]
 	s.units[i] = s.units[0]
 	s.units[0] = nil // so that its place keeps nothing alive
@@ -181,7 +181,7 @@ func (f *frontier) finish(s *step, rows int64) {
 }
 
 // giveBack ends a unit that was not done.
-func (f *frontier) giveBack(s *step, u []storage.Entity) {
+func (f *frontier) giveBack(s *step, u []storage.Row) {
 	s.units = append(s.units, u)
 	s.started--
 	f.works--

@@ -34,8 +34,8 @@ func TestLooksDoNotWalkWhatWaits(t *testing.T) {
 			under = append(under, s)
 		}
 		for i, s := range under {
-			unit := []storage.Entity{{Key: key.Key{Partition: fmt.Sprint(i)}}}
-			f.read(s, 1, [][]storage.Entity{unit}, 1, nil)
+			unit := []storage.Row{{Key: key.Key{Partition: fmt.Sprint(i)}}}
+			f.read(s, 1, [][]storage.Row{unit}, 1, nil)
 		}
 		for s, i := f.unit(false, allowed); s != nil; s, i = f.unit(false, allowed) {
 			f.take(s, i)

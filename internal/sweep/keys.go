@@ -110,7 +110,7 @@ func (s *step) settle(p scan.Page) (children []scan.Step, settled int) {
 
 // listed returns those of a page's rows that the step looks for, and those of its keys that
 // the page shows to be missing, if it is read for the first time.
-func (s *step) listed(rows []storage.Entity, p scan.Page) (chosen []storage.Entity, missing []action.Failure) {
+func (s *step) listed(rows []storage.Row, p scan.Page) (chosen []storage.Row, missing []action.Failure) {
 	settled := 0
 	if s.Through == nil {
 		_, settled = s.settle(p)

@@ -202,7 +202,7 @@ func TestListedKeysAreGrouped(t *testing.T) {
 						}
 					}
 				}
-				s := Spec{Source: emulatortest.Table(t, a, "source", rows), Keys: keys, Raw: true}
+				s := Spec{Source: emulatortest.Table(t, a, "source", rows), Keys: keys}
 				destination := emulatortest.Table(t, a, "destination", nil)
 				e.ResetCounts()
 				totals, err := Do(t.Context(), s, Options{}, action.Copy{Destination: destination})

@@ -80,11 +80,11 @@ type recorder struct {
 	keys []key.Key
 }
 
-func (*recorder) Split(rows []storage.Entity) [][]storage.Entity {
+func (*recorder) Split(rows []storage.Row) [][]storage.Row {
 	return slices.Collect(slices.Chunk(rows, 10))
 }
 
-func (a *recorder) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+func (a *recorder) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range rows {
@@ -251,9 +251,9 @@ type pageReader struct {
 	path string
 }
 
-func (*pageReader) Split(rows []storage.Entity) [][]storage.Entity { return [][]storage.Entity{rows} }
+func (*pageReader) Split(rows []storage.Row) [][]storage.Row { return [][]storage.Row{rows} }
 
-func (a *pageReader) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+func (a *pageReader) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	text, err := os.ReadFile(a.path)
 	if err != nil {
 		return action.Result{}, err

@@ -67,7 +67,7 @@ func TestLimits(t *testing.T) {
 		{"rows of a count with a filter", 0, 400, faults, "N ge 6000L", countRows},
 		{"rows of a slow count", 0, 900, "latency=200ms", "", countRows},
 		{"rows of a scan in order", 0, 600, faults, "", func(t *testing.T, s sweep.Spec, _ *storage.Table, o sweep.Options) (sweep.Totals, error) {
-			return sweep.Each(t.Context(), s, o, func([]storage.Entity) error { return nil })
+			return sweep.Each(t.Context(), s, o, func([]storage.Row) error { return nil })
 		}},
 		{"rows of a deletion", 0, 500, faults, "", func(t *testing.T, s sweep.Spec, _ *storage.Table, o sweep.Options) (sweep.Totals, error) {
 			return sweep.Do(t.Context(), s, o, action.Delete{Table: s.Source.(*storage.Table)})
@@ -118,7 +118,6 @@ func TestLimits(t *testing.T) {
 }
 
 func copyRows(t *testing.T, s sweep.Spec, to *storage.Table, o sweep.Options) (sweep.Totals, error) {
-	s.Raw = true
 	return sweep.Do(t.Context(), s, o, action.Copy{Destination: to})
 }
 
@@ -134,7 +133,7 @@ func TestLimitOfWrites(t *testing.T) {
 		rows := someRows(200, 30)
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
 		began := time.Now()
-		totals, err := copyRows(t, sweep.Spec{Source: place.Rows(rows)}, emulatortest.Table(t, a, "destination", nil), sweep.Options{MaxRows: limit})
+		totals, err := copyRows(t, sweep.Spec{Source: place.Rows(storage.Rows(rows))}, emulatortest.Table(t, a, "destination", nil), sweep.Options{MaxRows: limit})
 		if took := time.Since(began); err != nil || totals.Written != int64(len(rows)) || took.Seconds() < 0.9*float64(len(rows))/limit {
 			t.Errorf("%d rows in %v, %v; want %d, %d a second at most", totals.Written, took, err, len(rows), limit)
 		}

@@ -317,7 +317,7 @@ func (r *run) counted(s *side, t throttle) storage.RequestOptions {
 	return o
 }
 
-func (r *run) startUnit(s *step, u []storage.Entity) {
+func (r *run) startUnit(s *step, u []storage.Row) {
 	partition := u[0].Key.Partition
 	r.pacer.limiter.Started(partition, len(u))
 	counted := r.counted(&r.pacer.target, throttle{unit: true, partition: partition})
@@ -333,7 +333,7 @@ func (r *run) startUnit(s *step, u []storage.Entity) {
 	})
 }
 
-func (r *run) unitEnded(s *step, u []storage.Entity, result action.Result, sent *storage.Counter, err error) {
+func (r *run) unitEnded(s *step, u []storage.Row, result action.Result, sent *storage.Counter, err error) {
 	did := Totals{Requests: sent.Requests(), Doubts: sent.Doubts()}
 	if err == nil {
 		err = r.report(result.Failed)

@@ -29,9 +29,9 @@ func TestOrderedReadsAhead(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
 		s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 100, Steal: true}
 		began, next := time.Now(), 0
-		totals, err := sweep.Each(t.Context(), s, sweep.Options{Buffer: sweep.DefaultBuffer / 10 / min(2, slowdown)}, func(page []storage.Entity) error {
+		totals, err := sweep.Each(t.Context(), s, sweep.Options{Buffer: sweep.DefaultBuffer / 10 / min(2, slowdown)}, func(page []storage.Row) error {
 			for _, e := range page {
-				if !storage.Equal(e, rows[next]) {
+				if !storage.Equal(e.Entity(), rows[next]) {
 					t.Fatalf("row %d is %v, want %v", next, e, rows[next])
 				}
 				next++
@@ -64,7 +64,7 @@ func TestOrderedCounters(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
 		s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 200, Steal: true}
 		began := time.Now()
-		totals, err := sweep.Each(t.Context(), s, sweep.Options{}, func([]storage.Entity) error { return nil })
+		totals, err := sweep.Each(t.Context(), s, sweep.Options{}, func([]storage.Row) error { return nil })
 		mean := float64(totals.Queries) * wait.Seconds() / time.Since(began).Seconds()
 		t.Logf("%.1f queries under way, %d for %d pages", mean, totals.Queries, len(rows)/200)
 		if err != nil || totals.Rows != int64(len(rows)) || mean < 8 {
@@ -84,7 +84,7 @@ func TestOrderedBehindARow(t *testing.T) {
 		for _, at := range []int{0, 30, 499, 500, 1234, 2900, 2999} {
 			s.From = &rows[at].Key
 			next := at + 1
-			_, err := sweep.Each(t.Context(), s, sweep.Options{Workers: 16}, func(page []storage.Entity) error {
+			_, err := sweep.Each(t.Context(), s, sweep.Options{Workers: 16}, func(page []storage.Row) error {
 				for _, e := range page {
 					if next == len(rows) || e.Key != rows[next].Key {
 						return fmt.Errorf("row %d is %q", next, e.Key)

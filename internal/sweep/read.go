@@ -13,7 +13,7 @@ import (
 
 func (r *run) startRead(s *step) {
 	r.books.frontier.startRead(s)
-	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.PageRows, Token: s.Token, Raw: r.scan.Raw}
+	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.PageRows, Token: s.Token}
 	if s.Wanted != nil {
 		q.Top = min(q.Top, groupMeets+keyMeets*len(s.Wanted))
 	}
@@ -28,7 +28,7 @@ func (r *run) startRead(s *step) {
 		if page, queries, err = r.scan.Source.Read(r.reading, o, q); err != nil && r.scan.table() != nil {
 			err = fmt.Errorf("read the table: %w", err)
 		}
-		return len(page.Entities), err
+		return len(page.Rows), err
 	}
 	r.start(func() error {
 		if partition != nil {
@@ -53,7 +53,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 		return
 	}
 	did.Steps, did.CriticalPath = 1, s.Depth
-	if len(p.Entities) == 0 {
+	if len(p.Rows) == 0 {
 		did.EmptyQueries = 1
 	}
 	if s.Range.Partition != nil {
@@ -69,7 +69,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 		r.fail(err)
 		return
 	}
-	rows := p.Entities[:yield]
+	rows := p.Rows[:yield]
 	if s.Wanted != nil {
 		var missing []action.Failure
 		if rows, missing = s.listed(rows, page); r.scan.Filter == "" && len(missing) > 0 {
@@ -81,7 +81,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 		}
 	}
 	if len(s.Done) > 0 {
-		rows = slices.DeleteFunc(rows, func(e storage.Entity) bool {
+		rows = slices.DeleteFunc(rows, func(e storage.Row) bool {
 			return slices.ContainsFunc(s.Done, func(done span) bool { return done.contains(e.Key) })
 		})
 	}
@@ -92,7 +92,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 }
 
 // split splits a step's rows into units.
-func (r *run) split(s *step, rows []storage.Entity, bytes int, children []scan.Step) found {
+func (r *run) split(s *step, rows []storage.Row, bytes int, children []scan.Step) found {
 	p := found{rows: rows, children: children}
 	if len(rows) == 0 {
 		return p
@@ -112,10 +112,5 @@ func (r *run) split(s *step, rows []storage.Entity, bytes int, children []scan.S
 // Weight is about how many bytes of memory a page takes: its text, which the rows
 // refer to, and the rows.
 func Weight(p storage.Page) int {
-	const entity, property = int(unsafe.Sizeof(storage.Entity{})), int(unsafe.Sizeof(storage.Property{}))
-	bytes := p.Bytes + len(p.Entities)*entity
-	for _, e := range p.Entities {
-		bytes += cap(e.Properties) * property
-	}
-	return bytes
+	return p.Bytes + len(p.Rows)*int(unsafe.Sizeof(storage.Row{}))
 }

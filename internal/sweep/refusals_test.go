@@ -30,7 +30,7 @@ func copyRefused(t *testing.T, rows int, latency, rule string) (took time.Durati
 		}
 		e.ResetCounts()
 		start := time.Now()
-		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: a.Table("source"), Steal: true, Raw: true}, sweep.Options{}, action.Copy{Destination: a.Table("destination")})
+		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: a.Table("source"), Steal: true}, sweep.Options{}, action.Copy{Destination: a.Table("destination")})
 		if err != nil || totals.Written != int64(rows) {
 			t.Fatalf("%+v, %v", totals, err)
 		}

@@ -89,7 +89,6 @@ func TestShare(t *testing.T) {
 					proof.Must(t, em.SetFaults("latency=20ms..50ms"))
 					work := func(ctx context.Context, i int, o sweep.Options) (int64, error) {
 						s := source(i)
-						s.Raw = true
 						t, err := sweep.Do(ctx, s, o, action.Copy{Destination: copied(i)})
 						return t.Rows, err
 					}

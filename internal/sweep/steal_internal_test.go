@@ -89,8 +89,8 @@ func TestPagesOfKeysLeaveRoom(t *testing.T) {
 	_, source := openTree(t, rows, "")
 	p, err := source.Query(t.Context(), storage.Query{Select: []string{}})
 	proof.Must(t, err)
-	if got := Weight(p); len(p.Entities) != len(rows) || 64*got > DefaultBuffer {
-		t.Errorf("%d rows of a page weigh %d bytes, want %d and %d bytes at most", len(p.Entities), got, len(rows), DefaultBuffer/64)
+	if got := Weight(p); len(p.Rows) != len(rows) || 64*got > DefaultBuffer {
+		t.Errorf("%d rows of a page weigh %d bytes, want %d and %d bytes at most", len(p.Rows), got, len(rows), DefaultBuffer/64)
 	}
 }
 
@@ -139,8 +139,8 @@ func TestOrderedStealing(t *testing.T) {
 			var got []storage.Entity
 			var r *run
 			o := Options{Workers: 64, Buffer: buffer, Trace: func(q Trace) { most = max(most, r.books.frontier.bytes); read++ }}
-			r = newRun(Spec{Source: source, Steal: steal, PageRows: pageRows}, o, inOrder(func(rows []storage.Entity) error {
-				got = append(got, rows...)
+			r = newRun(Spec{Source: source, Steal: steal, PageRows: pageRows}, o, inOrder(func(rows []storage.Row) error {
+				got = append(got, storage.Page{Rows: rows}.Entities()...)
 				return nil
 			}), true)
 			r.pacer.source.pace = pace.New(64, 64)
@@ -193,11 +193,11 @@ func TestBusyTargetStopsThieves(t *testing.T) {
 // slow is an action that takes three times as long for a unit as a query.
 type slow struct{}
 
-func (slow) Split(rows []storage.Entity) [][]storage.Entity {
+func (slow) Split(rows []storage.Row) [][]storage.Row {
 	return slices.Collect(slices.Chunk(rows, 10))
 }
 
-func (slow) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+func (slow) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	time.Sleep(30 * time.Millisecond)
 	return action.Result{Written: int64(len(rows))}, nil
 }

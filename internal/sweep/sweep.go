@@ -15,7 +15,6 @@ type Spec struct {
 	Bounds   key.Bounds
 	Filter   string        // OData, on top of the bounds; "" for all rows
 	Select   []string      // properties wanted, nil for all; the keys always come
-	Raw      bool          // rows have JSON and no properties, which is faster for what only writes them
 	PageRows int           // rows of a full page; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
 	// Steal tells that idle workers take what lies ahead in the ranges of others, in place of a strategy.
@@ -83,7 +82,7 @@ type Trace struct {
 
 // Each calls fn with the rows in table order, page by page, whatever the order
 // in which they are read. If the pages that wait for their turn fill the buffer, only what the next turn needs is read.
-func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Entity) error) (Totals, error) {
+func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Row) error) (Totals, error) {
 	return newRun(s, o, inOrder(fn), true).do(ctx)
 }
 
@@ -95,8 +94,8 @@ func Do(ctx context.Context, s Spec, o Options, a action.Work) (Totals, error) {
 
 // Count reads the keys of the rows and does nothing with them. seen, if not nil, gets those of
 // each page, never concurrently.
-func Count(ctx context.Context, s Spec, o Options, seen func([]storage.Entity)) (Totals, error) {
-	s.Select, s.Raw = []string{}, false
+func Count(ctx context.Context, s Spec, o Options, seen func([]storage.Row)) (Totals, error) {
+	s.Select = []string{}
 	return newRun(s, o, counting(seen), false).do(ctx)
 }
 
@@ -104,7 +103,7 @@ func Count(ctx context.Context, s Spec, o Options, seen func([]storage.Entity)) 
 func Partitions(ctx context.Context, s Spec, o Options, fn func(partition string) error) (Totals, error) {
 	s.Select, s.Steal, s.partitions = []string{}, true, true
 	var last *string
-	return Each(ctx, s, o, func(rows []storage.Entity) error {
+	return Each(ctx, s, o, func(rows []storage.Row) error {
 		for _, row := range rows {
 			if p := row.Key.Partition; last == nil || *last != p {
 				last = &p
@@ -118,24 +117,24 @@ func Partitions(ctx context.Context, s Spec, o Options, fn func(partition string
 }
 
 // inOrder makes each page one unit.
-type inOrder func([]storage.Entity) error
+type inOrder func([]storage.Row) error
 
-func (inOrder) Split(rows []storage.Entity) [][]storage.Entity { return [][]storage.Entity{rows} }
+func (inOrder) Split(rows []storage.Row) [][]storage.Row { return [][]storage.Row{rows} }
 
-func (fn inOrder) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+func (fn inOrder) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	return action.Result{Written: int64(len(rows))}, fn(rows)
 }
 
 // counting makes no units.
-type counting func([]storage.Entity)
+type counting func([]storage.Row)
 
-func (seen counting) Split(rows []storage.Entity) [][]storage.Entity {
+func (seen counting) Split(rows []storage.Row) [][]storage.Row {
 	if seen != nil {
 		seen(rows)
 	}
 	return nil
 }
 
-func (counting) Do(context.Context, storage.RequestOptions, []storage.Entity) (action.Result, error) {
+func (counting) Do(context.Context, storage.RequestOptions, []storage.Row) (action.Result, error) {
 	return action.Result{}, nil
 }

@@ -54,8 +54,8 @@ func TestEachYieldsTableOrder(t *testing.T) {
 					_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=3; latency=1ms..30ms; short-page p=0.2; empty-page p=0.1; busy p=0.02"})
 					table := emulatortest.Table(t, a, "source", want)
 					var got []storage.Entity
-					totals, err := sweep.Each(t.Context(), sweep.Spec{Source: table, Strategy: strategy, Steal: strategy == nil, PageRows: 50}, o, func(rows []storage.Entity) error {
-						got = append(got, rows...)
+					totals, err := sweep.Each(t.Context(), sweep.Spec{Source: table, Strategy: strategy, Steal: strategy == nil, PageRows: 50}, o, func(rows []storage.Row) error {
+						got = append(got, storage.Page{Rows: rows}.Entities()...)
 						return nil
 					})
 					proof.Must(t, err)

@@ -58,8 +58,8 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 func (k *checker) compare(ctx context.Context) (suspect func(identity string) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
-		k.count(&k.sum.Rows, len(p.Entities))
-		for _, row := range p.Entities {
+		k.count(&k.sum.Rows, len(p.Rows))
+		for _, row := range p.Entities() {
 			t.row(k.Catalog, row)
 		}
 		return nil
@@ -69,7 +69,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 	}
 	err = store.EachShard(func(shard string) error {
 		return k.Log.All(ctx, store.PrefixQuery(shard, store.HeadPrefix), func(p storage.Page) error {
-			for _, row := range p.Entities {
+			for _, row := range p.Entities() {
 				h, err := store.HeadOf(row)
 				if err != nil {
 					_, identity, _ := strings.Cut(strings.TrimPrefix(row.Key.Row, store.HeadPrefix), "|")
@@ -93,7 +93,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 // entries counts the shard's entries, and reports the parked ones and those that can't be read.
 func (k *checker) entries(ctx context.Context, shard string) error {
 	return k.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
-		for _, row := range p.Entities {
+		for _, row := range p.Entities() {
 			k.count(&k.sum.Pending, 1)
 			if reason := row.Get(store.ParkedColumn); reason != "" {
 				k.report(row.Key, false, "an entry of the log can't be applied: %s", reason)
@@ -183,7 +183,7 @@ func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
 // mend repairs one index row of the record r.
 func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r record.Record) error {
 	what, allowed := "the index row is missing", k.repair
-	op := storage.Op{Kind: storage.Insert, Entity: store.IndexRow(h.Write, x.At.Partition, r)}
+	op := storage.Op{Kind: storage.Insert, Row: store.IndexRow(h.Write, x.At.Partition, r).Row()}
 	if x.Slot.Exists {
 		if what = "the index row differs from the record"; x.Slot.Identity != h.Identity {
 			stray, known, err := k.stray(ctx, x)

@@ -90,7 +90,7 @@ func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Sl
 		what, allowed = newer, false
 	}
 	return k.repairing(allowed, row.Key, what, func() error {
-		return k.Index.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: row.ETag, Entity: store.IndexRow(h.Write, row.Key.Partition, record.Record{})})
+		return k.Index.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: row.ETag, Row: store.IndexRow(h.Write, row.Key.Partition, record.Record{}).Row()})
 	})
 }
 

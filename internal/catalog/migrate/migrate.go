@@ -126,7 +126,7 @@ func (m *migrator) rows(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		g, ctx := task.WithContext(ctx)
 		g.SetLimit(store.Parallel)
-		for _, rows := range m.byIdentity(p.Entities) {
+		for _, rows := range m.byIdentity(p.Entities()) {
 			g.Go(func() error {
 				for _, row := range rows { // in turn: the first is adopted
 					if err := m.row(ctx, row); err != nil {
@@ -282,7 +282,7 @@ func (m *migrator) attempt(at key.Key, do func() error) (done bool, err error) {
 // survey notes the content of all rows that another program wrote, by identity.
 func (m *migrator) survey(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
-		for _, row := range p.Entities {
+		for _, row := range p.Entities() {
 			if !store.Foreign(row) {
 				continue
 			}

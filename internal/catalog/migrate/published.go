@@ -52,7 +52,7 @@ func (m *migrator) begin(ctx context.Context) error {
 
 // mark notes that the entries up to this one are carried out or noted.
 func (m *migrator) mark(ctx context.Context, row string) error {
-	return m.change(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}})
+	return m.change(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
 }
 
 // entries first tries again what earlier runs have left. Then it carries out the published program's
@@ -62,7 +62,7 @@ func (m *migrator) entries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition
 	err := m.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: takenMark.Row, Open: true}}}, func(p storage.Page) error {
-		for _, note := range p.Entities {
+		for _, note := range p.Entities() {
 			left = append(left, note.Key.Row)
 			m.noted[note.Key.Row] = note.Get(leftContent)
 		}
@@ -83,7 +83,7 @@ func (m *migrator) entries(ctx context.Context) error {
 	partition = publishedPartition
 	q := storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: m.from, Open: true}}}
 	err = m.Log.All(ctx, q, func(p storage.Page) error {
-		for _, row := range p.Entities {
+		for _, row := range p.Entities() {
 			if _, noted := m.noted[row.Key.Row]; !noted { // else a run died before it moved the mark
 				carried := !key.Less(checkpoint.Get(publishedDateTime), row.Key.Row)
 				if err := m.first(ctx, row, carried); err != nil {
@@ -130,15 +130,15 @@ func (m *migrator) first(ctx context.Context, row storage.Entity, carried bool) 
 		content = publishedRecord(row).Hash()
 	}
 	m.noted[row.Key.Row] = content
-	return m.change(ctx, storage.Op{Kind: storage.Replace, Entity: storage.Entity{
+	return m.change(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key: key.Key{Partition: leftPartition, Row: row.Key.Row}, Properties: []storage.Property{storage.StringProperty(leftContent, content)},
-	}})
+	}.Row()})
 }
 
 // forget deletes the note of an entry.
 func (m *migrator) forget(ctx context.Context, row string) error {
 	delete(m.noted, row)
-	err := m.change(ctx, storage.Op{Kind: storage.Delete, IfMatch: "*", Entity: storage.Entity{Key: key.Key{Partition: leftPartition, Row: row}}})
+	err := m.change(ctx, storage.Op{Kind: storage.Delete, IfMatch: "*", Row: storage.Row{Key: key.Key{Partition: leftPartition, Row: row}}})
 	if storage.NotFound(err) { // by another migration
 		return nil
 	}
@@ -152,7 +152,7 @@ func (m *migrator) pass(ctx context.Context, row string) error {
 		if err != nil || !key.Less(now.Get(publishedDateTime), row) {
 			return err
 		}
-		op := storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: publishedCheckpoint, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}}
+		op := storage.Op{Kind: storage.Insert, Row: storage.Entity{Key: publishedCheckpoint, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()}
 		if found {
 			op.Kind, op.IfMatch = storage.Replace, now.ETag
 		}

@@ -36,9 +36,9 @@ func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, er
 		default: // there are no writers yet
 			next.Properties = append(next.Properties, storage.TimeProperty(stoppedColumn, time.Unix(0, 0).UTC()))
 		}
-		op := storage.Op{Kind: storage.Replace, Entity: next, IfMatch: row.ETag}
+		op := storage.Op{Kind: storage.Replace, Row: next.Row(), IfMatch: row.ETag}
 		if !found {
-			op = storage.Op{Kind: storage.Insert, Entity: next}
+			op = storage.Op{Kind: storage.Insert, Row: next.Row()}
 		}
 		if err := m.Log.Write(ctx, op); err != nil && !store.Overtaken(err) {
 			return nil, err
@@ -76,8 +76,8 @@ func (m *migrator) schemaNow(ctx context.Context) (row storage.Entity, date time
 	partition := store.SchemaKey.Partition
 	err = m.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
 		date = p.Date
-		if len(p.Entities) > 0 { // at most one
-			row = p.Entities[0]
+		if len(p.Rows) > 0 { // at most one
+			row = p.Rows[0].Entity()
 		}
 		return nil
 	})
@@ -86,7 +86,7 @@ func (m *migrator) schemaNow(ctx context.Context) (row storage.Entity, date time
 
 // letIn ends a change of schema: writers may write again.
 func (m *migrator) letIn(ctx context.Context, stopped *storage.Entity) error {
-	err := m.Log.Write(ctx, storage.Op{Kind: storage.Replace, Entity: m.SchemaRow(store.Ready), IfMatch: stopped.ETag})
+	err := m.Log.Write(ctx, storage.Op{Kind: storage.Replace, Row: m.SchemaRow(store.Ready).Row(), IfMatch: stopped.ETag})
 	if !store.Overtaken(err) {
 		return err
 	}

@@ -138,7 +138,7 @@ func sureProperty(sure bool) storage.Property {
 // Doubt returns the operation that marks the head of a write's identity as not sure. The
 // ETag "*" stands for any state of the head.
 func Doubt(shard string, w wal.Write, etag string) storage.Op {
-	return storage.Op{Kind: storage.Merge, IfMatch: etag, Entity: storage.Entity{Key: HeadKey(shard, w.First, w.Identity), Properties: []storage.Property{sureProperty(false)}}}
+	return storage.Op{Kind: storage.Merge, IfMatch: etag, Row: storage.Entity{Key: HeadKey(shard, w.First, w.Identity), Properties: []storage.Property{sureProperty(false)}}.Row()}
 }
 
 // HeadOf reads a head.

@@ -72,7 +72,7 @@ func Each(ctx context.Context, t *storage.Table, q storage.Query, fn func(contex
 	return t.All(ctx, q, func(p storage.Page) error {
 		g, ctx := task.WithContext(ctx)
 		g.SetLimit(Parallel)
-		for _, row := range p.Entities {
+		for _, row := range p.Entities() {
 			g.Go(func() error { return fn(ctx, row) })
 		}
 		return g.Wait()
@@ -173,7 +173,7 @@ func (s *Store) StandsEverywhere(ctx context.Context, id index.Identity, r recor
 
 // DeleteRow deletes an index row, unless it has changed since it was read.
 func (s *Store) DeleteRow(ctx context.Context, row storage.Entity) error {
-	return s.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Entity: storage.Entity{Key: row.Key}})
+	return s.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Row: storage.Row{Key: row.Key}})
 }
 
 // The published program writes the operation's name into its rows, too.

@@ -36,7 +36,7 @@ func (l *Ledger) Ask(ctx context.Context, id string, request []byte) (asked bool
 // Asked returns scans that were asked for, at most a thousand. It leaves out those of a newer version.
 func (l *Ledger) Asked(ctx context.Context) (all []Asked, err error) {
 	p, err := l.query(ctx, "list scans that were asked for", storage.Query{Range: key.WithPrefix(scansPartition, askedPrefix)})
-	for _, e := range p.Entities {
+	for _, e := range p.Entities() {
 		if e.Int("Version") == version {
 			all = append(all, askedOf(e, p.Date))
 		}

@@ -55,7 +55,7 @@ func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 	for _, s := range b.Steps[:min(len(b.Steps), maxBeatSteps)] {
 		names = append(names, fmt.Sprintf("%s/%s/%d/%d", s.Scan, s.Step, s.Throttled, s.Requests))
 	}
-	row := op(storage.Replace, beatsPartition, b.Process, storage.Int64Property("Version", beatVersion), storage.StringProperty("Steps", strings.Join(names, " ")))
+	properties := []storage.Property{storage.Int64Property("Version", beatVersion), storage.StringProperty("Steps", strings.Join(names, " "))}
 	waits := slices.Clone(b.Waiting[:min(len(b.Waiting), maxBeatWaits)])
 	for i, w := range waits {
 		cause := []rune(w.Cause)
@@ -63,9 +63,9 @@ func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 	}
 	if len(waits) > 0 {
 		text, _ := json.Marshal(waits) // of our own type, which has one
-		row.Entity.Properties = append(row.Entity.Properties, storage.StringProperty("Waiting", string(text)))
+		properties = append(properties, storage.StringProperty("Waiting", string(text)))
 	}
-	return l.write(ctx, "record what is in hand", row)
+	return l.write(ctx, "record what is in hand", op(storage.Replace, beatsPartition, b.Process, properties...))
 }
 
 // Beats returns the last beat of each process. A beat of another version names no steps.
@@ -75,7 +75,7 @@ func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			b := Beat{Process: e.Key.Row, At: e.Timestamp, Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
 			if e.Int("Version") == beatVersion {
 				for name := range strings.FieldsSeq(e.Get("Steps")) {
@@ -173,7 +173,7 @@ func (l *Ledger) NoteMaintained(ctx context.Context, poison int, failure error) 
 func (l *Ledger) Maintained(ctx context.Context) (Maintained, error) {
 	p, err := l.query(ctx, "read when Maintain last ran", storage.Query{Range: key.WithPrefix(maintainPartition, maintainRow), Top: 1})
 	m := Maintained{Now: p.Date}
-	for _, e := range p.Entities {
+	for _, e := range p.Entities() {
 		m.At, m.Poison, m.Error = e.Timestamp, e.Int("Poison"), e.Get("Error")
 	}
 	return m, err

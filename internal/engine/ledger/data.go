@@ -44,7 +44,7 @@ func (l *Ledger) FailedRows(ctx context.Context, id, from string, fn func(positi
 		if err != nil {
 			return err
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			if !fn(strings.TrimPrefix(e.Key.Row, failedPrefix), dataOf(e)) {
 				return nil
 			}
@@ -71,7 +71,7 @@ func (l *Ledger) FailedBefore(ctx context.Context, id, behind string, attempt in
 		if err != nil {
 			return nil, "", err
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			last = strings.TrimPrefix(e.Key.Row, failedPrefix)
 			if e.Int("Attempt") < attempt {
 				positions = append(positions, last)
@@ -90,7 +90,7 @@ func (l *Ledger) firstFailed(ctx context.Context, id string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			return e.Get("First"), nil
 		}
 	}
@@ -106,7 +106,7 @@ func (l *Ledger) Files(ctx context.Context, id string, fn func(file []byte) erro
 		if err != nil {
 			return err
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			if err := fn(dataOf(e)); err != nil {
 				return err
 			}

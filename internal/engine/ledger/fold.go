@@ -46,7 +46,7 @@ func (l *Ledger) Fold(ctx context.Context, id string, n, least int, join Join) (
 	if err != nil {
 		return 0, err
 	}
-	return l.foldRows(ctx, id, p.Entities, min(n+1, MaxLevel), least, join)
+	return l.foldRows(ctx, id, p.Entities(), min(n+1, MaxLevel), least, join)
 }
 
 // FoldAll folds the scan's done rows of every level, at most one page of them. It reports whether a single row is left.
@@ -55,10 +55,10 @@ func (l *Ledger) FoldAll(ctx context.Context, id string, join Join) (whole bool,
 	if err != nil {
 		return false, err
 	}
-	if p.Next == nil && len(p.Entities) <= 1 {
+	if p.Next == nil && len(p.Rows) <= 1 {
 		return true, nil
 	}
-	_, err = l.foldRows(ctx, id, p.Entities, MaxLevel, 2, join)
+	_, err = l.foldRows(ctx, id, p.Entities(), MaxLevel, 2, join)
 	return false, err
 }
 
@@ -109,7 +109,7 @@ func (l *Ledger) Notes(ctx context.Context, id string, fn func(note []byte)) err
 		if err != nil {
 			return err
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			if note := e.Bytes("Note"); note != nil {
 				fn(note)
 			}

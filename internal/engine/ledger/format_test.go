@@ -74,7 +74,7 @@ func TestFormat1(t *testing.T) {
 		for line := range bytes.Lines(want) {
 			var row storedRow
 			proof.Must(t, json.Unmarshal(line, &row))
-			op := storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: row.Key, Properties: row.Properties}}
+			op := storage.Op{Kind: storage.Insert, Row: storage.Entity{Key: row.Key, Properties: row.Properties}.Row()}
 			proof.Must(t, table.Write(t.Context(), op))
 		}
 		time.Sleep(time.Hour)
@@ -102,7 +102,7 @@ func dump(t *testing.T, table *storage.Table) []byte {
 	var lines bytes.Buffer
 	e := json.NewEncoder(&lines)
 	err := table.All(t.Context(), storage.Query{}, func(p storage.Page) error {
-		for _, row := range p.Entities {
+		for _, row := range p.Entities() {
 			if prefix, _, folded := strings.Cut(row.Key.Row, "-1|"); folded {
 				row.Key.Row = prefix + "-1|RANDOM"
 			}

@@ -126,8 +126,8 @@ func (l *Ledger) Group(ctx context.Context, id string) (Group, error) {
 		if err != nil {
 			return Group{}, err
 		}
-		if len(p.Entities) > 0 { // a page may come empty
-			e := p.Entities[0]
+		if len(p.Rows) > 0 { // a page may come empty
+			e := p.Rows[0].Entity()
 			g := Group{ID: id, Tables: dataOf(e), Begun: int(e.Int("Begun")), Open: numbers(e.Get("Open")), Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
 			if todo := e.Get("Todo"); todo != "" {
 				g.todo = numbers(todo)

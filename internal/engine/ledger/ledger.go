@@ -258,11 +258,16 @@ func (s Scan) resumption() []storage.Property {
 }
 
 func addPending(id string, p Pending) storage.Op {
-	row := op(storage.Replace, id, pendingPrefix+p.ID, storage.BinaryProperty("Message", p.Message), storage.Int64Property("Sends", 0))
+	return op(storage.Replace, id, pendingPrefix+p.ID, pendingProperties(p)...)
+}
+
+// pendingProperties are those of a pending step that was not sent again.
+func pendingProperties(p Pending) []storage.Property {
+	properties := []storage.Property{storage.BinaryProperty("Message", p.Message), storage.Int64Property("Sends", 0)}
 	if !p.After.IsZero() {
-		row.Entity.Properties = append(row.Entity.Properties, storage.TimeProperty("After", p.After))
+		properties = append(properties, storage.TimeProperty("After", p.After))
 	}
-	return row
+	return properties
 }
 
 // Scan reads a scan's row. It returns [ErrNotFound] if there is none.

@@ -88,7 +88,7 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			id, attempt, _ := strings.Cut(strings.TrimPrefix(e.Key.Row, openPrefix), "|")
 			n, err := strconv.ParseInt(attempt, 10, 64)
 			if err != nil {
@@ -192,9 +192,9 @@ func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) 
 		if err != nil {
 			return false, err
 		}
-		for i, e := range p.Entities {
+		for i, e := range p.Entities() {
 			if !fn(listedOf(e)) {
-				return p.Next == nil && i == len(p.Entities)-1, nil
+				return p.Next == nil && i == len(p.Rows)-1, nil
 			}
 		}
 		if pages++; pages == q.Pages {

@@ -114,7 +114,7 @@ func TestLostRows(t *testing.T) {
 		}
 		rows := map[string][]string{}
 		proof.Must(t, table.All(ctx, storage.Query{}, func(p storage.Page) error {
-			for _, e := range p.Entities {
+			for _, e := range p.Entities() {
 				if kind := kindOf(e.Key.Row); kind != "" {
 					rows[kind] = append(rows[kind], e.Key.Row)
 				}
@@ -126,7 +126,7 @@ func TestLostRows(t *testing.T) {
 		}
 		lost := someLost(r, rows)
 		for _, row := range lost {
-			proof.Must(t, table.Write(ctx, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: id, Row: row}}}))
+			proof.Must(t, table.Write(ctx, storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: id, Row: row}}}))
 		}
 		if s, err := l.Snapshot(ctx, id); err != nil || s.Lost == "" {
 			t.Errorf("seed %d: %v; nobody notices that %q are lost", seed, err, lost)

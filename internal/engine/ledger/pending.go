@@ -71,7 +71,7 @@ func (l *Ledger) Pending(ctx context.Context, id, stepID string) (Pending, bool,
 
 func pendingOf(p storage.Page) []Pending {
 	var steps []Pending
-	for _, e := range p.Entities {
+	for _, e := range p.Entities() {
 		steps = append(steps, pendingStep(e, p.Date))
 	}
 	return steps
@@ -106,7 +106,7 @@ func (l *Ledger) Resending(ctx context.Context, id string, p Pending) (bool, err
 
 // Renew records that the step's message is about to be sent anew, without its trouble. It reports false as Resending.
 func (l *Ledger) Renew(ctx context.Context, id string, p Pending) (bool, error) {
-	return l.change(ctx, id, p, storage.Replace, addPending(id, p).Entity.Properties...)
+	return l.change(ctx, id, p, storage.Replace, pendingProperties(p)...)
 }
 
 // Begin records that a repeated delivery begins the step. It reports false as Resending does.

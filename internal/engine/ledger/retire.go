@@ -27,7 +27,7 @@ func (l *Ledger) Ended(ctx context.Context, behind string) (scans []EndedScan, m
 		r.Low = &key.Bound{Key: endedPrefix + behind, Open: true}
 	}
 	p, err := l.query(ctx, "list ended scans", storage.Query{Range: r})
-	for _, e := range p.Entities {
+	for _, e := range p.Entities() {
 		scans = append(scans, EndedScan{
 			ID: strings.TrimPrefix(e.Key.Row, endedPrefix), Settled: e.Int("Settled") > 0, Age: p.Date.Sub(e.Timestamp), etag: e.ETag,
 		})
@@ -84,7 +84,7 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
 	p, err := l.query(ctx, "list old scans", storage.Query{Range: r})
 	var old []string
-	for _, e := range p.Entities {
+	for _, e := range p.Entities() {
 		if len(old) < n && p.Date.Sub(e.Timestamp) >= age {
 			old = append(old, strings.TrimPrefix(e.Key.Row, allPrefix))
 		}
@@ -129,7 +129,7 @@ func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.
 		if err != nil {
 			return made, err
 		}
-		for rows := range slices.Chunk(p.Entities, storage.MaxBatchRows) {
+		for rows := range slices.Chunk(p.Entities(), storage.MaxBatchRows) {
 			if made >= most {
 				return made, nil
 			}

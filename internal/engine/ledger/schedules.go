@@ -46,7 +46,7 @@ func (l *Ledger) records(ctx context.Context, what, prefix string) (all []Record
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			if e.Int("Version") == version {
 				all = append(all, Record{e.Key.Row, e.Bytes("Data"), e.ETag})
 			}

@@ -112,7 +112,7 @@ func (l *Ledger) read(ctx context.Context, what, id string, detail bool) (d draf
 		if !d.beyond {
 			d.donePages++
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			if strings.HasPrefix(e.Key.Row, donePrefix) {
 				d.addDone(e)
 				continue
@@ -155,7 +155,7 @@ func (l *Ledger) folded(ctx context.Context, what, id string) (rows []string, er
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range p.Entities {
+		for _, e := range p.Entities() {
 			rows = append(rows, e.Key.Row)
 		}
 	}

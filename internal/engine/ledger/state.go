@@ -71,10 +71,10 @@ func (l *Ledger) nothingPending(ctx context.Context, id string) (Scan, error) {
 		if err != nil {
 			return Scan{}, err
 		}
-		if len(p.Entities) > 0 && p.Entities[0].Key.Row == scanRow {
-			return scanOf(id, p.Entities[0])
+		if len(p.Rows) > 0 && p.Rows[0].Key.Row == scanRow {
+			return scanOf(id, p.Rows[0].Entity())
 		}
-		if len(p.Entities) > 0 || p.Next == nil {
+		if len(p.Rows) > 0 || p.Next == nil {
 			break
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // What the package asks of its table. An error says what the request was for.
 
 func op(kind storage.OpKind, partition, row string, properties ...storage.Property) storage.Op {
-	return storage.Op{Kind: kind, Entity: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: properties}}
+	return storage.Op{Kind: kind, Row: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: properties}.Row()}
 }
 
 func (l *Ledger) write(ctx context.Context, what string, ops ...storage.Op) error {

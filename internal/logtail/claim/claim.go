@@ -119,7 +119,7 @@ func (c Claims) TakeWith(ctx context.Context, id ID, answer string) (Claim, erro
 func (c Claims) take(ctx context.Context, row storage.Entity, id ID) (Claim, error) {
 	for range maxRaces {
 		b := c.Table.Batch()
-		b.Add(storage.Op{Kind: storage.Insert, Entity: row})
+		b.Add(storage.Op{Kind: storage.Insert, Row: row.Row()})
 		err := b.Do(ctx)
 		if err != nil && !storage.Conflict(err) {
 			return Claim{}, fmt.Errorf("claim the request: %w", err)
@@ -158,9 +158,9 @@ func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 		if of.Answer != "" || of.row.Get(madeColumn) != "" { // it is over, or another repetition was first
 			return of, nil
 		}
-		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Entity: storage.Entity{
+		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Row: storage.Entity{
 			Key: of.row.Key, Properties: []storage.Property{storage.StringProperty(madeColumn, of.Made.UTC().Format(time.RFC3339Nano))},
-		}})
+		}.Row()})
 		if unlessChanged(err) != nil {
 			return of, fmt.Errorf("take the request's claim over: %w", err)
 		}
@@ -188,9 +188,9 @@ func (c Claims) Held(ctx context.Context, of Claim) (bool, error) {
 // Record keeps the answer for repetitions, and reports true, unless another try has recorded its own or the claim was deleted.
 func (c Claims) Record(ctx context.Context, of Claim, answer string) (kept bool, err error) {
 	for range maxRaces {
-		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Entity: storage.Entity{
+		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Row: storage.Entity{
 			Key: of.row.Key, Properties: []storage.Property{storage.StringProperty(answerColumn, answer)},
-		}})
+		}.Row()})
 		if err == nil || unlessChanged(err) != nil {
 			return err == nil, err
 		}
@@ -206,7 +206,7 @@ func (c Claims) Record(ctx context.Context, of Claim, answer string) (kept bool,
 
 // Release deletes a claim, unless another try has changed it: what it was made for is not done.
 func (c Claims) Release(ctx context.Context, of Claim) error {
-	err := c.Table.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: of.row.ETag, Entity: storage.Entity{Key: of.row.Key}})
+	err := c.Table.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: of.row.ETag, Row: storage.Row{Key: of.row.Key}})
 	return unlessChanged(err)
 }
 
@@ -222,7 +222,7 @@ func unlessChanged(err error) error {
 func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, fn func(Claim) error) error {
 	q := storage.Query{Range: key.WithPrefix(c.Partition, Prefix), Filter: lastChanged(now, age)}
 	return c.Table.All(ctx, q, func(p storage.Page) error {
-		for _, row := range p.Entities {
+		for _, row := range p.Entities() {
 			if err := fn(claimOf(true, row)); err != nil {
 				return err
 			}

@@ -51,13 +51,13 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 func All(ctx context.Context, from storage.Source, q storage.Query) (rows []storage.Entity, err error) {
 	for {
 		p, _, err := from.Read(ctx, storage.RequestOptions{}, q)
-		if err == nil && q.Top > 0 && len(p.Entities) > q.Top {
-			err = fmt.Errorf("a page of %d rows, asked for %d", len(p.Entities), q.Top)
+		if err == nil && q.Top > 0 && len(p.Rows) > q.Top {
+			err = fmt.Errorf("a page of %d rows, asked for %d", len(p.Rows), q.Top)
 		}
 		if err != nil {
 			return rows, err
 		}
-		rows = append(rows, p.Entities...)
+		rows = append(rows, p.Entities()...)
 		if q.Token = p.Next; p.Next == nil {
 			return rows, nil
 		}
@@ -77,7 +77,7 @@ func Table(t testing.TB, a *storage.Account, name string, rows []storage.Entity)
 	t.Helper()
 	table := a.Table(name)
 	proof.Must(t, table.Create(t.Context()))
-	_, err := (action.Copy{Destination: table}).Copy(t.Context(), rows)
+	_, err := (action.Copy{Destination: table}).Copy(t.Context(), storage.Rows(rows))
 	proof.Must(t, err)
 	return table
 }

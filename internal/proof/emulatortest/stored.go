@@ -2,13 +2,11 @@ package emulatortest
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
@@ -32,12 +30,11 @@ func Load(t testing.TB, a *storage.Account, path string) (texts map[string]strin
 		table := a.Table(f.Name)
 		proof.Must(t, table.Create(t.Context()))
 		for line := range bytes.Lines(f.Data) {
-			var at struct{ PartitionKey, RowKey string }
-			if err := json.Unmarshal(line, &at); err != nil {
-				t.Fatalf("%s: %v", path, err)
+			rows, err := storage.ParseLines(line)
+			if err == nil {
+				err = table.Write(t.Context(), storage.Op{Kind: storage.Insert, Row: rows[0]})
 			}
-			row := storage.Entity{Key: key.Key{Partition: at.PartitionKey, Row: at.RowKey}, JSON: bytes.TrimSpace(line)}
-			if err := table.Write(t.Context(), storage.Op{Kind: storage.Insert, Entity: row}); err != nil {
+			if err != nil {
 				t.Fatalf("%s: %v", path, err)
 			}
 		}

@@ -269,7 +269,7 @@ func (w *world) checkScan(id string, p PlannedScan) {
 func (w *world) table(a *storage.Account, name string) []storage.Entity {
 	var rows []storage.Entity
 	err := a.Table(name).All(context.Background(), storage.Query{}, func(p storage.Page) error {
-		rows = append(rows, p.Entities...)
+		rows = append(rows, p.Entities()...)
 		return nil
 	})
 	if err != nil {
@@ -319,7 +319,7 @@ func (w *world) checkExport(s PlannedScan) {
 			w.violated("export %s: %v", prefix, err)
 			return
 		}
-		got = append(got, p.Entities...)
+		got = append(got, p.Entities()...)
 		if q.Token = p.Next; p.Next == nil {
 			break
 		}

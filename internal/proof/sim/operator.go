@@ -236,7 +236,7 @@ func (w *world) lose(id string, after time.Duration) {
 			return
 		}
 		lost := some[draw(w.plan.Seed, what, id)%uint64(len(some))].Key
-		err := w.account.Table(stateTable).With(storage.RequestOptions{Once: true}).Write(w.over, storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: lost}})
+		err := w.account.Table(stateTable).With(storage.RequestOptions{Once: true}).Write(w.over, storage.Op{Kind: storage.Delete, Row: storage.Row{Key: lost}})
 		w.log.Info().Str("row", lost.Row).Err(err).Msg("lost")
 		if err == nil {
 			w.count(&w.stats.Lost)
@@ -317,7 +317,7 @@ func (w *world) mend(s PlannedScan) bool {
 		t := w.accountOf(m).Table(m.Request.Action.Destination.Table)
 		for i, k := range expect(m, w.plan.Source).mended {
 			for (i+1)%3 == round {
-				err := t.Write(context.Background(), storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: k}})
+				err := t.Write(context.Background(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: k}})
 				if err == nil || storage.NotFound(err) {
 					break
 				}

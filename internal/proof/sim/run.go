@@ -261,10 +261,10 @@ func (w *world) fill(a *storage.Account, table string, rows []storage.Entity) er
 	ctx := context.Background()
 	t := a.Table(table)
 	err := t.Create(ctx)
-	for _, unit := range (action.Copy{}).Split(rows) {
+	for _, unit := range (action.Copy{}).Split(storage.Rows(rows)) {
 		var ops []storage.Op
 		for _, row := range unit {
-			ops = append(ops, storage.Op{Kind: storage.Insert, Entity: row})
+			ops = append(ops, storage.Op{Kind: storage.Insert, Row: row})
 		}
 		err = errors.Join(err, t.Write(ctx, ops...))
 	}

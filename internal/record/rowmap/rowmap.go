@@ -159,12 +159,11 @@ func short(err error) error {
 	return errors.New(string(text[:most]) + "…")
 }
 
-// renamed returns a row with properties, some of them renamed or dropped.
+// renamed returns a row, some of whose properties are renamed or dropped.
 func (m *Map) renamed(e storage.Entity) (storage.Entity, error) {
-	e, err := e.Decoded()
 	o := m.options
-	if err != nil || len(o.Rename) == 0 && len(o.Drop) == 0 {
-		return e, err
+	if len(o.Rename) == 0 && len(o.Drop) == 0 {
+		return e, nil
 	}
 	kept := make([]storage.Property, 0, len(e.Properties))
 	for _, p := range e.Properties {
@@ -194,22 +193,21 @@ type Kept struct {
 
 // Read implements [storage.Source].
 func (k Kept) Read(ctx context.Context, o storage.RequestOptions, q storage.Query) (storage.Page, int, error) {
-	q.Raw = false
 	p, queries, err := k.Source.Read(ctx, o, q)
 	if err == nil {
-		p.Entities, err = k.Map.Keep(ctx, p.Entities, k.Pass)
+		p.Rows, err = k.Map.Keep(ctx, p.Rows, k.Pass)
 	}
 	return p, queries, err
 }
 
 // Keep returns what rows become, with their keys: an error names the row.
-func (m *Map) Keep(ctx context.Context, rows []storage.Entity, pass bool) ([]storage.Entity, error) {
+func (m *Map) Keep(ctx context.Context, rows []storage.Row, pass bool) ([]storage.Row, error) {
 	if m == nil {
 		return rows, nil
 	}
-	kept := make([]storage.Entity, 0, len(rows))
+	kept := make([]storage.Row, 0, len(rows))
 	for _, row := range rows {
-		out, err := m.Rows(ctx, row)
+		out, err := m.Rows(ctx, row.Entity())
 		if ended := ctx.Err(); ended != nil {
 			return nil, ended
 		}
@@ -224,7 +222,9 @@ func (m *Map) Keep(ctx context.Context, rows []storage.Entity, pass bool) ([]sto
 		if err != nil {
 			return nil, fmt.Errorf("%v: map: %w", keyText(row.Key), err)
 		}
-		kept = append(kept, out...)
+		for _, one := range out {
+			kept = append(kept, one.Row())
+		}
 	}
 	return kept, nil
 }

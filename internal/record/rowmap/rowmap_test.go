@@ -157,7 +157,7 @@ func TestInterrupted(t *testing.T) {
 	if _, err := m.Rows(ctx, order); !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
 	}
-	if _, err := m.Keep(ctx, []storage.Entity{order}, true); !errors.Is(err, context.Canceled) {
+	if _, err := m.Keep(ctx, storage.Rows([]storage.Entity{order}), true); !errors.Is(err, context.Canceled) {
 		t.Errorf("rows that keep their keys: %v", err)
 	}
 }
@@ -189,12 +189,12 @@ func TestKeep(t *testing.T) {
 	t.Parallel()
 	rows := []storage.Entity{order, {Key: key.Key{Partition: "q"}}}
 	for program, want := range map[string]string{`.`: "2 <nil>", `select(.S)`: "1 <nil>", `.RowKey += "x"`: ErrText, `., .`: ErrText, `.RowKey = .S`: `0 PartitionKey "p" RowKey "r": map: the map changes its key to PartitionKey "p" RowKey "text"`, `error("no")`: `0 PartitionKey "p" RowKey "r": map: error: no`} {
-		kept, err := compile(t, rowmap.Options{Program: program}).Keep(t.Context(), rows, false)
+		kept, err := compile(t, rowmap.Options{Program: program}).Keep(t.Context(), storage.Rows(rows), false)
 		if got := fmt.Sprint(len(kept), " ", err); got != want && !(want == ErrText && errors.Is(err, rowmap.ErrMoved)) {
 			t.Errorf("%s: %s, want %s", program, got, want)
 		}
 	}
-	if kept, err := compile(t, rowmap.Options{Program: `if .S then error("no") else . end`}).Keep(t.Context(), rows, true); err != nil || len(kept) != 1 {
+	if kept, err := compile(t, rowmap.Options{Program: `if .S then error("no") else . end`}).Keep(t.Context(), storage.Rows(rows), true); err != nil || len(kept) != 1 {
 		t.Errorf("%d kept, %v", len(kept), err)
 	}
 }

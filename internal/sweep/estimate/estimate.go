@@ -28,9 +28,9 @@ const million = 1_000_000
 
 // Work is what is to be done with the rows.
 type Work struct {
-	Writes   func(rows []storage.Entity) int // requests that write a page's rows; nil for none
-	PerQuery float64                         // further requests for each query
-	Price    float64                         // dollars for 10,000 requests
+	Writes   func(rows []storage.Row) int // requests that write a page's rows; nil for none
+	PerQuery float64                      // further requests for each query
+	Price    float64                      // dollars for 10,000 requests
 }
 
 // Report is an estimate as users see it.
@@ -72,7 +72,7 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 		}
 	}
 	writes := 0
-	totals, err := sweep.Count(counting, s, o, func(rows []storage.Entity) {
+	totals, err := sweep.Count(counting, s, o, func(rows []storage.Row) {
 		if w.Writes != nil {
 			writes += w.Writes(rows)
 		}

@@ -42,7 +42,7 @@ func fill(t *testing.T, faults string, partitions, each int) *storage.Table {
 func TestCount(t *testing.T) {
 	t.Parallel()
 	writes := estimate.Work{Writes: action.Transactions, Price: 1}
-	messages := estimate.Work{Writes: func(rows []storage.Entity) int { return len(rows) }, Price: 1}
+	messages := estimate.Work{Writes: func(rows []storage.Row) int { return len(rows) }, Price: 1}
 	ledger := estimate.Work{PerQuery: 3, Price: 1}
 	for _, tt := range []struct {
 		name   string

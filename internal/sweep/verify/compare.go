@@ -16,17 +16,11 @@ const (
 
 // compare returns how the destination's row differs from the source's, "" if it
 // does not.
-func compare(source, destination storage.Entity, depth Depth) string {
-	if depth == Keys || source.JSON != nil && bytes.Equal(source.JSON, destination.JSON) {
+func compare(a, b storage.Row, depth Depth) string {
+	if depth == Keys || bytes.Equal(a.JSON(), b.JSON()) {
 		return ""
 	}
-	source, err := source.Decoded()
-	if err == nil {
-		destination, err = destination.Decoded()
-	}
-	if err != nil {
-		return err.Error()
-	}
+	source, destination := a.Entity(), b.Entity()
 	if storage.Equal(source, destination) {
 		return ""
 	}

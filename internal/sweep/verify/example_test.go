@@ -21,7 +21,7 @@ func Example() {
 	orders, archive := account.Table("orders"), account.Table("archive")
 	batch := orders.Batch()
 	for i := range 50 {
-		batch.Add(storage.Op{Kind: storage.Insert, Entity: storage.Entity{Key: key.Key{Partition: "2026", Row: fmt.Sprintf("order-%02d", i)}}})
+		batch.Add(storage.Op{Kind: storage.Insert, Row: storage.Row{Key: key.Key{Partition: "2026", Row: fmt.Sprintf("order-%02d", i)}}})
 	}
 	for _, do := range []func(context.Context) error{orders.Create, archive.Create, batch.Do} {
 		if err := do(ctx); err != nil {
@@ -34,7 +34,7 @@ func Example() {
 	totals, err := sweep.Do(ctx, rows, sweep.Options{Workers: 8}, copying)
 	fmt.Println("copied", totals.Written, err)
 
-	lost := storage.Op{Kind: storage.Delete, Entity: storage.Entity{Key: key.Key{Partition: "2026", Row: "order-07"}}}
+	lost := storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: "2026", Row: "order-07"}}}
 	if err := archive.Write(ctx, lost); err != nil {
 		log.Fatal(err)
 	}

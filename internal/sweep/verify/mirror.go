@@ -51,7 +51,7 @@ func Mirror(ctx context.Context, s sweep.Spec, destination *storage.Table, o Mir
 	}
 	defer list.close()
 	repair := &action.Copy{Destination: destination, Mode: action.Replace}
-	compare := func(extra func([]storage.Entity), repair *action.Copy) (Result, error) {
+	compare := func(extra func([]storage.Row), repair *action.Copy) (Result, error) {
 		o := o.Options
 		o.Depth, o.AllowExtra, o.Only, o.Extra, o.Repair = Exact, false, "", extra, repair
 		r, err := Compare(ctx, s, destination, o)
@@ -125,13 +125,13 @@ func newExtras(most int64) (*extras, error) {
 }
 
 // add adds rows, of which keys and ETags count.
-func (x *extras) add(rows []storage.Entity) {
+func (x *extras) add(rows []storage.Row) {
 	for _, row := range rows {
 		if x.left == 0 || x.err != nil {
 			return
 		}
 		x.left--
-		one := storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty(etagName, row.ETag)}}
+		one := storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty(etagName, row.ETag())}}
 		x.line = append(one.AppendJSON(x.line[:0]), '\n')
 		_, x.err = x.out.Write(x.line)
 	}
@@ -146,7 +146,7 @@ func (x *extras) each(fn func(place.Rows) error) error {
 	if err != nil {
 		return fmt.Errorf("nothing is deleted: the file of the extra rows: %w", err)
 	}
-	return place.Windows(place.JSONLines(x.file, false), false, nil, func(rows place.Rows, _ int) error { return fn(rows) })
+	return place.Windows(place.JSONLines(x.file), false, nil, func(rows place.Rows, _ int) error { return fn(rows) })
 }
 
 func (x *extras) close() {
@@ -163,7 +163,7 @@ type deletion struct {
 }
 
 // Do implements [action.Work].
-func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	if _, changes := d.source.(*storage.Table); changes { // an export stays as it was
 		asks := o
 		asks.Rows = d.limit
@@ -172,19 +172,19 @@ func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []stora
 			return action.Result{}, fmt.Errorf("read the source: %w", err)
 		}
 	}
-	for i := range rows {
-		rows[i].ETag = rows[i].Get(etagName)
+	for i, row := range rows {
+		rows[i] = row.WithETag(row.Entity().Get(etagName))
 	}
 	return d.Delete.Do(ctx, o, rows)
 }
 
 // lacking returns the rows of a partition that the source does not have.
-func (d deletion) lacking(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) ([]storage.Entity, error) {
+func (d deletion) lacking(ctx context.Context, o storage.RequestOptions, rows []storage.Row) ([]storage.Row, error) {
 	there, err := action.Existing(rows, storage.Query{Filter: d.filter, Select: []string{}}, func(q storage.Query) (storage.Page, error) {
 		p, _, err := d.source.Read(ctx, o, q)
 		return p, err
 	})
-	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Entity) bool {
+	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Row) bool {
 		_, has := there[e.Key]
 		return has
 	}), err

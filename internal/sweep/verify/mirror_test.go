@@ -141,7 +141,7 @@ func TestMirrorAgainstTwin(t *testing.T) {
 // put writes a row with a value.
 func put(t *testing.T, to *storage.Table, k key.Key, v int64) {
 	t.Helper()
-	op := storage.Op{Kind: storage.Replace, Entity: storage.Entity{Key: k, Properties: []storage.Property{storage.Int64Property("V", v)}}}
+	op := storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: k, Properties: []storage.Property{storage.Int64Property("V", v)}}.Row()}
 	if err := to.Write(t.Context(), op); err != nil {
 		t.Error(err)
 	}
@@ -226,9 +226,9 @@ func TestMirrorRefused(t *testing.T) {
 		err  error
 		has  int // rows of the destination
 	}{
-		{"refused", place.Rows{good, bad}, nil, "1 1 0", nil, 2},
-		{"answer", place.Rows{good}, no, "0 0 0", no, 1},
-		{"fine", place.Rows{good}, nil, "1 0 1", nil, 1},
+		{"refused", place.Rows{good.Row(), bad.Row()}, nil, "1 1 0", nil, 2},
+		{"answer", place.Rows{good.Row()}, no, "0 0 0", no, 1},
+		{"fine", place.Rows{good.Row()}, nil, "1 0 1", nil, 1},
 	} {
 		for _, asks := range []bool{true, false} {
 			if !asks && tt.ask != nil {

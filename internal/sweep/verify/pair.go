@@ -69,7 +69,7 @@ type sideMark struct {
 // rest is what is left of a page.
 type rest struct {
 	token *key.Token // of the page's query
-	rows  []storage.Entity
+	rows  []storage.Row
 	bytes int // of memory, of the whole page: the rows keep it
 }
 
@@ -122,7 +122,7 @@ func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Que
 			page.Bytes += a.Bytes
 		}
 	}
-	page.Entities = at.merge(p.depth)
+	page.Rows = at.merge(p.depth)
 	page.Next = p.hold(at)
 	return page, queries, nil
 }
@@ -213,7 +213,7 @@ func (s *side) bytes() (n int) {
 
 // add takes in the answer to the next query. Rows up to after were merged before.
 func (s *side) add(a storage.Page, after *key.Key) {
-	rows := a.Entities
+	rows := a.Rows
 	for after != nil && len(rows) > 0 && rows[0].Key.Compare(*after) <= 0 {
 		rows = rows[1:]
 	}
@@ -224,7 +224,7 @@ func (s *side) add(a storage.Page, after *key.Key) {
 }
 
 // peek returns the next row, nil if none is held.
-func (s *side) peek() *storage.Entity {
+func (s *side) peek() *storage.Row {
 	if len(s.held) == 0 {
 		return nil
 	}
@@ -239,7 +239,7 @@ func (s *side) pop() {
 }
 
 // merge takes rows up to where it is not known what comes next.
-func (at *position) merge(depth Depth) (rows []storage.Entity) {
+func (at *position) merge(depth Depth) (rows []storage.Row) {
 	a, b := &at.sides[0], &at.sides[1]
 	for {
 		x, y := a.peek(), b.peek()
@@ -259,7 +259,7 @@ func (at *position) merge(depth Depth) (rows []storage.Entity) {
 		case order < 0:
 			rows = append(rows, verdict{kind: sweep.Missing}.of(*x))
 		case order > 0:
-			rows = append(rows, verdict{kind: sweep.Extra}.of(storage.Entity{Key: y.Key, ETag: y.ETag}))
+			rows = append(rows, verdict{kind: sweep.Extra}.of(*y))
 		default:
 			row := *x
 			if detail := compare(*x, *y, depth); detail != "" {

@@ -56,7 +56,7 @@ type Options struct {
 	Only string
 	// Extra, if set, is called with the rows that only the destination has: their keys and ETags, each once, in any
 	// order, never concurrently. After a resume, it gets those that are read then.
-	Extra func([]storage.Entity)
+	Extra func([]storage.Row)
 	// Repair, if set, is done with the source's rows that are missing or different.
 	Repair *action.Copy
 }
@@ -85,7 +85,7 @@ func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Op
 	o.List = cmp.Or(o.List, DefaultList)
 	p := newPair(s.Source, destination, o, cmp.Or(o.Buffer, sweep.DefaultBuffer))
 	p.limit = o.Others()
-	s.Source, s.Raw = p, o.Extra == nil // which has ETags
+	s.Source = p
 	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{o.Repair, o.AllowExtra, o.Extra})
 	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, t.Written, t.Failed, list}, err
 }
@@ -94,15 +94,15 @@ func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Op
 type comparison struct {
 	repair     *action.Copy // nil for none
 	allowExtra bool
-	extra      func([]storage.Entity) // nil if nobody asks for them
+	extra      func([]storage.Row) // nil if nobody asks for them
 }
 
 // Compare implements [sweep.Comparison].
-func (c comparison) Compare(rows []storage.Entity) (ofSource int64, found []sweep.Difference) {
-	var extra []storage.Entity
+func (c comparison) Compare(rows []storage.Row) (ofSource int64, found []sweep.Difference) {
+	var extra []storage.Row
 	for _, row := range rows {
-		if v, plain := verdictOf(row); v.kind == sweep.Extra && c.extra != nil {
-			extra = append(extra, plain)
+		if verdictOf(row).kind == sweep.Extra && c.extra != nil {
+			extra = append(extra, row)
 		}
 	}
 	if len(extra) > 0 {
@@ -112,9 +112,9 @@ func (c comparison) Compare(rows []storage.Entity) (ofSource int64, found []swee
 }
 
 // Differences returns how many of a pair's rows the first place has, and those that differ. It passes over extra ones if they are allowed.
-func Differences(rows []storage.Entity, allowExtra bool) (ofSource int64, found []sweep.Difference) {
+func Differences(rows []storage.Row, allowExtra bool) (ofSource int64, found []sweep.Difference) {
 	for _, row := range rows {
-		v, _ := verdictOf(row)
+		v := verdictOf(row)
 		if v.kind != sweep.Extra {
 			ofSource++
 		}
@@ -126,43 +126,36 @@ func Differences(rows []storage.Entity, allowExtra bool) (ofSource int64, found 
 }
 
 // Split returns the rows to repair.
-func (c comparison) Split(rows []storage.Entity) [][]storage.Entity {
+func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	if c.repair == nil {
 		return nil
 	}
-	var wrong []storage.Entity
+	var wrong []storage.Row
 	for _, row := range rows {
-		if v, plain := verdictOf(row); v.kind == sweep.Missing || v.kind == sweep.Different {
-			wrong = append(wrong, plain)
+		if kind := verdictOf(row).kind; kind == sweep.Missing || kind == sweep.Different {
+			wrong = append(wrong, row)
 		}
 	}
 	return c.repair.Split(wrong)
 }
 
 // Do repairs rows.
-func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Entity) (action.Result, error) {
+func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	return c.repair.Do(ctx, o, rows)
 }
 
-// verdict is what a row of a pair says of itself. It is the row's first property, without
-// a name, which no property of a table has.
+// verdict is what the note of a pair's row says. A row that is the same in both places has none.
 type verdict struct {
-	kind   sweep.Kind // "" for a row that is the same in both tables
+	kind   sweep.Kind
 	detail string
 }
 
-func (v verdict) of(row storage.Entity) storage.Entity {
-	said := storage.Property{Value: []byte(string(v.kind) + "\n" + v.detail)}
-	row.Properties = append([]storage.Property{said}, row.Properties...)
+func (v verdict) of(row storage.Row) storage.Row {
+	row.Note = string(v.kind) + "\n" + v.detail
 	return row
 }
 
-// verdictOf returns a row's verdict, and the row as the source has it.
-func verdictOf(row storage.Entity) (verdict, storage.Entity) {
-	if len(row.Properties) == 0 || row.Properties[0].Name != "" {
-		return verdict{}, row
-	}
-	kind, detail, _ := strings.Cut(string(row.Properties[0].Value), "\n")
-	row.Properties = row.Properties[1:]
-	return verdict{sweep.Kind(kind), detail}, row
+func verdictOf(row storage.Row) verdict {
+	kind, detail, _ := strings.Cut(row.Note, "\n")
+	return verdict{sweep.Kind(kind), detail}
 }

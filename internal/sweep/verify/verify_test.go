@@ -67,10 +67,10 @@ func TestFindsEachDifference(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})
 		source, destination := emulatortest.Table(t, a, "source", rows), emulatortest.Table(t, a, "destination", rows)
 		for _, op := range []storage.Op{
-			{Kind: storage.Delete, Entity: missing},
-			{Kind: storage.Insert, Entity: extra},
-			{Kind: storage.Replace, Entity: with(changed, storage.StringProperty("S", "valve"))},
-			{Kind: storage.Replace, Entity: with(retyped, storage.Property{Name: "D", Type: storage.Int32, Value: jsontext.Value("3")})},
+			{Kind: storage.Delete, Row: missing.Row()},
+			{Kind: storage.Insert, Row: extra.Row()},
+			{Kind: storage.Replace, Row: with(changed, storage.StringProperty("S", "valve")).Row()},
+			{Kind: storage.Replace, Row: with(retyped, storage.Property{Name: "D", Type: storage.Int32, Value: jsontext.Value("3")}).Row()},
 		} {
 			proof.Must(t, destination.Write(t.Context(), op))
 		}
