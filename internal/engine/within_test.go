@@ -79,11 +79,13 @@ func exportsStartAtOnce(t *testing.T, seed uint64) int {
 	var errs [2]error
 	var both sync.WaitGroup
 	for i, prefix := range []string{"p", "p/a/b"} {
+		mu.Lock()
+		one, later := r.IntN(2) == 0, time.Duration(r.IntN(2000))*time.Millisecond
+		mu.Unlock()
 		request := exportRequest("Table00", prefix)
-		if r.IntN(2) == 0 {
+		if !one {
 			request = groupExport(prefix)
 		}
-		later := time.Duration(r.IntN(2000)) * time.Millisecond
 		both.Go(func() {
 			time.Sleep(later)
 			ids[i], errs[i] = w.engine.Start(t.Context(), request)

@@ -154,7 +154,9 @@ func TestExportsAtOnce(t *testing.T) {
 			var errs [2]error
 			var all sync.WaitGroup
 			for i, o := range []place.Objects{outer, inner} {
+				mu.Lock()
 				begin := begins[r.IntN(2)]
+				mu.Unlock()
 				all.Go(func() { errs[i] = begin(t.Context(), slow{o, pause}) })
 			}
 			all.Wait()
