@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -31,9 +32,7 @@ func benchmarkCopyBound(b *testing.B, partitions, each int) {
 	emulatortest.Table(b, a, "source", typicalRows(partitions, each))
 	emulatortest.Table(b, a, "ours", nil)
 	emulatortest.Table(b, a, "bound", nil)
-	if err := em.SetFaults("latency=40ms"); err != nil {
-		b.Fatal(err)
-	}
+	proof.Must(b, em.SetFaults("latency=40ms"))
 	ways := [][]string{{"tablesweep", "copy", "--from", "source", "--to", "ours", "--progress", "none"}, {"boundcopier", "source", "bound"}}
 	limits := []struct {
 		what string

@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -83,9 +84,7 @@ func peak(b *testing.B, connection string, rows int64, args ...string) (result j
 	c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
 	var out bytes.Buffer
 	c.Stdout = &out
-	if err := c.Start(); err != nil {
-		b.Fatal(err)
-	}
+	proof.Must(b, c.Start())
 	most := make(chan float64, 1)
 	go func() { most <- watchPeak(c.Process.Pid) }() // ends with the process
 	err := c.Wait()

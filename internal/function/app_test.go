@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/function"
+	"tablesweep/internal/proof"
 )
 
 const root = "../.." // the app's root
@@ -22,9 +23,7 @@ type binding struct {
 func readJSON(t *testing.T, file string, v any) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if err := json.Unmarshal(b, v); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -64,9 +63,7 @@ func TestFoldersAreTheFunctions(t *testing.T) {
 		})
 	}
 	folders, err := filepath.Glob(filepath.Join(root, "*", "function.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if len(folders) != len(functions) {
 		t.Errorf("%d function folders and %d functions: %v", len(folders), len(functions), names)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/function"
 	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -19,19 +20,13 @@ import (
 func send(t *testing.T, server *httptest.Server, method, path, body, host string, header http.Header) (status int, answer string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	r.Host, r.Header = host, header
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return resp.StatusCode, string(b)
 }
 
@@ -247,9 +242,7 @@ func TestNotProxied(t *testing.T) {
 		n++
 		body := strings.NewReader(strings.Repeat(" ", 20<<20))
 		resp, err := http.Post(server.URL+"/"+f.Name, "application/json; charset=utf-8", struct{ io.Reader }{body})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || body.Len() > 0 || resp.StatusCode != 200 || !strings.HasPrefix(string(text), `{"Outputs":{"res":{"statusCode":502,`) {

@@ -9,6 +9,7 @@ import (
 
 	"tablesweep/internal/function"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -176,9 +177,7 @@ func TestMaintainAllParts(t *testing.T) {
 	maintain(200, "nothing to do: ")
 	// A lost table is a failure, and the catalog of visits has its turn all the same.
 	for _, table := range []string{"PeopleWAL", "tablesweep", "log"} {
-		if err := a.account.Table(table).Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, a.account.Table(table).Delete(t.Context()))
 	}
 	a.asked.Clear()
 	maintain(500, "TableNotFound", "list open scans", "trim log")

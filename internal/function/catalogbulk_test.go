@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 )
 
@@ -58,9 +59,7 @@ func TestSeveralRecordsAtOnce(t *testing.T) {
 	a.call(t, "GET", people, "", 200, `{"records":[`+one+`,`+three+`,`+four+`],`)
 	first := a.call(t, "GET", people+"?top=2", "", 200, `{"records":[`+one+`,`+three+`],`)
 	var page struct{ Cursor string }
-	if err := json.Unmarshal([]byte(first), &page); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, json.Unmarshal([]byte(first), &page))
 	a.call(t, "GET", people+"?top=2&cursor="+page.Cursor, "", 200, `{"records":[`+four+`],`)
 	a.call(t, "GET", people+"?row_prefix=c", "", 200, `{"records":[`+three+`],`)
 	a.call(t, "GET", people+"?row_prefix=c&row_from=a", "", 400, `{"title":"Bad Request","status":400,"field":"row_prefix"`)
@@ -95,9 +94,7 @@ func TestDeletionOfManyGoesOn(t *testing.T) {
 			all = append(all, fmt.Sprintf(`{"eid":"%d","npi":7,"lastname":"A"}`, i))
 		}
 		a.results(t, "["+strings.Join(all, ",")+"]")
-		if err := em.SetFaults("latency=9s"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, em.SetFaults("latency=9s"))
 		left, calls := len(all), 0
 		for more := true; more; calls++ {
 			start := time.Now()

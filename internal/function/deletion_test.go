@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 )
 
@@ -13,16 +14,10 @@ func TestScanOfWhatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	em := emulatortest.New(t, emulator.Options{})
 	a := newAppVia(t, em, em.Transport())
-	if err := em.SetFaults("deletion=1h"); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, em.SetFaults("deletion=1h"))
 	gone := a.account.Table("Gone")
-	if err := gone.Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := gone.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, gone.Create(t.Context()))
+	proof.Must(t, gone.Delete(t.Context()))
 	for field, body := range map[string]string{
 		"source.table":             `{"source":{"table":"Gone"},"action":{"type":"count"}}`,
 		"action.destination.table": `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Gone"}}}`,

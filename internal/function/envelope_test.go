@@ -8,6 +8,7 @@ import (
 
 	"tablesweep/internal/function"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 )
 
 // TestParseEnvelope: what the documentation shows, too. TestRealHost has what the host sends.
@@ -34,9 +35,7 @@ func TestParseEnvelope(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := function.ParseEnvelope([]byte(tt.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s\nbody %s", diff, got.Body)
 			}

@@ -25,6 +25,7 @@ import (
 	"tablesweep/internal/function/health"
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -87,9 +88,7 @@ func newAppVia(t *testing.T, em *emulator.Emulator, via policy.Transporter) *app
 	for i := range 3 {
 		err = errors.Join(err, source.Write(t.Context(), storage.Op{Row: storage.Row{Key: key.Key{Partition: fmt.Sprint(i)}}}))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.New(zerolog.SyncWriter(&a.log)))
 	return a
 }
@@ -99,9 +98,7 @@ func newAppVia(t *testing.T, em *emulator.Emulator, via policy.Transporter) *app
 func partsOn(t *testing.T, a *storage.Account) function.App {
 	t.Helper()
 	e, err := engine.New(engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a, "OTHER": a}, StateTable: "tablesweep"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	checked := health.App{Own: a, StateTable: "tablesweep", Root: os.DirFS(root)}
 	return function.App{Engine: e, Health: checked, Log: logtail.New(logtail.Options{Table: a.Table("log")}), Catalogs: function.Catalogs{
 		"":       newCatalog(t, a, "People", "eid,npi,ssn:digits", "lastname"),
@@ -112,9 +109,7 @@ func partsOn(t *testing.T, a *storage.Account) function.App {
 func newCatalog(t *testing.T, a *storage.Account, table, keys, row string) *catalog.Catalog {
 	t.Helper()
 	schema, err := index.Parse(keys, row)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	c := catalog.New(catalog.Options{Name: table, Index: a.Table(table), Log: a.Table(table + "WAL"), Schema: schema})
 	t.Cleanup(c.Close)
 	return c
@@ -174,9 +169,7 @@ func (a *app) refuse(t *testing.T, method, path, body string, status int, field,
 		Field, Detail string
 	}
 	got := a.call(t, method, path, body, status, "{")
-	if err := json.Unmarshal([]byte(got), &p); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, json.Unmarshal([]byte(got), &p))
 	if p.Status != status || p.Field != field || !strings.Contains(p.Detail, detail) {
 		t.Errorf("status %d, field %q, detail %q in the body; want %d, %q and %q", p.Status, p.Field, p.Detail, status, field, detail)
 	}

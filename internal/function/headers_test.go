@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // A body's type is checked. Without one, and as curl -d sends it, a body is JSON.
@@ -86,9 +88,7 @@ func TestLinksAndSelect(t *testing.T) {
 			break
 		}
 		reference, err := url.Parse(next)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		at = at.ResolveReference(reference)
 	}
 	const when = `"when@odata.type":"Edm.DateTime","when":"2026-01-01T00:00:00Z"}`

@@ -62,21 +62,15 @@ func readOpenAPI(t *testing.T) *openAPI {
 	t.Helper()
 	o := &openAPI{T: t, compiler: jsonschema.NewCompiler(), seen: map[string]bool{}}
 	whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(docs.OpenAPI))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	o.compiler.DefaultDraft(jsonschema.Draft2020)
 	o.compiler.AssertFormat()
-	if err := o.compiler.AddResource("openapi.json", whole); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, o.compiler.AddResource("openapi.json", whole))
 	var document struct {
 		Paths      map[string]map[string]json.RawMessage
 		Components map[string]map[string]part
 	}
-	if err := json.Unmarshal(docs.OpenAPI, &document); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, json.Unmarshal(docs.OpenAPI, &document))
 	o.paths, o.shared = document.Paths, document.Components
 	return o
 }
@@ -216,9 +210,7 @@ func TestOpenAPI(t *testing.T) {
 		o.playStreams(a)
 		o.play(a, 200, "GET", "/api/catalog", "")
 		o.play(a, 200, "GET", "/api/openapi.json", "")
-		if err := em.SetFaults("busy p=1"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, em.SetFaults("busy p=1"))
 		time.Sleep(time.Minute) // the health of a moment ago is told again
 		o.play(a, 503, "GET", "/api/health", "")
 		o.play(a, 503, "GET", "/api/scans", "")

@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/function/gate"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -124,9 +125,7 @@ func TestWriteThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})
 		a := newAppVia(t, em, em.Transport())
-		if err := em.SetFaults("latency=9s"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, em.SetFaults("latency=9s"))
 		began := time.Now()
 		a.call(t, "POST", people, `[{"eid":"1","lastname":"A"},{"eid":"2","lastname":"B"}]`, http.StatusOK, "{")
 		if took := time.Since(began); took < awayTime {
@@ -191,9 +190,7 @@ func TestCallsDuringAMigration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApp(t)
 		moving := storage.Entity{Key: key.Key{Partition: "schema"}, Properties: []storage.Property{storage.StringProperty("Schema", "eid | lastname"), storage.StringProperty("State", "moving")}}
-		if err := a.account.Table("PeopleWAL").Write(t.Context(), storage.Op{Kind: storage.Merge, IfMatch: "*", Row: moving.Row()}); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, a.account.Table("PeopleWAL").Write(t.Context(), storage.Op{Kind: storage.Merge, IfMatch: "*", Row: moving.Row()}))
 		time.Sleep(time.Minute) // processes trust the schema that long
 		for path, method := range map[string]string{people: "POST", people + "?eid=2": "PATCH", people + "?eid=3": "DELETE", people + "?eid=1": "GET"} {
 			w := a.send(method, path, `{"eid":"1","lastname":"A"}`)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
+
+	"tablesweep/internal/proof"
 )
 
 // invocationHeaders are those of the real host's calls of queue and timer functions.
@@ -155,9 +157,7 @@ func TestRealHost(t *testing.T) {
 func exchange(t *testing.T, address, text string) (status int, kind, answer string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -169,8 +169,6 @@ func exchange(t *testing.T, address, text string) (status int, kind, answer stri
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(b)
 }

@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -45,9 +46,7 @@ func TestStatusTellsTheRequest(t *testing.T) {
 	var status, list, want map[string]any
 	a.ask(t, "GET", "/api/scans/"+started.ID, "", &status)
 	a.ask(t, "GET", "/api/scans", "", &list)
-	if err := json.Unmarshal([]byte(asked), &want); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, json.Unmarshal([]byte(asked), &want))
 	for name, v := range want {
 		if listed := list["scans"].([]any)[0].(map[string]any); !reflect.DeepEqual(status[name], v) || !reflect.DeepEqual(listed[name], v) {
 			t.Errorf("%s is %v, in the list %v, want %v", name, status[name], listed[name], v)
@@ -63,9 +62,7 @@ func TestStatusTellsTheRequest(t *testing.T) {
 func (a *app) deliver(t *testing.T) []string {
 	t.Helper()
 	q, err := a.account.Queue(engine.Queues[engine.ScanPrefix])
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	messages, err := q.Get(t.Context(), 1, 600e9)
 	if err != nil || len(messages) != 1 {
 		t.Fatalf("%d messages, %v", len(messages), err)
@@ -199,14 +196,10 @@ func TestStatusURL(t *testing.T) {
 // says nothing of it in the log. The rows that it could not write are one warning, and are listed page by page.
 func TestFailedRowsOverHTTP(t *testing.T) {
 	a := newApp(t)
-	if err := a.account.Table("Target").Create(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, a.account.Table("Target").Create(t.Context()))
 	for i := range 2 { // in the way of two of three rows
 		taken := storage.Entity{Key: key.Key{Partition: fmt.Sprint(i)}, Properties: []storage.Property{storage.StringProperty("Name", "<img onerror>")}}
-		if err := a.account.Table("Target").Write(t.Context(), storage.Op{Row: taken.Row()}); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, a.account.Table("Target").Write(t.Context(), storage.Op{Row: taken.Row()}))
 	}
 	var started struct{ ID string }
 	a.ask(t, "POST", "/api/scans", strings.Replace(copyBody, `"type":"copy"`, `"type":"copy","mode":"fail"`, 1), &started)

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/function/gate"
 	"tablesweep/internal/function/health"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 )
 
@@ -52,9 +53,7 @@ func TestHealth(t *testing.T) {
 		if whole, checks := a.healthOf(t, http.StatusOK); whole != health.OK || checks["Maintain"].Detail != "ran 10s ago" {
 			t.Errorf("after Maintain has run: %s, %+v", whole, checks)
 		}
-		if err := em.SetFaults("busy p=1 queue=tablesweep-scan-prefix"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, em.SetFaults("busy p=1 queue=tablesweep-scan-prefix"))
 		time.Sleep(10 * time.Second)
 		if whole, checks := a.healthOf(t, http.StatusServiceUnavailable); whole != health.Failed || checks["queue tablesweep-scan-prefix"].State != health.Failed {
 			t.Errorf("with a queue away: %s, %+v", whole, checks)

@@ -13,6 +13,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
@@ -40,13 +41,9 @@ func readCSV(form place.CSV, text string) (rows []storage.Entity, bad []string, 
 // writeCSV writes rows as CSV.
 func writeCSV(t *testing.T, c *place.Columns, rows []storage.Entity) []byte {
 	t.Helper()
-	if err := c.See(storage.Rows(rows)); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, c.See(storage.Rows(rows)))
 	text, err := c.Append(c.Header(), storage.Rows(rows))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return text
 }
 

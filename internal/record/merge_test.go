@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tablesweep/internal/proof"
 	"tablesweep/internal/record"
 )
 
@@ -35,14 +36,10 @@ func TestMerge(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r, err := record.Parse([]byte(tt.record))
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			before := string(r.AppendJSON(nil))
 			got, err := r.Merge([]byte(tt.patch))
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, err)
 			if text := string(got.AppendJSON(nil)); text != tt.want {
 				t.Errorf("merged %s, want %s", text, tt.want)
 			}
@@ -57,9 +54,7 @@ func TestMerge(t *testing.T) {
 		`{"a":"` + strings.Repeat("x", 40<<10) + `"}`: "split it",
 	} {
 		r, err := record.Parse([]byte(`{"a":1,"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		if got, err := r.Merge([]byte(patch)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s makes %s, %v; want an error with %q", patch, got.AppendJSON(nil), err, want)
 		}
@@ -70,9 +65,7 @@ func TestMerge(t *testing.T) {
 // take no more than a few times as long as it takes to read them.
 func TestMergeEndsSoon(t *testing.T) {
 	old, err := record.Parse([]byte(`{"a":{"b":1}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	var wide strings.Builder
 	for i := range 30_000 {
 		fmt.Fprintf(&wide, `,"k%d":1`, i)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
@@ -109,9 +110,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, test := range tests {
 		object, err := json.Marshal(map[string]int{test.field: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		r := parse(t, string(object))
 		if got := r.Properties()[0].Name; got != test.property {
 			t.Errorf("field %q: got property %q, want %q", test.field, got, test.property)

@@ -10,14 +10,13 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/engine/schedule"
+	"tablesweep/internal/proof"
 )
 
 func cron(t *testing.T, text string) schedule.Cron {
 	t.Helper()
 	c, err := schedule.ParseCron(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/function/app"
+	"tablesweep/internal/proof"
 )
 
 const plainHost = `{"version":"2.0","customHandler":{"description":{"defaultExecutablePath":"handler"}}}`
@@ -21,9 +22,7 @@ func files(host string) fstest.MapFS { return fstest.MapFS{"host.json": {Data: [
 func load(t *testing.T, fsys fs.FS, settings map[string]string) app.App {
 	t.Helper()
 	a, err := app.Load(fsys, func(name string) string { return settings[name] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return a
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/function/config"
+	"tablesweep/internal/proof"
 )
 
 const development = "UseDevelopmentStorage=true"
@@ -32,9 +33,7 @@ func TestCatalogs(t *testing.T) {
 		"TABLESWEEP_CATALOGS": `{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at:newest","wal":"VisitLog","connection":"THIRD","changes":"7d"},
 			"bare":{"table":"Bare","indexKeys":"a,b","rowKey":"c"}}`,
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	type catalog struct {
 		Name, Table, WAL, Schema, Setting, Connection string
 		KeepChanges                                   time.Duration

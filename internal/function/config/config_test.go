@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tablesweep/internal/function/config"
+	"tablesweep/internal/proof"
 )
 
 func TestLoad(t *testing.T) {
@@ -16,9 +17,7 @@ func TestLoad(t *testing.T) {
 		"TABLESWEEP_CONNECTIONS": "AzureWebJobsStorage, OTHER",
 		"OTHER__accountName":     "other",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if len(c.Connections) != 2 || c.Connections["OTHER"].String() != "other" {
 		t.Errorf("connections %v", c.Connections)
 	}
@@ -61,9 +60,7 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 // The documents' table lists the settings as the program has them.
 func TestDocumentsListTheSettings(t *testing.T) {
 	table, err := os.ReadFile("../../../docs/settings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, s := range config.Settings {
 		value := "—"
 		if s.Default != "" {

@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/function/health"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -31,15 +32,9 @@ const secret = "bWFya2Vk"
 func prepare(t *testing.T, a *storage.Account, state string) {
 	t.Helper()
 	e, err := engine.New(engine.Options{Own: a, Accounts: map[string]*storage.Account{storage.HostConnection: a}, StateTable: state})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.TryPrepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.NoteMaintained(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
+	proof.Must(t, e.TryPrepare(t.Context()))
+	proof.Must(t, e.NoteMaintained(t.Context(), nil))
 }
 
 // states returns "STATE NAME" for each check, and fails if one shows the secret.
@@ -80,9 +75,7 @@ ok queue tablesweep-scan-prefix`
 // A storage that answers nothing is told by each check, soon.
 func TestAppWithoutStorage(t *testing.T) {
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
-	if err := em.SetFaults("reset-before p=1"); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, em.SetFaults("reset-before p=1"))
 	checks := health.App{Own: a, StateTable: "tablesweep", Root: fstest.MapFS{}}.Check(t.Context())
 	if got := states(t, checks); strings.Count(got, "failed ") != 6 || !strings.HasPrefix(got, "unknown host.json") {
 		t.Errorf("got\n%s", got)
@@ -97,16 +90,12 @@ func TestAppWhoseDataIsAway(t *testing.T) {
 		others := map[string]*storage.Account{}
 		for name, faults := range map[string]string{"AWAY": "reset-before p=1", "BUSY": "busy p=1", "GOOD": ""} {
 			em, a := emulatortest.NewAccount(t, emulator.Options{})
-			if err := em.SetFaults(faults); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, em.SetFaults(faults))
 			others[name] = a
 		}
 		wait := ledger.Wait{Connection: "BUSY", Cause: "it answers 503 ServerBusy", Since: time.Date(2026, 1, 1, 3, 4, 5, 0, time.UTC)}
 		beat := ledger.Beat{Process: "p", Waiting: []ledger.Wait{wait}}
-		if err := ledger.New(own.Table("tablesweep")).Beat(t.Context(), beat); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, ledger.New(own.Table("tablesweep")).Beat(t.Context(), beat))
 		checks := health.App{Own: own, StateTable: "tablesweep", Root: root, Others: others}.Check(t.Context())
 		if got := states(t, checks); !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD") {
 			t.Errorf("got\n%s", got)
@@ -145,9 +134,7 @@ func TestDoctorFindsAllWell(t *testing.T) {
 	}))
 	defer site.Close()
 	server, err := emulatortest.New(t, emulator.Options{}).Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer server.Close()
 	for name, connection := range map[string]string{"embedded": server.ConnectionString(), "azurite": os.Getenv("TABLESWEEP_AZURITE")} {
 		t.Run(name, func(t *testing.T) {
@@ -162,9 +149,7 @@ func TestDoctorFindsAllWell(t *testing.T) {
 			a := account(t, settings)
 			prepare(t, a, "doctorstate")
 			for _, table := range []string{"doctorlog", "DoctorPeople", "DoctorPeopleWAL"} {
-				if err := a.Table(table).Create(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, a.Table(table).Create(t.Context()))
 			}
 			found := doctorOf(t, health.Doctor{App: health.App{Settings: settings}, URL: site.URL, Key: secret})
 			for _, name := range slices.Sorted(maps.Keys(found)) {
@@ -207,13 +192,9 @@ func TestDoctorAsksForRolesAtOnce(t *testing.T) {
 func account(t *testing.T, settings storage.Settings) *storage.Account {
 	t.Helper()
 	c, err := storage.SettingConnection(storage.HostConnection, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	a, err := storage.Open(c, storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return a
 }
 
@@ -240,9 +221,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	other := httptest.NewServer(http.RedirectHandler(site.URL, http.StatusFound))
 	defer other.Close()
 	server, err := emulatortest.New(t, emulator.Options{}).Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer server.Close()
 	good := server.ConnectionString()
 	wrongKey := strings.Replace(good, "AccountKey=", "AccountKey="+secret, 1)

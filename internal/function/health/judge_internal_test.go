@@ -9,6 +9,7 @@ import (
 
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/function/app"
+	"tablesweep/internal/proof"
 )
 
 func TestJudgeClock(t *testing.T) {
@@ -51,9 +52,7 @@ func TestJudgeMaintained(t *testing.T) {
 // The app's own host.json is right, and each value that scans depend on is missed.
 func TestJudgeHost(t *testing.T) {
 	right, err := app.Load(os.DirFS("../../.."), func(string) string { return "" })
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	if got := judgeHost(right); got.State != OK {
 		t.Errorf("%+v", got)
 	}

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/config"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -24,17 +25,11 @@ func logged(t *testing.T) (http.Handler, *bytes.Buffer) {
 	t.Helper()
 	settings := environment(t, map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"})
 	c, err := config.Load(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	app, _, err := newApp(c, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	cat := app.Catalogs[""]
-	if err := errors.Join(app.Engine.TryPrepare(t.Context()), app.Log.TryPrepare(t.Context()), cat.TryPrepare(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, errors.Join(app.Engine.TryPrepare(t.Context()), app.Log.TryPrepare(t.Context()), cat.TryPrepare(t.Context())))
 	t.Cleanup(cat.Close)
 	var out bytes.Buffer
 	return function.Handler(function.Functions(app), function.Host{}, newLog(&out, &out, zerolog.DebugLevel)), &out

@@ -32,9 +32,7 @@ import (
 func environment(t *testing.T, more storage.Settings) storage.Settings {
 	t.Helper()
 	server, err := emulatortest.New(t, emulator.Options{}).Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	t.Cleanup(func() { server.Close() })
 	settings := storage.Settings{"AzureWebJobsStorage": server.ConnectionString(), "TABLESWEEP_LOG_LEVEL": "error"}
 	maps.Copy(settings, more)
@@ -45,9 +43,7 @@ func environment(t *testing.T, more storage.Settings) storage.Settings {
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer l.Close()
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
@@ -98,14 +94,10 @@ func (s started) end(t *testing.T) {
 func (s started) get(t *testing.T, path string) (int, http.Header, string) {
 	t.Helper()
 	resp, err := http.Get(s.url + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return resp.StatusCode, resp.Header, string(body)
 }
 
@@ -143,9 +135,7 @@ func TestServeWithoutStorage(t *testing.T) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	server, err := em.Serve(t.Context(), table, queue, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer server.Close()
 	if status := <-answered; status != http.StatusOK {
 		t.Errorf("status %d when the storage was there", status)
@@ -172,15 +162,11 @@ func TestServeKnowsItsHost(t *testing.T) {
 		t.Setenv(envelope.SecretVariable, "SECRET")
 		s := startServe(t, tt.settings)
 		r, err := http.NewRequest("GET", s.url+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		r.Host = tt.host
 		r.Header.Set(envelope.HeaderSecret, tt.secret)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		resp.Body.Close()
 		if _, left := os.LookupEnv(envelope.SecretVariable); resp.StatusCode != tt.want || left {
 			t.Errorf("%s: status %d, want %d; secret in the environment: %v", tt.name, resp.StatusCode, tt.want, left)
@@ -234,9 +220,7 @@ func TestServeEnds(t *testing.T) {
 		t.Errorf("by hand: %v, want a failure that says what is missing", err)
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	defer taken.Close()
 	_, port, _ := strings.Cut(taken.Addr().String(), ":")
 	settings := environment(t, map[string]string{portVariables[0]: port})
@@ -286,13 +270,9 @@ func TestScansSpareWhatSettingsName(t *testing.T) {
 		config.DeploymentContainer: "https://other.blob.core.windows.net/packages",
 	})
 	c, err := config.Load(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	app, _, err := newApp(c, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	for _, ref := range []engine.TableRef{
 		{Table: "tablesweeplog"}, {Table: "people"}, {Table: "PeopleWAL"}, {Table: "Visits", Connection: "OTHER"}, {Table: "VisitLog", Connection: "AGAIN"}, {Container: "packages", Connection: "AGAIN"},
 	} {

@@ -18,6 +18,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/function"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -50,14 +51,10 @@ func TestLinesOfAnOutage(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				em := emulatortest.New(t, emulator.Options{})
 				c, err := storage.ParseConnection(em.ConnectionString())
-				if err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, err)
 				began := time.Now()
 				a, err := storage.Open(c, storage.Options{Name: "DATA", Transport: unreachable{em.Transport(), began.Add(tt.outage)}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				proof.Must(t, err)
 				var out, errs bytes.Buffer
 				ctx, stop := context.WithCancel(newLog(&out, &errs, zerolog.InfoLevel).WithContext(t.Context()))
 				var all sync.WaitGroup

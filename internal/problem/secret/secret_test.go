@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/proof"
 )
 
 func TestSecrets(t *testing.T) {
@@ -104,9 +105,7 @@ func FuzzHide(f *testing.F) {
 			t.Errorf("%q has no secret, %q has", text, hidden)
 		}
 		quoted, err := json.Marshal(map[string]string{"detail": text, "more": "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, err)
 		var said map[string]string
 		if err := json.Unmarshal(secret.HideJSON(quoted), &said); err != nil || said["detail"] != secret.Hide(text) && utf8.ValidString(text) || said["more"] != "x" {
 			t.Errorf("%s becomes %s, %v", quoted, said, err)

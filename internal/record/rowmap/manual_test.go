@@ -10,6 +10,7 @@ import (
 	"github.com/itchyny/gojq"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"
 )
@@ -19,9 +20,7 @@ import (
 func TestManual(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/manual.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	like, refused := 0, map[string]int{}
 	for part := range strings.SplitSeq(string(text), "\n\n") {
 		example := strings.Split(strings.TrimSpace(part), "\n")
@@ -65,9 +64,7 @@ func TestManual(t *testing.T) {
 // runPlain runs a program without any check.
 func runPlain(t *testing.T, program, in string) (string, error) {
 	q, err := gojq.Parse(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	v, _ := q.Run(map[string]any{"PartitionKey": "p", "RowKey": "r", "In": in}).Next()
 	if err, ok := v.(error); ok {
 		return "", err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )
 
@@ -14,9 +15,7 @@ import (
 func TestEachRowAlike(t *testing.T) {
 	t.Parallel()
 	m, err := New(Options{Program: `select(.RowKey | test("[a-z]+") | not) | .N as $n | (.RowKey = ("a", "b")), (label $out | range(9) | if . == $n then break $out else empty end)`})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	left := map[int64]int{}

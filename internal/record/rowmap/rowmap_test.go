@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"
@@ -67,9 +68,7 @@ func TestTypes(t *testing.T) {
 func compile(t *testing.T, o rowmap.Options) *rowmap.Map {
 	t.Helper()
 	m, err := rowmap.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, err)
 	return m
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // TestLimitLeavesRoomForFiles compares the limits with and without a file that is held in
@@ -15,9 +17,7 @@ func TestLimitLeavesRoomForFiles(t *testing.T) {
 	before := debug.SetMemoryLimit(math.MaxInt64)
 	defer debug.SetMemoryLimit(before)
 	file := filepath.Join(t.TempDir(), "checkpoint")
-	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, os.WriteFile(file, make([]byte, 1<<20), 0o600))
 	Limit("", file)
 	with := debug.SetMemoryLimit(-1)
 	Limit()
