@@ -223,6 +223,9 @@ func (d *decoder) entity() Entity {
 			annotated[of] = t
 		default:
 			partition, row = partition || name == "PartitionKey", row || name == "RowKey"
+			if d.foreign && name == "Timestamp" { // a table has its own
+				continue
+			}
 			if err := e.set(name, value); err != nil {
 				d.fail(&unreadableRow{err})
 			}

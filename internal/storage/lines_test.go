@@ -39,6 +39,9 @@ func TestParseLine(t *testing.T) {
 		{"later OData", `"@odata.etag":"W/x","@odata.type":"#account.Table","A@odata.type":"#Int64","A":"5","B@odata.type":"#Edm.Guid","B":"7e08a6c5-7e0e-4c65-9e1d-2f3a4b5c6d7e"`,
 			`"A@odata.type":"Edm.Int64","A":"5","B@odata.type":"Edm.Guid","B":"7e08a6c5-7e0e-4c65-9e1d-2f3a4b5c6d7e"`, "", false},
 		{"half a surrogate pair", `"A":"x\ud800y","B":"\udc00"`, `"A":"x\ud800y","B":"\udc00"`, "", false},
+		{"a Timestamp in any form", `"Timestamp":1700000000000,"A":1`, `"A":1`, "", false},
+		{"a Timestamp in any form, beside what is decoded", `"Timestamp":"2024-01-01 00:00:00","A":"\u0061"`, `"A":"\u0061"`, "", false},
+		{"a name twice", `"A":1,"A":2`, "", "duplicate object member name", true},
 		{"an unknown type", `"A@odata.type":"#Int65","A":5`, "", `unknown type "#Int65"`, true},
 		{"two rows", `"A":5} {"B":6`, "", "something follows the row", true},
 	} {

@@ -38,7 +38,7 @@ func (r Row) JSON() jsontext.Value {
 	return r.json
 }
 
-// ETag returns the row's ETag, "" if it does not come from a table. The Table service makes it of the Timestamp.
+// ETag returns the row's ETag, "" if nobody has told it. The Table service makes it of the Timestamp.
 func (r Row) ETag() string {
 	if r.etag == "" && !r.Timestamp.IsZero() {
 		return etagOf(r.Timestamp.Format(timestampForm))
@@ -143,7 +143,8 @@ type rowReader struct {
 	has     int      // of the columns have been read
 	changed bool     // the columns are this row's own
 	names   map[string]string
-	foreign bool // the rows are anybody's, see [ParseLine]
+	foreign bool // the only row is anybody's, see [ParseLine]
+	twice   bool // it has two properties of one name, if it is the only row
 }
 
 func (r *rowReader) page() bool {
@@ -234,6 +235,7 @@ func (r *rowReader) row() bool {
 			row = true
 			r.member(name, v.text)
 			r.move(at, keys)
+		case string(name) == timestampName && r.foreign: // a table has its own
 		case string(name) == timestampName:
 			ok = timestamp == nil && e.setTimestamp(v)
 			timestamp = v.text
@@ -256,7 +258,7 @@ func (r *rowReader) row() bool {
 			return false
 		}
 	}
-	if !r.next('}') || !partition || !row {
+	if !r.next('}') || !partition || !row || r.foreign && r.twice {
 		return false
 	}
 	switch {
@@ -329,7 +331,7 @@ func (r *rowReader) property(name []byte, v scalar) {
 		r.columns, r.changed = append(make([]Column, 0, len(r.columns)+1), r.columns[:r.has]...), true
 	}
 	known, ok := r.names[string(name)]
-	if !ok {
+	if r.twice = r.twice || ok; !ok {
 		known = string(name)
 		r.names[known] = known
 	}
