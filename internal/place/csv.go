@@ -484,21 +484,19 @@ type Columns struct {
 
 	names []string
 	at    map[string]int
-	last  *storage.Column // of the rows that were seen, whose columns many share
+	last  []storage.Column // of the row that was seen last: many share them
 }
 
 // See adds the columns of rows.
 func (c *Columns) See(rows []storage.Row) error {
 	for _, row := range rows {
-		if len(row.Columns) > 0 && &row.Columns[0] == c.last {
+		if n := len(row.Columns); n > 0 && n == len(c.last) && &row.Columns[0] == &c.last[0] {
 			continue
 		}
 		for _, one := range row.Columns {
 			c.add(one.Name)
 		}
-		if len(row.Columns) > 0 {
-			c.last = &row.Columns[0]
-		}
+		c.last = row.Columns
 		if len(c.names) > maxColumns {
 			return fmt.Errorf("CSV has a column a property, and the rows have more than %d; --select chooses some, and JSON lines hold any", maxColumns)
 		}

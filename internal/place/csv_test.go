@@ -126,6 +126,18 @@ func TestKeylessRows(t *testing.T) {
 	}
 }
 
+// Rows share their columns, some of them the first ones of a row before, which may not be among those that are written.
+func TestColumnsOfSomeRows(t *testing.T) {
+	t.Parallel()
+	rows, err := storage.ParseLines([]byte(`{"PartitionKey":"p","RowKey":"1","A":1,"B":2}` + "\n" + `{"PartitionKey":"p","RowKey":"2","A":1}` + "\n" + `{"PartitionKey":"p","RowKey":"3","A":1,"B":2}`))
+	proof.Must(t, err)
+	c := &place.Columns{}
+	proof.Must(t, c.See(rows[1:]))
+	if _, err := c.Append(nil, rows[1:]); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNastyRowsAsCSV: odd rows go out and come in equal. Half a surrogate pair, which no text file has, is named.
 func TestNastyRowsAsCSV(t *testing.T) {
 	testsize.WithoutRace(t)
