@@ -107,9 +107,16 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(id, jsonOf(o.request), o.began, program)
 	}
 	_, _, member := ledger.MemberOf(id)
-	take := place.Take
+	begun := func() (bool, error) {
+		_, err := e.ledger.Scan(ctx, id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return false, nil
+		}
+		return true, err
+	}
+	take := func() error { return place.Take(ctx, to, c, begun) }
 	if member { // its group has looked for it, and has it started
-		take = place.PutClaim
+		take = func() error { return place.PutClaim(ctx, to, c) }
 	}
 	if x := o.export(); x != nil {
 		source := place.Manifest{}.Of(x.content.Manifest())
@@ -118,10 +125,10 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 	err := free(ctx, to, member)
 	if problem.Of(err).Kind == problem.Conflict {
 		if there, err := claimOf(ctx, to); err == nil && there.ID == id { // of a process that has died, or is faster
-			if _, err := e.ledger.Scan(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
+			if is, err := begun(); is || err != nil {
 				return err
 			}
-			return claimed(take(ctx, to, c))
+			return claimed(take())
 		}
 	}
 	if err != nil {
@@ -132,7 +139,7 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 			return err
 		}
 	}
-	return claimed(take(ctx, to, c))
+	return claimed(take())
 }
 
 // claimed returns the error of a claim as the caller's, who named the place.

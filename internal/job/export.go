@@ -59,7 +59,7 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 		j.Places = append(j.Places, o.To.Address())
 	} else if path := o.To.journal(); !o.Resumed && IsThere(path) { // it has its journal in it, and may move with it
 		return nil, taken(fmt.Errorf("%s %w: it has %s", o.To.Address(), place.ErrTaken, place.JournalName))
-	} else if err := o.apart(ctx); err != nil {
+	} else if err := o.outside(ctx); err != nil {
 		return nil, err
 	} else if err := makeDirectory(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -67,12 +67,12 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 	return j, nil
 }
 
-// apart fails if the export would begin within another one. [place.Create] says so as well, once there is a directory.
-func (o CopyOptions) apart(ctx context.Context) error {
+// outside fails if the export would begin within another one. [place.Create] says so as well, once there is a directory.
+func (o CopyOptions) outside(ctx context.Context) error {
 	if o.Member || o.Resumed {
 		return nil
 	}
-	err := place.Apart(ctx, o.To.Objects)
+	err := place.Outside(ctx, o.To.Objects)
 	if errors.Is(err, place.ErrTaken) {
 		err = taken(fmt.Errorf("%s %w", o.To.Address(), err))
 	}

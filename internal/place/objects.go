@@ -75,14 +75,20 @@ func (d Directory) Address() string {
 
 // Above implements [Objects]. Where a link leads counts, not where it stands.
 func (d Directory) Above() (above []Objects) {
-	for path := d.Address(); path != filepath.Dir(path); {
-		path = filepath.Dir(path)
-		if real, err := filepath.EvalSymlinks(path); err == nil { // it exists
-			path = real
-		}
+	path := real(d.Address())
+	for path != filepath.Dir(path) {
+		path = real(filepath.Dir(path))
 		above = append(above, Directory(path))
 	}
 	return above
+}
+
+// real returns where a path leads, if it exists.
+func real(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
+	}
+	return path
 }
 
 // Put implements [Objects]. The file gets its name when it is on the disk.

@@ -97,11 +97,10 @@ func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 			return err
 		}
 	}
-	take := Take
 	if begun {
-		take = PutClaim
+		return ofTables(to, PutClaim(ctx, to, c))
 	}
-	return ofTables(to, take(ctx, to, c))
+	return ofTables(to, Take(ctx, to, c, nil))
 }
 
 // SealTables puts tables.json for complete exports. It may be repeated: what it puts follows from their manifests.

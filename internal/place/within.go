@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
 )
 
 // No export begins within another one, or around one: what reads the outer one would meet the inner one. The tables of an export of many stand
@@ -63,14 +64,22 @@ func around(ctx context.Context, o Objects) (string, error) {
 	return "", nil
 }
 
+// Outside fails with [ErrTaken] if a place lies within another export.
+func Outside(ctx context.Context, to Objects) error {
+	name, err := Within(ctx, to)
+	if err == nil && name != "" {
+		err = fmt.Errorf("%w: it lies within another export, which has %s", ErrTaken, name)
+	}
+	return err
+}
+
 // Apart fails with [ErrTaken] if a place lies within another export, or another one within it.
 func Apart(ctx context.Context, to Objects) error { return apart(ctx, to, 0) }
 
 // apart is [Apart]. If another export lies within the place, it waits whether that goes.
 func apart(ctx context.Context, to Objects, patience time.Duration) error {
-	name, err := Within(ctx, to)
-	if err != nil || name != "" {
-		return cmp.Or(err, fmt.Errorf("%w: it lies within another export, which has %s", ErrTaken, name))
+	if err := Outside(ctx, to); err != nil {
+		return err
 	}
 	for pause := patience / 16; ; pause *= 2 {
 		name, err := around(ctx, to)
@@ -80,9 +89,7 @@ func apart(ctx context.Context, to Objects, patience time.Duration) error {
 		if pause <= 0 || pause >= patience {
 			return fmt.Errorf("%w: another export lies within it, which has %s", ErrTaken, name)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !task.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}
@@ -93,14 +100,30 @@ const patience = 4 * time.Second
 
 // Take puts a claim as [PutClaim] does, and then looks whether another export has begun at the same moment around the place or within it. Each
 // looks behind its own claim, so of any two, one sees the other: both never go on. The inner one yields at once: it takes its claim back. The outer
-// one waits for that, and yields as well if it does not see it in time. The error is [ErrTaken] then.
-func Take(ctx context.Context, to Objects, c Claim) error {
-	err := PutClaim(ctx, to, c)
+// one waits for that, and yields as well if it does not see it in time. The error is [ErrTaken] then. With any other error, the claim goes if that can be done soon.
+//
+// begun, unless nil, reports whether another process has begun the export meanwhile. A claim that is there was made by one that has died, or
+// that is faster: it gets time to begin, and then its claim stays.
+func Take(ctx context.Context, to Objects, c Claim, begun func() (bool, error)) error {
+	made, err := putClaim(ctx, to, c)
 	if err != nil {
 		return err
 	}
-	if err = apart(ctx, to, patience); errors.Is(err, ErrTaken) {
+	if !made && begun != nil {
+		if !task.Sleep(ctx, patience) {
+			return ctx.Err()
+		}
+		if is, err := begun(); is || err != nil {
+			return err
+		}
+	}
+	switch err = apart(ctx, to, patience); {
+	case errors.Is(err, ErrTaken):
 		err = cmp.Or(withdraw(ctx, to, c), err)
+	case err != nil && made:
+		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		err = errors.Join(err, withdraw(short, to, c))
 	}
 	return err
 }

@@ -195,6 +195,44 @@ func TestExportsAtOnce(t *testing.T) {
 	t.Log(outcomes)
 }
 
+// Of two processes that begin one export, the one that finds the other's claim leaves it, if that one goes on; and takes it back if that one has died.
+func TestClaimOfAnother(t *testing.T) {
+	t.Parallel()
+	for _, goesOn := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			outer, inner := pairOf(t, false)
+			one := place.NewClaim("one", nil, began, "test")
+			proof.Must(t, place.PutClaim(t.Context(), inner, one), place.PutClaim(t.Context(), outer, tablesClaim("many")))
+			err := place.Take(t.Context(), inner, one, func() (bool, error) { return goesOn, nil })
+			if left := content(t, inner); (err == nil) != goesOn || errors.Is(err, place.ErrTaken) == goesOn || (len(left) == 1) != goesOn {
+				t.Errorf("it goes on: %t; got %v, and %v is left", goesOn, err, left)
+			}
+		})
+	}
+}
+
+// If nobody can tell whether another export lies within a place, its claim does not stay.
+func TestClaimOfAPlaceThatCanNotBeListed(t *testing.T) {
+	t.Parallel()
+	_, inner := pairOf(t, false)
+	denied := errors.New("denied")
+	if err := createMany(t.Context(), unlisted{inner, denied}); !errors.Is(err, denied) {
+		t.Errorf("got %v", err)
+	}
+	err := place.Take(t.Context(), unlisted{inner, denied}, tablesClaim("many"), nil)
+	if left := content(t, inner); !errors.Is(err, denied) || len(left) > 0 {
+		t.Errorf("got %v, and %v is left", err, left)
+	}
+}
+
+// unlisted is a place that can't be listed.
+type unlisted struct {
+	place.Objects
+	err error
+}
+
+func (u unlisted) List(context.Context, string, func(string, int64) error) error { return u.err }
+
 // overtaken is a place around which another export is claimed right before its own claim is put.
 type overtaken struct {
 	place.Objects
@@ -242,5 +280,9 @@ func TestWithinExportsByLink(t *testing.T) {
 	}
 	if err := create(t.Context(), place.Directory(filepath.Join(link, "a", "b"))); !errors.Is(err, place.ErrTaken) {
 		t.Errorf("%v, want it taken", err)
+	}
+	proof.Must(t, os.Mkdir(filepath.Join(outer.Address(), "empty"), 0o700), os.Remove(link), os.Symlink(filepath.Join(outer.Address(), "empty"), link))
+	if err := create(t.Context(), place.Directory(link)); !errors.Is(err, place.ErrTaken) {
+		t.Errorf("got %v for a link to a directory within an export", err)
 	}
 }

@@ -123,7 +123,7 @@ func (w *Writer) putClaim(ctx context.Context, begun bool) error {
 	if begun || w.member {
 		return PutClaim(ctx, w.to, w.Claim)
 	}
-	err := Take(ctx, w.to, w.Claim)
+	err := Take(ctx, w.to, w.Claim, nil)
 	if errors.Is(err, ErrTaken) && w.journal != nil {
 		err = cmp.Or(w.journal.Remove(), err)
 	}
@@ -157,19 +157,24 @@ func claimOf(ctx context.Context, o Objects, name, format string) (c Claim, err 
 // PutClaim makes the place an export's. It fails with [ErrTaken] if it is another's. It reads before it puts anything: without that
 // permission, the export could be neither completed nor resumed after a crash.
 func PutClaim(ctx context.Context, to Objects, c Claim) error {
-	_, err := to.Get(ctx, c.name(), 0, 1)
-	made := false
+	_, err := putClaim(ctx, to, c)
+	return err
+}
+
+// putClaim is [PutClaim]. It reports whether the claim was not there.
+func putClaim(ctx context.Context, to Objects, c Claim) (made bool, err error) {
+	_, err = to.Get(ctx, c.name(), 0, 1)
 	if errors.Is(err, fs.ErrNotExist) {
 		made, err = to.Put(ctx, c.name(), c.JSON())
 	}
 	if err != nil || made {
-		return err
+		return made, err
 	}
 	there, err := claimOf(ctx, to, c.name(), c.Format)
 	if err == nil && there.ID != c.ID { // else an earlier try of this request made it
 		err = fmt.Errorf("%w: it has an export", ErrTaken)
 	}
-	return err
+	return false, err
 }
 
 // PutSame makes an object that an earlier try may have made with the same content. It fails if there is one with another.
