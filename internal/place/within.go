@@ -73,10 +73,7 @@ func Outside(ctx context.Context, to Objects) error {
 	return err
 }
 
-// Apart fails with [ErrTaken] if a place lies within another export, or another one within it.
-func Apart(ctx context.Context, to Objects) error { return apart(ctx, to, 0) }
-
-// apart is [Apart]. If another export lies within the place, it waits whether that goes.
+// apart fails with [ErrTaken] if a place lies within another export, or another one within it. In the latter case, it first waits whether that goes.
 func apart(ctx context.Context, to Objects, patience time.Duration) error {
 	if err := Outside(ctx, to); err != nil {
 		return err
