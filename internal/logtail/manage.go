@@ -152,7 +152,7 @@ func (s *Streams) empty(ctx context.Context, stream, escaped string, before time
 	if l.shards == 0 {
 		return 0, problem.NotFoundf("", "there is no stream %s", secret.Name(stream))
 	}
-	older := func(row storage.Row) bool { return before.IsZero() || row.Timestamp.Before(before) }
+	older := func(row storage.Row) bool { return before.IsZero() || row.Timestamp().Before(before) }
 	for _, p := range s.logOf(escaped, l).Partitions {
 		n, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &p}}, older)
 		if removed += n; err != nil {

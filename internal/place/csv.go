@@ -528,8 +528,8 @@ func (c *Columns) Header() []byte {
 func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 	for _, row := range rows {
 		b = c.cell(append(c.cell(b, row.Key.Partition), c.Delimiter), row.Key.Row)
-		if b = append(b, c.Delimiter); !row.Timestamp.IsZero() {
-			b = append(b, storage.TimeProperty("", row.Timestamp).Text()...)
+		if b = append(b, c.Delimiter); !row.Timestamp().IsZero() {
+			b = append(b, storage.TimeProperty("", row.Timestamp()).Text()...)
 		}
 		own := make([]*storage.Property, len(c.names))
 		properties := row.Entity().Properties

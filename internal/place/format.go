@@ -339,9 +339,9 @@ func (p *page) add(row storage.Row, timestamp bool) bool {
 	}
 	before := len(p.text)
 	p.text = append(p.text, row.JSON()...)
-	if timestamp && !row.Timestamp.IsZero() {
+	if timestamp && !row.Timestamp().IsZero() {
 		p.text = append(p.text[:len(p.text)-1], `,"Timestamp@odata.type":"Edm.DateTime","Timestamp":`...)
-		p.text = append(append(p.text, storage.TimeProperty("", row.Timestamp).Value...), '}')
+		p.text = append(append(p.text, storage.TimeProperty("", row.Timestamp()).Value...), '}')
 	}
 	p.text = append(p.text, '\n')
 	if len(p.text) > pageBytes && before > 0 {

@@ -61,7 +61,7 @@ func (w window) selected(row storage.Row) storage.Row {
 		return row
 	}
 	if len(w.Select) == 0 {
-		return storage.Row{Key: row.Key, Timestamp: row.Timestamp}
+		return storage.Row{Key: row.Key}
 	}
 	chosen := row.Entity()
 	chosen.Properties = slices.DeleteFunc(chosen.Properties, func(p storage.Property) bool { return !slices.Contains(w.Select, p.Name) })

@@ -16,12 +16,12 @@ import (
 // Row is a row as a query returns it: its key, and its properties as text, as they stand in the answer. So it is written or compared
 // without being decoded. [Row.Entity] decodes it. A row made of a key alone has no properties.
 type Row struct {
-	Key       key.Key
-	Timestamp time.Time // last modification by the service's clock; zero if not selected
-	Columns   []Column  // of the text, in its order; rows that follow one another share them, and nobody changes them
-	Note      string    // what a source says about the row, such as how it differs from another; "" from a table
-	json      jsontext.Value
-	etag      string // "" if it is made of the Timestamp
+	Key     key.Key
+	Columns []Column // of the text, in its order; rows that follow one another share them, and nobody changes them
+	Note    string   // what a source says about the row, such as how it differs from another; "" from a table
+
+	json            jsontext.Value
+	etag, timestamp jsontext.Value // as they came; nil for none
 }
 
 // Column is a property's name and type.
@@ -38,23 +38,35 @@ func (r Row) JSON() jsontext.Value {
 	return r.json
 }
 
+// Timestamp returns when the row was last modified, by the service's clock; zero if that was not selected.
+func (r Row) Timestamp() time.Time {
+	if r.timestamp == nil {
+		return time.Time{}
+	}
+	t, _ := time.Parse(time.RFC3339Nano, text(r.timestamp))
+	return t
+}
+
 // ETag returns the row's ETag, "" if nobody has told it. The Table service makes it of the Timestamp.
 func (r Row) ETag() string {
-	if r.etag == "" && !r.Timestamp.IsZero() {
-		return etagOf(r.Timestamp.Format(timestampForm))
+	switch {
+	case r.etag != nil:
+		return text(r.etag)
+	case r.timestamp != nil:
+		return etagOf(text(r.timestamp))
 	}
-	return r.etag
+	return ""
 }
 
 // WithETag returns the row with an ETag.
 func (r Row) WithETag(etag string) Row {
-	r.etag = etag
+	r.etag = quote(etag)
 	return r
 }
 
 // Entity returns the row with its properties. They keep its text, and with that its page, in memory.
 func (r Row) Entity() Entity {
-	e := Entity{Key: r.Key, ETag: r.ETag(), Timestamp: r.Timestamp}
+	e := Entity{Key: r.Key, ETag: r.ETag(), Timestamp: r.Timestamp()}
 	if r.json == nil {
 		return e
 	}
@@ -83,7 +95,13 @@ func (r Row) Over(other Row) Row {
 
 // Row returns the entity as it is written.
 func (e Entity) Row() Row {
-	r := Row{Key: e.Key, Timestamp: e.Timestamp, json: e.AppendJSON(nil), etag: e.ETag}
+	r := Row{Key: e.Key, json: e.AppendJSON(nil)}
+	if e.ETag != "" {
+		r.etag = quote(e.ETag)
+	}
+	if !e.Timestamp.IsZero() {
+		r.timestamp = TimeProperty("", e.Timestamp).Value
+	}
 	for _, p := range e.Properties {
 		r.Columns = append(r.Columns, Column{p.Name, p.Type})
 	}
@@ -126,9 +144,12 @@ func plainPage(body []byte) ([]Row, bool) {
 func (r *rowReader) share(text []byte) {
 	begin := 0
 	for i := range r.rows {
-		json := &r.rows[i].json
-		end := begin + len(*json)
-		*json, begin = text[begin:end:end], end
+		for _, part := range []*jsontext.Value{&r.rows[i].json, &r.rows[i].etag, &r.rows[i].timestamp} {
+			end := begin + len(*part)
+			if *part, begin = text[begin:end:end], end; len(*part) == 0 {
+				*part = nil
+			}
+		}
 	}
 }
 
@@ -237,10 +258,10 @@ func (r *rowReader) row() bool {
 			r.move(at, keys)
 		case string(name) == timestampName && r.foreign: // a table has its own
 		case string(name) == timestampName:
-			ok = timestamp == nil && e.setTimestamp(v)
+			ok = timestamp == nil && v.ascii
 			timestamp = v.text
 		case string(name) == etagMember:
-			ok = etag == nil && len(v.text) > len(`""`)
+			ok = etag == nil && v.text[0] == '"' && len(v.text) > len(`""`)
 			etag = v.text
 		case string(name) == timeAnnotated && string(v.text) == `"Edm.DateTime"`:
 		case bytes.HasPrefix(name, []byte(odataPrefix)), bytes.HasPrefix(name, []byte(laterPrefix)):
@@ -261,46 +282,13 @@ func (r *rowReader) row() bool {
 	if !r.next('}') || !partition || !row || r.foreign && r.twice {
 		return false
 	}
-	switch {
-	case etag == nil && timestamp != nil:
-		e.etag = etagOf(text(timestamp))
-	case etag != nil && !madeOf(etag, timestamp):
-		e.etag = text(etag)
-	}
 	r.out[len(r.out)-1] = '}' // in place of the last comma
 	e.json, e.Columns = r.out[begin:], r.columns[:r.has:r.has]
+	at := len(r.out)
+	r.out = append(append(r.out, etag...), timestamp...)
+	e.etag, e.timestamp = r.out[at:at+len(etag)], r.out[at+len(etag):]
 	r.rows = append(r.rows, e)
 	return true
-}
-
-// setTimestamp sets a Timestamp without escapes.
-func (r *Row) setTimestamp(v scalar) bool {
-	if !v.ascii {
-		return false
-	}
-	t, err := time.Parse(time.RFC3339Nano, string(v.text[1:len(v.text)-1]))
-	r.Timestamp = t
-	return err == nil
-}
-
-// timestampForm is the form in which the Table service writes a Timestamp.
-const timestampForm = "2006-01-02T15:04:05.0000000Z"
-
-// madeOf reports whether an ETag is what the Table service makes of a Timestamp in its form, both as JSON.
-func madeOf(etag, timestamp []byte) bool {
-	if len(timestamp) != len(timestampForm)+2 || timestamp[len(timestampForm)] != 'Z' {
-		return false
-	}
-	var room [64]byte
-	want := append(room[:0], `"W/\"datetime'`...)
-	for _, c := range timestamp[1 : len(timestamp)-1] {
-		if c == ':' {
-			want = append(want, "%3A"...)
-		} else {
-			want = append(want, c)
-		}
-	}
-	return bytes.Equal(etag, append(want, `'\""`...))
 }
 
 // member appends the member that was read last to out, and a comma.
