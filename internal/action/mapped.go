@@ -100,9 +100,9 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			fail(i, "map: "+err.Error(), false)
 		case len(became) > 0:
 			written[i] = true
-			for _, one := range became {
-				all = append(all, one.Row())
-				size += len(all[len(all)-1].JSON())
+			for _, one := range storage.Rows(became) {
+				all = append(all, one)
+				size += len(one.JSON())
 			}
 		}
 		if size > maxHeld {

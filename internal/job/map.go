@@ -60,9 +60,7 @@ func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []stor
 		if err != nil {
 			failed = append(failed, action.Failure{Key: row.Key, Reason: "map: " + err.Error()})
 		}
-		for _, one := range all {
-			became = append(became, one.Row())
-		}
+		became = append(became, storage.Rows(all)...)
 	}
 	return became, failed, nil
 }

@@ -490,7 +490,7 @@ type Columns struct {
 // See adds the columns of rows.
 func (c *Columns) See(rows []storage.Row) error {
 	for _, row := range rows {
-		if n := len(row.Columns); n > 0 && n == len(c.last) && &row.Columns[0] == &c.last[0] {
+		if shared(row.Columns, c.last) {
 			continue
 		}
 		for _, one := range row.Columns {
@@ -526,19 +526,19 @@ func (c *Columns) Header() []byte {
 
 // Append appends lines of rows. It fails over a property that it has not seen.
 func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
-	for _, row := range rows {
+	for _, text := range rows {
+		row := text.Entity()
 		b = c.cell(append(c.cell(b, row.Key.Partition), c.Delimiter), row.Key.Row)
-		if b = append(b, c.Delimiter); !row.Timestamp().IsZero() {
-			b = append(b, storage.TimeProperty("", row.Timestamp()).Text()...)
+		if b = append(b, c.Delimiter); !row.Timestamp.IsZero() {
+			b = append(b, storage.TimeProperty("", row.Timestamp).Text()...)
 		}
 		own := make([]*storage.Property, len(c.names))
-		properties := row.Entity().Properties
-		for i, p := range properties {
+		for i, p := range row.Properties {
 			at, known := c.at[p.Name]
 			if !known {
 				return b, fmt.Errorf("PartitionKey %q RowKey %q has the property %s, which no row had when the columns were looked for; run it again", row.Key.Partition, row.Key.Row, p.Name)
 			}
-			own[at] = &properties[i]
+			own[at] = &row.Properties[i]
 		}
 		for _, p := range own {
 			if b = append(b, c.Delimiter); p == nil {

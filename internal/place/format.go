@@ -339,9 +339,11 @@ func (p *page) add(row storage.Row, timestamp bool) bool {
 	}
 	before := len(p.text)
 	p.text = append(p.text, row.JSON()...)
-	if timestamp && !row.Timestamp().IsZero() {
-		p.text = append(p.text[:len(p.text)-1], `,"Timestamp@odata.type":"Edm.DateTime","Timestamp":`...)
-		p.text = append(append(p.text, storage.TimeProperty("", row.Timestamp()).Value...), '}')
+	if timestamp {
+		if at := row.Timestamp(); !at.IsZero() {
+			p.text = append(p.text[:len(p.text)-1], `,"Timestamp@odata.type":"Edm.DateTime","Timestamp":`...)
+			p.text = append(append(p.text, storage.TimeProperty("", at).Value...), '}')
+		}
 	}
 	p.text = append(p.text, '\n')
 	if len(p.text) > pageBytes && before > 0 {
@@ -353,12 +355,17 @@ func (p *page) add(row storage.Row, timestamp bool) bool {
 	}
 	p.last = row.Key
 	p.rows++
-	if len(row.Columns) != len(p.columns) || len(p.columns) > 0 && &row.Columns[0] != &p.columns[0] {
+	if !shared(row.Columns, p.columns) {
 		p.tally()
 		p.columns = row.Columns
 	}
 	p.alike++
 	return true
+}
+
+// shared reports whether two rows share all their columns, as rows do that follow one another in a page.
+func shared(a, b []storage.Column) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // tally counts the columns of the last rows.

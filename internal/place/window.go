@@ -48,24 +48,32 @@ func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, e
 		if side > 0 || len(p.Rows) == w.Top {
 			return rows[i:], side > 0
 		}
-		if side == 0 && (w.filter == nil || w.filter.Match(filtered(row.Entity()))) {
-			p.Rows = append(p.Rows, w.selected(row))
+		if side == 0 {
+			if chosen, ok := w.choose(row); ok {
+				p.Rows = append(p.Rows, chosen)
+			}
 		}
 	}
 	return nil, false
 }
 
-// selected leaves the properties that the query selects.
-func (w window) selected(row storage.Row) storage.Row {
-	if w.Select == nil {
-		return row
+// choose returns what the query selects of a row, and whether it wants the row at all. It decodes a row once at most.
+func (w window) choose(row storage.Row) (chosen storage.Row, ok bool) {
+	keysOnly := w.Select != nil && len(w.Select) == 0
+	var e storage.Entity
+	if w.filter != nil || w.Select != nil && !keysOnly {
+		e = row.Entity()
 	}
-	if len(w.Select) == 0 {
-		return storage.Row{Key: row.Key}
+	switch {
+	case w.filter != nil && !w.filter.Match(filtered(e)):
+		return row, false
+	case w.Select == nil:
+		return row, true
+	case keysOnly:
+		return storage.Row{Key: row.Key}, true
 	}
-	chosen := row.Entity()
-	chosen.Properties = slices.DeleteFunc(chosen.Properties, func(p storage.Property) bool { return !slices.Contains(w.Select, p.Name) })
-	return chosen.Row()
+	e.Properties = slices.DeleteFunc(e.Properties, func(p storage.Property) bool { return !slices.Contains(w.Select, p.Name) })
+	return e.Row(), true
 }
 
 // filtered is a row as filters see it.

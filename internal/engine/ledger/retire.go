@@ -129,7 +129,7 @@ func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.
 		if err != nil {
 			return made, err
 		}
-		for rows := range slices.Chunk(p.Entities(), storage.MaxBatchRows) {
+		for rows := range slices.Chunk(p.Rows, storage.MaxBatchRows) {
 			if made >= most {
 				return made, nil
 			}

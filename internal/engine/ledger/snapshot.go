@@ -155,7 +155,7 @@ func (l *Ledger) folded(ctx context.Context, what, id string) (rows []string, er
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range p.Entities() {
+		for _, e := range p.Rows {
 			rows = append(rows, e.Key.Row)
 		}
 	}

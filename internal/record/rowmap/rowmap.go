@@ -222,9 +222,7 @@ func (m *Map) Keep(ctx context.Context, rows []storage.Row, pass bool) ([]storag
 		if err != nil {
 			return nil, fmt.Errorf("%v: map: %w", keyText(row.Key), err)
 		}
-		for _, one := range out {
-			kept = append(kept, one.Row())
-		}
+		kept = append(kept, storage.Rows(out)...)
 	}
 	return kept, nil
 }
