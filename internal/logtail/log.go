@@ -141,15 +141,16 @@ func (p *source) read(ctx context.Context, t *storage.Table) (known time.Time, e
 		if err != nil {
 			return known, err
 		}
+		rows := page.Entities()
 		if known.IsZero() {
 			known = page.Date.Add(-time.Since(asked)) // the answer may have been dated behind the reading
-			for _, e := range page.Entities() {
+			for _, e := range rows {
 				if e.Timestamp.After(known) {
 					known = e.Timestamp
 				}
 			}
 		}
-		p.rows, p.query.Token, p.ended = page.Entities(), page.Next, page.Next == nil
+		p.rows, p.query.Token, p.ended = rows, page.Next, page.Next == nil
 	}
 	return known, nil
 }
