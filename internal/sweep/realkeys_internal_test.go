@@ -64,12 +64,16 @@ func stealAll(t *testing.T, sets []keysets.Set) (mean float64) {
 				rows[i].Key = k
 			}
 			_, source := openTree(t, rows, "latency=1s")
-			took, totals := count(t, Spec{Source: source, Steal: true, PageRows: s.Page, Select: []string{}}, 64)
 			pages := (len(rows) + s.Page - 1) / s.Page
+			spec := Spec{Source: source, Steal: true, PageRows: s.Page, Select: []string{}}
+			took, totals := count(t, spec, 64)
+			if took.Seconds() > 3.6*float64(boundFor(pages, 64)) { // who steals first is chance: of the worst set, one run in ten takes so long
+				took, totals = count(t, spec, 64)
+			}
 			ratio, queries := took.Seconds()/float64(boundFor(pages, 64)), float64(totals.Queries)/float64(pages)
 			t.Logf("%s: %d pages in %v: %.2f times the bound, %.2f queries a page", s.Name, pages, took, ratio, queries)
-			if totals.Rows != int64(len(rows)) || ratio > 4.5 { // who steals first is chance: the worst set takes 2.7 to 3.8 in 12 runs
-				t.Errorf("%s: %d rows, %.2f times the bound; want %d, 4.5 at most", s.Name, totals.Rows, ratio, len(rows))
+			if totals.Rows != int64(len(rows)) || ratio > 3.6 {
+				t.Errorf("%s: %d rows, %.2f times the bound; want %d, 3.6 at most", s.Name, totals.Rows, ratio, len(rows))
 			}
 			if whole := s.Page == storage.PageRows; whole && pages >= 1000 && (ratio > 3 || queries > 2.8) {
 				t.Errorf("%s: %.2f times the bound by %.2f queries a page; want 3 and 2.8 at most", s.Name, ratio, queries)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -345,13 +346,21 @@ func TestWatchingIsCheap(t *testing.T) {
 // TestManyTables: a group keeps eight scans going, however short they are. At this pace, two machines export 2,000 tables in ten minutes.
 func TestManyTables(t *testing.T) {
 	testsize.WithoutRace(t)
-	p := small("serial")
-	p.Scans[0].Request.Source, p.Scans[0].Tables = engine.TableRef{Tables: "grp*"}, testsize.Slow(24, 24, 90)
-	p.Scans[0].Request.Action.Destination = &engine.TableRef{Container: "exports", Prefix: "Group"}
-	stats, violations := run(t, p, zerolog.Nop())
-	limit := time.Duration(p.Scans[0].Tables) * 10 * time.Minute / 2000
-	t.Logf("%d tables in %v with %d requests, want %v", p.Scans[0].Tables, stats.Took, stats.Requests, limit)
-	if len(violations) > 0 || stats.Took > limit || stats.Requests > 62*p.Scans[0].Tables { // docs/backup.md has it; latencies follow from the requests' text, and 16 seeds take 51 on the mean, 59 at most
-		t.Errorf("%v\n%+v, want at most %v, and 62 requests a table", violations, stats, limit)
+	const seeds = 4 // latencies follow from the requests' text, and one run takes 46 to 59 requests a table
+	tables, all := testsize.Slow(24, 24, 90), 0
+	limit := time.Duration(tables) * 10 * time.Minute / 2000
+	for seed := range uint64(seeds) {
+		p := small("serial")
+		p.Faults = strings.Replace(p.Faults, "seed=1", fmt.Sprintf("seed=%d", seed+1), 1)
+		p.Scans[0].Request.Source, p.Scans[0].Tables = engine.TableRef{Tables: "grp*"}, tables
+		p.Scans[0].Request.Action.Destination = &engine.TableRef{Container: "exports", Prefix: "Group"}
+		stats, violations := run(t, p, zerolog.Nop())
+		t.Logf("%d tables in %v with %d requests, want %v", tables, stats.Took, stats.Requests, limit)
+		if all += stats.Requests; len(violations) > 0 || stats.Took > limit {
+			t.Errorf("%v\n%+v, want at most %v", violations, stats, limit)
+		}
+	}
+	if all > 55*seeds*tables { // docs/backup.md has it
+		t.Errorf("%d requests a table, want at most 55", all/seeds/tables)
 	}
 }
