@@ -70,6 +70,9 @@ func cut(text, secret string, least int) string {
 	for at := 0; at < len(text); {
 		longest := 0
 		for from := 0; from+least <= len(secret); from++ {
+			if !mayBegin(text[at], secret[from]) { // nearly always, and a signature is looked for at each byte
+				continue
+			}
 			if of, n := begins(text[at:], secret[from:]); of >= least {
 				longest = max(longest, n)
 			}
@@ -83,6 +86,15 @@ func cut(text, secret string, least int) string {
 		at += longest
 	}
 	return out.String()
+}
+
+// mayBegin reports whether a byte of a text may begin a secret's character, as [spelt] has it.
+func mayBegin(b, c byte) bool {
+	switch b {
+	case c, c ^ 0x20, '%', '\\', '&', '~', '-', ' ', '_': // another case, an escape, a character of the other alphabet of base64
+		return true
+	}
+	return false
 }
 
 // begins returns with how many of a secret's characters a text begins, and how long they are there.
