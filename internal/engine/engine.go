@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // MaxDeliveries is how often the host delivers a message: maxDequeueCount in host.json, which a test compares.
@@ -53,6 +54,8 @@ type Options struct {
 	FoldEvery int
 	// Retention is how long scans are kept after their end; 0 means 90 days. Messages live 7 days: it must exceed that.
 	Retention time.Duration
+	// Memory is what steps take their part of before they read; nil for no limit.
+	Memory *memory.Budget
 	// Schedules start scans by themselves.
 	Schedules []Schedule
 	// Price is what 10,000 storage requests cost, in dollars.

@@ -28,6 +28,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // Trigger is what makes the host call a function.
@@ -62,6 +63,7 @@ type Function struct {
 
 // App has everything that the functions call.
 type App struct {
+	Memory   *memory.Budget // which calls take their part of; nil for no limit
 	Engine   *engine.Engine
 	Log      *logtail.Streams
 	Catalogs Catalogs

@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // Setting describes one setting, for the table in docs/settings.md and its test.
@@ -48,6 +49,7 @@ var Settings = []Setting{
 	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`, and optionally `wal`, `changes` (how long they are kept, `30d`), `connection` (a setting's name)"},
 	{DeploymentContainer, "", "The URL of the container that the app is deployed from, `https://ACCOUNT.blob.core.windows.net/CONTAINER`, which no scan may export into. `infra/` sets it"},
 	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "", "Queries that one invocation may make, 1 to 24; 4 for a count and 1 for others if not set"},
+	{memory.Setting, "", "The memory of an instance in MB, from which the app takes what its work may hold. If it is not set, the platform's limit counts, else that of the process's control group, else 2048. See [deploy.md](deploy.md)"},
 	{"TABLESWEEP_CONSOLE", "on", "`off` removes the console, the web page at `/api/console/`"},
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
 }
@@ -69,6 +71,7 @@ type Config struct {
 	Catalogs              []CatalogSettings
 	Packages              Container // that the app is deployed from; the zero value if it is not set
 	SegmentsPerInvocation int       // 0 if the action decides
+	Memory                memory.Instance
 	LogLevel              zerolog.Level
 	Console               bool // whether the console is served; valid even if another setting is bad
 }
@@ -145,6 +148,9 @@ func Load(settings storage.Settings) (Config, error) {
 		// the default depends on the action
 	} else if c.SegmentsPerInvocation, err = strconv.Atoi(v); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > engine.MaxSegments {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SEGMENTS_PER_INVOCATION must be a number from 1 to %d", engine.MaxSegments))
+	}
+	if c.Memory, err = memory.InstanceOf(settings.Get); err != nil {
+		errs = append(errs, err)
 	}
 	if v := value("TABLESWEEP_CONSOLE"); v != "on" && v != "off" {
 		errs = append(errs, errors.New("setting TABLESWEEP_CONSOLE must be on or off"))

@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/function/app"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // answerTime is what a check waits for an answer.
@@ -26,6 +27,9 @@ type App struct {
 	Settings   storage.Settings // which may stand in its files
 	// Others are the accounts that scans read and write besides, by their connections.
 	Others map[string]*storage.Account
+	// Instance is the memory that there is, and Memory what the app's work holds of it; nil if this process is not the app.
+	Instance memory.Instance
+	Memory   *memory.Budget
 }
 
 // Check makes the checks of a running app, by six requests to its own storage and one to each other account.
@@ -36,6 +40,12 @@ func (a App) Check(ctx context.Context) []Check {
 	table := a.Own.Table(a.StateTable).With(once)
 	parts := []func() []Check{
 		func() []Check { return []Check{a.hostJSON()} },
+		func() []Check {
+			if a.Memory == nil {
+				return nil
+			}
+			return []Check{judgeMemory(a.Instance, a.Memory.Usage())}
+		},
 		func() []Check { return []Check{mayWrite(ctx, "state table", table)} },
 		func() []Check { return maintained(ctx, table) },
 		func() []Check {

@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/function/app"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 const (
@@ -27,6 +28,8 @@ const (
 	shortestRetry = 5 * time.Second
 	// shortestTimeout leaves an invocation the time that it takes at most.
 	shortestTimeout = 10 * time.Minute
+	// memoryCheck names the check of the memory, which doctor shows whatever it says.
+	memoryCheck = "memory"
 )
 
 // judgeClock says what a clock means that is ahead of the service's. Dates of answers have whole seconds.
@@ -72,6 +75,19 @@ func judgeBeats(beats []ledger.Beat) Check {
 		return Check{"steps", OK, "none is known to wait for a connection"}
 	}
 	return Check{"steps", Warning, oneLine(strings.Join(slices.Sorted(maps.Values(said)), "; "))}
+}
+
+// judgeMemory says how much memory the instance has, and what of it the app's work holds.
+func judgeMemory(i memory.Instance, u memory.Usage) Check {
+	detail := fmt.Sprintf("the instance has %d MB (by %s); rows, bodies and answers may hold %d MB of it, hold %d MB now, and have held %d MB at most",
+		i.Bytes>>20, i.From, u.Bytes>>20, u.Used>>20, u.Most>>20)
+	if u.Waiting > 0 {
+		detail += fmt.Sprintf("; steps and calls that wait for some: %d", u.Waiting)
+	}
+	if i.Left() < memory.Least {
+		return Check{memoryCheck, Warning, fmt.Sprintf("%s; that leaves %d MB beside the Functions host: take larger instances (instanceMemoryMB), or correct %s", detail, i.Left()>>20, memory.Setting)}
+	}
+	return Check{memoryCheck, OK, detail}
 }
 
 // judgeMaintained says what Maintain's last run means.

@@ -122,8 +122,10 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 			return function.App{}, nil, err
 		}
 	}
+	budget := c.Memory.Budget()
 	e, err := engine.New(engine.Options{
 		Own:                   own,
+		Memory:                budget,
 		Accounts:              accounts,
 		StateTable:            c.StateTable,
 		Kept:                  kept,
@@ -139,8 +141,8 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 	log := logtail.New(logtail.Options{Table: own.Table(c.LogTable), Retention: c.LogRetention, Streams: c.LogStreams})
 	others := maps.Clone(accounts)
 	delete(others, storage.HostConnection)
-	checked := health.App{Own: own, StateTable: c.StateTable, Root: os.DirFS("."), Settings: settings, Others: others}
-	app := function.App{Engine: e, Log: log, Catalogs: catalogs, Health: checked, SchedulesErr: c.SchedulesErr}
+	checked := health.App{Own: own, StateTable: c.StateTable, Root: os.DirFS("."), Settings: settings, Others: others, Instance: c.Memory, Memory: budget}
+	app := function.App{Memory: budget, Engine: e, Log: log, Catalogs: catalogs, Health: checked, SchedulesErr: c.SchedulesErr}
 	if err := e.CheckSchedules(); err != nil {
 		app.SchedulesErr = errors.Join(app.SchedulesErr, config.NameSchedules(err))
 	}

@@ -80,6 +80,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 		return Restart{fmt.Errorf("listen for the Functions host: %w", err)}
 	}
 	c, settingsErr := config.Load(settings)
+	c.Memory.Limit()
 	log := newLog(stdout, stderr, c.LogLevel)
 	ctx, stop := context.WithCancel(log.WithContext(ctx))
 	defer stop()

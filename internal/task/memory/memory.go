@@ -1,4 +1,5 @@
-// Package memory limits the memory of a process through which rows pass.
+// Package memory limits the memory of a process through which rows pass. All that holds rows takes its part of one [Budget] before it
+// reads. The garbage collector's limit follows from the budget.
 package memory
 
 import (
@@ -29,12 +30,7 @@ func Limit(files ...string) {
 			bytes += fileWeight * info.Size()
 		}
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(bytes)
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
+	limitGC(bytes)
 }
 
 // Held is one large piece of memory that work holds beside what the limit is for, such as a file until it is written. It raises

@@ -1,0 +1,148 @@
+package memory
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// Small is the largest part, in bytes, that comes out of a budget's reserve. Larger parts can't take the reserve, so small ones need
+// not wait behind them.
+const Small = 256 << 10
+
+// reserved is the reserve's part of a budget: one part in so many.
+const reserved = 16
+
+// Budget is the memory of a process, in bytes, for what its work holds: rows, bodies and answers. Each piece of work takes its part
+// once, before it reads. A nil Budget has no limit. A Budget is safe for concurrent use.
+type Budget struct {
+	large, small pool
+	used, most   atomic.Int64
+	waiting      atomic.Int64
+}
+
+// pool is what parts are taken from, in turn.
+type pool struct {
+	free  *semaphore.Weighted
+	bytes int64
+}
+
+func newPool(bytes int64) pool { return pool{semaphore.NewWeighted(bytes), bytes} }
+
+// NewBudget returns a budget of so many bytes.
+func NewBudget(bytes int64) *Budget {
+	small := max(Small, bytes/reserved)
+	return &Budget{large: newPool(max(1, bytes-small)), small: newPool(small)}
+}
+
+// Usage is what a budget has been used for.
+type Usage struct {
+	Bytes   int64 // the whole budget
+	Used    int64 // in parts now
+	Most    int64 // in parts at once, since the process began
+	Waiting int64 // pieces of work that wait for their part
+}
+
+// Usage returns what the budget is used for; nothing if b is nil.
+func (b *Budget) Usage() Usage {
+	if b == nil {
+		return Usage{}
+	}
+	return Usage{Bytes: b.large.bytes + b.small.bytes, Used: b.used.Load(), Most: b.most.Load(), Waiting: b.waiting.Load()}
+}
+
+// Take waits, in turn, until so many bytes are free, and takes them. Work that needs more than the whole budget gets all of it, and runs
+// alone. The error is that of ctx. The caller holds no other part.
+func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
+	if b == nil {
+		return nil, ctx.Err()
+	}
+	from, n := b.from(bytes)
+	b.waiting.Add(1)
+	err := from.free.Acquire(ctx, n)
+	b.waiting.Add(-1)
+	if err != nil {
+		return nil, err
+	}
+	return b.part(from, n), nil
+}
+
+// TryTake takes so many bytes if they are free and nobody waits for any. ok is false if not.
+func (b *Budget) TryTake(bytes int64) (p *Part, ok bool) {
+	if b == nil {
+		return nil, true
+	}
+	from, n := b.from(bytes)
+	if !from.free.TryAcquire(n) {
+		return nil, false
+	}
+	return b.part(from, n), true
+}
+
+// from returns where a part of so many bytes comes from, and how many it has.
+func (b *Budget) from(bytes int64) (*pool, int64) {
+	if bytes <= Small {
+		return &b.small, max(0, bytes)
+	}
+	return &b.large, min(bytes, b.large.bytes)
+}
+
+func (b *Budget) part(from *pool, n int64) *Part {
+	b.count(n)
+	return &Part{budget: b, from: from, bytes: n}
+}
+
+func (b *Budget) count(bytes int64) {
+	used := b.used.Add(bytes)
+	for most := b.most.Load(); used > most && !b.most.CompareAndSwap(most, used); most = b.most.Load() {
+	}
+}
+
+// Part is a part of a [Budget] that a piece of work holds. A nil Part is one of a budget without a limit. A Part is safe for concurrent
+// use.
+type Part struct {
+	budget *Budget
+	from   *pool
+
+	mu    sync.Mutex // guards bytes
+	bytes int64
+}
+
+// Grow takes so many bytes more if they are free and nobody waits for any. It never waits. A part of at most [Small] bytes does not grow
+// beyond that. A part that has all that large work may have grows all the same: it runs alone.
+func (p *Part) Grow(bytes int64) bool {
+	if p == nil || bytes <= 0 {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.from == &p.budget.small && p.bytes+bytes > Small {
+		return false
+	}
+	more := min(bytes, p.from.bytes-p.bytes)
+	if more > 0 && !p.from.free.TryAcquire(more) {
+		return false
+	}
+	p.bytes += more
+	p.budget.count(more)
+	return true
+}
+
+// Keep gives back all but so many bytes.
+func (p *Part) Keep(bytes int64) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if back := p.bytes - max(0, bytes); back > 0 {
+		p.bytes -= back
+		p.budget.count(-back)
+		p.from.free.Release(back)
+	}
+}
+
+// Release gives all back. Once more does nothing.
+func (p *Part) Release() { p.Keep(0) }

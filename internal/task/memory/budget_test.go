@@ -1,0 +1,138 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/proof"
+	"tablesweep/internal/task/memory"
+)
+
+const mib = 1 << 20
+
+// TestBudgetIsKept: whatever is taken, grows and is given back, no more than the budget is held at once, each piece of work gets its part, and
+// all is given back.
+func TestBudgetIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.NewBudget(64 * mib)
+		whole := b.Usage().Bytes
+		var g sync.WaitGroup
+		for n := range uint64(200) {
+			g.Go(func() {
+				chance := rand.New(rand.NewPCG(1, n))
+				p, err := b.Take(t.Context(), chance.Int64N(100*mib))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer p.Release()
+				for range 3 {
+					time.Sleep(time.Duration(chance.IntN(1000)) * time.Millisecond)
+					p.Grow(chance.Int64N(8 * mib))
+					if u := b.Usage(); u.Used > whole || u.Most > whole {
+						t.Errorf("%d bytes are held, %d is all there is", u.Used, whole)
+					}
+				}
+				p.Keep(chance.Int64N(8 * mib))
+				time.Sleep(time.Millisecond)
+			})
+		}
+		g.Wait()
+		if u := b.Usage(); u.Used != 0 || u.Waiting != 0 || u.Most < whole/2 {
+			t.Errorf("%+v", u)
+		}
+		p, ok := b.TryTake(whole)
+		if !ok {
+			t.Error("not all was given back")
+		}
+		p.Release()
+		p.Release()
+		if u := b.Usage(); u.Used != 0 {
+			t.Errorf("given back twice: %+v", u)
+		}
+	})
+}
+
+// TestSmallPartsPass: a small part is free while large work has all and more waits, work larger than everything runs alone, and who
+// leaves waits no longer.
+func TestSmallPartsPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.NewBudget(16 * mib)
+		all, err := b.Take(t.Context(), 1<<40)
+		proof.Must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		left := make(chan error, 2)
+		for range 2 {
+			go func() {
+				_, err := b.Take(ctx, mib)
+				left <- err
+			}()
+		}
+		synctest.Wait()
+		if u := b.Usage(); u.Waiting != 2 {
+			t.Errorf("%+v, want two that wait", u)
+		}
+		small, err := b.Take(t.Context(), memory.Small)
+		proof.Must(t, err)
+		if small.Grow(1) {
+			t.Error("a small part takes more of the reserve")
+		}
+		if !all.Grow(mib) {
+			t.Error("who has all may not grow, and would never end")
+		}
+		if _, ok := b.TryTake(mib); ok {
+			t.Error("a part is taken past those who wait")
+		}
+		for range 2 {
+			if err := <-left; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v", err)
+			}
+		}
+		all.Release()
+		small.Release()
+		if u := b.Usage(); u.Used != 0 || u.Waiting != 0 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
+func TestNoBudget(t *testing.T) {
+	var b *memory.Budget
+	p, err := b.Take(t.Context(), 1<<60)
+	if proof.Must(t, err); !p.Grow(1<<60) || b.Usage() != (memory.Usage{}) {
+		t.Errorf("%+v", b.Usage())
+	}
+	p.Keep(1)
+	p.Release()
+}
+
+func TestInstanceOf(t *testing.T) {
+	for _, tt := range []struct {
+		setting, platform, from string
+		mb                      int64 // 0 for whatever this machine says
+		wrong                   bool
+	}{
+		{"1024", "512", memory.Setting, 1024, false}, {"", "512", "WEBSITE_MEMORY_LIMIT_MB", 512, false},
+		{"", "", "", 0, false}, {"", "none", "", 0, false}, {"", "0", "", 0, false}, {"", "-5", "", 0, false},
+		{"x", "512", "the default", 2048, true}, {"255", "", "the default", 2048, true}, {"2GB", "", "the default", 2048, true}, {"99999999", "", "the default", 2048, true},
+	} {
+		got, err := memory.InstanceOf(func(name string) string {
+			return map[string]string{memory.Setting: tt.setting, "WEBSITE_MEMORY_LIMIT_MB": tt.platform}[name]
+		})
+		if (err != nil) != tt.wrong || tt.from != "" && got.From != tt.from || tt.mb > 0 && got.Bytes != tt.mb*mib || got.Bytes <= 0 {
+			t.Errorf("%+v: %+v, %v", tt, got, err)
+		}
+	}
+	for mb, want := range map[int64]int64{512: 146, 2048: 914, 4096: 1938, 256: 18, 100: 8} {
+		i := memory.Instance{Bytes: mb * mib}
+		if got := i.Budget().Usage().Bytes / mib; got != want {
+			t.Errorf("of %d MB, %d are the budget, want %d", mb, got, want)
+		}
+	}
+}
