@@ -2,6 +2,7 @@ package place
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -60,6 +61,23 @@ func (c *Codec) Encode(text []byte) []byte {
 		return b.Bytes()
 	}
 	return text
+}
+
+// size returns how many bytes a page's text has, as the page says.
+func (c *Codec) size(page []byte) int64 {
+	switch c.compress {
+	case Zstd:
+		var h zstd.Header
+		if h.Decode(page) == nil && h.HasFCS {
+			return int64(min(h.FrameContentSize, maxPage))
+		}
+		return maxPage
+	case Gzip:
+		if n := len(page); n >= 4 {
+			return min(int64(binary.LittleEndian.Uint32(page[n-4:])), maxPage)
+		}
+	}
+	return int64(len(page))
 }
 
 // decode returns the text of a page. It fails if that has more than 16 MiB.

@@ -15,6 +15,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // ErrNoExport is the error of a place without a manifest.
@@ -158,15 +159,21 @@ func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
+// reading is how the objects of an export are read for a query, and the memory that it uses.
+type reading struct {
+	Objects
+	memory *memory.Part
+}
+
 // Read implements [storage.Source]. It reads at most one page, but for those that a range is looked up by.
 func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	w, err := newWindow(q)
 	if err != nil {
 		return p, 1, err
 	}
-	from := e.objects
-	if blobs, ok := from.(*Blobs); ok {
-		from = blobs.With(options)
+	from := reading{e.objects, options.Memory}
+	if blobs, ok := from.Objects.(*Blobs); ok {
+		from.Objects = blobs.With(options)
 	}
 	at, err := e.start(ctx, from, q)
 	if err != nil || at.file == len(e.files) {
@@ -196,7 +203,7 @@ func (e *Export) next(at position) position {
 }
 
 // start returns where a query begins: at its token, or where its range does.
-func (e *Export) start(ctx context.Context, from Objects, q storage.Query) (at position, err error) {
+func (e *Export) start(ctx context.Context, from reading, q storage.Query) (at position, err error) {
 	if q.Token != nil {
 		n, _ := fmt.Sscanf(q.Token.Partition, "%d/%d/%d", &at.file, &at.page, &at.row)
 		if n != 3 || at.file < 0 || at.file >= len(e.files) || at.page < 0 || at.page >= len(e.files[at.file].Pages) || at.row < 0 {
@@ -217,7 +224,7 @@ func (e *Export) start(ctx context.Context, from Objects, q storage.Query) (at p
 }
 
 // last returns a page's last key.
-func (e *Export) last(ctx context.Context, from Objects, at position) (key.Key, error) {
+func (e *Export) last(ctx context.Context, from reading, at position) (key.Key, error) {
 	page := &e.files[at.file].seen[at.page]
 	e.mu.Lock()
 	last := page.last
@@ -225,10 +232,11 @@ func (e *Export) last(ctx context.Context, from Objects, at position) (key.Key, 
 	if last != nil {
 		return *last, nil
 	}
-	rows, _, err := e.page(ctx, from, at)
+	rows, n, err := e.page(ctx, from, at)
 	if err != nil {
 		return key.Key{}, err
 	}
+	defer from.memory.Use(-storage.MemoryOf(n, len(rows)))
 	k := rows[len(rows)-1].Key.Clone()
 	e.mu.Lock()
 	page.last = &k
@@ -236,20 +244,33 @@ func (e *Export) last(ctx context.Context, from Objects, at position) (key.Key, 
 	return k, nil
 }
 
-// page reads a page and proves it. It returns its rows, and how much JSON they have.
-func (e *Export) page(ctx context.Context, from Objects, at position) (rows []storage.Row, bytes int, err error) {
+// page reads a page and proves it. It returns its rows, and how much JSON they have. It uses the memory for what [storage.MemoryOf] says.
+func (e *Export) page(ctx context.Context, from reading, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	begin := int64(0)
 	for _, before := range f.Pages[:at.page] {
 		begin += before.Bytes
 	}
 	mark := f.Pages[at.page]
+	if !from.memory.Use(mark.Bytes) {
+		return nil, 0, memory.ErrFull
+	}
+	defer from.memory.Use(-mark.Bytes)
 	encoded, err := from.Get(ctx, f.Path, begin, mark.Bytes)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the export: %w", err)
 	}
+	expected, used := storage.MemoryOf(int(e.codec.size(encoded)), 0), int64(0)
+	if !from.memory.Use(expected) {
+		return nil, 0, memory.ErrFull
+	}
 	if rows, bytes, err = e.decode(encoded, at); err == nil {
 		err = e.count(f, at.page, len(rows))
+		used = storage.MemoryOf(bytes, len(rows))
+	}
+	if !from.memory.Use(used - expected) {
+		from.memory.Use(-expected)
+		return nil, 0, memory.ErrFull
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s/%s, bytes %d to %d: %w", e.objects.Address(), f.Path, begin, begin+mark.Bytes, err)

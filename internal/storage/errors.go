@@ -17,6 +17,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
 	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/task/memory"
 )
 
 // Error is a refusal by the service.
@@ -148,7 +149,7 @@ func wrap(op string, x *exchange, err error) error {
 	op += " of " + x.connection
 	var re *azcore.ResponseError
 	if !errors.As(err, &re) {
-		if err = x.told(err); Passing(err) {
+		if err = x.told(err); Passing(err) || errors.Is(err, memory.ErrFull) {
 			return fmt.Errorf("%s: %w", op, err)
 		}
 		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"tablesweep/internal/task/memory"
 )
 
 // outcome is what the answer to a try means, or that there is none.
@@ -56,7 +58,7 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 	if err != nil {
 		var never interface{ NonRetriable() }
 		switch {
-		case errors.As(err, &never), errors.Is(err, context.Canceled), strangeRefusal(err) && x.plain:
+		case errors.As(err, &never), errors.Is(err, context.Canceled), errors.Is(err, memory.ErrFull), strangeRefusal(err) && x.plain:
 			return decided
 		case strangeRefusal(err):
 			return refused

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"tablesweep/internal/task/memory"
 )
 
 // RequestOptions say how requests are made. The zero value is what most callers use:
@@ -34,6 +36,9 @@ type RequestOptions struct {
 	OnBusy func() time.Duration
 	// Waiting, if set, is the number of requests that now wait for their retry.
 	Waiting *atomic.Int64
+	// Memory, if set, is used for the answers of queries as they come in, and until its holder says otherwise. Where it does not suffice,
+	// the query ends with [memory.ErrFull].
+	Memory *memory.Part
 }
 
 // Counter counts requests, retries included, which the service bills as transactions.

@@ -129,11 +129,18 @@ func parsePage(body []byte) ([]Row, error) {
 // plainPage reads a page in the form in which services write rows. It
 // reports false for any other: [decodePage] then decides what the page means.
 func plainPage(body []byte) ([]Row, bool) {
+	r := rowReader{in: body, rows: make([]Row, 0, min(PageRows, len(body)/150+1)), names: map[string]string{}}
+	if len(body) > maxPooled { // the rows take the text over: a copy would take as much again
+		if r.out = make([]byte, 0, len(body)); !r.page() {
+			return nil, false
+		}
+		r.share(r.out)
+		return r.rows, true
+	}
 	out := pageBuffers.get()
 	defer pageBuffers.put(out)
 	out.Grow(len(body))
-	r := rowReader{in: body, out: out.AvailableBuffer(), rows: make([]Row, 0, min(PageRows, len(body)/150+1)), names: map[string]string{}}
-	if !r.page() {
+	if r.out = out.AvailableBuffer(); !r.page() {
 		return nil, false
 	}
 	r.share(bytes.Clone(r.out))

@@ -14,6 +14,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/task/memory"
 )
 
 // PageRows is the most rows a query returns. (Microsoft Learn, "Query timeout and pagination")
@@ -124,6 +125,15 @@ type Query struct {
 	Token  *key.Token
 }
 
+// What a page takes of memory, in bytes, while it is read and worked with.
+const (
+	pageWeight = 3   // for each byte of its answer
+	rowWeight  = 512 // for each row
+)
+
+// MemoryOf returns what a page takes of memory, in bytes, that has so many of text, and so many rows.
+func MemoryOf(text, rows int) int64 { return pageWeight*int64(text) + rowWeight*int64(rows) }
+
 // Page is a query's answer.
 type Page struct {
 	Rows  []Row
@@ -168,9 +178,14 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 		return err
 	}}, &pageBuffers)
 	defer x.release()
+	x.weight = pageWeight
 	x.rows = x.options.Rows.Expects(cmp.Or(q.Top, PageRows))
 	header, err := t.send(ctx, x, "query table ", request{method: http.MethodGet, url: "/" + t.name + "()?" + q.parameters()})
+	if err == nil && !x.charge(int64(len(p.Rows))*rowWeight) {
+		err = fmt.Errorf("query table %s: %w", t.name, memory.ErrFull)
+	}
 	if err != nil {
+		x.charge(-x.charged)
 		return Page{}, err
 	}
 	if unreadable != nil {

@@ -15,6 +15,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"tablesweep/internal/task/memory"
 )
 
 // exchange is one request, with how it is made and with the service's answer.
@@ -40,6 +42,8 @@ type exchange struct {
 	// buffer, if set, holds the bodies of good answers, until release.
 	buffer  *bytes.Buffer
 	answers *bufferPool // that the buffer is from
+	weight  int64       // bytes of memory that a byte of a good answer takes; 0 if they don't count
+	charged int64       // to the options' memory, for the answer
 	size    int64       // of the request's body
 	expect  int64       // as in request
 }
@@ -99,7 +103,26 @@ func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r 
 
 // read reads an answer's body to its end.
 func (x *exchange) read(resp *http.Response) (err error) {
-	if x.buffer == nil || resp.StatusCode >= 400 {
+	x.charge(-x.charged) // an answer before this one is not used
+	if resp.StatusCode >= 400 {
+		x.answer, err = runtime.Payload(resp)
+		return err
+	}
+	if x.weight > 0 {
+		if n := resp.ContentLength; n > 0 && !x.charge(n*x.weight) {
+			return memory.ErrFull
+		} else if n <= 0 {
+			resp.Body = charging{resp.Body, x}
+		}
+	}
+	switch n := resp.ContentLength; {
+	case x.buffer != nil:
+	case n > 0 && n <= x.expect: // as much as was asked for
+		defer resp.Body.Close()
+		x.answer = make([]byte, n)
+		_, err = io.ReadFull(resp.Body, x.answer)
+		return err
+	default:
 		x.answer, err = runtime.Payload(resp)
 		return err
 	}
@@ -115,6 +138,30 @@ func (x *exchange) read(resp *http.Response) (err error) {
 	return nil
 }
 
+// charge uses so many bytes of the options' memory for the answer, and reports whether it has them.
+func (x *exchange) charge(bytes int64) bool {
+	ok := x.options.Memory.Use(bytes)
+	if ok {
+		x.charged += bytes
+	}
+	return ok
+}
+
+// charging is the body of an answer of unknown length, which is charged as it comes.
+type charging struct {
+	io.ReadCloser
+	x *exchange
+}
+
+// Read implements [io.Reader].
+func (c charging) Read(b []byte) (n int, err error) {
+	n, err = c.ReadCloser.Read(b)
+	if !c.x.charge(int64(n) * c.x.weight) {
+		err = memory.ErrFull
+	}
+	return n, err
+}
+
 // maxExpected is the largest announced length for which a buffer grows at once: a page is
 // 4 MiB at most, and its JSON rarely more than twice that. A larger announcement alone
 // takes no memory.
@@ -122,8 +169,10 @@ const maxExpected = 8 << 20
 
 // bufferPool holds buffers of bodies, which thousands of requests a second would otherwise
 // leave to the garbage collector. There is a pool for each size, so that no small answer
-// holds a buffer as large as a page.
+// holds a buffer as large as a page. It keeps no buffer of more than maxPooled bytes.
 type bufferPool struct{ pool sync.Pool }
+
+const maxPooled = 1 << 20
 
 var pageBuffers, transactionBuffers, statusBuffers bufferPool
 
@@ -135,8 +184,10 @@ func (p *bufferPool) get() *bytes.Buffer {
 }
 
 func (p *bufferPool) put(b *bytes.Buffer) {
-	b.Reset()
-	p.pool.Put(b)
+	if b.Cap() <= maxPooled {
+		b.Reset()
+		p.pool.Put(b)
+	}
 }
 
 // captureAnswer is a policy of each try: it counts the request, reads the answer to its end, and

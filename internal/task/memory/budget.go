@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +15,10 @@ const Small = 256 << 10
 
 // reserved is the reserve's part of a budget: one part in so many.
 const reserved = 16
+
+// ErrFull is the error of work for which its part of a budget does not suffice while no more is free. Its holder gives the part back, and
+// takes a larger one: whoever waits while it holds a part can wait for ever.
+var ErrFull = errors.New("the process's memory is taken by other work")
 
 // Budget is the memory of a process, in bytes, for what its work holds: rows, bodies and answers. Each piece of work takes its part
 // once, before it reads. A nil Budget has no limit. A Budget is safe for concurrent use.
@@ -106,18 +111,27 @@ type Part struct {
 	budget *Budget
 	from   *pool
 
-	mu    sync.Mutex // guards bytes
-	bytes int64
+	mu     sync.Mutex // guards the fields below
+	bytes  int64
+	used   int64 // see [Part.Use]; more than bytes only if the part is all there is
+	wanted int64 // the most that was to be used
 }
 
 // Grow takes so many bytes more if they are free and nobody waits for any. It never waits. A part of at most [Small] bytes does not grow
 // beyond that. A part that has all that large work may have grows all the same: it runs alone.
 func (p *Part) Grow(bytes int64) bool {
-	if p == nil || bytes <= 0 {
+	if p == nil {
 		return true
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.grow(bytes)
+}
+
+func (p *Part) grow(bytes int64) bool {
+	if bytes <= 0 {
+		return true
+	}
 	if p.from == &p.budget.small && p.bytes+bytes > Small {
 		return false
 	}
@@ -130,6 +144,52 @@ func (p *Part) Grow(bytes int64) bool {
 	return true
 }
 
+// Use counts so many bytes of the part as used; below 0, as used no more. If the part has too few, it grows. Use reports false, and counts
+// nothing, if it does not.
+func (p *Part) Use(bytes int64) bool {
+	if p == nil {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wanted = max(p.wanted, p.used+bytes)
+	if !p.grow(p.used + bytes - p.bytes) {
+		return false
+	}
+	p.used += bytes
+	return true
+}
+
+// Spare lets the part grow until it has so many bytes beside those that are used. It reports false if it does not.
+func (p *Part) Spare(bytes int64) bool {
+	if p == nil {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.grow(p.used + bytes - p.bytes)
+}
+
+// Used returns how many bytes are used.
+func (p *Part) Used() int64 {
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used
+}
+
+// Wanted returns the most that was used, or was to be: after [ErrFull], its holder needs more than that.
+func (p *Part) Wanted() int64 {
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wanted
+}
+
 // Keep gives back all but so many bytes.
 func (p *Part) Keep(bytes int64) {
 	if p == nil {
@@ -139,6 +199,7 @@ func (p *Part) Keep(bytes int64) {
 	defer p.mu.Unlock()
 	if back := p.bytes - max(0, bytes); back > 0 {
 		p.bytes -= back
+		p.used = min(p.used, p.bytes)
 		p.budget.count(-back)
 		p.from.free.Release(back)
 	}

@@ -102,10 +102,42 @@ func TestSmallPartsPass(t *testing.T) {
 	})
 }
 
+// TestUse: what is used comes out of the part first, and then out of the budget; what was refused is known, and nothing of it is used.
+func TestUse(t *testing.T) {
+	b := memory.NewBudget(16 * mib)
+	p, err := b.Take(t.Context(), 2*mib)
+	proof.Must(t, err)
+	other, err := b.Take(t.Context(), 10*mib)
+	proof.Must(t, err)
+	defer other.Release()
+	for _, tt := range []struct {
+		use, used, taken int64
+		ok               bool
+	}{{2, 2, 12, true}, {1, 3, 13, true}, {3, 3, 13, false}, {-2, 1, 13, true}, {3, 4, 14, true}} {
+		if ok := p.Use(tt.use * mib); ok != tt.ok || p.Used() != tt.used*mib || b.Usage().Used != tt.taken*mib {
+			t.Errorf("%+v: %v, %d used, %+v", tt, ok, p.Used(), b.Usage())
+		}
+	}
+	if p.Wanted() != 6*mib || !p.Spare(mib) || p.Spare(2*mib) {
+		t.Errorf("%d wanted, %+v", p.Wanted(), b.Usage())
+	}
+	p.Release()
+	if p.Used() != 0 || b.Usage().Used != 10*mib {
+		t.Errorf("%+v", b.Usage())
+	}
+	other.Release()
+	all, err := b.Take(t.Context(), 1<<40)
+	proof.Must(t, err)
+	defer all.Release()
+	if !all.Use(1<<40) || b.Usage().Used > 16*mib {
+		t.Errorf("%+v", b.Usage())
+	}
+}
+
 func TestNoBudget(t *testing.T) {
 	var b *memory.Budget
 	p, err := b.Take(t.Context(), 1<<60)
-	if proof.Must(t, err); !p.Grow(1<<60) || b.Usage() != (memory.Usage{}) {
+	if proof.Must(t, err); !p.Grow(1<<60) || !p.Use(1<<60) || !p.Spare(1<<60) || p.Used() != 0 || p.Wanted() != 0 || b.Usage() != (memory.Usage{}) {
 		t.Errorf("%+v", b.Usage())
 	}
 	p.Keep(1)

@@ -1,0 +1,87 @@
+package storage_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
+)
+
+// breaking ends a body in the middle.
+type breaking struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *breaking) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// TestMemory: an answer uses memory for its text and its rows, once, however often it breaks off, and whether its length is announced or not. If
+// there is too little, the query ends at once, and nothing is used.
+func TestMemory(t *testing.T) {
+	for _, announced := range []bool{true, false} {
+		em := emulatortest.New(t, emulator.Options{})
+		tries, broken := 0, 0
+		a := emulatortest.Open(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, _ string) (*http.Response, error) {
+			if r.Method != http.MethodGet {
+				return nil, nil
+			}
+			resp, err := em.Transport().Do(r)
+			if err != nil {
+				return nil, err
+			}
+			if !announced {
+				resp.ContentLength = -1
+			}
+			if tries++; broken > 0 {
+				broken--
+				resp.Body = &breaking{resp.Body, 1 << 20}
+			}
+			return resp, nil
+		}})
+		table := newTable(t, a)
+		for i := range 40 {
+			e := row("p", fmt.Sprint(100+i))
+			e.Properties = append(e.Properties, storage.StringProperty("Large", strings.Repeat("x", 30_000)))
+			proof.Must(t, table.Write(t.Context(), storage.Op{Kind: storage.Insert, Row: e.Row()}))
+		}
+		b := memory.NewBudget(64 << 20)
+		p, err := b.Take(t.Context(), 1<<20)
+		proof.Must(t, err)
+		defer p.Release()
+		tries, broken = 0, 2
+		of := table.With(storage.RequestOptions{Memory: p})
+		page, err := of.Query(t.Context(), storage.Query{})
+		if want := storage.MemoryOf(page.Bytes, len(page.Rows)); err != nil || tries != 3 || len(page.Rows) != 40 || p.Used() != want {
+			t.Errorf("announced %v: %d rows in %d tries, %d bytes are used, want %d; %v", announced, len(page.Rows), tries, p.Used(), want, err)
+		}
+		before := p.Used()
+		others, err := b.Take(t.Context(), 55<<20)
+		proof.Must(t, err)
+		tries = 0
+		if _, err := of.Query(t.Context(), storage.Query{}); !errors.Is(err, memory.ErrFull) || storage.Passing(err) || storage.Permanent(err) || tries != 1 || p.Used() != before {
+			t.Errorf("announced %v: %v after %d tries, %d bytes are used", announced, err, tries, p.Used())
+		}
+		if p.Wanted() <= before {
+			t.Errorf("announced %v: nobody knows how much it wants", announced)
+		}
+		others.Release()
+		if _, err := of.Query(t.Context(), storage.Query{Top: 1}); err != nil {
+			t.Error(err)
+		}
+	}
+}
