@@ -96,9 +96,9 @@ func (o *catalogQueryOptions) run(r *call) error {
 		if err != nil {
 			return asUsage(err)
 		}
-		items := make([]any, len(found.Records))
-		for i, record := range found.Records {
-			items[i] = record
+		var items []any
+		for record := range found.Records() {
+			items = append(items, record)
 		}
 		return o.print(r, "records", items, found.Meta, found.Cursor)
 	})
@@ -156,13 +156,13 @@ func (o *catalogChangesOptions) run(r *call) error {
 		if err != nil {
 			return err
 		}
-		changes, next, err := cat.Changes(ctx, o.top, o.cursor, from)
+		var items []any
+		next, err := cat.Changes(ctx, o.top, o.cursor, from, func(one catalog.Change) bool {
+			items = append(items, one)
+			return true
+		})
 		if err != nil {
 			return asUsage(err)
-		}
-		items := make([]any, len(changes))
-		for i, ch := range changes {
-			items[i] = ch
 		}
 		return o.print(r, "changes", items, nil, next)
 	})

@@ -102,13 +102,17 @@ func TestAppendInterrupted(t *testing.T) {
 	if exitCode(err) != exitInterrupted || hintFor(err) != "3 events were appended; leave them out when you try again" {
 		t.Errorf("got %v with exit code %d and hint %q, want an interrupt after 3 events", err, exitCode(err), hintFor(err))
 	}
-	page, err := streams.Read(t.Context(), "s", logtail.EventQuery{Top: 10})
+	var events []logtail.Event
+	_, err = streams.Read(t.Context(), "s", logtail.EventQuery{Top: 10}, func(e logtail.Event) bool {
+		events = append(events, e)
+		return true
+	})
 	proof.Must(t, err)
 	var ids strings.Builder
-	for _, e := range slices.Backward(page.Events) {
+	for _, e := range slices.Backward(events) {
 		fmt.Fprintln(&ids, e.ID)
 	}
-	if len(page.Events) != 3 || out.String() != ids.String() {
+	if len(events) != 3 || out.String() != ids.String() {
 		t.Errorf("it printed\n%sand the stream has\n%s", &out, &ids)
 	}
 }

@@ -46,7 +46,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a deletion by the first index key goes by rows alone", "TestDeletionSeesWhatIsCommitted", "delete.go",
 		"	if x.plan.keys[0].rank > 0 {\n", "	if x.plan.keys[0].rank > 0 || WRONG {\n"},
 	{"a read returns two rows of one line of writes", "TestNewestOfOneRecord", "find.go",
-		" && !isGone && !old[i] {", " && !isGone && (!old[i] || WRONG) {"},
+		" && !c.gone && !old[i] {", " && !c.gone && (!old[i] || WRONG) {"},
 	{"rows that say gone are cleared while an entry is pending", "TestFrozenWriter", "wal/wal.go",
 		"	case pending:\n", "	case pending && !WRONG:\n"},
 	{"rows that say gone are cleared while an older request may come", "TestLateRequest", "wal/wal.go",

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
@@ -80,8 +79,8 @@ func livesByNumbers(t *testing.T, w *world) {
 		}
 		for _, value := range []string{n, spelling} {
 			found, err := c.Find(t.Context(), by("score", value))
-			if err != nil || len(found.Records) != 1 {
-				t.Errorf("score %s: %v, %v", value, found.Records, err)
+			if err != nil || len(slices.Collect(found.Records())) != 1 {
+				t.Errorf("score %s: %v, %v", value, slices.Collect(found.Records()), err)
 			}
 		}
 		raised := fmt.Sprintf(`{"note":%q}`, n)
@@ -94,7 +93,7 @@ func livesByNumbers(t *testing.T, w *world) {
 	found, err := c.Find(t.Context(), by("eid", "all"))
 	proof.Must(t, err)
 	var order []string
-	for _, r := range found.Records {
+	for _, r := range slices.Collect(found.Records()) {
 		n, _ := r.Get("note")
 		order = append(order, n)
 	}
@@ -107,8 +106,8 @@ func livesByNumbers(t *testing.T, w *world) {
 	}
 	if w.schema.Sort.Order != index.Text {
 		few, err := c.Find(t.Context(), catalog.Lookup{Keys: map[string]string{"eid": "all"}, RowFrom: "3.1", RowTo: "1000.0"})
-		if err != nil || len(few.Records) != 3 {
-			t.Errorf("from 3.1 to 1000: %v, %v", few.Records, err)
+		if err != nil || len(slices.Collect(few.Records())) != 3 {
+			t.Errorf("from 3.1 to 1000: %v, %v", slices.Collect(few.Records()), err)
 		}
 	}
 	for _, n := range numbers {
@@ -152,7 +151,7 @@ func insertAndFind(t *testing.T, w *world) {
 	w.wantFound(c, by("ssn", "123456789"), smith)
 	w.wantFound(c, by("npi", "1414213562"))
 	c.Close()
-	changes, _, err := c.Changes(t.Context(), 10, "", time.Time{})
+	changes, _, err := changes(t, c, "")
 	if err != nil || len(changes) != 5 || !record.Equal(changes[0].Record, smith) {
 		t.Errorf("changes %v, %v", changes, err)
 	}

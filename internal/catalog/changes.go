@@ -29,24 +29,21 @@ type Change struct {
 	Record record.Record `json:"record"`
 }
 
-// changesOf returns the changes of rows.
-func (c *Catalog) changesOf(rows []storage.Entity) ([]Change, error) {
-	all := make([]Change, len(rows))
-	for i, row := range rows {
-		e, err := store.EntryOf(row)
-		if err == nil && len(e.Writes) == 0 {
-			err = fmt.Errorf("the entry %s has no writes", row.Key.Row)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("catalog %s: %w", c.Name, err)
-		}
-		last := metaOf(e.Writes[len(e.Writes)-1])
-		all[i] = Change{ID: e.ID, Time: e.Time, Kind: e.Kind, RecordID: last.ID, ETag: last.ETag, Record: e.Record}
-		if len(e.Writes) > 1 {
-			all[i].OldID = metaOf(e.Writes[0]).ID
-		}
+// changeOf returns the change of a row.
+func changeOf(row storage.Row) (Change, error) {
+	e, err := store.EntryOf(row.Entity())
+	if err == nil && len(e.Writes) == 0 {
+		err = fmt.Errorf("the entry %s has no writes", row.Key.Row)
 	}
-	return all, nil
+	if err != nil {
+		return Change{}, err
+	}
+	last := metaOf(e.Writes[len(e.Writes)-1])
+	change := Change{ID: e.ID, Time: e.Time, Kind: e.Kind, RecordID: last.ID, ETag: last.ETag, Record: e.Record}
+	if len(e.Writes) > 1 {
+		change.OldID = metaOf(e.Writes[0]).ID
+	}
+	return change, nil
 }
 
 // changes returns the changes of some shards as a log.
@@ -54,55 +51,68 @@ func (c *Catalog) changes(shards ...string) logtail.Log {
 	return logtail.Log{Table: c.Log, Partitions: shards, Prefix: store.ChangePrefix}
 }
 
-// Changes returns at most top changes (1 to MaxTop), newest first: those older than cursor,
+// Changes calls take with at most top changes (1 to MaxTop), newest first, until take refuses one: those older than cursor,
 // if it is not "", and newer than since, if it is not zero. next is the cursor for the next
 // page, "" after the last one. Changes are kept for [Options.KeepChanges]. A page costs one
 // request for each of the 16 shards.
 //
 // A change is found here once its index rows are written, which may be later than that of a newer one.
 // [Catalog.ChangesAfter] misses none.
-func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since time.Time) (all []Change, next string, err error) {
+func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since time.Time, take func(Change) bool) (next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
-		return nil, "", err
+		return "", err
 	}
 	if cursor != "" {
 		if _, err := logtail.KeyTime(cursor); err != nil {
-			return nil, "", problem.Invalidf("cursor", "is not one that this list returned")
+			return "", problem.Invalidf("cursor", "is not one that this list returned")
 		}
 	}
 	span := logtail.Span{Older: cursor}
 	if !since.IsZero() {
 		span.Newer = logtail.Since(since)
 	}
-	tail, err := c.changes(store.ShardNames()...).Newest(ctx, span, top)
+	more, err := c.changes(store.ShardNames()...).Newest(ctx, span, top, func(row storage.Row) (taken bool, err error) {
+		change, err := changeOf(row)
+		if err == nil && take(change) {
+			next, taken = change.ID, true
+		}
+		return taken, err
+	})
 	if err != nil {
-		return nil, "", fmt.Errorf("catalog %s: %w", c.Name, err)
+		return "", fmt.Errorf("catalog %s: %w", c.Name, err)
 	}
-	if all, err = c.changesOf(tail.Rows); err == nil && tail.More {
-		next = all[len(all)-1].ID
+	if !more {
+		return "", nil
 	}
-	return all, next, err
+	return next, nil
 }
 
-// ChangesAfter returns at most top changes (1 to MaxTop) behind a position, sorted by id, oldest first, and the position
-// behind them; more says that others follow. The position is [logtail.Now], a time, the id of a change, or what an
+// ChangesAfter calls take with at most top changes (1 to MaxTop) behind a position, sorted by id, oldest first. The position is [logtail.Now], a time, the id of a change, or what an
 // earlier call returned. So each change is found once. A time or an id stands for the changes that were committed since.
 //
 // Changes come in the order in which the service has written them. So two of one record may come in two answers in the
 // wrong order, when both writes are under way at once: their ETags tell. A call makes a request for each
 // of the 16 shards, and twice as many once in two minutes. As long as a write of some minutes ago is no change yet, such as a parked
 // one, each call makes twice as many, and the service searches all changes since.
-func (c *Catalog) ChangesAfter(ctx context.Context, after string, top int) (all []Change, next string, more bool, err error) {
+func (c *Catalog) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
 	if _, err := c.Now(ctx); err != nil {
-		return nil, "", false, err
+		return logtail.Next{}, err
 	}
 	feed := logtail.Feed{Log: c.changes(store.ShardNames()...), Now: c.serviceNow, Oldest: c.oldestPending}
-	found, err := feed.After(ctx, after, top)
-	if err != nil {
-		return nil, "", false, fmt.Errorf("catalog %s: %w", c.Name, err)
+	next, err := feed.After(ctx, after, top)
+	if err == nil {
+		err = next.Each(func(row storage.Row) error {
+			change, err := changeOf(row)
+			if err == nil {
+				take(change)
+			}
+			return err
+		})
 	}
-	all, err = c.changesOf(found.Rows)
-	return all, found.After, found.More, err
+	if err != nil {
+		return logtail.Next{}, fmt.Errorf("catalog %s: %w", c.Name, err)
+	}
+	return next, nil
 }
 
 // oldestPending returns the time of the oldest write that was committed and is no change yet; now, if there is none.

@@ -21,7 +21,7 @@ func TestChangesAreFollowed(t *testing.T) {
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		w.did(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"before","lastname":"Faux"}`), ""))
 		c.Close()
-		_, now, _, err := c.ChangesAfter(t.Context(), "now", 50)
+		_, now, _, err := changesAfter(t, c, "now", 50)
 		proof.Must(t, err)
 		type follower struct {
 			next   string
@@ -41,7 +41,7 @@ func TestChangesAreFollowed(t *testing.T) {
 			for n, f := range followers {
 				for more := i%(n+1) == 0 || i > 55; more; {
 					var some []catalog.Change
-					some, f.next, more, err = c.ChangesAfter(t.Context(), f.next, 1+n)
+					some, f.next, more, err = changesAfter(t, c, f.next, 1+n)
 					proof.Must(t, err)
 					for _, ch := range some {
 						f.got = append(f.got, ch.ID)
@@ -49,7 +49,7 @@ func TestChangesAreFollowed(t *testing.T) {
 				}
 			}
 		}
-		all, _, err := c.Changes(t.Context(), catalog.MaxTop, "", time.Time{})
+		all, _, err := changes(t, c, "")
 		if err != nil || len(all) != 62 {
 			t.Fatalf("%d changes, %v; want 62", len(all), err)
 		}
@@ -82,7 +82,7 @@ func TestChangesTellTheRecord(t *testing.T) {
 		want = append(want, catalog.Change{RecordID: same.ID, ETag: same.ETag})
 		w.delete(c, catalog.Lookup{ID: same.ID}, 1)
 		c.Close()
-		all, next, more, err := c.ChangesAfter(t.Context(), "1h", 10)
+		all, next, more, err := changesAfter(t, c, "1h", 10)
 		if err != nil || more || len(all) != 4 {
 			t.Fatal(all, more, err)
 		}
@@ -97,7 +97,7 @@ func TestChangesTellTheRecord(t *testing.T) {
 		w.emulator.ResetCounts()
 		for range 60 { // a minute of calls
 			time.Sleep(time.Second)
-			if all, next, _, err = c.ChangesAfter(t.Context(), next, 10); err != nil || len(all) > 0 {
+			if all, next, _, err = changesAfter(t, c, next, 10); err != nil || len(all) > 0 {
 				t.Fatal(all, err)
 			}
 		}
@@ -105,7 +105,7 @@ func TestChangesTellTheRecord(t *testing.T) {
 			t.Errorf("%d requests in a minute", n)
 		}
 		for _, after := range []string{"", "yesterday", "f1.x"} {
-			_, _, _, err := c.ChangesAfter(t.Context(), after, 10)
+			_, _, _, err := changesAfter(t, c, after, 10)
 			wantKind(t, err, problem.Invalid)
 		}
 	})

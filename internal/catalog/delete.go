@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -290,9 +291,10 @@ func (x *deleting) readHeads(ctx context.Context) error {
 
 // removeFound deletes a record that was found in an index row. h is its head, nil if that was not read.
 func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (done bool, err error) {
-	slots := x.readAhead(ctx, store.WriteFor(m.id), m.row)
-	stays := func(h *store.Head) error { return x.stays(ctx, h, m.row, m.version) }
-	done, err = x.removeAt(ctx, h, m.id.First(), m.id.Hash(), m.record, stays, slots)
+	row := m.row.Entity()
+	slots := x.readAhead(ctx, store.WriteFor(m.id), row)
+	stays := func(h *store.Head) error { return x.stays(ctx, h, row, m.version) }
+	done, err = x.removeAt(ctx, h, m.id.First(), m.id.Hash(), record.FromProperties(row.Properties), stays, slots)
 	if !done {
 		slots() // leaves no reads under way
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"slices"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
@@ -33,7 +34,7 @@ func Example() {
 	for _, email := range []string{"ann@x", "ann@y"} {
 		found, err := people.Find(ctx, byEmail(email))
 		must(err)
-		fmt.Println(email, len(found.Records))
+		fmt.Println(email, len(slices.Collect(found.Records())))
 	}
 	// Output:
 	// replaced {"eid":"F314","email":"ann@y","lastname":"Faux"}

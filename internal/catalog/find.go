@@ -22,8 +22,7 @@ const firstRows = 64
 
 // match is a record that a query has found.
 type match struct {
-	record  record.Record
-	row     storage.Entity // as it was read, empty if the record was followed
+	row     storage.Row // has the record; without a key if the record was followed
 	id      index.Identity
 	version int64 // of the row
 	state   wal.Standing
@@ -39,11 +38,18 @@ func (m match) meta() Meta {
 // last.
 type sheet struct {
 	key   wanted
-	rows  []storage.Entity // by RowKey
-	last  string           // RowKey, unless end
-	end   bool             // there are no more rows
-	pages int              // answers that it took
+	rows  []candidate // by RowKey
+	last  string      // RowKey, unless end
+	end   bool        // there are no more rows
+	pages int         // answers that it took
 	err   error
+}
+
+// candidate is a row that a query has read, and what became of decoding it: a row's properties take several times the memory of its text.
+type candidate struct {
+	match
+	wanted bool // the query asks for its record
+	gone   bool
 }
 
 // answer is what a search has found.
@@ -91,7 +97,7 @@ func (c *Catalog) search(ctx context.Context, q Lookup, gone func(storage.Entity
 		}
 		keys, top = []wanted{s.key}, storage.PageRows
 		x.pages += s.pages
-		last, full, err := x.take(ctx, s)
+		last, full, err := x.take(ctx, s, after)
 		switch {
 		case err != nil:
 			return answer{}, cmp.Or(checked(), err)
@@ -116,29 +122,34 @@ type search struct {
 }
 
 // take takes the matches of a sheet. If there are enough, full is true, and last is the RowKey
-// of the last row that was taken: all rows with a RowKey are taken, or none.
-func (x *search) take(ctx context.Context, s sheet) (last string, full bool, err error) {
+// of the last row that was taken, which is after if there is none: all rows with a RowKey are taken, or none.
+func (x *search) take(ctx context.Context, s sheet, after string) (last string, full bool, err error) {
 	states := make([]wal.Standing, len(s.rows))
-	for i, row := range s.rows {
-		states[i] = standingOf(row)
+	for i, c := range s.rows {
+		states[i] = c.state
 	}
 	var old []bool
 	x.found, old = newestOnly(x.found, states, x.met)
 	several := len(s.key.partitions) > 1
-	for i, row := range s.rows {
-		if len(x.found) >= x.plan.top && row.Key.Row != s.rows[i-1].Key.Row {
-			return s.rows[i-1].Key.Row, true, nil
+	last = after
+	for i, c := range s.rows {
+		if c.row.Key.Row != last && x.full(c.row) {
+			return last, true, nil
 		}
-		isGone := row.Get(store.GoneColumn) != ""
-		if isGone && x.gone != nil {
-			x.gone(row)
+		last = c.row.Key.Row
+		if c.gone && x.gone != nil {
+			x.gone(c.row.Entity())
 		}
-		if states[i].Line != nil || isGone && several {
-			x.met = append(x.met, states[i])
+		if c.state.Line != nil || c.gone && several {
+			x.met = append(x.met, c.state)
 		}
-		if m, ok := x.match(x.plan, s.key, row); ok && !isGone && !old[i] {
-			x.add(m)
+		if c.wanted && !c.gone && !old[i] {
+			x.add(c.match)
 		}
+		if !c.gone {
+			continue
+		}
+		row := c.row.Entity()
 		if !x.leadsOn(row, several) {
 			continue
 		}
@@ -163,7 +174,7 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, rows index.Row
 	for _, k := range keys { // ask does not wait for slower ones: they end with ctx
 		c.reading.Go(func() error {
 			s := sheet{key: k}
-			if err := task.Do(func() error { s = c.readSheet(ctx, k, rows, top); return nil }); err != nil {
+			if err := task.Do(func() error { s = c.readSheet(ctx, p, k, rows, top); return nil }); err != nil {
 				s.err = err
 			}
 			answers <- s
@@ -174,7 +185,7 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, rows index.Row
 	for i := range keys {
 		s := <-answers
 		switch {
-		case s.err == nil && (s.end || c.matches(p, s) >= need):
+		case s.err == nil && (s.end || s.matches() >= need):
 			return s
 		case i == 0, best.err != nil, s.err == nil && key.Less(best.last, s.last):
 			best = s
@@ -184,10 +195,10 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, rows index.Row
 }
 
 // matches counts the rows that match.
-func (c *Catalog) matches(p plan, s sheet) int {
+func (s sheet) matches() int {
 	n := 0
-	for _, row := range s.rows {
-		if _, ok := c.match(p, s.key, row); ok && row.Get(store.GoneColumn) == "" {
+	for _, c := range s.rows {
+		if c.wanted && !c.gone {
 			n++
 		}
 	}
@@ -196,13 +207,13 @@ func (c *Catalog) matches(p plan, s sheet) int {
 
 // readSheet reads a page of each of the key's partitions, and keeps the rows up to the
 // point that all pages have reached.
-func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, top int) sheet {
+func (c *Catalog) readSheet(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) sheet {
 	pages := make([]storage.Page, len(k.partitions))
 	tries := make([]int, len(pages))
 	var g task.Group
-	for i, p := range k.partitions {
+	for i, in := range k.partitions {
 		g.Go(func() (err error) {
-			pages[i], tries[i], err = c.readPage(ctx, storage.Query{Range: rows.In(p.Key), Top: top})
+			pages[i], tries[i], err = c.readPage(ctx, storage.Query{Range: rows.In(in.Key), Top: top})
 			return err
 		})
 	}
@@ -211,7 +222,10 @@ func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, 
 		return s
 	}
 	for i, page := range pages {
-		s.rows, s.pages = append(s.rows, page.Entities()...), s.pages+tries[i]
+		s.pages += tries[i]
+		for _, row := range page.Rows {
+			s.rows = append(s.rows, c.candidate(p, k, row))
+		}
 		if page.Next == nil {
 			continue
 		}
@@ -220,10 +234,10 @@ func (c *Catalog) readSheet(ctx context.Context, k wanted, rows index.RowRange, 
 		}
 	}
 	if len(pages) > 1 {
-		slices.SortStableFunc(s.rows, func(a, b storage.Entity) int { return key.Compare(a.Key.Row, b.Key.Row) })
+		slices.SortStableFunc(s.rows, func(a, b candidate) int { return key.Compare(a.row.Key.Row, b.row.Key.Row) })
 	}
 	if !s.end {
-		s.rows = slices.DeleteFunc(s.rows, func(row storage.Entity) bool { return key.Less(s.last, row.Key.Row) })
+		s.rows = slices.DeleteFunc(s.rows, func(c candidate) bool { return key.Less(s.last, c.row.Key.Row) })
 	}
 	return s
 }
@@ -242,20 +256,21 @@ func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.P
 	return storage.Page{}, tries, problem.Busyf("", "the storage keeps sending empty pages; try again")
 }
 
-// match returns the row's record if the query wants it. The row was read under the key
-// read.
-func (c *Catalog) match(p plan, read wanted, row storage.Entity) (match, bool) {
-	r := record.FromProperties(row.Properties)
-	id, err := c.Identify(r)
+// candidate decodes a row that was read under the key read.
+func (c *Catalog) candidate(p plan, read wanted, row storage.Row) candidate {
+	e := row.Entity()
+	found := candidate{match: match{row: row, version: e.Int(store.VersionColumn), state: standingOf(e)}, gone: e.Get(store.GoneColumn) != ""}
+	id, err := c.Identify(record.FromProperties(e.Properties))
 	if err != nil || !p.window.Contains(id.Sort) {
-		return match{}, false // not a record: package check reports it
+		return found // not a record: package check reports it
 	}
 	for _, k := range p.keys {
 		if k.rank != read.rank && !k.value(id.Values[k.rank]) {
-			return match{}, false
+			return found
 		}
 	}
-	return match{record: r, row: row, id: id, version: row.Int(store.VersionColumn), state: standingOf(row)}, true
+	found.id, found.wanted = id, true
+	return found
 }
 
 // standingOf returns a row's standing among the writes of its record.

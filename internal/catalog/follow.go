@@ -23,6 +23,7 @@ type trail struct {
 	found []match
 	met   []wal.Standing // of rows that are no matches, but may show that a match is out of date
 	start time.Time      // of the call, by our clock
+	bytes int            // of what is found, and of what it has taken the place of
 	pages int            // that were read
 	led   bool           // a tombstone has led to a record
 }
@@ -83,7 +84,8 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 		if err != nil || !t.plan.wants(id) {
 			return nil, nil
 		}
-		m := &match{record: r, id: id, version: h.Version, state: wal.Standing{Identity: h.Identity, Version: h.Version, Line: h.Line}}
+		row := storage.Entity{Properties: r.Properties()}.Row()
+		m := &match{row: row, id: id, version: h.Version, state: wal.Standing{Identity: h.Identity, Version: h.Version, Line: h.Line}}
 		t.led, t.met = true, append(t.met, m.state)
 		return m, nil
 	}
@@ -111,8 +113,19 @@ func (c *Catalog) trace(ctx context.Context, first string, at, line wal.Past, ho
 	return nil, false, nil
 }
 
+// full reports whether an answer ends before a row: it has as many records as were asked for, or a record and no room for that row.
+func (t *trail) full(before storage.Row) bool {
+	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
+}
+
 // add adds a match, unless a newer write of its identity was found.
 func (t *trail) add(m match) {
+	if t.plan.counts {
+		m.row = storage.Row{}
+	} else {
+		m.row = m.row.Clone() // the rest of its page may go
+		t.bytes += len(m.row.JSON())
+	}
 	if t.led && m.state.Identity != "" { // a record may be met in its place, too
 		if i := slices.IndexFunc(t.found, func(f match) bool { return f.state.Identity == m.state.Identity }); i >= 0 {
 			if t.found[i].version < m.version {

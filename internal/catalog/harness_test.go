@@ -151,7 +151,7 @@ func (w *world) find(c *catalog.Catalog, q catalog.Lookup) []string {
 		if err != nil {
 			w.Fatalf("find %v: %v", q, err)
 		}
-		for _, r := range r.Records {
+		for _, r := range slices.Collect(r.Records()) {
 			all = append(all, string(r.AppendJSON(nil)))
 		}
 		if r.Cursor == "" {
@@ -159,6 +159,21 @@ func (w *world) find(c *catalog.Catalog, q catalog.Lookup) []string {
 		}
 		q.Cursor = r.Cursor
 	}
+}
+
+// changes returns the newest changes, as [catalog.Catalog.Changes] gives them.
+func changes(t testing.TB, c *catalog.Catalog, cursor string) (all []catalog.Change, next string, err error) {
+	next, err = c.Changes(t.Context(), catalog.MaxTop, cursor, time.Time{}, func(one catalog.Change) bool {
+		all = append(all, one)
+		return true
+	})
+	return all, next, err
+}
+
+// changesAfter returns the changes behind a position.
+func changesAfter(t testing.TB, c *catalog.Catalog, after string, top int) (all []catalog.Change, next string, more bool, err error) {
+	behind, err := c.ChangesAfter(t.Context(), after, top, func(one catalog.Change) { all = append(all, one) })
+	return all, behind.After, behind.More, err
 }
 
 // did returns a function that takes a write's result, which must have this outcome.

@@ -19,10 +19,10 @@ func (w *world) list(c *catalog.Catalog, q catalog.Lookup) []string {
 	for {
 		r, err := c.List(w.Context(), q)
 		proof.Must(w, err)
-		if len(r.Records) != len(r.Meta) || len(r.Records) > q.Top {
-			w.Fatalf("%d records, %d meta of %d", len(r.Records), len(r.Meta), q.Top)
+		if len(slices.Collect(r.Records())) != len(r.Meta) || len(slices.Collect(r.Records())) > q.Top {
+			w.Fatalf("%d records, %d meta of %d", len(slices.Collect(r.Records())), len(r.Meta), q.Top)
 		}
-		for _, r := range r.Records {
+		for _, r := range slices.Collect(r.Records()) {
 			all = append(all, string(r.AppendJSON(nil)))
 		}
 		if q.Cursor = r.Cursor; q.Cursor == "" {

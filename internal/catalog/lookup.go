@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -22,6 +24,8 @@ const (
 	fillTime = 10 * time.Second
 	// maxEmpty is the most empty pages in a row that a query reads.
 	maxEmpty = 20
+	// maxAnswer is the most bytes that the records of an answer take as rows; as JSON they take fewer. One record may take more.
+	maxAnswer = logtail.MaxAnswer
 )
 
 // Lookup asks for records by index values.
@@ -36,27 +40,40 @@ type Lookup struct {
 	Or map[string][]string
 	// RowFrom and RowTo bound the sort value; see [index.Schema.Window].
 	RowFrom, RowTo string
-	Top            int    // 1 to MaxTop; 0 means DefaultTop
+	Top            int    // the most records, 1 to MaxTop; 0 means DefaultTop
 	Cursor         string // of the page before; "" for the first page
+
+	counts bool // nobody reads the records
 }
 
 // Matches is one page of the records that a query has found, in the catalog's order.
 type Matches struct {
-	Records []record.Record
-	Meta    []Meta // of each record
+	rows []storage.Row // have the records
+	Meta []Meta        // of each record
 	// Cursor, if not "", gets the next page. A page may have fewer records than asked for,
-	// or none, and still have a cursor: reading takes at most about ten seconds. A record that is there all the time and does
-	// not move comes exactly once. One that moves between two pages may come twice, or not at all.
+	// or none, and still have a cursor: reading takes at most about ten seconds, and records of 8 MiB. A record that is there all
+	// the time and does not move comes exactly once. One that moves between two pages may come twice, or not at all.
 	Cursor string
 }
 
 // matchesOf returns what a reader has found.
 func matchesOf(a answer) Matches {
-	r := Matches{Cursor: a.next, Records: make([]record.Record, len(a.found)), Meta: make([]Meta, len(a.found))}
+	r := Matches{Cursor: a.next, rows: make([]storage.Row, len(a.found)), Meta: make([]Meta, len(a.found))}
 	for i, f := range a.found {
-		r.Records[i], r.Meta[i] = f.record, f.meta()
+		r.rows[i], r.Meta[i] = f.row, f.meta()
 	}
 	return r
+}
+
+// Records returns the records, each decoded when its turn comes: decoded ones take several times the memory.
+func (m Matches) Records() iter.Seq[record.Record] {
+	return func(yield func(record.Record) bool) {
+		for _, row := range m.rows {
+			if !yield(record.FromProperties(row.Entity().Properties)) {
+				return
+			}
+		}
+	}
 }
 
 // Find returns the records that the query asks for. It makes one request for each value of
@@ -128,18 +145,23 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 				return answer{}, cmp.Or(checked(), fmt.Errorf("catalog %s: %w", c.Name, err))
 			}
 			x.pages++
-			for _, row := range page.Entities() {
-				if len(x.found) == p.top {
+			for _, row := range page.Rows {
+				if x.full(row) {
 					return more()
 				}
 				last = row.Key
-				if m, ok := c.match(p, wanted{}, row); ok && row.Get(store.GoneColumn) == "" {
-					x.add(m)
+				found := c.candidate(p, wanted{}, row)
+				if found.wanted && !found.gone {
+					x.add(found.match)
 				}
-				if !x.leadsOn(row, false) {
+				if !found.gone {
 					continue
 				}
-				m, err := x.follow(ctx, row)
+				tombstone := row.Entity()
+				if !x.leadsOn(tombstone, false) {
+					continue
+				}
+				m, err := x.follow(ctx, tombstone)
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
@@ -195,8 +217,8 @@ func (c *Catalog) Each(ctx context.Context, q Lookup, fn func(record.Record) err
 		if err != nil {
 			return err
 		}
-		for _, m := range a.found {
-			if err := fn(m.record); err != nil {
+		for r := range matchesOf(a).Records() {
+			if err := fn(r); err != nil {
 				return err
 			}
 		}
@@ -217,7 +239,7 @@ type Total struct {
 // much as reading the records.
 func (c *Catalog) Count(ctx context.Context, q Lookup) (Total, error) {
 	read := c.pages(q)
-	q.Top = MaxTop
+	q.Top, q.counts = MaxTop, true
 	var t Total
 	for start := time.Now(); ; {
 		a, err := read(ctx, q)

@@ -159,8 +159,8 @@ func TestPagesAreFilled(t *testing.T) {
 		}
 		w.emulator.ResetCounts()
 		got, err := c.Find(t.Context(), catalog.Lookup{Keys: by("city", "bern").Keys, Top: 1})
-		if err != nil || len(got.Records) != 1 || got.Cursor != "" || !record.Equal(got.Records[0], r[0]) {
-			t.Errorf("found %v, cursor %q, %v", got.Records, got.Cursor, err)
+		if err != nil || len(slices.Collect(got.Records())) != 1 || got.Cursor != "" || !record.Equal(slices.Collect(got.Records())[0], r[0]) {
+			t.Errorf("found %v, cursor %q, %v", slices.Collect(got.Records()), got.Cursor, err)
 		}
 		if n := w.emulator.Counts().Query; n > int64(deletions/storage.PageRows+2) {
 			t.Errorf("%d queries for %d rows", n, deletions+1)
@@ -174,7 +174,7 @@ func TestPagesAreFilled(t *testing.T) {
 		start := time.Now()
 		got, err = slow.Find(t.Context(), by("city", "bern"))
 		if d := time.Since(start); err != nil || got.Cursor == "" || d > 13*time.Second {
-			t.Errorf("found %v, cursor %q, %v after %v", got.Records, got.Cursor, err, d)
+			t.Errorf("found %v, cursor %q, %v after %v", slices.Collect(got.Records()), got.Cursor, err, d)
 		}
 		w.wantFound(slow, by("city", "bern"), r...)
 		// A write's selector has all the time that it needs.
@@ -222,7 +222,7 @@ func TestAnyFieldAndValue(t *testing.T) {
 	w.wantFound(c, by("eid", "A'B/C\\D#E?"), r)
 	w.check(c)
 	c.Close()
-	if changes, next, err := c.Changes(t.Context(), 10, "", time.Time{}); err != nil || len(changes) != 1 || next != "" || !record.Equal(changes[0].Record, r) {
+	if changes, next, err := changes(t, c, ""); err != nil || len(changes) != 1 || next != "" || !record.Equal(changes[0].Record, r) {
 		t.Errorf("changes %v, %q, %v", changes, next, err)
 	}
 }

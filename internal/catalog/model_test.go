@@ -271,11 +271,11 @@ func (m *modelRun) operate(c *catalog.Catalog, rnd *randv2.Rand) {
 // be there any more.
 func (m *modelRun) readAgain(c *catalog.Catalog, o operation, known catalog.Matches, err error) {
 	kind := problem.Of(err).Kind
-	if o.match == "" || kind != problem.Unmet && kind != problem.NotFound || o.put && m.identity(o.record) != m.identity(known.Records[0]) {
+	if o.match == "" || kind != problem.Unmet && kind != problem.NotFound || o.put && m.identity(o.record) != m.identity(slices.Collect(known.Records())[0]) {
 		return
 	}
 	for _, field := range []string{"eid", "npi", "ssn"} {
-		value, ok := valueOf(known.Records[0], field)
+		value, ok := valueOf(slices.Collect(known.Records())[0], field)
 		if !ok {
 			continue
 		}
@@ -342,7 +342,7 @@ func (m *modelRun) read(c *catalog.Catalog, q catalog.Lookup) catalog.Matches {
 		return r // it died, or the storage was busy
 	}
 	seen := map[string]bool{}
-	for _, r := range r.Records {
+	for _, r := range slices.Collect(r.Records()) {
 		for field, want := range q.Keys {
 			if got, _ := valueOf(r, field); !strings.EqualFold(got, want) {
 				m.Errorf("%v finds %s", q, r.AppendJSON(nil))
@@ -527,7 +527,7 @@ func (m *modelRun) compare() {
 					r, err = c.Find(m.Context(), q)
 					return err
 				})
-				for _, r := range r.Records {
+				for _, r := range slices.Collect(r.Records()) {
 					got = append(got, string(r.AppendJSON(nil)))
 				}
 				q.Cursor, more = r.Cursor, r.Cursor != ""

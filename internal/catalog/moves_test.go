@@ -197,10 +197,10 @@ func (m *movesRun) run() {
 	m.play(m.rnd, done, &m.requests)
 	// Nobody has moved it from where this selector looks.
 	found, err := c.Find(m.Context(), by("eid", "E0"))
-	if err != nil || len(found.Records) != 1 {
+	if err != nil || len(slices.Collect(found.Records())) != 1 {
 		m.Fatal(found, err)
 	}
-	_, err = c.Replace(m.Context(), found.Records[0], by("npi", "9"), always)
+	_, err = c.Replace(m.Context(), slices.Collect(found.Records())[0], by("npi", "9"), always)
 	wantKind(m, err, problem.NotFound)
 }
 
@@ -332,10 +332,10 @@ func (m *movesRun) pages(read func(context.Context, catalog.Lookup) (catalog.Mat
 			m.mu.Unlock()
 			return
 		}
-		if len(r.Records) > q.Top {
-			m.Errorf("%+v: %d records", q, len(r.Records))
+		if len(slices.Collect(r.Records())) > q.Top {
+			m.Errorf("%+v: %d records", q, len(slices.Collect(r.Records())))
 		}
-		for i, one := range r.Records {
+		for i, one := range slices.Collect(r.Records()) {
 			eid, _ := one.Get("eid")
 			seen[eid]++
 			if v := version(r.Meta[i]); v < acked[eid] {
@@ -421,7 +421,7 @@ func TestMovedWhileRead(t *testing.T) {
 				close(release)
 				g.Wait()
 				var names []string
-				for _, one := range found.Records {
+				for _, one := range slices.Collect(found.Records()) {
 					name, _ := one.Get("lastname")
 					names = append(names, name)
 				}

@@ -101,7 +101,7 @@ func TestKeyedCrashPoints(t *testing.T) {
 					if tt.before != "" {
 						want++
 					}
-					changes, _, err := c.Changes(t.Context(), catalog.MaxTop, "", time.Time{})
+					changes, _, err := changes(t, c, "")
 					if err != nil || len(changes) != want {
 						t.Errorf("%d changes, %v; want %d: %+v", len(changes), err, want, changes)
 					}

@@ -23,6 +23,7 @@ type plan struct {
 	keys   []wanted // in the schema's order
 	window index.Window
 	top    int
+	counts bool   // only the number of records is asked for
 	after  string // RowKey
 	digest string // of everything that a cursor depends on
 }
@@ -80,7 +81,7 @@ func (c *Catalog) wanted(field string, values []string) (wanted, error) {
 
 // planOf completes a plan. It joins its errors to errs.
 func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
-	p := plan{keys: keys, top: cmp.Or(q.Top, DefaultTop)}
+	p := plan{keys: keys, top: cmp.Or(q.Top, DefaultTop), counts: q.counts}
 	errs = errors.Join(errs, input.Top(p.top, MaxTop))
 	var err error
 	p.window, err = c.Schema.Window(q.RowFrom, q.RowTo)

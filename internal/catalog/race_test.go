@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -182,7 +183,7 @@ func TestMoveIsSeenBeforeItsDeletion(t *testing.T) {
 				<-at
 				synctest.Wait() // its other rows are there
 				q := by("npi", "1")
-				if found, err := c.Find(t.Context(), q); err != nil || len(found.Records) != 1 {
+				if found, err := c.Find(t.Context(), q); err != nil || len(slices.Collect(found.Records())) != 1 {
 					t.Fatal(found, err)
 				} else if atAddress {
 					q = catalog.Lookup{ID: found.Meta[0].ID}

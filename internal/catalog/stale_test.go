@@ -170,8 +170,8 @@ func TestNewestOfOneRecord(t *testing.T) {
 			restore()
 			w.wantFound(c, q, moved)
 			first, err := c.Find(t.Context(), catalog.Lookup{Keys: q.Keys, Top: 1})
-			if err != nil || len(first.Records) != 1 || !record.Equal(first.Records[0], moved) {
-				t.Errorf("the first record is %v, %v, want %v", first.Records, err, moved)
+			if err != nil || len(slices.Collect(first.Records())) != 1 || !record.Equal(slices.Collect(first.Records())[0], moved) {
+				t.Errorf("the first record is %v, %v, want %v", slices.Collect(first.Records()), err, moved)
 			}
 		}
 	})

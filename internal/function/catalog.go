@@ -224,17 +224,25 @@ func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 		read = c.List
 	}
 	found, err := read(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	records := found.Records()
 	if fields := r.URL.Query().Get("select"); fields != "" {
-		for i, one := range found.Records {
-			found.Records[i] = one.Only(strings.Split(fields, ","))
+		records = func(yield func(record.Record) bool) {
+			for one := range found.Records() {
+				if !yield(one.Only(strings.Split(fields, ","))) {
+					return
+				}
+			}
 		}
 	}
 	linkNext(w, r, found.Cursor)
-	return answer(w, r, struct {
-		Records []record.Record `json:"records"`
-		Meta    []catalog.Meta  `json:"meta"`
-		Cursor  string          `json:"cursor,omitempty"`
-	}{found.Records, found.Meta, found.Cursor}, err)
+	writeList(w, r, "records", textsOf(records), struct {
+		Meta   []catalog.Meta `json:"meta"`
+		Cursor string         `json:"cursor,omitempty"`
+	}{found.Meta, found.Cursor})
+	return nil
 }
 
 func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
@@ -252,12 +260,13 @@ func followChanges(c *catalog.Catalog, given url.Values, top int, w http.Respons
 	if err := onlyAfter(given); err != nil {
 		return err
 	}
-	changes, next, more, err := c.ChangesAfter(r.Context(), given.Get("after"), top)
-	return answer(w, r, struct {
-		Changes []catalog.Change `json:"changes"`
-		Next    string           `json:"next"`
-		More    bool             `json:"more"`
-	}{append([]catalog.Change{}, changes...), next, more}, err)
+	var changes list
+	next, err := c.ChangesAfter(r.Context(), given.Get("after"), top, func(one catalog.Change) { changes.items = append(changes.items, textOf(one)) })
+	if err != nil {
+		return err
+	}
+	writeList(w, r, "changes", changes.texts(), next)
+	return nil
 }
 
 // readSince reads the parameter since, the zero time if it is not given. How long ago is by the service's clock.
@@ -310,12 +319,13 @@ func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	changes, next, err := c.Changes(r.Context(), top, given.Get("cursor"), since)
-	linkNext(w, r, next)
-	return answer(w, r, struct {
-		Changes []catalog.Change `json:"changes"`
-		Cursor  string           `json:"cursor,omitempty"`
-	}{append([]catalog.Change{}, changes...), next}, err)
+	var changes list
+	next, err := c.Changes(r.Context(), top, given.Get("cursor"), since, func(one catalog.Change) bool { return changes.add(one) })
+	if err != nil {
+		return err
+	}
+	writeCursored(w, r, "changes", &changes, next)
+	return nil
 }
 
 // idempotencyKey returns the request's Idempotency-Key, "" for none.

@@ -162,12 +162,13 @@ func (s streams) read(w http.ResponseWriter, r *http.Request, given url.Values) 
 		return s.follow(stream, given, top, w, r)
 	}
 	q := logtail.EventQuery{Top: top, Since: given.Get("since"), Cursor: given.Get("cursor")}
-	page, err := s.Read(r.Context(), stream, q)
-	linkNext(w, r, page.Cursor)
-	return answer(w, r, struct {
-		Events []logtail.Event `json:"events"`
-		Cursor string          `json:"cursor,omitempty"`
-	}{page.Events, page.Cursor}, err)
+	var events list
+	cursor, err := s.Read(r.Context(), stream, q, func(one logtail.Event) bool { return events.add(one) })
+	if err != nil {
+		return err
+	}
+	writeCursored(w, r, "events", &events, cursor)
+	return nil
 }
 
 // follow answers with the events behind a position in the stream.
@@ -175,12 +176,13 @@ func (s streams) follow(stream string, given url.Values, top int, w http.Respons
 	if err := onlyAfter(given); err != nil {
 		return err
 	}
-	next, err := s.After(r.Context(), stream, given.Get("after"), top)
-	return answer(w, r, struct {
-		Events []logtail.Event `json:"events"`
-		Next   string          `json:"next"`
-		More   bool            `json:"more"`
-	}{append([]logtail.Event{}, next.Events...), next.After, next.More}, err)
+	var events list
+	next, err := s.After(r.Context(), stream, given.Get("after"), top, func(one logtail.Event) { events.items = append(events.items, textOf(one)) })
+	if err != nil {
+		return err
+	}
+	writeList(w, r, "events", events.texts(), next)
+	return nil
 }
 
 // onlyAfter refuses the parameters of a list beside after.

@@ -35,10 +35,10 @@ func TestAfterNowByAnotherClock(t *testing.T) {
 			w.append(s, "s", event(t, "just now"))
 			time.Sleep(100 * time.Millisecond)
 			reader := w.streams(logtail.Options{Now: func() time.Time { return time.Now().Add(off) }})
-			var next logtail.NextEvents
+			var next nextEvents
 			queries := w.queries(func() {
 				var err error
-				if next, err = reader.After(t.Context(), "s", logtail.Now, 10); err != nil || len(next.Events) > 0 {
+				if next, err = readAfter(t.Context(), reader, "s", logtail.Now, 10); err != nil || len(next.Events) > 0 {
 					t.Fatal(next, err)
 				}
 			})
@@ -46,7 +46,7 @@ func TestAfterNowByAnotherClock(t *testing.T) {
 				t.Errorf("now took %d queries", queries)
 			}
 			w.late("late", 20*time.Second)
-			if next, err := reader.After(t.Context(), "s", next.After, 10); err != nil || !slices.Equal(texts(next.Events), []string{"late"}) {
+			if next, err := readAfter(t.Context(), reader, "s", next.After, 10); err != nil || !slices.Equal(texts(next.Events), []string{"late"}) {
 				t.Errorf("a clock that is off by %v: sent %q, %v", off, texts(next.Events), err)
 			}
 		})
@@ -90,7 +90,7 @@ func TestAfterReadsShardsAtDifferentMoments(t *testing.T) {
 			}
 			return answer, err
 		}))})
-		next, err := s.After(t.Context(), "s", logtail.Now, 1000)
+		next, err := readAfter(t.Context(), s, "s", logtail.Now, 1000)
 		proof.Must(t, err)
 		slow.Store(true)
 		go func() {
@@ -103,7 +103,7 @@ func TestAfterReadsShardsAtDifferentMoments(t *testing.T) {
 		}()
 		got := 0
 		for range 2 {
-			if next, err = s.After(t.Context(), "s", next.After, 1000); err != nil {
+			if next, err = readAfter(t.Context(), s, "s", next.After, 1000); err != nil {
 				t.Fatal(err)
 			}
 			got += len(next.Events)
@@ -135,7 +135,7 @@ func TestTooBusyToFollow(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusOK, Request: r, Header: header, Body: io.NopCloser(strings.NewReader(`{"value":[` + strings.Join(rows, ",") + `]}`))}, nil
 	}))})
 	var refused *problem.Error
-	if _, err := s.After(t.Context(), "s", logtail.Now, 10); !errors.As(err, &refused) || refused.Kind != problem.Conflict || refused.Field != "after" {
+	if _, err := readAfter(t.Context(), s, "s", logtail.Now, 10); !errors.As(err, &refused) || refused.Kind != problem.Conflict || refused.Field != "after" {
 		t.Errorf("got %v after %d pages", err, pages)
 	}
 }
@@ -145,7 +145,7 @@ func TestBadPositions(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	s := w.streams(logtail.Options{})
 	for _, position := range []string{"", "x", "f1", "f1.", "f1.25", "f1..a.5", "f1.2516068360896604278.a", "f1.2516068360896604278.!.5", "f1.2516068360896604278.-1.5", "f1.2516068360896604278.zzzzzzzzzzzzz.5", "f1.2516068360896604278.a.!", "f1.2516068360896604278.a.5.id", "f1.2516068360896604278.a.5.id.5", "f1.2516068360896604278.a.5.id.5.5.0.AAA", "f1.2516068360896604278.a.5.id.5.!.0.AAAAAAAA", "f1.2516068360896604278.a.5.id.9.5.0.AAAAAAAA.6.0.AAAAAAAA", "f2.2516068360896604278.a.5", "f1.25.a.5", "f1.'516068360896604278.a.5", "f1.9516068360896604278.a.5"} {
-		if _, err := s.After(t.Context(), "s", position, 1); err == nil || !strings.Contains(err.Error(), "after: must be now") {
+		if _, err := readAfter(t.Context(), s, "s", position, 1); err == nil || !strings.Contains(err.Error(), "after: must be now") {
 			t.Errorf("%q: %v", position, err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestFollowOnAzurite(t *testing.T) {
 	s := logtail.New(logtail.Options{Table: table})
 	proof.Must(t, s.Prepare(t.Context()))
 	t.Cleanup(func() { _ = table.Delete(context.Background()) })
-	next, err := s.After(t.Context(), "s", logtail.Now, 10)
+	next, err := readAfter(t.Context(), s, "s", logtail.Now, 10)
 	proof.Must(t, err)
 	got := map[string]bool{}
 	for i := range 20 {
@@ -173,7 +173,7 @@ func TestFollowOnAzurite(t *testing.T) {
 			t.Fatal(err)
 		}
 		for more := true; more; more = next.More {
-			if next, err = s.After(t.Context(), "s", next.After, 7); err != nil {
+			if next, err = readAfter(t.Context(), s, "s", next.After, 7); err != nil {
 				t.Fatal(err)
 			}
 			for _, e := range next.Events {

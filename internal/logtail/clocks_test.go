@@ -36,7 +36,7 @@ func followWrongClocks(t *testing.T, seed uint64) {
 	proof.Must(t, w.emulator.SetFaults(fmt.Sprintf("seed=%d; latency=1ms..2s; short-page p=0.2; empty-page p=0.1 times=1; timeout-after p=0.1 on=batch,insert times=1; busy p=0.1", seed)))
 	followers := make([]follower, 3)
 	for i := range followers {
-		next, err := w.streams(logtail.Options{}).After(t.Context(), "s", logtail.Now, 1)
+		next, err := readAfter(t.Context(), w.streams(logtail.Options{}), "s", logtail.Now, 1)
 		proof.Must(t, err)
 		followers[i] = follower{w, next.After, map[string]int{}}
 	}
@@ -124,7 +124,7 @@ func (f *follower) call(r *rand.Rand) {
 	off := time.Duration(r.Int64N(int64(time.Hour)))
 	s := f.streams(logtail.Options{Now: func() time.Time { return time.Now().Add(off) }})
 	for more := true; more; {
-		next, err := s.After(f.Context(), "s", f.after, 1+r.IntN(20))
+		next, err := readAfter(f.Context(), s, "s", f.after, 1+r.IntN(20))
 		if err != nil {
 			f.Error(err)
 			return

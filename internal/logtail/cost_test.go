@@ -68,14 +68,14 @@ func TestRowsReadPerEventFollowed(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := w.streams(logtail.Options{})
-				next, err := s.After(t.Context(), "s", logtail.Now, logtail.MaxTop)
+				next, err := readAfter(t.Context(), s, "s", logtail.Now, logtail.MaxTop)
 				proof.Must(t, err)
 				end := time.Now().Add(time.Duration(tt.seconds) * time.Second)
 				appended := w.appendUntil(end, options, tt.rate)
 				before := w.emulator.Counts()
 				got, calls, full, longest := map[string]bool{}, 0, 0, 0
 				read := func() {
-					if next, err = s.After(t.Context(), "s", next.After, logtail.MaxTop); err != nil {
+					if next, err = readAfter(t.Context(), s, "s", next.After, logtail.MaxTop); err != nil {
 						t.Fatal(err)
 					}
 					for _, e := range next.Events {

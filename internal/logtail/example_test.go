@@ -22,16 +22,18 @@ func Example() {
 	ctx := context.Background()
 	streams := logtail.New(logtail.Options{Table: emulatortest.Example().Table("log")})
 	must(0, streams.Prepare(ctx))
-	start := must(streams.After(ctx, "orders", logtail.Now, 10))
+	show := func(how string) func(logtail.Event) {
+		return func(e logtail.Event) { fmt.Println(how, string(e.Record.AppendJSON(nil))) }
+	}
+	start := must(streams.After(ctx, "orders", logtail.Now, 10, show("followed")))
 	for _, text := range []string{`{"order":1}`, `{"order":2}`, `{"order":3}`} {
 		must(streams.Append(ctx, "orders", []record.Record{must(record.Parse([]byte(text)))}))
 	}
-	for _, e := range must(streams.Read(ctx, "orders", logtail.EventQuery{Top: 2})).Events {
-		fmt.Println("read", string(e.Record.AppendJSON(nil)))
-	}
-	for _, e := range must(streams.After(ctx, "orders", start.After, 10)).Events {
-		fmt.Println("followed", string(e.Record.AppendJSON(nil)))
-	}
+	must(streams.Read(ctx, "orders", logtail.EventQuery{Top: 2}, func(e logtail.Event) (taken bool) {
+		show("read")(e)
+		return true
+	}))
+	must(streams.After(ctx, "orders", start.After, 10, show("followed")))
 	// Output:
 	// read {"order":3}
 	// read {"order":2}

@@ -37,39 +37,46 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 	after := cmp.Or(o.Since, Now)
 	shown := map[string]bool{} // ids of the events that were shown or existed before, within the window
 	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
-		next, read, err := s.after(ctx, stream, after, maxBehind)
+		now := map[string]bool{} // what was not read now does not come again
+		showNew := func(e Event) error {
+			if now[e.ID] = true; shown[e.ID] {
+				return nil
+			}
+			pause = minPoll
+			return show(e)
+		}
+		next, read, err := s.after(ctx, stream, after, maxBehind, showNew)
 		if errors.Is(err, errBehind) {
 			err = fmt.Errorf("%w; read them first without following", err)
 		}
-		first := after == Now && o.Newest > 0
-		if err == nil && first { // behind after: what comes between the two is not missed
-			var page EventPage
-			page, err = s.Read(ctx, stream, EventQuery{Top: o.Newest})
-			next.Events = page.Events
-			slices.Reverse(next.Events)
+		if err == nil && after == Now && o.Newest > 0 { // behind after: what comes between the two is not missed
+			err = s.showNewest(ctx, stream, o.Newest, showNew)
 		}
 		if err != nil {
 			return err
 		}
-		for _, e := range next.Events {
-			if shown[e.ID] {
-				continue
-			}
-			if err := show(e); err != nil {
-				return err
-			}
-			pause = minPoll
-		}
-		clear(shown) // what was not read now does not come again
-		for _, e := range next.Events {
-			shown[e.ID] = true
-		}
 		for _, e := range read {
-			shown[e.id] = shown[e.id] || e.given
+			now[e.id] = now[e.id] || e.given
 		}
+		shown = now
 		after = next.After
-		if !task.Sleep(ctx, pause) {
+		if !next.More && !task.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}
+}
+
+// showNewest calls show with the newest n events of a stream, oldest first.
+func (s *Streams) showNewest(ctx context.Context, stream string, n int, show func(Event) error) error {
+	var events []Event
+	_, err := s.Read(ctx, stream, EventQuery{Top: n}, func(e Event) bool {
+		events = append(events, e)
+		return true
+	})
+	for _, e := range slices.Backward(events) {
+		if err == nil {
+			err = show(e)
+		}
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package logtail_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -100,12 +101,37 @@ func (w *world) append(s *logtail.Streams, stream string, records ...record.Reco
 	return events
 }
 
-func (w *world) read(s *logtail.Streams, stream string, q logtail.EventQuery) logtail.EventPage {
+// eventPage is a page of a stream.
+type eventPage struct {
+	Events []logtail.Event
+	Cursor string
+}
+
+func readPage(ctx context.Context, s *logtail.Streams, stream string, q logtail.EventQuery) (p eventPage, err error) {
+	p.Cursor, err = s.Read(ctx, stream, q, func(e logtail.Event) bool {
+		p.Events = append(p.Events, e)
+		return true
+	})
+	return p, err
+}
+
+// nextEvents are the events behind a position.
+type nextEvents struct {
+	logtail.Next
+	Events []logtail.Event
+}
+
+func readAfter(ctx context.Context, s *logtail.Streams, stream, after string, top int) (n nextEvents, err error) {
+	n.Next, err = s.After(ctx, stream, after, top, func(e logtail.Event) { n.Events = append(n.Events, e) })
+	return n, err
+}
+
+func (w *world) read(s *logtail.Streams, stream string, q logtail.EventQuery) eventPage {
 	w.Helper()
 	if q.Top == 0 {
 		q.Top = logtail.MaxTop
 	}
-	p, err := s.Read(w.Context(), stream, q)
+	p, err := readPage(w.Context(), s, stream, q)
 	proof.Must(w, err)
 	return p
 }

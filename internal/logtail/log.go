@@ -39,30 +39,32 @@ func (s Span) filter() string {
 	return "Timestamp ge datetime'" + s.Since.Add(-10*time.Millisecond).UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }
 
-// Tail has the newest rows of a span.
-type Tail struct {
-	Rows []storage.Entity // newest first
-	More bool             // the span may have older ones
-}
-
-// Newest reads the n newest rows of a span. Up to n = 1,000, it makes one query for each
+// Newest calls take with the n newest rows of a span, newest first, or with all for a negative n, until take refuses one or fails.
+// more reports whether the span may have older rows than those that were taken. Up to n = 1,000, it makes one query for each
 // partition, unless the service returns short pages.
-func (l Log) Newest(ctx context.Context, s Span, n int) (Tail, error) {
+func (l Log) Newest(ctx context.Context, s Span, n int, take func(storage.Row) (taken bool, err error)) (more bool, err error) {
 	m, err := l.merge(ctx, s, n)
 	if err != nil {
-		return Tail{}, err
+		return false, err
 	}
-	var t Tail
+	return m.newest(ctx, n, take)
+}
+
+// newest does what Log.Newest does.
+func (m *merge) newest(ctx context.Context, n int, take func(storage.Row) (taken bool, err error)) (more bool, err error) {
 	for row, err := range m.rows(ctx) {
-		if err != nil {
-			return Tail{}, err
+		taken := false
+		if err == nil {
+			taken, err = take(row)
 		}
-		if t.Rows = append(t.Rows, row); len(t.Rows) == n {
+		if err != nil || !taken {
+			return true, err
+		}
+		if n--; n == 0 {
 			break
 		}
 	}
-	t.More = m.more()
-	return t, nil
+	return m.more(), nil
 }
 
 // Trim deletes the rows from before t, the newest of them first. It returns how many it has
@@ -109,12 +111,15 @@ type merge struct {
 // source is one partition: the rows that were read but not taken yet, and the next query.
 type source struct {
 	query storage.Query
-	rows  []storage.Entity
+	rows  []storage.Row
 	ended bool
 }
 
 // merge reads the first pages, of up to top rows each.
 func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
+	if top < 0 {
+		top = storage.PageRows
+	}
 	m := &merge{table: l.Table, sources: make([]source, len(l.Partitions))}
 	known := make([]time.Time, len(l.Partitions))
 	g, reading := task.WithContext(ctx)
@@ -141,29 +146,28 @@ func (p *source) read(ctx context.Context, t *storage.Table) (known time.Time, e
 		if err != nil {
 			return known, err
 		}
-		rows := page.Entities()
 		if known.IsZero() {
 			known = page.Date.Add(-time.Since(asked)) // the answer may have been dated behind the reading
-			for _, e := range rows {
-				if e.Timestamp.After(known) {
-					known = e.Timestamp
+			for _, row := range page.Rows {
+				if at := row.Timestamp(); at.After(known) {
+					known = at
 				}
 			}
 		}
-		p.rows, p.query.Token, p.ended = rows, page.Next, page.Next == nil
+		p.rows, p.query.Token, p.ended = page.Rows, page.Next, page.Next == nil
 	}
 	return known, nil
 }
 
 // rows takes the remaining rows, newest first. It ends after an error.
-func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Entity, error] {
-	return func(yield func(storage.Entity, error) bool) {
+func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
+	return func(yield func(storage.Row, error) bool) {
 		for {
 			var newest *source
 			for i := range m.sources {
 				p := &m.sources[i]
 				if _, err := p.read(ctx, m.table); err != nil {
-					yield(storage.Entity{}, fmt.Errorf("read log: %w", err))
+					yield(storage.Row{}, fmt.Errorf("read log: %w", err))
 					return
 				}
 				if len(p.rows) > 0 && (newest == nil || key.Less(p.rows[0].Key.Row, newest.rows[0].Key.Row)) {
@@ -173,9 +177,9 @@ func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Entity, error] {
 			if newest == nil {
 				return
 			}
-			e := newest.rows[0]
+			row := newest.rows[0]
 			newest.rows = newest.rows[1:]
-			if !yield(e, nil) {
+			if !yield(row, nil) {
 				return
 			}
 		}

@@ -70,8 +70,11 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 func (s *Streams) describe(ctx context.Context, row storage.Entity, date time.Time) (info StreamInfo, exists bool, err error) {
 	l, err := listingOf(row, date)
 	if err == nil && l.empty {
-		var tail Tail
-		if tail, err = s.logOf(row.Key.Row, l).Newest(ctx, Span{}, 1); len(tail.Rows) == 0 {
+		_, err = s.logOf(row.Key.Row, l).Newest(ctx, Span{}, 1, func(storage.Row) (bool, error) {
+			exists = true
+			return true, nil
+		})
+		if !exists {
 			return StreamInfo{}, false, err
 		}
 	}

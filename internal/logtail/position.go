@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,41 +142,57 @@ var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-
 // arrival is a row with its place, and whether the follower has got it.
 type arrival struct {
 	place
-	row   storage.Entity
-	given bool
+	partition string
+	row       *storage.Row // nil if the contents are not held
+	given     bool
 }
 
-// wanted returns the oldest of the rows, newest first, that the follower has not got, at most top,
-// and marks them as given. They are sorted by their keys, oldest first. more reports whether others
-// are left. Rows that were written since known may not all have been seen, so each tick of these takes a group of the
-// position: beyond maxSingle, they are held back until a later call.
-func wanted(rows []arrival, top int, known ticks) (found []storage.Entity, more bool) {
-	singles := 0 // groups that were written since known
-	for i, a := range rows {
-		if a.given && a.written > known && (i == 0 || rows[i-1].written != a.written) {
-			singles++
+// bytes returns the most that the row takes in an answer, where it has a few members more.
+func (a arrival) bytes() int { return len(a.row.JSON()) + 256 }
+
+// due returns those of the rows, newest first, that the follower has not got and may get now, the oldest first. Rows that were written
+// since known may not all have been seen, so each tick of these takes a group of the position: beyond maxSingle, they are held back
+// until a later call.
+func due(rows []arrival, known ticks) iter.Seq[*arrival] {
+	return func(yield func(*arrival) bool) {
+		singles := 0 // groups that were written since known
+		for i, a := range rows {
+			if a.given && a.written > known && (i == 0 || rows[i-1].written != a.written) {
+				singles++
+			}
+		}
+		single := known // the newest tick that was given
+		for i := range slices.Backward(rows) {
+			a := &rows[i]
+			if a.given {
+				continue
+			}
+			if a.written > single {
+				if singles++; singles > maxSingle {
+					return
+				}
+				single = a.written
+			}
+			if !yield(a) {
+				return
+			}
 		}
 	}
-	single := known // the newest tick that was given
-	for i := len(rows) - 1; i >= 0; i-- {
-		a := &rows[i]
-		if a.given {
-			continue
-		}
-		if len(found) == top {
+}
+
+// wanted returns the oldest of the rows that are due, at most top and of [MaxAnswer] bytes, and marks them as given. They are sorted by
+// their keys, oldest first. more reports whether others are due. The first one has its contents.
+func wanted(rows []arrival, top int, known ticks) (found []storage.Row, more bool) {
+	bytes := 0
+	for a := range due(rows, known) {
+		if len(found) == top || len(found) > 0 && (a.row == nil || bytes+a.bytes() > MaxAnswer) {
 			more = true
 			break
 		}
-		if a.written > single {
-			if singles++; singles > maxSingle {
-				break
-			}
-			single = a.written
-		}
-		a.given = true
-		found = append(found, a.row)
+		found, bytes = append(found, *a.row), bytes+a.bytes()
+		a.given, a.row = true, nil
 	}
-	slices.SortFunc(found, func(a, b storage.Entity) int { return strings.Compare(b.Key.Row, a.Key.Row) })
+	slices.SortFunc(found, func(a, b storage.Row) int { return strings.Compare(b.Key.Row, a.Key.Row) })
 	return found, more
 }
 

@@ -27,7 +27,7 @@ func TestPositionWithALateRow(t *testing.T) {
 		var rows []arrival
 		for i := range 10_000 {
 			written := at.Add(-time.Duration(i) * tt.apart)
-			rows = append(rows, arrival{place{ticksOf(written), Since(written) + "-ffff-abcdefghijkl"}, storage.Entity{}, true})
+			rows = append(rows, arrival{place: place{ticksOf(written), Since(written) + "-ffff-abcdefghijkl"}, given: true})
 		}
 		late, most := tt.late, tt.most
 		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), ticksOf(at), "")
@@ -83,7 +83,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 					oldest := s.oldest()
 					rows, known := s.read(from, first && !stop)
 					from.settle(rows)
-					var found []storage.Entity
+					var found []storage.Row
 					found, more = wanted(rows, tt.top, max(from.known, known))
 					for _, e := range found {
 						if seen[e.Key.Row] {
@@ -149,7 +149,7 @@ func (s *shards) write(n int, apart time.Duration) {
 			at = s.began.Add(-time.Duration(s.pending) * time.Minute)
 		}
 		id := fmt.Sprintf("%s-ffff-%012d", Since(at)[:inverted], s.n)
-		*shard = append(*shard, arrival{place: place{ticksOf(s.t), id}, row: storage.Entity{Key: key.Key{Row: id}}})
+		*shard = append(*shard, arrival{place: place{ticksOf(s.t), id}, row: &storage.Row{Key: key.Key{Row: id}}})
 		s.n++
 	}
 }

@@ -34,7 +34,7 @@ func TestStored(t *testing.T) {
 		if diff := cmp.Diff(want[5:], texts(page.Events)); diff != "" {
 			t.Errorf("behind the cursor (-want +got):\n%s", diff)
 		}
-		next, err := s.After(t.Context(), "orders", given["after"], 10)
+		next, err := readAfter(t.Context(), s, "orders", given["after"], 10)
 		proof.Must(t, err)
 		if diff := cmp.Diff([]string{"order 0"}, texts(next.Events)); diff != "" {
 			t.Errorf("behind the follower's place (-want +got):\n%s", diff)

@@ -249,38 +249,30 @@ type EventQuery struct {
 	Cursor string // only events older than this id
 }
 
-// EventPage is a page of a stream.
-type EventPage struct {
-	Events []Event // newest first
-	// Cursor gets the next page, of older events; "" if there are none.
-	Cursor string
-}
-
-// Read returns the newest events of a stream; a stream that nobody has written to has none.
-// It makes one query for each shard, and sometimes one to look the stream up.
-func (s *Streams) Read(ctx context.Context, stream string, q EventQuery) (EventPage, error) {
+// Read calls take with the newest events of a stream, newest first, until take refuses one; a stream that nobody has written to
+// has none. cursor gets the next page, of older events; it is "" if there are none. It makes one query for each shard, and sometimes one
+// to look the stream up.
+func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take func(Event) bool) (cursor string, err error) {
 	if err := input.Top(q.Top, MaxTop); err != nil {
-		return EventPage{}, err
+		return "", err
 	}
 	newer, err := bound("since", q.Since, s.now())
 	if err != nil {
-		return EventPage{}, err
+		return "", err
 	}
 	if q.Cursor != "" && !keyForm.MatchString(q.Cursor) {
-		return EventPage{}, problem.Invalidf("cursor", "must be the cursor of an answer, or an event's id")
+		return "", problem.Invalidf("cursor", "must be the cursor of an answer, or an event's id")
 	}
-	page := EventPage{Events: []Event{}}
-	more, err := s.newest(ctx, stream, Span{Newer: newer, Older: q.Cursor}, q.Top, func(e Event) error {
-		page.Events, page.Cursor = append(page.Events, e), e.ID
-		return nil
+	more, err := s.newest(ctx, stream, Span{Newer: newer, Older: q.Cursor}, q.Top, func(e Event) (taken bool, err error) {
+		if taken = take(e); taken {
+			cursor = e.ID
+		}
+		return taken, nil
 	})
-	if err != nil {
-		return EventPage{}, err
+	if err != nil || !more {
+		return "", err
 	}
-	if !more {
-		page.Cursor = ""
-	}
-	return page, nil
+	return cursor, nil
 }
 
 // Newest calls show with the newest n events of a stream, or all if n is negative, newest first,
@@ -288,38 +280,30 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery) (EventP
 func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
 	newer, err := bound("since", since, s.now())
 	if err == nil && n != 0 {
-		_, err = s.newest(ctx, stream, Span{Newer: newer}, n, show)
+		_, err = s.newest(ctx, stream, Span{Newer: newer}, n, func(e Event) (bool, error) { return true, show(e) })
 	}
 	return err
 }
 
-// newest calls show with the newest n events of a span, or all if n is negative. more reports
-// whether there may be more.
-func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, show func(Event) error) (more bool, err error) {
-	top := n
-	if n < 0 {
-		top = storage.PageRows
-	}
-	m, err := s.read(ctx, stream, span, top)
+// newest does for events what Log.Newest does for rows.
+func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, take func(Event) (taken bool, err error)) (more bool, err error) {
+	m, err := s.read(ctx, stream, span, n)
 	if err != nil {
 		return false, err
 	}
-	for row, err := range m.rows(ctx) {
-		var e Event
-		if err == nil {
-			e, err = eventOf(row)
-		}
+	var refused error // by take
+	more, err = m.newest(ctx, n, func(row storage.Row) (taken bool, err error) {
+		e, err := eventOf(row)
 		if err != nil {
-			return false, fmt.Errorf("read stream %q: %w", stream, err)
-		}
-		if err := show(e); err != nil {
 			return false, err
 		}
-		if n--; n == 0 {
-			break
-		}
+		taken, refused = take(e)
+		return taken, refused
+	})
+	if err != nil && refused == nil {
+		err = fmt.Errorf("read stream %q: %w", stream, err)
 	}
-	return m.more(), nil
+	return more, err
 }
 
 // bound returns the bound for Span.Newer of a parameter such as since: an id or a time. now is the service's time.
@@ -348,12 +332,12 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("is %q, want a time such as 2026-02-03T04:05:06Z, a date, or how long ago, such as 15m", text)
 }
 
-func eventOf(e storage.Entity) (Event, error) {
-	t, err := KeyTime(e.Key.Row)
+func eventOf(row storage.Row) (Event, error) {
+	t, err := KeyTime(row.Key.Row)
 	if err != nil {
-		return Event{}, fmt.Errorf("partition %q has a row that is no event: %w", e.Key.Partition, err)
+		return Event{}, fmt.Errorf("partition %q has a row that is no event: %w", row.Key.Partition, err)
 	}
-	return Event{ID: e.Key.Row, Time: t, Record: record.FromProperties(e.Properties)}, nil
+	return Event{ID: row.Key.Row, Time: t, Record: record.FromProperties(row.Entity().Properties)}, nil
 }
 
 // read reads the first pages of a span of a stream; and again, if that took so long that the

@@ -50,7 +50,7 @@ func TestNewestCostsOneQuery(t *testing.T) {
 		}
 	}
 	for _, top := range []int{0, 1001} {
-		if _, err := s.Read(t.Context(), "orders", logtail.EventQuery{Top: top}); problem.Of(err).Field != "top" {
+		if _, err := readPage(t.Context(), s, "orders", logtail.EventQuery{Top: top}); problem.Of(err).Field != "top" {
 			t.Errorf("top %d: %v", top, err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestForeignRowIsTold(t *testing.T) {
 	row := storage.Entity{Properties: []storage.Property{storage.StringProperty("text", "y")}}
 	row.Key.Partition, row.Key.Row = "s", "0000"
 	proof.Must(t, w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Row: row.Row()}))
-	if _, err := s.Read(t.Context(), "s", logtail.EventQuery{Top: 5}); err == nil || !strings.Contains(err.Error(), `"0000"`) {
+	if _, err := readPage(t.Context(), s, "s", logtail.EventQuery{Top: 5}); err == nil || !strings.Contains(err.Error(), `"0000"`) {
 		t.Errorf("got error %v, want one that names the row", err)
 	}
 }
@@ -128,7 +128,7 @@ func TestOtherVersionIsRefused(t *testing.T) {
 	proof.Must(t, w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Row: row.Row()}))
 	s := w.streams(logtail.Options{Retention: time.Hour})
 	_, err1 := s.Append(t.Context(), "s", []record.Record{event(t, "x")})
-	_, err2 := s.Read(t.Context(), "s", logtail.EventQuery{Top: 1})
+	_, err2 := readPage(t.Context(), s, "s", logtail.EventQuery{Top: 1})
 	for _, err := range []error{err1, err2, s.Maintain(t.Context())} {
 		if err == nil || !strings.Contains(err.Error(), "version 2") {
 			t.Errorf("got %v, want a refusal of version 2", err)

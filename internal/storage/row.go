@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -61,6 +62,13 @@ func (r Row) ETag() string {
 // WithETag returns the row with an ETag.
 func (r Row) WithETag(etag string) Row {
 	r.etag = quote(etag)
+	return r
+}
+
+// Clone returns a copy that does not keep the rest of the row's page in memory, but for the names of its columns.
+func (r Row) Clone() Row {
+	r.json, r.etag, r.timestamp = bytes.Clone(r.json), bytes.Clone(r.etag), bytes.Clone(r.timestamp)
+	r.Key = key.Key{Partition: strings.Clone(r.Key.Partition), Row: strings.Clone(r.Key.Row)}
 	return r
 }
 

@@ -1,0 +1,88 @@
+package function
+
+import (
+	"bufio"
+	"bytes"
+	"iter"
+	"net/http"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/record"
+)
+
+// list is the items of an answer as JSON.
+type list struct {
+	items [][]byte
+	bytes int
+}
+
+// add takes an item, unless the answer would have more than [logtail.MaxAnswer] bytes then. The first one may have more.
+func (l *list) add(item any) (taken bool) {
+	text := textOf(item)
+	if len(l.items) > 0 && l.bytes+len(text) > logtail.MaxAnswer {
+		return false
+	}
+	l.items, l.bytes = append(l.items, text), l.bytes+len(text)
+	return true
+}
+
+// textOf returns the JSON of an item.
+func textOf(item any) []byte { return bytes.TrimSuffix(encode(item), []byte("\n")) }
+
+// texts returns the JSON of each item once: l has no item then.
+func (l *list) texts() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(l.items) > 0 && yield(l.items[0]) {
+			l.items = l.items[1:]
+		}
+	}
+}
+
+// textsOf returns the JSON of records, each in the place of the one before.
+func textsOf(records iter.Seq[record.Record]) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var text []byte
+		for r := range records {
+			if text = r.AppendJSON(text[:0]); !yield(text) {
+				return
+			}
+		}
+	}
+}
+
+// writeCursored answers with a list, and where the next one begins.
+func writeCursored(w http.ResponseWriter, r *http.Request, name string, l *list, cursor string) {
+	linkNext(w, r, cursor)
+	writeList(w, r, name, l.texts(), struct {
+		Cursor string `json:"cursor,omitempty"`
+	}{cursor})
+}
+
+// writeList answers with an object: items by a name, and the members of rest behind them. No second copy of the items is made.
+func writeList(w http.ResponseWriter, r *http.Request, name string, items iter.Seq[[]byte], rest any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	out := bufio.NewWriter(w) // Flush returns its errors
+	out.WriteString(`{"` + name + `":[`)
+	first := true
+	for text := range items {
+		if !first {
+			out.WriteByte(',')
+		}
+		first = false
+		if _, err := out.Write(text); err != nil {
+			break
+		}
+	}
+	out.WriteByte(']')
+	members := encode(rest)[len("{"):]
+	if members[0] != '}' {
+		out.WriteByte(',')
+	}
+	out.Write(members)
+	if err := out.Flush(); err != nil {
+		zerolog.Ctx(r.Context()).Debug().Err(err).Msg("client did not read the answer")
+	}
+}
