@@ -75,7 +75,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"if err == nil && (now == nil || now.ETag != old.ETag) {", "if err == nil && (now == nil || now.ETag != old.ETag) && !WRONG {"},
 	{"a refusal carries out nothing", "TestModel", "stages.go",
 		"		case errors.As(err, &r):", "		case errors.As(err, &r) && !WRONG:"},
-	{"an entry goes ahead of one that has overtaken it", "TestRefusalBesideAWriter", "stages.go",
+	{"an entry goes ahead of one that has overtaken it", "TestChangesBesideAWriter", "stages.go",
 		"	for _, id := range newer {", "	if WRONG {\n		newer = nil\n	}\n	for _, id := range newer {"},
 	{"PUT takes a record from anywhere for its own", "TestMoves", "write.go",
 		"planErr != nil || !p.names(from) {", "planErr != nil || !p.names(from) && !WRONG {"},

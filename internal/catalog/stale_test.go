@@ -9,10 +9,12 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -140,6 +142,52 @@ func TestRefusalBesideAWriter(t *testing.T) {
 		<-atRow
 		close(goHead)
 		synctest.Wait()
+		close(goRow)
+		g.Wait()
+		w.check(c)
+	})
+}
+
+// TestChangesBesideAWriter: Maintain completes the write of a writer that has died, while a newer one is on its way to the rows. A write that is
+// listed as a change stands in the rows, or a newer one does.
+func TestChangesBesideAWriter(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "eid", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
+		put := func(c *catalog.Catalog, wage int) error {
+			_, err := c.Put(t.Context(), rec(t, fmt.Sprintf(`{"eid":"1","lastname":"x","wage":%d}`, wage)), always)
+			return err
+		}
+		proof.Must(t, put(c, 1))
+		c.Close()
+		dead, p := w.mortal(0, false, nil)
+		p.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/People(") })
+		if put(dead, 2) == nil {
+			t.Fatal("the writer lives")
+		}
+		time.Sleep(5 * time.Minute)
+		atRow, goRow := make(chan struct{}, 8), make(chan struct{})
+		faster := w.gated(func(what string) chan struct{} {
+			if strings.Contains(what, "/People(") {
+				atRow <- struct{}{}
+				return goRow
+			}
+			return nil
+		})
+		var g sync.WaitGroup
+		g.Go(func() {
+			proof.Must(t, put(faster, 3))
+			faster.Close()
+		})
+		<-atRow
+		proof.Must(t, c.Maintain(t.Context()))
+		all, _, err := changes(t, c, "")
+		proof.Must(t, err)
+		found, err := c.Find(t.Context(), by("eid", "1"))
+		proof.Must(t, err)
+		listed, _ := all[0].Record.Get("wage")
+		if wage, _ := slices.Collect(found.Records())[0].Get("wage"); wage < listed || listed < "2" {
+			t.Errorf("wage %s is listed as a change, and the rows have %s", listed, wage)
+		}
 		close(goRow)
 		g.Wait()
 		w.check(c)
