@@ -101,16 +101,20 @@ func peak(b *testing.B, connection string, rows int64, args ...string) (result j
 // What wait4 tells would include the memory of this process, at the time of the fork.
 func watchPeak(pid int) (megabytes float64) {
 	for {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		_, after, ok := strings.Cut(string(text), "VmHWM:")
-		if err != nil || !ok {
+		now := highWater(pid)
+		if now == 0 {
 			return megabytes
 		}
-		var kib float64
-		if _, err := fmt.Sscan(after, &kib); err != nil {
-			return megabytes
-		}
-		megabytes = kib * 1024 / 1e6
+		megabytes = now
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// highWater returns the most megabytes that a process has taken so far, 0 if it has ended.
+func highWater(pid int) (megabytes float64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	var kib float64
+	_, _ = fmt.Sscan(after, &kib)
+	return kib * 1024 / 1e6
 }
