@@ -58,6 +58,11 @@ func (v choice[T]) Type() string { return "string" }
 // environment returns the environment as settings.
 func environment() storage.Settings { return storage.SettingsOf(os.Environ()) }
 
+// stateTable returns the name of the table in which an app keeps its scans, as far as the environment tells.
+func stateTable() string {
+	return cmp.Or(environment().Get("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable)
+}
+
 // accountFlags are the flags of commands that use a storage account.
 type accountFlags struct{ patience time.Duration }
 

@@ -74,7 +74,7 @@ func (o *catalogMigrateOptions) run(r *call) error {
 	return o.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if !o.dryRun {
 			do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
-			if err := o.ask(r, do, "", "--dry-run shows what would be done, --yes does it without asking", cat.Index.Name()); err != nil {
+			if err := o.ask(r, do, "", "--dry-run shows what would be done, --yes does it without asking", "the table's name", cat.Index.Name()); err != nil {
 				return err
 			}
 			// Another schema is no error here: this command changes it.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ type copyOptions struct {
 	verify    bool
 	compress  place.Compress
 	timestamp bool
+	overwrite bool
 	window    string // of --since: the first run decides it
 }
 
@@ -42,6 +44,7 @@ func (o *copyOptions) options() []option {
 		choose("mode", fixed, &o.mode, "what a row does to one with its key: replace, merge, skip, fail", "", action.Modes...),
 		{"verify", added, &o.verify, nil, "compare both places afterwards"},
 		choose("compress", fixed, &o.compress, "compression of an export's files: zstd, gzip or none", "", place.Compressions...),
+		{"overwrite", perRun, &o.overwrite, nil, "with --all or --tables, write over rows without asking"},
 		{"with-timestamp", fixed, &o.timestamp, nil, "write each row's Timestamp, too"},
 	})
 }
@@ -83,6 +86,12 @@ func (o *copyOptions) run(r *call) error {
 		all := job.Tables{Rows: o.Rows, Phase: phase, Failed: o.failed, State: o.State}
 		if err := o.manyPlaces(r, &all, o.check); err != nil {
 			return err
+		}
+		switch {
+		case o.dryRun.on:
+			return o.look(r, &all)
+		case all.To.Account != nil && o.mode != action.Skip && o.mode != action.Fail && o.Since.Text == "":
+			all.Overwrites = func(tables []string) error { return o.mayOverwrite(r, all.To.Address(), tables) }
 		}
 		return r.allTables(&all, o.reportFlags, o.one)
 	}
@@ -135,6 +144,48 @@ func (o *copyOptions) run(r *call) error {
 		verb = "imported"
 	}
 	return o.each(r, j, err, verb, nil, func() error { return o.verifyCopy(r, copying, j) })
+}
+
+// mayOverwrite asks whether to write over the rows that tables of the destination have.
+func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error {
+	named := tables[:min(len(tables), 10)]
+	list := strings.Join(named, ", ")
+	if more := len(tables) - len(named); more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	ask := yesFlag{o.overwrite}
+	return ask.ask(r, fmt.Sprintf("write over rows of %s of %s that have some (%s)", progress.Plural(len(tables), "table"), where, list),
+		"Rows that are newer there get the older content. ",
+		"--overwrite writes over them without asking; --mode skip keeps what is there, and --dry-run shows which tables have rows", "overwrite", "overwrite")
+}
+
+// look prints what the destination has of the tables, in place of writing them.
+func (o *copyOptions) look(r *call, all *job.Tables) error {
+	r.work(o.style)
+	all.Process = r.Process
+	there, err := all.Look(r.ctx)
+	if err != nil {
+		return err
+	}
+	exist, full := 0, 0
+	l := newListing(r.Out, o.json)
+	for _, t := range there {
+		text := "does not exist"
+		switch {
+		case t.Rows:
+			text = "exists, and has rows"
+			exist, full = exist+1, full+1
+		case t.Exists:
+			text = "exists, and is empty"
+			exist++
+		}
+		l.add(t, t.Table, text)
+	}
+	if err := l.end(); err != nil || o.json {
+		return err
+	}
+	_, err = fmt.Fprintf(r.Out, "%s would be written: %d exist there, %d have rows\n", progress.Plural(len(there), "table"), exist, full)
+	return err
 }
 
 // one copies one of many tables.
@@ -193,7 +244,9 @@ func (f *mirrorFlags) check(r *call, o *copyOptions) error {
 func (o *copyOptions) mirrorTo(r *call, pair job.PairOptions) error {
 	options := job.MirrorOptions{PairOptions: pair, MaxDeletes: o.maxDeletes}
 	if !o.yes {
-		options.Ask = func(do string) error { return o.ask(r, do, "This can't be undone. ", "", o.to.path) }
+		options.Ask = func(do string) error {
+			return o.ask(r, do, "This can't be undone. ", "", "the table's name", o.to.path)
+		}
 	}
 	done, err := job.Mirror(r.ctx, options)
 	if err != nil {

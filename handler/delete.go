@@ -56,26 +56,26 @@ func (f *yesFlag) options() []option { return []option{{"yes", perRun, &f.yes, n
 
 // askDelete asks whether to delete something of a table.
 func (f *yesFlag) askDelete(r *call, what, where, table string) error {
-	return f.ask(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", table)
+	return f.ask(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", "the table's name", table)
 }
 
-// ask asks whether to do something, unless the flag is set; the answer yes is the table's
-// name. hint is the advice if stdin is not a terminal.
-func (f *yesFlag) ask(r *call, do, warning, hint, table string) error {
+// ask asks whether to do something, unless the flag is set. Who wants it types the answer, which the question describes. hint is the advice if
+// stdin is not a terminal.
+func (f *yesFlag) ask(r *call, do, warning, hint, typed, answer string) error {
 	if f.yes {
 		return nil
 	}
 	if !asks(r.In) {
 		return job.Hint(usagef("stdin is not a terminal; cannot confirm to %s", do), hint)
 	}
-	fmt.Fprintf(r.toErr, "%s? %sType the table's name to go on: ", strings.ToUpper(do[:1])+do[1:], warning)
-	answer, err := readAnswer(r.ctx, r.In)
+	fmt.Fprintf(r.toErr, "%s? %sType %s to go on: ", strings.ToUpper(do[:1])+do[1:], warning, typed)
+	given, err := readAnswer(r.ctx, r.In)
 	switch {
 	case errors.Is(err, task.ErrInterrupted):
 		fmt.Fprintln(r.toErr) // ends the question's line
 		return err
-	case err != nil || answer != table:
-		return fmt.Errorf("nothing done: the answer was not %q", table)
+	case err != nil || given != answer:
+		return fmt.Errorf("nothing done: the answer was not %q", answer)
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from.path)
 	}
 	err := o.conflicts(r, []conflict{
-		{"rows dry-run mirror", o.Many(), "it is about one table"},
-		{"mode failed rows dry-run mirror", to != place.KindTable, "only tables take it as destinations"},
+		{"rows mirror", o.Many(), "it is about one table"},
+		{"mode failed rows dry-run mirror overwrite", to != place.KindTable, "only tables take it as destinations"},
 		{"to-connection", to != place.KindTable && !place.InBlobs(o.to.path), "it is about a destination in an account"},
 		{"compress with-timestamp", to == place.KindTable, "it says how files are written"},
 		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to.path) && !o.Many() && r.part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
@@ -35,6 +35,7 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 		{"with-timestamp", o.is(to, o.to.path), "CSV has a column Timestamp each time"},
 		{"dry-run", o.mapFlags.given(), "the map decides what is written; --map-dry-run shows it"},
 		{"map-dry-run", o.Many(), "it is about one table"},
+		{"overwrite", !o.Many() && r.part == nil, "it is about --all or --tables, which are not given"},
 		{"overlap", o.Since.Text == "", "it is about --since, which is not given"},
 		{"state", o.Since.Text != job.LastSuccess, "it is about --since last, which is not given"},
 		{"rows", o.Since.Text != "", "--since is about ranges"},

@@ -27,6 +27,7 @@ func (f *manyFlags) options() []option {
 
 // openHome opens what the flag of a place names: the account of a connection, if it is empty.
 func (f *accountFlags) openHome(r *call, flag string, at location, in *connection) (h job.Home, err error) {
+	h.StateTable = stateTable()
 	if at.path == "" {
 		h.Account, err = f.openAccount(r, in)
 		return h, err
@@ -64,6 +65,9 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 	}
 	if same {
 		return job.Hint(usagef("%v: the source and the destination are both %s", p.Choice, to.Address()), "--to-connection names another account, and --to other places, such as backup/")
+	}
+	if !t.Compares && t.From.Account == nil && to.Account != nil && !p.toConnection.given() && r.point.File == nil {
+		return job.Hint(usagef("--to-connection is missing: rows of many tables are written only where the command says"), "it takes the name of a setting, such as AzureWebJobsStorage; --dry-run shows which tables are there")
 	}
 	if err := fits(r, t.From.Kind, to.Kind); err != nil {
 		return err

@@ -158,6 +158,9 @@ func (p *pairFlags) open(r *call, reads bool) (from, to job.Place, err error) {
 	if from.Table() != nil && to.Table() != nil && from.Table().Same(to.Table()) {
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
+	if !reads && to.Table() != nil && strings.EqualFold(to.Table().Name(), stateTable()) {
+		return from, to, job.Hint(usagef("--to: in table %s an app keeps its scans: rows from elsewhere would change what it has done", to.Table().Name()), "name another table, or set TABLESWEEP_STATE_TABLE to the name of the app's")
+	}
 	r.goesTo(to)
 	return from, to, nil
 }

@@ -62,7 +62,7 @@ func (f *scansFlags) open(r *call) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTable(a, "state-table", cmp.Or(f.table, environment().Get("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable))
+	t, err := openTable(a, "state-table", cmp.Or(f.table, stateTable()))
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,6 @@ import (
 // records and events while the calls that write them still succeed. Each step and each retry checks this, since the settings may
 // have changed since the scan began.
 
-// hostTables are prefixes, in lower case, of the tables that the Functions host keeps in the app's account: its logs and, locally, its
-// leases; and its diagnostic events. (azure-functions-host, DiagnosticEventTableStorageRepository.cs; azure-webjobs-sdk, LogFactory.cs)
-var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents"}
-
 // hostContainers is the prefix of the containers that the Functions host keeps in the app's account: locks, keys, and state of triggers.
 const hostContainers = "azure-webjobs-"
 
@@ -59,11 +55,11 @@ func (e *Engine) checkTable(field string, t *storage.Table) error {
 
 // hostsTable says what a table is that runs this app, and that no group copies; "" for all others.
 func (e *Engine) hostsTable(t *storage.Table) string {
-	o, name := e.options, strings.ToLower(t.Name())
+	o, name := e.options, t.Name()
 	switch {
 	case t.Same(o.Own.Table(o.StateTable)):
 		return "is the table that keeps this app's scans"
-	case slices.ContainsFunc(hostTables, func(begin string) bool { return strings.HasPrefix(name, begin) }) && t.Same(o.Own.Table(name)):
+	case storage.OfHost(name) && t.Same(o.Own.Table(name)):
 		return "is a table of the Functions host"
 	}
 	return ""

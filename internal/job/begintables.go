@@ -17,6 +17,7 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/rowlist"
+	"tablesweep/internal/task"
 )
 
 // TableExt ends the name of a table's checkpoint in the directory of many.
@@ -74,12 +75,7 @@ func matches(pattern, name string) bool {
 
 // Begin finds the tables, or takes them from the checkpoint to go on with.
 func (t *Tables) Begin(ctx context.Context) (err error) {
-	if err = t.check(); err == nil && t.Choice.All {
-		if err = t.From.whole(ctx); err == nil && t.To != nil && !t.exports() {
-			err = t.To.whole(ctx)
-		}
-	}
-	if err != nil {
+	if err := t.whole(ctx); err != nil {
 		return err
 	}
 	if t.Checkpoint.File != nil {
@@ -101,6 +97,17 @@ func (t *Tables) Begin(ctx context.Context) (err error) {
 	}
 	if err == nil && t.exports() {
 		err = t.claim(ctx)
+	}
+	return err
+}
+
+// whole checks the options, and that exports of which all tables are taken are complete.
+func (t *Tables) whole(ctx context.Context) error {
+	err := t.check()
+	if err == nil && t.Choice.All {
+		if err = t.From.whole(ctx); err == nil && t.To != nil && !t.exports() {
+			err = t.To.whole(ctx)
+		}
 	}
 	return err
 }
@@ -143,17 +150,37 @@ func (t *Tables) restore(ctx context.Context) error {
 	return nil
 }
 
-// find lists the tables, and makes a checkpoint if one was asked for. A directory that is exported to is its own.
-func (t *Tables) find(ctx context.Context) error {
-	names, err := t.From.tables(ctx)
+// choose lists the tables of the source that are chosen.
+func (t *Tables) choose(ctx context.Context) ([]string, error) {
+	names, own, err := t.From.tables(ctx)
+	if len(own) > 0 {
+		t.Meter.Say("leaves out", strings.Join(own, ", ")+": an app or its host keeps its own state there")
+	}
 	if err == nil && len(names) == 0 {
 		err = Refuse("", "%v: %s has no table", t.Choice, t.From.Address())
 	}
 	if err == nil {
 		names, err = t.Choice.match(names)
 	}
+	return names, err
+}
+
+// find chooses the tables, and makes a checkpoint if one was asked for. A directory that is exported to is its own.
+func (t *Tables) find(ctx context.Context) error {
+	names, err := t.choose(ctx)
 	if err != nil {
 		return err
+	}
+	if t.Overwrites != nil {
+		there, err := t.look(ctx, names)
+		if err != nil {
+			return err
+		}
+		if full := withRows(there); full != nil {
+			if err := t.Overwrites(full); err != nil {
+				return err
+			}
+		}
 	}
 	for _, name := range names {
 		t.All = append(t.All, TableResult{Table: name, State: Pending})
@@ -193,7 +220,7 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 	if !t.Compares || t.AllowExtra {
 		return nil
 	}
-	there, err := t.To.tables(ctx)
+	there, _, err := t.To.tables(ctx)
 	if err != nil && !storage.Gone(err) {
 		return err
 	}
@@ -204,6 +231,66 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 	}
 	return nil
 }
+
+// There says what a destination has of a table.
+type There struct {
+	Table  string `json:"table"`
+	Exists bool   `json:"exists"`
+	Rows   bool   `json:"hasRows"`
+}
+
+// withRows returns the names of the tables that have rows.
+func withRows(all []There) (names []string) {
+	for _, t := range all {
+		if t.Rows {
+			names = append(names, t.Table)
+		}
+	}
+	return names
+}
+
+// Look chooses the tables, and returns what the destination, an account, has of them. It changes nothing.
+func (t *Tables) Look(ctx context.Context) ([]There, error) {
+	if err := t.whole(ctx); err != nil {
+		return nil, err
+	}
+	names, err := t.choose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.look(ctx, names)
+}
+
+// look makes one query for each table, and goes on as long as pages are empty.
+func (t *Tables) look(ctx context.Context, names []string) ([]There, error) {
+	there := make([]There, len(names))
+	g, all := task.WithContext(ctx)
+	g.SetLimit(tablesAtOnce)
+	for i, name := range names {
+		g.Go(func() error {
+			there[i].Table = name
+			if storage.CheckTableName(name) != nil { // what a listing says may lead elsewhere; its own job refuses it
+				return nil
+			}
+			err := t.To.Account.Table(name).All(all, storage.Query{Select: []string{}, Top: 1}, func(p storage.Page) error {
+				if len(p.Rows) > 0 {
+					there[i].Rows = true
+					return errFound
+				}
+				return nil
+			})
+			there[i].Exists = err == nil || errors.Is(err, errFound)
+			if there[i].Exists || storage.Gone(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	return there, g.Wait()
+}
+
+// errFound ends the search for a table's first row.
+var errFound = errors.New("the table has a row")
 
 // claim claims the place for the export of many tables.
 func (t *Tables) claim(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -58,6 +59,9 @@ type Tables struct {
 	Options       []Option    // as they are given
 	Checkpoint    *Checkpoint // of the command; those of the tables stand in a directory
 	Do            func(context.Context, *Part) error
+	// Overwrites is asked once, before anything is written, if tables of the destination have rows that may be overwritten. Its error ends the
+	// job. nil if nobody needs to be asked.
+	Overwrites func(tables []string) error
 
 	All     []TableResult // set by Begin
 	Journal *journal.File // set by Begin; gets what became of each table; nil if that is not kept
@@ -195,8 +199,9 @@ func (t *Tables) note(r *TableResult, p *Part) error {
 
 // Home is where many tables stand: an account, or a place with their exports.
 type Home struct {
-	Place                    // of exports, which are neither a table nor in an account of their own
-	Account *storage.Account // nil for exports
+	Place                       // of exports, which are neither a table nor in an account of their own
+	Account    *storage.Account // nil for exports
+	StateTable string           // the name of an app's state table
 }
 
 // of returns a table's place, as a command line names it.
@@ -210,19 +215,27 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tables returns the names of the tables, in order. Exports that are not complete are among them.
-func (h Home) tables(ctx context.Context) (names []string, err error) {
+// tables returns the names of the tables, in order. Exports that are not complete are among them. It returns apart those that an app, or
+// its host, keeps for itself: written back, they would undo what the app has done since.
+func (h Home) tables(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)
-		return names, blobHint(err)
+		err = blobHint(err)
+	} else {
+		err = h.Account.TableNames(ctx, func(name string) error {
+			if !strings.HasPrefix(name, "$") { // the service's own
+				names = append(names, name)
+			}
+			return nil
+		})
 	}
-	err = h.Account.TableNames(ctx, func(name string) error {
-		if !strings.HasPrefix(name, "$") { // the service's own
-			names = append(names, name)
+	kept := func(name string) bool { return strings.EqualFold(name, h.StateTable) || storage.OfHost(name) }
+	for _, name := range names {
+		if kept(name) {
+			own = append(own, name)
 		}
-		return nil
-	})
-	return names, err
+	}
+	return slices.DeleteFunc(names, kept), own, err
 }
 
 // whole refuses a place of exports that is no complete export of many tables: some may be missing.

@@ -30,6 +30,15 @@ func CheckTableName(name string) error {
 	return nil
 }
 
+// hostTables are prefixes, in lower case, of the tables that a Functions host keeps in its app's account: its logs and, locally, its
+// leases; and its diagnostic events. (azure-functions-host, DiagnosticEventTableStorageRepository.cs; azure-webjobs-sdk, LogFactory.cs)
+var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents"}
+
+// OfHost reports whether a table has a name that the Functions host gives to its own.
+func OfHost(name string) bool {
+	return slices.ContainsFunc(hostTables, func(begin string) bool { return strings.HasPrefix(strings.ToLower(name), begin) })
+}
+
 // Table gives access to one table.
 type Table struct {
 	account *Account
