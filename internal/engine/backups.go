@@ -369,7 +369,8 @@ func (e *Engine) Backups(ctx context.Context, name string, top int, cursor strin
 // unquoted are characters that a shell leaves as they are.
 const unquoted = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/._-"
 
-// restore returns the command that brings a backup back.
+// restore returns the command that brings a backup back, to where its reader says: neither WHERE nor NEW_TABLE is a name that is taken as it
+// stands.
 func (b Backup) restore() string {
 	from := "blob:" + b.Place.Container + "/" + b.Place.Prefix
 	if strings.ContainsFunc(from, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {
@@ -379,10 +380,10 @@ func (b Backup) restore() string {
 	if b.Tables > 0 {
 		command += " --all"
 	} else {
-		command += " --to " + cmp.Or(b.Table, "TABLE")
+		command += " --to " + cmp.Or(b.Table, "NEW_TABLE")
 	}
 	if b.Place.Connection != "" {
 		command += " --from-connection " + b.Place.Connection
 	}
-	return command
+	return command + " --to-connection WHERE --verify"
 }
