@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
@@ -44,7 +45,7 @@ func (r Request) member(table string) Request {
 		}
 		return t
 	}
-	r.Source, r.Verify = of(r.Source), false
+	r.Source, r.Verify, r.Action.Overwrite = of(r.Source), false, false
 	if d := r.Action.Destination; d != nil && r.Action.Type != Keys {
 		to := of(*d)
 		r.Action.Destination = &to
@@ -60,8 +61,13 @@ func (r Request) checkGroup() error {
 		errs.add("source", "names a table, and a pattern of tables; leave one out")
 	case r.Action.Type == Delete:
 		errs.add("source.tables", "is no source of delete; name one table")
+	case r.overExisting() && r.Source.Container != "" && d.Connection == "":
+		errs.add("action.destination.connection", "is missing: rows of many tables are written only where the request says; name a connection, such as %s", storage.HostConnection)
 	case d != nil && d.Table != "" && r.Action.Type != Keys:
 		errs.add("action.destination.table", "is the name that each table has in the source; leave it out")
+	}
+	if r.Action.Overwrite && !r.overExisting() {
+		errs.add("action.overwrite", overwriteMisplaced)
 	}
 	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
@@ -69,6 +75,66 @@ func (r Request) checkGroup() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// overExisting reports whether the request copies many tables into tables, which may exist.
+func (r Request) overExisting() bool {
+	return r.isGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
+}
+
+const overwriteMisplaced = "is about a copy of many tables into tables; leave it out"
+
+// lookAtOnce is how many tables are looked at at once before a copy of many.
+const lookAtOnce = 32
+
+// mayOverwrite refuses a copy of many tables that would write over rows, unless its request says that it may. Others look here only
+// before a scan starts: what it writes itself is no rows of others.
+func (e *Engine) mayOverwrite(ctx context.Context, r Request) error {
+	if !r.overExisting() || r.Action.Overwrite || r.Action.Mode == action.Skip || r.Action.Mode == action.Fail {
+		return nil
+	}
+	if _, err := e.openGroup(r); err != nil {
+		return nil // the start says what is wrong
+	}
+	to, err := e.account("action.destination", r.Action.Destination.Connection)
+	if err != nil {
+		return err
+	}
+	names, err := e.tablesOf(ctx, "", r)
+	if err != nil {
+		return err
+	}
+	full := make([]bool, len(names))
+	g, all := task.WithContext(ctx)
+	g.SetLimit(lookAtOnce)
+	for i, name := range names {
+		g.Go(func() (err error) {
+			if storage.CheckTableName(name) == nil && e.checkTable("", to.Table(name)) == nil { // its scan says what is wrong with others
+				_, full[i], err = to.Table(name).HasRows(all)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return refusal("action.destination", "the Table service refuses to read its tables; check the connection and its permissions", err)
+	}
+	var named []string
+	n := 0
+	for i, name := range names {
+		if full[i] {
+			if n++; n <= namedMembers {
+				named = append(named, name)
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	list := strings.Join(named, ", ")
+	if n > len(named) {
+		list += fmt.Sprintf(" and %d more", n-len(named))
+	}
+	return problem.Conflictf("action.overwrite", "must be true to write over rows: %d of %d tables have some (%s); mode skip keeps them", n, len(names), list)
 }
 
 // takesTable reports whether a table is one of those that the request names by patterns. Case does not matter, as in tables' names.
@@ -341,7 +407,11 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 		return err
 	}
 	as := ledger.Ending{State: ledger.Succeeded, NoTable: int64(len(gone))}
-	as.Note = noteOf("left out, as somebody has deleted them since the scan began", out) + noteOf("the source does not have these tables any more", gone)
+	why := "left out, as somebody has deleted them since the scan began"
+	if o.container == nil {
+		why = "left out, as this app or its host keeps them for itself"
+	}
+	as.Note = noteOf(why, out) + noteOf("the source does not have these tables any more", gone)
 	if lost := m.All - m.Ended() - m.Running; lost > 0 { // each was listed before it was over
 		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
@@ -128,6 +129,17 @@ func TestGroup(t *testing.T) {
 			if got := emulatortest.Rows(t, other.Table(name)); !slices.EqualFunc(got, want, storage.Equal) {
 				t.Errorf("%s came back with %d rows", name, len(got))
 			}
+		}
+		again := back
+		if _, err := e.Start(t.Context(), again); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "20 of 20 tables have some (Table00, Table01,") || !strings.Contains(err.Error(), "Table09 and 10 more)") {
+			t.Errorf("rows would be overwritten: %v", err)
+		}
+		for _, named := range []func(*engine.Action){func(a *engine.Action) { a.Overwrite = true }, func(a *engine.Action) { a.Mode = action.Skip }} {
+			again.Action = back.Action
+			named(&again.Action)
+			id, err := e.Start(t.Context(), again)
+			w.must(err)
+			w.must(e.Cancel(t.Context(), id))
 		}
 		w.put("nightly", "New/export.json", "{}")
 		if _, err := e.Start(t.Context(), back); problem.Of(err).Kind != problem.Invalid {
@@ -320,6 +332,9 @@ func TestGroupRequests(t *testing.T) {
 		{`{"source":{"tables":"*"},"action":{"type":"delete"}}`, "is no source of delete"},
 		{`{"source":{"tables":"*"},"action":{"type":"copy","destination":{"table":"A"}}}`, "leave it out"},
 		{`{"source":{"tables":"*"},"action":{"type":"copy","destination":{}}}`, "is the account of the source"},
+		{`{"source":{"container":"none","tables":"*"},"action":{"type":"copy","destination":{}}}`, "action.destination.connection: is missing: rows of many tables are written only where"},
+		{`{"source":{"table":"A"},"action":{"type":"copy","overwrite":true,"destination":{"table":"BBB"}}}`, "action.overwrite: is about a copy of many tables"},
+		{`{"source":{"tables":"*"},"action":{"type":"count","overwrite":true}}`, "action.overwrite: is about a copy of many tables"},
 		{`{"source":{"table":"A"},"action":{"type":"copy","destination":{"tables":"*"}}}`, "belongs to a source"},
 		{`{"source":{"tables":"none*"},"action":{"type":"count"}}`, "no table there matches \"none*\""},
 		{`{"source":{"tables":"tablesweep"},"action":{"type":"count"}}`, "no table there matches"},

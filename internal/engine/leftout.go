@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"tablesweep/internal/engine/ledger"
@@ -22,10 +24,13 @@ func (g *goneError) Unwrap() error { return g.error }
 // withoutTable is why a scan that is left out can't be retried.
 const withoutTable = "its table is gone, and its group does without it; start a new scan"
 
-// leavesOut reports whether an error of a scan has its group go on without it.
+// leavesOut reports whether an error of a scan has its group go on without it: an export without a table that is gone, a copy without those that
+// the app keeps for itself.
 func leavesOut(id string, r Request, err error) bool {
-	_, _, member := ledger.MemberOf(id)
-	return member && r.exports() && errors.As(err, new(*goneError))
+	if _, _, member := ledger.MemberOf(id); !member {
+		return false
+	}
+	return r.exports() && errors.As(err, new(*goneError)) || r.Action.Type == Copy && errors.As(err, new(*ownError))
 }
 
 // noteOf names the tables of scans, if there are any, behind what is to be said of them.
@@ -40,7 +45,7 @@ func noteOf(what string, out []ledger.Scan) string {
 			break
 		}
 		r, _ := requestOf(m) // it was read before
-		names = append(names, r.Source.Table)
+		names = append(names, cmp.Or(r.Source.Table, path.Base(r.Source.Prefix)))
 	}
 	return what + ": " + strings.Join(names, ", ")
 }

@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
@@ -71,6 +73,33 @@ func TestScansSpareTheApp(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRestoreBesideTheApp: a restore of many tables leaves out what the app keeps for itself, names it, and goes on.
+func TestRestoreBesideTheApp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 2)
+		w.fill("People", plainRows(2, 2))
+		w.end(w.start(groupExport("all")))
+		w.reserve("People", "")
+		before := w.rows("People")
+		for _, row := range w.rows("Table00") {
+			w.remove("Table00", row.Key)
+		}
+		id, err := w.engine.Start(t.Context(), engine.Request{
+			Source: engine.TableRef{Container: "exports", Prefix: "all", Tables: "*"},
+			Action: engine.Action{Type: engine.Copy, Overwrite: true, Destination: &engine.TableRef{Connection: storage.HostConnection}},
+		})
+		w.must(err)
+		s := w.end(id)
+		if s.State != ledger.Succeeded || s.Note != "left out, as this app or its host keeps them for itself: People" || *s.Members != (ledger.Members{All: 3, Succeeded: 2, LeftOut: 1}) {
+			t.Errorf("%s %q %q %+v", s.State, s.Error, s.Note, s.Members)
+		}
+		if len(w.rows("Table00")) != 2 || !slices.EqualFunc(w.rows("People"), before, storage.Equal) {
+			t.Error("rows did not come back, or the app's own have changed")
+		}
+	})
 }
 
 // mayRead expects that a table of the app can be counted and exported.

@@ -64,6 +64,7 @@ type Action struct {
 	// writes a row for each partition: the RowKey is the partition's key.
 	Destination *TableRef   `json:"destination,omitempty"`
 	Mode        action.Mode `json:"mode,omitempty"`       // for copy; replace if absent
+	Overwrite   bool        `json:"overwrite,omitempty"`  // a copy of many tables may write over rows that there are
 	Queue       *QueueRef   `json:"queue,omitempty"`      // enqueue puts messages into it; Start creates it if it is missing
 	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify passes over rows that only the destination has
 	Proof       bool        `json:"proof,omitempty"`      // verify reads an export against its hashes; differences to the source are information
@@ -190,6 +191,9 @@ func (r Request) check() error {
 	}
 	if secret.InName(r.Name) {
 		invalid("name", "has what looks like a key, a signature or a token; it is stored and shown, and must have none")
+	}
+	if r.Action.Overwrite {
+		invalid("action.overwrite", overwriteMisplaced)
 	}
 	errs = append(errs, r.checkNames())
 	r.Action.check(&errs)

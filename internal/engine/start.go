@@ -63,6 +63,9 @@ func (e *Engine) StartOnce(ctx context.Context, r Request, sent claim.Sent) (str
 
 // start launches a scan, and removes the request that its export has left for others to launch it.
 func (e *Engine) start(ctx context.Context, r Request, id string) (string, error) {
+	if err := e.mayOverwrite(ctx, r); err != nil {
+		return "", err
+	}
 	id, err := e.launch(ctx, r, id)
 	if id != "" && r.exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
 		if err := e.ledger.Answered(ctx, id); err != nil {

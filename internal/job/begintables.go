@@ -261,36 +261,23 @@ func (t *Tables) Look(ctx context.Context) ([]There, error) {
 	return t.look(ctx, names)
 }
 
-// look makes one query for each table, and goes on as long as pages are empty.
+// look returns what the destination has of the tables.
 func (t *Tables) look(ctx context.Context, names []string) ([]There, error) {
 	there := make([]There, len(names))
 	g, all := task.WithContext(ctx)
 	g.SetLimit(tablesAtOnce)
 	for i, name := range names {
-		g.Go(func() error {
+		g.Go(func() (err error) {
 			there[i].Table = name
 			if storage.CheckTableName(name) != nil { // what a listing says may lead elsewhere; its own job refuses it
 				return nil
 			}
-			err := t.To.Account.Table(name).All(all, storage.Query{Select: []string{}, Top: 1}, func(p storage.Page) error {
-				if len(p.Rows) > 0 {
-					there[i].Rows = true
-					return errFound
-				}
-				return nil
-			})
-			there[i].Exists = err == nil || errors.Is(err, errFound)
-			if there[i].Exists || storage.Gone(err) {
-				return nil
-			}
+			there[i].Exists, there[i].Rows, err = t.To.Account.Table(name).HasRows(all)
 			return err
 		})
 	}
 	return there, g.Wait()
 }
-
-// errFound ends the search for a table's first row.
-var errFound = errors.New("the table has a row")
 
 // claim claims the place for the export of many tables.
 func (t *Tables) claim(ctx context.Context) error {

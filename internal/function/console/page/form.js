@@ -26,6 +26,7 @@ const fields = [
   { name: 'action.destination.prefix', label: 'Prefix of the blobs', group: 'Action', of: ['export'], hint: 'such as backup/orders; it must be free' },
   { name: 'action.destination.connection', suggests: ['connections'], label: 'Destination connection', group: 'Action', of: ['copy', 'keys', 'export'] },
   { name: 'action.mode', label: 'Rows that exist there', group: 'Action', of: ['copy'], options: [['', 'replace'], ['merge', 'merge'], ['skip', 'skip'], ['fail', 'fail']] },
+  { name: 'action.overwrite', label: 'Tables there that have rows', group: 'Action', of: ['copy'], from: ['tables', 'exports'], options: [['', 'start nothing'], ['true', 'write over their rows']], flag: true },
   { name: 'action.queue.name', suggests: ['queues', 'action.queue.connection'], label: 'Queue', group: 'Action', of: ['enqueue'], required: true, hint: made },
   { name: 'action.queue.connection', suggests: ['connections'], label: 'Queue’s connection', group: 'Action', of: ['enqueue'] },
   { name: 'action.message', exact: true, label: 'Message', group: 'Action', of: ['enqueue'], hint: 'such as {{.PartitionKey}}/{{.RowKey}}; the row as JSON if empty' },
@@ -71,6 +72,7 @@ function requestOf(inputs, by) {
     let value = f.exact ? f.control.value : f.control.value.trim();
     if (value === '' || f.name === 'from' || !chosen(f, by)) continue;
     if (f.number) value = /^\d+$/.test(value) ? Number(value) : value; // the app explains what is wrong with anything else
+    if (f.flag) value = true;
     if (f.list) value = value === '[]' ? [] : value.split(',').map((name) => name.trim()).filter(Boolean);
     const names = f.name.split('.');
     let at = request;

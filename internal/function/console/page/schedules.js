@@ -21,10 +21,10 @@ function facts(s) {
   ].filter(([, what]) => what).map(([name, what]) => h('div', {}, h('dt', {}, name), h('dd', { class: 'remark' }, what)));
 }
 
-// restoreForm is the address of the form that brings a backup back.
-const restoreForm = ({ place, table, tables }) => `#/scans/new?${new URLSearchParams(Object.entries({
+// restoreForm is the address of the form that brings a backup back. It names no destination: who fills it in says where rows are written.
+const restoreForm = ({ place, tables }) => `#/scans/new?${new URLSearchParams(Object.entries({
   'source.container': place.container, 'source.prefix': place.prefix, 'source.connection': place.connection,
-  'source.tables': tables && '*', 'action.type': 'copy', 'action.destination.table': table,
+  'source.tables': tables && '*', 'action.type': 'copy',
 }).filter(([, value]) => value))}`;
 
 const proofs = { proved: ['', 'proved'], differs: ['', 'proved; the source has changed since'], running: ['', 'is being proved'], failed: ['bad', 'proof failed'] };
