@@ -59,9 +59,7 @@ func TestExportedBytes(t *testing.T) {
 	var want map[string]string
 	for i, workers := range []string{"1", "2", "64"} {
 		if i == 2 {
-			if err := em.SetFaults("short-page p=0.5 rows=100; empty-page p=0.1"); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, em.SetFaults("short-page p=0.5 rows=100; empty-page p=0.1"))
 		}
 		dir := filepath.Join(t.TempDir(), "orders")
 		small(t, "export", "--from", "source", "--from-connection", connection, "--to", dir, "--workers", workers)

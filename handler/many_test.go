@@ -72,9 +72,7 @@ func TestManyTablesResume(t *testing.T) {
 	_, b, to := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) { touched.Store(e.Table, true) }})
 	names := manyTables(t, a, 6, 10)
 	refused := filepath.Join(t.TempDir(), "points", bad+job.TableExt+".lock")
-	if err := os.MkdirAll(refused, 0o700); err != nil { // no file can stand there
-		t.Fatal(err)
-	}
+	proof.Must(t, os.MkdirAll(refused, 0o700)) // no file can stand there
 	dir := filepath.Dir(refused)
 	if _, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir); exitCode(err) != exitFailedRows || sum.Failed != 1 {
 		t.Fatalf("%+v, %v", sum, err)

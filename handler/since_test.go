@@ -56,9 +56,7 @@ func (w *sinceWorld) pass(d time.Duration) { w.now.Add(int64(d)) }
 func (w *sinceWorld) put(table, row string, v int64) {
 	w.Helper()
 	e := storage.Entity{Key: key.Key{Partition: "p" + row, Row: row}, Properties: []storage.Property{storage.Int64Property("V", v)}}
-	if err := w.account.Table(table).Write(w.Context(), storage.Op{Kind: storage.Replace, Row: e.Row()}); err != nil {
-		w.Fatal(err)
-	}
+	proof.Must(w, w.account.Table(table).Write(w.Context(), storage.Op{Kind: storage.Replace, Row: e.Row()}))
 }
 
 // rows returns the rows of a table, ROW=V each.
@@ -265,9 +263,7 @@ func TestSinceGone(t *testing.T) {
 
 	// Both ways out.
 	w.copies(1, slices.Clip(last[:5])...)
-	if err := w.emulator.SetFaults("empty-page p=0.9"); err != nil { // a page may be empty, and the row come behind it
-		t.Fatal(err)
-	}
+	proof.Must(t, w.emulator.SetFaults("empty-page p=0.9")) // a page may be empty, and the row come behind it
 	w.copies(0, last...)
 	proof.Must(t, w.emulator.SetFaults(""))
 	proof.Must(t, dest.Delete(t.Context()))
@@ -363,9 +359,7 @@ func TestSinceResumed(t *testing.T) {
 		t.Fatalf("code %d\n%s", code, said)
 	}
 	w.onRequest.Store(nil)
-	if err := os.Remove(state); err != nil { // it would copy all now
-		t.Fatal(err)
-	}
+	proof.Must(t, os.Remove(state)) // it would copy all now
 	w.pass(10 * time.Hour)
 	if said := w.copies(3, "copy", "--resume", checkpoint); !strings.Contains(said, "since 2031-05-06T12:55:00Z") {
 		t.Error(said)

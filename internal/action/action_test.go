@@ -66,9 +66,7 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{})
 		rows := someRows(20, 30)
 		table := fill(t, a, rows)
-		if err := e.SetFaults("seed=1; timeout-after p=0.4 on=batch,delete; latency=1ms"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, e.SetFaults("seed=1; timeout-after p=0.4 on=batch,delete; latency=1ms"))
 		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, storage.Rows(rows))
 		if err != nil || r.Written != int64(len(rows)) {
 			t.Errorf("%+v, %v; want %d rows deleted", r, err, len(rows))

@@ -34,9 +34,7 @@ func writeToOnePartition(t *testing.T, transactions int) {
 	em := emulatortest.New(t, emulator.Options{})
 	destination := emulatortest.Open(t, em, nil).Table("Target")
 	proof.Must(t, destination.Create(t.Context()))
-	if err := em.SetFaults("latency=10ms; partition-rate=300"); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, em.SetFaults("latency=10ms; partition-rate=300"))
 	ctx, cancel := context.WithTimeout(t.Context(), minutes*time.Minute)
 	defer cancel()
 	var g task.Group

@@ -122,9 +122,7 @@ func TestDeletesAtOnce(t *testing.T) {
 			w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Faux"})
 			c.Close()
 			time.Sleep(time.Second)
-			if err := w.emulator.SetFaults(fmt.Sprintf("seed=%d; latency=1ms..40ms", seed)); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, w.emulator.SetFaults(fmt.Sprintf("seed=%d; latency=1ms..40ms", seed)))
 			on := catalog.Condition{Once: "key"}
 			answers := make([]catalog.Deleted, 4)
 			var g sync.WaitGroup

@@ -126,9 +126,7 @@ func TestGroupAfterLostAnswers(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		const n = 40
-		if err := w.emulator.SetFaults("timeout-after p=1 times=1 on=batch; timeout-after p=1 times=1 on=insert table=People"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, w.emulator.SetFaults("timeout-after p=1 times=1 on=batch; timeout-after p=1 times=1 on=insert table=People"))
 		w.insertMany(c, sharing(t, "eid", n)) // as created: a second try would find them unchanged
 		c.Close()
 		proof.Must(t, w.emulator.SetFaults(""))

@@ -325,9 +325,7 @@ func TestMigrationUnderWriters(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(testsize.Of(2, 4)) {
 		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, old *catalog.Catalog) {
-			if err := w.emulator.SetFaults(fmt.Sprintf("seed=%d; latency=1ms..3s", seed)); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, w.emulator.SetFaults(fmt.Sprintf("seed=%d; latency=1ms..3s", seed)))
 			var mu sync.Mutex
 			var acknowledged, refused []record.Record
 			var g sync.WaitGroup

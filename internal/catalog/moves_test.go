@@ -147,9 +147,7 @@ type movesRun struct {
 
 func newMoves(t *testing.T, seed uint64, sum *tally) *movesRun {
 	w := newWorld(t, emulator.Options{}, "eid,npi,city", "lastname")
-	if err := w.emulator.SetFaults(fmt.Sprintf("seed=%d; short-page p=0.4; empty-page p=0.05 on=query times=1", seed)); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, w.emulator.SetFaults(fmt.Sprintf("seed=%d; short-page p=0.4; empty-page p=0.05 on=query times=1", seed)))
 	return &movesRun{world: w, turns: &turns{next: w.emulator.Transport()}, tally: sum, rnd: randv2.New(randv2.NewPCG(seed, 7)), acked: map[string]int64{}}
 }
 

@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )
@@ -139,9 +140,7 @@ func TestTablesBecomeTheApps(t *testing.T) {
 		if err := w.engine.RetryFailed(t.Context(), id); err == nil || problem.Of(err).Field != "action.destination.table" {
 			t.Errorf("retry: %v", err)
 		}
-		if err := w.observer.RetryFailed(t.Context(), id); err != nil { // an instance with the settings of before takes it
-			t.Fatal(err)
-		}
+		proof.Must(t, w.observer.RetryFailed(t.Context(), id)) // an instance with the settings of before takes it
 		w.drain()
 		if s := w.status(id); s.State != ledger.Failed || len(w.rows("Target")) != before {
 			t.Errorf("%+v and %d rows, want failed, and %d as before", s, len(w.rows("Target")), before)

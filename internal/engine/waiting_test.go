@@ -9,6 +9,7 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/task"
@@ -32,9 +33,7 @@ func TestWaiting(t *testing.T) {
 		r.Action.Destination.Connection, r.SegmentSize = "BACKUP", 10
 		id, err := e.Start(t.Context(), r)
 		w.must(err)
-		if err := backup.SetFaults("latency=3s"); err != nil { // so that it takes some minutes
-			t.Fatal(err)
-		}
+		proof.Must(t, backup.SetFaults("latency=3s")) // so that it takes some minutes
 		var g task.Group
 		g.Go(func() error { return w.work(e, id) })
 		time.Sleep(40 * time.Second)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"tablesweep/internal/proof"
 )
 
 // headers sends a request, wants the status, and returns the answer's Location and ETag.
@@ -40,9 +42,7 @@ func TestConditionalRequests(t *testing.T) {
 			Records []json.RawMessage
 			Meta    []struct{ ID, ETag string }
 		}
-		if err := json.Unmarshal([]byte(a.call(t, "GET", people+query, "", 200, `{"records":[`+one+`],`)), &list); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, json.Unmarshal([]byte(a.call(t, "GET", people+query, "", 200, `{"records":[`+one+`],`)), &list))
 		if len(list.Meta) != 1 || list.Meta[0].ETag != first || !strings.HasSuffix(location, "/records/"+list.Meta[0].ID) {
 			t.Errorf("meta %+v, want %s and %s", list.Meta, location, first)
 		}

@@ -90,9 +90,7 @@ func (o *openAPI) find(method, at string) (path string, op operation) {
 	if !ok {
 		o.Fatalf("%s %s is not documented", method, at)
 	}
-	if err := json.Unmarshal(text, &op); err != nil {
-		o.Fatal(err)
-	}
+	proof.Must(o, json.Unmarshal(text, &op))
 	return path, op
 }
 

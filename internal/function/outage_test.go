@@ -95,9 +95,7 @@ func TestCallsWhileStorageIsAway(t *testing.T) {
 					via := &awayTable{Transporter: em.Transport(), table: tt.table, away: away}
 					a := newAppVia(t, em, via)
 					var scan struct{ ID string }
-					if err := json.Unmarshal([]byte(a.call(t, "POST", "/api/scans", countBody, http.StatusAccepted, "{")), &scan); err != nil {
-						t.Fatal(err)
-					}
+					proof.Must(t, json.Unmarshal([]byte(a.call(t, "POST", "/api/scans", countBody, http.StatusAccepted, "{")), &scan))
 					time.Sleep(time.Minute) // nothing is known of it any more
 					via.cut.Store(true)
 					began := time.Now()

@@ -68,9 +68,7 @@ func (a *app) deliver(t *testing.T) []string {
 		t.Fatalf("%d messages, %v", len(messages), err)
 	}
 	var body []byte
-	if err := json.Unmarshal([]byte(`"`+messages[0].Text+`"`), &body); err != nil { // base64
-		t.Fatal(err)
-	}
+	proof.Must(t, json.Unmarshal([]byte(`"`+messages[0].Text+`"`), &body)) // base64
 	once, _ := json.Marshal(string(body))
 	twice, _ := json.Marshal(string(once))
 	envelope := fmt.Sprintf(`{"Data":{"item":%s},"Metadata":{"DequeueCount":"1"}}`, twice)

@@ -70,15 +70,11 @@ func newRig(t *testing.T, o *orders) *rig {
 	proof.Must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	r := &rig{emulator: em, log: &journal{}, settings: map[string]string{storage.HostConnection: server.ConnectionString(), roleVariable: "child", orderVariable: o.URL}}
-	if r.work, err = account.Queue("work"); err != nil {
-		t.Fatal(err)
-	}
-	if r.poison, err = account.Queue("work-poison"); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.work.Create(t.Context()); err != nil { // the host leaves that to the app
-		t.Fatal(err)
-	}
+	r.work, err = account.Queue("work")
+	proof.Must(t, err)
+	r.poison, err = account.Queue("work-poison")
+	proof.Must(t, err)
+	proof.Must(t, r.work.Create(t.Context())) // the host leaves that to the app
 	return r
 }
 
@@ -97,9 +93,8 @@ func (r *rig) start(t *testing.T, sections string, options host.Options) {
 		options.Times = quick()
 	}
 	var err error
-	if r.Host, err = host.Start(t.Context(), options); err != nil {
-		t.Fatal(err)
-	}
+	r.Host, err = host.Start(t.Context(), options)
+	proof.Must(t, err)
 	t.Cleanup(r.Close)
 }
 

@@ -52,17 +52,15 @@ func TestSplit(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if text, err = run("--sets", "commit-log,urls"); err != nil {
-		t.Fatal(err)
-	}
+	text, err = run("--sets", "commit-log,urls")
+	proof.Must(t, err)
 	for _, want := range []string{"| commit-log | 35 |", "- time ÷ bound: ", "(commit-log)\n"} {
 		if !strings.Contains(text, want) || strings.Contains(text, "serial") {
 			t.Errorf("no %q, or more than real sets, in\n%s", want, text)
 		}
 	}
-	if text, err = run("--sets", "commit-log,urls,guid", "--rows", "3000", "--process"); err != nil {
-		t.Fatal(err)
-	}
+	text, err = run("--sets", "commit-log,urls,guid", "--rows", "3000", "--process")
+	proof.Must(t, err)
 	for _, want := range []string{"| adaptive's steps | stealing |", "| commit-log | 35 |", "| guid | 3 |", "| mean | |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -96,9 +96,7 @@ func TestRetention(t *testing.T) {
 		fired := 0
 		maintain := func() {
 			t.Helper()
-			if err := w.emulator.SetFaults("seed=1; timeout-after p=0.3 on=batch,insert,merge,update; busy p=0.2"); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, w.emulator.SetFaults("seed=1; timeout-after p=0.3 on=batch,insert,merge,update; busy p=0.2"))
 			var g sync.WaitGroup
 			for range 2 {
 				g.Go(func() {

@@ -198,9 +198,8 @@ func TestTypesOfColumns(t *testing.T) {
 			}
 			if !once {
 				var err error
-				if form, err = form.Learn(t.Context(), strings.NewReader(head+tt.text)); err != nil {
-					t.Fatal(err)
-				}
+				form, err = form.Learn(t.Context(), strings.NewReader(head+tt.text))
+				proof.Must(t, err)
 			}
 			rows, _, err := readCSV(form, head+tt.text)
 			if once && tt.ends > 0 {

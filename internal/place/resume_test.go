@@ -76,9 +76,7 @@ func TestResume(t *testing.T) {
 	for dies := 0; dies <= len(rows); dies += testsize.Slow(60, 20, 10) {
 		dir := t.TempDir()
 		blobs, em := inBlobs(t)
-		if err := em.SetFaults("seed=3; reset-after p=0.2 on=put-blob"); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, em.SetFaults("seed=3; reset-after p=0.2 on=put-blob"))
 		for path, to := range map[string]place.Objects{filepath.Join(dir, place.JournalName): place.Directory(dir), filepath.Join(t.TempDir(), "checkpoint"): blobs} {
 			die(t, to, path, o, rows[:dies])
 			const foreign = "data/orders/data/000007-0123456789abcdef.jsonl.zst" // of an export that stands there
@@ -266,9 +264,7 @@ func TestVanishedFiles(t *testing.T) {
 			dir := place.Directory(t.TempDir())
 			w, err := place.Create(t.Context(), dir, claim(), o)
 			proof.Must(t, err)
-			if err := w.End(w.Add(storage.Rows(rows))); err != nil { // all files have been put
-				t.Fatal(err)
-			}
+			proof.Must(t, w.End(w.Add(storage.Rows(rows)))) // all files have been put
 			path := filepath.Join(string(dir), name)
 			if err = os.Remove(path); err == nil && with != "" {
 				err = os.WriteFile(path, []byte(with), 0o600)

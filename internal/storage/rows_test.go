@@ -114,9 +114,7 @@ func TestBodiesAreNotMixed(t *testing.T) {
 	defer server.Close()
 	table := newTable(t, open(t, server.ConnectionString(), storage.Options{}))
 	// The third try succeeds, so nobody waits for long.
-	if err := em.SetFaults("seed=1; busy p=0.1 times=2; reset-before p=0.1 times=2; reset-after p=0.1 times=2; timeout-after p=0.1 times=2"); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, em.SetFaults("seed=1; busy p=0.1 times=2; reset-before p=0.1 times=2; reset-after p=0.1 times=2; timeout-after p=0.1 times=2"))
 	var g task.Group
 	g.SetLimit(64)
 	for i := range 150 {

@@ -8,6 +8,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
@@ -52,9 +53,7 @@ func workOnBusyPartition(t *testing.T, name string, work func(*storage.Account) 
 	rows := someRows(1, busyRate*60*busyMinutes)
 	emulatortest.Table(t, a, "source", rows)
 	emulatortest.Table(t, a, "destination", nil)
-	if err := e.SetFaults("partition-rate=500; latency=10ms"); err != nil {
-		t.Fatal(err)
-	}
+	proof.Must(t, e.SetFaults("partition-rate=500; latency=10ms"))
 	e.ResetCounts()
 	counts := func() (requests, refused int64) {
 		return e.Counts().TableTransactions(), int64(e.FaultCounts()["partition-rate"])

@@ -56,9 +56,8 @@ func written(t testing.TB, snapshot int, events ...string) (*journal.File, strin
 		f.Append(json.RawMessage(e))
 	}
 	proof.Must(t, err, f.Flush(), f.Close())
-	if f, err = journal.Read(path); err != nil {
-		t.Fatal(err)
-	}
+	f, err = journal.Read(path)
+	proof.Must(t, err)
 	return f, path
 }
 

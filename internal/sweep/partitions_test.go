@@ -39,9 +39,7 @@ func TestPartitionsOfRandomTables(t *testing.T) {
 		}
 		met += len(want)
 		if c.Faulty {
-			if err := em.SetFaults("short-page p=0.3; empty-page p=0.2"); err != nil {
-				t.Fatal(err)
-			}
+			proof.Must(t, em.SetFaults("short-page p=0.3; empty-page p=0.2"))
 		}
 		s := sweep.Spec{Source: source, Bounds: c.Bounds, PageRows: c.Segment}
 		if _, err := sweep.Partitions(t.Context(), s, sweep.Options{}, func(p string) error {

@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/sweep"
@@ -25,9 +26,7 @@ func copyRefused(t *testing.T, rows int, latency, rule string) (took time.Durati
 		e, a := emulatortest.NewAccount(t, emulator.Options{})
 		emulatortest.Table(t, a, "source", someRows(rows, 1))
 		emulatortest.Table(t, a, "destination", nil)
-		if err := e.SetFaults(rule + "; " + latency); err != nil {
-			t.Fatal(err)
-		}
+		proof.Must(t, e.SetFaults(rule+"; "+latency))
 		e.ResetCounts()
 		start := time.Now()
 		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: a.Table("source"), Steal: true}, sweep.Options{}, action.Copy{Destination: a.Table("destination")})

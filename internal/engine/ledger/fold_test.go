@@ -217,9 +217,8 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 	}
 	for whole := false; !whole; {
 		var err error
-		if whole, err = l.FoldAll(ctx, id, join); err != nil {
-			t.Fatal(err)
-		}
+		whole, err = l.FoldAll(ctx, id, join)
+		proof.Must(t, err)
 	}
 	s, err := l.Snapshot(ctx, id)
 	proof.Must(t, err)

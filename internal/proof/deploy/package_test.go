@@ -75,9 +75,7 @@ func TestPublishFromARelease(t *testing.T) {
 		}
 	}
 	proof.Must(t, os.Remove(filepath.Join(p.path, "go")))
-	if err := os.Chmod(filepath.Join(p.root, "bin", "tablesweep"), 0o644); err != nil { // unpacked without its right to run
-		t.Fatal(err)
-	}
+	proof.Must(t, os.Chmod(filepath.Join(p.root, "bin", "tablesweep"), 0o644)) // unpacked without its right to run
 	if out, code := p.publish(nil, "app"); code != 0 || !strings.HasSuffix(p.read("published"), "bin/tablesweep runs\n") {
 		t.Errorf("exit code %d; it printed\n%s\npublished:\n%s", code, out, p.read("published"))
 	}

@@ -77,9 +77,8 @@ func TestStateOfAnotherVersion(t *testing.T) {
 		t.Errorf("up to its stop it yields %d rows and has %d children, want 500 and none", o.Yield, len(o.Children))
 	}
 	p = page(200_000, 201_000, "k%d")
-	if o, err = s.Advance(step, p); err != nil {
-		t.Fatal(err)
-	}
+	o, err = s.Advance(step, p)
+	proof.Must(t, err)
 	if o.Yield != 1000 || len(o.Children) == 0 || o.Children[0].Token == nil {
 		t.Errorf("ahead of it it yields %d rows and has children %+v", o.Yield, o.Children)
 	}
