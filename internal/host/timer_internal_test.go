@@ -21,7 +21,6 @@ import (
 	"tablesweep/internal/engine/schedule"
 	"tablesweep/internal/function"
 	"tablesweep/internal/function/app"
-	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
@@ -190,68 +189,61 @@ func leased(account *storage.Account, id string, f handlerFunc) *Host {
 	return h
 }
 
+// runs are those of a timer's function, by several hosts.
+type runs struct {
+	start time.Time
+	mu    sync.Mutex // guards list
+	list  []string   // "SECOND HOST", and "late" if the run was past due
+}
+
+// by returns a handler of a host that notes each run, and fails it or not.
+func (x *runs) by(host string, err error) handlerFunc {
+	return func(r *http.Request) (string, error) {
+		body, _ := io.ReadAll(r.Body)
+		run := fmt.Sprintf("%d %s", time.Since(x.start)/time.Second, host)
+		if strings.Contains(string(body), `"IsPastDue":true`) {
+			run += " late"
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.list = append(x.list, run)
+		return "{}", err
+	}
+}
+
+// want compares the runs so far.
+func (x *runs) want(t *testing.T, want ...string) {
+	t.Helper()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if diff := cmp.Diff(want, x.list); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+}
+
 // TestTimerLease: of several hosts on one storage one keeps a timer; another takes over at
 // once when it ends in good order, and knows what was done. That runs fail stops neither.
 func TestTimerLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, account := emulatortest.NewAccount(t, emulator.Options{})
-		start := time.Now()
-		var mu sync.Mutex
-		var runs []string
+		all := &runs{start: time.Now()}
 		f := timerFunction(t, "0 * * * * *")
 		var hosts sync.WaitGroup
 		for i, id := range []string{"a", "b", "c"} {
-			h := leased(account, id, func(*http.Request) (string, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				runs = append(runs, fmt.Sprintf("%d %s", time.Since(start)/time.Second, id))
-				return "", errors.New("no")
-			})
+			h := leased(account, id, all.by(id, errors.New("no")))
 			ctx, stop := context.WithTimeout(t.Context(), 150*time.Second+time.Duration(i)*10*time.Minute)
 			defer stop()
 			time.Sleep(time.Second)
 			hosts.Go(func() { h.keepTimer(ctx, t.Context(), f) })
 		}
 		kept := lease{table: account.Table(timerTable), name: f.Function.Name, holder: "a"}
-		if got, err := kept.take(t.Context(), nil); err != nil || !got.Next.Equal(start.Add(time.Minute)) {
+		if got, err := kept.take(t.Context(), nil); err != nil || !got.Next.Equal(all.start.Add(time.Minute)) {
 			t.Errorf("from its first seconds on, the lease says %+v, %v; want the next time", got, err)
 		}
 		time.Sleep(5*time.Minute + 30*time.Second)
-		mu.Lock()
-		got := runs
-		mu.Unlock()
-		// a ends after 151 s; b asks once a minute from second 2 on.
-		if diff := cmp.Diff([]string{"60 a", "120 a", "182 b", "240 b", "300 b"}, got); diff != "" {
-			t.Errorf("runs (-want +got):\n%s", diff)
-		}
+		all.want(t, "60 a", "120 a", "182 b late", "240 b", "300 b") // a ends after 151 s; b asks once a minute from second 2 on
 		hosts.Wait()
-	})
-}
-
-// TestTimerOfLostHost: the lease of a host that was killed lapses after a minute, and the
-// time that was missed is made up for.
-func TestTimerOfLostHost(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		_, account := emulatortest.NewAccount(t, emulator.Options{})
-		start := time.Now()
-		dead := lease{table: account.Table(timerTable), name: "Tick", holder: "dead"}
-		if _, err := dead.take(t.Context(), &envelope.Status{Last: start, Next: start.Add(30 * time.Second), Updated: start}); err != nil {
-			t.Fatal(err)
-		}
-		var runs []string
-		h := leased(account, "alive", func(r *http.Request) (string, error) {
-			body, _ := io.ReadAll(r.Body)
-			runs = append(runs, fmt.Sprintf("%d %v", time.Since(start)/time.Second, strings.Contains(string(body), `"IsPastDue":true`)))
-			return "{}", nil
-		})
-		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
-		defer stop()
-		h.keepTimer(ctx, t.Context(), timerFunction(t, "30 * * * * *"))
-		if diff := cmp.Diff([]string{"60 true", "90 false", "150 false"}, runs); diff != "" {
-			t.Errorf("runs, second and whether past due (-want +got):\n%s", diff)
-		}
 	})
 }
 
@@ -269,26 +261,18 @@ func (s *silent) Do(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// TestLeaseLost: a host that was away, and whose lease another one has got meanwhile, fires no more when it is back. The other one makes up
-// for the run that could not be recorded.
+// TestLeaseLost: the lease of a host that is away lapses after a minute. When the host is back, it fires no more. Another one has got the lease, and has
+// made up for the run that could not be recorded.
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})
-		via := &silent{next: em.Transport()}
-		start := time.Now()
+		via, all := &silent{next: em.Transport()}, &runs{start: time.Now()}
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute+30*time.Second)
 		defer stop()
-		var mu sync.Mutex
-		var runs []string
 		var hosts sync.WaitGroup
 		for id, transport := range map[string]policy.Transporter{"a": via, "b": em.Transport()} {
-			h := leased(emulatortest.Open(t, em, transport), id, func(*http.Request) (string, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				runs = append(runs, fmt.Sprintf("%d %s", time.Since(start)/time.Second, id))
-				return "{}", nil
-			})
+			h := leased(emulatortest.Open(t, em, transport), id, all.by(id, nil))
 			hosts.Go(func() {
 				if id == "b" {
 					time.Sleep(time.Second)
@@ -299,9 +283,7 @@ func TestLeaseLost(t *testing.T) {
 		time.AfterFunc(70*time.Second, func() { via.away.Store(true) })
 		time.AfterFunc(190*time.Second, func() { via.away.Store(false) })
 		hosts.Wait()
-		if diff := cmp.Diff([]string{"60 a", "120 a", "121 b", "180 b", "240 b", "300 b"}, runs); diff != "" {
-			t.Errorf("runs (-want +got):\n%s", diff)
-		}
+		all.want(t, "60 a", "120 a", "121 b", "180 b", "240 b", "300 b")
 	})
 }
 
@@ -310,21 +292,15 @@ func TestTimerAfterOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})
-		via := &silent{next: em.Transport()}
-		start := time.Now()
-		var runs []string
-		h := leased(emulatortest.Open(t, em, via), "a", func(r *http.Request) (string, error) {
-			body, _ := io.ReadAll(r.Body)
-			runs = append(runs, fmt.Sprintf("%d %v", time.Since(start)/time.Second, strings.Contains(string(body), `"IsPastDue":true`)))
-			return "{}", nil
-		})
+		via, all := &silent{next: em.Transport()}, &runs{start: time.Now()}
+		h := leased(emulatortest.Open(t, em, via), "a", all.by("a", nil))
 		ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer stop()
 		time.AfterFunc(40*time.Second, func() { via.away.Store(true) })
 		time.AfterFunc(190*time.Second, func() { via.away.Store(false) })
 		h.keepTimer(ctx, t.Context(), timerFunction(t, "0 * * * * *"))
-		if len(runs) < 3 || runs[0] != "60 false" || runs[1] < "190 true" || runs[1] > "230 true" || runs[2] != "240 false" {
-			t.Errorf("runs, second and whether past due: %v; want one that makes up for those missed, before 230", runs)
+		if got := all.list; len(got) < 3 || got[0] != "60 a" || got[1] < "190 a late" || got[1] > "230 a late" || got[2] != "240 a" {
+			t.Errorf("runs: %v; want one that makes up for those missed, before 230", got)
 		}
 	})
 }
