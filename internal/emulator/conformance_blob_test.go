@@ -27,7 +27,6 @@ func blobProperties() []property {
 		{"containers are listed, described and deleted", containerCalls},
 		{"leases are acquired, renewed, released and broken", leaseCalls},
 		{"a leased blob is refused to others", leasedBlob},
-		{"the Functions host starts", hostCalls},
 	}
 }
 
@@ -209,11 +208,15 @@ func blobAuthentication(t *testing.T, b backend) {
 // blobCall sends a request about a container or a blob. header has names and values in turn.
 func (b backend) blobCall(t testing.TB, method, path, query string, header ...string) answer {
 	t.Helper()
-	h := map[string]string{}
+	h := map[string]string{"x-ms-client-request-id": leaseA, "x-ms-return-client-request-id": "true", "Accept": "application/xml"} // as the .NET client does
 	for i := 0; i < len(header); i += 2 {
 		h[header[i]] = header[i+1]
 	}
-	return b.blob(t, request{method: method, path: "/" + path, query: query, header: h})
+	got := b.blob(t, request{method: method, path: "/" + path, query: query, header: h})
+	if id := got.header.Get("x-ms-client-request-id"); got.status < 400 && id != leaseA {
+		t.Errorf("%s %s?%s answers request %q", method, path, query, id)
+	}
+	return got
 }
 
 func blobHeaders(t *testing.T, b backend) {
@@ -474,65 +477,4 @@ func leasedBlob(t *testing.T, b backend) {
 	same(t, "free", b.blobCall(t, "HEAD", path, "").header.Get("x-ms-lease-state"), "available")
 	check(t, "acquire again", b.lease(t, path, "acquire", "x-ms-lease-duration", "-1", "x-ms-proposed-lease-id", leaseB), 201, "")
 	check(t, "delete with it", b.blobCall(t, "DELETE", path, "", "x-ms-lease-id", leaseB), 202, "")
-}
-
-// hostCalls sends what the Functions host asks of its blobs, in its order, as the .NET client writes it: keys, the id's owner, the lock of the
-// first host and that of a timer, the timer's times, and the end.
-func hostCalls(t *testing.T, b backend) {
-	hosts, secrets := b.newName(), b.newName()
-	keys, usage, lock, timer := secrets+"/app/host.json", hosts+"/ids/usage/app", hosts+"/locks/app/host", hosts+"/timers/app/Host.Functions.Maintain/status"
-	const json = `{"masterKey":{}}`
-	var etag string
-	call := func(method, path, query string, status int, code, body string, header ...string) answer {
-		t.Helper()
-		h := map[string]string{"x-ms-client-request-id": leaseA, "x-ms-return-client-request-id": "true", "Accept": "application/xml"}
-		if query == "" && method == "PUT" {
-			h["x-ms-blob-type"], h["Content-Type"] = "BlockBlob", "application/octet-stream"
-		}
-		for i := 0; i < len(header); i += 2 {
-			h[header[i]] = header[i+1]
-		}
-		got := b.blob(t, request{method: method, path: "/" + path, query: query, header: h, body: body})
-		if sent := got.header.Get("x-ms-error-code"); got.status != status || sent != code || status < 400 && got.header.Get("x-ms-client-request-id") != leaseA {
-			t.Errorf("%s %s?%s: %v, %q, want %d %q", method, path, query, got, sent, status, code)
-		}
-		if method == "GET" && code == "" && query == "" {
-			same(t, path, string(got.body), json)
-		}
-		etag = got.header.Get("ETag")
-		return got
-	}
-	call("GET", secrets, aContainer, 404, "ContainerNotFound", "")
-	call("PUT", secrets, aContainer, 201, "", "")
-	call("HEAD", keys, "", 404, "BlobNotFound", "")
-	call("PUT", keys, "", 201, "", json, "If-None-Match", "*")
-	call("PUT", keys, "", 409, "BlobAlreadyExists", json, "If-None-Match", "*") // of a second host
-	call("HEAD", keys, "", 200, "", "")
-	call("PUT", keys, "", 201, "", json, "If-Match", etag)
-	call("GET", keys, "", 200, "", "")
-	call("GET", secrets, aContainer+"&comp=list&prefix=app%2Fhost.snapshot", 200, "", "")
-
-	call("PUT", lock, "comp=lease", 404, "ContainerNotFound", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "15", "x-ms-proposed-lease-id", leaseA)
-	call("PUT", lock, "", 404, "ContainerNotFound", "", "If-None-Match", "*")
-	call("PUT", hosts, aContainer, 201, "", "")
-	call("PUT", hosts, aContainer, 409, "ContainerAlreadyExists", "")
-	call("GET", usage, "", 404, "BlobNotFound", "")
-	call("PUT", usage, "", 201, "", json)
-	for _, path := range []string{lock, hosts + "/locks/app/Host.Functions.Maintain.Listener"} {
-		call("PUT", path, "comp=lease", 404, "BlobNotFound", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "15", "x-ms-proposed-lease-id", leaseA)
-		call("PUT", path, "", 201, "", "", "If-None-Match", "*")
-		call("PUT", path, "comp=lease", 201, "", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "15", "x-ms-proposed-lease-id", leaseA)
-		call("PUT", path, "comp=metadata", 200, "", "", "x-ms-lease-id", leaseA, "x-ms-meta-FunctionInstance", leaseA)
-		call("PUT", path, "comp=lease", 409, "LeaseAlreadyPresent", "", "x-ms-lease-action", "acquire", "x-ms-lease-duration", "15", "x-ms-proposed-lease-id", leaseB)
-		call("PUT", path, "", 409, "BlobAlreadyExists", "", "If-None-Match", "*")
-		head := call("HEAD", path, "", 200, "", "").header
-		same(t, "the owner", head.Get("x-ms-lease-state")+" "+head.Get("x-ms-meta-FunctionInstance"), "leased "+leaseA)
-		call("PUT", path, "comp=lease", 200, "", "", "x-ms-lease-action", "renew", "x-ms-lease-id", leaseA)
-	}
-	call("GET", timer, "", 404, "BlobNotFound", "")
-	call("PUT", timer, "", 201, "", json)
-	call("PUT", timer, "", 201, "", json)
-	call("GET", timer, "", 200, "", "")
-	call("PUT", lock, "comp=lease", 200, "", "", "x-ms-lease-action", "release", "x-ms-lease-id", leaseA)
-	call("PUT", lock, "comp=lease", 409, "LeaseIdMismatchWithLeaseOperation", "", "x-ms-lease-action", "release", "x-ms-lease-id", leaseA)
 }
