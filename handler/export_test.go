@@ -14,7 +14,6 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/sweep/progress"
 )
 
@@ -23,16 +22,6 @@ const smallFile = 20_000
 // smallMain is this program, whose exports have files of 20 KB.
 func smallMain() {
 	os.Exit(run(context.Background(), rootCommand(), shared{meter: progress.New(os.Stderr), second: context.Background(), fileBytes: smallFile}))
-}
-
-// small runs a command in this process, as the program whose exports have files of 20 KB.
-func small(t testing.TB, args ...string) {
-	t.Helper()
-	var told bytes.Buffer
-	ctx := withShared(t.Context(), shared{meter: progress.New(&told), second: context.Background(), fileBytes: smallFile})
-	if out, _, err := inProcess(ctx, nil, append(args, "--progress", "none")...); err != nil {
-		t.Fatalf("%v: %v\n%s%s", args, err, out, &told)
-	}
 }
 
 // exported returns the objects of an export but those that have times.
@@ -48,27 +37,6 @@ func exported(t testing.TB, from place.Objects) map[string]string {
 	})
 	proof.Must(t, err)
 	return all
-}
-
-// TestExportedBytes: the files are the same whatever the workers and the shape of the service's pages.
-func TestExportedBytes(t *testing.T) {
-	testsize.WithoutRace(t)
-	t.Parallel()
-	em, a, connection := serveEmulator(t, emulator.Options{})
-	emulatortest.Table(t, a, "source", manyRows(700, 9))
-	var want map[string]string
-	for i, workers := range []string{"1", "2", "64"} {
-		if i == 2 {
-			proof.Must(t, em.SetFaults("short-page p=0.5 rows=100; empty-page p=0.1"))
-		}
-		dir := filepath.Join(t.TempDir(), "orders")
-		small(t, "export", "--from", "source", "--from-connection", connection, "--to", dir, "--workers", workers)
-		got := exported(t, place.Directory(dir))
-		if want == nil {
-			want = got
-		}
-		sameExport(t, want, got)
-	}
 }
 
 // TestFullDisk: an export that finds no room fails with the file's name, and goes on when there is room.
