@@ -27,8 +27,8 @@ type ProcessResult struct {
 	Bound     int // that no scan can beat whose queries have at most four successors each
 }
 
-// Ratio returns the makespan as a multiple of the bound.
-func (r ProcessResult) Ratio() float64 { return float64(r.Time) / float64(r.Bound) }
+// ratio returns the makespan as a multiple of the bound.
+func (r ProcessResult) ratio() float64 { return float64(r.Time) / float64(r.Bound) }
 
 // CompareInProcess has both contenders of one process scan n rows of the set,
 // with so many workers.
@@ -104,7 +104,7 @@ func ProcessTable(sets [][]ProcessResult) string {
 	for _, results := range sets {
 		fmt.Fprintf(&b, "| %s | %d |", results[0].Set, results[0].Optimum)
 		for i, r := range results {
-			queries, time := float64(r.Queries)/float64(r.Optimum), r.Ratio()
+			queries, time := float64(r.Queries)/float64(r.Optimum), r.ratio()
 			fmt.Fprintf(&b, " %.2f; %.1f |", queries, time)
 			means[i].queries += queries / float64(len(sets))
 			means[i].time += time / float64(len(sets))
