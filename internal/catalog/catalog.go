@@ -10,6 +10,7 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
@@ -58,6 +59,8 @@ type Catalog struct {
 	background task.Group
 	reading    task.Group
 	tidying    claim.Tidying
+	rowSizes   logtail.Sizes // of index rows
+	logSizes   logtail.Sizes // of changes
 
 	mu    sync.Mutex // guards the fields below
 	seen  time.Time  // when the stored schema was last found to be ours

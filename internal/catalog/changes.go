@@ -48,7 +48,7 @@ func changeOf(row storage.Row) (Change, error) {
 
 // changes returns the changes of some shards as a log.
 func (c *Catalog) changes(shards ...string) logtail.Log {
-	return logtail.Log{Table: c.Log, Partitions: shards, Prefix: store.ChangePrefix}
+	return logtail.Log{Table: c.Log, Partitions: shards, Prefix: store.ChangePrefix, Sizes: &c.logSizes}
 }
 
 // Changes calls take with at most top changes (1 to MaxTop), newest first, until take refuses one: those older than cursor,

@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // firstRows is the most rows that a query by several keys first reads under each of them.
@@ -39,6 +41,7 @@ func (m match) meta() Meta {
 type sheet struct {
 	key   wanted
 	rows  []candidate // by RowKey
+	bytes int64       // of the memory that its pages take
 	last  string      // RowKey, unless end
 	end   bool        // there are no more rows
 	pages int         // answers that it took
@@ -98,6 +101,7 @@ func (c *Catalog) search(ctx context.Context, q Lookup, gone func(storage.Entity
 		keys, top = []wanted{s.key}, storage.PageRows
 		x.pages += s.pages
 		last, full, err := x.take(ctx, s, after)
+		memory.PartIn(ctx).Use(-s.bytes) // its pages may go
 		switch {
 		case err != nil:
 			return answer{}, cmp.Or(checked(), err)
@@ -144,7 +148,10 @@ func (x *search) take(ctx context.Context, s sheet, after string) (last string, 
 			x.met = append(x.met, c.state)
 		}
 		if c.wanted && !c.gone && !old[i] {
-			x.add(c.match)
+			err = x.add(ctx, c.match)
+		}
+		if err != nil {
+			return "", false, err
 		}
 		if !c.gone {
 			continue
@@ -159,7 +166,10 @@ func (x *search) take(ctx context.Context, s sheet, after string) (last string, 
 		}
 		// One behind the page is still to come, if the tombstone and its new row were written at one moment: in one partition.
 		if m != nil && (several || s.end || !key.Less(s.last, m.id.Row)) {
-			x.add(*m)
+			err = x.add(ctx, *m)
+		}
+		if err != nil {
+			return "", false, err
 		}
 	}
 	return "", false, nil
@@ -182,14 +192,17 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, rows index.Row
 		})
 	}
 	var best sheet
+	part := memory.PartIn(ctx)
 	for i := range keys {
 		s := <-answers
 		switch {
 		case s.err == nil && (s.end || s.matches() >= need):
+			part.Use(-best.bytes)
 			return s
 		case i == 0, best.err != nil, s.err == nil && key.Less(best.last, s.last):
-			best = s
+			best, s = s, best
 		}
+		part.Use(-s.bytes) // of the one that is not the best
 	}
 	return best
 }
@@ -208,6 +221,7 @@ func (s sheet) matches() int {
 // readSheet reads a page of each of the key's partitions, and keeps the rows up to the
 // point that all pages have reached.
 func (c *Catalog) readSheet(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) sheet {
+	top = c.rowSizes.Rows(top, readMost/int64(len(k.partitions)))
 	pages := make([]storage.Page, len(k.partitions))
 	tries := make([]int, len(pages))
 	var g task.Group
@@ -223,6 +237,7 @@ func (c *Catalog) readSheet(ctx context.Context, p plan, k wanted, rows index.Ro
 	}
 	for i, page := range pages {
 		s.pages += tries[i]
+		s.bytes += storage.MemoryOf(page.Bytes, len(page.Rows))
 		for _, row := range page.Rows {
 			s.rows = append(s.rows, c.candidate(p, k, row))
 		}
@@ -245,8 +260,8 @@ func (c *Catalog) readSheet(ctx context.Context, p plan, k wanted, rows index.Ro
 // readPage reads on until a page has a row, or the range ends. tries is the number of pages.
 func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.Page, tries int, err error) {
 	for tries = 1; tries <= maxEmpty; tries++ {
-		if page, err = c.Index.Query(ctx, q); err != nil {
-			return page, tries, fmt.Errorf("catalog %s: %w", c.Name, err)
+		if page, err = c.readRows(ctx, q); err != nil {
+			return page, tries, err
 		}
 		if len(page.Rows) > 0 || page.Next == nil {
 			return page, tries, nil
@@ -254,6 +269,19 @@ func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.P
 		q.Token = page.Next
 	}
 	return storage.Page{}, tries, problem.Busyf("", "the storage keeps sending empty pages; try again")
+}
+
+// readRows reads one page of index rows. It uses the part of the memory that ctx has.
+func (c *Catalog) readRows(ctx context.Context, q storage.Query) (storage.Page, error) {
+	page, err := c.Index.With(storage.RequestOptions{Memory: memory.PartIn(ctx)}).Query(ctx, q)
+	if err != nil {
+		if errors.Is(err, memory.ErrFull) {
+			c.rowSizes.Full(q.Top, readMost)
+		}
+		return page, fmt.Errorf("catalog %s: %w", c.Name, err)
+	}
+	c.rowSizes.Saw(page)
+	return page, nil
 }
 
 // candidate decodes a row that was read under the key read.

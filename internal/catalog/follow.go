@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // maxHops is how many moves of one record a query follows.
@@ -119,22 +121,26 @@ func (t *trail) full(before storage.Row) bool {
 }
 
 // add adds a match, unless a newer write of its identity was found.
-func (t *trail) add(m match) {
+func (t *trail) add(ctx context.Context, m match) error {
 	if t.plan.counts {
 		m.row = storage.Row{}
 	} else {
 		m.row = m.row.Clone() // the rest of its page may go
 		t.bytes += len(m.row.JSON())
 	}
+	if !memory.PartIn(ctx).Use(int64(len(m.row.JSON())) + matchBytes) {
+		return fmt.Errorf("catalog %s: %w", t.Name, memory.ErrFull)
+	}
 	if t.led && m.state.Identity != "" { // a record may be met in its place, too
 		if i := slices.IndexFunc(t.found, func(f match) bool { return f.state.Identity == m.state.Identity }); i >= 0 {
 			if t.found[i].version < m.version {
 				t.found[i] = m
 			}
-			return
+			return nil
 		}
 	}
 	t.found = append(t.found, m)
+	return nil
 }
 
 // answer returns what was found: a record that was met in two places is found in the newer one.

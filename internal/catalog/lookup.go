@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 const (
@@ -26,6 +26,10 @@ const (
 	maxEmpty = 20
 	// maxAnswer is the most bytes that the records of an answer take as rows; as JSON they take fewer. One record may take more.
 	maxAnswer = logtail.MaxAnswer
+	// readMost is about how many bytes of large rows a query asks for at once.
+	readMost = maxAnswer + maxAnswer/4
+	// matchBytes is what a match takes of memory beside its record.
+	matchBytes = 1 << 10
 )
 
 // Lookup asks for records by index values.
@@ -140,9 +144,10 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 	more := func() (answer, error) { return x.answer(p.writeCursor(store.Encode(last))), checked() }
 	for _, r := range c.listRanges(last) {
 		for token := (*key.Token)(nil); ; {
-			page, err := c.Index.Query(ctx, storage.Query{Range: r, Top: min(storage.PageRows, p.top-len(x.found)+1), Token: token})
+			top := c.rowSizes.Rows(min(storage.PageRows, p.top-len(x.found)+1), readMost)
+			page, err := c.readRows(ctx, storage.Query{Range: r, Top: top, Token: token})
 			if err != nil {
-				return answer{}, cmp.Or(checked(), fmt.Errorf("catalog %s: %w", c.Name, err))
+				return answer{}, cmp.Or(checked(), err)
 			}
 			x.pages++
 			for _, row := range page.Rows {
@@ -152,7 +157,10 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 				last = row.Key
 				found := c.candidate(p, wanted{}, row)
 				if found.wanted && !found.gone {
-					x.add(found.match)
+					err = x.add(ctx, found.match)
+				}
+				if err != nil {
+					return answer{}, cmp.Or(checked(), err)
 				}
 				if !found.gone {
 					continue
@@ -166,9 +174,13 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 					return answer{}, cmp.Or(checked(), err)
 				}
 				if m != nil { // even if it seems to be still to come: the token may be behind it
-					x.add(*m)
+					err = x.add(ctx, *m)
+				}
+				if err != nil {
+					return answer{}, cmp.Or(checked(), err)
 				}
 			}
+			memory.PartIn(ctx).Use(-storage.MemoryOf(page.Bytes, len(page.Rows))) // it may go
 			if token = page.Next; token == nil {
 				break
 			}
@@ -241,11 +253,14 @@ func (c *Catalog) Count(ctx context.Context, q Lookup) (Total, error) {
 	read := c.pages(q)
 	q.Top, q.counts = MaxTop, true
 	var t Total
+	part := memory.PartIn(ctx)
 	for start := time.Now(); ; {
+		before := part.Used()
 		a, err := read(ctx, q)
 		if err != nil {
 			return Total{}, err
 		}
+		part.Use(before - part.Used())
 		t.Count += len(a.found)
 		if q.Cursor = a.next; q.Cursor == "" || time.Since(start) > fillTime {
 			t.Cursor = q.Cursor

@@ -32,6 +32,7 @@ type Catalogs map[string]*catalog.Catalog
 // resource is one of every catalog, such as records, with a method and its handler.
 type resource struct {
 	method, path string
+	holds        holds
 	serve        func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
@@ -43,18 +44,19 @@ const oneRecord = "records/{id:[0-9a-f]{64}}"
 // caller: whoever stores records and looks them up.
 func (a App) catalogCalls(resources ...resource) (calls []call) {
 	for _, one := range resources {
-		serve := func(w http.ResponseWriter, r *http.Request) error {
+		behind := func(r *http.Request) error {
 			name := r.PathValue("name")
-			c, err := a.Catalogs.named(name)
-			if err != nil {
+			if _, err := a.Catalogs.named(name); err != nil {
 				return err
 			}
-			if err := a.Gates.Catalogs[name].Pass(r.Context(), awayTime); err != nil {
-				return err
-			}
-			return one.serve(c, w, r)
+			return a.Gates.Catalogs[name].Pass(r.Context(), awayTime)
 		}
-		calls = append(calls, call{one.method, "catalog/" + one.path, serve}, call{one.method, "catalog/{name}/" + one.path, serve})
+		serve := func(w http.ResponseWriter, r *http.Request) error {
+			return one.serve(a.Catalogs[r.PathValue("name")], w, r)
+		}
+		for _, path := range []string{"catalog/" + one.path, "catalog/{name}/" + one.path} {
+			calls = append(calls, call{one.method, path, one.holds, behind, serve})
+		}
 	}
 	return calls
 }
@@ -260,9 +262,9 @@ func followChanges(c *catalog.Catalog, given url.Values, top int, w http.Respons
 	if err := onlyAfter(given); err != nil {
 		return err
 	}
-	var changes list
-	next, err := c.ChangesAfter(r.Context(), given.Get("after"), top, func(one catalog.Change) { changes.items = append(changes.items, textOf(one)) })
-	if err != nil {
+	changes := newList(r)
+	next, err := c.ChangesAfter(r.Context(), given.Get("after"), top, func(one catalog.Change) { changes.add(one) })
+	if err := changes.check(err); err != nil {
 		return err
 	}
 	writeList(w, r, "changes", changes.texts(), next)
@@ -319,12 +321,12 @@ func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	var changes list
-	next, err := c.Changes(r.Context(), top, given.Get("cursor"), since, func(one catalog.Change) bool { return changes.add(one) })
-	if err != nil {
+	changes := newList(r)
+	next, err := c.Changes(r.Context(), top, given.Get("cursor"), since, func(one catalog.Change) bool { return changes.offer(one) })
+	if err := changes.check(err); err != nil {
 		return err
 	}
-	writeCursored(w, r, "changes", &changes, next)
+	writeCursored(w, r, "changes", changes, next)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func consoleCalls(on bool) []call {
 	if !on {
 		return nil
 	}
-	return []call{{"GET", "console", getConsole}, {"GET", "console/{file}", getConsole}}
+	return []call{{method: "GET", path: "console", holds: nothing, serve: getConsole}, {method: "GET", path: "console/{file}", holds: nothing, serve: getConsole}}
 }
 
 func getConsole(w http.ResponseWriter, r *http.Request) error {

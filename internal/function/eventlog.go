@@ -32,9 +32,9 @@ func logCalls(of *logtail.Streams) (calls []call) {
 	s := streams{of}
 	for _, path := range []string{"log", "log/*"} {
 		calls = append(calls,
-			call{"POST", path, taking(s.append, "stream")},
-			call{"GET", path, taking(s.read, "stream", "top", "since", "cursor", "after")},
-			call{"DELETE", path, taking(s.delete, "stream")},
+			call{method: "POST", path: path, holds: itsBody, serve: taking(s.append, "stream")},
+			call{method: "GET", path: path, holds: itsAnswer, serve: taking(s.read, "stream", "top", "since", "cursor", "after")},
+			call{method: "DELETE", path: path, holds: itsRows, serve: taking(s.delete, "stream")},
 		)
 	}
 	return calls
@@ -162,12 +162,12 @@ func (s streams) read(w http.ResponseWriter, r *http.Request, given url.Values) 
 		return s.follow(stream, given, top, w, r)
 	}
 	q := logtail.EventQuery{Top: top, Since: given.Get("since"), Cursor: given.Get("cursor")}
-	var events list
-	cursor, err := s.Read(r.Context(), stream, q, func(one logtail.Event) bool { return events.add(one) })
-	if err != nil {
+	events := newList(r)
+	cursor, err := s.Read(r.Context(), stream, q, func(one logtail.Event) bool { return events.offer(one) })
+	if err := events.check(err); err != nil {
 		return err
 	}
-	writeCursored(w, r, "events", &events, cursor)
+	writeCursored(w, r, "events", events, cursor)
 	return nil
 }
 
@@ -176,9 +176,9 @@ func (s streams) follow(stream string, given url.Values, top int, w http.Respons
 	if err := onlyAfter(given); err != nil {
 		return err
 	}
-	var events list
-	next, err := s.After(r.Context(), stream, given.Get("after"), top, func(one logtail.Event) { events.items = append(events.items, textOf(one)) })
-	if err != nil {
+	events := newList(r)
+	next, err := s.After(r.Context(), stream, given.Get("after"), top, func(one logtail.Event) { events.add(one) })
+	if err := events.check(err); err != nil {
 		return err
 	}
 	writeList(w, r, "events", events.texts(), next)

@@ -56,6 +56,8 @@ type Function struct {
 
 	// gates hold calls back until the app is ready for them.
 	gates []*gate.Gate
+	// memory is what calls take their part of.
+	memory *memory.Budget
 	// invoke handles a queue message or a timer.
 	invoke func(context.Context, Invocation) (report string, err error)
 	calls  []call // of an HTTP function
@@ -123,7 +125,7 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 func Functions(a App) []Function {
 	step := func(ctx context.Context, i Invocation) (string, error) { return a.Engine.Run(ctx, i.Body, i.Delivery) }
 	settings, own := []*gate.Gate{a.Gates.Settings}, []*gate.Gate{a.Gates.Settings, a.Gates.Own}
-	return []Function{
+	functions := []Function{
 		{Name: engine.ScanPrefix, Trigger: Queue, Queue: engine.Queues[engine.ScanPrefix], gates: own, invoke: step},
 		{Name: engine.ScanPartition, Trigger: Queue, Queue: engine.Queues[engine.ScanPartition], gates: own, invoke: step},
 		{Name: engine.CopyRows, Trigger: Queue, Queue: engine.Queues[engine.CopyRows], gates: own, invoke: step},
@@ -137,23 +139,27 @@ func Functions(a App) []Function {
 		{
 			Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"},
 			maxBody: maxRecord, gates: settings, calls: a.catalogCalls(
-				resource{"POST", "records", insertRecord},
-				resource{"PUT", "records", replaceRecord}, resource{"PUT", oneRecord, replaceRecord},
-				resource{"PATCH", "records", patchRecord}, resource{"PATCH", oneRecord, patchRecord}),
+				resource{"POST", "records", itsBody, insertRecord},
+				resource{"PUT", "records", itsBody, replaceRecord}, resource{"PUT", oneRecord, itsBody, replaceRecord},
+				resource{"PATCH", "records", itsBody, patchRecord}, resource{"PATCH", oneRecord, itsBody, patchRecord}),
 		},
 		{
 			Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
 			gates: settings, calls: append(a.catalogCalls(
-				resource{"GET", "records", findRecords}, resource{"GET", "count", countRecords},
-				resource{"GET", oneRecord, getRecord}, resource{"GET", "changes", listChanges}),
-				call{"GET", "catalog", taking(a.Catalogs.list)}),
+				resource{"GET", "records", itsAnswer, findRecords}, resource{"GET", "count", itsAnswer, countRecords},
+				resource{"GET", oneRecord, itsAnswer, getRecord}, resource{"GET", "changes", itsAnswer, listChanges}),
+				call{method: "GET", path: "catalog", holds: nothing, serve: taking(a.Catalogs.list)}),
 		},
 		{
 			Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
 			gates: settings, calls: a.catalogCalls(
-				resource{"DELETE", "records", deleteRecords}, resource{"DELETE", oneRecord, deleteRecords}),
+				resource{"DELETE", "records", itsRows, deleteRecords}, resource{"DELETE", oneRecord, little, deleteRecords}),
 		},
 	}
+	for i := range functions {
+		functions[i].memory = a.Memory
+	}
+	return functions
 }
 
 // Handler returns the HTTP handler of all functions, for requests of the host. Functions find log in their
@@ -176,7 +182,8 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	return private(withLogger(log, timed(recovered(host.only(toItsEnd(onlyProxied(all.handler())))))))
 }
 
-// ready returns a handler for a call that waits until the function's gates are open, and for storage while it is patient.
+// ready returns a handler for a call that waits until the function's gates are open, then for its part of the memory, and for storage
+// while it is patient.
 func (f Function) ready(c call) http.Handler {
 	return failing(func(w http.ResponseWriter, r *http.Request) error {
 		if err := checkHeaders(r); err != nil {
@@ -188,6 +195,11 @@ func (f Function) ready(c call) http.Handler {
 				return err
 			}
 		}
-		return c.serve(w, r)
+		if c.behind != nil {
+			if err := c.behind(r); err != nil {
+				return err
+			}
+		}
+		return f.holding(c, w, r)
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // Limits of the size of a request and the time of an answer. After functionTimeout, the host
@@ -196,9 +197,11 @@ func readBody(r *http.Request, others ...string) ([]byte, error) {
 	if err := checkType(r, others...); err != nil {
 		return nil, err
 	}
-	b, err := io.ReadAll(r.Body)
+	b, err := readAll(r)
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.Is(err, memory.ErrFull):
+		return nil, err
 	case errors.As(err, &tooLarge):
 		return nil, problem.TooLargef("", "the body is larger than %d bytes", tooLarge.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -209,6 +212,16 @@ func readBody(r *http.Request, others ...string) ([]byte, error) {
 		return nil, problem.Invalidf("", "line %d of the body is not valid UTF-8; send JSON in UTF-8", invalidLine(b))
 	}
 	return bytes.TrimPrefix(b, []byte(lines.ByteOrderMark)), nil
+}
+
+// readAll reads a request's body, in one piece of memory if its length is known.
+func readAll(r *http.Request) ([]byte, error) {
+	if r.ContentLength <= 0 || r.ContentLength > maxRecord || r.Header.Get("Content-Encoding") != "" {
+		return io.ReadAll(r.Body)
+	}
+	b := bytes.NewBuffer(make([]byte, 0, r.ContentLength+bytes.MinRead))
+	_, err := b.ReadFrom(r.Body)
+	return b.Bytes(), err
 }
 
 // invalidLine returns the number of the first line that is not valid UTF-8.
@@ -294,6 +307,8 @@ func problemOf(err error) *problem.Error {
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.Is(err, memory.ErrFull):
+		return full()
 	case storage.BeingDeleted(err):
 		return problem.BeingDeleted("", err)
 	case storage.Passing(err):

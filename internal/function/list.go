@@ -4,32 +4,49 @@ import (
 	"bufio"
 	"bytes"
 	"iter"
+	"math"
 	"net/http"
 
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/record"
+	"tablesweep/internal/task/memory"
 )
 
-// list is the items of an answer as JSON.
+// list is the items of an answer as JSON. They use the call's part of the memory.
 type list struct {
+	part  *memory.Part
 	items [][]byte
 	bytes int
+	full  bool // that part does not suffice
 }
 
-// add takes an item, unless the answer would have more than [logtail.MaxAnswer] bytes then. The first one may have more.
-func (l *list) add(item any) (taken bool) {
-	text := textOf(item)
-	if len(l.items) > 0 && l.bytes+len(text) > logtail.MaxAnswer {
+func newList(r *http.Request) *list { return &list{part: memory.PartIn(r.Context())} }
+
+// offer takes an item, unless the answer would have more than [logtail.MaxAnswer] bytes then. The first one may have more.
+func (l *list) offer(item any) (taken bool) { return l.take(item, logtail.MaxAnswer) }
+
+// add takes an item.
+func (l *list) add(item any) { l.take(item, math.MaxInt) }
+
+func (l *list) take(item any, most int) (taken bool) {
+	text := bytes.TrimSuffix(encode(item), []byte("\n"))
+	if len(l.items) > 0 && l.bytes+len(text) > most || l.full {
 		return false
 	}
+	l.full = !l.part.Use(int64(len(text)))
 	l.items, l.bytes = append(l.items, text), l.bytes+len(text)
 	return true
 }
 
-// textOf returns the JSON of an item.
-func textOf(item any) []byte { return bytes.TrimSuffix(encode(item), []byte("\n")) }
+// check returns the error of reading the items, or [memory.ErrFull].
+func (l *list) check(err error) error {
+	if l.full {
+		return memory.ErrFull
+	}
+	return err
+}
 
 // texts returns the JSON of each item once: l has no item then.
 func (l *list) texts() iter.Seq[[]byte] {

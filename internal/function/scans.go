@@ -30,19 +30,19 @@ type scans struct{ *engine.Engine }
 func scanCalls(e *engine.Engine) []call {
 	s := scans{e}
 	return []call{
-		{"POST", "scans", taking(s.start)},
-		{"GET", "scans", taking(s.list, "top", "cursor", "state", "action", "table", "name", "since")},
-		{"POST", "scans/estimate", taking(s.estimate)},
-		{"GET", "scans/connections", tell(e.Connections)},
-		{"GET", "scans/connections/{id}/tables", tell(e.TableNames)},
-		{"GET", "scans/connections/{id}/queues", tell(e.QueueNames)},
-		{"GET", "scans/{id}", tell(e.Status)},
-		{"DELETE", "scans/{id}", taking(s.cancel)},
-		{"GET", "scans/{id}/timeline", tell(e.Timeline)},
-		{"GET", "scans/{id}/ranges", tell(e.Ranges)},
-		{"GET", "scans/{id}/members", taking(s.members, "top", "cursor", "state")},
-		{"GET", "scans/{id}/failed", taking(s.failed, "top", "cursor")},
-		{"POST", "scans/{id}/retry", taking(s.retry)},
+		{method: "POST", path: "scans", serve: taking(s.start)},
+		{method: "GET", path: "scans", serve: taking(s.list, "top", "cursor", "state", "action", "table", "name", "since")},
+		{method: "POST", path: "scans/estimate", serve: taking(s.estimate)},
+		{method: "GET", path: "scans/connections", serve: tell(e.Connections)},
+		{method: "GET", path: "scans/connections/{id}/tables", serve: tell(e.TableNames)},
+		{method: "GET", path: "scans/connections/{id}/queues", serve: tell(e.QueueNames)},
+		{method: "GET", path: "scans/{id}", serve: tell(e.Status)},
+		{method: "DELETE", path: "scans/{id}", serve: taking(s.cancel)},
+		{method: "GET", path: "scans/{id}/timeline", serve: tell(e.Timeline)},
+		{method: "GET", path: "scans/{id}/ranges", serve: tell(e.Ranges)},
+		{method: "GET", path: "scans/{id}/members", serve: taking(s.members, "top", "cursor", "state")},
+		{method: "GET", path: "scans/{id}/failed", serve: taking(s.failed, "top", "cursor")},
+		{method: "POST", path: "scans/{id}/retry", serve: taking(s.retry)},
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 // caller: whoever watches backups.
 func scheduleCalls(a App) []call {
 	return []call{
-		{"GET", "schedules", taking(a.listSchedules)},
-		{"GET", "schedules/{name}/backups", taking(a.listBackups, "top", "cursor")},
+		{method: "GET", path: "schedules", serve: taking(a.listSchedules)},
+		{method: "GET", path: "schedules/{name}/backups", serve: taking(a.listBackups, "top", "cursor")},
 	}
 }
 

@@ -25,7 +25,7 @@ const healthTime = 10 * time.Second
 func serviceCalls(a App) []call {
 	h := healthCache{app: a, last: make(chan health.Report, 1)}
 	h.last <- health.Report{}
-	return []call{{"GET", "health", taking(h.tell)}, {"GET", "openapi.json", taking(tellOpenAPI)}}
+	return []call{{method: "GET", path: "health", holds: nothing, serve: taking(h.tell)}, {method: "GET", path: "openapi.json", holds: nothing, serve: taking(tellOpenAPI)}}
 }
 
 func tellOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {

@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // Now is the position behind all rows that a log has at this moment.
@@ -26,6 +27,8 @@ const (
 	maxBehind = 100_000
 	// maxHeld is the most bytes of contents that are held while rows are read.
 	maxHeld = 3 * MaxAnswer
+	// placeBytes is what a place takes of memory, with its strings.
+	placeBytes = 256
 	// startRead is how far before now a follower reads that starts now.
 	startRead = 2 * time.Second
 )
@@ -185,6 +188,7 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 	if err != nil {
 		return nil, 0, err
 	}
+	part := memory.PartIn(ctx)
 	n, held := 0, 0
 	for row, err := range m.rows(ctx) {
 		if n++; err == nil && n > maxBehind {
@@ -200,10 +204,15 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 		}
 		if contents {
 			a.row = new(row.Clone()) // the rest of its page may go
-			held += a.bytes()
 		}
+		if !part.Use(placeBytes + int64(a.bytes())) {
+			return nil, 0, fmt.Errorf("read log: %w", memory.ErrFull)
+		}
+		held += a.bytes()
 		if rows = append(rows, a); held > maxHeld {
-			held = p.thin(rows)
+			left := p.thin(rows)
+			part.Use(int64(left - held))
+			held = left
 		}
 	}
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })

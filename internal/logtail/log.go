@@ -2,8 +2,10 @@ package logtail
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // Log is the rows of some partitions of a table whose keys are Prefix and a key that a
@@ -19,6 +22,7 @@ type Log struct {
 	Table      *storage.Table
 	Partitions []string
 	Prefix     string // may be empty
+	Sizes      *Sizes // of the rows; nil for those of a log that is read once
 }
 
 // Span is a part of a log. An empty bound is no bound.
@@ -102,6 +106,8 @@ func (l Log) rows(partition string, s Span) key.Range {
 // merge reads partitions page by page and merges their rows.
 type merge struct {
 	table   *storage.Table
+	sizes   *Sizes
+	most    int // rows of a page
 	sources []source
 	// known is a time, by the service's clock: the first pages and those behind them have every row
 	// that was written until then.
@@ -112,21 +118,28 @@ type merge struct {
 type source struct {
 	query storage.Query
 	rows  []storage.Row
+	bytes int64 // of the memory that their page takes
 	ended bool
 }
 
-// merge reads the first pages, of up to top rows each.
+// merge reads the first pages, of up to top rows each. Of several partitions and large rows, it asks for about as many of each as it most
+// likely takes. The part of the memory that ctx has is used for the pages.
 func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	if top < 0 {
 		top = storage.PageRows
 	}
-	m := &merge{table: l.Table, sources: make([]source, len(l.Partitions))}
+	sizes := l.Sizes
+	if sizes == nil {
+		sizes = new(Sizes)
+	}
+	with := l.Table.With(storage.RequestOptions{Memory: memory.PartIn(ctx)})
+	m := &merge{table: with, sizes: sizes, most: min(top, storage.PageRows), sources: make([]source, len(l.Partitions))}
 	known := make([]time.Time, len(l.Partitions))
 	g, reading := task.WithContext(ctx)
 	for i, p := range l.Partitions {
-		m.sources[i].query = storage.Query{Range: l.rows(p, s), Filter: s.filter(), Top: min(top, storage.PageRows)}
+		m.sources[i].query = storage.Query{Range: l.rows(p, s), Filter: s.filter()}
 		g.Go(func() (err error) {
-			known[i], err = m.sources[i].read(reading, m.table)
+			known[i], err = m.read(reading, &m.sources[i])
 			return err
 		})
 	}
@@ -137,15 +150,22 @@ func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	return m, nil
 }
 
-// read reads on until there is a row, or the partition ends. known is as in [merge], of the first page
+// read reads a partition on until there is a row, or it ends. known is as in [merge], of the first page
 // that it reads.
-func (p *source) read(ctx context.Context, t *storage.Table) (known time.Time, err error) {
+func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error) {
 	for len(p.rows) == 0 && !p.ended {
 		asked := time.Now()
-		page, err := t.Query(ctx, p.query)
+		memory.PartIn(ctx).Use(-p.bytes) // the page before may go
+		p.bytes, p.query.Top = 0, m.rowsOf()
+		page, err := m.table.Query(ctx, p.query)
 		if err != nil {
+			if errors.Is(err, memory.ErrFull) {
+				m.sizes.Full(m.sizes.Rows(m.most, MaxAnswer), MaxAnswer)
+			}
 			return known, err
 		}
+		m.sizes.Saw(page)
+		p.bytes = storage.MemoryOf(page.Bytes, len(page.Rows))
 		if known.IsZero() {
 			known = page.Date.Add(-time.Since(asked)) // the answer may have been dated behind the reading
 			for _, row := range page.Rows {
@@ -159,6 +179,17 @@ func (p *source) read(ctx context.Context, t *storage.Table) (known time.Time, e
 	return known, nil
 }
 
+// rowsOf returns how many rows to ask a partition for: as many as an answer has at most or, if these are large, the partition's share of it
+// and what chance may add.
+func (m *merge) rowsOf() int {
+	wanted := m.sizes.Rows(m.most, MaxAnswer)
+	if wanted == m.most {
+		return wanted
+	}
+	share := float64(wanted) / float64(len(m.sources))
+	return min(wanted, int(share+2*math.Sqrt(share)+1))
+}
+
 // rows takes the remaining rows, newest first. It ends after an error.
 func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
 	return func(yield func(storage.Row, error) bool) {
@@ -166,7 +197,7 @@ func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
 			var newest *source
 			for i := range m.sources {
 				p := &m.sources[i]
-				if _, err := p.read(ctx, m.table); err != nil {
+				if _, err := m.read(ctx, p); err != nil {
 					yield(storage.Row{}, fmt.Errorf("read log: %w", err))
 					return
 				}

@@ -179,5 +179,5 @@ func (s *Streams) empty(ctx context.Context, stream, escaped string, before time
 
 // logOf returns a listed stream as a log.
 func (s *Streams) logOf(escaped string, l listing) Log {
-	return Log{Table: s.options.Table, Partitions: partitions(escaped, min(max(1, l.shards), maxShards))}
+	return Log{Table: s.options.Table, Partitions: partitions(escaped, min(max(1, l.shards), maxShards)), Sizes: &s.sizes}
 }

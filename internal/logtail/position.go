@@ -147,8 +147,13 @@ type arrival struct {
 	given     bool
 }
 
-// bytes returns the most that the row takes in an answer, where it has a few members more.
-func (a arrival) bytes() int { return len(a.row.JSON()) + 256 }
+// bytes returns the most that the row takes in an answer, where it has a few members more; 0 without contents.
+func (a arrival) bytes() int {
+	if a.row == nil {
+		return 0
+	}
+	return len(a.row.JSON()) + 256
+}
 
 // due returns those of the rows, newest first, that the follower has not got and may get now, the oldest first. Rows that were written
 // since known may not all have been seen, so each tick of these takes a group of the position: beyond maxSingle, they are held back

@@ -53,6 +53,7 @@ type Streams struct {
 	options Options
 	clock   *Clock
 	tidying claim.Tidying
+	sizes   Sizes // of events
 
 	mu      sync.Mutex           // guards the fields below
 	known   map[string]listing   // rows of the list as they were read, by escaped name

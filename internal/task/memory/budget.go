@@ -115,6 +115,18 @@ type Part struct {
 	bytes  int64
 	used   int64 // see [Part.Use]; more than bytes only if the part is all there is
 	wanted int64 // the most that was to be used
+	over   bool  // it was released: it grows no more, whoever still works for its holder
+}
+
+type partKey struct{}
+
+// In returns a context with the part.
+func (p *Part) In(ctx context.Context) context.Context { return context.WithValue(ctx, partKey{}, p) }
+
+// PartIn returns the part of a context, nil for none.
+func PartIn(ctx context.Context) *Part {
+	p, _ := ctx.Value(partKey{}).(*Part)
+	return p
 }
 
 // Grow takes so many bytes more if they are free and nobody waits for any. It never waits. A part of at most [Small] bytes does not grow
@@ -132,7 +144,7 @@ func (p *Part) grow(bytes int64) bool {
 	if bytes <= 0 {
 		return true
 	}
-	if p.from == &p.budget.small && p.bytes+bytes > Small {
+	if p.over || p.from == &p.budget.small && p.bytes+bytes > Small {
 		return false
 	}
 	more := min(bytes, p.from.bytes-p.bytes)
@@ -205,5 +217,13 @@ func (p *Part) Keep(bytes int64) {
 	}
 }
 
-// Release gives all back. Once more does nothing.
-func (p *Part) Release() { p.Keep(0) }
+// Release gives all back, and ends the part. Once more does nothing.
+func (p *Part) Release() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	p.Keep(0)
+}

@@ -1,0 +1,150 @@
+package function
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/task/memory"
+)
+
+// holds says what a call holds of the app's memory. Each call takes its part once, before it reads its body or any row.
+type holds int
+
+const (
+	// little is [memory.Small] at most, also with a body of 64 KiB. Such calls pass while large ones wait.
+	little holds = iota
+	// nothing is what the app has all the time.
+	nothing
+	// itsBody is a body, and what is made of it. Who sends a short one, passes as well.
+	itsBody
+	// itsAnswer is the pages that it reads and what it answers with. If these are small it passes. The call is served again, with a larger
+	// part, if one does not suffice: so it changes nothing.
+	itsAnswer
+	// itsRows is the pages of the rows that it changes, however many these are.
+	itsRows
+)
+
+const (
+	// memoryTime is how long a call waits for its part.
+	memoryTime = 10 * time.Second
+
+	answerMemory = 4 << 20  // what a call with an answer takes if it is free at once: more than most need
+	againMemory  = 16 << 20 // at least, if that did not suffice
+	rowsMemory   = 32 << 20 // two pages of embedded storage, or of 16 shards, with the rows that were found in them
+
+	// A body takes its own length, and its records take more while they are written: under each index key, and in the log. Only so many
+	// are under way at once.
+	writtenWeight = 11
+	writtenMost   = 12 << 20
+	// packedWeight is how many bytes a byte of a compressed body is thought to have. One that has more takes more as it comes.
+	packedWeight = 8
+	// unknownBody is how many a body is thought to have whose length nobody tells.
+	unknownBody = 64 << 10
+)
+
+// bodyMemory returns what a body of so many bytes takes of memory, with what is made of it.
+func bodyMemory(bytes int64) int64 { return 2*bytes + min(writtenWeight*bytes, writtenMost) }
+
+// bodyOf returns what a request's body is thought to take, of at most limit bytes. exact means that it takes no more.
+func bodyOf(r *http.Request, limit int64) (bytes int64, exact bool) {
+	packed := r.Header.Get("Content-Encoding") != ""
+	switch n := r.ContentLength; {
+	case n < 0:
+		return bodyMemory(min(limit, unknownBody)), false
+	case packed:
+		return bodyMemory(min(limit, packedWeight*n)), false
+	default:
+		return bodyMemory(min(limit, n)), true
+	}
+}
+
+// holding serves a call that holds its part of the app's memory, and gives that back at the end, whatever the end is.
+func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error {
+	take := taker{f.memory, memoryTime}
+	var part *memory.Part
+	var err error
+	switch c.holds {
+	case nothing:
+		return c.serve(w, r)
+	case little:
+		part, err = take.part(r.Context(), memory.Small)
+	case itsRows:
+		part, err = take.part(r.Context(), rowsMemory)
+	case itsBody:
+		bytes, exact := bodyOf(r, f.maxBody)
+		if !exact { // a small part would not grow
+			bytes = max(bytes, memory.Small+1)
+		}
+		part, err = take.part(r.Context(), bytes)
+	case itsAnswer:
+		var ok bool
+		if part, ok = f.memory.TryTake(answerMemory); !ok {
+			part, err = take.part(r.Context(), memory.Small)
+		}
+	}
+	for {
+		if err != nil {
+			return err
+		}
+		err = serveWith(part, c, w, r)
+		if c.holds != itsAnswer || !errors.Is(err, memory.ErrFull) {
+			return err
+		}
+		part, err = take.part(r.Context(), max(2*part.Wanted(), againMemory))
+	}
+}
+
+// serveWith serves a call with a part of the memory, and gives it back.
+func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request) error {
+	defer part.Release()
+	if c.holds == itsAnswer {
+		r = r.WithContext(part.In(r.Context()))
+	}
+	if c.holds == itsBody {
+		r = r.WithContext(r.Context())
+		r.Body = &heldBody{r.Body, part}
+	}
+	return c.serve(w, r)
+}
+
+// taker takes parts of a budget, and waits for them so long in all.
+type taker struct {
+	from *memory.Budget
+	left time.Duration
+}
+
+func (t *taker) part(ctx context.Context, bytes int64) (*memory.Part, error) {
+	began := time.Now()
+	waiting, cancel := context.WithTimeout(ctx, t.left)
+	defer cancel()
+	part, err := t.from.Take(waiting, bytes)
+	t.left -= time.Since(began)
+	if err != nil && ctx.Err() == nil {
+		return nil, memory.ErrFull
+	}
+	return part, err
+}
+
+// heldBody is a body whose bytes use a part of the memory as they come.
+type heldBody struct {
+	io.ReadCloser
+	part *memory.Part
+}
+
+// Read implements [io.Reader].
+func (b *heldBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if !b.part.Use(bodyMemory(int64(n))) {
+		return n, memory.ErrFull
+	}
+	return n, err
+}
+
+// full answers a call for which there is no memory in time.
+func full() *problem.Error {
+	return problem.Busyf("", "other calls and steps have all of the app's memory; try again later, send less at once or ask for less by top, or give the app larger instances (instanceMemoryMB)")
+}

@@ -1,0 +1,226 @@
+package function_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/function"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/task/memory"
+)
+
+// within is an app whose work may hold so many bytes.
+func within(t *testing.T, bytes int64) (*app, *memory.Budget) {
+	t.Helper()
+	a := newApp(t)
+	a.parts.Memory = memory.NewBudget(bytes)
+	a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.New(zerolog.SyncWriter(&a.log)))
+	return a, a.parts.Memory
+}
+
+// free fails the test unless all memory was given back.
+func free(t *testing.T, b *memory.Budget, what string) {
+	t.Helper()
+	if u := b.Usage(); u.Used != 0 || u.Waiting != 0 {
+		t.Errorf("%s: %+v, want all given back", what, u)
+	}
+}
+
+func packed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	proof.Must(t, err)
+	proof.Must(t, w.Close())
+	return b.String()
+}
+
+// TestCallsWaitForMemory: while other work has all memory, a large call waits for 10 s and is told what to do, and small calls pass at once.
+// Those that wait go on when memory is free.
+func TestCallsWaitForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		a.call(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201, "{")
+		all, err := b.Take(t.Context(), 1<<40)
+		proof.Must(t, err)
+		large := "[" + strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 30) + `{"a":1}]`
+		start := time.Now()
+		w := a.send("POST", "/api/log/orders", large)
+		if took := time.Since(start); w.Code != 503 || w.Header().Get("Retry-After") == "" || took != 10*time.Second || !strings.Contains(w.Body.String(), "instanceMemoryMB") {
+			t.Errorf("%d after %v: %s; want 503 after 10s", w.Code, took, w.Body)
+		}
+		var waiting sync.WaitGroup
+		for i := range 50 {
+			waiting.Go(func() {
+				if w := a.send("POST", fmt.Sprint("/api/log/s", i), large); w.Code != 201 {
+					t.Errorf("who waits gets %d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		if u := b.Usage(); u.Waiting != 50 {
+			t.Errorf("%+v, want 50 that wait", u)
+		}
+		start = time.Now()
+		for _, call := range []struct {
+			method, path, body string
+			status             int
+		}{
+			{"GET", people + "?eid=1", "", 200}, {"GET", people, "", 200}, {"GET", "/api/log/orders", "", 200}, {"GET", "/api/scans", "", 200},
+			{"GET", "/api/health", "", 200}, {"GET", "/api/catalog/changes?after=1h", "", 200}, {"POST", "/api/log/orders", `{"a":1}`, 201},
+			{"POST", people, `{"eid":"2","lastname":"B"}`, 201}, {"DELETE", "/api/catalog/records/" + strings.Repeat("0", 64), "", 404},
+		} {
+			if w := a.send(call.method, call.path, call.body); w.Code != call.status {
+				t.Errorf("%s %s: %d %s", call.method, call.path, w.Code, w.Body)
+			}
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("small calls took %v beside 50 that wait", took)
+		}
+		all.Release()
+		waiting.Wait()
+		free(t, b, "at the end")
+	})
+}
+
+// TestLargeAnswersWithLittleMemory: an answer that needs more than is free at once is read again with more, and comes whole.
+func TestLargeAnswersWithLittleMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		records, _ := large(t, 40, 30_000)
+		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), records, nil) {
+			proof.Must(t, done.Err)
+		}
+		_, err := a.parts.Log.Append(t.Context(), "orders", records)
+		proof.Must(t, err)
+		a.parts.Catalogs[""].Close()
+		var calls sync.WaitGroup
+		for range 4 {
+			for path, name := range map[string]string{people + "?npi=7": "records", people: "records", "/api/catalog/changes": "changes", "/api/log/orders": "events", "/api/log/orders?after=1h": "events", "/api/catalog/changes?after=1h": "changes"} {
+				calls.Go(func() {
+					var answer map[string]any
+					w := a.ask(t, "GET", path, "", &answer)
+					if some, _ := answer[name].([]any); w.Code != 200 || len(some) < 40 && !strings.Contains(path, "after") { // which holds back what is new
+						t.Errorf("%s: %d, %d items: %.300s", path, w.Code, len(some), w.Body)
+					}
+				})
+			}
+		}
+		calls.Wait()
+		if u := b.Usage(); u.Most > u.Bytes || u.Most < 1<<20 {
+			t.Errorf("%+v", u)
+		}
+		free(t, b, "at the end")
+	})
+}
+
+// stuck is a caller that does not read its answer until it is told to.
+type stuck struct {
+	*httptest.ResponseRecorder
+	wrote, read chan struct{}
+	once        sync.Once
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	s.once.Do(func() { close(s.wrote) })
+	<-s.read
+	return s.ResponseRecorder.Write(p)
+}
+
+// TestMemoryIsGivenBack: whatever ends a call, its part is free again, and not before.
+func TestMemoryIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		a.call(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201, "{")
+		a.call(t, "POST", people, `{"eid":`, 400, "{")
+		free(t, b, "an error")
+		a.call(t, "POST", "/api/log/orders", strings.Repeat("x", 5<<20), 413, "{")
+		free(t, b, "a body that is too large")
+
+		all, err := b.Take(t.Context(), 1<<40)
+		proof.Must(t, err)
+		ctx, leave := context.WithCancel(t.Context())
+		r := httptest.NewRequest("GET", people+"?top=1000", nil).WithContext(ctx)
+		gone := make(chan struct{})
+		small := []*memory.Part{}
+		for range 8 { // all of the reserve: a call that would pass waits as well
+			if p, ok := b.TryTake(memory.Small); ok {
+				small = append(small, p)
+			}
+		}
+		go func() {
+			defer close(gone)
+			a.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		synctest.Wait()
+		if u := b.Usage(); u.Waiting != 1 {
+			t.Errorf("%+v, want one that waits", u)
+		}
+		leave()
+		<-gone
+		for _, p := range append(small, all) {
+			p.Release()
+		}
+		free(t, b, "a caller that has left")
+
+		slow := &stuck{ResponseRecorder: httptest.NewRecorder(), wrote: make(chan struct{}), read: make(chan struct{})}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			a.ServeHTTP(slow, httptest.NewRequest("GET", people, nil))
+		}()
+		<-slow.wrote
+		if u := b.Usage(); u.Used == 0 {
+			t.Errorf("%+v while an answer is not read", u)
+		}
+		close(slow.read)
+		<-done
+		free(t, b, "a slow reader")
+
+		broken := a.parts
+		broken.Engine, broken.Log = nil, nil
+		panics := function.Handler(function.Functions(broken), function.Host{}, zerolog.Nop())
+		for _, call := range []string{"GET /api/scans", "GET /api/log/orders", "POST /api/log/orders"} {
+			method, path, _ := strings.Cut(call, " ")
+			w := httptest.NewRecorder()
+			panics.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(`{"a":1}`)))
+			if w.Code != http.StatusInternalServerError {
+				t.Errorf("%s: %d, want a panic's 500", call, w.Code)
+			}
+			free(t, b, call+" that panics")
+		}
+	})
+}
+
+// TestPackedBodiesGrow: a compressed body takes memory as it comes. If there is none, it ends with 503.
+func TestPackedBodiesGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		body := packed(t, "["+strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 60)+`{"a":1}]`)
+		post := func() *httptest.ResponseRecorder {
+			return a.send("POST", "/api/log/orders", body, "Content-Encoding", "gzip")
+		}
+		if w := post(); w.Code != 201 || b.Usage().Most < 4<<20 {
+			t.Errorf("%d %.300s with at most %+v", w.Code, w.Body, b.Usage())
+		}
+		most, err := b.Take(t.Context(), 26<<20)
+		proof.Must(t, err)
+		if w := post(); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%d %.300s, want 503", w.Code, w.Body)
+		}
+		most.Release()
+		free(t, b, "at the end")
+	})
+}
