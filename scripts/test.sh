@@ -278,9 +278,9 @@ say "tests in full, of the packages where some are small by default, and those w
 TABLESWEEP_TESTS=${long:-more} go_test -timeout=45m -- $(printf '%s\n' $sized $sequential | sort -ru) # the last one, handler, has enough for all processors
 
 if [ -z "$long" ]; then
-  # lab/split has the same claims of small tables as a test. CopyBound, CopyMemory and InstanceMemory take minutes.
+  # lab/split has the same claims of small tables as a test. CopyBound, CopyMemory, InstanceMemory and PageOfMillions take minutes.
   say "the benchmarks that documents name, but for the longest: they fail where a claim does not hold"
-  named=$(grep -ohE '(-bench |Benchmark)[A-Z][A-Za-z]+' README.md DESIGN.md docs/*.md | sed -E 's/^(-bench |Benchmark)//' | sort -u | grep -vxE 'CopyBound|CopyMemory|InstanceMemory' | paste -sd'|')
+  named=$(grep -ohE '(-bench |Benchmark)[A-Z][A-Za-z]+' README.md DESIGN.md docs/*.md | sed -E 's/^(-bench |Benchmark)//' | sort -u | grep -vxE 'CopyBound|CopyMemory|InstanceMemory|PageOfMillions' | paste -sd'|')
   twice benchmarks "^Benchmark($named)\$" $(grep -v lab/split <<<"$measured")
 else
   say "fuzz tests, $fuzz_time each, one a processor"

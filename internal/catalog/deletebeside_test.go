@@ -117,7 +117,7 @@ func TestFrozenFirstDeletion(t *testing.T) {
 // the one that is kept. Otherwise a repetition's is. A record is counted once.
 func TestDeletesAtOnce(t *testing.T) {
 	t.Parallel()
-	for seed := range testsize.Of(40, 400) {
+	for seed := range testsize.Slow(40, 100, 400) {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Faux"})
 			c.Close()

@@ -84,10 +84,10 @@ func TestStartOnceByTwo(t *testing.T) {
 	r, sent := copyRequest("Source", "Target"), claim.Sent{Key: "key"}
 	other := r
 	other.Name = "other"
-	crashPoints(t, testsize.Slow(8, 3, 1), func(t *testing.T, n int, applied bool) bool {
+	crashPoints(t, testsize.Slow(8, 5, 1), func(t *testing.T, n int, applied bool) bool {
 		survived := true
 		for name, second := range map[string]engine.Request{"same": r, "first refused": r, "other": other} {
-			for at, met := 2, true; met; at += testsize.Of(2, 1) {
+			for at, met := 2, true; met; at += testsize.Slow(2, 2, 1) {
 				w := withSource(t, 1, 1)
 				process := &emulatortest.Process{Next: w.emulator.Transport()}
 				var ids [2]string

@@ -45,9 +45,10 @@ func (w *world) claims() (ids []string) {
 // TestExportsStartAtOnce starts two exports at the same moment, one within the other. Never do both begin. One does, unless processes die, and the other
 // leaves nothing. If the process dies, another one carries on what has a claim.
 func TestExportsStartAtOnce(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	began := [3]int{}
-	for seed := range uint64(testsize.Of(50, 400)) {
+	for seed := range uint64(testsize.Slow(50, 80, 400)) {
 		synctest.Test(t, func(t *testing.T) { began[exportsStartAtOnce(t, seed)]++ })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

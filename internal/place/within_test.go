@@ -134,7 +134,7 @@ func TestExportsAtOnce(t *testing.T) {
 	t.Parallel()
 	died := errors.New("died")
 	outcomes := map[string]int{}
-	for seed := range uint64(testsize.Of(150, 4000)) {
+	for seed := range uint64(testsize.Slow(80, 300, 4000)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 58))
 			outer, inner := pairOf(t, seed%4 == 3)
