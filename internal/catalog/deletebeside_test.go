@@ -20,6 +20,7 @@ import (
 // TestDeleteBesideWriters deletes a record again and again that two others keep writing. Each deletion is a first try. It deletes the
 // record, although that was written since its claim, and ends.
 func TestDeleteBesideWriters(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, key := range []string{"eid", "npi"} {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {

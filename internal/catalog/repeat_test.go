@@ -48,6 +48,7 @@ var repeated int
 // or nobody. Then the same request comes again to another process: it returns what was done, or does the rest,
 // and leaves what the others have written. The same request under another id is another one.
 func TestRepeatedDeletes(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	apart := testsize.Slow(29, 7, 1) // small, each case starts with another request, and any two of the three have all their values
 	for _, tt := range twice {

@@ -18,7 +18,7 @@ import (
 )
 
 // everyRequest is how far apart the requests are at which something dies.
-var everyRequest = testsize.Slow(7, 3, 1)
+var everyRequest = testsize.Slow(13, 3, 1)
 
 // lease is how long the host hides a message that it delivers.
 const lease = 10 * time.Minute

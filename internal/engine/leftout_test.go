@@ -186,7 +186,7 @@ func TestGroupFailsAndLeavesOut(t *testing.T) {
 
 // TestLeftOutCrashPoints has the process die at each request from when a table is deleted that is read. The group ends all the same, without it.
 func TestLeftOutCrashPoints(t *testing.T) {
-	crashPoints(t, testsize.Slow(37, 19, 9), func(t *testing.T, n int, applied bool) bool {
+	crashPoints(t, testsize.Slow(61, 19, 9), func(t *testing.T, n int, applied bool) bool {
 		n += 5 // a place that is withdrawn too late, which bugs_test.go plants, shows at the sixth
 		w, id, _ := without(t, 2)
 		first := w.process

@@ -66,7 +66,7 @@ func (w *world) lose(id string, r *rand.Rand) (lost []key.Key) {
 func TestLostRowsOfEachKind(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	for seed := range uint64(testsize.Slow(12, 40, 800)) {
+	for seed := range uint64(testsize.Slow(6, 40, 800)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { lostRows(t, seed) }) })
 	}
 }

@@ -102,7 +102,7 @@ func TestProofWithoutTable(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, many := range []bool{false, true} {
-		for _, behind := range testsize.Of([]int{1}, []int{0, 1, 3}) { // messages of the proof
+		for _, behind := range testsize.Slow([]int{1}, []int{1}, []int{0, 1, 3}) { // messages of the proof
 			for _, anew := range []string{"", "empty", "other"} {
 				synctest.Test(t, func(t *testing.T) {
 					w := withSource(t, 40, 3)

@@ -7,6 +7,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/scantest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan"
 )
 
@@ -21,7 +22,7 @@ func TestRandomTables(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%T%+v", s, s), func(t *testing.T) {
 			t.Parallel()
-			scantest.Check(t, s, 2000, uint64(i))
+			scantest.Check(t, s, testsize.Of(500, 2000), uint64(i))
 		})
 	}
 }
@@ -59,7 +60,7 @@ func TestLargerTables(t *testing.T) {
 // Without expanding partitions every partition key is still seen.
 func TestPrefixSeesEveryPartition(t *testing.T) {
 	t.Parallel()
-	scantest.CheckPartitions(t, scan.Prefix{KeepPartitions: true}, 2000)
+	scantest.CheckPartitions(t, scan.Prefix{KeepPartitions: true}, testsize.Of(500, 2000))
 }
 
 // narrowing sends tokens with other ranges than those that they were issued for.

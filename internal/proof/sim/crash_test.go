@@ -101,9 +101,9 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 	delays := map[bool][]time.Duration{}
 	for _, host := range []bool{false, true} {
 		for _, applied := range []bool{false, true} {
-			stride := testsize.Slow(211, 41, 1)
+			stride := testsize.Slow(503, 41, 1)
 			if calm.Scans[0].Tables+calm.Scans[0].Rounds > 0 { // many more requests
-				stride = testsize.Slow(809, 151, 1)
+				stride = testsize.Slow(1601, 151, 1)
 			}
 			for n := 1; ; n += stride {
 				p := calm

@@ -16,7 +16,7 @@ import (
 )
 
 // slowdown is what tests divide their number of random tables by.
-var slowdown = testsize.Slow(10, 5, 1)
+var slowdown = testsize.Slow(20, 5, 1)
 
 // Random tables of odd keys, 20,000 of them, in short and empty pages, with rows
 // that come and go. The tables are small for their pages, yet the strategy cuts them, since
