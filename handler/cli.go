@@ -211,8 +211,6 @@ func reason(e *pflag.InvalidValueError) error {
 	case errors.Is(e, errTwice):
 	case kind == "int" && errors.As(e, &number):
 		want = "a whole number"
-	case kind == "duration":
-		want = "a time such as 30s or 5m"
 	case kind == "bool" && errors.As(e, &number):
 		want = "true or false"
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tablesweep/internal/input"
 	"tablesweep/internal/sweep/jobrecord"
 )
 
@@ -53,7 +54,7 @@ func (o option) value() pflag.Value {
 	case *int64:
 		flags.Int64Var(to, o.name, *to, "")
 	case *time.Duration:
-		flags.DurationVar(to, o.name, *to, "")
+		return (*duration)(to)
 	case *[]string:
 		flags.StringSliceVar(to, o.name, *to, "")
 	default:
@@ -123,6 +124,22 @@ func find(table []option, name string) (o option, known bool) {
 	}
 	return table[i], true
 }
+
+// duration is a time, such as 15m or 1d.
+type duration time.Duration
+
+// Set implements [pflag.Value].
+func (d *duration) Set(text string) error {
+	read, err := input.Duration(text)
+	*d = duration(read)
+	return err
+}
+
+// String implements [pflag.Value].
+func (d *duration) String() string { return time.Duration(*d).String() }
+
+// Type implements [pflag.Value].
+func (d *duration) Type() string { return "duration" }
 
 // positive is a number of 1 or more; 0 if it is not given.
 type positive int

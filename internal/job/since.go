@@ -43,8 +43,6 @@ func (w Since) Check() error {
 	switch {
 	case w.Text == LastSuccess && w.State == "":
 		return Refuse("since", " last needs --state FILE, which keeps the beginning of the last success")
-	case w.Overlap < 0:
-		return Refuse("overlap", " is %v, want a time of 0 or more", w.Overlap)
 	case w.Text != "" && w.Text != LastSuccess:
 		_, err := ParseSince(w.Text, time.Now())
 		return err

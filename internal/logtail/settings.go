@@ -3,8 +3,6 @@ package logtail
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"tablesweep/internal/input"
@@ -16,24 +14,20 @@ const DefaultTable = "tablesweeplog"
 // Forever as a retention keeps all events.
 const Forever = "forever"
 
-// minRetention is long enough for followers to get every event.
-const minRetention = 2 * window
+// A retention of minRetention is long enough for followers to get every event.
+const (
+	minRetention = 2 * window
+	maxRetention = 36_500 * 24 * time.Hour
+)
 
 // ParseRetention reads a duration such as 30d, 12h or 90m, or [Forever], which is 0.
 func ParseRetention(text string) (time.Duration, error) {
 	if text == Forever {
 		return 0, nil
 	}
-	var d time.Duration
-	days, ok := strings.CutSuffix(text, "d")
-	n, err := strconv.Atoi(days)
-	if ok {
-		d = time.Duration(n) * 24 * time.Hour
-	} else {
-		d, err = time.ParseDuration(text)
-	}
-	if err != nil || d < minRetention || n > 36500 {
-		return 0, fmt.Errorf("%q must be a time such as 30d or 12h, at least %v and at most 36500d, or %s", text, minRetention, Forever)
+	d, err := input.Duration(text)
+	if err != nil || d < minRetention || d > maxRetention {
+		return 0, fmt.Errorf("%q must be a time such as 30d, 2w or 12h, at least %v and at most 36500d, or %s", text, minRetention, Forever)
 	}
 	return d, nil
 }

@@ -322,7 +322,7 @@ func bound(parameter, since string, now time.Time) (string, error) {
 // ParseTime reads a time (RFC 3339), a date in UTC, or how long ago it was, such as 15m. The
 // error lists these forms.
 func ParseTime(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := input.Duration(text); err == nil {
 		return now.Add(-d), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {

@@ -39,7 +39,7 @@ var Settings = []Setting{
 	{schedulesSetting, "", "Scans that start by themselves, as JSON: `[{\"name\":\"nightly\",\"cron\":\"0 0 3 * * *\",\"request\":{…},\"keep\":{\"daily\":14,\"monthly\":12}}]`. See [backup.md](backup.md)"},
 	{"TABLESWEEP_PRICE", "0.00036", "What 10,000 storage requests cost, in dollars: for the costs that scans, estimates and dry runs show"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table that keeps event streams"},
-	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d` or `12h`"},
+	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d`, `2w` or `12h`"},
 	{"TABLESWEEP_LOG_STREAMS", "", "What is special about some streams, as JSON: `{\"orders\":{\"shards\":4,\"retention\":\"7d\"}}`"},
 	{"TABLE_CATALOG_NAME", "", "The index table of the catalog at `/api/catalog/records`; without it there is none"},
 	{"TABLE_CATALOG_INDEX_KEYS", "", "The fields by which its records are found, such as `eid,npi,ssn:digits`"},
