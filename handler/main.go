@@ -153,6 +153,9 @@ func rootCommand() *cobra.Command {
 		if *licenses {
 			return printLicenses(c.OutOrStdout())
 		}
+		if server.Port(environment()) == "" { // somebody has started it
+			return c.Help()
+		}
 		return server.Serve(c.Context(), environment(), os.Stdout, os.Stderr)
 	}
 	root.SetVersionTemplate("{{.Version}}\n")

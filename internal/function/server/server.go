@@ -5,7 +5,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,8 +25,15 @@ import (
 // The second is the older name.
 var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT"}
 
-// errNoHost helps somebody who started the binary by hand.
-var errNoHost = errors.New("FUNCTIONS_CUSTOMHANDLER_PORT is not set: without an argument this program is started by the Azure Functions host; run \"tablesweep demo\" or \"handler --help\"")
+// Port returns the port on which a Functions host wants the handler to listen, "" if no host has started the process.
+func Port(settings storage.Settings) string {
+	for _, name := range portVariables {
+		if port := settings.Get(name); port != "" {
+			return port
+		}
+	}
+	return ""
+}
 
 const (
 	shutdownTime = 5 * time.Second
@@ -58,19 +64,11 @@ func (r Restart) Unwrap() error { return r.Cause }
 
 // Serve runs the custom handler until ctx ends, or the host that started it. It listens
 // at once; what needs storage is prepared in the background. Its errors are of type
-// [Restart], unless no host has started it. Warnings and errors are logged to stderr, everything
+// [Restart]. Warnings and errors are logged to stderr, everything
 // else to stdout.
 func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Writer) error {
 	started := parent()
-	var port string
-	for _, name := range portVariables {
-		if port == "" {
-			port = settings.Get(name)
-		}
-	}
-	if port == "" {
-		return errNoHost
-	}
+	port := Port(settings)
 	host := function.Host{Secret: settings.Get(envelope.SecretVariable), Worker: settings.Get(envelope.WorkerVariable), Development: strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development")}
 	_ = os.Unsetenv(envelope.SecretVariable) // whatever this process starts must not have it
 	signal.Ignore(syscall.SIGPIPE)           // an orphan's log has no reader, and must not end it

@@ -44,7 +44,7 @@ func DepthOf(m action.Mode) Depth {
 }
 
 // DefaultList is how many differences are listed by default.
-const DefaultList = 1000
+const DefaultList = 20
 
 // Options configure a comparison.
 type Options struct {
