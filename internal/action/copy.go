@@ -10,6 +10,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // Mode decides what happens to a row that the destination already has.
@@ -109,7 +110,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 			return r, err
 		case storage.Conflict(err) && conflicts[about] < maxConflicts:
 			if c.kind() == storage.Insert {
-				if rows, err = c.resolve(ctx, rows, &r); err != nil {
+				if rows, err = c.resolve(ctx, o.Memory, rows, &r); err != nil {
 					return r, err
 				}
 			} else if !task.Sleep(ctx, conflictPause<<conflicts[about]) {
@@ -175,8 +176,14 @@ func without(rows []storage.Row, i int) []storage.Row {
 
 // resolve decides about the rows that the destination already has, and returns the
 // others.
-func (c Copy) resolve(ctx context.Context, rows []storage.Row, r *Result) ([]storage.Row, error) {
-	existing, err := Existing(rows, storage.Query{}, func(q storage.Query) (storage.Page, error) { return c.Destination.Query(ctx, q) })
+func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row, r *Result) ([]storage.Row, error) {
+	used := int64(0) // of the memory, by the rows that exist
+	defer func() { part.Use(-used) }()
+	existing, err := Existing(rows, storage.Query{}, func(q storage.Query) (storage.Page, error) {
+		p, err := c.Destination.Query(ctx, q)
+		used += storage.MemoryOf(p.Bytes, len(p.Rows))
+		return p, err
+	})
 	if err != nil {
 		return rows, fmt.Errorf("compare with rows that exist: %w", err)
 	}

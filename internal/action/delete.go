@@ -49,6 +49,7 @@ func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, whi
 // a first try whose answer was lost may have deleted it. Unless
 // Unchanged is set, it also deletes rows that have changed since they were read.
 func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (Result, error) {
+	o.Memory = nil // which it needs little of: it reads keys
 	d.Table = d.Table.With(o)
 	o.MaxErrors = maxErrors
 	var r Result

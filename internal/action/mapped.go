@@ -9,6 +9,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // Mapped is [Work] with what becomes of the rows. It counts the rows as they were, and reports failures by their keys: a row is
@@ -25,8 +26,12 @@ type Mapped struct {
 	Only map[key.Key]bool
 }
 
-// maxHeld is how many bytes of rows are held until they are written: a page's rows may become a hundred times as much.
-const maxHeld = 16 << 20
+const (
+	// maxHeld is how many bytes of rows are held until they are written: a page's rows may become a hundred times as much.
+	maxHeld = 8 << 20
+	// heldWeight is how many bytes of memory one of them takes: as a value, as text, and in the transaction that writes it.
+	heldWeight = 3
+)
 
 // Split leaves a page whole: of rows that become rows of one key, the second fails. Messages have no keys: they are put one by one, so that an
 // interrupt leaves few of them to be put twice.
@@ -45,6 +50,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 		w = slotted{w, m.Slots}
 	}
 	all, size := make([]storage.Row, 0, len(rows)), 0
+	used := int64(0)                         // of the memory
 	from := make(map[key.Key]int, len(rows)) // what a row became, and its place
 	written, failed := map[int]bool{}, map[int]bool{}
 	fail := func(i int, reason string, broken bool) {
@@ -68,9 +74,24 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			delete(written, from[k])
 		}
 		clear(all)
-		all, size = all[:0], 0
+		o.Memory.Use(-used)
+		all, size, used = all[:0], 0, 0
 		return err
 	}
+	hold := func(one storage.Row) error {
+		bytes := len(one.JSON())
+		if size+bytes > maxHeld || !o.Memory.Spare(heldWeight*int64(bytes)) {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+		if !o.Memory.Use(heldWeight * int64(bytes)) {
+			return memory.ErrFull
+		}
+		all, size, used = append(all, one), size+bytes, used+heldWeight*int64(bytes)
+		return nil
+	}
+	defer func() { o.Memory.Use(-used) }()
 	for i, row := range rows {
 		select {
 		case <-o.Stop:
@@ -100,14 +121,10 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			fail(i, "map: "+err.Error(), false)
 		case len(became) > 0:
 			written[i] = true
-			for _, one := range storage.Rows(became) {
-				all = append(all, one)
-				size += len(one.JSON())
-			}
-		}
-		if size > maxHeld {
-			if err := write(); err != nil {
-				return r, err
+			for _, one := range became {
+				if err := hold(one.Row()); err != nil {
+					return r, err
+				}
 			}
 		}
 	}

@@ -33,8 +33,8 @@ func (m message) deletionOf() message {
 // deleting leaves the rows that a step has read to its deletion.
 type deleting struct{ writing }
 
-func (deleting) wide() bool      { return false }
-func (d deleting) begin() taking { return &pagesToDelete{deleting: d} }
+func (deleting) wide() bool             { return false }
+func (d deleting) begin(*opened) taking { return &pagesToDelete{deleting: d} }
 
 // pagesToDelete are the pages of one step. They must fit into a message.
 type pagesToDelete struct {

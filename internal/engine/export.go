@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // Exports. A copy into a container writes the files of [place]. A step that has rows puts one blob, whose name has the
@@ -48,30 +49,55 @@ type exporting struct {
 func (exporting) queries() int { return exportQueries }
 func (exporting) wide() bool   { return false } // a file has no gap: all pages lie ahead of all steps
 
-func (x exporting) begin() taking { return &draft{FileDraft: place.NewFile(x.codec), kept: x.kept} }
+func (x exporting) begin(o *opened) taking {
+	return &draft{FileDraft: place.NewFile(x.codec), kept: x.kept, sizes: o.sizes}
+}
 
 // draft collects the rows of a step. It holds no more than encoded pages, and few that are not.
 type draft struct {
 	*place.FileDraft
-	kept *rowmap.Map
-	at   time.Time
-	left int64 // rows that the map makes nothing of
+	kept  *rowmap.Map
+	sizes *sizes
+	at    time.Time
+	left  int64 // rows that the map makes nothing of
 }
+
+// mapRows is how many rows a map makes others of until they are added to the file: each may become one of 1 MiB.
+const mapRows = 16
 
 func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Row) ([]storage.Row, error) {
-	kept, err := x.kept.Keep(ctx, rows, false)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return nil, &fatalError{err}
-	}
 	x.at = at
-	x.left += int64(len(rows) - len(kept))
-	return nil, x.Add(kept)
+	if x.kept == nil {
+		return nil, x.Add(rows)
+	}
+	before, read, done := x.Text(), 0, 0
+	for some := range slices.Chunk(rows, mapRows) {
+		kept, err := x.kept.Keep(ctx, some, false)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, &fatalError{err}
+		}
+		x.left += int64(len(some) - len(kept))
+		if err := x.Add(kept); err != nil {
+			return nil, err
+		}
+		for _, row := range some {
+			read += len(row.JSON())
+		}
+		done += len(some)
+		x.sizes.become(done, read, x.Text()-before)
+		if x.Text()-before > exportBytes && x.sizes.top(done) < done { // the page is read again, with fewer rows
+			return nil, memory.ErrFull
+		}
+	}
+	return nil, nil
 }
 
-func (x *draft) room(read int) int { return exportBytes - read }
+func (x *draft) uses() int64 { return x.Held() }
+
+func (x *draft) room(read int) int { return exportBytes - max(read, x.Text()) }
 
 func (x *draft) end(ctx context.Context, o *opened, m message, _ int, _ *yield, out *outcome) (err error) {
 	done := &out.done
@@ -420,7 +446,7 @@ func (x *export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	if err == nil {
 		p, queries, err = content.Read(ctx, options, q)
 	}
-	if err != nil && !storage.Passing(err) {
+	if err != nil && !storage.Passing(err) && !errors.Is(err, memory.ErrFull) {
 		err = &fatalError{fmt.Errorf("read the source: %w", err)}
 	}
 	return p, queries, err

@@ -29,13 +29,13 @@ func fatalIfPermanent(what string, err error) error {
 }
 
 // fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The last
-// delivery's error fails it, except when the storage was away.
+// delivery's error fails it, except when the storage was away, or memory was short.
 func fatalOf(err error, delivery int) *fatalError {
 	var fatal *fatalError
 	switch {
 	case errors.As(err, &fatal):
 		return fatal
-	case problem.FateOf(err) != problem.Retry || delivery < MaxDeliveries || storage.Passing(err):
+	case problem.FateOf(err) != problem.Retry || delivery < MaxDeliveries || storage.Passing(err) || errors.Is(err, errMemory):
 		return nil
 	}
 	return &fatalError{fmt.Errorf("a step failed %d times, at last with: %w", delivery, err)}

@@ -4,9 +4,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine"
@@ -16,6 +18,7 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // world is an app on embedded storage, with the test in the host's place.
@@ -30,12 +33,23 @@ type world struct {
 	options   []func(*engine.Options) // of each engine
 	delivered map[string]int          // messages by function
 	onMessage func(body []byte)       // if not nil, called with each message before it is handled
+	memory    *memory.Budget          // of all engines; at the end, all parts must have been given back
 }
 
 func newWorld(t testing.TB, o emulator.Options) *world {
 	t.Helper()
 	em := emulatortest.New(t, o)
-	w := &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil), delivered: map[string]int{}}
+	w := &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil), delivered: map[string]int{}, memory: memory.NewBudget(256 << 20)}
+	t.Cleanup(func() {
+		for try := 0; w.memory.Usage().Used > 0; try++ { // what a comparison holds is given back when that is gone
+			if try == 100 {
+				t.Errorf("%+v: parts of the memory were not given back", w.memory.Usage())
+				break
+			}
+			runtime.GC()
+			time.Sleep(time.Millisecond)
+		}
+	})
 	w.observer = w.newEngine(w.account)
 	w.restart()
 	w.must(w.engine.TryPrepare(t.Context()))
@@ -51,7 +65,7 @@ func (w *world) restart() {
 
 func (w *world) newEngine(a *storage.Account, change ...func(*engine.Options)) *engine.Engine {
 	w.Helper()
-	o := engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep"}
+	o := engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep", Memory: w.memory}
 	for _, f := range slices.Concat(w.options, change) {
 		f(&o)
 	}

@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // yield is what an invocation has read, and what it leaves to others.
@@ -49,7 +50,10 @@ type reading struct {
 	found   []pageOrStep // in table order
 	queries int
 	bytes   int
+	page    int64 // bytes of memory that the largest page took
 	into    taking
+	uses    int64 // bytes of memory that into says that it holds
+	full    bool  // there is no memory for another page
 }
 
 // read makes the message's step, and goes on with those that it leaves, if the scan allows an invocation more queries.
@@ -72,6 +76,9 @@ func (o *opened) read(ctx context.Context, m message, into taking) (yield, error
 		n = 0
 		if time.Since(start) <= readTime {
 			n = r.affordable(o.queries)
+		}
+		for n > 0 && (r.full || !o.options.Memory.Spare(int64(n)*r.page)) {
+			n--
 		}
 		if !wide || !o.work.wide() {
 			n = min(n, 1)
@@ -107,9 +114,9 @@ func (r *reading) affordable(most int) int {
 	return min(steps, most-r.queries, small, roundQueries, commit)
 }
 
-// round makes the first n steps that were found, at once.
+// round makes the first n steps that were found, at once. If there is no memory for all of them beside what was read before, it makes none.
 func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
-	pages, asked := make([]storage.Page, n), 0
+	pages, asked, used := make([]storage.Page, n), 0, o.options.Memory.Used()
 	g, all := task.WithContext(ctx)
 	for _, f := range r.found {
 		if i := asked; f.step != nil && i < n {
@@ -121,6 +128,10 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		}
 	}
 	if err := g.Wait(); err != nil {
+		if r.full = errors.Is(err, memory.ErrFull) && r.queries > 0; r.full {
+			o.options.Memory.Use(used - o.options.Memory.Used())
+			return nil
+		}
 		if o.table() != nil && o.reader == nil && storage.Gone(err) { // one that is being deleted is gone after any wait
 			err = &fatalError{fmt.Errorf("read the source: %w", &goneError{err})}
 		}
@@ -140,6 +151,7 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		}
 		r.queries++
 		r.bytes += page.Bytes
+		r.page = max(r.page, storage.MemoryOf(page.Bytes, len(page.Rows)))
 		rows := slices.Clip(page.Rows[:decided.Yield])
 		next := pageOrStep{of: *f.step}
 		if len(rows) > 0 {
@@ -147,6 +159,13 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		}
 		if next.rows, err = r.into.page(ctx, *f.step, page.Date, rows); err != nil {
 			return err
+		}
+		if next.rows == nil && n == 1 { // the work has what it wants of the page
+			uses := r.into.uses()
+			if !o.options.Memory.Use(used + uses - r.uses - o.options.Memory.Used()) {
+				return memory.ErrFull
+			}
+			r.uses = uses
 		}
 		found = append(found, next)
 		for _, c := range decided.Children {
@@ -220,11 +239,25 @@ func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err 
 	if o.reader != nil {
 		p, _, err = o.reader.Read(ctx, o.options, q)
 	} else if t := o.table(); t != nil && q.Range.Partition != nil {
-		err = o.limiter.Do(ctx, o.options, action.PartitionName(t, *q.Range.Partition), cmp.Or(q.Top, storage.PageRows), read)
+		err = o.limiter.Do(ctx, o.options, action.PartitionName(t, *q.Range.Partition), q.Top, read)
 	} else {
 		_, err = read(o.options)
 	}
+	if err == nil {
+		o.learn(q, p)
+	}
 	return p, err
+}
+
+// learn has the scan's next queries ask for as many rows as suit a page. An export has pages of its own; of a comparison, two answers make one.
+func (o *opened) learn(q storage.Query, p storage.Page) {
+	answers := 1
+	if o.reader != nil {
+		answers = 2
+	} else if o.table() == nil {
+		return
+	}
+	o.sizes.learn(q.Top, len(p.Rows), p.Bytes, answers)
 }
 
 func (o *opened) query(step scan.Step) storage.Query {
@@ -232,7 +265,7 @@ func (o *opened) query(step scan.Step) storage.Query {
 		Range:  step.Range,
 		Filter: o.filter,
 		Select: o.request.Select,
-		Top:    cmp.Or(o.request.SegmentSize, o.request.Limits.rows()),
+		Top:    o.sizes.top(o.request.segmentSize()),
 		Token:  step.Token,
 	}
 	if !o.properties {

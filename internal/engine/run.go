@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // This file is the way of a message, from top to bottom: Run → process → begin → do → commit →
@@ -75,6 +76,11 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	if err != nil {
 		return "", nil, err
 	}
+	held, err := e.hold(ctx, o.sizes)
+	if err != nil {
+		return "", nil, err
+	}
+	defer held.release()
 	counted := storage.RequestOptions{Counter: counter}
 	p, pending, err := e.begin(ctx, counted, o.request.Limits, m, delivery)
 	if err != nil {
@@ -92,7 +98,12 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
 	asking := counted
 	asking.Ask = func(ctx context.Context) error { return e.mayGoOn(ctx, m.Scan) }
-	out, err := m.kind().do(ctx, o.with(asking), e.ledger.With(counted), delivery)
+	var out outcome
+	err = held.do(ctx, func(part *memory.Part) (err error) {
+		asking.Memory = part
+		out, err = m.kind().do(ctx, o.with(asking), e.ledger.With(counted), delivery)
+		return err
+	})
 	if err == nil {
 		err = e.listDifferences(ctx, m.Scan, &out)
 	}

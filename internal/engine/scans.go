@@ -24,7 +24,8 @@ type opened struct {
 	limiter *action.Limiter
 	plan
 	strategy scan.Strategy
-	queries  int // the most of an invocation
+	queries  int    // the most of an invocation
+	sizes    *sizes // of what steps have read in this process; nil for a group
 	options  storage.RequestOptions
 	tables   []string // of a group; only check sets it
 
@@ -62,7 +63,7 @@ func (e *Engine) open(r Request) (*opened, error) {
 	if err := r.checkNames(); err != nil {
 		return nil, err
 	}
-	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter, filter: r.Filter}
+	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter, filter: r.Filter, sizes: &sizes{}}
 	a, err := e.account("source", r.Source.Connection)
 	if err != nil {
 		if d := r.Action.Destination; d != nil {

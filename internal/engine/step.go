@@ -51,7 +51,7 @@ func (s readStep) absent(o *opened) *message {
 func (s readStep) recorded(ledger.Pending) (message, error) { return s.message, nil }
 
 func (s readStep) do(ctx context.Context, o *opened, _ *ledger.Ledger, delivery int) (out outcome, err error) {
-	taking := o.work.begin()
+	taking := o.work.begin(o)
 	found, err := o.read(ctx, s.message, taking)
 	if err != nil {
 		return out, err

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
+	"unsafe"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/verify"
@@ -29,14 +32,48 @@ const (
 )
 
 // comparing compares the rows of two places.
-type comparing struct{ holding }
+type comparing struct{ allowExtra bool }
 
-func (comparing) queries() int    { return exportQueries }
-func (comparing) wide() bool      { return false }
-func (c comparing) begin() taking { return c }
+func (comparing) queries() int           { return exportQueries }
+func (comparing) wide() bool             { return false }
+func (c comparing) begin(*opened) taking { return &compared{comparing: c} }
 
-func (comparing) end(_ context.Context, o *opened, m message, _ int, found *yield, out *outcome) error {
-	out.differences = o.compare(found.rows(), &out.done.Totals)
+// compared is what a step has found of the rows of two places. It holds no rows.
+type compared struct {
+	comparing
+	done        ledger.Totals
+	differences []action.Failure
+	bytes       int64 // of memory, of the differences
+}
+
+func (c *compared) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
+	ofSource, differences := verify.Differences(rows, c.allowExtra)
+	c.done.Rows += ofSource
+	for _, d := range differences {
+		reason := string(d.Kind)
+		switch d.Kind {
+		case sweep.Missing:
+			c.done.Missing++
+		case sweep.Extra:
+			c.done.Extra++
+		default:
+			c.done.Different++
+			reason += ": " + d.Detail
+		}
+		f := action.Failure{Key: d.Key.Clone(), Reason: reason}
+		c.differences = append(c.differences, f)
+		c.bytes += int64(unsafe.Sizeof(f)) + int64(len(f.Key.Partition)+len(f.Key.Row)+len(f.Reason))
+	}
+	return nil, nil
+}
+
+func (c *compared) uses() int64 { return c.bytes }
+
+func (*compared) room(read int) int { return readBytes - read }
+
+func (c *compared) end(_ context.Context, _ *opened, m message, _ int, found *yield, out *outcome) error {
+	out.differences = c.differences
+	out.done.Rows, out.done.Missing, out.done.Extra, out.done.Different = c.done.Rows, c.done.Missing, c.done.Extra, c.done.Different
 	found.blame(out.differences, m.Rows)
 	return nil
 }
@@ -66,8 +103,8 @@ func (e *Engine) comparison(r Request, o *opened) (plan, error) {
 	if r.Action.Proof && o.table() != nil {
 		source = perhaps{source}
 	}
-	o.reader = verify.Pair(source, o.other, depth, only, heldBytes)
-	return plan{work: comparing{}, destination: table, properties: depth != verify.Keys}, nil
+	o.reader = verify.Pair(source, o.other, depth, only, heldBytes, e.options.Memory)
+	return plan{work: comparing{r.Action.AllowExtra}, destination: table, properties: depth != verify.Keys}, nil
 }
 
 // perhaps is a table that has no rows if it is not there: who proves its export reads that to the end.
@@ -110,26 +147,6 @@ func (e *Engine) mayVerify(ctx context.Context, id string) (may, off bool, err e
 		return true, false, nil
 	}
 	return s.State == ledger.Succeeded, s.State == ledger.Failed || s.State == ledger.Canceled, err
-}
-
-// compare counts the differences among rows of both places.
-func (o *opened) compare(rows []storage.Row, done *ledger.Totals) (found []action.Failure) {
-	ofSource, differences := verify.Differences(rows, o.request.Action.AllowExtra)
-	done.Rows = ofSource
-	for _, d := range differences {
-		reason := string(d.Kind)
-		switch d.Kind {
-		case sweep.Missing:
-			done.Missing++
-		case sweep.Extra:
-			done.Extra++
-		default:
-			done.Different++
-			reason += ": " + d.Detail
-		}
-		found = append(found, action.Failure{Key: d.Key, Reason: reason})
-	}
-	return found
 }
 
 // listDifferences has the ledger keep differences of a step, as many as the scan may still list.

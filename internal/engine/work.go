@@ -40,14 +40,16 @@ type work interface {
 	queries() int
 	// wide reports whether an invocation may make several of them at once, and leave gaps between their rows.
 	wide() bool
-	// begin begins the work of a step.
-	begin() taking
+	// begin begins the work of a step of a scan.
+	begin(*opened) taking
 }
 
 // taking is the work of one step.
 type taking interface {
 	// page takes the rows of a page that was read at a time. It returns those that the step holds until its end.
 	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Row) (held []storage.Row, err error)
+	// uses is how many bytes of memory the step holds beside those rows.
+	uses() int64
 	// room is for how many bytes of further pages there is room beside those that were read; below 0 for none.
 	room(read int) int
 	// end does the work with what the step has found. What it adds to the outcome is committed with that.
@@ -61,15 +63,17 @@ func (holding) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.
 	return rows, nil
 }
 
+func (holding) uses() int64 { return 0 }
+
 func (holding) room(read int) int { return readBytes - read }
 
 // counting counts rows.
 type counting struct{ holding }
 
 // queries is more than 1: a large count would commit more often than the ledger's partition allows.
-func (counting) queries() int    { return 4 }
-func (counting) wide() bool      { return true }
-func (c counting) begin() taking { return c }
+func (counting) queries() int           { return 4 }
+func (counting) wide() bool             { return true }
+func (c counting) begin(*opened) taking { return c }
 
 func (counting) end(_ context.Context, _ *opened, _ message, _ int, found *yield, out *outcome) error {
 	out.done.Rows = int64(len(found.rows()))
@@ -85,9 +89,9 @@ type writing struct {
 	packs bool
 }
 
-func (writing) queries() int    { return 1 }
-func (writing) wide() bool      { return true }
-func (w writing) begin() taking { return w }
+func (writing) queries() int           { return 1 }
+func (writing) wide() bool             { return true }
+func (w writing) begin(*opened) taking { return w }
 
 func (w writing) end(ctx context.Context, o *opened, m message, delivery int, found *yield, out *outcome) error {
 	if w.packs {

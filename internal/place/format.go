@@ -393,6 +393,19 @@ func NewFile(c *Codec) *FileDraft {
 	return d
 }
 
+// Held returns how many bytes of memory the draft takes: the JSON of the page under way and of those that are being encoded, and what was
+// encoded, which moves as it grows.
+func (d *FileDraft) Held() int64 {
+	bytes := cap(d.page.text) + 2*cap(d.content)
+	for _, c := range d.coming {
+		bytes += c.json
+	}
+	return int64(bytes)
+}
+
+// Text returns how many bytes of JSON the draft has.
+func (d *FileDraft) Text() int { return d.json + len(d.page.text) }
+
 // append appends an encoded page.
 func (d *FileDraft) append(p *page) {
 	f := &d.file

@@ -29,6 +29,7 @@ type Pages struct {
 type coming struct {
 	page  *page
 	last  bool // of its file
+	json  int  // bytes, before it is encoded
 	group *task.Group
 }
 
@@ -79,7 +80,7 @@ func (p *Pages) flush(last bool) error {
 	if p.json += size; last {
 		p.json = 0
 	}
-	next := coming{&full, last, &task.Group{}}
+	next := coming{&full, last, size, &task.Group{}}
 	next.group.Go(func() error {
 		full.text = p.codec.Encode(full.text)
 		return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // pair reads two tables as one, which has the rows of either. A row that differs has a
@@ -31,17 +33,21 @@ type pair struct {
 	depth  Depth
 	only   string // see Options
 
-	mu    sync.Mutex // guards the following
-	held  map[key.Token]*position
-	order []key.Token // of held, the oldest first; may name some that are gone
-	bytes int         // of held
-	most  int         // bytes
+	budget *memory.Budget // what is held takes its part of it; nil for no limit
+	mu     sync.Mutex     // guards the following
+	held   map[key.Token]*position
+	order  []key.Token // of held, the oldest first; may name some that are gone
+	bytes  int         // of held
+	most   int         // bytes
 }
 
 // Pair returns a source that has the rows of two places, for whoever reads its pages one after the other. It holds at most so many bytes.
-// only, if set, is a filter without "or" of the first one's rows. [Differences] tells what its rows are.
-func Pair(source, destination storage.Source, depth Depth, only string, most int) storage.Source {
-	return newPair(source, destination, Options{Depth: depth, Only: only}, most)
+// They are a part of the budget, and what does not get one is read again. only, if set, is a filter without "or" of the first one's rows.
+// [Differences] tells what its rows are.
+func Pair(source, destination storage.Source, depth Depth, only string, most int, budget *memory.Budget) storage.Source {
+	p := newPair(source, destination, Options{Depth: depth, Only: only}, most)
+	p.budget = budget
+	return p
 }
 
 func newPair(source, destination storage.Source, o Options, most int) *pair {
@@ -51,7 +57,8 @@ func newPair(source, destination storage.Source, o Options, most int) *pair {
 // position is where in the range of a query the next page begins.
 type position struct {
 	sides [2]side
-	after *key.Key // the last row merged, nil for none
+	after *key.Key     // the last row merged, nil for none
+	part  *memory.Part // for the rows that are held
 }
 
 // side is a position in one table.
@@ -173,6 +180,12 @@ func (p *pair) hold(at *position) *key.Token {
 	if bytes == 0 || bytes > p.most {
 		return &token
 	}
+	part, ok := p.budget.TryTake(int64(bytes))
+	if !ok {
+		return &token
+	}
+	at.part = part
+	runtime.AddCleanup(at, (*memory.Part).Release, part) // if nobody asks for them, and the comparison is over
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forget(token) // of a page that was read twice
@@ -192,6 +205,7 @@ func (p *pair) hold(at *position) *key.Token {
 // forget drops what is held.
 func (p *pair) forget(token key.Token) {
 	if at := p.held[token]; at != nil {
+		at.part.Release()
 		p.bytes -= at.sides[0].bytes() + at.sides[1].bytes()
 		delete(p.held, token)
 	}

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
+)
+
+// Memory. A step takes its part of the process's memory before it reads anything, and gives it back at its end. Nobody knows how large a
+// page is before it is there: so the part is as large as earlier steps of the scan say, and grows while nobody else waits. Where it
+// may not grow, the step gives all back, waits for a larger part, and reads again. So no step waits while it holds a part.
+
+const (
+	// memoryTime is how long a step waits for its part. Its message is hidden meanwhile; enough of stepTime is left for the work.
+	memoryTime = 5 * time.Minute
+	// firstPart is the part of a scan's first step, in bytes: more than a page of small rows takes.
+	firstPart = 2 << 20
+	// pageBytes is about the most text of a page that is asked for. A thousand rows of 4 KB have less, with what the service adds.
+	pageBytes = 9 << 19
+)
+
+// errMemory puts a step off that found no memory. It is no failure of the step's.
+var errMemory = errors.New("the process's memory was taken by other steps and calls")
+
+// sizes are those of what the steps of a scan have read in this process. They are safe for concurrent use.
+type sizes struct {
+	mu   sync.Mutex
+	part int64 // bytes of memory that a step is thought to need; 0 if that is unknown
+	rows int   // that a page has at most; 0 for any number
+	made int   // bytes that a map makes of 1,000 bytes of rows, if they become more
+}
+
+// need returns how much memory a step takes at first.
+func (s *sizes) need() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.part == 0 {
+		return firstPart
+	}
+	return s.part
+}
+
+// needed takes in how much memory a step has needed. Steps that needed less let it sink slowly.
+func (s *sizes) needed(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.part = max(bytes, s.part*3/4)
+}
+
+// top returns how many rows to ask for, of most.
+func (s *sizes) top(most int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rows == 0 {
+		return most
+	}
+	return min(most, s.rows)
+}
+
+// learn takes in a page of so many rows and bytes of text, for which asked rows were asked. The next one gets as many rows as have
+// pageBytes, if this one had more, or might have had more rows. It is one of so many answers.
+func (s *sizes) learn(asked, rows, bytes, answers int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bytes = max(1, bytes, bytes*s.made/1000)
+	if most := answers * pageBytes; rows > 0 && (bytes > most || rows >= asked) {
+		if s.rows = max(1, rows*most/bytes); s.rows >= storage.PageRows {
+			s.rows = 0
+		}
+	}
+}
+
+// become takes in what a map has made of rows: so many bytes of so many others. Pages have as many rows as become pageBytes.
+func (s *sizes) become(rows, bytes, made int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made = made * 1000 / max(1, bytes)
+	if made > pageBytes {
+		s.rows = max(1, rows*pageBytes/made)
+	}
+}
+
+// inMemory is a step with its part of the memory.
+type inMemory struct {
+	budget *memory.Budget
+	sizes  *sizes
+	part   *memory.Part
+}
+
+// hold waits for memory for a step of a scan.
+func (e *Engine) hold(ctx context.Context, s *sizes) (*inMemory, error) {
+	h := &inMemory{budget: e.options.Memory, sizes: s}
+	return h, h.take(ctx, s.need())
+}
+
+func (h *inMemory) take(ctx context.Context, bytes int64) (err error) {
+	waiting, cancel := context.WithTimeout(ctx, memoryTime)
+	defer cancel()
+	if h.part, err = h.budget.Take(waiting, bytes); err == nil || errors.Is(ctx.Err(), context.Canceled) {
+		return err
+	}
+	return problem.Busyf("", "the step waits for memory").Because(errMemory)
+}
+
+// do does a step within its part, and begins anew with a larger one if that is too small.
+func (h *inMemory) do(ctx context.Context, does func(*memory.Part) error) error {
+	for {
+		err := does(h.part)
+		wanted := h.part.Wanted()
+		if !errors.Is(err, memory.ErrFull) {
+			h.sizes.needed(wanted)
+			return err
+		}
+		h.part.Release()
+		if err := h.take(ctx, 2*wanted); err != nil {
+			return err
+		}
+	}
+}
+
+// release gives the part back.
+func (h *inMemory) release() { h.part.Release() }
