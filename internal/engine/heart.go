@@ -48,6 +48,7 @@ type hand struct {
 	since      time.Time          // its beginning
 	deliveries int                // under way
 	until      time.Time          // if it failed: the host delivers it again before this time
+	waits      time.Time          // since when it waits for memory; zero if it does not
 	mayEnd     bool               // this step, or one that was released before it, has ended without children
 	counters   []*storage.Counter // of the deliveries
 }
@@ -71,6 +72,34 @@ func (h *heart) take(log *zerolog.Logger, scan, step string, counter *storage.Co
 		h.beating = true
 		h.beatAfter(log, beatTime)
 	}
+}
+
+// waitsSince records that a step in hand has waited for memory since a time; the zero time, that it waits no more.
+func (h *heart) waitsSince(step string, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hands[step].waits = at
+}
+
+// withoutMemory returns the scans whose steps under way here all wait for memory.
+func (h *heart) withoutMemory() (waits []ledger.Wait) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	since := map[string]time.Time{} // by scan; zero if a step of it does not wait
+	for _, held := range h.hands {
+		at, met := since[held.scan]
+		switch {
+		case held.deliveries == 0:
+		case !met || held.waits.Before(at):
+			since[held.scan] = held.waits
+		}
+	}
+	for _, scan := range slices.Sorted(maps.Keys(since)) {
+		if at := since[scan]; !at.IsZero() {
+			waits = append(waits, ledger.Wait{Connection: forMemory, Scan: scan, Cause: memoryTaken, Since: at.UTC()})
+		}
+	}
+	return waits
 }
 
 // childless records that a step in hand was committed without children.
@@ -155,7 +184,7 @@ func (h *heart) beat() (next time.Duration, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
 	defer cancel()
-	b := ledger.Beat{Process: h.process, Steps: steps}
+	b := ledger.Beat{Process: h.process, Steps: steps, Waiting: h.withoutMemory()}
 	h.waits(&b)
 	return beatTime, h.write(ctx, b)
 }

@@ -24,6 +24,12 @@ const (
 	pageBytes = 9 << 19
 )
 
+// What a step waits for in a status, and why.
+const (
+	forMemory   = "memory"
+	memoryTaken = "other steps and calls have taken the instance's"
+)
+
 // errMemory puts a step off that found no memory. It is no failure of the step's.
 var errMemory = errors.New("the process's memory was taken by other steps and calls")
 
@@ -88,17 +94,25 @@ func (s *sizes) become(rows, bytes, made int) {
 // inMemory is a step with its part of the memory.
 type inMemory struct {
 	budget *memory.Budget
+	heart  *heart
+	step   string
 	sizes  *sizes
 	part   *memory.Part
 }
 
-// hold waits for memory for a step of a scan.
-func (e *Engine) hold(ctx context.Context, s *sizes) (*inMemory, error) {
-	h := &inMemory{budget: e.options.Memory, sizes: s}
+// hold waits for memory for a step that is in hand.
+func (e *Engine) hold(ctx context.Context, step string, s *sizes) (*inMemory, error) {
+	h := &inMemory{budget: e.options.Memory, heart: e.heart, step: step, sizes: s}
 	return h, h.take(ctx, s.need())
 }
 
 func (h *inMemory) take(ctx context.Context, bytes int64) (err error) {
+	free := false
+	if h.part, free = h.budget.TryTake(bytes); free {
+		return nil
+	}
+	h.heart.waitsSince(h.step, time.Now())
+	defer h.heart.waitsSince(h.step, time.Time{})
 	waiting, cancel := context.WithTimeout(ctx, memoryTime)
 	defer cancel()
 	if h.part, err = h.budget.Take(waiting, bytes); err == nil || errors.Is(ctx.Err(), context.Canceled) {

@@ -110,6 +110,14 @@ func TestStepWithoutMemory(t *testing.T) {
 		w.must(err)
 		for delivery := 1; delivery <= engine.MaxDeliveries; delivery++ {
 			began := time.Now()
+			time.AfterFunc(20*time.Second, func() {
+				s := w.status(id)
+				if s.Phase != "waiting" || s.Cause != "memory: other steps and calls have taken the instance's" || s.Leased == nil || len(s.Leased.Waiting) != 1 {
+					t.Errorf("while it waits: %s, %s; leased %+v", s.Phase, s.Cause, s.Leased)
+				} else if l := s.Leased.Waiting[0]; l.Connection != "memory" || l.Scan != "" || l.Since.Sub(began).Abs() > time.Second {
+					t.Errorf("%+v", l)
+				}
+			})
 			_, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), delivery)
 			if problem.FateOf(err) != problem.Retry || time.Since(began) < time.Minute {
 				t.Errorf("delivery %d, after %v: %v", delivery, time.Since(began), err)
@@ -129,6 +137,9 @@ func TestStepWithoutMemory(t *testing.T) {
 		}
 		w.drain()
 		w.counted(id, ledger.Succeeded, 6, 6, 0)
+		if s := w.status(id); s.Leased != nil || s.Cause != "" {
+			t.Errorf("at the end: %+v, %s", s.Leased, s.Cause)
+		}
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 const (
 	starting  = "starting"  // no step is done yet
 	Working   = "working"   // steps are being done
-	waiting   = "waiting"   // for a connection that gives no good answer
+	waiting   = "waiting"   // for a connection that gives no good answer, or for memory
 	throttled = "throttled" // working, but the storage throttled at least a fifth of the last minute's requests
 	stalled   = "stalled"   // steps are pending, and none was done for two minutes
 )

@@ -76,7 +76,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	if err != nil {
 		return "", nil, err
 	}
-	held, err := e.hold(ctx, o.sizes)
+	held, err := e.hold(ctx, m.id, o.sizes)
 	if err != nil {
 		return "", nil, err
 	}

@@ -84,7 +84,7 @@ type Leased struct {
 	Throttled int64 `json:"throttled"`
 	// Instances are the living processes that have them in hand.
 	Instances []Instance `json:"instances"`
-	// Waiting are the scan's connections that give a living process no good answer.
+	// Waiting are the scan's connections that give a living process no good answer, and memory if all of its steps there wait for that.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }
 
@@ -198,9 +198,10 @@ func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) Leased
 			continue
 		}
 		for _, w := range b.Waiting {
-			if !slices.Contains(connections, w.Connection) {
+			if w.Scan != s.Scan.ID && (w.Scan != "" || !slices.Contains(connections, w.Connection)) {
 				continue
 			}
+			w.Scan = ""
 			i.waits = true
 			if was, ok := waits[w.Connection]; !ok || w.Since.Before(was.Since) {
 				waits[w.Connection] = w

@@ -42,11 +42,12 @@ type Held struct {
 	Throttled  int64  // of them, those that the storage throttled
 }
 
-// Wait is a connection that gives a process no good answer.
+// Wait is what a process waits for: a connection that gives it no good answer, or memory for all steps of a scan that it has in hand.
 type Wait struct {
-	Connection string    `json:"connection"` // its setting's name
-	Cause      string    `json:"cause"`      // how the last request failed, without its URL
-	Since      time.Time `json:"since"`      // by the process's clock
+	Connection string    `json:"connection"`     // its setting's name, or "memory"
+	Scan       string    `json:"scan,omitempty"` // whose steps wait for memory; "" for a connection
+	Cause      string    `json:"cause"`          // how the last request failed, without its URL
+	Since      time.Time `json:"since"`          // by the process's clock
 }
 
 // Beat writes the beat of a process.

@@ -72,7 +72,7 @@ func judgeBeats(beats []ledger.Beat) Check {
 		}
 	}
 	if len(said) == 0 {
-		return Check{"steps", OK, "none is known to wait for a connection"}
+		return Check{"steps", OK, "none is known to wait for a connection or for memory"}
 	}
 	return Check{"steps", Warning, oneLine(strings.Join(slices.Sorted(maps.Values(said)), "; "))}
 }
