@@ -19,7 +19,7 @@ const (
 	// memoryTime is how long a step waits for its part. Its message is hidden meanwhile; enough of stepTime is left for the work.
 	memoryTime = 5 * time.Minute
 	// firstPart is the part of a scan's first step, in bytes: more than a page of small rows takes.
-	firstPart = 2 << 20
+	firstPart = 4 << 20
 	// pageBytes is about the most text of a page that is asked for. A thousand rows of 4 KB have less, with what the service adds.
 	pageBytes = 9 << 19
 )
