@@ -149,5 +149,5 @@ func strategyOf(r Request, hints *scan.Hints) scan.Strategy {
 	case r.Action.Type == Keys:
 		return adaptive.Strategy{Partitions: true}
 	}
-	return strategy.New(r.Strategy, strategy.Options{Hints: hints, FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix})
+	return strategy.New(r.Strategy, strategy.Options{Hints: hints, PageRows: r.segmentSize(), FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix})
 }

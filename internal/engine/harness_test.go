@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -41,13 +40,12 @@ func newWorld(t testing.TB, o emulator.Options) *world {
 	em := emulatortest.New(t, o)
 	w := &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil), delivered: map[string]int{}, memory: memory.NewBudget(256 << 20)}
 	t.Cleanup(func() {
-		for try := 0; w.memory.Usage().Used > 0; try++ { // what a comparison holds is given back when that is gone
-			if try == 100 {
+		for try := 0; w.memory.Usage().Used > 0; try++ { // a comparison holds rows for some seconds
+			if try == 120 {
 				t.Errorf("%+v: parts of the memory were not given back", w.memory.Usage())
 				break
 			}
-			runtime.GC()
-			time.Sleep(time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
 		}
 	})
 	w.observer = w.newEngine(w.account)

@@ -117,6 +117,7 @@ func (r *reading) affordable(most int) int {
 // round makes the first n steps that were found, at once. If there is no memory for all of them beside what was read before, it makes none.
 func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, asked, used := make([]storage.Page, n), 0, o.options.Memory.Used()
+	top := o.sizes.top(o.request.segmentSize())
 	g, all := task.WithContext(ctx)
 	for _, f := range r.found {
 		if i := asked; f.step != nil && i < n {
@@ -156,6 +157,9 @@ func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, 
 		next := pageOrStep{of: *f.step}
 		if len(rows) > 0 {
 			next.end = scan.PageEnd{Last: rows[len(rows)-1].Key, Rows: len(rows)}
+			if top < o.request.segmentSize() {
+				next.end.Asked = top
+			}
 		}
 		if next.rows, err = r.into.page(ctx, *f.step, page.Date, rows); err != nil {
 			return err

@@ -20,8 +20,10 @@ const HintPages = 6
 type Hints struct {
 	Bounds key.Bounds `json:"bounds"`
 	Keys   []key.Key  `json:"keys"` // in table order
-	// Pages tells of each piece that they divide the table into how many full pages its rows fill.
+	// Pages tells of each piece that they divide the table into how many full pages its rows fill, as if they were small.
 	Pages []float64 `json:"pages"`
+	// Share is what a page had of a full page's rows, because they are large; 0 if they are not.
+	Share float64 `json:"share,omitempty"`
 }
 
 // PageEnd is what remains of a page for hints: the key of the last row that
@@ -30,6 +32,15 @@ type PageEnd struct {
 	Last   key.Key
 	Rows   int
 	Failed int `json:",omitempty"` // of the rows, those that could not be written
+	Asked  int `json:",omitempty"` // rows that the page could have had, if that was less than a full page: its rows are large
+}
+
+// full returns how many rows the page stands for, if one of large rows counts as a full page of so many.
+func (e PageEnd) full(segment int) int {
+	if e.Asked == 0 {
+		return e.Rows
+	}
+	return max(e.Rows, e.Rows*segment/e.Asked)
 }
 
 // Thin returns the ends in table order, the given number at most: neighbours become one.
@@ -38,8 +49,11 @@ func Thin(ends []PageEnd, most int) []PageEnd {
 	pages := (len(ends) + most - 1) / most // that become one
 	var thin []PageEnd
 	for group := range slices.Chunk(ends, max(1, pages)) {
-		end := PageEnd{Last: group[len(group)-1].Last}
+		end, most := PageEnd{Last: group[len(group)-1].Last}, 0
 		for _, e := range group {
+			if e.Rows > most {
+				end.Asked, most = e.Asked, e.Rows
+			}
 			end.Rows += e.Rows
 			end.Failed += e.Failed
 		}
@@ -62,19 +76,19 @@ func withRows(ends []PageEnd) []PageEnd {
 // without rows don't count. A full page has segment rows.
 func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	most := HintPages * segment
-	h := Hints{Bounds: b}
+	h := Hints{Bounds: b, Share: shareOf(ends, segment)}
 	ahead := 0        // rows since the last cut
 	var edge *PageEnd // of them, the last if a partition begins on its page
 	for rest := withRows(ends); len(rest) > 0; {
 		n, rows := 0, 0
 		for n < len(rest) && rest[n].Last.Partition == rest[0].Last.Partition {
-			rows += rest[n].Rows
+			rows += rest[n].full(segment)
 			n++
 		}
 		inside := rest[:n] // the pages that end in one partition
 		rest = rest[n:]
 		if pieces := (2*rows/most + 1) / 2; pieces > 1 {
-			h.divide(inside, rows, pieces)
+			h.divide(inside, rows, pieces, segment)
 			ahead, edge = 0, nil
 			continue
 		}
@@ -95,12 +109,25 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	return h
 }
 
+// shareOf returns what pages with rows had of a full page's, 0 if all could have had as many.
+func shareOf(ends []PageEnd, segment int) float64 {
+	rows, full := 0, 0
+	for _, e := range ends {
+		rows, full = rows+e.Rows, full+e.full(segment)
+	}
+	if rows == full {
+		return 0
+	}
+	return float64(rows) / float64(full)
+}
+
 // divide adds hints that cut a partition of many pages into pieces of equal size.
-func (h *Hints) divide(pages []PageEnd, rows, pieces int) {
+func (h *Hints) divide(pages []PageEnd, rows, pieces, segment int) {
 	h.Keys = append(h.Keys, pages[0].Last) // says that it begins
 	met := 0
 	for i, e := range pages {
-		if met += e.Rows; i > 0 && i < len(pages)-1 && met*pieces/rows > (met-e.Rows)*pieces/rows {
+		was := met
+		if met += e.full(segment); i > 0 && i < len(pages)-1 && met*pieces/rows > was*pieces/rows {
 			h.Keys = append(h.Keys, e.Last)
 		}
 	}

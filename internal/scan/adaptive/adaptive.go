@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -23,6 +24,8 @@ type Strategy struct {
 	// Hints, if set, are where an earlier scan with the same bounds found the
 	// rows. They may be out of date. All steps of a scan need the same ones.
 	Hints *scan.Hints
+	// PageRows is how many rows a full page has, by which hints count; 0 means that each page is a full one.
+	PageRows int
 	// Partitions steps over the rows behind a page's last partition: all partition keys are met, which is what listing them
 	// takes. It takes no hints.
 	Partitions bool
@@ -45,7 +48,7 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	o := scan.Decision{Yield: p.Before(st.Stop)}
 	more := p.Next != nil && o.Yield == len(p.Keys)
 	if st.Hinted && more && len(p.Keys) > 0 {
-		st.Due--
+		st.Due -= float64(len(p.Keys)) / float64(cmp.Or(x.PageRows, len(p.Keys)))
 	}
 	switch {
 	case st.Group != nil:

@@ -74,7 +74,7 @@ func (st strand) pieces(partition *string, cuts []string, end *string) []scan.St
 	for i := range cuts {
 		piece := strand{
 			Left: st.Left, Credit: st.Credit, Inside: st.Inside, Trail: st.Trail.inherit(cuts[i]), Forks: st.Forks, Letters: st.Letters,
-			Hinted: st.Hinted, Due: st.Due, Partitions: st.Partitions,
+			Hinted: st.Hinted, Due: st.Due, Share: st.Share, Partitions: st.Partitions,
 		}
 		r := key.Range{Partition: partition, Low: &key.Bound{Key: cuts[i]}}
 		switch {

@@ -19,7 +19,7 @@ type group struct {
 
 // hintStep returns the step that reads a piece and launches a group of others.
 func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
-	st := strand{Left: scan.HintPages, Hinted: true, Due: h.Due(piece)}
+	st := strand{Left: scan.HintPages, Hinted: true, Due: h.Due(piece), Share: short(h.Share)}
 	if g.First < g.End {
 		for i := g.First; i < g.End; i++ {
 			g.Due = short(g.Due + h.Due(i))

@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"tablesweep/internal/key"
@@ -8,10 +9,10 @@ import (
 )
 
 // slack is how many pages a strand may have more than its hint told of: this much is left once that is read.
-const slack = 0.75
+func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
 // outgrown reports whether the strand has more. Then what is left is a guess.
-func (st strand) outgrown() bool { return st.Due < -slack }
+func (st strand) outgrown() bool { return st.Due < -st.slack() }
 
 // End returns the key where a pending step of this strategy stops before its range's end, nil if it
 // reads to the end. launches tells that it also starts the steps of pieces behind its range.
@@ -30,7 +31,7 @@ func Ahead(s scan.Step) scan.Outlook {
 	if json.Unmarshal(s.State, &st) != nil || !st.Hinted || st.outgrown() {
 		return scan.Outlook{Unknown: 1}
 	}
-	pages := max(slack, st.Due)
+	pages := max(st.slack(), st.Due)
 	if g := st.Group; g != nil {
 		pages += g.Due
 	}

@@ -28,6 +28,7 @@ type strand struct {
 
 	Hinted bool    `json:"hinted,omitempty"` // it comes from a hint
 	Due    float64 `json:"due,omitempty"`    // pages left that its hint told of; negative if it has outgrown that
+	Share  float64 `json:"share,omitempty"`  // of a full page that a page has, as in the hints; 0 for all of it
 	Group  *group  `json:"group,omitempty"`
 
 	// Partitions tells that pages are to be seen as their partitions, and rows stepped over. Such a strand has no Stop: its range ends there.

@@ -19,7 +19,8 @@ var Names = []string{Adaptive, Prefix, Serial}
 
 // Options are for one strategy each; the others ignore them.
 type Options struct {
-	Hints *scan.Hints // for adaptive; nil if there are none
+	Hints    *scan.Hints // for adaptive; nil if there are none
+	PageRows int         // for adaptive: of a full page
 	// FirstSegments and NextSegments are for prefix: how many pages it reads of a new
 	// prefix, and of each prefix after that, before it splits. 0 means 1.
 	FirstSegments, NextSegments int
@@ -33,5 +34,5 @@ func New(name string, o Options) scan.Strategy {
 	case Prefix:
 		return scan.Prefix{FirstSegments: o.FirstSegments, NextSegments: o.NextSegments}
 	}
-	return adaptive.Strategy{Hints: o.Hints}
+	return adaptive.Strategy{Hints: o.Hints, PageRows: o.PageRows}
 }

@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
@@ -53,6 +53,9 @@ func Pair(source, destination storage.Source, depth Depth, only string, most int
 func newPair(source, destination storage.Source, o Options, most int) *pair {
 	return &pair{places: [2]storage.Source{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
+
+// heldTime is how long rows that are a part of a budget are held at most: the step that goes on there may be another process's.
+const heldTime = 5 * time.Second
 
 // position is where in the range of a query the next page begins.
 type position struct {
@@ -185,9 +188,11 @@ func (p *pair) hold(at *position) *key.Token {
 		return &token
 	}
 	at.part = part
-	runtime.AddCleanup(at, (*memory.Part).Release, part) // if nobody asks for them, and the comparison is over
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if part != nil { // others may wait for what nobody asks for any more
+		time.AfterFunc(heldTime, func() { p.outdate(token, at) })
+	}
 	p.forget(token) // of a page that was read twice
 	p.held[token] = at
 	p.order = append(p.order, token)
@@ -200,6 +205,15 @@ func (p *pair) hold(at *position) *key.Token {
 		p.order = slices.DeleteFunc(p.order, func(t key.Token) bool { return p.held[t] == nil })
 	}
 	return &token
+}
+
+// outdate drops what is held at a token, if it still is.
+func (p *pair) outdate(token key.Token, at *position) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held[token] == at {
+		p.forget(token)
+	}
 }
 
 // forget drops what is held.
