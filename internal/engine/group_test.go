@@ -268,43 +268,6 @@ func TestGroupWaits(t *testing.T) {
 	})
 }
 
-// A process dies at each request. The group ends all the same, each table is exported, and nothing is left over.
-func TestGroupCrashPoints(t *testing.T) {
-	crashPoints(t, 7, func(t *testing.T, n int, applied bool) bool {
-		w := withTables(t, 9)
-		w.process.DieWith(n, applied)
-		_, started := w.engine.Start(t.Context(), groupExport("p"))
-		if started != nil {
-			w.restart()
-			time.Sleep(15 * time.Minute)
-			w.must(w.engine.Maintain(t.Context()))
-		}
-		list, err := w.list(10)
-		w.must(err)
-		if len(list) == 0 {
-			if left := append(w.ledgerRows("scans", ""), w.ledgerRows("beats", "")...); len(left) > 0 || len(w.blobs("p")) > 0 {
-				t.Errorf("left: %v", left)
-			}
-			return false
-		}
-		w.drain()
-		dead := w.process.Dead()
-		if dead {
-			w.restart()
-		}
-		if s := w.end(list[0].ID); s.State != ledger.Succeeded || s.Members.Succeeded != 9 || s.Rows.Scanned != 36 {
-			t.Errorf("%s %+v %s", s.State, s.Members, s.Error)
-		}
-		if _, err := w.tablesAt("p"); err != nil {
-			t.Error(err)
-		}
-		if left := slices.Concat(w.ledgerRows("scans", "r|"), w.ledgerRows("scans", "o|")); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
-		return started == nil && !dead && n > 20
-	})
-}
-
 // Retention removes the members with their group.
 func TestGroupIsRemoved(t *testing.T) {
 	t.Parallel()
