@@ -80,7 +80,7 @@ func (o *copyOptions) run(r *call) error {
 	if o.rows != "" && o.verify {
 		return usagef("--verify is about ranges, not about the rows of --rows")
 	}
-	r.dry = o.dryRun.on || o.preview > 0
+	r.dry = o.dryRun.on
 	if o.Many() {
 		phase := map[string]string{"copy": "copying", "export": "exporting", "import": "importing"}[r.name]
 		all := job.Tables{Rows: o.Rows, Phase: phase, Failed: o.failed, State: o.State}
@@ -123,7 +123,7 @@ func (o *copyOptions) run(r *call) error {
 	}
 	pair := job.PairOptions{Options: o.job(r, o.Rows, from), To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}
 	pair.Was.Window = o.window
-	if pair.Map = m; o.preview > 0 {
+	if pair.Map = m; m != nil && o.dryRun.on {
 		return o.mapFlags.show(r, pair.Options, o.json)
 	}
 	if o.mirror {

@@ -29,7 +29,7 @@ func (o *enqueueOptions) options() []option {
 }
 
 func (o *enqueueOptions) run(r *call) error {
-	r.changes, r.dry = true, o.dryRun.on || o.preview > 0
+	r.changes, r.dry = true, o.dryRun.on
 	template, err := action.ParseTemplate(o.message)
 	if err != nil {
 		return usagef("--message: %w", err)
@@ -38,15 +38,12 @@ func (o *enqueueOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	if m != nil && o.dryRun.on {
-		return usagef("--dry-run does not fit --map, --rename and --drop, which decide what is sent; --map-dry-run shows it")
-	}
 	from, err := o.source(r, true)
 	if err != nil {
 		return err
 	}
 	options := o.job(r, o.Rows, from)
-	if options.Map = m; o.preview > 0 {
+	if options.Map = m; m != nil && o.dryRun.on {
 		return o.mapFlags.show(r, options, o.json)
 	}
 	queue, err := o.openQueue(r)

@@ -34,7 +34,7 @@ const (
 var flagGroups = []struct{ title, names string }{
 	{"Flags", "table from to connection from-connection to-connection all tables queue queue-connection message mode verify list repair allow-extra mirror max-deletes dry-run yes format"},
 	{"Which rows", "prefix after before filter select keys-only limit rows since state overlap"},
-	{"What becomes of them", "map rename drop map-dry-run"},
+	{"What becomes of them", "map rename drop"},
 	{"Files", "compress with-timestamp types delimiter"},
 	{"After an interrupt or a failure", "checkpoint resume failed patience"},
 	{"Speed", "workers max-rows-per-second max-requests-per-second strategy segment-size"},

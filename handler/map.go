@@ -49,15 +49,16 @@ func (v programValue) Type() string { return "PROGRAM" }
 type mapFlags struct {
 	program      string
 	rename, drop []string
-	preview      positive
 }
+
+// previewed is how many rows a dry run shows before and after.
+const previewed = 20
 
 func (f *mapFlags) options() []option {
 	return []option{
 		{"map", fixed, programValue{&f.program}, nil, "jq program, or @FILE, that makes rows of each row"},
 		{"rename", fixed, &f.rename, nil, "A=B,…: rename properties, ahead of --map"},
 		{"drop", fixed, &f.drop, nil, "leave out these properties, ahead of --map"},
-		{"map-dry-run", perRun, &f.preview, nil, "show so many rows before and after, and do nothing"},
 	}
 }
 
@@ -83,14 +84,11 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 		}
 	}
 	if !f.given() {
-		if f.preview > 0 {
-			return nil, usagef("--map-dry-run shows what --map, --rename and --drop do; give one of them")
-		}
 		return nil, nil
 	}
 	m, err := rowmap.New(o)
 	if err != nil {
-		return nil, job.Hint(usagef("--map %w", err), "jq's manual tells of programs; --map-dry-run 20 shows what one does")
+		return nil, job.Hint(usagef("--map %w", err), "jq's manual tells of programs; --dry-run shows what one does")
 	}
 	return m, nil
 }
@@ -108,7 +106,7 @@ type preview struct {
 
 // show prints the first rows before and after, side by side.
 func (f *mapFlags) show(r *call, o job.Options, asJSON bool) error {
-	return job.Preview(r.ctx, o, int(f.preview), func(before storage.Entity, after []storage.Entity, err error) error {
+	return job.Preview(r.ctx, o, previewed, func(before storage.Entity, after []storage.Entity, err error) error {
 		l := newListing(r.Out, asJSON)
 		if asJSON {
 			p := preview{Before: before.AppendJSON(nil), After: []json.RawMessage{}}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -37,6 +36,7 @@ type scanOptions struct {
 	segment         int
 	limit           positive
 	keysOnly        bool
+	dryRun          bool
 }
 
 func (o *scanOptions) options() []option {
@@ -44,7 +44,8 @@ func (o *scanOptions) options() []option {
 	return slices.Concat(o.sourceFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
 		o.choosing(),
 		{"json", perRun, &o.json, nil, "all that is on stderr as JSON, and a summary as its last line"},
-		choose("format", perRun, &o.format, "jsonl, csv, or count for only the number of rows", "jsonl, csv or count", "jsonl", "csv", "count"),
+		choose("format", perRun, &o.format, "jsonl or csv", "jsonl or csv; the command count counts rows", "jsonl", "csv"),
+		{"dry-run", perRun, &o.dryRun, nil, "with --map, --rename or --drop: show 20 rows before and after"},
 		{"keys-only", perRun, &o.keysOnly, nil, "only PartitionKey and RowKey"},
 		choose("strategy", perRun, &o.strategy, "how the rows are split into ranges: "+names, "one of "+names, strategy.Names...),
 		{"segment-size", perRun, &o.segment, storage.PageRows, "rows a query, 1 to 1000"},
@@ -70,7 +71,10 @@ func (o *scanOptions) run(r *call) error {
 	if o.keysOnly {
 		o.Select = []string{}
 	}
-	for name, fits := range map[string]bool{"delimiter": o.format == "csv", "types": false, "map": o.format != "count", "rename": o.format != "count", "drop": o.format != "count"} {
+	if o.dryRun && !o.mapFlags.given() {
+		return usagef("--dry-run shows what --map, --rename and --drop do; give one of them")
+	}
+	for name, fits := range map[string]bool{"delimiter": o.format == "csv", "types": false} {
 		if r.text(name) != "" && !fits {
 			return usagef("--%s does not fit --format %s", name, o.format)
 		}
@@ -97,7 +101,7 @@ func (o *scanOptions) run(r *call) error {
 	options := job.ScanOptions{
 		Options: job.Options{Process: r.Process, Rows: o.Rows, From: from}, Strategy: o.strategy, PageRows: o.segment, Limit: int(o.limit),
 	}
-	if options.Map = m; o.preview > 0 {
+	if options.Map = m; o.dryRun {
 		return o.mapFlags.show(r, options.Options, o.json)
 	}
 	if o.stats == statsQueries {
@@ -116,21 +120,11 @@ func (o *scanOptions) run(r *call) error {
 	if o.json {
 		sum.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
 	}
-	if o.json && o.format == "count" {
-		return r.print(true, sum, "")
-	}
 	return cmp.Or(lines.JSON(r.toErr).Encode(sum), err)
 }
 
-// printRows prints the rows, or their number.
+// printRows prints the rows.
 func (o *scanOptions) printRows(r *call, scanned job.ScanOptions, form *place.CSV) (totals sweep.Totals, err error) {
-	if o.format == "count" {
-		totals, err := job.Scan(r.ctx, scanned, nil)
-		if err == nil && !o.json {
-			_, err = fmt.Fprintln(r.Out, totals.Rows)
-		}
-		return totals, err
-	}
 	out := bufio.NewWriterSize(r.Out, 256<<10)
 	if o.format == "csv" {
 		totals, err = job.ScanCSV(r.ctx, scanned, *form, out)

@@ -28,7 +28,7 @@ func didYouMean(word, prefix string, candidates []string) string {
 // otherNames are commands and flags by the names that other programs give them.
 var otherNames = map[string]string{
 	"list": "tables list", "ls": "tables list", "rm": "delete", "sync": "copy", "cp": "copy", "backup": "export", "restore": "import",
-	"--source": "--from", "--destination": "--to", "--target": "--to",
+	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to",
 }
 
 // meantCommand returns a question with the command that a word may mean.
