@@ -17,49 +17,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestDeleteBesideWriters deletes a record again and again that two others keep writing. Each deletion is a first try. It deletes the
-// record, although that was written since its claim, and ends.
-func TestDeleteBesideWriters(t *testing.T) {
-	testsize.WithoutRace(t)
-	t.Parallel()
-	for _, key := range []string{"eid", "npi"} {
-		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-			proof.Must(t, w.emulator.SetFaults("latency=15ms"))
-			const took = 12 * time.Second
-			start := time.Now()
-			var g sync.WaitGroup
-			for i := range 2 {
-				writer := w.on(w.account, nil)
-				g.Go(func() {
-					defer writer.Close()
-					for n := 0; time.Since(start) < took; n++ {
-						_, err := writer.Put(t.Context(), rec(t, fmt.Sprintf(`{"eid":"a","npi":"a","lastname":"L","by":%d,"n":%d}`, i, n)), always)
-						if err != nil {
-							t.Error(err)
-						}
-					}
-				})
-			}
-			calls, none := 0, 0
-			for ; time.Since(start) < took; calls++ {
-				done, err := c.Delete(t.Context(), by(key, "a"), catalog.Condition{Invocation: fmt.Sprint(calls)}, nil)
-				switch {
-				case err != nil || done.Records > 1 || done.Repeated:
-					t.Errorf("%+v, %v", done, err)
-				case done.Records == 0:
-					none++
-				}
-			}
-			g.Wait()
-			t.Logf("by %s: %d of %d deletions found nothing", key, none, calls)
-			if none*3 > calls {
-				t.Errorf("by %s: %d of %d deletions found nothing", key, none, calls)
-			}
-			w.check(c)
-		})
-	}
-}
-
 // TestFrozenFirstDeletion freezes a first try that has found a record which was written since its claim, once it has read the
 // head. A repetition takes over, deletes that record by way of another request, and ends, but can't keep its answer. A newer record
 // comes. The first try goes on, and leaves it.
