@@ -226,26 +226,3 @@ func TestAnyFieldAndValue(t *testing.T) {
 		t.Errorf("changes %v, %q, %v", changes, next, err)
 	}
 }
-
-// TestMovedAddress asks for a record at an address that it has left: there is nothing, for reads and for writes.
-func TestMovedAddress(t *testing.T) {
-	t.Parallel()
-	w, c := newCatalog(t, "eid,city", "lastname")
-	old, err := c.Insert(t.Context(), rec(t, `{"eid":"1","city":"Bern","lastname":"a"}`), "")
-	w.did(catalog.Created)(old, err)
-	move := func() (catalog.Written, error) {
-		return c.Patch(t.Context(), []byte(`{"lastname":"b"}`), catalog.Lookup{ID: old.ID}, once)
-	}
-	now, err := move()
-	w.did(catalog.Replaced)(now, err)
-	w.did(catalog.Replaced)(move()) // a repetition, by its key
-	_, _, err = c.Get(t.Context(), old.ID)
-	wantKind(t, err, problem.NotFound)
-	_, err = c.Patch(t.Context(), []byte(`{"lastname":"b"}`), catalog.Lookup{ID: old.ID}, always)
-	wantKind(t, err, problem.NotFound)
-	_, err = c.Delete(t.Context(), catalog.Lookup{ID: old.ID}, always, nil)
-	wantKind(t, err, problem.NotFound)
-	if r, meta, err := c.Get(t.Context(), now.ID); err != nil || meta != now.Meta || !record.Equal(r, now.Record) {
-		t.Errorf("%+v, %v, %v, want %+v", r, meta, err, now)
-	}
-}

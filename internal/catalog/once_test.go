@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 )
@@ -114,35 +112,6 @@ func TestKeyedCrashPoints(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// TestKeyedWritesAtOnce sends a write with a key several times at once: it is done once, and all get its answer.
-func TestKeyedWritesAtOnce(t *testing.T) {
-	t.Parallel()
-	for _, tt := range keyedWrites {
-		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-			if tt.before != "" {
-				w.did(catalog.Created)(c.Insert(t.Context(), rec(t, tt.before), ""))
-			}
-			proof.Must(t, w.emulator.SetFaults("latency=1ms..20ms"))
-			var g sync.WaitGroup
-			answers := make([]catalog.Written, 5)
-			for i := range answers {
-				g.Go(func() {
-					var err error
-					if answers[i], err = tt.do(t.Context(), c, func(text string) record.Record { return rec(t, text) }); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			g.Wait()
-			for _, a := range answers[1:] {
-				if diff := cmp.Diff(answers[0], a, sameWritten); diff != "" {
-					t.Errorf("%s: two answers (-one +another):\n%s", tt.name, diff)
-				}
-			}
-		})
 	}
 }
 
