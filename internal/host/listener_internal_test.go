@@ -99,29 +99,6 @@ func (b *bench) expect(t *testing.T, deliveries []string, left int, poisoned []s
 	}
 }
 
-func TestListenerRetriesThenPoisons(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		options := plainQueues()
-		options.Visibility = 30 * time.Second
-		b := newBench(t, options, func(context.Context) error { return errors.New("no") }, "a")
-		b.during(t, 10*time.Minute)
-		b.expect(t, b.deliveries, 0, []string{"a"})
-		if len(b.deliveries) != 3 {
-			t.Fatalf("deliveries %q, want 3", b.deliveries)
-		}
-		// Each retry waits for visibilityTimeout and then for a poll, a second at most.
-		last := 0
-		for _, d := range b.deliveries[1:] {
-			var second int
-			if _, err := fmt.Sscanf(d, "%d:", &second); err != nil || second < last+30 || second > last+31 {
-				t.Errorf("deliveries %q, want 30 s between them", b.deliveries)
-			}
-			last = second
-		}
-	})
-}
-
 func TestListenerPoisonsWithoutInvoking(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
