@@ -72,30 +72,3 @@ func TestOrderedCounters(t *testing.T) {
 		}
 	})
 }
-
-// TestOrderedBehindARow goes on behind a row within a partition of many pages, as a resumed export does: every row behind it comes
-// once, in order.
-func TestOrderedBehindARow(t *testing.T) {
-	t.Parallel()
-	rows := someRows(6, 500)
-	synctest.Test(t, func(t *testing.T) {
-		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: 50 * time.Millisecond})
-		s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 20, Steal: true}
-		for _, at := range []int{0, 30, 499, 500, 1234, 2900, 2999} {
-			s.From = &rows[at].Key
-			next := at + 1
-			_, err := sweep.Each(t.Context(), s, sweep.Options{Workers: 16}, func(page []storage.Row) error {
-				for _, e := range page {
-					if next == len(rows) || e.Key != rows[next].Key {
-						return fmt.Errorf("row %d is %q", next, e.Key)
-					}
-					next++
-				}
-				return nil
-			})
-			if err != nil || next != len(rows) {
-				t.Errorf("behind row %d: %d rows, %v", at, next, err)
-			}
-		}
-	})
-}
