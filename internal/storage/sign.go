@@ -2,6 +2,7 @@ package storage
 
 import (
 	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -68,8 +69,36 @@ func credential(id *identity, transport policy.Transporter) (azcore.TokenCredent
 		}
 		return azidentity.NewManagedIdentityCredential(mo)
 	}
-	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o})
+	found, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: o})
+	return anySignIn{found}, err
 }
+
+// anySignIn is whichever sign-in the machine has: a developer's, or an identity of Azure's.
+type anySignIn struct{ azcore.TokenCredential }
+
+// GetToken implements [azcore.TokenCredential].
+func (s anySignIn) GetToken(ctx context.Context, o policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	token, err := s.TokenCredential.GetToken(ctx, o)
+	if err != nil && ctx.Err() == nil {
+		err = &notSignedIn{err}
+	}
+	return token, err
+}
+
+// notSignedIn says in one line what azidentity says of each sign-in that it has tried.
+type notSignedIn struct{ cause error }
+
+func (n *notSignedIn) Error() string {
+	text := "no sign-in to Azure was found: run az login, or, in Azure, give the app a managed identity"
+	for line := range strings.Lines(n.cause.Error()) {
+		if said, ok := strings.CutPrefix(strings.TrimSpace(line), "AzureCLICredential: "); ok {
+			text += "; Azure CLI says: " + said
+		}
+	}
+	return text
+}
+
+func (n *notSignedIn) Unwrap() error { return n.cause }
 
 // keySigner signs by the account's key. (Microsoft Learn, "Authorize with Shared Key")
 type keySigner struct {
