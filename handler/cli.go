@@ -77,7 +77,7 @@ func hintFor(err error) string {
 	switch {
 	case errors.As(err, &h):
 		return h.Hint
-	case job.Refused(err):
+	case job.Refused(err) && aboutFlags(err):
 		return "--help shows the flags, with examples"
 	case storage.HasCode(err, "TableNotFound"):
 		return "the account has no such table; check its name and the connection"
@@ -97,6 +97,12 @@ func hintFor(err error) string {
 		return "run it again when the account answers; --patience says how long to wait for it"
 	}
 	return ""
+}
+
+// aboutFlags reports whether a flag is what is wrong, so that a list of them helps.
+func aboutFlags(err error) bool {
+	text := err.Error()
+	return strings.HasPrefix(text, "--") || strings.HasPrefix(text, "unknown ") || strings.HasSuffix(text, "only flags")
 }
 
 // refusedHere reports whether this machine refused a connection.
