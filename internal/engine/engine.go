@@ -5,12 +5,14 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/logtail/claim"
+	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/scan"
@@ -73,12 +75,13 @@ type Engine struct {
 	scans   *cache[*loaded]
 	details *cache[ledger.Snapshot]
 	heard   atomic.Pointer[heard]
-	queues  map[string]*storage.Queue // by function
-	poison  []*storage.Queue          // into which a host puts messages that it gave up
-	limiter action.Limiter            // of requests to busy partitions
-	keys    claim.Tidying             // of requests that start scans
-	looks   *cache[struct{}]          // at schedules, by who is about to read them
-	tidied  atomic.Pointer[string]    // up to which ended scan Maintain has tidied up; nil to begin with the newest
+	queues  map[string]*storage.Queue    // by function
+	poison  []*storage.Queue             // into which a host puts messages that it gave up
+	limiter action.Limiter               // of requests to busy partitions
+	keys    claim.Tidying                // of requests that start scans
+	looks   *cache[struct{}]             // at schedules, by who is about to read them
+	codec   func() (*place.Codec, error) // of all exports: for each page that it encodes at once it keeps 15 MB
+	tidied  atomic.Pointer[string]       // up to which ended scan Maintain has tidied up; nil to begin with the newest
 }
 
 // New returns an engine. Call [Engine.TryPrepare] before its other methods.
@@ -91,6 +94,7 @@ func New(o Options) (*Engine, error) {
 		options: o, queues: map[string]*storage.Queue{}, ledger: ledger.New(o.Own.Table(o.StateTable)),
 		scans: newCache[*loaded](scanTime, hintsTime), details: newCache[ledger.Snapshot](detailTime, detailTime),
 		looks: newCache[struct{}](readersLook, readersLook),
+		codec: sync.OnceValues(func() (*place.Codec, error) { return place.NewCodec(place.Zstd) }),
 	}
 	e.heart = newHeart(e.waits, e.ledger.With(storage.RequestOptions{Once: true}).Beat)
 	for _, function := range functions {

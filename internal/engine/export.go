@@ -376,7 +376,7 @@ func (e *Engine) exportTo(ref TableRef) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	codec, err := place.NewCodec(place.Zstd)
+	codec, err := e.codec()
 	if err != nil {
 		return plan{}, err
 	}
