@@ -36,7 +36,7 @@ func TestCatalogDeleteRepeats(t *testing.T) {
 			proof.Must(t, err)
 			all = append(all, r)
 		}
-		cat.InsertAll(t.Context(), all, nil)
+		cat.InsertAll(t.Context(), record.Decoded(all), nil)
 		proof.Must(t, em.SetFaults("latency=9s"))
 		var out bytes.Buffer
 		var o catalogDeleteOptions

@@ -109,7 +109,7 @@ func (a *appender) flush() error {
 		return nil
 	}
 	var unprinted error
-	err := a.streams.AppendEach(context.WithoutCancel(a.call.ctx), a.stream, a.waiting, func(i int, id string) {
+	err := a.streams.AppendEach(context.WithoutCancel(a.call.ctx), a.stream, record.Decoded(a.waiting), func(i int, id string) {
 		if id == "" {
 			fmt.Fprintf(a.call.toErr, "tablesweep: failed: event %d may be missing\n", a.numbers[i])
 			return

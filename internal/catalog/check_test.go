@@ -124,7 +124,7 @@ func fill(b testing.TB, c *catalog.Catalog, from, to int) {
 		for i := range min(1000, to-from) {
 			all = append(all, person(b, from+i))
 		}
-		for _, one := range c.InsertAll(b.Context(), all, nil) {
+		for _, one := range c.InsertAll(b.Context(), record.Decoded(all), nil) {
 			if one.Err != nil {
 				b.Fatal(one.Err)
 			}

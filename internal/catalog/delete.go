@@ -225,7 +225,7 @@ func (x *deleting) over() bool {
 
 // member returns the deletion of an identity with this first index value by do, unless the deletion is over. do returns as Catalog.removeAt does.
 func (x *deleting) member(first, identity string, do func(context.Context) (done bool, err error)) member {
-	return member{first, func(ctx context.Context) error {
+	return member{first, 1, func(ctx context.Context) error {
 		x.mu.Lock()
 		over := x.over()
 		if over {

@@ -29,7 +29,7 @@ func sharing(t testing.TB, field string, n int) []record.Record {
 // insertMany inserts the records, all at once.
 func (w *world) insertMany(c *catalog.Catalog, all []record.Record) {
 	w.Helper()
-	for _, one := range c.InsertAll(w.Context(), all, nil) {
+	for _, one := range c.InsertAll(w.Context(), record.Decoded(all), nil) {
 		if one.Err != nil || one.Outcome != catalog.Created {
 			w.Fatalf("inserted %+v", one)
 		}

@@ -2,13 +2,14 @@ package catalog
 
 import (
 	"context"
-	"slices"
+	"iter"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/record"
 	"tablesweep/internal/task"
 )
 
@@ -18,12 +19,35 @@ const (
 	// bulkWriters is how many writes are under way at once: enough to keep a laptop's
 	// connection busy, and fewer than the log's shards can take.
 	bulkWriters = 2 * groupWrites
+	// weightBytes is how many bytes of a record count as one more write under way: it is in memory for each index key, and for the log.
+	weightBytes = 8 << 10
 )
 
-// member is one of several writes: of an identity of its own, whose first index value has the hash first.
+// member is one of several writes: of an identity of its own, whose first index value has the hash first. It counts as weight writes.
 type member struct {
-	first string
-	do    func(context.Context) error
+	first  string
+	weight int64
+	do     func(context.Context) error
+}
+
+// weightOf returns the weight of a record's write.
+func weightOf(r record.Record) int64 { return 1 + int64(r.Size())/weightBytes }
+
+// chunks returns the members in parts that are under way together.
+func chunks(all []member) iter.Seq2[[]member, int64] {
+	return func(yield func([]member, int64) bool) {
+		for len(all) > 0 {
+			n, weight := 1, min(all[0].weight, bulkWriters)
+			for n < len(all) && n < groupWrites && weight+all[n].weight <= bulkWriters {
+				weight += all[n].weight
+				n++
+			}
+			if !yield(all[:n], weight) {
+				return
+			}
+			all = all[n:]
+		}
+	}
 }
 
 // inGroups does the writes, many at once. Those of one shard wait for each other when they commit: one transaction is for all
@@ -38,14 +62,14 @@ func (c *Catalog) inGroups(ctx context.Context, all []member) error {
 	room := semaphore.NewWeighted(bulkWriters)
 	var g task.Group
 	for _, shard := range store.ShardNames() {
-		for some := range slices.Chunk(shards[shard], groupWrites) {
-			_ = room.Acquire(context.WithoutCancel(ctx), int64(len(some))) // all at once: they wait for each other
+		for some, weight := range chunks(shards[shard]) {
+			_ = room.Acquire(context.WithoutCancel(ctx), weight) // all at once: they wait for each other
 			of := &group{Catalog: c, committed: make(chan struct{})}
 			of.coming.Store(int64(len(some)))
 			of.staying.Store(int64(len(some)))
 			for _, m := range some {
 				g.Go(func() error {
-					defer room.Release(1)
+					defer room.Release(min(m.weight, bulkWriters))
 					t := &turn{group: of}
 					defer t.end(ctx)
 					return m.do(context.WithValue(ctx, turnKey{}, t))

@@ -45,7 +45,7 @@ func TestGroupsCostLittle(t *testing.T) {
 				all[i] = rec(t, fmt.Sprintf(`{"eid":"%d","npi":"%d","ssn":"%d","lastname":"Faux"}`, i, i, i))
 			}
 			requests("inserted", tt.insert, func() { w.insertMany(c, all) })
-			requests("unchanged", tt.again, func() { c.InsertAll(t.Context(), all, nil) })
+			requests("unchanged", tt.again, func() { c.InsertAll(t.Context(), record.Decoded(all), nil) })
 			shared := sharing(t, "npi", tt.n)
 			for i := range shared {
 				shared[i] = rec(t, strings.Replace(string(shared[i].AppendJSON(nil)), "Faux", "Smith", 1))
@@ -80,7 +80,7 @@ func TestGroupCrashPoints(t *testing.T) {
 								}
 								return err
 							}
-							for _, one := range c.InsertAll(ctx, all, nil) {
+							for _, one := range c.InsertAll(ctx, record.Decoded(all), nil) {
 								if one.Err != nil {
 									err = one.Err
 								}
@@ -163,7 +163,7 @@ func TestGroupRefusedOverSome(t *testing.T) {
 				}
 				return w.emulator.Transport().Do(r)
 			})
-			for i, one := range writer.InsertAll(t.Context(), all, nil) {
+			for i, one := range writer.InsertAll(t.Context(), record.Decoded(all), nil) {
 				if refused[i] {
 					wantKind(t, one.Err, problem.Conflict, problem.TooLarge)
 				} else if one.Err != nil || one.Outcome != catalog.Created {
@@ -240,7 +240,7 @@ func TestGroupPanics(t *testing.T) {
 				}
 				return w.emulator.Transport().Do(r)
 			})
-			for i, one := range writer.InsertAll(t.Context(), all, nil) {
+			for i, one := range writer.InsertAll(t.Context(), record.Decoded(all), nil) {
 				if (one.Err == nil) != (size == 20 && i == 0) {
 					t.Errorf("record %d: %+v", i, one)
 				}
@@ -259,7 +259,7 @@ func TestGroupKeepsTheOrder(t *testing.T) {
 	for i := range same {
 		same[i] = rec(t, fmt.Sprintf(`{"eid":"3","lastname":"a","x":%d}`, i))
 	}
-	for i, one := range c.InsertAll(t.Context(), same, nil) {
+	for i, one := range c.InsertAll(t.Context(), record.Decoded(same), nil) {
 		if (one.Err == nil) != (i == 0) {
 			t.Errorf("%d of the same: %+v, want the first", i, one)
 		}
@@ -290,7 +290,7 @@ func TestGroupsInBadTime(t *testing.T) {
 			ended := make(chan []catalog.Result)
 			go func() {
 				ctx := storage.WithPatience(t.Context(), time.Hour)
-				ended <- writer.WriteAll(ctx, all, func(ctx context.Context, i int) (catalog.Written, error) {
+				ended <- writer.WriteAll(ctx, record.Decoded(all), func(ctx context.Context, i int) (catalog.Written, error) {
 					if i > 0 {
 						return writer.Insert(ctx, all[i], "")
 					}

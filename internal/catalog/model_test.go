@@ -297,7 +297,7 @@ func (m *modelRun) bulk(c *catalog.Catalog, rnd *randv2.Rand) {
 		records[i] = m.draw(rnd, n)
 		all[i] = operation{n: n, kind: wal.Insert, from: from, record: records[i]}
 	}
-	for i, one := range c.InsertAll(m.Context(), records, nil) {
+	for i, one := range c.InsertAll(m.Context(), record.Decoded(records), nil) {
 		m.told(all[i], one.Written, one.Err)
 	}
 }

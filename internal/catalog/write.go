@@ -158,25 +158,28 @@ type Result struct {
 }
 
 // InsertAll inserts records as Insert does, many at once; see [Catalog.WriteAll]. once returns the Idempotency-Key of the
-// record with an index; nil for none.
-func (c *Catalog) InsertAll(ctx context.Context, records []record.Record, once func(i int) string) []Result {
+// record with an index; nil for none. The results have no records.
+func (c *Catalog) InsertAll(ctx context.Context, records record.Some, once func(i int) string) []Result {
 	return c.WriteAll(ctx, records, func(ctx context.Context, i int) (Written, error) {
 		key := ""
 		if once != nil {
 			key = once(i)
 		}
-		return c.Insert(ctx, records[i], key)
+		done, err := c.Insert(ctx, records.At(i), key)
+		done.Record = record.Record{}
+		return done, err
 	})
 }
 
 // WriteAll writes records by the function write, which is given their indexes, many at once, but those with the same identity
 // in their order. It returns a result for each. If the process dies, some are written and some
 // are not; after Maintain, none is half written.
-func (c *Catalog) WriteAll(ctx context.Context, records []record.Record, write func(ctx context.Context, i int) (Written, error)) []Result {
-	results := make([]Result, len(records))
+func (c *Catalog) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
+	results := make([]Result, records.Len())
 	var rounds [][]member
 	times := map[string]int{} // by identity
-	for i, r := range records {
+	for i := range records.Len() {
+		r := records.At(i)
 		id, err := c.Identify(r)
 		if err != nil {
 			results[i].Err = err
@@ -186,7 +189,7 @@ func (c *Catalog) WriteAll(ctx context.Context, records []record.Record, write f
 		if times[id.Hash()]++; n == len(rounds) {
 			rounds = append(rounds, nil)
 		}
-		rounds[n] = append(rounds[n], member{id.First(), func(ctx context.Context) error {
+		rounds[n] = append(rounds[n], member{id.First(), weightOf(r), func(ctx context.Context) error {
 			results[i].Err = task.Do(func() (err error) {
 				results[i].Written, err = write(ctx, i)
 				return err

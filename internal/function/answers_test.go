@@ -93,10 +93,10 @@ func TestLargeAnswersEnd(t *testing.T) {
 			}
 			changes, events := begin("/api/catalog/changes"), begin("/api/log/orders")
 			people := a.parts.Catalogs[""]
-			for _, done := range people.InsertAll(t.Context(), records, nil) {
+			for _, done := range people.InsertAll(t.Context(), record.Decoded(records), nil) {
 				proof.Must(t, done.Err)
 			}
-			_, err := a.parts.Log.Append(t.Context(), "orders", records)
+			_, err := a.parts.Log.Append(t.Context(), "orders", record.Decoded(records))
 			proof.Must(t, err)
 			people.Close() // writes their changes
 			backward := slices.Clone(want)

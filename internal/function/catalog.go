@@ -118,14 +118,18 @@ func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	items, several, err := readItems(body, inLines(r), "record")
+	texts, several, err := split(body, inLines(r), "record")
 	if err != nil {
 		return err
 	}
 	if several {
-		return insertRecords(c, items, once, w, r)
+		return insertRecords(c, texts, once, w, r)
 	}
-	done, err := c.Insert(r.Context(), items[0].record, once)
+	sent, err := record.Parse(texts[0])
+	if err != nil {
+		return err
+	}
+	done, err := c.Insert(r.Context(), sent, once)
 	return writeRecord(w, r, done, err)
 }
 

@@ -20,32 +20,35 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
+// maxTold is the most errors that an answer tells of all its records. Beyond that, each record has its first one alone.
+const maxTold = 1000
+
 // insertRecords inserts several records, and answers with a result for each. If once is not "", item n has the Idempotency-Key
-// "once n": the records are in several shards, and some may be refused.
-func insertRecords(c *catalog.Catalog, items []item, once string, w http.ResponseWriter, r *http.Request) error {
-	var records []record.Record
+// "once n": the records are in several shards, and some may be refused. Each record is decoded to be checked, and again when its turn
+// comes.
+func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.ResponseWriter, r *http.Request) error {
+	results := make([]inserted, len(texts))
+	var good record.Texts
 	var at []int // their places in the body
-	for n, i := range items {
-		if i.err == nil {
-			records, at = append(records, i.record), append(at, n)
+	told := 0
+	for n, text := range texts {
+		if _, err := record.Parse(text); err != nil {
+			results[n] = refused(err, max(1, min(maxErrors, maxTold-told)))
+			told += len(problem.All(err))
+			continue
 		}
+		good, at = append(good, text), append(at, n)
 	}
 	var keys func(int) string
 	if once != "" {
 		keys = func(i int) string { return fmt.Sprintf("%s %d", once, at[i]) } // no caller's key has a blank
 	}
-	done := c.InsertAll(r.Context(), records, keys)
-	results := make([]inserted, len(items))
-	for n, i := range items {
-		var one catalog.Result
-		if one.Err = i.err; i.err == nil {
-			one, done = done[0], done[1:]
-		}
+	for i, one := range c.InsertAll(r.Context(), good, keys) {
+		n := at[i]
 		results[n] = inserted{Status: http.StatusOK, ID: one.ID}
 		switch {
 		case one.Err != nil:
-			p := problemOf(one.Err)
-			results[n] = inserted{Status: problem.Status(p), Error: &fieldError{secret.Hide(p.Field), secret.Hide(detailOf(one.Err))}}
+			results[n] = refused(one.Err, maxErrors)
 			if results[n].Status >= http.StatusInternalServerError {
 				zerolog.Ctx(r.Context()).Error().Err(one.Err).Int("record", n).Msg("record not inserted")
 			}
@@ -56,10 +59,16 @@ func insertRecords(c *catalog.Catalog, items []item, once string, w http.Respons
 	return answer(w, r, map[string]any{"results": results}, nil)
 }
 
-// detailOf returns an error's text for callers, with the first errors that are joined in it.
-func detailOf(err error) string {
+// refused returns the result for a record with an error, which tells at most so many of those that are joined in it.
+func refused(err error, most int) inserted {
+	p := problemOf(err)
+	return inserted{Status: problem.Status(p), Error: &fieldError{secret.Hide(p.Field), secret.Hide(detailOf(err, most))}}
+}
+
+// detailOf returns an error's text for callers, with the first errors that are joined in it, at most most.
+func detailOf(err error, most int) string {
 	var all []string
-	for _, p := range firstOf(err) {
+	for _, p := range firstOf(err, most) {
 		text := told(p)
 		if p.Field != "" && len(all) > 0 {
 			text = p.Field + " " + text

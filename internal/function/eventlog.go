@@ -32,7 +32,7 @@ func logCalls(of *logtail.Streams) (calls []call) {
 	s := streams{of}
 	for _, path := range []string{"log", "log/*"} {
 		calls = append(calls,
-			call{method: "POST", path: path, holds: itsBody, serve: taking(s.append, "stream")},
+			call{method: "POST", path: path, holds: itsEvents, serve: taking(s.append, "stream")},
 			call{method: "GET", path: path, holds: itsAnswer, serve: taking(s.read, "stream", "top", "since", "cursor", "after")},
 			call{method: "DELETE", path: path, holds: itsRows, serve: taking(s.delete, "stream")},
 		)
@@ -77,27 +77,31 @@ func (s streams) append(w http.ResponseWriter, r *http.Request, given url.Values
 	if err != nil {
 		return err
 	}
-	records, err := parseEvents(body, inLines(r))
+	texts, err := splitEvents(body, inLines(r))
 	if err != nil {
 		return err
 	}
-	var events []logtail.Event
+	var ids []string
 	if once == "" {
-		events, err = s.Append(r.Context(), stream, records)
+		ids, err = s.Append(r.Context(), stream, texts)
 	} else {
-		events, err = s.AppendOnce(r.Context(), stream, records, once)
+		ids, err = s.AppendOnce(r.Context(), stream, texts, once)
 	}
 	var partial *logtail.PartialError
-	if errors.As(err, &partial) && len(records) > 1 {
+	if errors.As(err, &partial) && len(texts) > 1 {
 		writePartial(w, r, partial, err, once)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	made := make([]appended, len(events))
-	for i, e := range events {
-		made[i] = appended{e.ID, e.Time}
+	made := make([]appended, len(ids))
+	for i, id := range ids {
+		at, err := logtail.KeyTime(id)
+		if err != nil {
+			return err
+		}
+		made[i] = appended{id, at}
 	}
 	writeJSON(w, r, http.StatusCreated, map[string]any{"events": made})
 	return nil
@@ -128,22 +132,25 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 		"%d of %d events were appended: those with an id in ids; the others may have been, and %s", known, len(ids), retry), ids})
 }
 
-// parseEvents reads an event, an array of them, or one a line. Errors have the index of one of several.
-func parseEvents(body []byte, lines bool) (records []record.Record, err error) {
-	items, several, err := readItems(body, lines, "event")
+// splitEvents returns the texts of an event, of an array of them, or of one a line. It checks each, up to the first that is refused: its
+// errors have its index if it is one of several.
+func splitEvents(body []byte, lines bool) (record.Texts, error) {
+	texts, several, err := split(body, lines, "event")
 	if err != nil {
 		return nil, err
 	}
-	var wrong []error
-	for i, one := range items {
+	for i, text := range texts {
+		_, err := record.Parse(text)
 		if several {
-			for _, p := range problem.All(one.err) {
+			for _, p := range problem.All(err) {
 				p.Field = strings.TrimSuffix(fmt.Sprintf("[%d].%s", i, p.Field), ".")
 			}
 		}
-		records, wrong = append(records, one.record), append(wrong, one.err)
+		if err != nil {
+			return nil, err
+		}
 	}
-	return records, errors.Join(wrong...)
+	return texts, nil
 }
 
 func (s streams) read(w http.ResponseWriter, r *http.Request, given url.Values) error {

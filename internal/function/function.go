@@ -139,9 +139,9 @@ func Functions(a App) []Function {
 		{
 			Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"},
 			maxBody: maxRecord, gates: settings, calls: a.catalogCalls(
-				resource{"POST", "records", itsBody, insertRecord},
-				resource{"PUT", "records", itsBody, replaceRecord}, resource{"PUT", oneRecord, itsBody, replaceRecord},
-				resource{"PATCH", "records", itsBody, patchRecord}, resource{"PATCH", oneRecord, itsBody, patchRecord}),
+				resource{"POST", "records", itsRecords, insertRecord},
+				resource{"PUT", "records", itsRecords, replaceRecord}, resource{"PUT", oneRecord, itsRecords, replaceRecord},
+				resource{"PATCH", "records", itsRecords, patchRecord}, resource{"PATCH", oneRecord, itsRecords, patchRecord}),
 		},
 		{
 			Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},

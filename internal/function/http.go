@@ -336,15 +336,15 @@ type fieldError struct {
 // maxErrors is the most errors that an answer lists, of each of several records. A body may have hundreds of thousands.
 const maxErrors = 20
 
-// firstOf returns the first problems that are joined in an error.
-func firstOf(err error) []*problem.Error {
+// firstOf returns the first problems that are joined in an error, at most most.
+func firstOf(err error, most int) []*problem.Error {
 	all := problem.All(err)
-	return all[:min(len(all), maxErrors)]
+	return all[:min(len(all), most)]
 }
 
 // fieldErrors lists what is wrong if there are several things, else nil.
 func fieldErrors(err error) []fieldError {
-	all := firstOf(err)
+	all := firstOf(err, maxErrors)
 	if len(all) < 2 {
 		return nil
 	}

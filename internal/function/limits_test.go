@@ -55,14 +55,20 @@ func TestCountsHoldWhileBodiesAreRead(t *testing.T) {
 	for i := range 300_000 {
 		fmt.Fprintf(&fields, `"f%d":1,`, i)
 	}
+	wide := "{"
+	for i := range 450 {
+		wide += fmt.Sprintf(`"f%d":1,`, i)
+	}
+	wide += `"g":1}`
 	object := "{" + fields.String() + `"eid":"1","lastname":"A"}`
 	for name, c := range map[string]struct{ path, body, contentType string }{
-		"events":             {"/api/log/orders", "[" + strings.Repeat("1,", most/2-2) + "1]", "application/json"},
-		"events in lines":    {"/api/log/orders", strings.Repeat("1\n", most/2), "application/x-ndjson"},
-		"records":            {people, "[" + strings.Repeat("{},", most/3-2) + "{}]", "application/json"},
-		"records in lines":   {people, strings.Repeat("{}\n", most/3), "application/x-ndjson"},
-		"fields of an event": {"/api/log/orders", object, "application/json"},
-		"fields of a record": {people, object, "application/json"},
+		"events":                {"/api/log/orders", "[" + strings.Repeat("1,", most/2-2) + "1]", "application/json"},
+		"events in lines":       {"/api/log/orders", strings.Repeat("1\n", most/2), "application/x-ndjson"},
+		"records":               {people, "[" + strings.Repeat("{},", most/3-2) + "{}]", "application/json"},
+		"records in lines":      {people, strings.Repeat("{}\n", most/3), "application/x-ndjson"},
+		"events of many fields": {"/api/log/orders", "[" + strings.Repeat(wide+",", 999) + wide + "]", "application/json"},
+		"fields of an event":    {"/api/log/orders", object, "application/json"},
+		"fields of a record":    {people, object, "application/json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var status int

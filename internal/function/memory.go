@@ -19,8 +19,10 @@ const (
 	little holds = iota
 	// nothing is what the app has all the time.
 	nothing
-	// itsBody is a body, and what is made of it. Who sends a short one, passes as well.
-	itsBody
+	// itsRecords is a body of records, and what is made of them. Who sends a short one passes as well.
+	itsRecords
+	// itsEvents is a body of events.
+	itsEvents
 	// itsAnswer is the pages that it reads and what it answers with. If these are small it passes. The call is served again, with a larger
 	// part, if one does not suffice: so it changes nothing.
 	itsAnswer
@@ -36,29 +38,34 @@ const (
 	againMemory  = 16 << 20 // at least, if that did not suffice
 	rowsMemory   = 32 << 20 // two pages of embedded storage, or of 16 shards, with the rows that were found in them
 
-	// A body takes its own length, and its records take more while they are written: under each index key, and in the log. Only so many
-	// are under way at once.
-	writtenWeight = 11
-	writtenMost   = 12 << 20
+	// A body takes its own length, or twice that while it grows. Its events are in transactions besides. Its records take more: under each
+	// index key, and in the log. But only so many of them are under way at once.
+	eventsWeight  = 4
+	recordsWeight = 13
+	recordsMost   = 12 << 20 // beside twice the body
 	// packedWeight is how many bytes a byte of a compressed body is thought to have. One that has more takes more as it comes.
 	packedWeight = 8
 	// unknownBody is how many a body is thought to have whose length nobody tells.
 	unknownBody = 64 << 10
 )
 
-// bodyMemory returns what a body of so many bytes takes of memory, with what is made of it.
-func bodyMemory(bytes int64) int64 { return 2*bytes + min(writtenWeight*bytes, writtenMost) }
+// ofBody returns what a body of so many bytes takes of memory, with what is made of it.
+func (h holds) ofBody(bytes int64) int64 {
+	if h == itsEvents {
+		return eventsWeight * bytes
+	}
+	return min(recordsWeight*bytes, 2*bytes+recordsMost)
+}
 
-// bodyOf returns what a request's body is thought to take, of at most limit bytes. exact means that it takes no more.
-func bodyOf(r *http.Request, limit int64) (bytes int64, exact bool) {
-	packed := r.Header.Get("Content-Encoding") != ""
+// bodyOf returns how many bytes a request's body is thought to have. exact means that it has no more.
+func bodyOf(r *http.Request) (bytes int64, exact bool) {
 	switch n := r.ContentLength; {
 	case n < 0:
-		return bodyMemory(min(limit, unknownBody)), false
-	case packed:
-		return bodyMemory(min(limit, packedWeight*n)), false
+		return unknownBody, false
+	case r.Header.Get("Content-Encoding") != "":
+		return packedWeight * n, false
 	default:
-		return bodyMemory(min(limit, n)), true
+		return n, true
 	}
 }
 
@@ -74,8 +81,9 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 		part, err = take.part(r.Context(), memory.Small)
 	case itsRows:
 		part, err = take.part(r.Context(), rowsMemory)
-	case itsBody:
-		bytes, exact := bodyOf(r, f.maxBody)
+	case itsRecords, itsEvents:
+		bytes, exact := bodyOf(r)
+		bytes = c.holds.ofBody(min(bytes, f.maxBody))
 		if !exact { // a small part would not grow
 			bytes = max(bytes, memory.Small+1)
 		}
@@ -104,9 +112,9 @@ func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request
 	if c.holds == itsAnswer {
 		r = r.WithContext(part.In(r.Context()))
 	}
-	if c.holds == itsBody {
+	if c.holds == itsRecords || c.holds == itsEvents {
 		r = r.WithContext(r.Context())
-		r.Body = &heldBody{r.Body, part}
+		r.Body = &heldBody{ReadCloser: r.Body, part: part, holds: c.holds}
 	}
 	return c.serve(w, r)
 }
@@ -132,13 +140,17 @@ func (t *taker) part(ctx context.Context, bytes int64) (*memory.Part, error) {
 // heldBody is a body whose bytes use a part of the memory as they come.
 type heldBody struct {
 	io.ReadCloser
-	part *memory.Part
+	part  *memory.Part
+	holds holds
+	bytes int64 // that have come
 }
 
 // Read implements [io.Reader].
 func (b *heldBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if !b.part.Use(bodyMemory(int64(n))) {
+	before := b.holds.ofBody(b.bytes)
+	b.bytes += int64(n)
+	if !b.part.Use(b.holds.ofBody(b.bytes) - before) {
 		return n, memory.ErrFull
 	}
 	return n, err

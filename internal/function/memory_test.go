@@ -17,6 +17,7 @@ import (
 
 	"tablesweep/internal/function"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/record"
 	"tablesweep/internal/task/memory"
 )
 
@@ -100,10 +101,10 @@ func TestLargeAnswersWithLittleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 32<<20)
 		records, _ := large(t, 40, 30_000)
-		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), records, nil) {
+		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil) {
 			proof.Must(t, done.Err)
 		}
-		_, err := a.parts.Log.Append(t.Context(), "orders", records)
+		_, err := a.parts.Log.Append(t.Context(), "orders", record.Decoded(records))
 		proof.Must(t, err)
 		a.parts.Catalogs[""].Close()
 		var calls sync.WaitGroup

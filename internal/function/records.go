@@ -14,37 +14,18 @@ import (
 // maxRecords is how many records or events one request may send.
 const maxRecords = 1000
 
-// item is one record of a body, or what is wrong with it.
-type item struct {
-	record record.Record
-	err    error
-}
-
-// readItems reads the records of a body: one, several in an array or, if inLines, one a line. Errors call a record noun. What
-// is wrong with one of several is in its item.
-func readItems(body []byte, inLines bool, noun string) (items []item, several bool, err error) {
-	var texts []jsontext.Value
+// split returns the texts of a body's records: one, several in an array or, if inLines, one a line. Errors call a record noun. Package
+// record finds errors within a text.
+func split(body []byte, inLines bool, noun string) (texts record.Texts, several bool, err error) {
 	if inLines {
-		several = true
 		texts, err = splitLines(body, noun)
-	} else {
-		texts, several, err = splitRecords(body, noun)
+		return texts, true, err
 	}
-	for _, text := range texts {
-		if err != nil {
-			break
-		}
-		one := item{}
-		if one.record, one.err = record.Parse(text); !several {
-			err = one.err
-		}
-		items = append(items, one)
-	}
-	return items, several, err
+	return splitRecords(body, noun)
 }
 
 // splitRecords returns the JSON texts of a body's records: the body itself, or the elements of
-// an array. Errors call a record noun. Package record finds errors within a text.
+// an array. Errors call a record noun.
 func splitRecords(body []byte, noun string) (texts []jsontext.Value, several bool, err error) {
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '[' {
 		return []jsontext.Value{body}, false, nil

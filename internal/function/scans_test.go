@@ -241,7 +241,8 @@ func TestAllErrorsAtOnce(t *testing.T) {
 		`/api/scans {"name":"` + strings.Repeat("ä", 101) + `","source":{"table":"a_b"},"action":{"type":"count","mode":"merge","queue":{"name":"x"}},"strategy":"magic","segmentSize":0,"filter":"(A eq 1","range":{"after":"b","before":"a"}}`: {
 			"segmentSize", "name", "source.table", "action.queue.name", "filter", "action.mode", "action.queue", "strategy", "range"},
 		`/api/scans {"source":{"table":"Source","connection":"A"},"action":{"type":"copy","destination":{"table":"Target","connection":"B"}}}`: {"source.connection", "action.destination.connection"},
-		`/api/log/s [{"a":1e400,"b":1},{"a":1,"c":"\ud800","d@odata.type":"Edm.Byte","d":1}, {"d":"\udc00"}]`:                                  {"[0].a", "[1].d@odata.type", "[1].c", "[2].d"},
+		// Of events, the first that is refused ends the reading.
+		`/api/log/s [{"b":1},{"a":1,"c":"\ud800","d@odata.type":"Edm.Byte","d":1}, {"d":"\udc00"}]`: {"[1].d@odata.type", "[1].c"},
 	} {
 		told.Errors = nil
 		path, body, _ := strings.Cut(sent, " ")

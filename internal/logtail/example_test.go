@@ -27,7 +27,7 @@ func Example() {
 	}
 	start := must(streams.After(ctx, "orders", logtail.Now, 10, show("followed")))
 	for _, text := range []string{`{"order":1}`, `{"order":2}`, `{"order":3}`} {
-		must(streams.Append(ctx, "orders", []record.Record{must(record.Parse([]byte(text)))}))
+		must(streams.Append(ctx, "orders", record.Decoded{must(record.Parse([]byte(text)))}))
 	}
 	must(streams.Read(ctx, "orders", logtail.EventQuery{Top: 2}, func(e logtail.Event) (taken bool) {
 		show("read")(e)

@@ -72,7 +72,7 @@ func event(t testing.TB, text string) record.Record {
 	return r
 }
 
-func numbered(t testing.TB, name string, n int) []record.Record {
+func numbered(t testing.TB, name string, n int) record.Decoded {
 	t.Helper()
 	var all []record.Record
 	for i := range n {
@@ -94,11 +94,21 @@ func texts(events []logtail.Event) []string {
 	return all
 }
 
+func eventsOf(t testing.TB, ids []string, records []record.Record) []logtail.Event {
+	events := make([]logtail.Event, len(ids))
+	for i, id := range ids {
+		at, err := logtail.KeyTime(id)
+		proof.Must(t, err)
+		events[i] = logtail.Event{ID: id, Time: at, Record: records[i]}
+	}
+	return events
+}
+
 func (w *world) append(s *logtail.Streams, stream string, records ...record.Record) []logtail.Event {
 	w.Helper()
-	events, err := s.Append(w.Context(), stream, records)
+	ids, err := s.Append(w.Context(), stream, record.Decoded(records))
 	proof.Must(w, err)
-	return events
+	return eventsOf(w, ids, records)
 }
 
 // eventPage is a page of a stream.

@@ -30,9 +30,9 @@ type note struct {
 }
 
 // AppendOnce does what [Streams.Append] does, once for each idempotency key of a stream: for a day, an
-// append of the same events with the same key returns the first one's events, and inserts those that
+// append of the same events with the same key returns the first one's ids, and inserts those that
 // are missing. Events of another content are a [problem.KeyReused]. All events are in one shard.
-func (s *Streams) AppendOnce(ctx context.Context, stream string, records []record.Record, once string) ([]Event, error) {
+func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, once string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
 	partitions, err := s.toWrite(ctx, stream)
@@ -40,11 +40,11 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records []recor
 		return nil, err
 	}
 	hash := sha256.New()
-	for _, r := range records {
-		hash.Write([]byte(r.Hash()))
+	for i := range records.Len() {
+		hash.Write([]byte(records.At(i).Hash()))
 	}
 	n := note{
-		first:     s.clock.nextKeys(s.now(), len(records))[0],
+		first:     s.clock.nextKeys(s.now(), records.Len())[0],
 		partition: partitions[s.nextTurn()%len(partitions)],
 		content:   hex.EncodeToString(hash.Sum(nil)),
 	}
@@ -52,15 +52,14 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records []recor
 	if err != nil {
 		return nil, s.notAppended(stream, partitions[0], err)
 	}
-	ids, err := keysFrom(n.first, len(records))
+	keys, err := keysFrom(n.first, records.Len())
 	if err != nil {
 		return nil, fmt.Errorf("append to stream %q: the note of an Idempotency-Key: %w", stream, err)
 	}
-	events := eventsOf(ids, records)
-	if ids, err = s.complete(ctx, n.partition, events, known); err != nil {
+	if ids, err := s.complete(ctx, n.partition, keys, records, known); err != nil {
 		return nil, s.notAppended(stream, partitions[0], &PartialError{IDs: ids, Err: err})
 	}
-	return events, nil
+	return keys, nil
 }
 
 // take notes what a key is used for, or returns what it was used for. known means that another try may
@@ -95,24 +94,25 @@ func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used 
 	return note{}, false, problem.Busyf("", "the key's note comes and goes; try again")
 }
 
-// complete inserts the events that a partition does not have. known means that it may have some. It
+// complete inserts the events with these keys that a partition does not have. known means that it may have some. It
 // returns the ids of the events that it has then, "" for those that it may not have.
-func (s *Streams) complete(ctx context.Context, partition string, events []Event, known bool) ([]string, error) {
-	ids := make([]string, len(events))
+func (s *Streams) complete(ctx context.Context, partition string, keys []string, records record.Some, known bool) ([]string, error) {
+	ids := make([]string, len(keys))
 	for range maxRaces {
 		if known {
-			if err := s.findEvents(ctx, partition, events, ids); err != nil {
+			if err := s.findEvents(ctx, partition, keys, ids); err != nil {
 				return ids, err
 			}
 		}
-		var missing []Event
+		var missing []string
 		var at []int
-		for i, e := range events {
+		for i, id := range keys {
 			if ids[i] == "" {
-				missing, at = append(missing, e), append(at, i)
+				missing, at = append(missing, id), append(at, i)
 			}
 		}
-		written, err := s.write(ctx, []string{partition}, missing, func(error) bool { return false })
+		recordOf := func(i int) record.Record { return records.At(at[i]) }
+		written, err := s.write(ctx, []string{partition}, missing, recordOf, func(error) bool { return false })
 		for i, id := range written {
 			ids[at[i]] = id
 		}
@@ -124,13 +124,13 @@ func (s *Streams) complete(ctx context.Context, partition string, events []Event
 	return ids, problem.Busyf("", "other tries append the same events; try again")
 }
 
-// findEvents sets the ids of the events that a partition has.
-func (s *Streams) findEvents(ctx context.Context, partition string, events []Event, ids []string) error {
-	oldest, newest := events[0].ID, events[len(events)-1].ID
+// findEvents sets the ids of the events with these keys, oldest first, that a partition has.
+func (s *Streams) findEvents(ctx context.Context, partition string, keys, ids []string) error {
+	oldest, newest := keys[0], keys[len(keys)-1]
 	r := key.Range{Partition: &partition, Low: &key.Bound{Key: newest}, High: &key.Bound{Key: oldest}}
 	return s.options.Table.All(ctx, storage.Query{Range: r, Select: []string{}}, func(p storage.Page) error {
 		for _, row := range p.Entities() {
-			i, found := slices.BinarySearchFunc(events, row.Key.Row, func(e Event, id string) int { return strings.Compare(id, e.ID) })
+			i, found := slices.BinarySearchFunc(keys, row.Key.Row, func(at, id string) int { return strings.Compare(id, at) })
 			if found {
 				ids[i] = row.Key.Row
 			}

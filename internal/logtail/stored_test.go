@@ -57,7 +57,7 @@ func TestStored(t *testing.T) {
 		}
 
 		noted, err := s.AppendOnce(t.Context(), "short", numbered(t, "noted", 2), "key")
-		if diff := cmp.Diff([]string{given["noted"], given["behind"]}, ids(noted)); diff != "" || err != nil {
+		if diff := cmp.Diff([]string{given["noted"], given["behind"]}, noted); diff != "" || err != nil {
 			t.Errorf("a retry with an idempotency key: %v (-want +got):\n%s", err, diff)
 		}
 

@@ -109,23 +109,23 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// Append adds events to a stream; later ones are newer. Up to 100 events that fit into an
+// Append adds events to a stream, and returns their ids; later ones are newer. Up to 100 events that fit into an
 // entity group transaction are added all or none. More events take several transactions at
 // once. The error is then a [PartialError].
-func (s *Streams) Append(ctx context.Context, stream string, records []record.Record) ([]Event, error) {
+func (s *Streams) Append(ctx context.Context, stream string, records record.Some) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
 	partitions, err := s.toWrite(ctx, stream)
 	if err != nil {
 		return nil, err
 	}
-	events := eventsOf(s.clock.nextKeys(s.now(), len(records)), records)
+	ids := s.clock.nextKeys(s.now(), records.Len())
 	// The keys are ours alone. So a conflict is with an earlier try whose answer was lost.
-	written, err := s.write(ctx, partitions, events, storage.Conflict)
+	written, err := s.write(ctx, partitions, ids, records.At, storage.Conflict)
 	if err != nil {
 		return nil, s.notAppended(stream, partitions[0], &PartialError{IDs: written, Err: err})
 	}
-	return events, nil
+	return ids, nil
 }
 
 // toWrite returns the partitions that a stream's events may be written to. Then the service's time is known.
@@ -155,28 +155,15 @@ func (s *Streams) notAppended(stream, escaped string, err error) error {
 	return fmt.Errorf("append to stream %q: %w", stream, err)
 }
 
-func eventsOf(ids []string, records []record.Record) []Event {
-	events := make([]Event, len(records))
-	for i, r := range records {
-		t, _ := KeyTime(ids[i]) // a Clock has made it
-		events[i] = Event{ids[i], t, r}
-	}
-	return events
-}
-
 // AppendEach appends events as Append does, and creates the table if it is missing. It calls show
 // with the index of each event and its id, which is "" if it is not known whether the event was
 // appended.
-func (s *Streams) AppendEach(ctx context.Context, stream string, records []record.Record, show func(i int, id string)) error {
-	events, err := s.Append(ctx, stream, records)
+func (s *Streams) AppendEach(ctx context.Context, stream string, records record.Some, show func(i int, id string)) error {
+	ids, err := s.Append(ctx, stream, records)
 	if storage.HasCode(err, "TableNotFound", "TableBeingDeleted") { // before anything was written
 		if err = s.Prepare(ctx); err == nil {
-			events, err = s.Append(ctx, stream, records)
+			ids, err = s.Append(ctx, stream, records)
 		}
-	}
-	var ids []string
-	for _, e := range events {
-		ids = append(ids, e.ID)
 	}
 	var partial *PartialError
 	if errors.As(err, &partial) {
@@ -202,17 +189,17 @@ func (s *Streams) forget(escaped string) {
 	delete(s.spread, escaped)
 }
 
-// write inserts events. It returns their ids, "" for those that it may not have inserted. An error for
-// which passes is true is none.
-func (s *Streams) write(ctx context.Context, partitions []string, events []Event, passes func(error) bool) ([]string, error) {
-	ids := make([]string, len(events))
-	errs := make([]error, len(events)) // at the first event of a transaction
-	var g task.Group                   // without a context: the others go on after a failure
+// write inserts events with the keys; at returns the record of one. It returns their ids, "" for those that it may not have inserted. An
+// error for which passes is true is none.
+func (s *Streams) write(ctx context.Context, partitions, keys []string, at func(i int) record.Record, passes func(error) bool) ([]string, error) {
+	ids := make([]string, len(keys))
+	errs := make([]error, len(keys)) // at the first event of a transaction
+	var g task.Group                 // without a context: the others go on after a failure
 	g.SetLimit(parallelBatches)
-	for first := 0; first < len(events); {
+	for first := 0; first < len(keys); {
 		partition := partitions[s.nextTurn()%len(partitions)]
 		b := s.options.Table.Batch()
-		for next := first; next < len(events) && b.Add(insert(partition, events[next])); next++ {
+		for next := first; next < len(keys) && b.Add(insert(partition, keys[next], at(next))); next++ {
 		}
 		from, to := first, first+b.Rows()
 		first = to
@@ -222,7 +209,7 @@ func (s *Streams) write(ctx context.Context, partitions []string, events []Event
 				return nil
 			}
 			for i := from; i < to; i++ {
-				ids[i] = events[i].ID
+				ids[i] = keys[i]
 			}
 			return nil
 		})
@@ -230,10 +217,8 @@ func (s *Streams) write(ctx context.Context, partitions []string, events []Event
 	return ids, errors.Join(append(errs, g.Wait())...)
 }
 
-func insert(partition string, e Event) storage.Op {
-	return storage.Op{Kind: storage.Insert, Row: storage.Entity{
-		Key: key.Key{Partition: partition, Row: e.ID}, Properties: e.Record.Properties(),
-	}.Row()}
+func insert(partition, id string, r record.Record) storage.Op {
+	return storage.Op{Kind: storage.Insert, Row: storage.Entity{Key: key.Key{Partition: partition, Row: id}, Properties: r.Properties()}.Row()}
 }
 
 func (s *Streams) nextTurn() int {

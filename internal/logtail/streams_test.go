@@ -127,7 +127,7 @@ func TestOtherVersionIsRefused(t *testing.T) {
 	row.Key.Partition, row.Key.Row = "|streams", "s"
 	proof.Must(t, w.table(w.emulator.Transport()).Write(t.Context(), storage.Op{Row: row.Row()}))
 	s := w.streams(logtail.Options{Retention: time.Hour})
-	_, err1 := s.Append(t.Context(), "s", []record.Record{event(t, "x")})
+	_, err1 := s.Append(t.Context(), "s", record.Decoded{event(t, "x")})
 	_, err2 := readPage(t.Context(), s, "s", logtail.EventQuery{Top: 1})
 	for _, err := range []error{err1, err2, s.Maintain(t.Context())} {
 		if err == nil || !strings.Contains(err.Error(), "version 2") {

@@ -28,6 +28,8 @@ const (
 
 	// A patch names fields to remove, too, and every field may have an annotation: a record and a patch have so many names at most.
 	maxMembers = 4 * maxFields
+	// maxErrors is the most errors of a record: nobody reads more.
+	maxErrors = 20
 	// A nested object that fits into a value has fewer.
 	maxNested = maxValue / 4
 )
@@ -56,6 +58,9 @@ func parse(members []member) (Record, error) {
 		f, err := parseField(m, types)
 		if err != nil {
 			errs = append(errs, err)
+		}
+		if len(errs) > maxErrors {
+			break
 		}
 		r.Fields = append(r.Fields, f)
 	}
@@ -144,6 +149,9 @@ func annotations(members []member) (map[string]storage.Type, error) {
 		}
 		t, known := odata.ParseType(storage.Property{Value: m.value}.Text())
 		if !known || m.value.Kind() != '"' {
+			if len(errs) == maxErrors {
+				break
+			}
 			errs = append(errs, problem.Invalidf(m.name, "must be one of Edm.String, Edm.Boolean, Edm.Int32, Edm.Int64, Edm.Double, Edm.DateTime, Edm.Guid, Edm.Binary"))
 			continue
 		}
@@ -154,7 +162,7 @@ func annotations(members []member) (map[string]storage.Type, error) {
 		given[m.name] = true
 	}
 	for _, of := range slices.Sorted(maps.Keys(types)) {
-		if !given[of] {
+		if !given[of] && len(errs) < maxErrors {
 			errs = append(errs, problem.Invalidf(of+typeSuffix, "gives a type to field %q, which is missing; names that end with %s are for this only", of, typeSuffix))
 		}
 	}
@@ -207,15 +215,15 @@ func (r Record) check() error {
 	if n := len(r.Fields); n > maxFields {
 		return problem.TooLargef("", "the object has %d fields, at most %d are possible; nest some of them in an object", n, maxFields)
 	}
-	if n := r.bytes(); n > maxBytes {
+	if n := r.Size(); n > maxBytes {
 		return problem.TooLargef("", "the object takes %d bytes, at most %d are possible; leave fields out or shorten them", n, maxBytes)
 	}
 	return nil
 }
 
-// bytes returns the size of the record within a row, as the service's team described it in
+// Size returns the bytes of the record within a row, as the service's team described it in
 // "Understanding Windows Azure Storage Billing".
-func (r Record) bytes() int {
+func (r Record) Size() int {
 	n := 0
 	for _, f := range r.Fields {
 		n += 8 + 2*len(f.property()) + f.valueBytes()

@@ -201,7 +201,7 @@ func (e *rowError) Unwrap() error { return e.Err }
 // Err says why this row failed. A failed row does not stop the others. Any other error is
 // returned, as a [rowError], after the results of the other rows were shown.
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
-	var records []record.Record
+	var records record.Decoded
 	for _, row := range rows {
 		if row.Err == nil {
 			records = append(records, row.Record)
