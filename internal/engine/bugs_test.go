@@ -61,6 +61,12 @@ var bugs = []bugtest.Bug{
 	{Name: "the deletion of a night's table loses the night", Test: "TestScheduleSeeds", Says: "tables failed", Edits: []bugtest.Edit{
 		bugtest.In(leftOutFile, "errors.As(err, new(*goneError))", "(errors.As(err, new(*goneError)) && !WRONG)"),
 	}},
+	{Name: "a part of the memory is not given back after an error", Test: "TestMemoryIsGivenBack", Says: "in request", Edits: []bugtest.Edit{
+		bugtest.In("internal/engine/run.go", "	defer held.release()\n", "	defer func() {\n		if err == nil || !WRONG {\n			held.release()\n		}\n	}()\n"),
+	}},
+	{Name: "a step holds a part of the memory while it waits for more", Test: "TestStepsWaitForMemory", Says: "waits for memory", Edits: []bugtest.Edit{
+		bugtest.In("internal/engine/memory.go", "		h.part.Release()\n		if err", "		if !WRONG {\n			h.part.Release()\n		}\n		if err"),
+	}},
 	{Name: "a schedule that is looked at late starts all that was missed", Test: "TestSchedule", Says: "after three nights", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "		changed, r.Decided = true, d.Occurrence\n", "		if changed, r.Decided = true, d.Occurrence; WRONG {\n			d.Missed, r.Decided = 0, d.Occurrence.AddDate(0, 0, -d.Missed)\n		}\n"),
 	}},

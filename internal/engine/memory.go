@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -18,10 +19,8 @@ import (
 const (
 	// memoryTime is how long a step waits for its part. Its message is hidden meanwhile; enough of stepTime is left for the work.
 	memoryTime = 5 * time.Minute
-	// firstPart is the part of a scan's first step, in bytes: more than a page of small rows takes.
-	firstPart = 4 << 20
-	// pageBytes is about the most text of a page that is asked for. A thousand rows of 4 KB have less, with what the service adds.
-	pageBytes = 9 << 19
+	// firstPart is the part of a scan's first step, in bytes: about what a page of small rows takes.
+	firstPart = 2 << 20
 )
 
 // What a step waits for in a status, and why.
@@ -37,8 +36,8 @@ var errMemory = errors.New("the process's memory was taken by other steps and ca
 type sizes struct {
 	mu   sync.Mutex
 	part int64 // bytes of memory that a step is thought to need; 0 if that is unknown
-	rows int   // that a page has at most; 0 for any number
-	made int   // bytes that a map makes of 1,000 bytes of rows, if they become more
+	rows storage.Top
+	made int // bytes that a map makes of 1,000 bytes of rows, if they become more
 }
 
 // need returns how much memory a step takes at first.
@@ -62,33 +61,22 @@ func (s *sizes) needed(bytes int64) {
 func (s *sizes) top(most int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.rows == 0 {
-		return most
-	}
-	return min(most, s.rows)
+	return s.rows.Of(most)
 }
 
-// learn takes in a page of so many rows and bytes of text, for which asked rows were asked. The next one gets as many rows as have
-// pageBytes, if this one had more, or might have had more rows. It is one of so many answers.
+// learn takes in a page, as [storage.Top.Learn] does, by the bytes that a map makes of it.
 func (s *sizes) learn(asked, rows, bytes, answers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bytes = max(1, bytes, bytes*s.made/1000)
-	if most := answers * pageBytes; rows > 0 && (bytes > most || rows >= asked) {
-		if s.rows = max(1, rows*most/bytes); s.rows >= storage.PageRows {
-			s.rows = 0
-		}
-	}
+	s.rows.Learn(asked, rows, max(bytes, bytes*s.made/1000), answers)
 }
 
-// become takes in what a map has made of rows: so many bytes of so many others. Pages have as many rows as become pageBytes.
+// become takes in what a map has made of rows: so many bytes of so many others. Pages have as many rows as become 4 MiB.
 func (s *sizes) become(rows, bytes, made int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made = made * 1000 / max(1, bytes)
-	if made > pageBytes {
-		s.rows = max(1, rows*pageBytes/made)
-	}
+	s.rows.Learn(math.MaxInt, rows, made, 1)
 }
 
 // inMemory is a step with its part of the memory.

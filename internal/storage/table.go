@@ -145,6 +145,30 @@ const (
 // MemoryOf returns what a page takes of memory, in bytes, that has so many of text, and so many rows.
 func MemoryOf(text, rows int) int64 { return pageWeight*int64(text) + rowWeight*int64(rows) }
 
+// pageBytes is about the most text of a page that is asked for. A thousand rows of 4 KB have less, with what the service adds.
+const pageBytes = 9 << 19
+
+// Top is how many rows a page of a scan has at most, as the page before tells, so that it has some 4 MiB of text. The zero value is any number.
+type Top struct{ rows int }
+
+// Of returns how many rows to ask for, of most.
+func (t Top) Of(most int) int {
+	if t.rows == 0 {
+		return most
+	}
+	return min(most, t.rows)
+}
+
+// Learn takes in a page of so many rows and bytes, for which asked rows were asked. If it had too many bytes, or if there may be more such rows,
+// the next one gets as many as fit. The page is made of so many answers, each of which may have some 4 MiB.
+func (t *Top) Learn(asked, rows, bytes, answers int) {
+	if most := answers * pageBytes; rows > 0 && (bytes > most || rows >= asked) {
+		if t.rows = max(1, rows*most/max(1, bytes)); t.rows >= PageRows {
+			t.rows = 0
+		}
+	}
+}
+
 // Page is a query's answer.
 type Page struct {
 	Rows  []Row

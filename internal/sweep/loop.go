@@ -28,6 +28,7 @@ type run struct {
 	options Options
 	action  action.Work
 	inOrder bool
+	top     storage.Top // of a table's pages
 
 	plan  plan
 	books books

@@ -13,7 +13,7 @@ import (
 
 func (r *run) startRead(s *step) {
 	r.books.frontier.startRead(s)
-	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.scan.PageRows, Token: s.Token}
+	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.top.Of(r.scan.PageRows), Token: s.Token}
 	if s.Wanted != nil {
 		q.Top = min(q.Top, groupMeets+keyMeets*len(s.Wanted))
 	}
@@ -38,6 +38,11 @@ func (r *run) startRead(s *step) {
 		return err
 	}, func(took time.Duration, err error) {
 		r.pacer.source.ended(took)
+		if r.books.comparison != nil {
+			r.top.Learn(q.Top, len(page.Rows), page.Bytes, 2)
+		} else if r.scan.table() != nil { // others have pages of their own
+			r.top.Learn(q.Top, len(page.Rows), page.Bytes, 1)
+		}
 		r.readEnded(s, page, Totals{Queries: int64(queries), Requests: counted.Counter.Requests()}, err)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,28 @@ func TestEachYieldsTableOrder(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestPagesOfLargeRows: behind the first page, those of large rows have some 4 MiB; and each row is read once.
+func TestPagesOfLargeRows(t *testing.T) {
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
+	rows := someRows(3, 20)
+	for i := range rows {
+		for p := range 10 {
+			rows[i].Properties = append(rows[i].Properties, storage.StringProperty(fmt.Sprint("P", p), strings.Repeat("x", 30_000)))
+		}
+	}
+	table := emulatortest.Table(t, a, "source", rows)
+	var pages []int
+	o := sweep.Options{Trace: func(q sweep.Trace) { pages = append(pages, len(q.Page.Keys)) }}
+	var got []storage.Entity
+	_, err := sweep.Each(t.Context(), sweep.Spec{Source: table}, o, func(page []storage.Row) error {
+		got = append(got, storage.Page{Rows: page}.Entities()...)
+		return nil
+	})
+	if proof.Must(t, err); !sameRows(got, rows) || pages[0] < 40 || slices.Max(pages[1:]) > 16 {
+		t.Errorf("%d rows of %d, in pages of %v", len(got), len(rows), pages)
 	}
 }
 
