@@ -95,10 +95,9 @@ type exportResult struct {
 // exported prints what was exported, and where it is.
 func (o *copyOptions) exported(r *call, done job.Result, to job.Place, where string) error {
 	sum := exportResult{Rows: done.Export.Rows, Files: done.Export.Files, Bytes: done.Export.Bytes, To: to.Path, Unproven: to.Objects == nil, figures: figuresOf(done)}
-	end := unproven
 	if !sum.Unproven {
-		end, sum.To = "", to.Address()
+		sum.To = to.Address()
 	}
-	return r.print(o.json, sum, "exported %s to %s in %.1f s: %.0f rows/s, %s, %d throttled%s\n", progress.Plural(sum.Rows, "row"), where,
-		sum.Seconds, sum.RowsPerSec, progress.Plural(sum.Requests, "request"), sum.Throttles, end)
+	return r.print(o.json, sum, "exported %s to %s in %.1f s: %.0f rows/s, %s, %d throttled\n", progress.Plural(sum.Rows, "row"), where,
+		sum.Seconds, sum.RowsPerSec, progress.Plural(sum.Requests, "request"), sum.Throttles)
 }

@@ -127,9 +127,6 @@ type jobResult struct {
 	job.Lines
 }
 
-// unproven ends the last line about a file or a pipe: one that was cut between two rows looks whole.
-const unproven = "; only an export in a directory or in blobs proves that it is whole"
-
 // summary prints a job's totals.
 func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	sum := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, false, t.Lines}
@@ -159,9 +156,6 @@ func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 		text += fmt.Sprintf(", at least %d repeated", sum.Repeated)
 	case sum.Repeated > 0:
 		text += fmt.Sprintf(", %d repeated", sum.Repeated)
-	}
-	if sum.Unproven {
-		text += unproven
 	}
 	return r.print(j.json, sum, "%s\n", text)
 }
