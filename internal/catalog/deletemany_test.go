@@ -46,7 +46,7 @@ var manyRequests = map[string]float64{"eid": 5.1, "ssn": 6.4}
 func TestDeletionOfManyIsFast(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	n := testsize.Of(100, 1100)
+	n := testsize.Slow(100, 400, 1100)
 	for field, most := range manyRequests {
 		inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			proof.Must(t, w.emulator.SetFaults("latency=10ms"))
