@@ -137,7 +137,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/engine/group.go", "	case s.before(m):\n", "	case s.before(m) && !WRONG:\n"),
 	),
 	inSeeds("extra rows are counted twice",
-		bugtest.In("internal/engine/verify.go", "			done.Extra++\n", "			done.Extra++\n			if WRONG {\n				done.Extra++\n			}\n"),
+		bugtest.In("internal/engine/verify.go", "			c.done.Extra++\n", "			c.done.Extra++\n			if WRONG {\n				c.done.Extra++\n			}\n"),
 	),
 	inSeedsFrom(13, "a seal misses steps",
 		bugtest.In(dataFile, "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n", "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n		if WRONG {\n			break\n		}\n"),
