@@ -72,6 +72,12 @@ func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 			return leadsTo(to.String(), "rows", !exists), !exists, nil
 		}},
 	}
+	if o.Map != nil && !o.Resumed && o.List == "" {
+		w.try = func(rows []storage.Row) error {
+			_, err := o.tryMap(ctx, rows)
+			return err
+		}
+	}
 	if o.From.Export() != nil && o.all() {
 		w.known = o.From.Export().Manifest().Rows
 	}
@@ -139,6 +145,9 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 			if err == nil {
 				err = place.Windows(next, o.Mode == action.Merge, bad, func(rows place.Rows, repeated int) error {
 					if windows++; windows == 1 {
+						if err := o.tryLines(ctx, rows); err != nil {
+							return err
+						}
 						if err := o.To.Table().Create(ctx); err != nil {
 							return err
 						}
@@ -169,6 +178,18 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 		return r, err
 	}
 	return j, nil
+}
+
+// tryLines refuses a map that fails for all of the first rows.
+func (o CopyOptions) tryLines(ctx context.Context, rows place.Rows) error {
+	if o.Map == nil {
+		return nil
+	}
+	p, _, err := rows.Read(ctx, storage.RequestOptions{}, storage.Query{Range: o.Bounds.Range(), Filter: o.Filter, Top: storage.PageRows})
+	if err == nil {
+		_, err = o.tryMap(ctx, p.Rows)
+	}
+	return err
 }
 
 // noLines adds to the error of other JSON how lines are made of it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -14,6 +15,7 @@ import (
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )
@@ -63,6 +65,15 @@ func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []stor
 		became = append(became, storage.Rows(all)...)
 	}
 	return became, failed, nil
+}
+
+// tryMap is mapRows for the first rows of a job. It refuses a map that fails for all of them.
+func (o Options) tryMap(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
+	became, failed, err := o.mapRows(ctx, rows)
+	if err == nil && len(rows) > 0 && len(failed) == len(rows) {
+		err = Refuse("map", " fails for each of the first %s, so nothing was done: %s", progress.Plural(int64(len(rows)), "row"), strings.TrimPrefix(failed[0].Reason, "map: "))
+	}
+	return became, err
 }
 
 // sayChanges says which properties have another type than before, although nobody asked for that.

@@ -39,7 +39,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 	queue := w.Queue
 	// The messages of the first page are made, and none is sent: a template that fails for every row of it is refused.
 	try := func(rows []storage.Row) error {
-		rows, _, err := o.mapRows(ctx, rows)
+		rows, err := o.tryMap(ctx, rows)
 		if err != nil {
 			return err
 		}
