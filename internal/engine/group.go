@@ -365,7 +365,11 @@ func (e *Engine) startMember(ctx context.Context, group string, n int) error {
 	case !as.LeftOut && !refused(err, g.Age):
 		return fmt.Errorf("start scan %s of table %s: %w", id, tables[n-1], err)
 	}
-	zerolog.Ctx(ctx).Error().Err(err).Str("scan", id).Str("table", tables[n-1]).Msg("scan of a group refused")
+	level := zerolog.ErrorLevel
+	if as.LeftOut { // the group's note names it
+		level = zerolog.InfoLevel
+	}
+	zerolog.Ctx(ctx).WithLevel(level).Err(err).Str("scan", id).Str("table", tables[n-1]).Msg("scan of a group refused")
 	now, nowErr := e.Now(ctx)
 	if nowErr != nil {
 		return nowErr
