@@ -267,7 +267,7 @@ func copyOf(t *testing.T, args ...string) *call {
 // TestEachOptionIsDecided: records have an option of a command that can be resumed, or it is about one run.
 func TestEachOptionIsDecided(t *testing.T) {
 	t.Parallel()
-	once := []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "dry-run", "patience", "mirror", "max-deletes"}
+	once := []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "dry-run", "patience", "mirror", "max-deletes", "overwrite"}
 	of := map[string]runnable{
 		"copy": &copyOptions{}, "export": &copyOptions{}, "import": &copyOptions{}, "verify": &verifyOptions{}, "delete": &deleteOptions{}, "enqueue": &enqueueOptions{},
 		"catalog import": &importOptions{},
