@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/semaphore"
 
@@ -24,6 +25,8 @@ type Mapped struct {
 	Slots *semaphore.Weighted
 	// Only, if set, are the keys of the rows that are meant: the others were done, and tell alone which keys are taken.
 	Only map[key.Key]bool
+
+	reserve *sync.Mutex // see [Mapped.reserved]; nil for work that may begin anew
 }
 
 const (
@@ -31,7 +34,23 @@ const (
 	maxHeld = 8 << 20
 	// heldWeight is how many bytes of memory one of them takes: as a value, as text, and in the transaction that writes it.
 	heldWeight = 3
+	// maxText is the most text, in bytes, of a row that a map makes: it has 1 MiB as the service counts, of two bytes a character, of which
+	// each takes six at most.
+	maxText = 3 << 20
 )
+
+// reserved returns the work with what the largest row takes of the memory, if it can't begin anew: messages would be put twice. A unit
+// that gets no memory takes the reserve, one after the other. The error is [memory.ErrFull], before any work is done.
+func (m Mapped) reserved(part *memory.Part) (Work, error) {
+	if _, keyed := m.Work.(Changing); keyed {
+		return m, nil
+	}
+	if !part.Use(heldWeight * maxText) {
+		return m, memory.ErrFull
+	}
+	m.reserve = &sync.Mutex{}
+	return m, nil
+}
 
 // Split leaves a page whole: of rows that become rows of one key, the second fails. Messages have no keys: they are put one by one, so that an
 // interrupt leaves few of them to be put twice.
@@ -49,8 +68,8 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	if m.Slots != nil {
 		w = slotted{w, m.Slots}
 	}
-	all, size := make([]storage.Row, 0, len(rows)), 0
-	used := int64(0)                         // of the memory
+	h := held{memory: o.Memory, reserve: m.reserve}
+	defer h.clear()
 	from := make(map[key.Key]int, len(rows)) // what a row became, and its place
 	written, failed := map[int]bool{}, map[int]bool{}
 	fail := func(i int, reason string, broken bool) {
@@ -60,8 +79,8 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 		}
 	}
 	write := func() error {
-		slices.SortFunc(all, func(a, b storage.Row) int { return a.Key.Compare(b.Key) })
-		done, err := All(ctx, o, m.Limiter, w, all)
+		slices.SortFunc(h.rows, func(a, b storage.Row) int { return a.Key.Compare(b.Key) })
+		done, err := All(ctx, o, m.Limiter, w, h.rows)
 		for _, f := range done.Failed {
 			i := from[f.Key]
 			if f.Key != rows[i].Key {
@@ -73,25 +92,9 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 		for _, k := range done.Kept {
 			delete(written, from[k])
 		}
-		clear(all)
-		o.Memory.Use(-used)
-		all, size, used = all[:0], 0, 0
+		h.clear()
 		return err
 	}
-	hold := func(one storage.Row) error {
-		bytes := len(one.JSON())
-		if size+bytes > maxHeld || !o.Memory.Spare(heldWeight*int64(bytes)) {
-			if err := write(); err != nil {
-				return err
-			}
-		}
-		if !o.Memory.Use(heldWeight * int64(bytes)) {
-			return memory.ErrFull
-		}
-		all, size, used = append(all, one), size+bytes, used+heldWeight*int64(bytes)
-		return nil
-	}
-	defer func() { o.Memory.Use(-used) }()
 	for i, row := range rows {
 		select {
 		case <-o.Stop:
@@ -122,7 +125,13 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 		case len(became) > 0:
 			written[i] = true
 			for _, one := range became {
-				if err := hold(one.Row()); err != nil {
+				row := one.Row()
+				if !h.fits(row) {
+					if err := write(); err != nil {
+						return r, err
+					}
+				}
+				if err := h.add(row); err != nil {
 					return r, err
 				}
 			}
@@ -131,6 +140,46 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	err = write()
 	r.Written = int64(len(written))
 	return r, err
+}
+
+// held is what rows became, until it is written.
+type held struct {
+	memory   *memory.Part
+	reserve  *sync.Mutex // see [Mapped.reserved]
+	rows     []storage.Row
+	size     int   // bytes of text
+	used     int64 // of the memory
+	reserved bool  // some are in the reserve
+}
+
+// fits reports whether there is room for one more row. Beside one in the reserve there is none: its unit would wait for itself.
+func (h *held) fits(row storage.Row) bool {
+	bytes := len(row.JSON())
+	return !h.reserved && h.size+bytes <= maxHeld && h.memory.Spare(heldWeight*int64(bytes))
+}
+
+func (h *held) add(row storage.Row) error {
+	bytes := len(row.JSON())
+	switch {
+	case h.memory.Use(heldWeight * int64(bytes)):
+		h.used += heldWeight * int64(bytes)
+	case h.reserve == nil:
+		return memory.ErrFull
+	default:
+		h.reserve.Lock()
+		h.reserved = true
+	}
+	h.rows, h.size = append(h.rows, row), h.size+bytes
+	return nil
+}
+
+func (h *held) clear() {
+	clear(h.rows)
+	h.memory.Use(-h.used)
+	if h.reserved {
+		h.reserve.Unlock()
+	}
+	h.rows, h.size, h.used, h.reserved = h.rows[:0], 0, 0, false
 }
 
 // slotted is work whose units wait for a slot.

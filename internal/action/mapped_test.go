@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/semaphore"
@@ -15,6 +17,7 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // TestMapped: rows that become none, one or several rows count as themselves, whatever becomes of those, and so do failures. Of two that
@@ -131,4 +134,42 @@ func (*holding) Split(rows []storage.Row) [][]storage.Row { return [][]storage.R
 func (h *holding) Do(_ context.Context, _ storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	h.all, h.most = h.all+len(rows), max(h.most, len(rows))
 	return action.Result{Written: int64(len(rows))}, nil
+}
+
+// TestMappedMessagesOnce: work that can't begin anew ends for want of memory before it does a row, or not at all.
+func TestMappedMessagesOnce(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		part int64 // MiB
+		done int
+		err  error
+	}{{2, 0, memory.ErrFull}, {10, 200, nil}} {
+		b := memory.NewBudget(32 << 20)
+		part, err := b.Take(t.Context(), tt.part<<20)
+		proof.Must(t, err)
+		_, err = b.Take(t.Context(), b.Usage().Bytes-2<<20-tt.part<<20) // the reserve of small work is 2 MiB
+		proof.Must(t, err)
+		var did atomic.Int64
+		w := action.Mapped{Work: putting{&did}, Map: func(_ context.Context, e storage.Entity) ([]storage.Entity, error) {
+			if e.Key.Row >= "r0100" {
+				e.Properties = []storage.Property{{Name: "X", Value: make([]byte, 1<<20)}}
+			}
+			return []storage.Entity{e, e}, nil
+		}}
+		_, err = action.All(t.Context(), storage.RequestOptions{Memory: part}, nil, w, storage.Rows(someRows(1, 200)))
+		if !errors.Is(err, tt.err) || did.Load() != int64(2*tt.done) {
+			t.Errorf("a part of %d MiB: %d rows are done, want %d twice; %v", tt.part, did.Load(), tt.done, err)
+		}
+	}
+}
+
+// putting counts rows, each a unit, that take a while.
+type putting struct{ did *atomic.Int64 }
+
+func (putting) Split(rows []storage.Row) [][]storage.Row { return action.Enqueue{}.Split(rows) }
+
+func (p putting) Do(context.Context, storage.RequestOptions, []storage.Row) (action.Result, error) {
+	p.did.Add(1)
+	time.Sleep(time.Millisecond)
+	return action.Result{Written: 1}, nil
 }

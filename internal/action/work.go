@@ -78,6 +78,12 @@ func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows
 		total Result
 		held  error
 	)
+	if m, mapped := w.(Mapped); mapped {
+		var err error
+		if w, err = m.reserved(o.Memory); err != nil {
+			return total, err
+		}
+	}
 	g, ctx := task.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, unit := range w.Split(rows) {

@@ -254,3 +254,31 @@ func TestPagesOfLargeRows(t *testing.T) {
 		}
 	}
 }
+
+// TestMessagesOnceInLittleMemory: a step that waits for memory, since its map makes large rows, puts no message twice.
+func TestMessagesOnceInLittleMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		var all []storage.Entity
+		for r := range 100 {
+			all = append(all, sized("p", fmt.Sprintf("%03d", r), 5000))
+		}
+		w.fill("Source", append(all, sized("p", "999", 200_000)))
+		w.memory = memory.NewBudget(6 << 20)
+		w.restart()
+		w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Strategy: strategy.Serial, Action: engine.Action{
+			Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "orders"}, Message: "{{.RowKey}}",
+			Map: `if .RowKey == "999" then ("€" * 30000) as $x | .Q0 = $x | .Q1 = $x | .Q2 = $x | .Q3 = $x | .Q4 = $x | .Q5 = $x | .Q6 = $x | .Q7 = $x | .Q8 = $x else . end`}})
+		others, ok := w.memory.TryTake(1600 << 10)
+		if !ok {
+			t.Fatal("no memory")
+		}
+		time.AfterFunc(4*time.Second, others.Release)
+		w.drain()
+		q, err := w.account.Queue("orders")
+		w.must(err)
+		if n, err := q.Length(t.Context()); err != nil || n != 101 {
+			t.Errorf("%d messages of 101 rows; %v", n, err)
+		}
+	})
+}
