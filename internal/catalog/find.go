@@ -3,7 +3,6 @@ package catalog
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -221,7 +220,7 @@ func (s sheet) matches() int {
 // readSheet reads a page of each of the key's partitions, and keeps the rows up to the
 // point that all pages have reached.
 func (c *Catalog) readSheet(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) sheet {
-	top = c.rowSizes.Rows(top, readMost/int64(len(k.partitions)))
+	top = c.rowSizes.Rows(ctx, top, readMost/int64(len(k.partitions)))
 	pages := make([]storage.Page, len(k.partitions))
 	tries := make([]int, len(pages))
 	var g task.Group
@@ -273,14 +272,10 @@ func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.P
 
 // readRows reads one page of index rows. It uses the part of the memory that ctx has.
 func (c *Catalog) readRows(ctx context.Context, q storage.Query) (storage.Page, error) {
-	page, err := c.Index.With(storage.RequestOptions{Memory: memory.PartIn(ctx)}).Query(ctx, q)
+	page, err := c.rowSizes.Query(ctx, c.Index, q)
 	if err != nil {
-		if errors.Is(err, memory.ErrFull) {
-			c.rowSizes.Full(q.Top, readMost)
-		}
 		return page, fmt.Errorf("catalog %s: %w", c.Name, err)
 	}
-	c.rowSizes.Saw(page)
 	return page, nil
 }
 

@@ -144,7 +144,7 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 	more := func() (answer, error) { return x.answer(p.writeCursor(store.Encode(last))), checked() }
 	for _, r := range c.listRanges(last) {
 		for token := (*key.Token)(nil); ; {
-			top := c.rowSizes.Rows(min(storage.PageRows, p.top-len(x.found)+1), readMost)
+			top := c.rowSizes.Rows(ctx, min(storage.PageRows, p.top-len(x.found)+1), readMost)
 			page, err := c.readRows(ctx, storage.Query{Range: r, Top: top, Token: token})
 			if err != nil {
 				return answer{}, cmp.Or(checked(), err)

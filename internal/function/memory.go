@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/task/memory"
 )
@@ -24,7 +25,7 @@ const (
 	// itsEvents is a body of events.
 	itsEvents
 	// itsAnswer is the pages that it reads and what it answers with. If these are small it passes. The call is served again, with a larger
-	// part, if one does not suffice: so it changes nothing.
+	// part and then by smaller pages, if one does not suffice: so it changes nothing.
 	itsAnswer
 	// itsRows is the pages of the rows that it changes, however many these are.
 	itsRows
@@ -94,7 +95,7 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 			part, err = take.part(r.Context(), memory.Small)
 		}
 	}
-	for {
+	for again := false; ; again = true {
 		if err != nil {
 			return err
 		}
@@ -102,7 +103,11 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 		if c.holds != itsAnswer || !errors.Is(err, memory.ErrFull) {
 			return err
 		}
-		part, err = take.part(r.Context(), max(2*part.Wanted(), againMemory))
+		wanted := part.Wanted()
+		if again || wanted > againMemory {
+			r = r.WithContext(logtail.Fewer(r.Context()))
+		}
+		part, err = take.part(r.Context(), max(wanted+wanted/4, againMemory))
 	}
 }
 

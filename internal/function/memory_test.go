@@ -4,19 +4,26 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/emulator"
 	"tablesweep/internal/function"
+	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
 	"tablesweep/internal/task/memory"
 )
@@ -224,4 +231,99 @@ func TestPackedBodiesGrow(t *testing.T) {
 		most.Release()
 		free(t, b, "at the end")
 	})
+}
+
+// TestAloneWithinTheBudget: a call that is alone in a new process reads large rows of all shards, or of several index keys, within the budget.
+func TestAloneWithinTheBudget(t *testing.T) {
+	a, _ := within(t, 1<<30)
+	records, _ := large(t, 160, 200_000)
+	for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil) {
+		proof.Must(t, done.Err)
+	}
+	a.parts.Catalogs[""].Close()
+	for what, read := range map[string]func(context.Context, *catalog.Catalog) error{
+		"the changes behind a position": func(ctx context.Context, c *catalog.Catalog) error {
+			_, err := c.ChangesAfter(ctx, "1h", 1000, func(catalog.Change) {})
+			return err
+		},
+		"the newest changes": func(ctx context.Context, c *catalog.Catalog) error {
+			_, err := c.Changes(ctx, 1000, "", time.Time{}, func(catalog.Change) bool { return true })
+			return err
+		},
+		"records of several values": func(ctx context.Context, c *catalog.Catalog) error {
+			_, err := c.Find(ctx, catalog.Lookup{Keys: map[string]string{"npi": "7"}, Or: map[string][]string{"npi": {"8", "9"}}, Top: 1000})
+			return err
+		},
+	} {
+		c := newCatalog(t, a.account, "People", "eid,npi,ssn:digits", "lastname")
+		err, tries := memory.ErrFull, 0
+		for ctx := t.Context(); errors.Is(err, memory.ErrFull); ctx = logtail.Fewer(ctx) {
+			b := memory.NewBudget(48 << 20)
+			part, takeErr := b.Take(t.Context(), 1<<40)
+			proof.Must(t, takeErr)
+			if err = read(part.In(ctx), c); err == nil && part.Wanted() > b.Usage().Bytes {
+				t.Errorf("%s: %d bytes at once of a budget of %d", what, part.Wanted(), b.Usage().Bytes)
+			}
+			part.Release()
+			tries++
+		}
+		if err != nil || tries > 6 {
+			t.Errorf("%s: %v after %d tries", what, err, tries)
+		}
+	}
+}
+
+// counting counts requests.
+type counting struct {
+	policy.Transporter
+	n atomic.Int64
+}
+
+// Do implements [policy.Transporter].
+func (c *counting) Do(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	return c.Transporter.Do(r)
+}
+
+// TestOrdinaryAnswersAfterLargeRows: an ordinary list takes as many requests as before after a large row was read, and large events of
+// another stream.
+func TestOrdinaryAnswersAfterLargeRows(t *testing.T) {
+	em := emulatortest.New(t, emulator.Options{})
+	requests := &counting{Transporter: em.Transport()}
+	a := newAppVia(t, em, requests)
+	var small []record.Record
+	for i := range 300 {
+		r, err := record.Parse([]byte(fmt.Sprintf(`{"eid":"s%04d","lastname":"L","npi":"9","text":"%s"}`, i, strings.Repeat("x", 500))))
+		proof.Must(t, err)
+		small = append(small, r)
+	}
+	big, _ := large(t, 8, 400_000)
+	write := func(stream string, records []record.Record, stored int) {
+		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records[:stored]), nil) {
+			proof.Must(t, done.Err)
+		}
+		_, err := a.parts.Log.Append(t.Context(), stream, record.Decoded(records))
+		proof.Must(t, err)
+	}
+	lists := []string{people + "?npi=9&top=300", people + "?top=300", "/api/catalog/changes?top=300", "/api/log/orders?top=300"}
+	before := map[string]int64{}
+	measure := func(path string) int64 {
+		start := requests.n.Load()
+		a.call(t, "GET", path, "", 200, "{")
+		return requests.n.Load() - start
+	}
+	write("orders", small, len(small))
+	for _, path := range lists {
+		measure(path) // what is known from then on
+		before[path] = measure(path)
+	}
+	write("other", big, 1)
+	for _, path := range lists {
+		for _, large := range []string{people + "?npi=7", "/api/catalog/changes?top=1", "/api/log/other"} {
+			a.call(t, "GET", large, "", 200, "{")
+		}
+		if now := measure(path); now > before[path] {
+			t.Errorf("%s: %d requests, %d after large rows were read", path, before[path], now)
+		}
+	}
 }

@@ -2,7 +2,6 @@ package logtail
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -132,8 +131,7 @@ func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	if sizes == nil {
 		sizes = new(Sizes)
 	}
-	with := l.Table.With(storage.RequestOptions{Memory: memory.PartIn(ctx)})
-	m := &merge{table: with, sizes: sizes, most: min(top, storage.PageRows), sources: make([]source, len(l.Partitions))}
+	m := &merge{table: l.Table, sizes: sizes, most: min(top, storage.PageRows), sources: make([]source, len(l.Partitions))}
 	known := make([]time.Time, len(l.Partitions))
 	g, reading := task.WithContext(ctx)
 	for i, p := range l.Partitions {
@@ -156,15 +154,11 @@ func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error
 	for len(p.rows) == 0 && !p.ended {
 		asked := time.Now()
 		memory.PartIn(ctx).Use(-p.bytes) // the page before may go
-		p.bytes, p.query.Top = 0, m.rowsOf()
-		page, err := m.table.Query(ctx, p.query)
+		p.bytes, p.query.Top = 0, m.rowsOf(ctx)
+		page, err := m.sizes.Query(ctx, m.table, p.query)
 		if err != nil {
-			if errors.Is(err, memory.ErrFull) {
-				m.sizes.Full(m.sizes.Rows(m.most, MaxAnswer), MaxAnswer)
-			}
 			return known, err
 		}
-		m.sizes.Saw(page)
 		p.bytes = storage.MemoryOf(page.Bytes, len(page.Rows))
 		if known.IsZero() {
 			known = page.Date.Add(-time.Since(asked)) // the answer may have been dated behind the reading
@@ -181,8 +175,8 @@ func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error
 
 // rowsOf returns how many rows to ask a partition for: as many as an answer has at most or, if these are large, the partition's share of it
 // and what chance may add.
-func (m *merge) rowsOf() int {
-	wanted := m.sizes.Rows(m.most, MaxAnswer)
+func (m *merge) rowsOf(ctx context.Context) int {
+	wanted := m.sizes.Rows(ctx, m.most, MaxAnswer)
 	if wanted == m.most {
 		return wanted
 	}

@@ -179,5 +179,12 @@ func (s *Streams) empty(ctx context.Context, stream, escaped string, before time
 
 // logOf returns a listed stream as a log.
 func (s *Streams) logOf(escaped string, l listing) Log {
-	return Log{Table: s.options.Table, Partitions: partitions(escaped, min(max(1, l.shards), maxShards)), Sizes: &s.sizes}
+	s.mu.Lock()
+	sizes := s.sizes[escaped]
+	s.mu.Unlock()
+	if sizes == nil {
+		sizes = new(Sizes)
+		remember(s, s.sizes, escaped, sizes)
+	}
+	return Log{Table: s.options.Table, Partitions: partitions(escaped, min(max(1, l.shards), maxShards)), Sizes: sizes}
 }

@@ -53,11 +53,11 @@ type Streams struct {
 	options Options
 	clock   *Clock
 	tidying claim.Tidying
-	sizes   Sizes // of events
 
 	mu      sync.Mutex           // guards the fields below
 	known   map[string]listing   // rows of the list as they were read, by escaped name
 	spread  map[string]int       // number of shards that a stream's events may be written to
+	sizes   map[string]*Sizes    // of streams' events
 	turn    int                  // counts transactions: shards take turns
 	trimmed map[string]time.Time // when streams were trimmed last, by name
 }
@@ -69,7 +69,7 @@ func New(o Options) *Streams {
 	}
 	return &Streams{
 		options: o, clock: NewClock(),
-		known: map[string]listing{}, spread: map[string]int{}, trimmed: map[string]time.Time{},
+		known: map[string]listing{}, spread: map[string]int{}, sizes: map[string]*Sizes{}, trimmed: map[string]time.Time{},
 	}
 }
 

@@ -96,7 +96,7 @@ func (b *Budget) from(bytes int64) (*pool, int64) {
 
 func (b *Budget) part(from *pool, n int64) *Part {
 	b.count(n)
-	return &Part{budget: b, from: from, bytes: n}
+	return &Part{holding: &holding{budget: b, from: from, bytes: n}}
 }
 
 func (b *Budget) count(bytes int64) {
@@ -108,6 +108,12 @@ func (b *Budget) count(bytes int64) {
 // Part is a part of a [Budget] that a piece of work holds. A nil Part is one of a budget without a limit. A Part is safe for concurrent
 // use.
 type Part struct {
+	*holding
+	bounded bool // see [Part.Bounded]
+}
+
+// holding is what a part holds.
+type holding struct {
 	budget *Budget
 	from   *pool
 
@@ -140,9 +146,20 @@ func (p *Part) Grow(bytes int64) bool {
 	return p.grow(bytes)
 }
 
+// Bounded returns the same part for work that can be split: it never has more than all that large work may have.
+func (p *Part) Bounded() *Part {
+	if p == nil {
+		return nil
+	}
+	return &Part{p.holding, true}
+}
+
 func (p *Part) grow(bytes int64) bool {
 	if bytes <= 0 {
 		return true
+	}
+	if p.bounded && p.bytes+bytes > p.from.bytes {
+		return false
 	}
 	if p.over || p.from == &p.budget.small && p.bytes+bytes > Small {
 		return false

@@ -129,6 +129,9 @@ func TestUse(t *testing.T) {
 	all, err := b.Take(t.Context(), 1<<40)
 	proof.Must(t, err)
 	defer all.Release()
+	if all.Bounded().Use(1<<40) || all.Used() != 0 {
+		t.Error("work that can be split uses more than all")
+	}
 	if !all.Use(1<<40) || b.Usage().Used > 16*mib {
 		t.Errorf("%+v", b.Usage())
 	}
@@ -137,7 +140,7 @@ func TestUse(t *testing.T) {
 func TestNoBudget(t *testing.T) {
 	var b *memory.Budget
 	p, err := b.Take(t.Context(), 1<<60)
-	if proof.Must(t, err); !p.Grow(1<<60) || !p.Use(1<<60) || !p.Spare(1<<60) || p.Used() != 0 || p.Wanted() != 0 || b.Usage() != (memory.Usage{}) {
+	if proof.Must(t, err); !p.Grow(1<<60) || !p.Use(1<<60) || !p.Spare(1<<60) || !p.Bounded().Use(1) || p.Used() != 0 || p.Wanted() != 0 || b.Usage() != (memory.Usage{}) {
 		t.Errorf("%+v", b.Usage())
 	}
 	p.Keep(1)
