@@ -196,11 +196,11 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 			hash := m.id.Hash()
 			h := x.heads[hash]
 			delete(x.heads, hash)
-			all = append(all, x.member(m.id.First(), hash, func(ctx context.Context) (bool, error) { return x.removeFound(ctx, h, m) }))
+			all = append(all, x.member(m.id.First(), hash, 1+int64(len(m.row.JSON()))/weightBytes, func(ctx context.Context) (bool, error) { return x.removeFound(ctx, h, m) }))
 		}
 		if page.next == "" { // no row shows these yet
 			for _, h := range x.heads {
-				all = append(all, x.member(h.First, h.Identity, func(ctx context.Context) (bool, error) { return x.removeUnseen(ctx, h) }))
+				all = append(all, x.member(h.First, h.Identity, 1, func(ctx context.Context) (bool, error) { return x.removeUnseen(ctx, h) }))
 			}
 		}
 		g.Go(func() error {
@@ -224,8 +224,8 @@ func (x *deleting) over() bool {
 }
 
 // member returns the deletion of an identity with this first index value by do, unless the deletion is over. do returns as Catalog.removeAt does.
-func (x *deleting) member(first, identity string, do func(context.Context) (done bool, err error)) member {
-	return member{first, 1, func(ctx context.Context) error {
+func (x *deleting) member(first, identity string, weight int64, do func(context.Context) (done bool, err error)) member {
+	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()
 		over := x.over()
 		if over {
