@@ -168,6 +168,9 @@ func (c *Catalog) contents(ctx context.Context, h *store.Head) (r record.Record,
 		return record.Record{}, false, err
 	}
 	r = record.FromProperties(row.Properties)
+	if !memory.PartIn(ctx).Use(storage.MemoryOf(r.Size(), 1)) {
+		return record.Record{}, false, fmt.Errorf("catalog %s: %w", c.Name, memory.ErrFull)
+	}
 	return r, r.Hash() == h.Content, nil
 }
 

@@ -37,6 +37,7 @@ const (
 
 	answerMemory = 4 << 20  // what a call with an answer takes if it is free at once: more than most need
 	againMemory  = 16 << 20 // at least, if that did not suffice
+	smallAnswer  = 16 << 10 // what a call keeps at least while it answers
 	rowsMemory   = 32 << 20 // two pages of embedded storage, or of 16 shards, with the rows that were found in them
 
 	// A body takes its own length, or twice that while it grows. Its events are in transactions besides. Its records take more: under each
@@ -114,14 +115,33 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 // serveWith serves a call with a part of the memory, and gives it back.
 func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request) error {
 	defer part.Release()
-	if c.holds == itsAnswer {
+	needs := part.Used // while the caller reads the answer
+	switch c.holds {
+	case itsAnswer:
 		r = r.WithContext(part.In(r.Context()))
-	}
-	if c.holds == itsRecords || c.holds == itsEvents {
+	case itsRecords, itsEvents:
+		body := &heldBody{ReadCloser: r.Body, part: part, holds: c.holds}
+		needs = func() int64 { return body.bytes }
 		r = r.WithContext(r.Context())
-		r.Body = &heldBody{ReadCloser: r.Body, part: part, holds: c.holds}
+		r.Body = body
 	}
-	return c.serve(w, r)
+	return c.serve(&lessHeld{w, part, needs}, r)
+}
+
+// lessHeld is an answer. Once it begins, its call holds what that takes, and no longer what reading took: who reads slowly keeps nobody waiting.
+type lessHeld struct {
+	http.ResponseWriter
+	part  *memory.Part
+	needs func() int64
+}
+
+// Unwrap is for [http.ResponseController].
+func (l *lessHeld) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (l *lessHeld) WriteHeader(status int) {
+	l.part.Keep(max(l.needs(), smallAnswer))
+	l.ResponseWriter.WriteHeader(status)
 }
 
 // taker takes parts of a budget, and waits for them so long in all.

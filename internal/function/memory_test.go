@@ -190,8 +190,8 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			a.ServeHTTP(slow, httptest.NewRequest("GET", people, nil))
 		}()
 		<-slow.wrote
-		if u := b.Usage(); u.Used == 0 {
-			t.Errorf("%+v while an answer is not read", u)
+		if u := b.Usage(); u.Used == 0 || u.Used > 64<<10 {
+			t.Errorf("%+v while an answer of one small record is not read", u)
 		}
 		close(slow.read)
 		<-done
@@ -271,6 +271,27 @@ func TestAloneWithinTheBudget(t *testing.T) {
 			t.Errorf("%s: %v after %d tries", what, err, tries)
 		}
 	}
+}
+
+// TestRecordByIDIsCharged: the record of an id takes its part, also while the caller reads it slowly.
+func TestRecordByIDIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		_, texts := large(t, 1, 400_000)
+		_, at, _ := strings.Cut(a.send("POST", people, texts[0]).Header().Get("Location"), "/api/")
+		slow := &stuck{ResponseRecorder: httptest.NewRecorder(), wrote: make(chan struct{}), read: make(chan struct{})}
+		go a.ServeHTTP(slow, httptest.NewRequest("GET", "/api/"+at, nil))
+		<-slow.wrote
+		if u := b.Usage(); u.Used < 400_000 || u.Used > 2<<20 {
+			t.Errorf("%+v while a record of 400 KB is not read", u)
+		}
+		close(slow.read)
+		synctest.Wait()
+		if slow.Code != 200 || slow.Body.Len() < 400_000 {
+			t.Errorf("%d, %d bytes", slow.Code, slow.Body.Len())
+		}
+		free(t, b, "at the end")
+	})
 }
 
 // counting counts requests.
