@@ -12,7 +12,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"	defer part.Release()\n", "	defer func() {\n		if !WRONG {\n			part.Release()\n		}\n	}()\n"},
 	{"a call waits for memory as long as it is served", "TestCallsWaitForMemory", "memory.go",
 		"taker{f.memory, memoryTime}", "taker{f.memory, map[bool]time.Duration{true: requestTime, false: memoryTime}[WRONG]}"},
-	{"a body takes nothing as it is unpacked", "TestPackedBodiesGrow", "memory.go",
+	{"a body takes nothing as it is unpacked", "TestPackedBodies", "memory.go",
 		"	b.bytes += int64(n)\n", "	if !WRONG {\n		b.bytes += int64(n)\n	}\n"},
 	{"an answer ends after its first item that has no room", "TestLargeAnswersEnd", "list.go",
 		"l.bytes+len(text) > most || l.full {\n", "l.bytes+len(text) > most || l.full {\n		if WRONG {\n			return true\n		}\n"},

@@ -1,6 +1,7 @@
 package function
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -45,10 +46,6 @@ const (
 	eventsWeight  = 4
 	recordsWeight = 13
 	recordsMost   = 12 << 20 // beside twice the body
-	// packedWeight is how many bytes a byte of a compressed body is thought to have. One that has more takes more as it comes.
-	packedWeight = 8
-	// unknownBody is how many a body is thought to have whose length nobody tells.
-	unknownBody = 64 << 10
 )
 
 // ofBody returns what a body of so many bytes takes of memory, with what is made of it.
@@ -59,17 +56,37 @@ func (h holds) ofBody(bytes int64) int64 {
 	return min(recordsWeight*bytes, 2*bytes+recordsMost)
 }
 
-// bodyOf returns how many bytes a request's body is thought to have. exact means that it has no more.
-func bodyOf(r *http.Request) (bytes int64, exact bool) {
-	switch n := r.ContentLength; {
-	case n < 0:
-		return unknownBody, false
-	case r.Header.Get("Content-Encoding") != "":
-		return packedWeight * n, false
-	default:
-		return n, true
+// takeBody takes the part for a request's body, and for what is made of it. A small body passes, also if its length is not known before it
+// has come. A larger one of unknown length takes what the largest would, until it ends.
+func (f Function) takeBody(h holds, take *taker, r *http.Request) (*memory.Part, error) {
+	if r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == "" {
+		return take.part(r.Context(), h.ofBody(min(r.ContentLength, f.maxBody)))
 	}
+	part, err := take.part(r.Context(), memory.Small)
+	if err != nil {
+		return nil, err
+	}
+	begin, err := io.ReadAll(io.LimitReader(r.Body, memory.Small/h.ofBody(1)))
+	rest := io.Reader(r.Body)
+	if err != nil { // which its reader gets
+		rest = failed{err}
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(begin), rest), r.Body}
+	if int64(len(begin)) < memory.Small/h.ofBody(1) {
+		return part, nil
+	}
+	part.Release()
+	return take.part(r.Context(), h.ofBody(f.maxBody))
 }
+
+// failed is the rest of a body that could not be read.
+type failed struct{ err error }
+
+// Read implements [io.Reader].
+func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
 // holding serves a call that holds its part of the app's memory, and gives that back at the end, whatever the end is.
 func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error {
@@ -84,12 +101,7 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 	case itsRows:
 		part, err = take.part(r.Context(), rowsMemory)
 	case itsRecords, itsEvents:
-		bytes, exact := bodyOf(r)
-		bytes = c.holds.ofBody(min(bytes, f.maxBody))
-		if !exact { // a small part would not grow
-			bytes = max(bytes, memory.Small+1)
-		}
-		part, err = take.part(r.Context(), bytes)
+		part, err = f.takeBody(c.holds, &take, r)
 	case itsAnswer:
 		var ok bool
 		if part, ok = f.memory.TryTake(answerMemory); !ok {
@@ -177,6 +189,9 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	b.bytes += int64(n)
 	if !b.part.Use(b.holds.ofBody(b.bytes) - before) {
 		return n, memory.ErrFull
+	}
+	if err != nil {
+		b.part.Keep(b.part.Used())
 	}
 	return n, err
 }

@@ -212,23 +212,68 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestPackedBodiesGrow: a compressed body takes memory as it comes. If there is none, it ends with 503.
-func TestPackedBodiesGrow(t *testing.T) {
+// TestPackedBodies: large compressed bodies wait for their turn, each passes however much smaller it was, and none takes more than it needs once it
+// has come. If there is no memory in time, the answer is 503.
+func TestPackedBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 32<<20)
-		body := packed(t, "["+strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 60)+`{"a":1}]`)
-		post := func() *httptest.ResponseRecorder {
-			return a.send("POST", "/api/log/orders", body, "Content-Encoding", "gzip")
+		text := "[" + strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 60) + `{"a":1}]`
+		body := packed(t, text)
+		post := func(w http.ResponseWriter) {
+			r := httptest.NewRequest("POST", "/api/log/orders", strings.NewReader(body))
+			r.Header.Set("Content-Encoding", "gzip")
+			a.ServeHTTP(w, r)
 		}
-		if w := post(); w.Code != 201 || b.Usage().Most < 4<<20 {
-			t.Errorf("%d %.300s with at most %+v", w.Code, w.Body, b.Usage())
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() {
+				w := httptest.NewRecorder()
+				if post(w); w.Code != 201 {
+					t.Errorf("%d %.300s", w.Code, w.Body)
+				}
+			})
 		}
+		calls.Wait()
+		slow := &stuck{ResponseRecorder: httptest.NewRecorder(), wrote: make(chan struct{}), read: make(chan struct{})}
+		calls.Go(func() { post(slow) })
+		<-slow.wrote
+		if u := b.Usage(); u.Used < int64(len(text)) || u.Used > 4*int64(len(text)) {
+			t.Errorf("%+v while the answer to %d bytes is not read", u, len(text))
+		}
+		close(slow.read)
+		calls.Wait()
 		most, err := b.Take(t.Context(), 26<<20)
 		proof.Must(t, err)
-		if w := post(); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		w := httptest.NewRecorder()
+		if post(w); w.Code != 503 || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%d %.300s, want 503", w.Code, w.Body)
 		}
 		most.Release()
+		free(t, b, "at the end")
+	})
+}
+
+// TestSmallBodiesOfUnknownLengthPass: one event in a chunked or a compressed body does not wait while other work has all memory, and an error
+// of such a body is told.
+func TestSmallBodiesOfUnknownLengthPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		a.call(t, "POST", "/api/log/orders", `{"a":1}`, 201, "{")
+		all, err := b.Take(t.Context(), 1<<40)
+		proof.Must(t, err)
+		for _, call := range []struct {
+			body, encoding string
+			status         int
+		}{{`{"a":1}`, "", 201}, {packed(t, `{"a":1}`), "gzip", 201}, {"no gzip", "gzip", 400}, {packed(t, `{"a":1}`)[:20], "gzip", 400}} {
+			r := httptest.NewRequest("POST", "/api/log/orders", strings.NewReader(call.body))
+			r.ContentLength = -1
+			r.Header.Set("Content-Encoding", call.encoding)
+			w, start := httptest.NewRecorder(), time.Now()
+			if a.ServeHTTP(w, r); w.Code != call.status || time.Since(start) > time.Second {
+				t.Errorf("%q: %d after %v: %s", call.body, w.Code, time.Since(start), w.Body)
+			}
+		}
+		all.Release()
 		free(t, b, "at the end")
 	})
 }
