@@ -14,7 +14,8 @@ import (
 
 // Memory. A step takes its part of the process's memory before it reads anything, and gives it back at its end. Nobody knows how large a
 // page is before it is there: so the part is as large as earlier steps of the scan say, and grows while nobody else waits. Where it
-// may not grow, the step gives all back, waits for a larger part, and reads again. So no step waits while it holds a part.
+// may not grow, the step gives all back, waits for a larger part, and reads again. So no step waits for memory while it holds a part.
+// Once it has read, it gives back what it needs no more.
 
 const (
 	// memoryTime is how long a step waits for its part. Its message is hidden meanwhile; enough of stepTime is left for the work.
@@ -86,6 +87,7 @@ type inMemory struct {
 	step   string
 	sizes  *sizes
 	part   *memory.Part
+	again  bool // the step has begun anew
 }
 
 // hold waits for memory for a step that is in hand.
@@ -119,9 +121,18 @@ func (h *inMemory) do(ctx context.Context, does func(*memory.Part) error) error 
 			return err
 		}
 		h.part.Release()
-		if err := h.take(ctx, 2*wanted); err != nil {
+		if err := h.take(ctx, wanted*5/4); err != nil {
 			return err
 		}
+		h.again = true
+	}
+}
+
+// wasRead gives back what the step has beside what it has read: writing that takes no more, but it may take long. A step that has begun
+// anew keeps what it has: it needed that, perhaps for its writing.
+func (h *inMemory) wasRead() {
+	if !h.again {
+		h.part.Keep(h.part.Used())
 	}
 }
 

@@ -282,3 +282,27 @@ func TestMessagesOnceInLittleMemory(t *testing.T) {
 		}
 	})
 }
+
+// TestMemoryOfWriting: while a destination is away, steps hold no more than what they have read.
+func TestMemoryOfWriting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", []storage.Entity{sized("p00", "a", 5000), sized("p01", "a", 5000), sized("p02", "a", 5000)})
+		_, bodies := w.scansOfPartitions(3)
+		away := func(r *http.Request, body string) bool {
+			return r.Method != http.MethodGet && strings.Contains(r.URL.Path+body, "/Target")
+		}
+		w.refuse(503, "ServerBusy", away)
+		ctx, cancel := context.WithCancel(t.Context())
+		var g sync.WaitGroup
+		for _, body := range bodies {
+			g.Go(func() { _, _ = w.engine.Run(ctx, body, 1) })
+		}
+		time.Sleep(20 * time.Second)
+		if u := w.memory.Usage(); u.Used < 3*storage.MemoryOf(5000, 1) || u.Used > 60_000 {
+			t.Errorf("%+v for three rows of 5 KB", u)
+		}
+		cancel()
+		g.Wait()
+	})
+}

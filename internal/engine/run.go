@@ -101,7 +101,9 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	var out outcome
 	err = held.do(ctx, func(part *memory.Part) (err error) {
 		asking.Memory = part
-		out, err = m.kind().do(ctx, o.with(asking), e.ledger.With(counted), delivery)
+		of := o.with(asking)
+		of.held = held
+		out, err = m.kind().do(ctx, of, e.ledger.With(counted), delivery)
 		return err
 	})
 	if err == nil {

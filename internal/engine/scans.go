@@ -27,7 +27,8 @@ type opened struct {
 	queries  int    // the most of an invocation
 	sizes    *sizes // of what steps have read in this process; nil for a group
 	options  storage.RequestOptions
-	tables   []string // of a group; only check sets it
+	held     *inMemory // by the step
+	tables   []string  // of a group; only check sets it
 
 	filter string         // of the rows that are read, as the service takes it
 	other  storage.Source // that a comparison reads beside the source

@@ -57,6 +57,9 @@ func (s readStep) do(ctx context.Context, o *opened, _ *ledger.Ledger, delivery 
 		return out, err
 	}
 	out.done.Queries = found.queries
+	if o.request.Action.Map == "" { // or else what becomes of the rows takes memory
+		o.held.wasRead()
+	}
 	if err := taking.end(ctx, o, s.message, delivery, &found, &out); err != nil {
 		return out, err
 	}
