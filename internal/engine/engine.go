@@ -56,7 +56,7 @@ type Options struct {
 	FoldEvery int
 	// Retention is how long scans are kept after their end; 0 means 90 days. Messages live 7 days: it must exceed that.
 	Retention time.Duration
-	// Memory is what steps take their part of before they read; nil for no limit.
+	// Memory is what steps take their part of before they read, and leave a quarter of to others; nil for no limit.
 	Memory *memory.Budget
 	// Schedules start scans by themselves.
 	Schedules []Schedule
@@ -90,6 +90,7 @@ func New(o Options) (*Engine, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.Memory = o.Memory.Steps()
 	e := &Engine{
 		options: o, queues: map[string]*storage.Queue{}, ledger: ledger.New(o.Own.Table(o.StateTable)),
 		scans: newCache[*loaded](scanTime, hintsTime), details: newCache[ledger.Snapshot](detailTime, detailTime),

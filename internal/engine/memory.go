@@ -13,7 +13,7 @@ import (
 )
 
 // Memory. A step takes its part of the process's memory before it reads anything, and gives it back at its end. Nobody knows how large a
-// page is before it is there: so the part is as large as earlier steps of the scan say, and grows while nobody else waits. Where it
+// page is before it is there: so the part is as large as earlier steps of the scan say, at most half of what steps have, and grows while nobody else waits. Where it
 // may not grow, the step gives all back, waits for a larger part, and reads again. So no step waits for memory while it holds a part.
 // Once it has read, it gives back what it needs no more.
 
@@ -93,7 +93,7 @@ type inMemory struct {
 // hold waits for memory for a step that is in hand.
 func (e *Engine) hold(ctx context.Context, step string, s *sizes) (*inMemory, error) {
 	h := &inMemory{budget: e.options.Memory, heart: e.heart, step: step, sizes: s}
-	return h, h.take(ctx, s.need())
+	return h, h.take(ctx, min(s.need(), h.budget.Half()))
 }
 
 func (h *inMemory) take(ctx context.Context, bytes int64) (err error) {

@@ -87,6 +87,10 @@ func TestStepsWaitForMemory(t *testing.T) {
 		time.Sleep(250 * time.Millisecond) // each has read its scan
 		if u := w.memory.Usage(); u.Waiting < steps/2 {
 			t.Errorf("%+v: want steps that wait", u)
+		} else if call, ok := w.memory.TryTake(u.Bytes * 15 / 16 / 4); !ok {
+			t.Errorf("%+v: steps leave no quarter to calls", u)
+		} else {
+			call.Release()
 		}
 		g.Wait()
 		if u := w.memory.Usage(); u.Most > u.Bytes || u.Most < u.Bytes/2 {
@@ -304,5 +308,37 @@ func TestMemoryOfWriting(t *testing.T) {
 		}
 		cancel()
 		g.Wait()
+	})
+}
+
+// TestStepsBehindLargeRows: a step does not wait for as much as the one before has needed, if half of what steps have suffices.
+func TestStepsBehindLargeRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		var all []storage.Entity
+		for r := range 50 {
+			all = append(all, sized("p", fmt.Sprintf("%03d", r), 400_000))
+		}
+		w.fill("Source", all)
+		w.memory = memory.NewBudget(100 << 20)
+		w.restart()
+		r := copyRequest("Source", "Target")
+		r.Strategy = strategy.Serial
+		w.start(r)
+		q, messages := w.take(engine.ScanPrefix, 1)
+		_, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), 1)
+		w.must(err)
+		w.must(q.Delete(t.Context(), messages[0]))
+		if u := w.memory.Usage(); u.Most < 45<<20 {
+			t.Errorf("the first step took %+v", u)
+		}
+		others, err := w.memory.Take(t.Context(), 50<<20)
+		w.must(err)
+		defer others.Release()
+		began := time.Now()
+		if w.drain(); time.Since(began) > time.Minute {
+			t.Errorf("the others waited for %v", time.Since(began))
+		}
+		w.equalTables("Source", "Target")
 	})
 }

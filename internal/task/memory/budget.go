@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -23,23 +24,75 @@ var ErrFull = errors.New("the process's memory is taken by other work")
 // Budget is the memory of a process, in bytes, for what its work holds: rows, bodies and answers. Each piece of work takes its part
 // once, before it reads. A nil Budget has no limit. A Budget is safe for concurrent use.
 type Budget struct {
-	large, small pool
-	used, most   atomic.Int64
-	waiting      atomic.Int64
+	large, small *pool
+	*counts
 }
+
+// counts are what [Usage] tells.
+type counts struct{ used, most, waiting atomic.Int64 }
 
 // pool is what parts are taken from, in turn.
 type pool struct {
 	free  *semaphore.Weighted
 	bytes int64
+	of    *pool // whose part it is; nil if it is a whole one
 }
 
-func newPool(bytes int64) pool { return pool{semaphore.NewWeighted(bytes), bytes} }
+func newPool(bytes int64, of *pool) *pool { return &pool{semaphore.NewWeighted(bytes), bytes, of} }
+
+func (p *pool) acquire(ctx context.Context, n int64) error {
+	if p == nil {
+		return nil
+	}
+	if err := p.free.Acquire(ctx, n); err != nil {
+		return err
+	}
+	err := p.of.acquire(ctx, n)
+	if err != nil {
+		p.free.Release(n)
+	}
+	return err
+}
+
+func (p *pool) tryAcquire(n int64) bool {
+	switch {
+	case p == nil:
+		return true
+	case !p.free.TryAcquire(n):
+		return false
+	case !p.of.tryAcquire(n):
+		p.free.Release(n)
+		return false
+	}
+	return true
+}
+
+func (p *pool) release(n int64) {
+	for ; p != nil; p = p.of {
+		p.free.Release(n)
+	}
+}
 
 // NewBudget returns a budget of so many bytes.
 func NewBudget(bytes int64) *Budget {
 	small := max(Small, bytes/reserved)
-	return &Budget{large: newPool(max(1, bytes-small)), small: newPool(small)}
+	return &Budget{newPool(max(1, bytes-small), nil), newPool(small, nil), &counts{}}
+}
+
+// Steps returns the budget of work that can wait for minutes: all of it together leaves a quarter of the memory for large work to others.
+func (b *Budget) Steps() *Budget {
+	if b == nil {
+		return nil
+	}
+	return &Budget{newPool(max(1, b.large.bytes*3/4), b.large), b.small, b.counts}
+}
+
+// Half is the most, in bytes, that work takes unless it has found out that it needs more: who waits for that keeps all behind it waiting.
+func (b *Budget) Half() int64 {
+	if b == nil {
+		return math.MaxInt64
+	}
+	return max(1, b.large.bytes/2)
 }
 
 // Usage is what a budget has been used for.
@@ -66,7 +119,7 @@ func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
 	}
 	from, n := b.from(bytes)
 	b.waiting.Add(1)
-	err := from.free.Acquire(ctx, n)
+	err := from.acquire(ctx, n)
 	b.waiting.Add(-1)
 	if err != nil {
 		return nil, err
@@ -80,7 +133,7 @@ func (b *Budget) TryTake(bytes int64) (p *Part, ok bool) {
 		return nil, true
 	}
 	from, n := b.from(bytes)
-	if !from.free.TryAcquire(n) {
+	if !from.tryAcquire(n) {
 		return nil, false
 	}
 	return b.part(from, n), true
@@ -89,9 +142,9 @@ func (b *Budget) TryTake(bytes int64) (p *Part, ok bool) {
 // from returns where a part of so many bytes comes from, and how many it has.
 func (b *Budget) from(bytes int64) (*pool, int64) {
 	if bytes <= Small {
-		return &b.small, max(0, bytes)
+		return b.small, max(0, bytes)
 	}
-	return &b.large, min(bytes, b.large.bytes)
+	return b.large, min(bytes, b.large.bytes)
 }
 
 func (b *Budget) part(from *pool, n int64) *Part {
@@ -161,11 +214,11 @@ func (p *Part) grow(bytes int64) bool {
 	if p.bounded && p.bytes+bytes > p.from.bytes {
 		return false
 	}
-	if p.over || p.from == &p.budget.small && p.bytes+bytes > Small {
+	if p.over || p.from == p.budget.small && p.bytes+bytes > Small {
 		return false
 	}
 	more := min(bytes, p.from.bytes-p.bytes)
-	if more > 0 && !p.from.free.TryAcquire(more) {
+	if more > 0 && !p.from.tryAcquire(more) {
 		return false
 	}
 	p.bytes += more
@@ -230,7 +283,7 @@ func (p *Part) Keep(bytes int64) {
 		p.bytes -= back
 		p.used = min(p.used, p.bytes)
 		p.budget.count(-back)
-		p.from.free.Release(back)
+		p.from.release(back)
 	}
 }
 

@@ -140,7 +140,7 @@ func TestUse(t *testing.T) {
 func TestNoBudget(t *testing.T) {
 	var b *memory.Budget
 	p, err := b.Take(t.Context(), 1<<60)
-	if proof.Must(t, err); !p.Grow(1<<60) || !p.Use(1<<60) || !p.Spare(1<<60) || !p.Bounded().Use(1) || p.Used() != 0 || p.Wanted() != 0 || b.Usage() != (memory.Usage{}) {
+	if proof.Must(t, err); !p.Grow(1<<60) || !p.Use(1<<60) || !p.Spare(1<<60) || !p.Bounded().Use(1) || p.Used() != 0 || p.Wanted() != 0 || b.Steps() != nil || b.Half() < 1<<60 || b.Usage() != (memory.Usage{}) {
 		t.Errorf("%+v", b.Usage())
 	}
 	p.Keep(1)
@@ -170,4 +170,47 @@ func TestInstanceOf(t *testing.T) {
 			t.Errorf("of %d MB, %d are the budget, want %d", mb, got, want)
 		}
 	}
+}
+
+// TestSteps: steps leave a quarter of the memory for large work to others, whatever they take, and how ever their parts grow. Who leaves while
+// others have the rest has taken nothing.
+func TestSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.NewBudget(64 * mib) // of which 60 are for large work
+		steps := b.Steps()
+		p, err := steps.Take(t.Context(), steps.Half())
+		if proof.Must(t, err); steps.Half() != 45*mib/2 || !p.Grow(20*mib) {
+			t.Errorf("of 45 MiB, half is %d; %+v", steps.Half(), b.Usage())
+		}
+		if _, ok := steps.TryTake(3 * mib); ok {
+			t.Error("steps take more than three quarters")
+		}
+		call, ok := b.TryTake(17 * mib)
+		if !ok || b.Usage().Used != 119*mib/2 || steps.Usage().Used != b.Usage().Used {
+			t.Errorf("%+v, %+v", b.Usage(), steps.Usage())
+		}
+		p.Keep(mib)
+		other, err := b.Take(t.Context(), 30*mib)
+		proof.Must(t, err)
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := steps.Take(ctx, 20*mib); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+			if _, ok := steps.TryTake(20 * mib); ok {
+				t.Error("steps have what others have")
+			}
+		}
+		call.Release()
+		other.Release()
+		if p, ok := steps.TryTake(44 * mib); !ok {
+			t.Error("what was given back is not there")
+		} else {
+			p.Release()
+		}
+		if p.Release(); b.Usage().Used != 0 || b.Usage().Waiting != 0 {
+			t.Errorf("%+v", b.Usage())
+		}
+	})
 }
