@@ -85,3 +85,14 @@ func TestMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestTopOfNothingRead: a page that was held before, of which nothing was read, tells nothing about the size of rows.
+func TestTopOfNothingRead(t *testing.T) {
+	t.Parallel()
+	var top storage.Top
+	top.Learn(1000, 40, 16<<20, 1)
+	before := top.Of(1000)
+	if top.Learn(before, before, 0, 2); before > 20 || top.Of(1000) != before {
+		t.Errorf("%d rows, and behind a page of no bytes %d", before, top.Of(1000))
+	}
+}

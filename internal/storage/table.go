@@ -161,9 +161,10 @@ func (t Top) Of(most int) int {
 
 // Learn takes in a page of so many rows and bytes, for which asked rows were asked. If it had too many bytes, or if there may be more such rows,
 // the next one gets as many as fit. The page is made of so many answers, each of which may have some 4 MiB.
+// One that was held before has no bytes, and tells nothing.
 func (t *Top) Learn(asked, rows, bytes, answers int) {
-	if most := answers * pageBytes; rows > 0 && (bytes > most || rows >= asked) {
-		if t.rows = max(1, rows*most/max(1, bytes)); t.rows >= PageRows {
+	if most := answers * pageBytes; rows > 0 && bytes > 0 && (bytes > most || rows >= asked) {
+		if t.rows = max(1, rows*most/bytes); t.rows >= PageRows {
 			t.rows = 0
 		}
 	}
