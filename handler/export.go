@@ -28,7 +28,7 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 		{"checkpoint resume verify compress", single, "only an export takes it"},
 		{"from-connection", from != place.KindTable && !place.InBlobs(o.from.path), "it is about a source in an account"},
 		{"since overlap state", from != place.KindTable, "only tables know when their rows were written"},
-		{"dry-run", to != place.KindTable && !o.mapFlags.given(), "only tables take it as destinations"},
+		{"dry-run", to != place.KindTable && (o.Many() || !o.mapFlags.given()), "only tables take it as destinations"},
 		{"dry-run", inLines && !o.mapFlags.given(), "rows in any order are read once; with --map, it shows what becomes of them"},
 		{"checkpoint resume rows verify mirror", inLines, "rows in any order are read once; import them again to be sure"},
 		{"types", !o.is(from, o.from.path), "it is about a source of CSV"},
