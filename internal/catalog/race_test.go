@@ -83,6 +83,18 @@ func (w *world) held(answers bool, hold func(what string) chan struct{}) *catalo
 	})
 }
 
+// heldAtRows returns a catalog whose requests about index rows say on at that they are there, and wait until on is closed.
+func (w *world) heldAtRows() (c *catalog.Catalog, at, on chan struct{}) {
+	at, on = make(chan struct{}, 8), make(chan struct{})
+	return w.gated(func(what string) chan struct{} {
+		if strings.Contains(what, "/People(") {
+			at <- struct{}{}
+			return on
+		}
+		return nil
+	}), at, on
+}
+
 // TestCheckBesideAWriter: check does not report a write that is under way.
 func TestCheckBesideAWriter(t *testing.T) {
 	t.Parallel()

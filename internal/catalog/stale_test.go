@@ -115,14 +115,7 @@ func TestRefusalBesideAWriter(t *testing.T) {
 			}
 			return nil
 		})
-		atRow, goRow := make(chan struct{}, 8), make(chan struct{})
-		faster := w.gated(func(what string) chan struct{} {
-			if strings.Contains(what, "/People(") {
-				atRow <- struct{}{}
-				return goRow
-			}
-			return nil
-		})
+		faster, atRow, goRow := w.heldAtRows()
 		var g sync.WaitGroup
 		g.Go(func() {
 			_, err := put(refused, 4, catalog.Condition{Match: []string{old.ETag}})
@@ -165,14 +158,7 @@ func TestChangesBesideAWriter(t *testing.T) {
 			t.Fatal("the writer lives")
 		}
 		time.Sleep(5 * time.Minute)
-		atRow, goRow := make(chan struct{}, 8), make(chan struct{})
-		faster := w.gated(func(what string) chan struct{} {
-			if strings.Contains(what, "/People(") {
-				atRow <- struct{}{}
-				return goRow
-			}
-			return nil
-		})
+		faster, atRow, goRow := w.heldAtRows()
 		var g sync.WaitGroup
 		g.Go(func() {
 			proof.Must(t, put(faster, 3))
