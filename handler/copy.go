@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +10,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/job"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/progress"
@@ -148,13 +148,8 @@ func (o *copyOptions) run(r *call) error {
 
 // mayOverwrite asks whether to write over the rows that tables of the destination have.
 func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error {
-	named := tables[:min(len(tables), 10)]
-	list := strings.Join(named, ", ")
-	if more := len(tables) - len(named); more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
 	ask := yesFlag{o.overwrite}
-	return ask.ask(r, fmt.Sprintf("write over rows of %s of %s that have some (%s)", progress.Plural(len(tables), "table"), where, list),
+	return ask.ask(r, fmt.Sprintf("write over rows of %s of %s that have some (%s)", progress.Plural(len(tables), "table"), where, problem.Named(tables, 10)),
 		"Rows that are newer there get the older content. ",
 		"--overwrite writes over them without asking; --mode skip keeps what is there, and --dry-run shows which tables have rows", "overwrite", "overwrite")
 }

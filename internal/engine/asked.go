@@ -185,6 +185,6 @@ func (e *Engine) startAs(ctx context.Context, id string, request []byte) error {
 func (e *Engine) startNow(ctx context.Context, id string, r Request) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	_, err := e.launch(ctx, r, id)
+	_, err := e.launch(ctx, r, id, nil)
 	return err
 }

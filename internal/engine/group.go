@@ -87,54 +87,26 @@ const overwriteMisplaced = "is about a copy of many tables into tables; leave it
 // lookAtOnce is how many tables are looked at at once before a copy of many.
 const lookAtOnce = 32
 
-// mayOverwrite refuses a copy of many tables that would write over rows, unless its request says that it may. Others look here only
-// before a scan starts: what it writes itself is no rows of others.
-func (e *Engine) mayOverwrite(ctx context.Context, r Request) error {
+// mayOverwrite refuses a copy of many tables that would write over rows, unless its request says that it may. A scan that has started is not
+// checked: what it writes itself is no rows of others.
+func (e *Engine) mayOverwrite(ctx context.Context, o *opened) error {
+	r := o.request
 	if !r.overExisting() || r.Action.Overwrite || r.Action.Mode == action.Skip || r.Action.Mode == action.Fail {
 		return nil
-	}
-	if _, err := e.openGroup(r); err != nil {
-		return nil // the start says what is wrong
 	}
 	to, err := e.account("action.destination", r.Action.Destination.Connection)
 	if err != nil {
 		return err
 	}
-	names, err := e.tablesOf(ctx, "", r)
+	others := slices.DeleteFunc(slices.Clone(o.tables), func(name string) bool { return e.checkTable("", to.Table(name)) != nil }) // which are left out
+	there, err := to.Look(ctx, others, lookAtOnce)
 	if err != nil {
-		return err
-	}
-	full := make([]bool, len(names))
-	g, all := task.WithContext(ctx)
-	g.SetLimit(lookAtOnce)
-	for i, name := range names {
-		g.Go(func() (err error) {
-			if storage.CheckTableName(name) == nil && e.checkTable("", to.Table(name)) == nil { // its scan says what is wrong with others
-				_, full[i], err = to.Table(name).HasRows(all)
-			}
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
 		return refusal("action.destination", "the Table service refuses to read its tables; check the connection and its permissions", err)
 	}
-	var named []string
-	n := 0
-	for i, name := range names {
-		if full[i] {
-			if n++; n <= namedMembers {
-				named = append(named, name)
-			}
-		}
+	if full := storage.WithRows(there); full != nil {
+		return problem.Conflictf("action.overwrite", "must be true to write over rows: %d of %d tables have some (%s); mode skip keeps them", len(full), len(o.tables), problem.Named(full, namedMembers))
 	}
-	if n == 0 {
-		return nil
-	}
-	list := strings.Join(named, ", ")
-	if n > len(named) {
-		list += fmt.Sprintf(" and %d more", n-len(named))
-	}
-	return problem.Conflictf("action.overwrite", "must be true to write over rows: %d of %d tables have some (%s); mode skip keeps them", n, len(names), list)
+	return nil
 }
 
 // takesTable reports whether a table is one of those that the request names by patterns. Case does not matter, as in tables' names.

@@ -63,10 +63,7 @@ func (e *Engine) StartOnce(ctx context.Context, r Request, sent claim.Sent) (str
 
 // start launches a scan, and removes the request that its export has left for others to launch it.
 func (e *Engine) start(ctx context.Context, r Request, id string) (string, error) {
-	if err := e.mayOverwrite(ctx, r); err != nil {
-		return "", err
-	}
-	id, err := e.launch(ctx, r, id)
+	id, err := e.launch(ctx, r, id, e.mayOverwrite)
 	if id != "" && r.exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
 		if err := e.ledger.Answered(ctx, id); err != nil {
 			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", id).Msg("request for a scan not removed; Maintain will")
@@ -75,8 +72,9 @@ func (e *Engine) start(ctx context.Context, r Request, id string) (string, error
 	return id, err
 }
 
-// launch checks a request, and records its scan under an id; "" for a new one. It returns the id if the scan may have been recorded.
-func (e *Engine) launch(ctx context.Context, r Request, id string) (string, error) {
+// launch checks a request, and records its scan under an id; "" for a new one. may, unless nil, refuses a scan that is ready. launch returns the
+// id if the scan may have been recorded.
+func (e *Engine) launch(ctx context.Context, r Request, id string, may func(context.Context, *opened) error) (string, error) {
 	o, err := e.check(ctx, r)
 	if err != nil {
 		return "", err
@@ -87,6 +85,9 @@ func (e *Engine) launch(ctx context.Context, r Request, id string) (string, erro
 	}
 	id = cmp.Or(id, ledger.NewID(now))
 	hints, err := e.ready(ctx, id, o)
+	if err == nil && may != nil {
+		err = may(ctx, o)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -17,7 +17,6 @@ import (
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/sweep/rowlist"
-	"tablesweep/internal/task"
 )
 
 // TableExt ends the name of a table's checkpoint in the directory of many.
@@ -172,11 +171,11 @@ func (t *Tables) find(ctx context.Context) error {
 		return err
 	}
 	if t.Overwrites != nil {
-		there, err := t.look(ctx, names)
+		there, err := t.To.Account.Look(ctx, names, tablesAtOnce)
 		if err != nil {
 			return err
 		}
-		if full := withRows(there); full != nil {
+		if full := storage.WithRows(there); full != nil {
 			if err := t.Overwrites(full); err != nil {
 				return err
 			}
@@ -232,25 +231,8 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 	return nil
 }
 
-// There says what a destination has of a table.
-type There struct {
-	Table  string `json:"table"`
-	Exists bool   `json:"exists"`
-	Rows   bool   `json:"hasRows"`
-}
-
-// withRows returns the names of the tables that have rows.
-func withRows(all []There) (names []string) {
-	for _, t := range all {
-		if t.Rows {
-			names = append(names, t.Table)
-		}
-	}
-	return names
-}
-
 // Look chooses the tables, and returns what the destination, an account, has of them. It changes nothing.
-func (t *Tables) Look(ctx context.Context) ([]There, error) {
+func (t *Tables) Look(ctx context.Context) ([]storage.There, error) {
 	if err := t.whole(ctx); err != nil {
 		return nil, err
 	}
@@ -258,25 +240,7 @@ func (t *Tables) Look(ctx context.Context) ([]There, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.look(ctx, names)
-}
-
-// look returns what the destination has of the tables.
-func (t *Tables) look(ctx context.Context, names []string) ([]There, error) {
-	there := make([]There, len(names))
-	g, all := task.WithContext(ctx)
-	g.SetLimit(tablesAtOnce)
-	for i, name := range names {
-		g.Go(func() (err error) {
-			there[i].Table = name
-			if storage.CheckTableName(name) != nil { // what a listing says may lead elsewhere; its own job refuses it
-				return nil
-			}
-			there[i].Exists, there[i].Rows, err = t.To.Account.Table(name).HasRows(all)
-			return err
-		})
-	}
-	return there, g.Wait()
+	return t.To.Account.Look(ctx, names, tablesAtOnce)
 }
 
 // claim claims the place for the export of many tables.

@@ -6,6 +6,7 @@ package problem
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Kind classifies an error.
@@ -209,4 +210,13 @@ func FateOf(err error) Fate {
 		return Done
 	}
 	return outcomes[Of(err).Kind].fate
+}
+
+// Named returns names as a message lists them: the first ones, most at most, and how many more there are.
+func Named(names []string, most int) string {
+	list := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
 }

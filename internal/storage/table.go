@@ -320,24 +320,6 @@ func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
 	}
 }
 
-// HasRows reports whether the table exists, and whether it has a row. Empty pages may come before one.
-func (t *Table) HasRows(ctx context.Context) (exists, rows bool, err error) {
-	found := errors.New("there is a row")
-	err = t.All(ctx, Query{Select: []string{}, Top: 1}, func(p Page) error {
-		if len(p.Rows) > 0 {
-			return found
-		}
-		return nil
-	})
-	switch {
-	case err == found:
-		return true, true, nil
-	case Gone(err):
-		return false, false, nil
-	}
-	return err == nil, false, err
-}
-
 // Get reads one row. found is false if it does not exist.
 func (t *Table) Get(ctx context.Context, k key.Key) (e Entity, found bool, err error) {
 	at := &key.Bound{Key: k.Row}
