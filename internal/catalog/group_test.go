@@ -220,6 +220,14 @@ func TestGroupsFitTransactions(t *testing.T) {
 		}
 		w.insertMany(c, all)
 		w.delete(c, by("eid", "7"), len(all))
+		for _, r := range all { // whose rows nobody sees
+			dead, p := w.mortal(0, false, nil)
+			p.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/People(") })
+			if _, err := dead.Insert(t.Context(), r, ""); err == nil {
+				t.Error("a writer lives")
+			}
+		}
+		w.delete(c, by("eid", "7"), len(all))
 		c.Close()
 		w.check(c)
 	})
