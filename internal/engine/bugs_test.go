@@ -34,7 +34,7 @@ var bugs = []bugtest.Bug{
 	{Name: "a proof of many tables reads no tables.json", Test: "TestProofOfTables", Says: "it has no tables.json", Edits: []bugtest.Edit{
 		bugtest.In("internal/engine/group.go", "			_, err = place.OpenTables(ctx, from)\n", "			if _, openErr := place.OpenTables(ctx, from); !WRONG {\n				err = openErr\n			}\n"),
 	}},
-	{Name: "a proof fails if its table is gone", Test: "TestProofOfNothing", Says: "deleted under it, 3 rows", Edits: []bugtest.Edit{
+	{Name: "a proof fails if its table is gone", Test: "TestProofOfNothing", Says: "deleted, 0 rows: failed \"read the source", Edits: []bugtest.Edit{
 		bugtest.In("internal/engine/verify.go", "	if storage.Gone(err) {\n		return storage.Page{}", "	if storage.Gone(err) && !WRONG {\n		return storage.Page{}"),
 	}},
 	{Name: "the claim of a table that is left out stays", Test: "TestGroupLeavesOut", Says: "is left", Edits: []bugtest.Edit{
