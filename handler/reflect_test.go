@@ -108,7 +108,7 @@ func TestReflectedSignatures(t *testing.T) {
 				proof.Must(t, os.WriteFile(dir+"/rows.jsonl", []byte(`{"PartitionKey":"p","RowKey":"r"}`), 0o600))
 				proof.Must(t, os.WriteFile(dir+"/people.jsonl", []byte(`{"eid":"1","at":"1"}`), 0o600))
 				for i, command := range commands {
-					if (i+len(form)+len(signer))%testsize.Slow(12, 6, 1) > 0 && (command != "doctor" || !testsize.Full()) {
+					if (i+len(form)+len(signer))%testsize.Slow(24, 6, 1) > 0 && (command != "doctor" || !testsize.Full()) {
 						continue
 					}
 					s := serveReflecting(t, form)

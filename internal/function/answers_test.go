@@ -81,7 +81,8 @@ func nextQuery(answer map[string]json.RawMessage) string {
 // TestLargeAnswersEnd: the answers of a list, followed to its end, have each item once and in order, however large the items are.
 func TestLargeAnswersEnd(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ n, bytes int }{{testsize.Of(300, 1000), 30_000}, {testsize.Of(12, 40), 800_000}} {
+	sizes := []struct{ n, bytes int }{{testsize.Of(300, 1000), 30_000}, {40, 800_000}}
+	for _, tt := range sizes[:testsize.Of(1, 2)] {
 		t.Run(fmt.Sprintf("%d of %d bytes", tt.n, tt.bytes), func(t *testing.T) {
 			t.Parallel()
 			a := newApp(t)

@@ -116,6 +116,10 @@ func TestPagesOfOtherSites(t *testing.T) {
 	testsize.WithoutRace(t)
 	parts := newApp(t).parts
 	const own, secret = "app.example:7071", "SECRET"
+	handlers := map[function.Host]http.Handler{}
+	for _, host := range []function.Host{{}, {Secret: secret}, {Secret: secret, Development: true}} {
+		handlers[host] = function.Handler(function.Functions(parts), host, zerolog.Nop())
+	}
 	for _, tt := range []struct {
 		name, origin, site string
 		foreign            bool
@@ -138,8 +142,7 @@ func TestPagesOfOtherSites(t *testing.T) {
 			"application/json", "application/merge-patch+json", "application/x-ndjson",
 		} {
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-				for _, host := range []function.Host{{}, {Secret: secret}, {Secret: secret, Development: true}} {
-					h := function.Handler(function.Functions(parts), host, zerolog.Nop())
+				for host, h := range handlers {
 					w := answerTo(h, method+" /api/scans/x/retry", "127.0.0.1:39011", "{}", "Origin: "+tt.origin, "Sec-Fetch-Site: "+tt.site, "Content-Type: "+contentType,
 						"X-Forwarded-Host: "+own, "X-Azure-Functions-InvocationId: "+invocation, envelope.HeaderSecret+": "+host.Secret)
 					asks := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method) || slices.Contains([]string{"application/json", "application/merge-patch+json", "application/x-ndjson"}, contentType)

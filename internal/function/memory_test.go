@@ -24,6 +24,7 @@ import (
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/task/memory"
 )
@@ -63,7 +64,7 @@ func TestCallsWaitForMemory(t *testing.T) {
 		a.call(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201, "{")
 		all, err := b.Take(t.Context(), 1<<40)
 		proof.Must(t, err)
-		large := "[" + strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 30) + `{"a":1}]`
+		large := "[" + strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 10) + `{"a":1}]`
 		start := time.Now()
 		w := a.send("POST", "/api/log/orders", large)
 		if took := time.Since(start); w.Code != 503 || w.Header().Get("Retry-After") == "" || took != 10*time.Second || !strings.Contains(w.Body.String(), "instanceMemoryMB") {
@@ -115,7 +116,7 @@ func TestLargeAnswersWithLittleMemory(t *testing.T) {
 		proof.Must(t, err)
 		a.parts.Catalogs[""].Close()
 		var calls sync.WaitGroup
-		for range 4 {
+		for range testsize.Of(2, 4) {
 			for path, name := range map[string]string{people + "?npi=7": "records", people: "records", "/api/catalog/changes": "changes", "/api/log/orders": "events", "/api/log/orders?after=1h": "events", "/api/catalog/changes?after=1h": "changes"} {
 				calls.Go(func() {
 					var answer map[string]any
@@ -280,6 +281,7 @@ func TestSmallBodiesOfUnknownLengthPass(t *testing.T) {
 
 // TestAloneWithinTheBudget: a call that is alone in a new process reads large rows of all shards, or of several index keys, within the budget.
 func TestAloneWithinTheBudget(t *testing.T) {
+	testsize.InFull(t)
 	a, _ := within(t, 1<<30)
 	records, _ := large(t, 160, 200_000)
 	for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil) {
@@ -363,7 +365,7 @@ func TestOrdinaryAnswersAfterLargeRows(t *testing.T) {
 		proof.Must(t, err)
 		small = append(small, r)
 	}
-	big, _ := large(t, 8, 400_000)
+	big, _ := large(t, 4, 400_000)
 	write := func(stream string, records []record.Record, stored int) {
 		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records[:stored]), nil) {
 			proof.Must(t, done.Err)

@@ -62,7 +62,7 @@ func (f *reflecting) Do(r *http.Request) (*http.Response, error) {
 func TestReflectedSignatures(t *testing.T) {
 	testsize.WithoutRace(t)
 	for n, form := range slices.Sorted(maps.Keys(outagetest.Reflections)) {
-		if n%testsize.Of(3, 1) > 0 {
+		if n%testsize.Of(6, 1) > 0 {
 			continue
 		}
 		t.Run(form, func(t *testing.T) {
