@@ -101,7 +101,7 @@ func crashPoints(t *testing.T, step int, run func(t *testing.T, n int, applied b
 // TestCrashWhileStarting lets the process die at each request of a scan's
 // start. The scan then either runs to its end or is never seen again. Once an export has its place, it runs.
 func TestCrashWhileStarting(t *testing.T) {
-	crashPoints(t, 1, func(t *testing.T, n int, applied bool) bool {
+	crashPoints(t, testsize.Of(3, 1), func(t *testing.T, n int, applied bool) bool {
 		copied := crashWhileStarting(t, n, applied, copyRequest("Source", "Target"), func(w *world, id string) { w.checkEnd(id, 5) })
 		exported := crashWhileStarting(t, n, applied, exportRequest("Source", "p"), func(w *world, id string) {
 			w.counted(id, ledger.Succeeded, 5, 5, 0)

@@ -25,11 +25,12 @@ func TestHintsForTheNextScan(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
-	rows := plainRows(300, 6)
+	partitions := testsize.Of(100, 300)
+	rows := plainRows(partitions, 6)
 	w.fill("Source", rows)
 	r := copyRequest("Source", "Target")
 	r.SegmentSize = 10
-	const pages = 180
+	all, pages := int64(len(rows)), float64(partitions*6/10)
 	count := func(r engine.Request, want int64) int64 {
 		t.Helper()
 		s := w.run(r)
@@ -40,15 +41,15 @@ func TestHintsForTheNextScan(t *testing.T) {
 	}
 	filtered := r
 	filtered.Filter = "Number ge 3L"
-	without := count(filtered, 900)
-	first := count(r, 1800)
-	second := count(r, 1800)
+	without := count(filtered, all/2)
+	first := count(r, all)
+	second := count(r, all)
 	if second >= first || float64(second) > 1.15*pages {
-		t.Errorf("%d queries without hints, %d with; want at most 1.15 times %d pages", first, second, pages)
+		t.Errorf("%d queries without hints, %d with; want at most 1.15 times %.0f pages", first, second, pages)
 	}
 	w.equalTables("Source", "Target")
 
-	if n := count(filtered, 900); n != without {
+	if n := count(filtered, all/2); n != without {
 		t.Errorf("a scan with a filter makes %d queries, and %d where there are hints for all rows", without, n)
 	}
 	// What the hints say is no longer so: rows are gone from the first half, and others stand behind all.
@@ -64,7 +65,7 @@ func TestHintsForTheNextScan(t *testing.T) {
 		w.must(w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Insert, Row: e.Row()}))
 	}
 	r.Action.Destination = &engine.TableRef{Table: "Third"}
-	count(r, 1800-120+200)
+	count(r, all-120+200)
 	w.equalTables("Source", "Third")
 }
 
@@ -87,7 +88,7 @@ func TestBadHints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "too much to read" {
-				testsize.WithoutRace(t)
+				testsize.InFull(t)
 			}
 			t.Parallel()
 			w := withSource(t, 20, 6)
@@ -127,7 +128,8 @@ func gzipped(text string) []byte {
 func TestProgress(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	w := withSource(t, 400, 1)
+	rows := testsize.Of(200, 400)
+	w := withSource(t, rows, 1)
 	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 2, SegmentsPerInvocation: 1}
 	follow := func(each func(s engine.Status)) {
 		id := w.start(r)
@@ -137,11 +139,11 @@ func TestProgress(t *testing.T) {
 				each(s)
 			}
 		}
-		w.counted(id, ledger.Succeeded, 400, 0, 0)
+		w.counted(id, ledger.Succeeded, rows, 0, 0)
 	}
 	follow(func(s engine.Status) {
 		if s.Progress != nil {
-			t.Errorf("without hints, the progress is %v at %d of 400 rows", *s.Progress, s.Rows.Scanned)
+			t.Errorf("without hints, the progress is %v at %d of %d rows", *s.Progress, s.Rows.Scanned, rows)
 		}
 	})
 	told, silent := 0, 0
@@ -151,11 +153,11 @@ func TestProgress(t *testing.T) {
 			return
 		}
 		told++
-		if truth := float64(s.Rows.Scanned) / 400; math.Abs(*s.Progress-truth) > 0.15 {
-			t.Errorf("progress %v at %d of 400 rows", *s.Progress, s.Rows.Scanned)
+		if truth := float64(s.Rows.Scanned) / float64(rows); math.Abs(*s.Progress-truth) > 0.15 {
+			t.Errorf("progress %v at %d of %d rows", *s.Progress, s.Rows.Scanned, rows)
 		}
 	})
-	if told < 20 || silent > told/4 {
+	if told < rows/20 || silent > told/4 {
 		t.Errorf("with hints, the progress was told %d times, and not told %d times", told, silent)
 	}
 }

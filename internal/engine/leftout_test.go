@@ -105,16 +105,16 @@ func TestGroupLeavesOut(t *testing.T) {
 		name, table, member string
 		behind              int // messages of its scan, until it is deleted; 0 for before its scan begins
 	}{
-		{"before its scan begins", "Table20", "-00021", 0},
+		{"before its scan begins", "Table09", "-00010", 0},
 		{"one of the first", "Table00", "-00001", 0},
-		{"when its scan has begun", "Wide", "-00022", 1},
-		{"while it is read", "Wide", "-00022", 3},
+		{"when its scan has begun", "Wide", "-00011", 1},
+		{"while it is read", "Wide", "-00011", 3},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w, id, _ := without(t, 21)
+			w, id, _ := without(t, 10)
 			member := id + tt.member
 			w.at(tt.behind, member, func() { w.drop(tt.table) })
-			w.left(id, 22, tt.table)
+			w.left(id, 11, tt.table)
 			if s := w.status(member); s.State != ledger.Failed || !s.LeftOut || !strings.Contains(s.Error, "404 TableNotFound") {
 				t.Errorf("%s: its scan has %s %q", tt.name, s.State, s.Error)
 			}

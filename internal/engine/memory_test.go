@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -64,7 +65,7 @@ func (w *world) scansOfPartitions(n int) (ids []string, bodies [][]byte) {
 func TestStepsWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		const steps, rows, size = 36, 20, 40_000
+		const steps, rows, size = 24, 20, 40_000
 		var all []storage.Entity
 		for p := range steps {
 			for r := range rows {
@@ -198,13 +199,13 @@ func TestMemoryIsGivenBack(t *testing.T) {
 
 // TestRowsOfAnySize: whatever rows a table has, each is read once, by pages of some MiB behind the first large one.
 func TestRowsOfAnySize(t *testing.T) {
-	for seed := range uint64(2) {
+	for seed := range testsize.Of[uint64](1, 2) {
 		chance := rand.New(rand.NewPCG(60, seed))
 		w := newWorld(t, emulator.Options{})
 		var all []storage.Entity
 		for p := range 6 {
 			size := []int{10, 500, 5_000, 60_000, 150_000, 450_000}[chance.IntN(6)]
-			for r := range min(1200, 1+chance.IntN(3_000_000/size)) {
+			for r := range min(1200, 1+chance.IntN(testsize.Of(1_000_000, 3_000_000)/size)) {
 				bytes := size
 				if chance.IntN(20) == 0 {
 					bytes = chance.IntN(100_000)
@@ -231,7 +232,7 @@ func TestPagesOfLargeRows(t *testing.T) {
 	for _, tt := range []struct {
 		size, rows    int
 		first, behind int // the most rows of a page
-	}{{4096, 2500, 1000, 1000}, {400_000, 100, 45, 11}} {
+	}{{4096, 2100, 1000, 1000}, {400_000, 60, 45, 11}} {
 		w := newWorld(t, emulator.Options{})
 		var all []storage.Entity
 		for r := range tt.rows {

@@ -48,13 +48,13 @@ func TestExportsStartAtOnce(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	began := [3]int{}
-	for seed := range uint64(testsize.Slow(50, 80, 400)) {
+	for seed := range uint64(testsize.Slow(15, 80, 400)) {
 		synctest.Test(t, func(t *testing.T) { began[exportsStartAtOnce(t, seed)]++ })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	if began[0] == 0 || began[1] == 0 || began[2] == 0 {
+	if testsize.Full() && (began[0] == 0 || began[1] == 0 || began[2] == 0) {
 		t.Errorf("one-sided: none, the outer, the inner one: %v", began)
 	}
 }
