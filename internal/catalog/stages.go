@@ -352,9 +352,14 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 	return "", c.busy()
 }
 
-// readSlot reads the write's row in a partition.
+// readSlot reads the slot of the write's row in a partition, without the record, which may be large: only that of a row that another
+// program wrote tells whose it is.
 func (c *Catalog) readSlot(ctx context.Context, partition string, w wal.Write) (store.Slot, error) {
-	row, found, err := c.Index.Get(ctx, key.Key{Partition: partition, Row: w.Row})
+	at := key.Key{Partition: partition, Row: w.Row}
+	row, found, err := c.Index.Get(ctx, at, store.SlotColumns...)
+	if found && row.Get(store.IdentityColumn) == "" {
+		row, found, err = c.Index.Get(ctx, at)
+	}
 	if err != nil || !found {
 		return store.Slot{}, err
 	}

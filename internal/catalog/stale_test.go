@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,4 +210,42 @@ func TestNewestOfOneRecord(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWritesReadNoRecords: who replaces a record, or deletes it by its id, reads none but the one that the log keeps of a deletion. A row that another
+// program wrote is read whole: that tells whose it is.
+func TestWritesReadNoRecords(t *testing.T) {
+	t.Parallel()
+	w, c := newCatalog(t, people, "lastname")
+	large := rec(t, `{"eid":"1","npi":"7","ssn":"1","lastname":"Faux","text":"`+strings.Repeat("x", 30_000)+`"}`)
+	done, err := c.Insert(t.Context(), large, "")
+	proof.Must(t, err)
+	bytes := int64(0)
+	writer := w.via(func(r *http.Request) (*http.Response, error) {
+		resp, err := w.emulator.Transport().Do(r)
+		if err == nil && r.Method == http.MethodGet {
+			atomic.AddInt64(&bytes, max(0, resp.ContentLength))
+		}
+		return resp, err
+	})
+	_, err = writer.Put(t.Context(), rec(t, `{"eid":"1","npi":"7","ssn":"1","lastname":"Faux"}`), catalog.Condition{})
+	proof.Must(t, err)
+	if n := atomic.LoadInt64(&bytes); n == 0 || n > 10_000 {
+		t.Errorf("a replacement reads %d bytes", n)
+	}
+	_, err = writer.Put(t.Context(), large, catalog.Condition{})
+	proof.Must(t, err)
+	atomic.StoreInt64(&bytes, 0)
+	_, err = writer.Delete(t.Context(), catalog.Lookup{ID: done.ID}, catalog.Condition{}, nil)
+	proof.Must(t, err)
+	if n := atomic.LoadInt64(&bytes); n < 30_000 || n > 40_000 {
+		t.Errorf("a deletion reads %d bytes, want one record", n)
+	}
+	left := rec(t, `{"eid":"2","npi":"8","ssn":"2","lastname":"Faux"}`)
+	id, err := c.Identify(left)
+	proof.Must(t, err)
+	w.published(id.Partitions[1], id.Row, left)
+	if done, err := writer.Put(t.Context(), left, catalog.Condition{}); err != nil || done.Outcome != catalog.Created {
+		t.Errorf("beside a row of another program: %v, %v", done.Outcome, err)
+	}
 }

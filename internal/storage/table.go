@@ -320,10 +320,10 @@ func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
 	}
 }
 
-// Get reads one row. found is false if it does not exist.
-func (t *Table) Get(ctx context.Context, k key.Key) (e Entity, found bool, err error) {
+// Get reads one row: the columns that are named, all for none. found is false if it does not exist.
+func (t *Table) Get(ctx context.Context, k key.Key, columns ...string) (e Entity, found bool, err error) {
 	at := &key.Bound{Key: k.Row}
-	err = t.All(ctx, Query{Range: key.Range{Partition: &k.Partition, Low: at, High: at}, Top: 1}, func(p Page) error {
+	err = t.All(ctx, Query{Range: key.Range{Partition: &k.Partition, Low: at, High: at}, Select: columns, Top: 1}, func(p Page) error {
 		if len(p.Rows) > 0 {
 			e, found = p.Rows[0].Entity(), true
 		}

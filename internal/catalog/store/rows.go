@@ -46,6 +46,9 @@ const (
 	ParkedColumn   = record.OwnPrefix + "parked"
 )
 
+// SlotColumns are what a [Slot] is made of, unless another program wrote the row.
+var SlotColumns = []string{IdentityColumn, VersionColumn, GoneColumn}
+
 // Entry is an entry, its key in the log and its record.
 type Entry struct {
 	wal.Entry
