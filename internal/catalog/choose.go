@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // writeOne writes the only record that the selector finds, for a request with the id. decide is given its head.
@@ -21,8 +22,11 @@ func (c *Catalog) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	if err != nil {
 		return Written{}, err
 	}
+	part := memory.PartIn(ctx)
+	held := part.Used()
 	return c.once(ctx, o, shards, func() (Written, error) {
 		return c.write(ctx, o, func() (decision, error) {
+			part.Use(held - part.Used()) // what was read for a decision before this one may go
 			h, err := c.choose(ctx, selector, on)
 			if err != nil {
 				return decision{}, err
@@ -114,8 +118,11 @@ func (c *Catalog) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, e
 	if named := p.names(h.Write); !named || p.window == (index.Window{}) {
 		return named, nil
 	}
+	part := memory.PartIn(ctx)
+	held := part.Used()
 	r, found, err := c.contents(ctx, h)
-	if err != nil || !found { // overtaken: the write that follows will notice
+	part.Use(held - part.Used()) // it may go
+	if err != nil || !found {    // overtaken: the write that follows will notice
 		return !found, err
 	}
 	id, err := c.Identify(r)

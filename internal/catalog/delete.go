@@ -19,6 +19,7 @@ import (
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // deleteTime is how long a deletion of many begins further records: hosts give a call some minutes.
@@ -27,7 +28,7 @@ const deleteTime = 100 * time.Second
 // Deleted is what a deletion has done.
 type Deleted struct {
 	Records int  `json:"deleted"`
-	More    bool `json:"more,omitzero"` // the time was over: the same call goes on
+	More    bool `json:"more,omitzero"` // the time was over, or the memory: the same call goes on
 	// Repeated means that another try of the request came before: it did not end, or ended before this one. Records does not
 	// count what that has deleted.
 	Repeated bool `json:"repeated,omitzero"`
@@ -57,7 +58,7 @@ func (d Deleted) Told() string {
 }
 
 // Delete deletes all records that the query finds. It also completes deletions and moves that a
-// crash has left half done. After deleteTime it returns More, with at least one record deleted. After
+// crash has left half done. After deleteTime, or if there is no memory for what comes next, it returns More, with at least one record deleted. After
 // an error, [Deleted.Told] says what was done; a retry goes on. With a condition, the query must
 // find only one record; with an ID, that record must exist. The query's Top and Cursor must not be
 // set. noted, unless nil, gets the number of deleted records whenever it has grown.
@@ -105,6 +106,9 @@ func (c *Catalog) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	x := deleting{Catalog: c, plan: p, start: c.now(), claim: claimed, removed: map[string]bool{}, noted: noted}
 	x.done.Repeated = claimed.Known
 	err := x.all(ctx, q)
+	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Told() == "" { // it begins anew, and is no repetition
+		err = cmp.Or(c.claims().Release(ctx, claimed), err)
+	}
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := c.claims().Record(ctx, claimed, store.Encode(x.done)); {
 		case err != nil: // then a repetition counts what it finds
@@ -124,6 +128,7 @@ type deleting struct {
 	claim claim.Claim // zero for none
 	noted func(records int)
 	heads map[string]*store.Head // by identity: those of the query's first index value that were not met
+	bytes int64                  // of the memory that the heads take
 
 	mu      sync.Mutex
 	done    Deleted
@@ -181,17 +186,26 @@ func (x *deleting) since(h *store.Head, row storage.Entity, version int64) bool 
 // the search.
 func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 	x.behind = false
+	part := memory.PartIn(ctx)
 	if err := x.readHeads(ctx); err != nil {
 		return false, err
 	}
 	for more := true; more; more = q.Cursor != "" {
 		var gone []string // the first index values of tombstones that were met, as hashes
 		page, err := x.search(ctx, q, func(row storage.Entity) { gone = append(gone, row.Get(store.FirstColumn)) }, false)
+		needs := writingAtOnce(page.found)
+		if err == nil && !part.Use(needs) {
+			err = fmt.Errorf("catalog %s: %w", x.Name, memory.ErrFull)
+		}
+		if x.done.More = errors.Is(err, memory.ErrFull) && x.done.Records > 0; x.done.More {
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}
 		var g task.Group
 		var all []member
+		ctx := (*memory.Part)(nil).In(ctx) // room is kept for what follows
 		for _, m := range page.found {
 			hash := m.id.Hash()
 			h := x.heads[hash]
@@ -210,12 +224,25 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 		if err := cmp.Or(x.inGroups(ctx, all), g.Wait(), x.err); err != nil {
 			return false, err
 		}
+		for _, m := range page.found {
+			needs += m.bytes()
+		}
+		part.Use(-needs) // they may go
 		if x.done.More = x.over() && (page.next != "" || x.behind || x.done.waiting > 0); x.done.More {
 			return false, nil
 		}
 		q.Cursor = page.next
 	}
 	return x.behind, nil
+}
+
+// writingAtOnce returns what the deletion of what was found takes of memory: a row in the log, of each that is under way at once.
+func writingAtOnce(found []match) int64 {
+	all, largest := 0, 0
+	for _, m := range found {
+		all, largest = all+len(m.row.JSON()), max(largest, len(m.row.JSON()))
+	}
+	return 2 * storage.MemoryOf(min(all, max(largest, bulkWriters*weightBytes)), min(len(found), bulkWriters))
 }
 
 // over reports whether no further record is begun.
@@ -264,13 +291,17 @@ func (x *deleting) member(first, identity string, weight int64, do func(context.
 // readHeads reads the live heads of a query by the first index key. They have the records that are
 // committed, of which rows may not be written yet.
 func (x *deleting) readHeads(ctx context.Context) error {
-	x.heads = map[string]*store.Head{}
+	part := memory.PartIn(ctx)
+	part.Use(-x.bytes)
+	x.heads, x.bytes = map[string]*store.Head{}, 0
 	if x.plan.keys[0].rank > 0 {
 		return nil
 	}
 	for _, first := range x.plan.keys[0].partitions {
 		hash := index.FirstHash(first.Value)
-		err := x.Log.All(ctx, store.PrefixQuery(store.ShardOf(hash), store.HeadPrefix+hash+"|"), func(p storage.Page) error {
+		heads := x.Log.With(storage.RequestOptions{Memory: part})
+		err := heads.All(ctx, store.PrefixQuery(store.ShardOf(hash), store.HeadPrefix+hash+"|"), func(p storage.Page) error {
+			x.bytes += storage.MemoryOf(p.Bytes, len(p.Rows))
 			for _, row := range p.Entities() {
 				h, err := store.HeadOf(row)
 				if err != nil {
@@ -353,8 +384,14 @@ func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, 
 func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
 	done, err := c.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := c.contents(ctx, h)
-		if err != nil || !found {
-			return decision{}, cmp.Or(err, ErrRaced)
+		if err == nil && !found {
+			err = ErrRaced
+		}
+		if err == nil {
+			err = c.room(ctx, storage.MemoryOf(textOf(r), 1)) // for its row in the log
+		}
+		if err != nil {
+			return decision{}, err
 		}
 		return c.removal(ctx, h, r, nil)
 	})

@@ -120,6 +120,9 @@ func (t *trail) full(before storage.Row) bool {
 	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
 }
 
+// bytes returns what the match takes of memory.
+func (m match) bytes() int64 { return int64(len(m.row.JSON())) + matchBytes }
+
 // add adds a match, unless a newer write of its identity was found.
 func (t *trail) add(ctx context.Context, m match) error {
 	if t.plan.counts {
@@ -128,7 +131,7 @@ func (t *trail) add(ctx context.Context, m match) error {
 		m.row = m.row.Clone() // the rest of its page may go
 		t.bytes += len(m.row.JSON())
 	}
-	if !memory.PartIn(ctx).Use(int64(len(m.row.JSON())) + matchBytes) {
+	if !memory.PartIn(ctx).Use(m.bytes()) {
 		return fmt.Errorf("catalog %s: %w", t.Name, memory.ErrFull)
 	}
 	if t.led && m.state.Identity != "" { // a record may be met in its place, too
@@ -157,20 +160,19 @@ func (t *trail) answer(next string) answer {
 	return answer{t.found, next}
 }
 
-// contents returns the record of a live head. found is false if a later write has overtaken it.
+// contents returns the record of a live head. found is false if a later write has overtaken it. It uses the part of the memory that ctx has.
 func (c *Catalog) contents(ctx context.Context, h *store.Head) (r record.Record, found bool, err error) {
-	row, found, err := c.Index.Get(ctx, key.Key{Partition: h.Partitions[0], Row: h.Row})
+	charged := storage.RequestOptions{Memory: memory.PartIn(ctx)}
+	row, found, err := c.Index.With(charged).Get(ctx, key.Key{Partition: h.Partitions[0], Row: h.Row})
 	if err == nil && (!found || row.Get(store.IdentityColumn) != h.Identity || row.Int(store.VersionColumn) != h.Version) {
 		// A write is under way. Its entry has the record.
-		row, found, err = c.Recorded(ctx, store.ShardOf(h.First), h.Entry)
+		log := store.Store{Log: c.Log.With(charged)}
+		row, found, err = log.Recorded(ctx, store.ShardOf(h.First), h.Entry)
 	}
 	if err != nil || !found {
 		return record.Record{}, false, err
 	}
 	r = record.FromProperties(row.Properties)
-	if !memory.PartIn(ctx).Use(storage.MemoryOf(r.Size(), 1)) {
-		return record.Record{}, false, fmt.Errorf("catalog %s: %w", c.Name, memory.ErrFull)
-	}
 	return r, r.Hash() == h.Content, nil
 }
 

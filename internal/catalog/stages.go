@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // A write passes four stages. It is decided on the heads as they were read: insertion, replacement, removal. commit records it in
@@ -141,6 +142,31 @@ func (c *Catalog) removeAt(ctx context.Context, read *store.Head, first, identit
 		return c.removal(ctx, h, r, slots)
 	})
 	return w.Outcome == deleted || errors.As(err, new(*committed)), err
+}
+
+// writing returns what a write of the record takes of memory: a row under each index key, and one in the log.
+func (c *Catalog) writing(r record.Record) int64 {
+	return int64(1+len(c.Schema.Keys)) * storage.MemoryOf(textOf(r), 1)
+}
+
+// textOf returns the bytes of a record's names and values, as rows have them.
+func textOf(r record.Record) (bytes int) {
+	for _, p := range r.Properties() {
+		bytes += len(p.Name) + len(p.Value)
+	}
+	return bytes
+}
+
+// room has the part of the memory that ctx has keep so many bytes, and no more, beside what was read: a write begins. The error is
+// [memory.ErrFull].
+func (c *Catalog) room(ctx context.Context, bytes int64) error {
+	part := memory.PartIn(ctx)
+	if !part.Use(bytes) {
+		return fmt.Errorf("catalog %s: %w", c.Name, memory.ErrFull)
+	}
+	part.Use(-bytes) // who reads the answer does without
+	part.Keep(part.Used() + bytes)
+	return nil
 }
 
 // insertion decides about inserting the record. h is its identity's head.

@@ -53,6 +53,9 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 
 // Put creates the record, or replaces the contents of the record that has its identity.
 func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Written, error) {
+	if err := c.room(ctx, c.writing(r)); err != nil {
+		return Written{}, err
+	}
 	return c.writeAt(ctx, r, onceOf(on.Once, "put", r.Hash()), func(id index.Identity) (decision, error) {
 		h, err := c.ReadHead(ctx, id.First(), id.Hash())
 		if err == nil {
@@ -141,6 +144,9 @@ func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, 
 			return decision{}, cmp.Or(err, ErrRaced)
 		}
 		id, err := c.Identify(r)
+		if err == nil {
+			err = c.room(ctx, c.writing(r))
+		}
 		if err != nil {
 			return decision{}, err
 		}

@@ -9,7 +9,7 @@ import (
 // planted are bugs, each with the test that must find it, and its file in this folder.
 var planted = []struct{ name, test, file, old, wrong string }{
 	{"a part of the memory is not given back after an error, by a caller that has left, or after a panic", "TestMemoryIsGivenBack", "memory.go",
-		"	defer part.Release()\n", "	defer func() {\n		if !WRONG {\n			part.Release()\n		}\n	}()\n"},
+		"	defer part.Release()\n	needs :=", "	defer func() {\n		if !WRONG {\n			part.Release()\n		}\n	}()\n	needs :="},
 	{"a call waits for memory as long as it is served", "TestCallsWaitForMemory", "memory.go",
 		"taker{f.memory, memoryTime}", "taker{f.memory, map[bool]time.Duration{true: requestTime, false: memoryTime}[WRONG]}"},
 	{"a body takes nothing as it is unpacked", "TestPackedBodies", "memory.go",

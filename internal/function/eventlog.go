@@ -33,7 +33,7 @@ func logCalls(of *logtail.Streams) (calls []call) {
 	for _, path := range []string{"log", "log/*"} {
 		calls = append(calls,
 			call{method: "POST", path: path, holds: itsEvents, serve: taking(s.append, "stream")},
-			call{method: "GET", path: path, holds: itsAnswer, serve: taking(s.read, "stream", "top", "since", "cursor", "after")},
+			call{method: "GET", path: path, holds: itsRows, serve: taking(s.read, "stream", "top", "since", "cursor", "after")},
 			call{method: "DELETE", path: path, holds: itsRows, serve: taking(s.delete, "stream")},
 		)
 	}

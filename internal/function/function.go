@@ -140,20 +140,20 @@ func Functions(a App) []Function {
 			Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"},
 			maxBody: maxRecord, gates: settings, calls: a.catalogCalls(
 				resource{"POST", "records", itsRecords, insertRecord},
-				resource{"PUT", "records", itsRecords, replaceRecord}, resource{"PUT", oneRecord, itsRecords, replaceRecord},
-				resource{"PATCH", "records", itsRecords, patchRecord}, resource{"PATCH", oneRecord, itsRecords, patchRecord}),
+				resource{"PUT", "records", itsRecord, replaceRecord}, resource{"PUT", oneRecord, itsRecord, replaceRecord},
+				resource{"PATCH", "records", itsRecord, patchRecord}, resource{"PATCH", oneRecord, itsRecord, patchRecord}),
 		},
 		{
 			Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
 			gates: settings, calls: append(a.catalogCalls(
-				resource{"GET", "records", itsAnswer, findRecords}, resource{"GET", "count", itsAnswer, countRecords},
-				resource{"GET", oneRecord, itsAnswer, getRecord}, resource{"GET", "changes", itsAnswer, listChanges}),
+				resource{"GET", "records", itsRows, findRecords}, resource{"GET", "count", itsRows, countRecords},
+				resource{"GET", oneRecord, itsRows, getRecord}, resource{"GET", "changes", itsRows, listChanges}),
 				call{method: "GET", path: "catalog", holds: nothing, serve: taking(a.Catalogs.list)}),
 		},
 		{
 			Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
 			gates: settings, calls: a.catalogCalls(
-				resource{"DELETE", "records", itsRows, deleteRecords}, resource{"DELETE", oneRecord, little, deleteRecords}),
+				resource{"DELETE", "records", itsRows, deleteRecords}, resource{"DELETE", oneRecord, itsRows, deleteRecords}),
 		},
 	}
 	for i := range functions {

@@ -1,7 +1,6 @@
 package function
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -25,10 +24,11 @@ const (
 	itsRecords
 	// itsEvents is a body of events.
 	itsEvents
-	// itsAnswer is the pages that it reads and what it answers with. If these are small it passes. The call is served again, with a larger
-	// part and then by smaller pages, if one does not suffice: so it changes nothing.
-	itsAnswer
-	// itsRows is the pages of the rows that it changes, however many these are.
+	// itsRecord is a body that makes one record of another, and what is read and written then. It is served as itsRows, unless the body is
+	// too long to be kept meanwhile.
+	itsRecord
+	// itsRows is the rows that it reads, what it answers with, and what it writes. If these are small it passes. The call is served again, with a
+	// larger part and then by smaller pages, if one does not suffice: so it changes nothing before it has what it needs.
 	itsRows
 )
 
@@ -36,57 +36,104 @@ const (
 	// memoryTime is how long a call waits for its part.
 	memoryTime = 10 * time.Second
 
-	answerMemory = 4 << 20  // what a call with an answer takes if it is free at once: more than most need
-	againMemory  = 16 << 20 // at least, if that did not suffice
-	smallAnswer  = 16 << 10 // what a call keeps at least while it answers
-	rowsMemory   = 32 << 20 // two pages of embedded storage, or of 16 shards, with the rows that were found in them
+	rowsMemory  = 4 << 20  // what a call that reads rows takes if it is free at once: more than most need
+	againMemory = 16 << 20 // at least, if that did not suffice
+	smallAnswer = 16 << 10 // what a call keeps at least while it answers
 
 	// A body takes its own length, or twice that while it grows. Its events are in transactions besides. Its records take more: under each
-	// index key, and in the log. But only so many of them are under way at once.
+	// index key, and in the log. But only so many of them are under way at once. One record may have 15 index keys.
+	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13
 	recordsMost   = 12 << 20 // beside twice the body
+	recordWeight  = 50
+	recordMost    = 24 << 20 // beside twice the body
 )
 
 // ofBody returns what a body of so many bytes takes of memory, with what is made of it.
 func (h holds) ofBody(bytes int64) int64 {
-	if h == itsEvents {
+	switch h {
+	case itsEvents:
 		return eventsWeight * bytes
+	case itsRecord:
+		return min(recordWeight*bytes, bodyWeight*bytes+recordMost)
 	}
-	return min(recordsWeight*bytes, 2*bytes+recordsMost)
+	return min(recordsWeight*bytes, bodyWeight*bytes+recordsMost)
 }
 
-// takeBody takes the part for a request's body, and for what is made of it. A small body passes, also if its length is not known before it
-// has come. A larger one of unknown length takes what the largest would, until it ends.
+// whole is the most bytes of a body that are kept until its call has a part for them.
+func (h holds) whole() int64 {
+	if h == itsEvents {
+		return memory.Small / eventsWeight
+	}
+	return memory.Small / recordsWeight
+}
+
+// takeBody takes the part for a request's body, and for what is made of it. A small body has come by then: so who sends it slowly holds
+// what has come. A larger one of unknown length takes what the largest would, until it ends.
 func (f Function) takeBody(h holds, take *taker, r *http.Request) (*memory.Part, error) {
-	if r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == "" {
+	known := r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == ""
+	if known && r.ContentLength > h.whole() {
 		return take.part(r.Context(), h.ofBody(min(r.ContentLength, f.maxBody)))
 	}
-	part, err := take.part(r.Context(), memory.Small)
-	if err != nil {
+	body := &begun{ReadCloser: r.Body}
+	if err := body.begin(f.memory.Coming(), h.whole()); err != nil {
 		return nil, err
 	}
-	begin, err := io.ReadAll(io.LimitReader(r.Body, memory.Small/h.ofBody(1)))
-	rest := io.Reader(r.Body)
-	if err != nil { // which its reader gets
-		rest = failed{err}
+	r.Body = body
+	switch {
+	case body.err == nil:
+		return take.part(r.Context(), take.guess(h.ofBody(f.maxBody)))
+	case h == itsRecord:
+		return take.little(r.Context())
 	}
-	r.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(begin), rest), r.Body}
-	if int64(len(begin)) < memory.Small/h.ofBody(1) {
-		return part, nil
-	}
-	part.Release()
-	return take.part(r.Context(), h.ofBody(f.maxBody))
+	return take.part(r.Context(), h.ofBody(int64(len(body.text))))
 }
 
-// failed is the rest of a body that could not be read.
-type failed struct{ err error }
+// begun is a body of which the beginning has come. It can be read again, if that is all.
+type begun struct {
+	io.ReadCloser
+	text []byte
+	next int   // the first byte of text that was not read
+	err  error // behind text; nil if more may come
+}
+
+// begin reads the beginning, of so many bytes at most. It is in the part until it has come.
+func (b *begun) begin(part *memory.Part, most int64) error {
+	defer part.Release()
+	coming := &heldBody{ReadCloser: b.ReadCloser, part: part, weigh: func(bytes int64) int64 { return bytes }}
+	var err error
+	if b.text, err = io.ReadAll(io.LimitReader(coming, most+1)); errors.Is(err, memory.ErrFull) {
+		return err
+	}
+	if err == nil && int64(len(b.text)) <= most {
+		err = io.EOF
+	}
+	b.err = err
+	return nil
+}
 
 // Read implements [io.Reader].
-func (f failed) Read([]byte) (int, error) { return 0, f.err }
+func (b *begun) Read(p []byte) (n int, err error) {
+	switch {
+	case b.next < len(b.text):
+		n = copy(p, b.text[b.next:])
+		b.next += n
+		return n, nil
+	case b.err != nil:
+		return 0, b.err
+	}
+	return b.ReadCloser.Read(p)
+}
+
+// readAgain has the body of a call read from its beginning. It reports false if more of it was read than is kept.
+func readAgain(r *http.Request) bool {
+	body, ok := r.Body.(*begun)
+	if ok {
+		body.next = 0
+	}
+	return ok && body.err != nil
+}
 
 // holding serves a call that holds its part of the app's memory, and gives that back at the end, whatever the end is.
 func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error {
@@ -98,29 +145,28 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 		return c.serve(w, r)
 	case little:
 		part, err = take.part(r.Context(), memory.Small)
-	case itsRows:
-		part, err = take.part(r.Context(), rowsMemory)
-	case itsRecords, itsEvents:
+	case itsRecords, itsEvents, itsRecord:
 		part, err = f.takeBody(c.holds, &take, r)
-	case itsAnswer:
-		var ok bool
-		if part, ok = f.memory.TryTake(answerMemory); !ok {
-			part, err = take.part(r.Context(), memory.Small)
-		}
+	case itsRows:
+		part, err = take.little(r.Context())
 	}
 	for again := false; ; again = true {
 		if err != nil {
 			return err
 		}
 		err = serveWith(part, c, w, r)
-		if c.holds != itsAnswer || !errors.Is(err, memory.ErrFull) {
+		if !errors.Is(err, memory.ErrFull) || c.holds != itsRows && (c.holds != itsRecord || !readAgain(r)) {
 			return err
 		}
 		wanted := part.Wanted()
 		if again || wanted > againMemory {
 			r = r.WithContext(logtail.Fewer(r.Context()))
 		}
-		part, err = take.part(r.Context(), max(wanted+wanted/4, againMemory))
+		most := int64(againMemory)
+		if c.holds == itsRecord {
+			most = recordMost
+		}
+		part, err = take.part(r.Context(), max(wanted, take.guess(max(wanted+wanted/4, most))))
 	}
 }
 
@@ -129,10 +175,13 @@ func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request
 	defer part.Release()
 	needs := part.Used // while the caller reads the answer
 	switch c.holds {
-	case itsAnswer:
+	case itsRows:
 		r = r.WithContext(part.In(r.Context()))
+	case itsRecord:
+		r = r.WithContext(part.In(r.Context()))
+		r.Body = &heldBody{ReadCloser: r.Body, part: part, weigh: func(bytes int64) int64 { return bodyWeight * bytes }}
 	case itsRecords, itsEvents:
-		body := &heldBody{ReadCloser: r.Body, part: part, holds: c.holds}
+		body := &heldBody{ReadCloser: r.Body, part: part, weigh: c.holds.ofBody, all: true}
 		needs = func() int64 { return body.bytes }
 		r = r.WithContext(r.Context())
 		r.Body = body
@@ -162,6 +211,18 @@ type taker struct {
 	left time.Duration
 }
 
+// little takes a part for little work, and more if that is free at once.
+func (t *taker) little(ctx context.Context) (*memory.Part, error) {
+	if part, ok := t.from.TryTake(rowsMemory); ok {
+		return part, nil
+	}
+	return t.part(ctx, memory.Small)
+}
+
+// guess returns how many bytes to ask for if work needs so many perhaps: others wait behind one that waits for much.
+func (t *taker) guess(bytes int64) int64 { return min(bytes, t.from.Half()) }
+
+// part waits for a part of so many bytes.
 func (t *taker) part(ctx context.Context, bytes int64) (*memory.Part, error) {
 	began := time.Now()
 	waiting, cancel := context.WithTimeout(ctx, t.left)
@@ -178,19 +239,20 @@ func (t *taker) part(ctx context.Context, bytes int64) (*memory.Part, error) {
 type heldBody struct {
 	io.ReadCloser
 	part  *memory.Part
-	holds holds
-	bytes int64 // that have come
+	weigh func(bytes int64) int64 // returns what so many bytes take
+	all   bool                    // nothing but the body uses the part
+	bytes int64                   // that have come
 }
 
 // Read implements [io.Reader].
 func (b *heldBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	before := b.holds.ofBody(b.bytes)
+	before := b.weigh(b.bytes)
 	b.bytes += int64(n)
-	if !b.part.Use(b.holds.ofBody(b.bytes) - before) {
+	if !b.part.Use(b.weigh(b.bytes) - before) {
 		return n, memory.ErrFull
 	}
-	if err != nil {
+	if err != nil && b.all {
 		b.part.Keep(b.part.Used())
 	}
 	return n, err

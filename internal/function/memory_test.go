@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -61,7 +62,7 @@ func packed(t *testing.T, text string) string {
 func TestCallsWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 32<<20)
-		a.call(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201, "{")
+		_, at, _ := strings.Cut(a.send("POST", people, `{"eid":"1","lastname":"A"}`).Header().Get("Location"), "/api/")
 		all, err := b.Take(t.Context(), 1<<40)
 		proof.Must(t, err)
 		large := "[" + strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 10) + `{"a":1}]`
@@ -90,6 +91,8 @@ func TestCallsWaitForMemory(t *testing.T) {
 			{"GET", people + "?eid=1", "", 200}, {"GET", people, "", 200}, {"GET", "/api/log/orders", "", 200}, {"GET", "/api/scans", "", 200},
 			{"GET", "/api/health", "", 200}, {"GET", "/api/catalog/changes?after=1h", "", 200}, {"POST", "/api/log/orders", `{"a":1}`, 201},
 			{"POST", people, `{"eid":"2","lastname":"B"}`, 201}, {"DELETE", "/api/catalog/records/" + strings.Repeat("0", 64), "", 404},
+			{"PATCH", "/api/" + at, `{"npi":"5"}`, 200}, {"PUT", people + "?npi=5", `{"eid":"1","lastname":"A","npi":"6"}`, 200},
+			{"PUT", people, `{"eid":"3","lastname":"C"}`, 201}, {"DELETE", people + "?npi=6", "", 200}, {"DELETE", people + "?eid=2", "", 200}, {"DELETE", "/api/" + at, "", 404},
 		} {
 			if w := a.send(call.method, call.path, call.body); w.Code != call.status {
 				t.Errorf("%s %s: %d %s", call.method, call.path, w.Code, w.Body)
@@ -279,6 +282,86 @@ func TestSmallBodiesOfUnknownLengthPass(t *testing.T) {
 	})
 }
 
+// TestSlowBodies: who sends a small body slowly holds what has come, and keeps no small call waiting. If too much of that has come, the next such
+// body is refused at once, and no other call.
+func TestSlowBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		a.call(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201, "{")
+		const length = 19_000
+		var ends []*io.PipeWriter
+		refused := atomic.Int64{}
+		more := func(n, bytes int) {
+			for range n {
+				body, end := io.Pipe()
+				ends = append(ends, end)
+				r := httptest.NewRequest("POST", people, body)
+				r.ContentLength = length
+				go func() {
+					w := httptest.NewRecorder()
+					if a.ServeHTTP(w, r); w.Code == 503 {
+						refused.Add(1)
+					}
+					body.Close()
+				}()
+				_, _ = end.Write(make([]byte, bytes)) // or it is refused before
+			}
+			synctest.Wait()
+		}
+		more(20, length-1)
+		if u := b.Usage(); u.Used != 20*(length-1) || refused.Load() > 0 {
+			t.Errorf("%+v, %d refused; want what has come", u, refused.Load())
+		}
+		more(20, length-1)
+		if u := b.Usage(); u.Used > 512<<10 {
+			t.Errorf("%+v: all of what slow bodies may have, and more", u)
+		}
+		for _, path := range []string{"/api/scans", people + "?eid=1"} {
+			start := time.Now()
+			if w := a.send("GET", path, ""); w.Code != 200 || time.Since(start) > time.Second {
+				t.Errorf("%s beside 40 slow bodies: %d after %v", path, w.Code, time.Since(start))
+			}
+		}
+		for _, end := range ends {
+			end.Close()
+		}
+		synctest.Wait()
+		if refused.Load() == 0 || refused.Load() > 20 {
+			t.Errorf("%d of 40 slow bodies were refused", refused.Load())
+		}
+		free(t, b, "at the end")
+	})
+}
+
+// TestNobodyWaitsForAGuess: a call that does not know yet how much it needs does not wait for more than half of the memory.
+func TestNobodyWaitsForAGuess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 20<<20)
+		records, _ := large(t, 1, 400_000)
+		proof.Must(t, a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)[0].Err)
+		other, err := b.Take(t.Context(), b.Half()-memory.Small)
+		proof.Must(t, err)
+		for _, call := range []struct {
+			method, path, body string
+			status             int
+		}{
+			{"PATCH", people + "?npi=7", `{"x":1}`, 200}, {"GET", people + "?npi=7", "", 200},
+			{"POST", "/api/log/orders", packed(t, "["+strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 9)+`{"a":1}]`), 201},
+		} {
+			r := httptest.NewRequest(call.method, call.path, strings.NewReader(call.body))
+			if call.status == 201 {
+				r.Header.Set("Content-Encoding", "gzip")
+			}
+			w, start := httptest.NewRecorder(), time.Now()
+			if a.ServeHTTP(w, r); w.Code != call.status || time.Since(start) > time.Second {
+				t.Errorf("%s %s: %d after %v: %.200s", call.method, call.path, w.Code, time.Since(start), w.Body)
+			}
+		}
+		other.Release()
+		free(t, b, "at the end")
+	})
+}
+
 // TestAloneWithinTheBudget: a call that is alone in a new process reads large rows of all shards, or of several index keys, within the budget.
 func TestAloneWithinTheBudget(t *testing.T) {
 	testsize.InFull(t)
@@ -338,6 +421,50 @@ func TestRecordByIDIsCharged(t *testing.T) {
 			t.Errorf("%d, %d bytes", slow.Code, slow.Body.Len())
 		}
 		free(t, b, "at the end")
+	})
+}
+
+// TestWritesOfLargeRecords: a call that changes or deletes a large record takes a part for what it reads and writes, however small its body is. If
+// there is none in time, nothing was written.
+func TestWritesOfLargeRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		records, texts := large(t, 1, 400_000)
+		text := int64(len(texts[0]))
+		for _, call := range []struct {
+			method, query, body string
+			least               int64 // what it takes, in texts of the record
+		}{
+			{"PATCH", "?npi=7", `{"x":1}`, 15}, {"PATCH", "?eid=0000", `{"x":2}`, 15}, {"PATCH", "", `{"x":3}`, 15}, {"PUT", "?npi=7", `{"eid":"0000","lastname":"L"}`, 3},
+			{"DELETE", "?npi=7", "", 6}, {"DELETE", "?eid=0000", "", 6}, {"DELETE", "", "", 6},
+		} {
+			what := call.method + " " + call.query
+			a, b := within(t, 64<<20)
+			inserted := a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)
+			proof.Must(t, inserted[0].Err)
+			at := "/api/catalog/records/" + inserted[0].ID
+			path := people + call.query
+			if call.query == "" {
+				path = at
+			}
+			all, err := b.Take(t.Context(), 1<<40)
+			proof.Must(t, err)
+			if w := a.send(call.method, path, call.body); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+				t.Errorf("%s without memory: %d %.300s, want 503", what, w.Code, w.Body)
+			}
+			all.Release()
+			if w := a.send("GET", at, ""); w.Header().Get("ETag") != inserted[0].ETag || w.Code != 200 {
+				t.Errorf("%s without memory has changed the record: %d %s", what, w.Code, w.Header().Get("ETag"))
+			}
+			free(t, b, what)
+			a.parts.Memory = memory.NewBudget(64 << 20)
+			a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
+			if w := a.send(call.method, path, call.body); w.Code != 200 || strings.Contains(w.Body.String(), "repeated") {
+				t.Errorf("%s: %d %.300s", what, w.Code, w.Body)
+			}
+			if u := a.parts.Memory.Usage(); u.Most < call.least*text || u.Used != 0 {
+				t.Errorf("%s of %d bytes: %+v, want %d times as much at its most", what, text, u, call.least)
+			}
+		}
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 // not wait behind them.
 const Small = 256 << 10
 
-// reserved is the reserve's part of a budget: one part in so many.
+// reserved is the part of a budget that the reserves are, for small parts and for what comes slowly: one part in so many.
 const reserved = 16
 
 // ErrFull is the error of work for which its part of a budget does not suffice while no more is free. Its holder gives the part back, and
@@ -24,7 +24,7 @@ var ErrFull = errors.New("the process's memory is taken by other work")
 // Budget is the memory of a process, in bytes, for what its work holds: rows, bodies and answers. Each piece of work takes its part
 // once, before it reads. A nil Budget has no limit. A Budget is safe for concurrent use.
 type Budget struct {
-	large, small *pool
+	large, small, coming *pool
 	*counts
 }
 
@@ -75,8 +75,9 @@ func (p *pool) release(n int64) {
 
 // NewBudget returns a budget of so many bytes.
 func NewBudget(bytes int64) *Budget {
-	small := max(Small, bytes/reserved)
-	return &Budget{newPool(max(1, bytes-small), nil), newPool(small, nil), &counts{}}
+	coming := bytes / reserved / 4
+	small := max(Small, bytes/reserved-coming)
+	return &Budget{newPool(max(1, bytes-small-coming), nil), newPool(small, nil), newPool(coming, nil), &counts{}}
 }
 
 // Steps returns the budget of work that can wait for minutes: all of it together leaves a quarter of the memory for large work to others.
@@ -84,7 +85,16 @@ func (b *Budget) Steps() *Budget {
 	if b == nil {
 		return nil
 	}
-	return &Budget{newPool(max(1, b.large.bytes*3/4), b.large), b.small, b.counts}
+	return &Budget{newPool(max(1, b.large.bytes*3/4), b.large), b.small, b.coming, b.counts}
+}
+
+// Coming returns a part for what comes as slowly as others send it. It has nothing at first, and uses what has come. Such parts
+// have a reserve of their own, for which nobody waits: so who sends slowly keeps nobody waiting.
+func (b *Budget) Coming() *Part {
+	if b == nil {
+		return nil
+	}
+	return &Part{&holding{budget: b, from: b.coming}, true}
 }
 
 // Half is the most, in bytes, that work takes unless it has found out that it needs more: who waits for that keeps all behind it waiting.
@@ -108,7 +118,7 @@ func (b *Budget) Usage() Usage {
 	if b == nil {
 		return Usage{}
 	}
-	return Usage{Bytes: b.large.bytes + b.small.bytes, Used: b.used.Load(), Most: b.most.Load(), Waiting: b.waiting.Load()}
+	return Usage{Bytes: b.large.bytes + b.small.bytes + b.coming.bytes, Used: b.used.Load(), Most: b.most.Load(), Waiting: b.waiting.Load()}
 }
 
 // Take waits, in turn, until so many bytes are free, and takes them. Work that needs more than the whole budget gets all of it, and runs

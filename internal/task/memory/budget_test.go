@@ -137,10 +137,34 @@ func TestUse(t *testing.T) {
 	}
 }
 
+// TestComing: what comes slowly has a reserve of its own, and nobody waits for that.
+func TestComing(t *testing.T) {
+	b := memory.NewBudget(64 * mib) // of which 1 is for that
+	all, err := b.Take(t.Context(), 1<<40)
+	proof.Must(t, err)
+	one, other := b.Coming(), b.Coming()
+	if !one.Use(mib/2) || !other.Use(mib/4) || one.Use(mib/2) || other.Use(mib/2) || !other.Use(mib/4) {
+		t.Errorf("%+v, want 1 MiB in two parts beside all", b.Usage())
+	}
+	if small, ok := b.TryTake(memory.Small); !ok {
+		t.Error("what comes slowly has the reserve of small parts")
+	} else {
+		small.Release()
+	}
+	one.Release()
+	if !other.Use(mib / 2) {
+		t.Error("what was given back is not there")
+	}
+	other.Release()
+	if all.Release(); b.Usage().Used != 0 {
+		t.Errorf("%+v", b.Usage())
+	}
+}
+
 func TestNoBudget(t *testing.T) {
 	var b *memory.Budget
 	p, err := b.Take(t.Context(), 1<<60)
-	if proof.Must(t, err); !p.Grow(1<<60) || !p.Use(1<<60) || !p.Spare(1<<60) || !p.Bounded().Use(1) || p.Used() != 0 || p.Wanted() != 0 || b.Steps() != nil || b.Half() < 1<<60 || b.Usage() != (memory.Usage{}) {
+	if proof.Must(t, err); !p.Grow(1<<60) || !p.Use(1<<60) || !p.Spare(1<<60) || !p.Bounded().Use(1) || p.Used() != 0 || p.Wanted() != 0 || b.Steps() != nil || b.Coming() != nil || b.Half() < 1<<60 || b.Usage() != (memory.Usage{}) {
 		t.Errorf("%+v", b.Usage())
 	}
 	p.Keep(1)
