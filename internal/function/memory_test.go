@@ -468,6 +468,45 @@ func TestWritesOfLargeRecords(t *testing.T) {
 	})
 }
 
+// TestDeletionWithoutMemoryForTheRest: a deletion that finds no memory for the larger records to come says that there are more, and the same
+// call goes on.
+func TestDeletionWithoutMemoryForTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		em := emulatortest.New(t, emulator.Options{})
+		var b *memory.Budget
+		var others []*memory.Part
+		a := newAppVia(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
+			if b != nil && others == nil && strings.Contains(body, "tsw_kind") { // a deletion's commit
+				for ok := true; ok; {
+					var p *memory.Part
+					p, ok = b.TryTake(memory.Small + 1)
+					others = append(others, p)
+				}
+			}
+			return nil, nil
+		}})
+		stored, _ := large(t, 20, 400_000)
+		for i := range 1000 {
+			r, err := record.Parse(fmt.Appendf(nil, `{"eid":"s%d","npi":"7","lastname":"A"}`, i))
+			proof.Must(t, err)
+			stored = append(stored, r)
+		}
+		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(stored), nil) {
+			proof.Must(t, done.Err)
+		}
+		b = memory.NewBudget(64 << 20)
+		a.parts.Memory = b
+		a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
+		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":1000,"more":true}`)
+		for _, p := range others {
+			p.Release()
+		}
+		free(t, b, "a deletion that is not at its end")
+		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":20}`)
+		free(t, b, "at the end")
+	})
+}
+
 // counting counts requests.
 type counting struct {
 	policy.Transporter
