@@ -76,7 +76,7 @@ func TestEveryCrashPoint(t *testing.T) {
 		if len(violations) > 0 {
 			t.Fatal(violations)
 		}
-		for _, kind := range []sim.Kind{sim.Loss, sim.Crash, sim.Silence} {
+		for _, kind := range []sim.Kind{sim.Crash, sim.Loss, sim.Silence}[:testsize.Of(1, 3)] {
 			t.Run(name+" "+string(kind), func(t *testing.T) {
 				points := crashEverywhere(t, plan, kind, undisturbed.Took)
 				for holder, limit := range map[bool]time.Duration{false: repair, true: repairOfHolder} {
@@ -203,7 +203,7 @@ func TestSameSeedSameRun(t *testing.T) {
 // source's, whose steps go to poison meanwhile. It goes on when the storage is back.
 func TestOutages(t *testing.T) {
 	testsize.WithoutRace(t)
-	outage := testsize.Slow(30*time.Minute, 30*time.Minute, 2*time.Hour)
+	outage := testsize.Slow(10*time.Minute, 30*time.Minute, 2*time.Hour)
 	for name, rules := range map[string]string{
 		"all storage": "reset-before p=1 on=query,insert,update,merge,delete,batch,tables,put,get,peek,update-message,delete-message,queues",
 		"the source":  "busy p=1 on=query table=Source",
@@ -233,7 +233,7 @@ func TestShortOutages(t *testing.T) {
 		"the destination does not answer": "reset-before p=1 on=batch,insert,update,merge table=Target0",
 		"the destination is busy":         "busy p=1 on=batch,insert,update,merge table=Target0",
 	} {
-		for _, outage := range []time.Duration{20 * time.Second, time.Minute} {
+		for _, outage := range []time.Duration{20 * time.Second, time.Minute}[:testsize.Of(1, 2)] {
 			t.Run(fmt.Sprintf("%s for %v", name, outage), func(t *testing.T) {
 				p := small("adaptive")
 				p.Machines = []sim.Machine{p.Machines[0], p.Machines[0], p.Machines[0]}
@@ -291,7 +291,7 @@ func TestSlowSteps(t *testing.T) {
 // TestCanceledInAStep cancels a scan while its first step reads and writes pages for half a minute: a second later no write begins.
 func TestCanceledInAStep(t *testing.T) {
 	testsize.WithoutRace(t)
-	for at := 2; at <= 20; at += testsize.Of(6, 3) {
+	for at := 2; at <= 20; at += testsize.Of(9, 3) {
 		p := small("adaptive")
 		p.Calm = true // which fails if a write begins later
 		p.Faults = "latency=400ms on=query table=Source; latency=700ms on=batch,insert,update,merge table=Target0; " + p.Faults
@@ -345,7 +345,7 @@ func TestWatchingIsCheap(t *testing.T) {
 
 // TestManyTables: a group keeps eight scans going, however short they are. At this pace, two machines export 2,000 tables in ten minutes.
 func TestManyTables(t *testing.T) {
-	testsize.WithoutRace(t)
+	testsize.InFull(t)
 	const seeds = 4 // latencies follow from the requests' text, and one run takes 46 to 59 requests a table
 	tables, all := testsize.Slow(24, 24, 90), 0
 	limit := time.Duration(tables) * 10 * time.Minute / 2000
