@@ -96,14 +96,11 @@ var toldOfDeletion = regexp.MustCompile(`^of (\d+) records found, (\d+) were del
 // TestDeletionTellsWhatItDid lets a process die in the middle of a deletion of many records. Its error tells how many are
 // deleted, committed, perhaps committed, and not started: that is so, and the same call deletes the others.
 func TestDeletionTellsWhatItDid(t *testing.T) {
-	testsize.WithoutRace(t)
+	testsize.InFull(t)
 	t.Parallel()
 	const n = 150
 	// Requests of the 90 records that are under way at first: 2 ahead of them, then 3 reads each, 12 commits, 3 writes each.
 	for dies, sees := range map[int][]string{100: {"waiting"}, 450: {"deleted", "committed", "waiting"}, 600: {"deleted", "unknown", "waiting"}} {
-		if !testsize.Full() && dies != 600 {
-			continue
-		}
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			w.insertMany(c, sharing(t, "npi", n))
 			c.Close()

@@ -39,7 +39,7 @@ import (
 func TestMoves(t *testing.T) {
 	testsize.WithoutRace(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the same seed is to be the same run
-	first, n := *firstSeed, cmp.Or(*moves, testsize.Slow[uint64](16, 48, 1000))
+	first, n := *firstSeed, cmp.Or(*moves, testsize.Slow[uint64](8, 48, 1000))
 	if *oneSeed != 0 {
 		first, n = *oneSeed, 1
 	}

@@ -123,7 +123,7 @@ func TestExportReadsLikeATable(t *testing.T) {
 			k := rows[r.IntN(len(rows))].Key
 			return &key.Bound{Key: k.Partition, Open: r.IntN(2) == 0}
 		}
-		for i := range testsize.Of(30, 100) {
+		for i := range testsize.Of(12, 100) {
 			q := storage.Query{Top: []int{0, 1000, 333, 50}[r.IntN(4)]}
 			if p := rows[r.IntN(len(rows))].Key; i%2 == 0 {
 				q.Range = key.Range{Partition: &p.Partition, Low: &key.Bound{Key: p.Row, Open: r.IntN(2) == 0}}
@@ -307,7 +307,7 @@ func TestFlippedBytes(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 25)
 	want := linesOf(rows)
-	step := testsize.Slow(13, 5, 1)
+	step := testsize.Slow(29, 5, 1)
 	for _, c := range place.Compressions {
 		objects := stored(content(t, write(t, rows, place.Options{Compress: c, FileBytes: 2000}, 7)))
 		tried, refused := 0, 0

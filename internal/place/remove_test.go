@@ -107,7 +107,7 @@ func TestRemove(t *testing.T) {
 		if many {
 			id, make = "all", exportTables
 		}
-		for die := 0; ; die++ {
+		for die := 0; ; die += testsize.Of(3, 1) {
 			to, _ := inBlobs(t)
 			make(t, to)
 			putOthers(t, to)
@@ -194,7 +194,7 @@ func TestRemoveWithoutClaims(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for lost, many := range map[string]bool{"export.json": false, "a/export.json": true, "a/export.json tables-claim.json": true} {
-		for die := 0; ; die++ {
+		for die := 0; ; die += testsize.Of(3, 1) {
 			to, _ := inBlobs(t)
 			id, make := "id-one", oneExport
 			if many {

@@ -39,7 +39,7 @@ func oddMember(r *rand.Rand, name string, decode bool) string {
 // A file of rows as they were read is that of decoded rows, byte by byte, and so is what it says of their properties.
 func TestRowsAreWrittenAsDecoded(t *testing.T) {
 	testsize.WithoutRace(t)
-	for seed := range uint64(testsize.Of(20, 40)) {
+	for seed := range uint64(testsize.Of(8, 40)) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var files [2]*place.FileDraft
 		for i := range files {

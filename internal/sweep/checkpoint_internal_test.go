@@ -84,7 +84,7 @@ func TestRestoreRefuses(t *testing.T) {
 // TestSnapshotsStayRare appends to a checkpoint whose snapshot is large, as that of a
 // long list of rows is: what is written for snapshots must not exceed what is appended.
 func TestSnapshotsStayRare(t *testing.T) {
-	testsize.WithoutRace(t)
+	testsize.InFull(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	c := newCheckpoint(t, path)

@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
 )
 
@@ -83,7 +84,7 @@ func (l *listed) check(t *testing.T, done []key.Key, missing map[key.Key]int, to
 // journal was after each line. Each row must be done once, and each missing key be reported.
 func TestListedKeys(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range testsize.Of[uint64](2, 4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "checkpoint")

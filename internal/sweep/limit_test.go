@@ -76,7 +76,7 @@ func TestLimits(t *testing.T) {
 			r, err := verify.Compare(t.Context(), s, to, verify.Options{Options: o})
 			return sweep.Totals{Rows: r.Rows, Requests: r.Requests}, err
 		}},
-	}[:testsize.Of(3, 8)] {
+	}[:testsize.Of(2, 8)] {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.requests == 0 { // TestShare limits rows
 				testsize.WithoutRace(t)

@@ -35,10 +35,11 @@ func TestStealingOnRealKeys(t *testing.T) {
 	t.Parallel()
 	sets := keySets(t)
 	if *keys == "" && testsize.Slow(true, true, false) {
-		for i := range len(sets) / 4 {
-			sets[i] = sets[4*i]
+		apart := testsize.Of(12, 4)
+		for i := range len(sets) / apart {
+			sets[i] = sets[apart*i]
 		}
-		sets = sets[:len(sets)/4]
+		sets = sets[:len(sets)/apart]
 	}
 	mean := stealAll(t, sets)
 	if mean > 2.5 { // on a busy machine, strands that go on at one instant take other turns

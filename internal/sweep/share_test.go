@@ -53,6 +53,7 @@ func (c *crowd) Do(r *http.Request) (*http.Response, error) {
 func TestShare(t *testing.T) {
 	t.Parallel()
 	const tables, workers = 5, 12
+	partitions := func(i int) int { return testsize.Of(10+6*i, 20+12*i) * 5 }
 	for _, maxRows := range testsize.Of([]int{2000}, []int{0, 2000}) {
 		for _, compare := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d rows, compare %v", maxRows, compare), func(t *testing.T) {
@@ -63,7 +64,7 @@ func TestShare(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					em, a := emulatortest.NewAccount(t, emulator.Options{})
 					for i := range tables {
-						emulatortest.Table(t, a, fmt.Sprintf("source%d", i), someRows(100+60*i, 20))
+						emulatortest.Table(t, a, fmt.Sprintf("source%d", i), someRows(partitions(i), 20))
 						emulatortest.Table(t, a, fmt.Sprintf("copied%d", i), nil)
 					}
 					c := &crowd{next: em.Transport()}
@@ -109,7 +110,7 @@ func TestShare(t *testing.T) {
 					took := each(work)
 					all := int64(0)
 					for i := range tables {
-						rows[i] = int64(100+60*i) * 20
+						rows[i] = int64(partitions(i)) * 20
 						all += rows[i]
 					}
 					if sum != rows {
