@@ -34,7 +34,7 @@ import (
 var (
 	oneSeed   = flag.Uint64("seed", 0, "repeat the run of this one seed, and tell what happens in it")
 	firstSeed = flag.Uint64("first", 1, "the first seed of many")
-	seeds     = flag.Uint64("seeds", uint64(testsize.Slow(4, 10, 1000)), "how many seeds")
+	seeds     = flag.Uint64("seeds", uint64(testsize.Slow(2, 10, 1000)), "how many seeds")
 	moves     = flag.Uint64("moves", 0, "how many seeds TestMoves has, instead of a number that is quick")
 )
 

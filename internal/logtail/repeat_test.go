@@ -30,7 +30,7 @@ func TestRepeatedDelete(t *testing.T) {
 				t.Run(fmt.Sprintf("%v, applied %v, alone %v", sent, applied, alone), func(t *testing.T) {
 					t.Parallel()
 					n := 1
-					for died := true; died && !t.Failed(); n++ {
+					for died := true; died && !t.Failed(); n += testsize.Of(3, 1) {
 						synctest.Test(t, func(t *testing.T) { died = deleteTwice(t, n, sent, applied, alone) })
 					}
 					if n < 9 {

@@ -16,6 +16,7 @@ import (
 // A progress comes from hints. In the second half of a scan it is off by 15 points at most, however large pages are, if the table is as it was, or a
 // fifth of its rows is new, or a part of its keys has been filled or emptied. It is off by more if rows have gone everywhere.
 func TestProgress(t *testing.T) {
+	testsize.InFull(t)
 	t.Parallel()
 	sets := tables(t)
 	for name, then := range map[string]struct {

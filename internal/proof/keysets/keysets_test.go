@@ -10,10 +10,12 @@ import (
 
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/testsize"
 )
 
 // TestSets: each set has as many rows as it should, sorted, distinct, the same ones at every call, and such as a table may have.
 func TestSets(t *testing.T) {
+	testsize.InFull(t)
 	t.Parallel()
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	proof.Must(t, err)

@@ -25,7 +25,7 @@ import (
 var (
 	oneSeed   = flag.Uint64("seed", 0, "repeat the run of this one seed, and tell what happens in it")
 	firstSeed = flag.Uint64("first", 1, "the first seed of many")
-	seeds     = flag.Uint64("seeds", uint64(testsize.Slow(6, 40, 2000)), "how many seeds")
+	seeds     = flag.Uint64("seeds", uint64(testsize.Slow(4, 40, 2000)), "how many seeds")
 	stride    = flag.Uint64("stride", 0, "every how many seeds; 0 has processes of their own share the seeds")
 )
 
