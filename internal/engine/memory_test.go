@@ -199,6 +199,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 
 // TestRowsOfAnySize: whatever rows a table has, each is read once, by pages of some MiB behind the first large one.
 func TestRowsOfAnySize(t *testing.T) {
+	testsize.WithoutRace(t)
 	for seed := range testsize.Of[uint64](1, 2) {
 		chance := rand.New(rand.NewPCG(60, seed))
 		w := newWorld(t, emulator.Options{})
@@ -229,6 +230,7 @@ func TestRowsOfAnySize(t *testing.T) {
 
 // TestPagesOfLargeRows: pages of large rows have some 4 MiB behind the first one, and those of rows of 4 KB a thousand rows.
 func TestPagesOfLargeRows(t *testing.T) {
+	testsize.WithoutRace(t)
 	for _, tt := range []struct {
 		size, rows    int
 		first, behind int // the most rows of a page
@@ -314,6 +316,7 @@ func TestMemoryOfWriting(t *testing.T) {
 
 // TestStepsBehindLargeRows: a step does not wait for as much as the one before has needed, if half of what steps have suffices.
 func TestStepsBehindLargeRows(t *testing.T) {
+	testsize.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		var all []storage.Entity

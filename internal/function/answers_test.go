@@ -80,6 +80,7 @@ func nextQuery(answer map[string]json.RawMessage) string {
 
 // TestLargeAnswersEnd: the answers of a list, followed to its end, have each item once and in order, however large the items are.
 func TestLargeAnswersEnd(t *testing.T) {
+	testsize.WithoutRace(t)
 	t.Parallel()
 	sizes := []struct{ n, bytes int }{{testsize.Of(300, 1000), 30_000}, {40, 800_000}}
 	for _, tt := range sizes[:testsize.Of(1, 2)] {
