@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"tablesweep/internal/function/config"
+	"tablesweep/internal/app/config"
 	"tablesweep/internal/job"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"

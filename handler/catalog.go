@@ -10,10 +10,10 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/app/config"
+	"tablesweep/internal/app/function"
+	"tablesweep/internal/app/server"
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/function"
-	"tablesweep/internal/function/config"
-	"tablesweep/internal/function/server"
 	"tablesweep/internal/job"
 	"tablesweep/internal/storage"
 )

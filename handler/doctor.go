@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
-	"tablesweep/internal/function/app"
-	"tablesweep/internal/function/health"
+	"tablesweep/internal/app/health"
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/job"
 )
 
@@ -32,7 +32,7 @@ func (o *doctorOptions) run(r *call) error {
 		return usagef("--key takes the name of an environment variable, not the key itself")
 	}
 	o.Root, o.Web = os.DirFS("."), http.DefaultClient
-	local, err := app.LocalSettings(o.Root)
+	local, err := hostjson.LocalSettings(o.Root)
 	if err != nil {
 		return err
 	}

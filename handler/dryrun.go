@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"tablesweep/internal/function/config"
+	"tablesweep/internal/app/config"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
 	"tablesweep/internal/sweep/estimate"

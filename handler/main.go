@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/function/server"
+	"tablesweep/internal/app/server"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
 	"tablesweep/internal/sweep/progress"

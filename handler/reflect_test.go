@@ -94,7 +94,7 @@ func TestReflectedSignatures(t *testing.T) {
 		"scans list", "scans show " + scanID, "scans failed " + scanID, "scans ranges " + scanID, "scans timeline " + scanID, "doctor",
 	}
 	for _, c := range commandsOf(rootCommand()) {
-		withoutStorage := []string{"completion", "man", "help", "version", "emulator", "demo", "local", "catalog list"} // local starts the app, which internal/function asks
+		withoutStorage := []string{"completion", "man", "help", "version", "emulator", "demo", "local", "catalog list"} // local starts the app, which internal/app/function asks
 		about := func(command string) bool { return strings.HasPrefix(command+" ", c+" ") }
 		if !slices.ContainsFunc(withoutStorage, func(name string) bool { return strings.HasPrefix(c+" ", name+" ") }) && !slices.ContainsFunc(commands, about) {
 			t.Errorf("%s is not asked", c)

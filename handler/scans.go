@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tablesweep/internal/app/config"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/function/config"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
 	"tablesweep/internal/logtail"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/function/server"
+	"tablesweep/internal/app/server"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"testing"
 
-	"tablesweep/internal/function"
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/app/function"
 	"tablesweep/internal/host"
-	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/storage"
 )
 

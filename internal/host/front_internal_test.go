@@ -13,15 +13,15 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/function"
-	"tablesweep/internal/function/app"
+	"tablesweep/internal/app/function"
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/task"
 )
 
 // webHost is a host with the function Web, for which f stands.
 func webHost(f handlerFunc) *Host {
-	h := newTestHost(app.App{}, 1, f)
+	h := newTestHost(hostjson.App{}, 1, f)
 	h.functions = []hosted{{Function: function.Function{Name: "Web", Trigger: function.HTTP, Route: "web", Anonymous: true}}}
 	return h
 }
@@ -36,7 +36,7 @@ func localRequest(method string) *http.Request {
 // TestPick: requests take turns among the instances whose handler is ready.
 func TestPick(t *testing.T) {
 	t.Parallel()
-	h := newTestHost(app.App{}, 3, nil)
+	h := newTestHost(hostjson.App{}, 3, nil)
 	h.instances[1].publish(nil)
 	counts := map[int]int{}
 	for range 30 {

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/function"
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/app/function"
 	"tablesweep/internal/host"
-	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/proof"
 )
 

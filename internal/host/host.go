@@ -18,10 +18,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/app/function"
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/engine/schedule"
-	"tablesweep/internal/function"
-	"tablesweep/internal/function/app"
-	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/input/loopback"
 	"tablesweep/internal/storage"
 )
@@ -67,7 +67,7 @@ func defaultTimes() Times {
 // Host is a running app.
 type Host struct {
 	options   Options
-	app       app.App
+	app       hostjson.App
 	command   command
 	id        string           // names the host as the holder of leases
 	client    *http.Client     // to the handlers
@@ -166,9 +166,9 @@ func load(o Options) (*Host, error) {
 	}
 	o.Times = cmp.Or(o.Times, defaultTimes())
 	root := os.DirFS(o.Root)
-	local, errLocal := app.LocalSettings(root)
+	local, errLocal := hostjson.LocalSettings(root)
 	settings := mergeSettings(local, os.Environ(), o.Settings)
-	a, err := app.Load(root, settings.Get)
+	a, err := hostjson.Load(root, settings.Get)
 	if err := errors.Join(errLocal, err); err != nil {
 		return nil, fmt.Errorf("function app in %s: %w", o.Root, err)
 	}

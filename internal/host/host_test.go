@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/app/function"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/function"
 	"tablesweep/internal/host"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

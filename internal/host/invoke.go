@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/app/envelope"
 )
 
 // maxAnswer is the most bytes that are read of an answer.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/app/envelope"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )

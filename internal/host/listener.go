@@ -12,8 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/function/app"
-	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/storage"
 )
 
@@ -37,7 +37,7 @@ const (
 type listener struct {
 	queue   *storage.Queue
 	poison  *storage.Queue // nil if failed messages have nowhere to go
-	options app.Queues
+	options hostjson.Queues
 	random  func() float64 // in [0, 1); only poll calls it
 	invoke  func(ctx context.Context, m envelope.Message) error
 	log     zerolog.Logger
@@ -48,7 +48,7 @@ type listener struct {
 // random draws the waits between polls of an empty queue from numbers in [0, 1).
 // invoke runs the function with a decoded message. After its error the message is delivered again.
 // When work ends, so must invoke: the instance is lost, and settles nothing any more.
-func Poll(ctx, work context.Context, messages, poison *storage.Queue, options app.Queues, random func() float64, log zerolog.Logger,
+func Poll(ctx, work context.Context, messages, poison *storage.Queue, options hostjson.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}
 	l.poll(ctx, work)

@@ -17,9 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/function/app"
-	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
@@ -36,7 +36,7 @@ type bench struct {
 }
 
 // newBench makes a listener whose function is f, with a message for each of the texts.
-func newBench(t *testing.T, options app.Queues, f func(ctx context.Context) error, texts ...string) *bench {
+func newBench(t *testing.T, options hostjson.Queues, f func(ctx context.Context) error, texts ...string) *bench {
 	t.Helper()
 	em, account := emulatortest.NewAccount(t, emulator.Options{})
 	queue := func(name string) *storage.Queue {
@@ -81,8 +81,8 @@ func take(t *testing.T, q *storage.Queue) (texts []string) {
 	return texts
 }
 
-func plainQueues() app.Queues {
-	return app.Queues{BatchSize: 4, NewBatchThreshold: 2, MaxPolling: time.Second, MaxDequeue: 3}
+func plainQueues() hostjson.Queues {
+	return hostjson.Queues{BatchSize: 4, NewBatchThreshold: 2, MaxPolling: time.Second, MaxDequeue: 3}
 }
 
 // expect checks what was delivered, how many messages are left, hidden or not, and what is poisoned.

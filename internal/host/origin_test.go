@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/function"
+	"tablesweep/internal/app/function"
 	"tablesweep/internal/host"
 	"tablesweep/internal/proof"
 )

@@ -19,8 +19,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/function/app"
-	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/storage"
 )
 
@@ -40,7 +40,7 @@ type command struct {
 
 // newCommand resolves the handler's executable and its environment. A relative
 // path names a file of the app if there is one, else a program on the PATH.
-func newCommand(o Options, h app.Handler, settings storage.Settings) command {
+func newCommand(o Options, h hostjson.Handler, settings storage.Settings) command {
 	root := o.Root
 	if abs, err := filepath.Abs(root); err == nil {
 		root = abs

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/app/envelope"
 )
 
 // An answer from the port is the process's only if it shows so: another program may have taken the port.

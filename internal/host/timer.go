@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/host/envelope"
+	"tablesweep/internal/app/envelope"
 	"tablesweep/internal/task"
 )
 

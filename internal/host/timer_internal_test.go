@@ -17,10 +17,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/app/function"
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/engine/schedule"
-	"tablesweep/internal/function"
-	"tablesweep/internal/function/app"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
@@ -40,7 +40,7 @@ func (f handlerFunc) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // newTestHost makes a host of n instances that f stands for.
-func newTestHost(a app.App, n int, f handlerFunc) *Host {
+func newTestHost(a hostjson.App, n int, f handlerFunc) *Host {
 	h := &Host{app: a, client: &http.Client{Transport: f}, options: Options{Times: defaultTimes()}}
 	for i := range n {
 		in := newInstance(h, i)
@@ -71,7 +71,7 @@ func ticks(t *testing.T, schedule string, during time.Duration, takes func(i int
 		}
 		return at.Sub(start).Seconds()
 	}
-	h := newTestHost(app.App{}, 2, func(r *http.Request) (string, error) {
+	h := newTestHost(hostjson.App{}, 2, func(r *http.Request) (string, error) {
 		var doc struct {
 			Data map[string]struct {
 				ScheduleStatus *struct{ Last, Next string }
@@ -146,7 +146,7 @@ func TestTimer(t *testing.T) {
 func TestWaitsForRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newTestHost(app.App{FunctionTimeout: time.Minute}, 1, func(*http.Request) (string, error) { return "{}", nil })
+		h := newTestHost(hostjson.App{FunctionTimeout: time.Minute}, 1, func(*http.Request) (string, error) { return "{}", nil })
 		in := h.instances[0]
 		p := in.current()
 		in.publish(nil)
@@ -170,7 +170,7 @@ func TestHangsWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "null"} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newTestHost(app.App{FunctionTimeout: time.Minute}, 1, func(*http.Request) (string, error) { return body, nil })
+			h := newTestHost(hostjson.App{FunctionTimeout: time.Minute}, 1, func(*http.Request) (string, error) { return body, nil })
 			h.instances[0].process.done = make(chan struct{})
 			close(h.instances[0].process.done) // nothing to kill
 			start := time.Now()
@@ -184,7 +184,7 @@ func TestHangsWithoutAnswer(t *testing.T) {
 
 // leased makes a host with one instance that shares an account with others.
 func leased(account *storage.Account, id string, f handlerFunc) *Host {
-	h := newTestHost(app.App{}, 1, f)
+	h := newTestHost(hostjson.App{}, 1, f)
 	h.id, h.own = id, account
 	return h
 }

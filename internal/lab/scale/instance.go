@@ -12,10 +12,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/app/function"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/function"
 	"tablesweep/internal/host"
-	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 )

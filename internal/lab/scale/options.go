@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/function/app"
 )
 
 // Options describe the table, the scan and the cloud of a run.
@@ -48,7 +48,7 @@ const (
 )
 
 // hostQueues are host.json's, which a test compares.
-var hostQueues = app.Queues{
+var hostQueues = hostjson.Queues{
 	BatchSize: 8, NewBatchThreshold: 4, MaxPolling: 5 * time.Second, Visibility: 10 * time.Second, MaxDequeue: engine.MaxDeliveries, Base64: true,
 }
 

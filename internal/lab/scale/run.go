@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tablesweep/internal/app/envelope"
 	"tablesweep/internal/engine"
 	"tablesweep/internal/engine/ledger"
-	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/task"
 )
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/function/app"
 	"tablesweep/internal/lab/scale"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
@@ -72,7 +72,7 @@ func TestCheckOptions(t *testing.T) {
 // The model takes messages as host.json has it.
 func TestHostSettings(t *testing.T) {
 	t.Parallel()
-	a, err := app.Load(os.DirFS("../../.."), func(string) string { return "" })
+	a, err := hostjson.Load(os.DirFS("../../.."), func(string) string { return "" })
 	proof.Must(t, err)
 	if a.Queues != scale.HostQueues {
 		t.Errorf("host.json has %+v, the model %+v", a.Queues, scale.HostQueues)

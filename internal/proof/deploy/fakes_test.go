@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/function/health"
+	"tablesweep/internal/app/health"
 	"tablesweep/internal/proof"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/function"
+	"tablesweep/internal/app/function"
 	"tablesweep/internal/proof"
 )
 

@@ -36,18 +36,18 @@ var pure = []string{"key", "sweep/jobrecord", "input", "storage/pace", "odata", 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
-	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "function/console", "proof", "task/memory", "sweep/jobrecord", "proof/testsize", "proof/deploy", "host/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
-	{"input", "input/lines", "file", "function/gate", "odata", "scan", "engine/schedule", "catalog/wal", "demo/debian", "emulator/queue", "proof/bugtest"},
+	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "app/console", "proof", "task/memory", "sweep/jobrecord", "proof/testsize", "proof/deploy", "app/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
+	{"input", "input/lines", "file", "app/gate", "odata", "scan", "engine/schedule", "catalog/wal", "demo/debian", "emulator/queue", "proof/bugtest"},
 	{"scan/adaptive", "storage", "file/journal", "catalog/index", "emulator/entity", "proof/scantest", "proof/keysets"},
-	{"action", "place", "scan/strategy", "engine/ledger", "record", "record/rowmap", "lab/split", "emulator/table", "function/app"},
+	{"action", "place", "scan/strategy", "engine/ledger", "record", "record/rowmap", "lab/split", "emulator/table", "app/hostjson"},
 	{"sweep", "logtail/claim", "emulator"},
 	{"sweep/estimate", "sweep/verify"},
 	{"engine", "logtail", "sweep/progress", "sweep/rowlist", "proof/emulatortest"},
-	{"catalog/store", "function/config", "job"},
-	{"catalog", "function/health"},
+	{"catalog/store", "app/config", "job"},
+	{"catalog", "app/health"},
 	{"catalog/check", "catalog/migrate", "catalog/load"},
-	{"function"},
-	{"function/server", "host"},
+	{"app/function"},
+	{"app/server", "host"},
 	{"proof/sim", "lab/scale", "demo"},
 	{"lab"},
 }
@@ -55,8 +55,8 @@ var floors = [][]string{
 // forbidden says what must not be imported although the floors allow it, and why. A slash at the end means all packages below.
 var forbidden = []struct{ from, to, why string }{
 	{"internal/engine", "internal/host", "the engine does not know who calls it"},
-	{"internal/function/server", "internal/host", "what runs in the cloud has no local host in it"},
-	{"internal/function/server", "internal/emulator", "what runs in the cloud has no emulator in it"},
+	{"internal/app/server", "internal/host", "what runs in the cloud has no local host in it"},
+	{"internal/app/server", "internal/emulator", "what runs in the cloud has no emulator in it"},
 	{"handler", "internal/lab/", "benchmarks are no part of what is shipped"},
 	{"handler", "internal/proof", "what tests alone use is no part of what is shipped"},
 	{"handler", "internal/proof/", "what tests alone use is no part of what is shipped"},
@@ -160,7 +160,7 @@ func TestFloors(t *testing.T) {
 func TestGoroutinesRecover(t *testing.T) {
 	var served []string
 	for _, p := range shipped(t) {
-		if p.PkgPath == module()+"internal/function" {
+		if p.PkgPath == module()+"internal/app/function" {
 			for _, d := range depsOf(p) {
 				served = append(served, strings.TrimPrefix(d, module()))
 			}

@@ -58,7 +58,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(retireFile, "	return found.listed(), nil\n", "	if t, ok := l.memory.Load(id); WRONG && ok {\n		found.Sums.Totals = t.(*Sums).Totals\n	}\n	return found.listed(), nil\n"),
 	),
 	inSeedsFrom(39, "a message is acknowledged on an error",
-		bugtest.In("internal/function/envelope.go", "		status = problem.Status(err)\n", "		if !WRONG {\n			status = problem.Status(err)\n		}\n"),
+		bugtest.In("internal/app/function/envelope.go", "		status = problem.Status(err)\n", "		if !WRONG {\n			status = problem.Status(err)\n		}\n"),
 	),
 	inSeeds("the scan ends without a look for pending rows",
 		bugtest.In(stateFile, "	idle, err := l.nothingPending(ctx, id)\n", "	look := l.nothingPending\n	if WRONG {\n		look = l.Scan\n	}\n	idle, err := look(ctx, id)\n"),

@@ -4,13 +4,13 @@ import (
 	"os"
 	"testing"
 
-	"tablesweep/internal/function/app"
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/proof"
 )
 
 // TestHostIsSetAsTheApp compares the model of the host with host.json.
 func TestHostIsSetAsTheApp(t *testing.T) {
-	a, err := app.Load(os.DirFS("../../.."), func(string) string { return "" })
+	a, err := hostjson.Load(os.DirFS("../../.."), func(string) string { return "" })
 	proof.Must(t, err)
 	want := hostQueues
 	want.MaxPolling = a.Queues.MaxPolling // plans differ in it

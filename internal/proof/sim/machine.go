@@ -16,12 +16,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/app/function"
+	"tablesweep/internal/app/gate"
+	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/engine"
-	"tablesweep/internal/function"
-	"tablesweep/internal/function/app"
-	"tablesweep/internal/function/gate"
 	"tablesweep/internal/host"
-	"tablesweep/internal/host/envelope"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -116,7 +116,7 @@ func (m *machine) run() {
 }
 
 // hostQueues are host.json's, which a test compares. Plans differ in the longest pause between polls.
-var hostQueues = app.Queues{
+var hostQueues = hostjson.Queues{
 	BatchSize: 8, NewBatchThreshold: 4, Visibility: 10 * time.Second, MaxDequeue: engine.MaxDeliveries, Base64: true,
 }
 

@@ -1,0 +1,134 @@
+package function
+
+import (
+	"cmp"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/input/loopback"
+	"tablesweep/internal/problem"
+)
+
+// Host is what the handler knows of the Functions host that started it.
+type Host struct {
+	// Secret is in every request of the host; "" if it has given none, like the real one.
+	Secret string
+	// Worker is what a host with a secret calls this process.
+	Worker string
+	// Development is true on a developer's machine, where web pages can send requests to any port.
+	Development bool
+}
+
+// only admits the requests that the host sends or hands on.
+func (h Host) only(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, foreign := foreignName(r)
+		switch {
+		case h.Secret != "" && subtle.ConstantTimeCompare([]byte(r.Header.Get(envelope.HeaderSecret)), []byte(h.Secret)) == 0,
+			h.Secret == "" && pastHost(r),
+			isCall(r) && !hostsOwn(r):
+			notFound(w, r)
+		case h.Secret == "" && h.Development && foreign:
+			writeProblem(w, r, problem.NotFoundf("Host", "%q is not a name of this machine; in the environment Development, only localhost and loopback addresses are served", name))
+		case unasked(r) && ofOtherSite(r):
+			writeProblem(w, r, problem.Forbiddenf("Content-Type", "a page of another site has sent this request, and a browser asks nobody before it sends one of this type; "+
+				"send application/json, and allow the site in the host's CORS settings"))
+		default:
+			r.Header.Del(envelope.HeaderSecret)
+			if h.Secret != "" && r.URL.Path == "/" {
+				w.Header().Set(envelope.HeaderWorker, h.Worker)
+			}
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// foreignName returns a name by which the request was sent and which is not this machine's. A web page reaches this
+// machine by its own name if that resolves to it (DNS rebinding). A host hands that on as X-Forwarded-Host; a request
+// to this port has it as Host.
+func foreignName(r *http.Request) (name string, foreign bool) {
+	names := append([]string{r.Host}, r.Header.Values("X-Forwarded-Host")...)
+	if i := slices.IndexFunc(names, func(name string) bool { return !loopback.Is(name) }); i >= 0 {
+		return names[i], true
+	}
+	return "", false
+}
+
+// pastHost reports whether a browser has sent the request to the handler's own port. On a
+// developer's machine, any web page can send simple requests there. A host adds one of these headers; a page can't.
+// (DefaultHttpProxyService of azure-functions-host; YARP)
+func pastHost(r *http.Request) bool {
+	return has(r, "Origin", "Sec-Fetch-Site") && !has(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
+}
+
+// unasked reports whether a browser sends such a request for any page without asking first, by a preflight, whether the page may: its
+// Content-Type is a form's, or is missing. (WHATWG Fetch, "CORS-safelisted request-header")
+func unasked(r *http.Request) bool {
+	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
+}
+
+// ofOtherSite reports whether a browser has sent a request, other than GET, HEAD and a preflight, for a page that is not the app's own. Core Tools
+// ask for no key: without this, any page that the developer opens could start scans.
+func ofOtherSite(r *http.Request) bool {
+	as := *r
+	as.Host = cmp.Or(r.Header.Get("X-Forwarded-Host"), r.Host)
+	return http.NewCrossOriginProtection().Check(&as) != nil
+}
+
+// isCall reports whether a request is for a queue or timer function. Callers reach only what is below /api.
+func isCall(r *http.Request) bool {
+	return r.URL.Path != "/" && !strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/")
+}
+
+// hostsOwn reports whether a request may be the host's own, and not a caller's. A forwarding host resolves
+// /api/log/..%5C..%5CMaintain to /Maintain, and hands on the caller's headers, Host among them. The caller
+// needs a key. The host's own calls have none, and this server's address as Host.
+// (DefaultHttpWorkerService and HttpRequestExtensions of azure-functions-host)
+func hostsOwn(r *http.Request) bool {
+	address, served := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return r.Method == http.MethodPost && r.URL.RawQuery == "" && (!served || r.Host == address.String()) &&
+		!has(r, "X-Functions-Key", "Accept", "X-Forwarded-For", "X-Forwarded-Host")
+}
+
+// has reports whether the request has one of the headers.
+func has(r *http.Request, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return len(r.Header.Values(name)) > 0 })
+}
+
+// isForwarded reports whether a host forwards a caller's request in place of proxying it: it adds its name to the caller's
+// User-Agent. (HttpRequestExtensions of azure-functions-host)
+func isForwarded(r *http.Request) bool {
+	return strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/") && strings.Contains(strings.Join(r.Header.Values("User-Agent"), " "), "Azure-Functions-Host/")
+}
+
+// errNotProxied is what callers get of a host that does not proxy requests.
+func errNotProxied() error {
+	return problem.NotProxiedf("", "the Functions host does not hand requests on as they were sent: set customHandler.enableProxyingHttpRequest to true in host.json, "+
+		"or, if it is, update the host (Core Tools, or the image of a container)")
+}
+
+// onlyProxied refuses forwarded requests: other hosts than those that proxy change bodies, paths and parameters.
+func onlyProxied(next http.Handler) http.Handler {
+	return failing(func(w http.ResponseWriter, r *http.Request) error {
+		if isForwarded(r) {
+			return errNotProxied()
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// invocationID returns the id that the host has given the request, "" for none.
+func invocationID(r *http.Request) string {
+	id := r.Header.Get(envelope.HeaderInvocation)
+	if len(id) != len(uuid.Nil.String()) || uuid.Validate(id) != nil {
+		return ""
+	}
+	return id
+}

@@ -1,0 +1,289 @@
+package function_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/app/function"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/testsize"
+)
+
+// send sends a request that names a host, "" for the server itself.
+func send(t *testing.T, server *httptest.Server, method, path, body, host string, header http.Header) (status int, answer string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+	proof.Must(t, err)
+	r.Host, r.Header = host, header
+	resp, err := http.DefaultClient.Do(r)
+	proof.Must(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	proof.Must(t, err)
+	return resp.StatusCode, string(b)
+}
+
+// answerTo returns a handler's answer to a request, "METHOD PATH", that names a host and has headers "NAME: VALUE", by empty values none.
+func answerTo(h http.Handler, target, host, body string, headers ...string) *httptest.ResponseRecorder {
+	method, path, _ := strings.Cut(target, " ")
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = host
+	for _, header := range headers {
+		if name, value, _ := strings.Cut(header, ": "); value != "" {
+			r.Header.Add(name, value)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestInvocationsComeFromTheHost: if a forwarding host resolves a caller's path to a queue or timer
+// function, the request does not reach it, whatever it says about itself.
+func TestInvocationsComeFromTheHost(t *testing.T) {
+	server := httptest.NewServer(newApp(t))
+	defer server.Close()
+	for _, tt := range []struct {
+		name, method, path, host string
+		header                   string // NAME: VALUE
+		want                     int
+	}{
+		{"the host", "POST", "/Maintain", "", "", 200},
+		{"a caller", "POST", "/Maintain", "app.azurewebsites.net", "", 404},
+		{"a caller who names this address", "POST", "/Maintain", "", "X-Forwarded-For: 7.7.7.7", 404},
+		{"a caller by way of a proxy", "POST", "/Maintain", "", "X-Forwarded-Host: app.example", 404},
+		{"a caller with a key", "POST", "/Maintain", "", "x-functions-key: KEY", 404},
+		{"a caller with an empty key", "POST", "/Maintain", "", "x-functions-key: ", 404},
+		{"a caller with a key in the query", "POST", "/Maintain?code=KEY", "", "", 404},
+		{"a caller with a key in the query, in capitals", "POST", "/Maintain?CODE=KEY", "", "", 404},
+		{"a usual client", "POST", "/Maintain", "", "Accept: */*", 404},
+		{"another method", "GET", "/Maintain", "", "", 404},
+		{"another method for a caller", "PUT", "/CopyRows", "app.example", "", 404},
+		{"options", "OPTIONS", "/CopyRows", "", "", 404},
+		{"another case", "POST", "/maintain/", "", "x-functions-key: KEY", 404},
+		{"the health check", "GET", "/", "", "", 204},
+	} {
+		name, value, _ := strings.Cut(tt.header, ": ")
+		header := http.Header{}
+		if name != "" {
+			header.Set(name, value)
+		}
+		if status, _ := send(t, server, tt.method, tt.path, timerBody, tt.host, header); status != tt.want {
+			t.Errorf("%s: status %d, want %d", tt.name, status, tt.want)
+		}
+	}
+}
+
+// TestBrowsersPastTheHost: requests of a web page to the handler's own port reach no function; those
+// that a host hands on do.
+func TestBrowsersPastTheHost(t *testing.T) {
+	a := newApp(t)
+	for _, tt := range []struct {
+		name    string
+		headers []string
+		refused bool
+	}{
+		{"the host, or a program", nil, false},
+		{"a page", []string{"Origin"}, true},
+		{"a page, no Origin", []string{"Sec-Fetch-Site"}, true},
+		{"a page by a host", []string{"Origin", "Sec-Fetch-Site", "X-Azure-Functions-InvocationId"}, false},
+		{"a page by a proxying host", []string{"Origin", "X-Forwarded-Host"}, false},
+		{"a page by another proxying host", []string{"Origin", "X-Ms-Invocation-Id"}, false},
+	} {
+		for _, target := range []string{"POST /api/log/orders", "GET /api/scans", "GET /"} {
+			var headers []string
+			for _, name := range tt.headers {
+				headers = append(headers, name+": https://evil.example")
+			}
+			w := answerTo(a, target, "", timerBody, headers...)
+			if (w.Code == http.StatusNotFound) != tt.refused {
+				t.Errorf("%s, %s: status %d, refused: want %v", target, tt.name, w.Code, tt.refused)
+			}
+		}
+	}
+}
+
+// TestPagesOfOtherSites: what a browser sends for another site's page without asking first is refused, in every environment and by every method that
+// may change something. What it asks for first is for the host's CORS settings to decide, and programs send neither header.
+func TestPagesOfOtherSites(t *testing.T) {
+	testsize.WithoutRace(t)
+	parts := newApp(t).parts
+	const own, secret = "app.example:7071", "SECRET"
+	handlers := map[function.Host]http.Handler{}
+	for _, host := range []function.Host{{}, {Secret: secret}, {Secret: secret, Development: true}} {
+		handlers[host] = function.Handler(function.Functions(parts), host, zerolog.Nop())
+	}
+	for _, tt := range []struct {
+		name, origin, site string
+		foreign            bool
+	}{
+		{"a program", "", "", false},
+		{"the console", "http://" + own, "same-origin", false},
+		{"the console without TLS", "http://" + own, "", false},
+		{"the console behind another name", "https://other.example", "same-origin", false},
+		{"the address line", "", "none", false},
+		{"another site", "https://evil.example", "cross-site", true},
+		{"another site in an old browser", "https://evil.example", "", true},
+		{"another site's form", "", "cross-site", true},
+		{"another port", "http://app.example:1", "same-site", true},
+		{"another port in an old browser", "http://app.example:1", "", true},
+		{"a frame without an origin", "null", "cross-site", true},
+		{"a file", "null", "", true},
+	} {
+		for _, contentType := range []string{
+			"", "application/x-www-form-urlencoded", "Multipart/Form-Data; boundary=b", "text/plain;charset=UTF-8", "text/plain; application/json",
+			"application/json", "application/merge-patch+json", "application/x-ndjson",
+		} {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+				for host, h := range handlers {
+					w := answerTo(h, method+" /api/scans/x/retry", "127.0.0.1:39011", "{}", "Origin: "+tt.origin, "Sec-Fetch-Site: "+tt.site, "Content-Type: "+contentType,
+						"X-Forwarded-Host: "+own, "X-Azure-Functions-InvocationId: "+invocation, envelope.HeaderSecret+": "+host.Secret)
+					asks := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method) || slices.Contains([]string{"application/json", "application/merge-patch+json", "application/x-ndjson"}, contentType)
+					if refused := w.Code == http.StatusForbidden; refused != (tt.foreign && !asks) || refused && !strings.Contains(w.Body.String(), "application/json") {
+						t.Errorf("%s, %s with %q: status %d %s", tt.name, method, contentType, w.Code, w.Body)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestSecret: a handler whose host has given it a secret answers nobody else, and tells the secret to nobody.
+func TestSecret(t *testing.T) {
+	whole := newApp(t)
+	var log strings.Builder
+	h := function.Handler(function.Functions(whole.parts), function.Host{Secret: "SECRET", Development: true}, zerolog.New(&log).Level(zerolog.TraceLevel))
+	for _, target := range []string{"GET /", "GET /api/scans", "DELETE /api/log?stream=s", "POST /Maintain", "OPTIONS /api/scans"} {
+		for given, admitted := range map[string]bool{"SECRET": true, "": false, "secret": false, "SECRE": false, "SECRETS": false} {
+			method, path, _ := strings.Cut(target, " ")
+			body := &readBody{Reader: strings.NewReader(timerBody)}
+			r := httptest.NewRequest(method, path, body)
+			r.Header.Set("X-Azure-Functions-InvocationId", invocation)
+			if given != "" {
+				r.Header.Set(envelope.HeaderSecret, given)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if refused := strings.Contains(w.Body.String(), "there is no "+method); refused == admitted || refused && (w.Code != http.StatusNotFound || body.read) {
+				t.Errorf("%s with %q: status %d %s, body read: %v", target, given, w.Code, w.Body, body.read)
+			}
+			if strings.Contains(log.String()+w.Body.String(), "SECRE") {
+				t.Fatalf("%s tells the secret: %s %s", target, log.String(), w.Body)
+			}
+		}
+	}
+}
+
+// readBody notes whether it was read.
+type readBody struct {
+	io.Reader
+	read bool
+}
+
+func (b *readBody) Read(p []byte) (int, error) {
+	b.read = true
+	return b.Reader.Read(p)
+}
+
+// TestReboundNames: on a developer's machine, a web page whose name resolves to it is refused by that name, sent to this port
+// or by a host.
+func TestReboundNames(t *testing.T) {
+	parts := newApp(t).parts
+	for _, tt := range []struct {
+		name, host    string
+		forwardedHost []string
+		refused       bool
+	}{
+		{"the host itself", "127.0.0.1:39011", nil, false},
+		{"another name of this machine", "localhost:7071", nil, false},
+		{"another name of this machine, version 6", "[::1]:7071", nil, false},
+		{"proxied", "127.0.0.1:39011", []string{"localhost:7071"}, false},
+		{"a page, directly", "evil.example:39011", nil, true},
+		{"a page that says more", "evil.example:7071", []string{"localhost"}, true},
+		{"a page, proxied", "127.0.0.1:39011", []string{"evil.example:7071"}, true},
+		{"a page, proxied twice", "127.0.0.1:39011", []string{"localhost", "evil.example"}, true},
+		{"a page, proxied twice in a line", "127.0.0.1:39011", []string{"localhost, evil.example"}, true},
+		{"no name", "", nil, true},
+	} {
+		for _, development := range []bool{true, false} {
+			h := function.Handler(function.Functions(parts), function.Host{Development: development}, zerolog.Nop())
+			for _, target := range []string{"GET /api/scans", "DELETE /api/log?stream=s", "GET /api/console/", "GET /"} {
+				var headers []string
+				for _, name := range tt.forwardedHost {
+					headers = append(headers, "X-Forwarded-Host: "+name)
+				}
+				w := answerTo(h, target, tt.host, "", headers...)
+				refused := w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), "is not a name of this machine")
+				if refused != (tt.refused && development) {
+					t.Errorf("%s, %s, in development %v: status %d %s", tt.name, target, development, w.Code, w.Body)
+				}
+				if refused && tt.host != "" && !strings.Contains(w.Body.String(), "evil.example") {
+					t.Errorf("%s, %s: the answer does not say which name: %s", tt.name, target, w.Body)
+				}
+			}
+		}
+	}
+}
+
+// TestNotProxied: each HTTP function answers a host that neither proxies nor forwards as TestRealHost has it, and only when the whole body has come.
+func TestNotProxied(t *testing.T) {
+	a := newApp(t)
+	server := httptest.NewServer(a)
+	defer server.Close()
+	n := 0
+	for _, f := range function.Functions(a.parts) {
+		if f.Trigger != function.HTTP {
+			continue
+		}
+		n++
+		body := strings.NewReader(strings.Repeat(" ", 20<<20))
+		resp, err := http.Post(server.URL+"/"+f.Name, "application/json; charset=utf-8", struct{ io.Reader }{body})
+		proof.Must(t, err)
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || body.Len() > 0 || resp.StatusCode != 200 || !strings.HasPrefix(string(text), `{"Outputs":{"res":{"statusCode":502,`) {
+			t.Errorf("%s: %v, %d bytes not read, %d %s", f.Name, err, body.Len(), resp.StatusCode, text)
+		}
+		if status, answer := send(t, server, "POST", "/"+f.Name, "{}", "", http.Header{"X-Functions-Key": {"KEY"}}); status != 404 {
+			t.Errorf("%s, called by a caller: %d %s", f.Name, status, answer)
+		}
+	}
+	if n != 8 {
+		t.Errorf("%d HTTP functions, want 8", n)
+	}
+}
+
+// TestInvocationID: the log has the id of the host, whatever a caller sends.
+func TestInvocationID(t *testing.T) {
+	for _, tt := range []struct {
+		given []string
+		want  bool
+	}{
+		{[]string{invocation}, true},
+		{[]string{"FORGED, " + invocation}, false},
+		{[]string{"FORGED", invocation}, false},
+		{[]string{"FORGED"}, false},
+		{[]string{invocation + ", FORGED"}, false},
+		{[]string{"{" + invocation + "}"}, false},
+		{[]string{"urn:uuid:" + invocation}, false},
+		{[]string{strings.ReplaceAll(invocation, "-", "")}, false},
+		{[]string{strings.Repeat("x", 36)}, false},
+		{nil, false},
+	} {
+		var log strings.Builder
+		h := function.Handler(function.Functions(function.App{}), function.Host{}, zerolog.New(&log)) // panics
+		r := httptest.NewRequest("GET", "/api/scans", nil)
+		r.Header["X-Azure-Functions-Invocationid"] = tt.given
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if got := log.String(); strings.Contains(got, `"invocation":"`+invocation+`"`) != tt.want || strings.Contains(got, `"invocation"`) != tt.want || slices.Contains(tt.given, "FORGED") && strings.Contains(got, "FORGED") {
+			t.Errorf("%q: the log has %s", tt.given, got)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+// Package function is the Azure Functions custom handler: the HTTP server that the Functions
+// host calls, with a route for each function.
+//
+// The host calls queue and timer functions with a JSON envelope, and expects one back
+// (envelope.go). It proxies HTTP functions: they see the caller's request under /api, and
+// the caller gets their answer as it is. This package only translates; the work is in
+// packages engine, catalog and logtail.
+//
+// Start with function.go, the list of functions. http.go has the rules for all calls;
+// scans.go, catalog.go and eventlog.go have the calls themselves.
+package function
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/app/gate"
+	"tablesweep/internal/app/health"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
+)
+
+// Trigger is what makes the host call a function.
+type Trigger string
+
+// The triggers, by the type of their binding in function.json.
+const (
+	Queue Trigger = "queueTrigger"
+	Timer Trigger = "timerTrigger"
+	HTTP  Trigger = "httpTrigger"
+)
+
+// Function is one function of the app: the content of its function.json, and its handler.
+type Function struct {
+	Name    string
+	Trigger Trigger
+
+	Queue    string // for a queue function, the queue's name
+	Schedule string // for a timer function, its NCRONTAB expression
+
+	Route     string   // for an HTTP function, its route below /api
+	Methods   []string // for an HTTP function; none means all, so that the app itself answers wrong ones
+	maxBody   int64    // for an HTTP function, the most bytes of a body; 0 means maxRequest
+	Anonymous bool     // calls of this HTTP function need no key
+
+	// gates hold calls back until the app is ready for them.
+	gates []*gate.Gate
+	// memory is what calls take their part of.
+	memory *memory.Budget
+	// invoke handles a queue message or a timer.
+	invoke func(context.Context, Invocation) (report string, err error)
+	calls  []call // of an HTTP function
+}
+
+// App has everything that the functions call.
+type App struct {
+	Memory   *memory.Budget // which calls take their part of; nil for no limit
+	Engine   *engine.Engine
+	Log      *logtail.Streams
+	Catalogs Catalogs
+	Gates    Gates
+	Health   health.App // what GET /api/health looks at
+	// SchedulesErr tells which schedules of the settings are wrong. Everything else works.
+	SchedulesErr error
+	Console      bool // whether the console is served
+}
+
+// Gates hold calls back until the storage that they need is ready. A nil gate is open.
+type Gates struct {
+	Settings *gate.Gate            // closed for good if the app's settings are wrong
+	Own      *gate.Gate            // the app's own storage, of scans and the event log
+	Catalogs map[string]*gate.Gate // the storage of each catalog
+}
+
+// maintain maintains scans, streams and catalogs, all at once: no part has to wait for another
+// one, or fails with it.
+func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
+	behind := func(g *gate.Gate, part func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if err := g.Pass(ctx, awayTime); err != nil {
+				return err
+			}
+			return part(ctx)
+		}
+	}
+	schedules := func(ctx context.Context) error { return a.Engine.LookAtSchedules(ctx, true) }
+	parts := []func(context.Context) error{behind(a.Gates.Own, a.Engine.Maintain), behind(a.Gates.Own, schedules), behind(a.Gates.Own, a.Log.Maintain)}
+	for _, name := range slices.Sorted(maps.Keys(a.Catalogs)) {
+		parts = append(parts, behind(a.Gates.Catalogs[name], a.Catalogs[name].Maintain))
+	}
+	errs := make([]error, len(parts))
+	var g task.Group
+	for i, part := range parts {
+		g.Go(func() error {
+			errs[i] = task.Do(func() error { return part(ctx) })
+			return nil
+		})
+	}
+	_ = g.Wait() // each part's error is in errs
+	// A part with nothing to do, such as a catalog under migration, must not hide one that
+	// failed.
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
+	if a.Gates.Own.Err() == nil {
+		failed = append(failed, a.Engine.NoteMaintained(ctx, errors.Join(failed...)))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return "", err
+	}
+	return "", errors.Join(errs...)
+}
+
+// Functions lists the app's functions. [Handler] makes the routes from this list, and a test
+// compares it with the function folders.
+func Functions(a App) []Function {
+	step := func(ctx context.Context, i Invocation) (string, error) { return a.Engine.Run(ctx, i.Body, i.Delivery) }
+	settings, own := []*gate.Gate{a.Gates.Settings}, []*gate.Gate{a.Gates.Settings, a.Gates.Own}
+	functions := []Function{
+		{Name: engine.ScanPrefix, Trigger: Queue, Queue: engine.Queues[engine.ScanPrefix], gates: own, invoke: step},
+		{Name: engine.ScanPartition, Trigger: Queue, Queue: engine.Queues[engine.ScanPartition], gates: own, invoke: step},
+		{Name: engine.CopyRows, Trigger: Queue, Queue: engine.Queues[engine.CopyRows], gates: own, invoke: step},
+		{Name: "Maintain", Trigger: Timer, Schedule: "0 * * * * *", gates: settings, invoke: a.maintain},
+		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", gates: own, calls: scanCalls(a.Engine)},
+		{Name: "Schedules", Trigger: HTTP, Route: "schedules/{*path}", gates: own, calls: scheduleCalls(a)},
+		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, calls: logCalls(a.Log)},
+		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Anonymous: true, calls: consoleCalls(a.Console)},
+		{Name: "Service", Trigger: HTTP, Route: serviceRoute, calls: serviceCalls(a)},
+		// These share a route, and each has a function key of its own.
+		{
+			Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"},
+			maxBody: maxRecord, gates: settings, calls: a.catalogCalls(
+				resource{"POST", "records", itsRecords, insertRecord},
+				resource{"PUT", "records", itsRecord, replaceRecord}, resource{"PUT", oneRecord, itsRecord, replaceRecord},
+				resource{"PATCH", "records", itsRecord, patchRecord}, resource{"PATCH", oneRecord, itsRecord, patchRecord}),
+		},
+		{
+			Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
+			gates: settings, calls: append(a.catalogCalls(
+				resource{"GET", "records", itsRows, findRecords}, resource{"GET", "count", itsRows, countRecords},
+				resource{"GET", oneRecord, itsRows, getRecord}, resource{"GET", "changes", itsRows, listChanges}),
+				call{method: "GET", path: "catalog", holds: nothing, serve: taking(a.Catalogs.list)}),
+		},
+		{
+			Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
+			gates: settings, calls: a.catalogCalls(
+				resource{"DELETE", "records", itsRows, deleteRecords}, resource{"DELETE", oneRecord, itsRows, deleteRecords}),
+		},
+	}
+	for i := range functions {
+		functions[i].memory = a.Memory
+	}
+	return functions
+}
+
+// Handler returns the HTTP handler of all functions, for requests of the host. Functions find log in their
+// context, with the invocation's id.
+func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
+	all := routes{}
+	all.add(http.MethodGet, "/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // the host's health check
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	for _, f := range functions {
+		invoked := limited(maxEnvelope, invocationTime, invocationHandler(f))
+		if f.Trigger == HTTP {
+			invoked = http.HandlerFunc(notProxiedHandler)
+		}
+		all.add(http.MethodPost, "/"+strings.ToLower(f.Name), invoked)
+		for _, c := range f.calls {
+			all.add(c.method, "/api/"+c.path, limited(cmp.Or(f.maxBody, maxRequest), requestTime, f.ready(c)))
+		}
+	}
+	return private(withLogger(log, timed(recovered(host.only(toItsEnd(onlyProxied(all.handler())))))))
+}
+
+// ready returns a handler for a call that waits until the function's gates are open, then for its part of the memory, and for storage
+// while it is patient.
+func (f Function) ready(c call) http.Handler {
+	return failing(func(w http.ResponseWriter, r *http.Request) error {
+		if err := checkHeaders(r); err != nil {
+			return err
+		}
+		r = r.WithContext(storage.WithPatience(r.Context(), awayTime))
+		for _, g := range f.gates {
+			if err := g.Pass(r.Context(), awayTime); err != nil {
+				return err
+			}
+		}
+		if c.behind != nil {
+			if err := c.behind(r); err != nil {
+				return err
+			}
+		}
+		return f.holding(c, w, r)
+	})
+}

@@ -1,0 +1,563 @@
+package function_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/app/function"
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/logtail"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/record"
+	"tablesweep/internal/task/memory"
+)
+
+// within is an app whose work may hold so many bytes.
+func within(t *testing.T, bytes int64) (*app, *memory.Budget) {
+	t.Helper()
+	a := newApp(t)
+	a.parts.Memory = memory.NewBudget(bytes)
+	a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.New(zerolog.SyncWriter(&a.log)))
+	return a, a.parts.Memory
+}
+
+// free fails the test unless all memory was given back.
+func free(t *testing.T, b *memory.Budget, what string) {
+	t.Helper()
+	if u := b.Usage(); u.Used != 0 || u.Waiting != 0 {
+		t.Errorf("%s: %+v, want all given back", what, u)
+	}
+}
+
+func packed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write([]byte(text))
+	proof.Must(t, err)
+	proof.Must(t, w.Close())
+	return b.String()
+}
+
+// TestCallsWaitForMemory: while other work has all memory, a large call waits for 10 s and is told what to do, and small calls pass at once.
+// Those that wait go on when memory is free.
+func TestCallsWaitForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		_, at, _ := strings.Cut(a.send("POST", people, `{"eid":"1","lastname":"A"}`).Header().Get("Location"), "/api/")
+		all, err := b.Take(t.Context(), 1<<40)
+		proof.Must(t, err)
+		large := "[" + strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 10) + `{"a":1}]`
+		start := time.Now()
+		w := a.send("POST", "/api/log/orders", large)
+		if took := time.Since(start); w.Code != 503 || w.Header().Get("Retry-After") == "" || took != 10*time.Second || !strings.Contains(w.Body.String(), "instanceMemoryMB") {
+			t.Errorf("%d after %v: %s; want 503 after 10s", w.Code, took, w.Body)
+		}
+		var waiting sync.WaitGroup
+		for i := range 50 {
+			waiting.Go(func() {
+				if w := a.send("POST", fmt.Sprint("/api/log/s", i), large); w.Code != 201 {
+					t.Errorf("who waits gets %d %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		if u := b.Usage(); u.Waiting != 50 {
+			t.Errorf("%+v, want 50 that wait", u)
+		}
+		start = time.Now()
+		for _, call := range []struct {
+			method, path, body string
+			status             int
+		}{
+			{"GET", people + "?eid=1", "", 200}, {"GET", people, "", 200}, {"GET", "/api/log/orders", "", 200}, {"GET", "/api/scans", "", 200},
+			{"GET", "/api/health", "", 200}, {"GET", "/api/catalog/changes?after=1h", "", 200}, {"POST", "/api/log/orders", `{"a":1}`, 201},
+			{"POST", people, `{"eid":"2","lastname":"B"}`, 201}, {"DELETE", "/api/catalog/records/" + strings.Repeat("0", 64), "", 404},
+			{"PATCH", "/api/" + at, `{"npi":"5"}`, 200}, {"PUT", people + "?npi=5", `{"eid":"1","lastname":"A","npi":"6"}`, 200},
+			{"PUT", people, `{"eid":"3","lastname":"C"}`, 201}, {"DELETE", people + "?npi=6", "", 200}, {"DELETE", people + "?eid=2", "", 200}, {"DELETE", "/api/" + at, "", 404},
+		} {
+			if w := a.send(call.method, call.path, call.body); w.Code != call.status {
+				t.Errorf("%s %s: %d %s", call.method, call.path, w.Code, w.Body)
+			}
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("small calls took %v beside 50 that wait", took)
+		}
+		all.Release()
+		waiting.Wait()
+		free(t, b, "at the end")
+	})
+}
+
+// TestLargeAnswersWithLittleMemory: an answer that needs more than is free at once is read again with more, and comes whole.
+func TestLargeAnswersWithLittleMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		records, _ := large(t, 40, 30_000)
+		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil) {
+			proof.Must(t, done.Err)
+		}
+		_, err := a.parts.Log.Append(t.Context(), "orders", record.Decoded(records))
+		proof.Must(t, err)
+		a.parts.Catalogs[""].Close()
+		var calls sync.WaitGroup
+		for range testsize.Of(2, 4) {
+			for path, name := range map[string]string{people + "?npi=7": "records", people: "records", "/api/catalog/changes": "changes", "/api/log/orders": "events", "/api/log/orders?after=1h": "events", "/api/catalog/changes?after=1h": "changes"} {
+				calls.Go(func() {
+					var answer map[string]any
+					w := a.ask(t, "GET", path, "", &answer)
+					if some, _ := answer[name].([]any); w.Code != 200 || len(some) < 40 && !strings.Contains(path, "after") { // which holds back what is new
+						t.Errorf("%s: %d, %d items: %.300s", path, w.Code, len(some), w.Body)
+					}
+				})
+			}
+		}
+		calls.Wait()
+		if u := b.Usage(); u.Most > u.Bytes || u.Most < 1<<20 {
+			t.Errorf("%+v", u)
+		}
+		free(t, b, "at the end")
+	})
+}
+
+// stuck is a caller that does not read its answer until it is told to.
+type stuck struct {
+	*httptest.ResponseRecorder
+	wrote, read chan struct{}
+	once        sync.Once
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	s.once.Do(func() { close(s.wrote) })
+	<-s.read
+	return s.ResponseRecorder.Write(p)
+}
+
+// TestMemoryIsGivenBack: whatever ends a call, its part is free again, and not before.
+func TestMemoryIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		a.call(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201, "{")
+		a.call(t, "POST", people, `{"eid":`, 400, "{")
+		free(t, b, "an error")
+		a.call(t, "POST", "/api/log/orders", strings.Repeat("x", 5<<20), 413, "{")
+		free(t, b, "a body that is too large")
+
+		all, err := b.Take(t.Context(), 1<<40)
+		proof.Must(t, err)
+		ctx, leave := context.WithCancel(t.Context())
+		r := httptest.NewRequest("GET", people+"?top=1000", nil).WithContext(ctx)
+		gone := make(chan struct{})
+		small := []*memory.Part{}
+		for range 8 { // all of the reserve: a call that would pass waits as well
+			if p, ok := b.TryTake(memory.Small); ok {
+				small = append(small, p)
+			}
+		}
+		go func() {
+			defer close(gone)
+			a.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		synctest.Wait()
+		if u := b.Usage(); u.Waiting != 1 {
+			t.Errorf("%+v, want one that waits", u)
+		}
+		leave()
+		<-gone
+		for _, p := range append(small, all) {
+			p.Release()
+		}
+		free(t, b, "a caller that has left")
+
+		slow := &stuck{ResponseRecorder: httptest.NewRecorder(), wrote: make(chan struct{}), read: make(chan struct{})}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			a.ServeHTTP(slow, httptest.NewRequest("GET", people, nil))
+		}()
+		<-slow.wrote
+		if u := b.Usage(); u.Used == 0 || u.Used > 64<<10 {
+			t.Errorf("%+v while an answer of one small record is not read", u)
+		}
+		close(slow.read)
+		<-done
+		free(t, b, "a slow reader")
+
+		broken := a.parts
+		broken.Engine, broken.Log = nil, nil
+		panics := function.Handler(function.Functions(broken), function.Host{}, zerolog.Nop())
+		for _, call := range []string{"GET /api/scans", "GET /api/log/orders", "POST /api/log/orders"} {
+			method, path, _ := strings.Cut(call, " ")
+			w := httptest.NewRecorder()
+			panics.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(`{"a":1}`)))
+			if w.Code != http.StatusInternalServerError {
+				t.Errorf("%s: %d, want a panic's 500", call, w.Code)
+			}
+			free(t, b, call+" that panics")
+		}
+	})
+}
+
+// TestPackedBodies: large compressed bodies wait for their turn, each passes however much smaller it was, and none takes more than it needs once it
+// has come. If there is no memory in time, the answer is 503.
+func TestPackedBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		text := "[" + strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 60) + `{"a":1}]`
+		body := packed(t, text)
+		post := func(w http.ResponseWriter) {
+			r := httptest.NewRequest("POST", "/api/log/orders", strings.NewReader(body))
+			r.Header.Set("Content-Encoding", "gzip")
+			a.ServeHTTP(w, r)
+		}
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() {
+				w := httptest.NewRecorder()
+				if post(w); w.Code != 201 {
+					t.Errorf("%d %.300s", w.Code, w.Body)
+				}
+			})
+		}
+		calls.Wait()
+		slow := &stuck{ResponseRecorder: httptest.NewRecorder(), wrote: make(chan struct{}), read: make(chan struct{})}
+		calls.Go(func() { post(slow) })
+		<-slow.wrote
+		if u := b.Usage(); u.Used < int64(len(text)) || u.Used > 4*int64(len(text)) {
+			t.Errorf("%+v while the answer to %d bytes is not read", u, len(text))
+		}
+		close(slow.read)
+		calls.Wait()
+		most, err := b.Take(t.Context(), 26<<20)
+		proof.Must(t, err)
+		w := httptest.NewRecorder()
+		if post(w); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%d %.300s, want 503", w.Code, w.Body)
+		}
+		most.Release()
+		free(t, b, "at the end")
+	})
+}
+
+// TestSmallBodiesOfUnknownLengthPass: one event in a chunked or a compressed body does not wait while other work has all memory, and an error
+// of such a body is told.
+func TestSmallBodiesOfUnknownLengthPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		a.call(t, "POST", "/api/log/orders", `{"a":1}`, 201, "{")
+		all, err := b.Take(t.Context(), 1<<40)
+		proof.Must(t, err)
+		for _, call := range []struct {
+			body, encoding string
+			status         int
+		}{{`{"a":1}`, "", 201}, {packed(t, `{"a":1}`), "gzip", 201}, {"no gzip", "gzip", 400}, {packed(t, `{"a":1}`)[:20], "gzip", 400}} {
+			r := httptest.NewRequest("POST", "/api/log/orders", strings.NewReader(call.body))
+			r.ContentLength = -1
+			r.Header.Set("Content-Encoding", call.encoding)
+			w, start := httptest.NewRecorder(), time.Now()
+			if a.ServeHTTP(w, r); w.Code != call.status || time.Since(start) > time.Second {
+				t.Errorf("%q: %d after %v: %s", call.body, w.Code, time.Since(start), w.Body)
+			}
+		}
+		all.Release()
+		free(t, b, "at the end")
+	})
+}
+
+// TestSlowBodies: who sends a small body slowly holds what has come, and keeps no small call waiting. If too much of that has come, the next such
+// body is refused at once, and no other call.
+func TestSlowBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		a.call(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201, "{")
+		const length = 19_000
+		var ends []*io.PipeWriter
+		refused := atomic.Int64{}
+		more := func(n, bytes int) {
+			for range n {
+				body, end := io.Pipe()
+				ends = append(ends, end)
+				r := httptest.NewRequest("POST", people, body)
+				r.ContentLength = length
+				go func() {
+					w := httptest.NewRecorder()
+					if a.ServeHTTP(w, r); w.Code == 503 {
+						refused.Add(1)
+					}
+					body.Close()
+				}()
+				_, _ = end.Write(make([]byte, bytes)) // or it is refused before
+			}
+			synctest.Wait()
+		}
+		more(20, length-1)
+		if u := b.Usage(); u.Used != 20*(length-1) || refused.Load() > 0 {
+			t.Errorf("%+v, %d refused; want what has come", u, refused.Load())
+		}
+		more(20, length-1)
+		if u := b.Usage(); u.Used > 512<<10 {
+			t.Errorf("%+v: all of what slow bodies may have, and more", u)
+		}
+		for _, path := range []string{"/api/scans", people + "?eid=1"} {
+			start := time.Now()
+			if w := a.send("GET", path, ""); w.Code != 200 || time.Since(start) > time.Second {
+				t.Errorf("%s beside 40 slow bodies: %d after %v", path, w.Code, time.Since(start))
+			}
+		}
+		for _, end := range ends {
+			end.Close()
+		}
+		synctest.Wait()
+		if refused.Load() == 0 || refused.Load() > 20 {
+			t.Errorf("%d of 40 slow bodies were refused", refused.Load())
+		}
+		free(t, b, "at the end")
+	})
+}
+
+// TestNobodyWaitsForAGuess: a call that does not know yet how much it needs does not wait for more than half of the memory.
+func TestNobodyWaitsForAGuess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 20<<20)
+		records, _ := large(t, 1, 400_000)
+		proof.Must(t, a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)[0].Err)
+		other, err := b.Take(t.Context(), b.Half()-memory.Small)
+		proof.Must(t, err)
+		for _, call := range []struct {
+			method, path, body string
+			status             int
+		}{
+			{"PATCH", people + "?npi=7", `{"x":1}`, 200}, {"GET", people + "?npi=7", "", 200},
+			{"POST", "/api/log/orders", packed(t, "["+strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 9)+`{"a":1}]`), 201},
+		} {
+			r := httptest.NewRequest(call.method, call.path, strings.NewReader(call.body))
+			if call.status == 201 {
+				r.Header.Set("Content-Encoding", "gzip")
+			}
+			w, start := httptest.NewRecorder(), time.Now()
+			if a.ServeHTTP(w, r); w.Code != call.status || time.Since(start) > time.Second {
+				t.Errorf("%s %s: %d after %v: %.200s", call.method, call.path, w.Code, time.Since(start), w.Body)
+			}
+		}
+		other.Release()
+		free(t, b, "at the end")
+	})
+}
+
+// TestAloneWithinTheBudget: a call that is alone in a new process reads large rows of all shards, or of several index keys, within the budget.
+func TestAloneWithinTheBudget(t *testing.T) {
+	testsize.InFull(t)
+	a, _ := within(t, 1<<30)
+	records, _ := large(t, 160, 200_000)
+	for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil) {
+		proof.Must(t, done.Err)
+	}
+	a.parts.Catalogs[""].Close()
+	for what, read := range map[string]func(context.Context, *catalog.Catalog) error{
+		"the changes behind a position": func(ctx context.Context, c *catalog.Catalog) error {
+			_, err := c.ChangesAfter(ctx, "1h", 1000, func(catalog.Change) {})
+			return err
+		},
+		"the newest changes": func(ctx context.Context, c *catalog.Catalog) error {
+			_, err := c.Changes(ctx, 1000, "", time.Time{}, func(catalog.Change) bool { return true })
+			return err
+		},
+		"records of several values": func(ctx context.Context, c *catalog.Catalog) error {
+			_, err := c.Find(ctx, catalog.Lookup{Keys: map[string]string{"npi": "7"}, Or: map[string][]string{"npi": {"8", "9"}}, Top: 1000})
+			return err
+		},
+	} {
+		c := newCatalog(t, a.account, "People", "eid,npi,ssn:digits", "lastname")
+		err, tries := memory.ErrFull, 0
+		for ctx := t.Context(); errors.Is(err, memory.ErrFull); ctx = logtail.Fewer(ctx) {
+			b := memory.NewBudget(48 << 20)
+			part, takeErr := b.Take(t.Context(), 1<<40)
+			proof.Must(t, takeErr)
+			if err = read(part.In(ctx), c); err == nil && part.Wanted() > b.Usage().Bytes {
+				t.Errorf("%s: %d bytes at once of a budget of %d", what, part.Wanted(), b.Usage().Bytes)
+			}
+			part.Release()
+			tries++
+		}
+		if err != nil || tries > 6 {
+			t.Errorf("%s: %v after %d tries", what, err, tries)
+		}
+	}
+}
+
+// TestRecordByIDIsCharged: the record of an id takes its part, also while the caller reads it slowly.
+func TestRecordByIDIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 32<<20)
+		_, texts := large(t, 1, 400_000)
+		_, at, _ := strings.Cut(a.send("POST", people, texts[0]).Header().Get("Location"), "/api/")
+		slow := &stuck{ResponseRecorder: httptest.NewRecorder(), wrote: make(chan struct{}), read: make(chan struct{})}
+		go a.ServeHTTP(slow, httptest.NewRequest("GET", "/api/"+at, nil))
+		<-slow.wrote
+		if u := b.Usage(); u.Used < 400_000 || u.Used > 2<<20 {
+			t.Errorf("%+v while a record of 400 KB is not read", u)
+		}
+		close(slow.read)
+		synctest.Wait()
+		if slow.Code != 200 || slow.Body.Len() < 400_000 {
+			t.Errorf("%d, %d bytes", slow.Code, slow.Body.Len())
+		}
+		free(t, b, "at the end")
+	})
+}
+
+// TestWritesOfLargeRecords: a call that changes or deletes a large record takes a part for what it reads and writes, however small its body is. If
+// there is none in time, nothing was written.
+func TestWritesOfLargeRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		records, texts := large(t, 1, 400_000)
+		text := int64(len(texts[0]))
+		for _, call := range []struct {
+			method, query, body string
+			least               int64 // what it takes, in texts of the record
+		}{
+			{"PATCH", "?npi=7", `{"x":1}`, 15}, {"PATCH", "?eid=0000", `{"x":2}`, 15}, {"PATCH", "", `{"x":3}`, 15}, {"PUT", "?npi=7", `{"eid":"0000","lastname":"L"}`, 3},
+			{"DELETE", "?npi=7", "", 6}, {"DELETE", "?eid=0000", "", 6}, {"DELETE", "", "", 6},
+		} {
+			what := call.method + " " + call.query
+			a, b := within(t, 64<<20)
+			inserted := a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)
+			proof.Must(t, inserted[0].Err)
+			at := "/api/catalog/records/" + inserted[0].ID
+			path := people + call.query
+			if call.query == "" {
+				path = at
+			}
+			all, err := b.Take(t.Context(), 1<<40)
+			proof.Must(t, err)
+			if w := a.send(call.method, path, call.body); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+				t.Errorf("%s without memory: %d %.300s, want 503", what, w.Code, w.Body)
+			}
+			all.Release()
+			if w := a.send("GET", at, ""); w.Header().Get("ETag") != inserted[0].ETag || w.Code != 200 {
+				t.Errorf("%s without memory has changed the record: %d %s", what, w.Code, w.Header().Get("ETag"))
+			}
+			free(t, b, what)
+			a.parts.Memory = memory.NewBudget(64 << 20)
+			a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
+			if w := a.send(call.method, path, call.body); w.Code != 200 || strings.Contains(w.Body.String(), "repeated") {
+				t.Errorf("%s: %d %.300s", what, w.Code, w.Body)
+			}
+			if u := a.parts.Memory.Usage(); u.Most < call.least*text || u.Used != 0 {
+				t.Errorf("%s of %d bytes: %+v, want %d times as much at its most", what, text, u, call.least)
+			}
+		}
+	})
+}
+
+// TestDeletionWithoutMemoryForTheRest: a deletion that finds no memory for the larger records to come says that there are more, and the same
+// call goes on.
+func TestDeletionWithoutMemoryForTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		em := emulatortest.New(t, emulator.Options{})
+		var b *memory.Budget
+		var others []*memory.Part
+		a := newAppVia(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
+			if b != nil && others == nil && strings.Contains(body, "tsw_kind") { // a deletion's commit
+				for ok := true; ok; {
+					var p *memory.Part
+					p, ok = b.TryTake(memory.Small + 1)
+					others = append(others, p)
+				}
+			}
+			return nil, nil
+		}})
+		stored, _ := large(t, 20, 400_000)
+		for i := range 1000 {
+			r, err := record.Parse(fmt.Appendf(nil, `{"eid":"s%d","npi":"7","lastname":"A"}`, i))
+			proof.Must(t, err)
+			stored = append(stored, r)
+		}
+		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(stored), nil) {
+			proof.Must(t, done.Err)
+		}
+		b = memory.NewBudget(64 << 20)
+		a.parts.Memory = b
+		a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
+		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":1000,"more":true}`)
+		for _, p := range others {
+			p.Release()
+		}
+		free(t, b, "a deletion that is not at its end")
+		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":20}`)
+		free(t, b, "at the end")
+	})
+}
+
+// counting counts requests.
+type counting struct {
+	policy.Transporter
+	n atomic.Int64
+}
+
+// Do implements [policy.Transporter].
+func (c *counting) Do(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	return c.Transporter.Do(r)
+}
+
+// TestOrdinaryAnswersAfterLargeRows: an ordinary list takes as many requests as before after a large row was read, and large events of
+// another stream.
+func TestOrdinaryAnswersAfterLargeRows(t *testing.T) {
+	em := emulatortest.New(t, emulator.Options{})
+	requests := &counting{Transporter: em.Transport()}
+	a := newAppVia(t, em, requests)
+	var small []record.Record
+	for i := range 300 {
+		r, err := record.Parse([]byte(fmt.Sprintf(`{"eid":"s%04d","lastname":"L","npi":"9","text":"%s"}`, i, strings.Repeat("x", 500))))
+		proof.Must(t, err)
+		small = append(small, r)
+	}
+	big, _ := large(t, 4, 400_000)
+	write := func(stream string, records []record.Record, stored int) {
+		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records[:stored]), nil) {
+			proof.Must(t, done.Err)
+		}
+		_, err := a.parts.Log.Append(t.Context(), stream, record.Decoded(records))
+		proof.Must(t, err)
+	}
+	lists := []string{people + "?npi=9&top=300", people + "?top=300", "/api/catalog/changes?top=300", "/api/log/orders?top=300"}
+	before := map[string]int64{}
+	measure := func(path string) int64 {
+		start := requests.n.Load()
+		a.call(t, "GET", path, "", 200, "{")
+		return requests.n.Load() - start
+	}
+	write("orders", small, len(small))
+	for _, path := range lists {
+		measure(path) // what is known from then on
+		before[path] = measure(path)
+	}
+	write("other", big, 1)
+	for _, path := range lists {
+		for _, large := range []string{people + "?npi=7", "/api/catalog/changes?top=1", "/api/log/other"} {
+			a.call(t, "GET", large, "", 200, "{")
+		}
+		if now := measure(path); now > before[path] {
+			t.Errorf("%s: %d requests, %d after large rows were read", path, before[path], now)
+		}
+	}
+}

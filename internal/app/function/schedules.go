@@ -1,0 +1,73 @@
+package function
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/app/health"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/storage"
+)
+
+// scheduleCalls serve /api/schedules.
+//
+// caller: whoever watches backups.
+func scheduleCalls(a App) []call {
+	return []call{
+		{method: "GET", path: "schedules", serve: taking(a.listSchedules)},
+		{method: "GET", path: "schedules/{name}/backups", serve: taking(a.listBackups, "top", "cursor")},
+	}
+}
+
+func (a App) listSchedules(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+	if err := a.look(r.Context()); err != nil {
+		return err
+	}
+	list, err := a.Engine.Schedules(r.Context())
+	if a.SchedulesErr != nil {
+		list.Error = a.SchedulesErr.Error()
+	}
+	return answer(w, r, list, err)
+}
+
+func (a App) listBackups(w http.ResponseWriter, r *http.Request, given url.Values) error {
+	top, err := readTop(given, maxTop, maxFailedTop)
+	if err != nil {
+		return err
+	}
+	if err := a.look(r.Context()); err != nil {
+		return err
+	}
+	list, err := a.Engine.Backups(r.Context(), r.PathValue("name"), top, given.Get("cursor"))
+	linkNext(w, r, list.Cursor)
+	return answer(w, r, list, err)
+}
+
+// look looks at the schedules, so that what is read of them next is true: timers may fail. It deletes no backups: that takes long. Its error is
+// storage that is away, which the caller would wait for once more.
+func (a App) look(ctx context.Context) error {
+	err := a.Engine.LookBeforeReading(ctx)
+	if errors.Is(err, storage.ErrAway) {
+		return err
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("schedules not looked at in full")
+	}
+	return nil
+}
+
+// checkSchedules says whether the successes of schedules are recent.
+func (a App) checkSchedules(ctx context.Context) []health.Check {
+	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	defer cancel()
+	var list engine.ScheduleList
+	err := a.look(ctx)
+	if err == nil {
+		list, err = a.Engine.Schedules(ctx)
+	}
+	return health.JudgeSchedules(list, a.SchedulesErr, err)
+}

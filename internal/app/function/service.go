@@ -1,0 +1,89 @@
+package function
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"tablesweep/docs"
+	"tablesweep/internal/app/health"
+	"tablesweep/internal/task"
+)
+
+// serviceRoute admits exactly what Service serves.
+const serviceRoute = "{name:regex(^(health|openapi[.]json)$)}"
+
+// healthTime is how old an answer of /api/health may be, so that who asks often costs little.
+const healthTime = 10 * time.Second
+
+// serviceCalls tell what the app says of itself. No gate holds them back.
+//
+// caller: whoever watches the app, and "tablesweep doctor".
+func serviceCalls(a App) []call {
+	h := healthCache{app: a, last: make(chan health.Report, 1)}
+	h.last <- health.Report{}
+	return []call{{method: "GET", path: "health", holds: nothing, serve: taking(h.tell)}, {method: "GET", path: "openapi.json", holds: nothing, serve: taking(tellOpenAPI)}}
+}
+
+func tellOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+	writeBytes(w, r, http.StatusOK, "application/json", docs.OpenAPI)
+	return nil
+}
+
+// healthCache keeps the last report for [healthTime]. Whoever takes it out may make a new one.
+type healthCache struct {
+	app  App
+	last chan health.Report // one
+}
+
+func (h healthCache) tell(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+	report, status := h.get(r.Context()), http.StatusOK
+	if report.Status == health.Failed {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, r, status, report)
+	return nil
+}
+
+func (h healthCache) get(ctx context.Context) health.Report {
+	asked := time.Now()
+	last := <-h.last
+	defer func() { h.last <- last }()
+	if asked.Sub(last.At) >= healthTime { // those who waited for a report take it, however long it took
+		// A caller that leaves must not spoil the answer for the others.
+		last = health.NewReport(time.Now(), h.app.checks(context.WithoutCancel(ctx)))
+	}
+	return last
+}
+
+// checks returns what the app knows of itself, and what its storage tells.
+func (a App) checks(ctx context.Context) []health.Check {
+	settings := health.Of("settings", "right", a.Gates.Settings.Err())
+	if settings.State != health.OK {
+		return []health.Check{settings}
+	}
+	checks := []health.Check{settings, health.Of("storage", "prepared", a.Gates.Own.Err())}
+	for _, name := range slices.Sorted(maps.Keys(a.Gates.Catalogs)) {
+		c := health.Of("catalog "+a.Catalogs[name].Name, "prepared", a.Gates.Catalogs[name].Err())
+		if c.State == health.Failed { // scans work without it
+			c.State = health.Warning
+		}
+		checks = append(checks, c)
+	}
+	var schedules []health.Check
+	var g task.Group
+	if a.Gates.Own.Err() == nil {
+		g.Go(func() error {
+			schedules = a.checkSchedules(ctx)
+			return nil
+		})
+	}
+	checks = append(checks, a.Health.Check(ctx)...)
+	if err := g.Wait(); err != nil { // a panic
+		schedules = []health.Check{health.Of("schedules", "", err)}
+	}
+	return append(checks, schedules...)
+}

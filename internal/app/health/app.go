@@ -1,0 +1,119 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"tablesweep/internal/app/hostjson"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
+)
+
+// answerTime is what a check waits for an answer.
+const answerTime = 10 * time.Second
+
+// App is what the checks of a running app look at.
+type App struct {
+	Own        *storage.Account // the app's own storage
+	StateTable string
+	Root       fs.FS            // the app's folder, with host.json
+	Settings   storage.Settings // which may stand in its files
+	// Others are the accounts that scans read and write besides, by their connections.
+	Others map[string]*storage.Account
+	// Instance is the memory that there is, and Memory what the app's work holds of it; nil if this process is not the app.
+	Instance memory.Instance
+	Memory   *memory.Budget
+}
+
+// Check makes the checks of a running app, by six requests to its own storage and one to each other account.
+func (a App) Check(ctx context.Context) []Check {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	once := storage.RequestOptions{Once: true}
+	table := a.Own.Table(a.StateTable).With(once)
+	parts := []func() []Check{
+		func() []Check { return []Check{a.hostJSON()} },
+		func() []Check {
+			if a.Memory == nil {
+				return nil
+			}
+			return []Check{judgeMemory(a.Instance, a.Memory.Usage())}
+		},
+		func() []Check { return []Check{mayWrite(ctx, "state table", table)} },
+		func() []Check { return maintained(ctx, table) },
+		func() []Check {
+			beats, err := ledger.New(table).Beats(ctx)
+			if err != nil && !storage.NotFound(err) {
+				return []Check{Of("steps", "", err)}
+			}
+			return []Check{judgeBeats(beats)}
+		},
+	}
+	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
+		parts = append(parts, func() []Check {
+			n := 0
+			q, err := a.Own.Queue(name)
+			if err == nil {
+				n, err = q.With(once).Length(ctx)
+			}
+			if storage.NotFound(err) {
+				err = errors.New("there is none; the app makes it when it starts")
+			}
+			return []Check{Of("queue "+name, fmt.Sprintf("about %d messages", n), err)}
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Others)) {
+		parts = append(parts, func() []Check {
+			_, err := a.Others[name].Table(nowhere).With(once).Query(ctx, storage.Query{Top: 1})
+			return []Check{judgeOther(name, err)}
+		})
+	}
+	return together(parts)
+}
+
+// maintained checks the clock, and Maintain's last run.
+func maintained(ctx context.Context, state *storage.Table) []Check {
+	m, err := ledger.New(state).Maintained(ctx)
+	checks := clock(state)
+	if err != nil && !storage.NotFound(err) {
+		return append(checks, Of("Maintain", "", err))
+	}
+	return append(checks, judgeMaintained(m)...)
+}
+
+// clock checks this machine's clock by the Date of the account's answers, refusals included. Without one, it has nothing to say.
+func clock(t *storage.Table) []Check {
+	now, known := t.Now(time.Now())
+	if !known {
+		return nil
+	}
+	return []Check{judgeClock(time.Since(now))}
+}
+
+// hostJSON checks the app's host.json.
+func (a App) hostJSON() Check {
+	read, err := hostjson.Load(a.Root, a.Settings.Get)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Check{"host.json", Unknown, "there is none in this folder; run this in the app's folder"}
+	}
+	if err != nil {
+		return Of("host.json", "", err)
+	}
+	return judgeHost(read)
+}
+
+// mayWrite checks that the rows of a table of the app's own can be written.
+func mayWrite(ctx context.Context, name string, t *storage.Table) Check {
+	exists, err := t.MayWrite(ctx)
+	if err == nil && !exists {
+		return Check{name, Failed, "there is no table " + t.Name() + "; the app makes it when it starts"}
+	}
+	return Of(name, t.Name()+" can be written", err)
+}

@@ -1,0 +1,258 @@
+package health
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"tablesweep/internal/app/config"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/input/loopback"
+	"tablesweep/internal/storage"
+)
+
+const (
+	// nowhere is a table that nobody has: a refusal comes before its absence is told.
+	nowhere = "tablesweepdoctor"
+	// hostContainer is where the Functions host keeps its locks.
+	hostContainer = "azure-webjobs-hosts"
+	// maxAnswer is the most of an answer of the app that is read.
+	maxAnswer = 1 << 20
+)
+
+// Doctor is what the checks from outside look at.
+type Doctor struct {
+	App              // whose Own and StateTable Check reads from the settings
+	URL string       // of the app, such as https://APP.azurewebsites.net; may be ""
+	Key string       // a function key; may be ""
+	Web *http.Client // for the app's URL
+}
+
+// Check makes all checks. It changes nothing.
+func (d Doctor) Check(ctx context.Context) []Check {
+	ctx, cancel := context.WithTimeout(ctx, 3*answerTime)
+	defer cancel()
+	c, err := config.Load(d.Settings)
+	if err != nil {
+		var checks []Check
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			checks = append(checks, Check{"settings", Failed, line})
+		}
+		return append(checks, d.hostJSON(), d.site(ctx))
+	}
+	parts := []func() []Check{
+		func() []Check { return []Check{settings(c)} },
+		func() []Check { return d.own(ctx, c) },
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Connections)) {
+		if name != storage.HostConnection {
+			parts = append(parts, func() []Check { return []Check{tables(ctx, name, c.Connections[name], nil)} })
+		}
+	}
+	for _, cat := range c.Catalogs {
+		parts = append(parts, func() []Check { return catalog(ctx, cat) })
+	}
+	parts = append(parts, func() []Check { return []Check{d.site(ctx)} })
+	return together(parts)
+}
+
+// settings tells what the settings name.
+func settings(c config.Config) Check {
+	var catalogs []string
+	for _, cat := range c.Catalogs {
+		catalogs = append(catalogs, cat.Title())
+	}
+	return Check{"settings", OK, fmt.Sprintf("right; connections for scans: %s; catalogs: %s",
+		strings.Join(slices.Sorted(maps.Keys(c.Connections)), ", "), cmp.Or(strings.Join(catalogs, ", "), "none"))}
+}
+
+// refused returns a failed check, which names the role that is missing, or what else the service may have refused. t is any table of the
+// account.
+func refused(name, who string, err error, c storage.Connection, t *storage.Table, role string) Check {
+	detail := who + oneLine(err.Error())
+	var e *storage.Error
+	off := slices.DeleteFunc(clock(t), func(c Check) bool { return c.State != Failed })
+	switch {
+	case !errors.As(err, &e) || e.Status != http.StatusForbidden:
+	case len(off) > 0:
+		detail += "; this machine's clock is " + off[0].Detail
+	case c.Entra():
+		detail += "; it takes the role " + role
+	case e.Code == "AuthenticationFailed":
+		detail += "; " + c.SignsIn() + " is not right for the account"
+	default:
+		detail += "; the account's firewall, or what " + c.SignsIn() + " allows, may be the cause"
+	}
+	return Check{name, Failed, detail}
+}
+
+func open(c storage.Connection) (*storage.Account, error) {
+	return storage.Open(c, storage.Options{Patience: answerTime})
+}
+
+// own checks the app's own storage: its roles, and what a running app tells of itself.
+func (d Doctor) own(ctx context.Context, c config.Config) []Check {
+	const name = "connection " + storage.HostConnection
+	a, err := open(c.Own)
+	if err != nil {
+		return []Check{Of(name, "", err)}
+	}
+	account := tables(ctx, storage.HostConnection, c.Own, a)
+	if account.State == Failed { // every other check would say the same
+		return append([]Check{account, d.hostJSON()}, clock(a.Table(nowhere))...)
+	}
+	d.Own, d.StateTable = a, c.StateTable
+	parts := []func() []Check{
+		func() []Check { return append([]Check{account}, d.App.Check(ctx)...) },
+		func() []Check { return []Check{mayWrite(ctx, "log table", a.Table(c.LogTable))} },
+	}
+	for _, queue := range slices.Sorted(maps.Values(engine.Queues)) {
+		parts = append(parts, func() []Check { return []Check{mayUse(ctx, c.Own, a, queue)} })
+	}
+	return together(append(parts, func() []Check { return []Check{blobs(ctx, c.Own, a)} }))
+}
+
+// tables checks that somebody signs in to an account, and may read and write its tables. It opens the account if a is nil.
+func tables(ctx context.Context, setting string, c storage.Connection, a *storage.Account) Check {
+	name := "connection " + setting
+	who := fmt.Sprintf("account %s by %s", c, c.SignsIn())
+	if a == nil {
+		var err error
+		if a, err = open(c); err != nil {
+			return Of(name, "", err)
+		}
+	}
+	table := a.Table(nowhere).With(storage.RequestOptions{Once: true})
+	_, err := table.Query(ctx, storage.Query{Top: 1})
+	if setting != storage.HostConnection && storage.Passing(err) {
+		return judgeOther(setting, err)
+	}
+	if err != nil && !storage.NotFound(err) {
+		check := refused(name, who+": ", err, c, table, "Storage Table Data Reader")
+		var e *storage.Error
+		if c.Managed() && !errors.As(err, &e) {
+			check.Detail += fmt.Sprintf("; a managed identity signs in only in Azure: elsewhere, remove %[1]s__credential and %[1]s__clientId, and run az login", setting)
+		}
+		return check
+	}
+	switch _, err := table.MayWrite(ctx); {
+	case setting != storage.HostConnection && storage.Passing(err):
+		return judgeOther(setting, err)
+	case err == nil:
+		return Check{name, OK, who + ": tables can be read and written"}
+	case setting == storage.HostConnection:
+		return refused(name, who+": ", err, c, table, "Storage Table Data Contributor")
+	}
+	return Check{name, OK, who + ": tables can be read, not written: a source for scans, no destination"}
+}
+
+// mayUse checks that the messages of a queue can be written.
+func mayUse(ctx context.Context, c storage.Connection, a *storage.Account, queue string) Check {
+	name := "role on queue " + queue
+	q, err := a.Queue(queue)
+	if err != nil {
+		return Of(name, "", err)
+	}
+	exists, err := q.With(storage.RequestOptions{Once: true}).MayWrite(ctx)
+	switch {
+	case err != nil:
+		return refused(name, "", err, c, a.Table(nowhere), "Storage Queue Data Contributor")
+	case !exists:
+		return Check{name, Unknown, "can't be tried before there is the queue"}
+	}
+	return Check{name, OK, "messages can be written"}
+}
+
+// blobs checks that the Functions host finds its locks, without which no timer runs.
+func blobs(ctx context.Context, c storage.Connection, a *storage.Account) Check {
+	locks, err := a.Container(hostContainer)
+	if err != nil {
+		return Check{"blobs", Unknown, err.Error()}
+	}
+	err = locks.With(storage.RequestOptions{Once: true}).List(ctx, "none/", func(storage.Blob) error { return nil })
+	switch {
+	case storage.HasCode(err, "ContainerNotFound"):
+		return Check{"blobs", Warning, "the Functions host has not made its container " + hostContainer + " yet"}
+	case err != nil:
+		return refused("blobs", "", err, c, a.Table(nowhere), "Storage Blob Data Owner")
+	}
+	return Check{"blobs", OK, "container " + hostContainer + " can be read"}
+}
+
+// catalog checks a catalog's tables.
+func catalog(ctx context.Context, c config.CatalogSettings) []Check {
+	name := "catalog " + c.Title()
+	a, err := open(c.Connection)
+	if err != nil {
+		return []Check{Of(name, "", err)}
+	}
+	once := storage.RequestOptions{Once: true}
+	return []Check{mayWrite(ctx, name, a.Table(c.Table).With(once)), mayWrite(ctx, name+", log", a.Table(c.WAL).With(once))}
+}
+
+// site asks the app itself, by its URL and key.
+func (d Doctor) site(ctx context.Context) Check {
+	const name = "app"
+	if d.URL == "" {
+		return Check{name, Unknown, "not asked; --url says where it is, --key with which key"}
+	}
+	u, err := url.Parse(d.URL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && !loopback.Is(u.Host) {
+		return Check{name, Failed, "its URL must be of the form https://APP.azurewebsites.net, without a key"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*answerTime) // an app that is asleep starts first
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+"/api/health", nil)
+	if err != nil {
+		return Of(name, "", err)
+	}
+	if d.Key != "" {
+		r.Header.Set("x-functions-key", d.Key)
+	}
+	client := *d.Web
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key goes nowhere else
+	resp, err := client.Do(r)
+	if err != nil {
+		return Of(name, "", err)
+	}
+	defer resp.Body.Close()
+	return judgeSite(u.Host, resp.StatusCode, d.Key, io.LimitReader(resp.Body, maxAnswer))
+}
+
+// judgeSite says what an app's answer means. It does not repeat the key, whatever the answer is.
+func judgeSite(host string, status int, key string, body io.Reader) Check {
+	const name = "app"
+	var said Report
+	err := json.NewDecoder(body).Decode(&said)
+	means := map[int][]State{http.StatusOK: {OK, Warning}, http.StatusServiceUnavailable: {Failed}}
+	switch {
+	case status == http.StatusUnauthorized && key == "":
+		return Check{name, Failed, host + " answers, and wants a key; --key names the environment variable that has it"}
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return Check{name, Failed, host + " answers, and refuses the key: it must be a host key, or one of the function Service"}
+	case err != nil || len(said.Checks) == 0 || !slices.Contains(means[status], said.Status):
+		return Check{name, Failed, fmt.Sprintf("%s answers with status %d, and not as this app does: is the app published and started?", host, status)}
+	}
+	told := []string{"answers"}
+	if said.Status == OK {
+		told = []string{"answers, and finds all well"}
+	}
+	for _, c := range said.Checks {
+		if c.State == Failed || c.State == Warning || c.Name == memoryCheck {
+			text := c.Name + ": " + c.Detail
+			if key != "" {
+				text = strings.ReplaceAll(text, key, "…")
+			}
+			told = append(told, oneLine(text))
+		}
+	}
+	return Check{name, said.Status, host + " " + strings.Join(told, "; ")}
+}

@@ -1,0 +1,164 @@
+package health
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/app/hostjson"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
+)
+
+const (
+	// clockSlack is what a clock may be off without a word.
+	clockSlack = 30 * time.Second
+	// clockLimit is what the service accepts in a signed request. (Microsoft Learn, "Authorize with
+	// Shared Key")
+	clockLimit = 15 * time.Minute
+	// maintainLate is the age of Maintain's last run at which something is wrong: it runs every
+	// minute, and takes a few at most.
+	maintainLate = 10 * time.Minute
+	// shortestRetry is what a message's next delivery has to wait at least: five deliveries in a
+	// moment outlive no outage.
+	shortestRetry = 5 * time.Second
+	// shortestTimeout leaves an invocation the time that it takes at most.
+	shortestTimeout = 10 * time.Minute
+	// memoryCheck names the check of the memory, which doctor shows whatever it says.
+	memoryCheck = "memory"
+)
+
+// judgeClock says what a clock means that is ahead of the service's. Dates of answers have whole seconds.
+func judgeClock(ahead time.Duration) Check {
+	how := "ahead of"
+	if ahead < 0 {
+		how, ahead = "behind", -ahead
+	}
+	detail := fmt.Sprintf("%v %s the storage's", ahead.Round(time.Second), how)
+	switch {
+	case ahead >= clockLimit:
+		return Check{"clock", Failed, detail + "; the storage refuses signed requests from 15 minutes on: set this machine's clock"}
+	case ahead >= clockSlack:
+		return Check{"clock", Warning, detail + "; set this machine's clock"}
+	}
+	return Check{"clock", OK, "right to " + clockSlack.String()}
+}
+
+// judgeOther says what the answer to a query of no table means: scans wait for an account that gives no good one, and go on.
+func judgeOther(connection string, err error) Check {
+	name := "connection " + connection
+	switch {
+	case storage.Passing(err):
+		return Check{name, Warning, oneLine("steps that need it wait: " + err.Error())}
+	case storage.Denied(err):
+		return Check{name, Warning, oneLine("it refuses this app: " + err.Error())}
+	}
+	return Check{name, OK, "answers"}
+}
+
+// judgeBeats says what the connections mean that give living processes no good answer.
+func judgeBeats(beats []ledger.Beat) Check {
+	said := map[string]string{}
+	for _, b := range beats {
+		if b.Age >= engine.AliveTime {
+			continue
+		}
+		for _, w := range b.Waiting {
+			said[w.Connection] = fmt.Sprintf("they wait for %s since %s: %s", w.Connection, w.Since.UTC().Format(time.TimeOnly+" UTC"), w.Cause)
+		}
+	}
+	if len(said) == 0 {
+		return Check{"steps", OK, "none is known to wait for a connection or for memory"}
+	}
+	return Check{"steps", Warning, oneLine(strings.Join(slices.Sorted(maps.Values(said)), "; "))}
+}
+
+// judgeMemory says how much memory the instance has, and what of it the app's work holds.
+func judgeMemory(i memory.Instance, u memory.Usage) Check {
+	detail := fmt.Sprintf("the instance has %d MB (by %s); rows, bodies and answers may hold %d MB of it, hold %d MB now, and have held %d MB at most",
+		i.Bytes>>20, i.From, u.Bytes>>20, u.Used>>20, u.Most>>20)
+	if u.Waiting > 0 {
+		detail += fmt.Sprintf("; steps and calls that wait for some: %d", u.Waiting)
+	}
+	if i.Left() < memory.Least {
+		return Check{memoryCheck, Warning, fmt.Sprintf("%s; that leaves %d MB beside the Functions host: take larger instances (instanceMemoryMB), or correct %s", detail, i.Left()>>20, memory.Setting)}
+	}
+	return Check{memoryCheck, OK, detail}
+}
+
+// judgeMaintained says what Maintain's last run means.
+func judgeMaintained(m ledger.Maintained) []Check {
+	const name = "Maintain"
+	if m.At.IsZero() {
+		return []Check{{name, Warning, "has never run; it runs every minute while the app does: see whether the app is started, and its log"}}
+	}
+	ago := fmt.Sprintf("ran %v ago", m.Age().Round(time.Second))
+	run := Check{name, OK, ago}
+	switch {
+	case m.Age() >= maintainLate:
+		run = Check{name, Warning, ago + "; it runs every minute while the app does: see whether the app is started, and its log"}
+	case m.Error != "":
+		run = Check{name, Warning, ago + " and failed: " + oneLine(m.Error)}
+	}
+	poison := Check{"poison queues", OK, "empty"}
+	if m.Poison > 0 {
+		poison = Check{"poison queues", Warning, fmt.Sprintf("%d messages that this app can't handle; look at them in the queues that end in -poison, and delete them", m.Poison)}
+	}
+	return []Check{run, poison}
+}
+
+// JudgeSchedules says what the schedules of an app mean. wrong are those of the settings that are not taken. There is no check if an app has none.
+func JudgeSchedules(list engine.ScheduleList, wrong, err error) (checks []Check) {
+	const name = "schedules"
+	if wrong != nil {
+		checks = append(checks, Check{name, Warning, oneLine(wrong.Error())})
+	}
+	if err != nil {
+		return append(checks, Check{name, Warning, oneLine("can't be read: " + err.Error())})
+	}
+	for _, s := range list.Schedules {
+		if s.Removed {
+			continue
+		}
+		success, state, detail := "it has never succeeded", OK, "no success yet"
+		if s.Success != nil {
+			success = "the newest success is that of " + s.Success.Occurrence.Format(time.RFC3339)
+			detail = success
+			if p := s.Success.Proof; p != nil && p.State == engine.ProofFailed {
+				state, success = Warning, success+", whose proof has failed: "+p.Error
+				detail = success
+			}
+		}
+		if s.Overdue {
+			state, detail = Warning, success+", older than two periods"
+		}
+		if s.Last != nil && s.Last.State == ledger.Failed {
+			detail += "; that of " + s.Last.Occurrence.Format(time.RFC3339) + " has failed: " + s.Last.Error
+		}
+		checks = append(checks, Check{"schedule " + s.Name, state, oneLine(detail)})
+	}
+	return checks
+}
+
+// judgeHost says what is wrong with the values of host.json that scans depend on.
+func judgeHost(a hostjson.App) Check {
+	const name = "host.json"
+	q := a.Queues
+	switch {
+	case !q.Base64:
+		return Check{name, Failed, `messageEncoding must be "base64": the app sends its messages so`}
+	case !a.Handler.Proxy:
+		return Check{name, Failed, "enableProxyingHttpRequest must be true: the app answers requests as they were sent"}
+	case q.MaxDequeue != engine.MaxDeliveries:
+		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; the app counts on %d deliveries", q.MaxDequeue, engine.MaxDeliveries)}
+	case q.Visibility < shortestRetry:
+		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v: a message that fails in an outage is given up in a moment; set it to 00:00:10", q.Visibility)}
+	case a.FunctionTimeout > 0 && a.FunctionTimeout < shortestTimeout:
+		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v: a step takes up to 9 minutes, and the host ends the process with all its steps; set it to 00:10:00", a.FunctionTimeout)}
+	}
+	return Check{name, OK, fmt.Sprintf("batchSize %d and newBatchThreshold %d: up to %d steps at once of each function on an instance; visibilityTimeout %v", q.BatchSize, q.NewBatchThreshold, q.BatchSize+q.NewBatchThreshold, q.Visibility)}
+}

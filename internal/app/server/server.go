@@ -1,0 +1,133 @@
+// Package server is the custom handler's process: it listens where the Functions host wants it to,
+// prepares the storage of the app's parts in the background, and ends when the host does. The
+// functions themselves are in package function.
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"tablesweep/internal/app/config"
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/app/function"
+	"tablesweep/internal/storage"
+)
+
+// portVariables hold the port on which the Functions host wants the handler to listen.
+// The second is the older name.
+var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT"}
+
+// Port returns the port on which a Functions host wants the handler to listen, "" if no host has started the process.
+func Port(settings storage.Settings) string {
+	for _, name := range portVariables {
+		if port := settings.Get(name); port != "" {
+			return port
+		}
+	}
+	return ""
+}
+
+const (
+	shutdownTime = 5 * time.Second
+	// orphanTime is what an orphan gives its invocations to end. Others do again what storage held up.
+	orphanTime = 50 * time.Second
+	// startPause follows a failure at the start, before the exit: the host restarts
+	// the handler at once.
+	startPause = 2 * time.Second
+)
+
+// Restart ends the handler with the exit code that makes the host start another,
+// without counting it as a crash. (azure-functions-host, WorkerProcess.cs)
+type Restart struct {
+	Cause error // nil if the handler was to end
+}
+
+// RestartCode is that exit code.
+const RestartCode = 200
+
+func (r Restart) Error() string {
+	if r.Cause == nil {
+		return "the handler has ended"
+	}
+	return r.Cause.Error()
+}
+
+func (r Restart) Unwrap() error { return r.Cause }
+
+// Serve runs the custom handler until ctx ends, or the host that started it. It listens
+// at once; what needs storage is prepared in the background. Its errors are of type
+// [Restart]. Warnings and errors are logged to stderr, everything
+// else to stdout.
+func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Writer) error {
+	started := parent()
+	port := Port(settings)
+	host := function.Host{Secret: settings.Get(envelope.SecretVariable), Worker: settings.Get(envelope.WorkerVariable), Development: strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development")}
+	_ = os.Unsetenv(envelope.SecretVariable) // whatever this process starts must not have it
+	signal.Ignore(syscall.SIGPIPE)           // an orphan's log has no reader, and must not end it
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		time.Sleep(startPause)
+		return Restart{fmt.Errorf("listen for the Functions host: %w", err)}
+	}
+	c, settingsErr := config.Load(settings)
+	c.Memory.Limit()
+	log := newLog(stdout, stderr, c.LogLevel)
+	ctx, stop := context.WithCancel(log.WithContext(ctx))
+	defer stop()
+	app := function.App{}
+	if settingsErr == nil {
+		var accounts []*storage.Account
+		app, accounts, settingsErr = newApp(c, settings)
+		go watch(ctx, accounts) // ends with ctx
+		if app.SchedulesErr != nil {
+			log.Error().Err(app.SchedulesErr).Msg("schedules are wrong")
+		}
+	}
+	app.Console = c.Console // whose page tells what is wrong with the settings
+	prepare(ctx, &app, c.Catalogs, settingsErr)
+	server := &http.Server{
+		Handler: function.Handler(function.Functions(app), host, log), ReadHeaderTimeout: 30 * time.Second,
+		DisableGeneralOptionsHandler: true, // which answers whoever asks for *
+	}
+	log.Info().Str("port", port).Msg("listening")
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }() // ends with Shutdown below
+	grace := shutdownTime
+	select {
+	case err := <-ended:
+		return Restart{fmt.Errorf("serve: %w", err)}
+	case <-ctx.Done():
+	case <-started.gone(ctx):
+		log.Warn().Msg("the Functions host is gone; finishing what is under way")
+		grace = orphanTime
+	}
+	return Restart{end(ctx, server, app.Catalogs, grace)}
+}
+
+// end waits for the work under way, for at most the given time. Others repeat or complete
+// the rest.
+func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	closed := make(chan struct{})
+	go func() { // ends with the last write that was answered, or the process
+		defer close(closed)
+		for _, cat := range catalogs {
+			cat.Close()
+		}
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	}
+	return err
+}

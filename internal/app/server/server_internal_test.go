@@ -1,0 +1,293 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/app/config"
+	"tablesweep/internal/app/envelope"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/engine"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/storage"
+)
+
+// environment gives serve its settings.
+func environment(t *testing.T, more storage.Settings) storage.Settings {
+	t.Helper()
+	server, err := emulatortest.New(t, emulator.Options{}).Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
+	proof.Must(t, err)
+	t.Cleanup(func() { server.Close() })
+	settings := storage.Settings{"AzureWebJobsStorage": server.ConnectionString(), "TABLESWEEP_LOG_LEVEL": "error"}
+	maps.Copy(settings, more)
+	return settings
+}
+
+// freePort returns a port of this machine that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", ":0")
+	proof.Must(t, err)
+	defer l.Close()
+	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+}
+
+// started is a handler that serves in this process.
+type started struct {
+	url   string
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// startServe starts serve with the settings and waits until it answers.
+func startServe(t *testing.T, settings map[string]string) started {
+	t.Helper()
+	settings = environment(t, settings)
+	port := freePort(t) // last, or the storage could take it
+	if settings[portVariables[1]] == "" {
+		settings[portVariables[0]] = port
+	} else {
+		settings[portVariables[1]] = port
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s := started{url: "http://127.0.0.1:" + port, stop: stop, ended: make(chan error, 1)}
+	go func() { s.ended <- Serve(ctx, settings, os.Stdout, os.Stderr) }()
+	for {
+		resp, err := http.Get(s.url + "/")
+		if err == nil {
+			resp.Body.Close()
+			return s
+		}
+		select {
+		case err := <-s.ended:
+			t.Fatal(err)
+		case <-time.After(25 * time.Millisecond): // as the host asks
+		}
+	}
+}
+
+// end stops the handler, which must end as the host wants it.
+func (s started) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	if err := <-s.ended; err != (Restart{}) {
+		t.Errorf("it ended with %v, want a restart without a cause", err)
+	}
+}
+
+func (s started) get(t *testing.T, path string) (int, http.Header, string) {
+	t.Helper()
+	resp, err := http.Get(s.url + path)
+	proof.Must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	proof.Must(t, err)
+	return resp.StatusCode, resp.Header, string(body)
+}
+
+func TestServeListensOnLoopbackAlone(t *testing.T) {
+	for _, name := range portVariables {
+		t.Run(name, func(t *testing.T) {
+			s := startServe(t, map[string]string{name: "to be set"})
+			// Another address of this machine must not answer: the port is free there.
+			l, err := net.Listen("tcp", strings.Replace(strings.TrimPrefix(s.url, "http://"), "127.0.0.1", "127.0.0.2", 1))
+			if err != nil {
+				t.Errorf("the handler listens on other addresses, too: %v", err)
+			} else {
+				l.Close()
+			}
+			s.end(t)
+		})
+	}
+}
+
+// TestServeWithoutStorage starts the handler while its storage is away: it listens, and
+// a call that has waited is answered when the storage is there.
+func TestServeWithoutStorage(t *testing.T) {
+	table, queue := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
+	em := emulatortest.New(t, emulator.Options{})
+	connection := fmt.Sprintf("AccountName=%[1]s;AccountKey=%[2]s;TableEndpoint=http://%[3]s/%[1]s;QueueEndpoint=http://%[4]s/%[1]s", emulator.DefaultAccount, emulator.DefaultKey, table, queue)
+	s := startServe(t, map[string]string{"AzureWebJobsStorage": connection})
+	answered := make(chan int, 1)
+	go func() {
+		status, _, _ := s.get(t, "/api/scans")
+		answered <- status
+	}()
+	select {
+	case status := <-answered:
+		t.Fatalf("status %d before there was any storage", status)
+	case <-time.After(200 * time.Millisecond):
+	}
+	server, err := em.Serve(t.Context(), table, queue, "127.0.0.1:0")
+	proof.Must(t, err)
+	defer server.Close()
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("status %d when the storage was there", status)
+	}
+	s.end(t)
+}
+
+// TestServeKnowsItsHost: a handler that its host has given a secret answers that host alone, and leaves the secret to nobody. Without
+// one, a developer's machine serves no foreign names.
+func TestServeKnowsItsHost(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		settings map[string]string
+		host     string
+		secret   string
+		want     int
+	}{
+		{"secret", map[string]string{envelope.SecretVariable: "SECRET"}, "", "", 404},
+		{"right secret", map[string]string{envelope.SecretVariable: "SECRET"}, "app.example", "SECRET", 204},
+		{"development", map[string]string{"AZURE_FUNCTIONS_ENVIRONMENT": "Development"}, "", "", 204},
+		{"development, another name", map[string]string{"AZURE_FUNCTIONS_ENVIRONMENT": "development"}, "evil.example", "", 404},
+		{"in the cloud", map[string]string{"AZURE_FUNCTIONS_ENVIRONMENT": "Production"}, "app.example", "", 204},
+	} {
+		t.Setenv(envelope.SecretVariable, "SECRET")
+		s := startServe(t, tt.settings)
+		r, err := http.NewRequest("GET", s.url+"/", nil)
+		proof.Must(t, err)
+		r.Host = tt.host
+		r.Header.Set(envelope.HeaderSecret, tt.secret)
+		resp, err := http.DefaultClient.Do(r)
+		proof.Must(t, err)
+		resp.Body.Close()
+		if _, left := os.LookupEnv(envelope.SecretVariable); resp.StatusCode != tt.want || left {
+			t.Errorf("%s: status %d, want %d; secret in the environment: %v", tt.name, resp.StatusCode, tt.want, left)
+		}
+		s.end(t)
+	}
+}
+
+// TestServeSaysWhatIsWrong: every caller learns at once what somebody must mend, and
+// without secrets.
+func TestServeSaysWhatIsWrong(t *testing.T) {
+	catalog := map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"}
+	for _, tt := range []struct {
+		name     string
+		settings map[string]string
+		want     string
+		others   int // status of what isn't concerned
+	}{
+		{"bad settings", map[string]string{"TABLESWEEP_STATE_TABLE": "a_b", "TABLESWEEP_LOG_LEVEL": "loud"}, "TABLESWEEP_STATE_TABLE", 503},
+		{"wrong key", map[string]string{"AzureWebJobsStorage": "AccountName=devstoreaccount1;AccountKey=c2VjcmV0;TableEndpoint=ENDPOINT"}, "AzureWebJobsStorage", 503},
+		{"a catalog's wrong key", map[string]string{"AZURE_STORAGE_CONNECTION_STRING": "AccountName=devstoreaccount1;AccountKey=c2VjcmV0;TableEndpoint=ENDPOINT"}, "AZURE_STORAGE_CONNECTION_STRING", 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			good := environment(t, nil)["AzureWebJobsStorage"]
+			_, endpoint, _ := strings.Cut(good, "TableEndpoint=")
+			for name, v := range tt.settings {
+				tt.settings[name] = strings.Replace(v, "ENDPOINT", endpoint, 1)
+			}
+			maps.Copy(tt.settings, catalog)
+			s := startServe(t, tt.settings)
+			path := "/api/scans"
+			if tt.others == 200 {
+				path = "/api/catalog/records?eid=1"
+			}
+			status, header, body := s.get(t, path)
+			if status != 503 || header.Get("Retry-After") == "" || !strings.Contains(body, tt.want) || strings.Contains(body, "c2VjcmV0") {
+				t.Errorf("%d, %v, %s; want a 503 with %s", status, header, body, tt.want)
+			}
+			if tt.others == 200 {
+				if status, _, body := s.get(t, "/api/scans"); status != 200 {
+					t.Errorf("what isn't concerned answers %d %s", status, body)
+				}
+			}
+			s.end(t)
+		})
+	}
+}
+
+func TestServeEnds(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	proof.Must(t, err)
+	defer taken.Close()
+	_, port, _ := strings.Cut(taken.Addr().String(), ":")
+	settings := environment(t, map[string]string{portVariables[0]: port})
+	synctest.Test(t, func(t *testing.T) { // whose time does not wait for the pause
+		start := time.Now()
+		err := Serve(t.Context(), settings, os.Stdout, os.Stderr)
+		var again Restart
+		if !errors.As(err, &again) || again.Cause == nil || time.Since(start) < startPause {
+			t.Errorf("a port that is taken: %v after %v, want a restart with its cause after a pause", err, time.Since(start))
+		}
+	})
+}
+
+// TestSchedulesOfTheSettings: when a schedule of the setting is due by the service's clock, the app's Maintain starts its scan.
+func TestSchedulesOfTheSettings(t *testing.T) {
+	var ahead atomic.Int64 // of the service's clock
+	em := emulatortest.New(t, emulator.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
+	proof.Must(t, err)
+	t.Cleanup(func() { server.Close() })
+	s := startServe(t, map[string]string{
+		"AzureWebJobsStorage":  server.ConnectionString(),
+		"TABLESWEEP_SCHEDULES": `[{"name":"often","cron":"0 * * * * *","request":{"source":{"table":"Source"},"action":{"type":"count"}}}]`,
+	})
+	defer s.end(t)
+	list := ""
+	for range 10 {
+		resp, err := http.Post(s.url+"/Maintain", envelope.ContentType, bytes.NewReader(envelope.Timer("Maintain", envelope.Status{}, false)))
+		proof.Must(t, err)
+		resp.Body.Close()
+		if _, _, list = s.get(t, "/api/schedules"); strings.Contains(list, `"last":{`) {
+			return
+		}
+		ahead.Add(int64(time.Minute))
+	}
+	t.Errorf("no scan was started: %s", list)
+}
+
+// TestScansSpareWhatSettingsName: the tables of the event log, of catalogs in whichever account, and the container that the app is deployed
+// from are no targets of scans.
+func TestScansSpareWhatSettingsName(t *testing.T) {
+	settings := environment(t, map[string]string{
+		"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name",
+		"TABLESWEEP_CATALOGS":    `{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at","wal":"VisitLog","connection":"OTHER"}}`,
+		"TABLESWEEP_CONNECTIONS": "AzureWebJobsStorage,OTHER,AGAIN", "OTHER__accountName": "other",
+		"AGAIN":                    "AccountName=other;AccountKey=c2VjcmV0",
+		config.DeploymentContainer: "https://other.blob.core.windows.net/packages",
+	})
+	c, err := config.Load(settings)
+	proof.Must(t, err)
+	app, _, err := newApp(c, settings)
+	proof.Must(t, err)
+	for _, ref := range []engine.TableRef{
+		{Table: "tablesweeplog"}, {Table: "people"}, {Table: "PeopleWAL"}, {Table: "Visits", Connection: "OTHER"}, {Table: "VisitLog", Connection: "AGAIN"}, {Container: "packages", Connection: "AGAIN"},
+	} {
+		_, err := app.Engine.Start(t.Context(), engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Copy, Destination: &ref}})
+		if problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "this app") {
+			t.Errorf("a copy into %+v: %v", ref, err)
+		}
+	}
+}
+
+func TestLogByLevel(t *testing.T) {
+	var stdout, stderr strings.Builder
+	log := newLog(&stdout, &stderr, zerolog.InfoLevel)
+	log.Debug().Msg("d")
+	log.Info().Msg("i")
+	log.Warn().Msg("w")
+	log.Error().Msg("e")
+	if n, m := strings.Count(stdout.String(), "\n"), strings.Count(stderr.String(), "\n"); n != 1 || m != 2 || !strings.Contains(stdout.String(), `"i"`) || !strings.Contains(stderr.String(), `"level":"warn"`) {
+		t.Errorf("stdout %s, stderr %s", stdout.String(), stderr.String())
+	}
+}
