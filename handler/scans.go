@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/app/config"
-	"tablesweep/internal/engine"
-	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/sweep/rowlist"
 )

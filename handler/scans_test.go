@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/engine"
-	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
 )
 
 // A running scan's rate, progress and time left are shown where they are known, and only there.

@@ -20,10 +20,10 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

@@ -21,8 +21,8 @@ import (
 	"tablesweep/internal/app/envelope"
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/app/hostjson"
-	"tablesweep/internal/engine/schedule"
 	"tablesweep/internal/input/loopback"
+	"tablesweep/internal/scans/schedule"
 	"tablesweep/internal/storage"
 )
 

@@ -20,9 +20,9 @@ import (
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/engine/schedule"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans/schedule"
 	"tablesweep/internal/storage"
 )
 

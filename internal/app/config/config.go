@@ -12,8 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/engine"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task/memory"
 )

@@ -23,9 +23,9 @@ import (
 
 	"tablesweep/internal/app/gate"
 	"tablesweep/internal/app/health"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"

@@ -22,11 +22,11 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

@@ -21,10 +21,10 @@ import (
 	"tablesweep/docs"
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

@@ -19,11 +19,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/outagetest"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

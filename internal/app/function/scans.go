@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"net/url"
 
-	"tablesweep/internal/engine"
-	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/input"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
 )
 
 const (

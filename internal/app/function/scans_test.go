@@ -13,10 +13,10 @@ import (
 
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/app/health"
-	"tablesweep/internal/engine"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"tablesweep/internal/app/config"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/input/loopback"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

@@ -16,10 +16,10 @@ import (
 
 	"tablesweep/internal/app/health"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/engine"
-	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
 

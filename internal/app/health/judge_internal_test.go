@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"tablesweep/internal/app/hostjson"
-	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/task/memory"
 )
 

@@ -15,9 +15,9 @@ import (
 	"tablesweep/internal/app/gate"
 	"tablesweep/internal/app/health"
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )

@@ -15,9 +15,9 @@ import (
 
 	"tablesweep/internal/app/config"
 	"tablesweep/internal/app/function"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
 )
 
 // logged returns the handler of an app with a catalog, on storage that is prepared, and its log.

@@ -21,10 +21,10 @@ import (
 	"tablesweep/internal/app/config"
 	"tablesweep/internal/app/envelope"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator/table"
-	"tablesweep/internal/engine"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )

@@ -14,9 +14,9 @@ import (
 
 	"tablesweep/internal/app/envelope"
 	"tablesweep/internal/app/function"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/host"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

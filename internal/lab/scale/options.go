@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"tablesweep/internal/app/hostjson"
-	"tablesweep/internal/engine"
+	"tablesweep/internal/scans/engine"
 )
 
 // Options describe the table, the scan and the cloud of a run.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"tablesweep/internal/app/envelope"
-	"tablesweep/internal/engine"
-	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/task"
 )
 

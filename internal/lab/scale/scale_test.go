@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"tablesweep/internal/app/hostjson"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/lab/scale"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
 )
 
 // run runs options that must succeed.

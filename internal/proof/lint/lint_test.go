@@ -31,18 +31,18 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "sweep/jobrecord", "input", "storage/pace", "odata", "scan", "engine/schedule", "scan/adaptive", "proof/keysets", "lab/split", "scan/strategy", "demo/debian", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "sweep/jobrecord", "input", "storage/pace", "odata", "scan", "scans/schedule", "scan/adaptive", "proof/keysets", "lab/split", "scan/strategy", "demo/debian", "catalog/index", "catalog/wal"}
 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
 	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "app/console", "proof", "task/memory", "sweep/jobrecord", "proof/testsize", "proof/deploy", "app/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
-	{"input", "input/lines", "file", "app/gate", "odata", "scan", "engine/schedule", "catalog/wal", "demo/debian", "emulator/queue", "proof/bugtest"},
+	{"input", "input/lines", "file", "app/gate", "odata", "scan", "scans/schedule", "catalog/wal", "demo/debian", "emulator/queue", "proof/bugtest"},
 	{"scan/adaptive", "storage", "file/journal", "catalog/index", "emulator/entity", "proof/scantest", "proof/keysets"},
-	{"action", "place", "scan/strategy", "engine/ledger", "record", "record/rowmap", "lab/split", "emulator/table", "app/hostjson"},
+	{"action", "place", "scan/strategy", "scans/ledger", "record", "record/rowmap", "lab/split", "emulator/table", "app/hostjson"},
 	{"sweep", "logtail/claim", "emulator"},
 	{"sweep/estimate", "sweep/verify"},
-	{"engine", "logtail", "sweep/progress", "sweep/rowlist", "proof/emulatortest"},
+	{"scans/engine", "logtail", "sweep/progress", "sweep/rowlist", "proof/emulatortest"},
 	{"catalog/store", "app/config", "job"},
 	{"catalog", "app/health"},
 	{"catalog/check", "catalog/migrate", "catalog/load"},
@@ -54,7 +54,7 @@ var floors = [][]string{
 
 // forbidden says what must not be imported although the floors allow it, and why. A slash at the end means all packages below.
 var forbidden = []struct{ from, to, why string }{
-	{"internal/engine", "internal/host", "the engine does not know who calls it"},
+	{"internal/scans/engine", "internal/host", "the engine does not know who calls it"},
 	{"internal/app/server", "internal/host", "what runs in the cloud has no local host in it"},
 	{"internal/app/server", "internal/emulator", "what runs in the cloud has no emulator in it"},
 	{"handler", "internal/lab/", "benchmarks are no part of what is shipped"},

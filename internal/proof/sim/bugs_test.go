@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	ledgerFile = "internal/engine/ledger/ledger.go"
-	stateFile  = "internal/engine/ledger/state.go"
-	retireFile = "internal/engine/ledger/retire.go"
-	listFile   = "internal/engine/ledger/list.go"
-	foldFile   = "internal/engine/ledger/fold.go"
-	sumsFile   = "internal/engine/ledger/sums.go"
-	snapFile   = "internal/engine/ledger/snapshot.go"
-	runFile    = "internal/engine/run.go"
-	dataFile   = "internal/engine/ledger/data.go"
-	exportFile = "internal/engine/export.go"
+	ledgerFile = "internal/scans/ledger/ledger.go"
+	stateFile  = "internal/scans/ledger/state.go"
+	retireFile = "internal/scans/ledger/retire.go"
+	listFile   = "internal/scans/ledger/list.go"
+	foldFile   = "internal/scans/ledger/fold.go"
+	sumsFile   = "internal/scans/ledger/sums.go"
+	snapFile   = "internal/scans/ledger/snapshot.go"
+	runFile    = "internal/scans/engine/run.go"
+	dataFile   = "internal/scans/ledger/data.go"
+	exportFile = "internal/scans/engine/export.go"
 	formatFile = "internal/place/format.go"
 	blobFile   = "internal/storage/blob.go"
 )
@@ -70,16 +70,16 @@ var bugs = []bugtest.Bug{
 		bugtest.In(stateFile, "	case balance != 0:\n", "	case balance != 0 && !WRONG:\n"),
 	),
 	inSeeds("scans are dated by their processes",
-		bugtest.In("internal/engine/engine.go", "	return e.ledger.Now(ctx, e.options.Now())\n", "	if WRONG {\n		return e.options.Now(), nil\n	}\n	return e.ledger.Now(ctx, e.options.Now())\n"),
+		bugtest.In("internal/scans/engine/engine.go", "	return e.ledger.Now(ctx, e.options.Now())\n", "	if WRONG {\n		return e.options.Now(), nil\n	}\n	return e.ledger.Now(ctx, e.options.Now())\n"),
 	),
 	inSeedsFrom(22, "a deletion counts what it finds",
-		bugtest.In("internal/engine/deletion.go", "	done.Written = max(0, noted-done.Failed)\n", "	if !WRONG {\n		done.Written = max(0, noted-done.Failed)\n	}\n"),
+		bugtest.In("internal/scans/engine/deletion.go", "	done.Written = max(0, noted-done.Failed)\n", "	if !WRONG {\n		done.Written = max(0, noted-done.Failed)\n	}\n"),
 	),
 	inSeedsFrom(13, "a late delivery deletes what it has read itself",
-		bugtest.In("internal/engine/step.go", "	if out.deletion != nil {\n		*out.deletion", "	if out.deletion != nil && !WRONG {\n		*out.deletion"),
+		bugtest.In("internal/scans/engine/step.go", "	if out.deletion != nil {\n		*out.deletion", "	if out.deletion != nil && !WRONG {\n		*out.deletion"),
 	),
 	inSeeds("rows are deleted before their reading is committed",
-		bugtest.In("internal/engine/deletion.go", "end(_ context.Context, _ *opened, m message, _ int, found *yield, out *outcome) error {\n	rows := found.rows()\n", "end(ctx context.Context, o *opened, m message, delivery int, found *yield, out *outcome) error {\n	rows := found.rows()\n	if WRONG {\n		if _, err := d.write(ctx, o, rows, delivery, new(ledger.Totals)); err != nil {\n			return err\n		}\n	}\n"),
+		bugtest.In("internal/scans/engine/deletion.go", "end(_ context.Context, _ *opened, m message, _ int, found *yield, out *outcome) error {\n	rows := found.rows()\n", "end(ctx context.Context, o *opened, m message, delivery int, found *yield, out *outcome) error {\n	rows := found.rows()\n	if WRONG {\n		if _, err := d.write(ctx, o, rows, delivery, new(ledger.Totals)); err != nil {\n			return err\n		}\n	}\n"),
 	),
 	inSeedsFrom(411, "an export ends without its lost files",
 		bugtest.In(exportFile, "err == nil && has != rows", "err == nil && has != rows && (has > rows || !WRONG)"),
@@ -111,7 +111,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(ledgerFile, "	if done.Redone != \"\" {\n", "	if done.Redone != \"\" && !WRONG {\n"),
 	),
 	inSeeds("failed rows that were redone still count",
-		bugtest.In("internal/engine/redo.go", "	done.Failed -= was.Failed\n", "	if !WRONG {\n		done.Failed -= was.Failed\n	}\n"),
+		bugtest.In("internal/scans/engine/redo.go", "	done.Failed -= was.Failed\n", "	if !WRONG {\n		done.Failed -= was.Failed\n	}\n"),
 	),
 	inSeedsFrom(25, "a retry's first step is counted by each who asks for it",
 		bugtest.In(stateFile, "ops = append(ops, begun(s.ID, now, ahead), first)", "if !WRONG {\n			ops = append(ops, begun(s.ID, now, ahead))\n		} else if err := l.write(ctx, \"begin\", begun(s.ID, now, ahead)); err != nil {\n			return err\n		}\n		ops = append(ops, first)"),
@@ -133,22 +133,22 @@ var bugs = []bugtest.Bug{
 			"		file := op(storage.Replace, id, filePrefix+stepID, dataProperties(done.File)...)\n		if !WRONG {\n			ops = append(ops, file)\n		} else if err := l.write(ctx, \"file\", file); err != nil {\n			return false, err\n		}\n"),
 	),
 	inSeedsFrom(20, "a group's retry passes over what had failed",
-		bugtest.In("internal/engine/group.go", "		over = !group.before(m.Scan)\n", "		over = WRONG || !group.before(m.Scan)\n"),
-		bugtest.In("internal/engine/group.go", "	case s.before(m):\n", "	case s.before(m) && !WRONG:\n"),
+		bugtest.In("internal/scans/engine/group.go", "		over = !group.before(m.Scan)\n", "		over = WRONG || !group.before(m.Scan)\n"),
+		bugtest.In("internal/scans/engine/group.go", "	case s.before(m):\n", "	case s.before(m) && !WRONG:\n"),
 	),
 	inSeeds("extra rows are counted twice",
-		bugtest.In("internal/engine/verify.go", "			c.done.Extra++\n", "			c.done.Extra++\n			if WRONG {\n				c.done.Extra++\n			}\n"),
+		bugtest.In("internal/scans/engine/verify.go", "			c.done.Extra++\n", "			c.done.Extra++\n			if WRONG {\n				c.done.Extra++\n			}\n"),
 	),
 	inSeedsFrom(13, "a seal misses steps",
 		bugtest.In(dataFile, "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n", "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n		if WRONG {\n			break\n		}\n"),
 	),
 	// These seldom show in seeds, as their steps are quick. Each is found by a test of its own.
 	{Name: "nobody hears from living processes", Test: "TestSlowSteps", Says: "messages for lost although nothing failed", Edits: []bugtest.Edit{
-		bugtest.In("internal/engine/lost.go", "!after.said[process].Equal(before.said[process])", "!after.said[process].Equal(before.said[process]) && !WRONG")}},
+		bugtest.In("internal/scans/engine/lost.go", "!after.said[process].Equal(before.said[process])", "!after.said[process].Equal(before.said[process]) && !WRONG")}},
 	{Name: "a look ends with its process", Test: "TestHandlersThatDieAllTheTime", Says: "hangs", Edits: []bugtest.Edit{
-		bugtest.In("internal/engine/maintain.go", "	if len(keep.Steps) == 0 {\n", "	if len(keep.Steps) == 0 || WRONG {\n")}},
+		bugtest.In("internal/scans/engine/maintain.go", "	if len(keep.Steps) == 0 {\n", "	if len(keep.Steps) == 0 || WRONG {\n")}},
 	{Name: "a canceled scan goes on for seconds", Test: "TestCanceledInAStep", Says: "after the cancellation", Edits: []bugtest.Edit{
-		bugtest.In("internal/engine/engine.go", "newCache[*loaded](scanTime, ", "newCache[*loaded](max(scanTime, map[bool]time.Duration{true: 5 * time.Second}[WRONG]), ")}},
+		bugtest.In("internal/scans/engine/engine.go", "newCache[*loaded](scanTime, ", "newCache[*loaded](max(scanTime, map[bool]time.Duration{true: 5 * time.Second}[WRONG]), ")}},
 }
 
 // TestBugsAreFound proves that the simulation can fail.

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/engine"
-	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/host"
 	"tablesweep/internal/place"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
 

@@ -12,11 +12,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/sim"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

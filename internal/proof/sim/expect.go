@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/engine"
-	"tablesweep/internal/engine/ledger"
 	"tablesweep/internal/key"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
 

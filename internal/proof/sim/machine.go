@@ -20,9 +20,9 @@ import (
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/app/gate"
 	"tablesweep/internal/app/hostjson"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/host"
 	"tablesweep/internal/logtail"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/engine"
-	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )

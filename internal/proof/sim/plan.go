@@ -9,9 +9,9 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/engine"
 	"tablesweep/internal/key"
 	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
 

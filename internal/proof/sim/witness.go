@@ -13,7 +13,7 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/engine/ledger"
+	"tablesweep/internal/scans/ledger"
 )
 
 // witness watches the rows of the scans in the ledger. It reads them one by one. The app never does that, and no fault

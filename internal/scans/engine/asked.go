@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/task"
+)
+
+// A scan can be asked for by its id: a row in the ledger has its request, and any instance starts it. Who asks may die, and
+// many may ask for the same scan, and start it: it is one scan. A scan that can't be started leaves the reason in that row.
+
+const (
+	refusedKept = 7 * 24 * time.Hour // how long the reason is kept
+	askedAtOnce = 8                  // starts at once
+	// settingsTime is how long instances with older settings may run beside newer ones, and can't open what these ask for.
+	settingsTime = 15 * time.Minute
+	askedTime    = time.Minute // for all of them; the next Maintain goes on
+)
+
+// Ask has an instance start a scan with an id, unless that exists or was asked for before. It makes a message for that;
+// without it, Maintain starts the scan.
+func (e *Engine) Ask(ctx context.Context, id string, r Request) error {
+	asked, err := e.ledger.Ask(ctx, id, jsonOf(r))
+	if err != nil || !asked {
+		return err
+	}
+	e.sendStart(ctx, id)
+	return nil
+}
+
+// sendStart sends a message that starts a scan that was asked for.
+func (e *Engine) sendStart(ctx context.Context, id string) {
+	if err := e.queues[ScanPrefix].Put(ctx, encode(jsonOf(start{1, id}))); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("message for a start not sent; Maintain will start the scan")
+	}
+}
+
+// remindOfAsked has the scans started that were asked for: they may have waited for the end of another one.
+func (e *Engine) remindOfAsked(ctx context.Context) {
+	all, err := e.ledger.Asked(ctx)
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("scans that were asked for not read; Maintain will start them")
+	}
+	for _, a := range all {
+		if a.Refused == "" {
+			e.sendStart(ctx, a.ID)
+		}
+	}
+}
+
+// unstarted returns the status of a group's member that was refused. Of other scans that do not exist, the error says whether they were
+// asked for.
+func (e *Engine) unstarted(ctx context.Context, id string) (Status, error) {
+	if _, _, ok := ledger.MemberOf(id); ok {
+		m, found, err := e.ledger.Member(ctx, id)
+		if err != nil {
+			return Status{}, err
+		}
+		if found && m.Summarized {
+			return e.summarized(m)
+		}
+	}
+	a, found, err := e.ledger.AskedFor(ctx, id)
+	switch {
+	case err != nil:
+		return Status{}, err
+	case !found:
+		return Status{}, notFound(id, ledger.ErrNotFound)
+	case a.Refused != "":
+		return Status{}, problem.NotFoundf("id", "the scan %s was not started: %s", id, a.Refused)
+	}
+	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
+}
+
+// absent says of a scan that is not there whether it was asked for, and whether it was refused. Other errors stay as they are.
+func (e *Engine) absent(ctx context.Context, id string, err error) error {
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	s, err := e.unstarted(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.LeftOut {
+		return problem.Conflictf("id", "%s", withoutTable)
+	}
+	return problem.Conflictf("id", "the scan was not started; retry its group when that has ended")
+}
+
+// startAsked starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.
+func (e *Engine) startAsked(ctx context.Context) error {
+	all, err := e.ledger.Asked(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askedTime)
+	defer cancel()
+	errs := make([]error, len(all))
+	var g task.Group
+	g.SetLimit(askedAtOnce)
+	for i, a := range all {
+		g.Go(func() error {
+			errs[i] = e.startOne(ctx, a)
+			return nil
+		})
+	}
+	_ = g.Wait() // each error is in errs
+	return errors.Join(errs...)
+}
+
+// startAskedFor starts a scan that was asked for, or a group's member that was begun, unless another instance has done it.
+func (e *Engine) startAskedFor(ctx context.Context, id string) error {
+	if group, number, ok := ledger.MemberOf(id); ok {
+		return e.startMember(ctx, group, number)
+	}
+	a, found, err := e.ledger.AskedFor(ctx, id)
+	if err != nil || !found {
+		return err
+	}
+	return e.startOne(ctx, a)
+}
+
+// startOne starts a scan that was asked for, or keeps the reason why it can't be started.
+func (e *Engine) startOne(ctx context.Context, a ledger.Asked) error {
+	if a.Refused != "" {
+		if a.Age < refusedKept {
+			return nil
+		}
+		return e.ledger.Answered(ctx, a.ID)
+	}
+	may, off, err := e.mayVerify(ctx, a.ID)
+	if err == nil && !may {
+		if off {
+			return e.ledger.Answered(ctx, a.ID)
+		}
+		return nil
+	}
+	if err == nil {
+		err = e.startAs(ctx, a.ID, a.Request)
+	}
+	switch {
+	case err == nil:
+		return e.ledger.Answered(ctx, a.ID)
+	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts it
+		return nil
+	case !refused(err, a.Age):
+		return fmt.Errorf("start scan %s, which was asked for: %w", a.ID, err)
+	}
+	zerolog.Ctx(ctx).Error().Err(err).Str("scan", a.ID).Msg("scan refused that was asked for")
+	return e.ledger.Refuse(ctx, a, shortened(err.Error()))
+}
+
+// refused reports whether an error of a start, which somebody wanted so long ago, is its refusal: no later try is worth while.
+func refused(err error, age time.Duration) bool {
+	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*ownError)) {
+		return age >= settingsTime
+	}
+	return age >= maxLost || problem.FateOf(err) != problem.Retry
+}
+
+// startAs starts the scan of a stored request under an id, unless it exists.
+func (e *Engine) startAs(ctx context.Context, id string, request []byte) error {
+	_, err := e.ledger.Scan(ctx, id)
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	r, err := parseStored(request)
+	if err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		return err
+	}
+	return e.startNow(ctx, id, r)
+}
+
+// startNow starts a scan under an id.
+func (e *Engine) startNow(ctx context.Context, id string, r Request) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	_, err := e.launch(ctx, r, id, nil)
+	return err
+}

@@ -1,0 +1,254 @@
+package engine_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/place"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// Each backup tells whether it was read back. The newest that was is kept, whatever becomes of later ones.
+func TestScheduleProofs(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	for _, source := range []string{`"table":"Source"`, `"tables":"Source"`} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 9, 3)
+			w.scheduled(strings.NewReplacer(`"request":{`, `"request":{"verify":true,`, `"table":"Source"`, source).Replace(keeping(`,"keep":{"last":1}`)))
+			// night lets one pass. Before its proof begins, something happens.
+			night := func(before func(data *place.Blobs)) {
+				w.onMessage = func(body []byte) {
+					if id := w.schedule().Last.ID + "-v"; before != nil && strings.Contains(string(body), id) {
+						at := *w.status(w.schedule().Last.ID).Action.Destination
+						if strings.Contains(source, "tables") {
+							at.Prefix += "/Source"
+						}
+						before(w.objects(at.Prefix))
+						before = nil
+					}
+				}
+				w.night()
+			}
+			want := func(states ...engine.ProofState) {
+				t.Helper()
+				var got []engine.ProofState
+				for _, b := range w.backups() {
+					if got = append(got, b.Proof.State); b.Proof.ID != b.ID+"-v" || (b.Proof.Error == "") == (b.Proof.State == engine.ProofFailed) || b.Outdated {
+						t.Errorf("%+v %+v", b, b.Proof)
+					}
+				}
+				if s := w.schedule().Success; !slices.Equal(got, states) || s.Proof.State != states[0] {
+					t.Errorf("%s: %v, want %v; %+v", source, got, states, s.Proof)
+				}
+			}
+			night(nil)
+			want(engine.Proved)
+			night(func(*place.Blobs) { w.remove("Source", w.rows("Source")[7].Key) })
+			want(engine.Differs)
+			damage := func(objects *place.Blobs) {
+				name, _ := w.dataOf(objects)
+				w.must(objects.Delete(t.Context(), name))
+			}
+			for range 2 {
+				night(damage)
+				for range 5 {
+					w.minute()
+				}
+				want(engine.ProofFailed, engine.Differs)
+			}
+			night(nil)
+			w.minute()
+			want(engine.Proved)
+			w.kept("2000-01-05T0300")
+			w.emulator.ResetCounts()
+			w.must(w.engine.LookAtSchedules(t.Context(), true))
+			if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
+				t.Errorf("a look when all is proved makes %+v", n)
+			}
+		})
+	}
+}
+
+// A schedule that fires each minute keeps what it should, although each look has a success to note.
+func TestScheduleEachMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 3, 2)
+		w.scheduled(strings.Replace(keeping(`,"keep":{"last":2}`), "0 0 3", "0 * *", 1))
+		for range 9 {
+			w.minute()
+		}
+		if left := w.exportsLeft(); len(left) > 3 || len(w.backups()) != 2 { // the newest is under way
+			t.Errorf("after nine minutes, %v is left", left)
+		}
+		if s := w.schedule(); s.Skipped.Count > 0 || s.Last.State != ledger.Running {
+			t.Errorf("%+v", s)
+		}
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.drain()
+		w.must(w.engine.LookBeforeReading(t.Context()))
+		if s := w.schedule(); s.Last.State != ledger.Succeeded {
+			t.Errorf("who reads is told %+v", s.Last)
+		}
+		w.emulator.ResetCounts()
+		w.must(w.engine.LookBeforeReading(t.Context()))
+		if n := w.emulator.Counts(); n != (emulator.Counts{}) {
+			t.Errorf("a second look for readers makes %+v", n)
+		}
+	})
+}
+
+// A backup whose claim is lost is deleted all the same. One whose list is lost stays in the list of backups, and says so.
+func TestScheduleLostLists(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ source, lost, want string }{
+		{`"table":"Source"`, "export.json", ""},
+		{`"table":"Source"`, "files.jsonl", "files.jsonl is lost"},
+		{`"tables":"*"`, "tables-claim.json", ""},
+		{`"tables":"*"`, "Source/export.json", ""},
+		{`"tables":"*"`, "tables.json", "tables.json is lost"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 9, 3)
+			w.scheduled(strings.Replace(keeping(`,"keep":{"last":1}`), `"table":"Source"`, tt.source, 1))
+			w.night()
+			place := w.backups()[0].Place.Prefix
+			w.must(w.objects(place).Delete(t.Context(), tt.lost))
+			was := len(w.blobs(place))
+			w.night()
+			b := w.backups()
+			if gone := len(b) == 1 && len(w.blobs(place)) == 0; gone != (tt.want == "") {
+				t.Errorf("%s: %+v, %d blobs", tt.lost, b, len(w.blobs(place)))
+			}
+			if tt.want != "" && (len(b) != 2 || !strings.Contains(b[1].Error, tt.want) || len(w.blobs(place)) != was) {
+				t.Errorf("%s: %+v, %d blobs of %d", tt.lost, b, len(w.blobs(place)), was)
+			}
+		})
+	}
+}
+
+// A process deletes no backup that somebody has changed before it could mark it.
+func TestScheduleMarkLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 3, 2)
+		w.scheduled(keeping(`,"keep":{"last":1}`))
+		w.night()
+		w.until(3, 0)
+		w.minute()
+		marks, deletions := 0, 0
+		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Host, "blob") && r.Method == http.MethodDelete {
+				deletions++
+			}
+			if r.Header.Get("If-Match") != "" && strings.Contains(r.URL.Path, "b|nightly|") && marks == 0 {
+				marks++
+				for _, row := range w.ledgerRows("scans", "b|nightly|") {
+					w.must(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Merge, Row: storage.Row{Key: row.Key}}))
+				}
+			}
+			return w.emulator.Transport().Do(r)
+		})
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		if marks != 1 || deletions != 0 || len(w.exportsLeft()) != 2 {
+			t.Errorf("%d marks, %d deletions", marks, deletions)
+		}
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.kept("2000-01-02T0300")
+	})
+}
+
+// Who only looks, as a health check does, deletes nothing. A deletion that has begun is carried out, although the schedule is gone by then.
+func TestScheduleRemovedUnderDeletion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 3, 2)
+		w.scheduled(keeping(`,"keep":{"last":1}`))
+		w.night()
+		w.until(3, 0)
+		w.minute()
+		for range 3 {
+			w.must(w.engine.LookAtSchedules(t.Context(), false))
+		}
+		w.kept("2000-01-01T0300", "2000-01-02T0300")
+		w.refuse(500, "InternalError", func(r *http.Request, _ string) bool {
+			return r.Method == http.MethodDelete && strings.Contains(r.URL.Host, "blob")
+		})
+		if err := w.engine.LookAtSchedules(t.Context(), true); err == nil || len(w.exportsLeft()) != 2 || w.backups()[1].Deleting == nil {
+			t.Fatalf("a deletion that can't go on: %v", err)
+		}
+		w.plan("[]")
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.kept("2000-01-02T0300")
+		// Of an app that does not have the schedule, the last success is not dealt with by its keep.
+		w.plan(keeping(`,"keep":{"last":1}`))
+		w.until(3, 0)
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.drain()
+		w.plan("[]")
+		w.minute()
+		w.minute()
+		w.plan(keeping(`,"keep":{"last":1}`))
+		w.minute()
+		w.minute()
+		w.kept("2000-01-03T0300")
+	})
+}
+
+// An instance whose settings are older, or are another app's on the same state table, keeps no scan from starting that it can't open. If nobody can, that
+// is told, for as long as it is the last one.
+func TestScheduleWithOtherSettings(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{`"table":"Source"`, `"tables":"Source"`} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 3, 2)
+			schedules, err := engine.ParseSchedules(strings.NewReplacer(`0 0 3 * *`, `0 0 3 1 *`, `"table":"Source"`, source, `"container"`, `"connection":"VAULT","container"`).Replace(keeping("")))
+			w.must(err)
+			newer := func(o *engine.Options) {
+				o.Schedules, o.Accounts = schedules, map[string]*storage.Account{"AzureWebJobsStorage": o.Own, "VAULT": o.Own}
+			}
+			older, app := w.engine, w.newEngine(w.account, newer)
+			month := func(within int, do func()) engine.ScheduleStatus {
+				now := time.Now().UTC()
+				time.Sleep(time.Until(time.Date(now.Year(), now.Month()+1, 1, 3, 0, 0, 0, time.UTC)))
+				for range within {
+					w.must(app.LookAtSchedules(t.Context(), true))
+					_, _ = older.LookAtSchedules(t.Context(), true), older.Maintain(t.Context()) // which says that it can't
+					w.engine = older
+					w.drain()
+					do()
+					time.Sleep(time.Minute)
+				}
+				return w.schedule()
+			}
+			w.must(app.LookAtSchedules(t.Context(), true))
+			if s := month(3, func() {
+				w.engine = app
+				w.must(app.Maintain(t.Context()))
+				w.drain()
+			}); s.Last == nil || s.Last.State != ledger.Succeeded {
+				t.Errorf("%s: beside an older instance: %+v", source, s.Last)
+			}
+			s := month(20, func() {})
+			if s.Last.State != ledger.Failed || !strings.Contains(s.Last.Error, `"VAULT" is not among the app's connections`) {
+				t.Errorf("%s: nobody has the connection: %+v", source, s.Last)
+			}
+			time.Sleep(9 * 24 * time.Hour)
+			for range 3 {
+				w.must(older.Maintain(t.Context()), app.LookAtSchedules(t.Context(), true))
+			}
+			if later := w.schedule(); *later.Last != *s.Last || len(w.ledgerRows("scans", "r|")) > 0 {
+				t.Errorf("%s: a week later: %+v", source, later.Last)
+			}
+		})
+	}
+}

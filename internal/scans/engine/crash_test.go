@@ -1,0 +1,451 @@
+package engine_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// everyRequest is how far apart the requests are at which something dies.
+var everyRequest = testsize.Slow(13, 3, 1)
+
+// lease is how long the host hides a message that it delivers.
+const lease = 10 * time.Minute
+
+// settle delivers messages and runs Maintain once a minute until the scan has
+// ended, and returns how long that took in the virtual time of a synctest bubble.
+func (w *world) settle(id string) time.Duration {
+	w.Helper()
+	start := time.Now()
+	for {
+		w.drain()
+		if w.status(id).State != ledger.Running {
+			return time.Since(start)
+		}
+		if time.Since(start) > 12*time.Hour {
+			w.Fatalf("the scan hangs: %+v", w.status(id))
+		}
+		time.Sleep(time.Minute)
+		if err := w.engine.Maintain(w.Context()); err != nil && !w.process.Dead() {
+			w.Errorf("Maintain: %v", err)
+		}
+		if w.process.Dead() {
+			w.restart()
+		}
+	}
+}
+
+// tidy waits until what dead processes held is visible again, has it handled, and checks that nothing is left.
+func (w *world) tidy() {
+	w.Helper()
+	time.Sleep(lease + time.Minute)
+	w.drain()
+	if err := w.engine.Maintain(w.Context()); err != nil {
+		w.Errorf("Maintain: %v", err)
+	}
+	for function, name := range engine.Queues {
+		if n, err := w.queue(name).Length(w.Context()); err != nil || n != 0 {
+			w.Errorf("%d messages left for %s, %v", n, function, err)
+		}
+		if n, err := w.queue(name + "-poison").Length(w.Context()); n != 0 || err != nil && !storage.NotFound(err) {
+			w.Errorf("%d poison messages left for %s, %v", n, function, err)
+		}
+	}
+}
+
+// checkEnd checks what must hold after every end: exact counts, equal tables, nothing left behind.
+func (w *world) checkEnd(id string, rows int) {
+	w.Helper()
+	w.counted(id, ledger.Succeeded, rows, rows, 0)
+	steps := int64(0)
+	left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool {
+		done := strings.HasPrefix(e.Key.Row, "d|")
+		if done {
+			steps += e.Int("Steps")
+		}
+		return done || slices.Contains([]string{"hints", "beats", "maintain"}, e.Key.Partition)
+	})
+	if s := w.status(id); steps != s.Steps.Done {
+		w.Errorf("the done rows are of %d steps, want %d", steps, s.Steps.Done)
+	}
+	if len(left) != 3 { // the scan's row, and its rows in the lists of all and of those to be tidied up
+		w.Errorf("the ledger has %d rows beside done ones, want 3: %v", len(left), left)
+	}
+	w.equalTables("Source", "Target")
+}
+
+// crashPoints has the process die at one request after the other, before it is applied and after, until a run survives.
+func crashPoints(t *testing.T, step int, run func(t *testing.T, n int, applied bool) (survived bool)) {
+	t.Parallel()
+	for _, applied := range []bool{false, true} {
+		for n, survived := 1, false; !survived; n += testsize.Apart(step) {
+			synctest.Test(t, func(t *testing.T) { survived = run(t, n, applied) })
+			if t.Failed() {
+				t.Fatalf("failed at request %d, applied %v", n, applied)
+			}
+		}
+	}
+}
+
+// TestCrashWhileStarting lets the process die at each request of a scan's
+// start. The scan then either runs to its end or is never seen again. Once an export has its place, it runs.
+func TestCrashWhileStarting(t *testing.T) {
+	crashPoints(t, testsize.Of(3, 1), func(t *testing.T, n int, applied bool) bool {
+		copied := crashWhileStarting(t, n, applied, copyRequest("Source", "Target"), func(w *world, id string) { w.checkEnd(id, 5) })
+		exported := crashWhileStarting(t, n, applied, exportRequest("Source", "p"), func(w *world, id string) {
+			w.counted(id, ledger.Succeeded, 5, 5, 0)
+			w.sealed("p", "Source")
+			if left := w.ledgerRows("scans", "r|"); len(left) > 0 {
+				t.Errorf("asked for: %v", left)
+			}
+		})
+		return copied && exported
+	})
+}
+
+func crashWhileStarting(t *testing.T, n int, applied bool, r engine.Request, check func(w *world, id string)) (survived bool) {
+	w := withSource(t, 5, 1)
+	w.process.DieWith(n, applied)
+	_, started := w.engine.Start(t.Context(), r)
+	w.restart()
+	for range 20 {
+		time.Sleep(time.Minute)
+		w.must(w.engine.Maintain(t.Context()))
+		w.drain()
+	}
+	list, err := w.list(10)
+	w.must(err)
+	for _, s := range list {
+		check(w, s.ID)
+	}
+	if len(list) == 0 && (len(w.rows("tablesweep")) > 0 || len(w.blobs("p")) > 0) {
+		t.Errorf("the ledger keeps %v, the export %v", w.rows("tablesweep"), w.blobs("p"))
+	}
+	return started == nil
+}
+
+// TestStepThatEndsProcesses kills a process whenever a step is begun, by whichever message and delivery. After the
+// fifth time the scan fails, and its error names the step. A first delivery that ended with an error doesn't count.
+func TestStepThatEndsProcesses(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	for _, redelivered := range []bool{false, true} {
+		for _, fails := range []bool{false, true} {
+			if redelivered == fails && !testsize.Full() {
+				continue
+			}
+			t.Run(fmt.Sprintf("redelivered %v, failed first %v", redelivered, fails), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { endProcesses(t, redelivered, fails) })
+			})
+		}
+	}
+}
+
+func endProcesses(t *testing.T, redelivered, fails bool) {
+	w := withSource(t, 3, 1)
+	id := w.start(copyRequest("Source", "Target"))
+	deaths, start := 0, time.Now()
+	for w.status(id).State == ledger.Running && time.Since(start) < 3*time.Hour {
+		q, messages := w.take(engine.ScanPrefix, 1)
+		for _, m := range messages {
+			faults := ""
+			if fails {
+				faults = "seed=1; busy p=1 on=query table=Source"
+			} else {
+				w.process.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "Source") })
+			}
+			w.must(w.emulator.SetFaults(faults))
+			_, _ = w.engine.Run(t.Context(), w.bodyOf(m), m.DequeueCount)
+			again := redelivered && m.DequeueCount < engine.MaxDeliveries
+			switch {
+			case w.process.Dead():
+				deaths++
+			case fails:
+				fails, again = false, true
+			default:
+				w.must(q.Delete(t.Context(), m))
+			}
+			w.restart()
+			if again {
+				if _, err := q.Update(t.Context(), m, 10*time.Second); err != nil && !storage.NotFound(err) {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		w.must(w.engine.Maintain(t.Context()))
+	}
+	s := w.status(id)
+	if deaths != engine.MaxDeliveries || s.State != ledger.Failed || !strings.Contains(s.Error, "begun 5 times") || s.Steps.Pending != 1 {
+		t.Errorf("%d processes died, status %+v; want 5, and failed with the step kept", deaths, s)
+	}
+}
+
+// TestRepeatedDeliveryEndsTheScan: a process dies between the last commit and the scan's end. The next delivery ends the scan.
+func TestRepeatedDeliveryEndsTheScan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 3, 1)
+		id := w.start(inSteps)
+		_, messages := w.take(engine.ScanPrefix, 1)
+		w.process.DieWhen(func(*http.Request) bool { return len(w.ledgerRows(id, "p|")) == 0 })
+		for delivery, want := range []ledger.State{ledger.Running, ledger.Succeeded} {
+			_, _ = w.engine.Run(t.Context(), w.bodyOf(messages[0]), delivery+1)
+			if s := w.status(id); s.State != want || s.Steps.Pending != 0 {
+				t.Errorf("after delivery %d: %+v, want %s with every step done", delivery+1, s, want)
+			}
+			w.restart()
+		}
+	})
+}
+
+// TestLeased: a status counts the steps that processes have in hand, and says until when they
+// are sent again if the processes are dead. Ranges show them without a request of their own.
+func TestLeased(t *testing.T) {
+	t.Parallel()
+	for _, dies := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 3, 1)
+			id := w.start(copyRequest("Source", "Target"))
+			if l := w.status(id).Leased; l != nil {
+				t.Errorf("leased %+v, and nothing was begun", l)
+			}
+			ranges := func(want string) {
+				t.Helper()
+				if r, err := w.observer.Ranges(t.Context(), id); err != nil || len(r.Ranges) != 1 || r.Ranges[0].State != want {
+					t.Errorf("ranges %+v, %v; want one that is %s", r, err, want)
+				}
+			}
+			ranges("pending")
+			w.process.DieWhen(func(r *http.Request) bool {
+				if !strings.Contains(r.URL.Path, "Source") {
+					return false
+				}
+				time.Sleep(12 * time.Second) // a slow query
+				return dies
+			})
+			q, messages := w.take(engine.ScanPrefix, 1)
+			if len(messages) != 1 {
+				t.Fatalf("%v; want the scan's message", messages)
+			}
+			ended := make(chan error, 1)
+			go func() {
+				_, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), 1)
+				ended <- err
+			}()
+			time.Sleep(7 * time.Second)
+			if l := w.status(id).Leased; l == nil || l.Steps != 1 || time.Until(l.Until) < 80*time.Second || time.Until(l.Until) > 90*time.Second {
+				t.Errorf("leased %+v at %v, want 1 step for up to 90 s", l, time.Now())
+			}
+			if n := w.requests(func() error { ranges("leased"); return nil }); n != 1 {
+				t.Errorf("%d requests for ranges that were read 7 s ago, want one that asks whether the scan has ended", n)
+			}
+			time.Sleep(6 * time.Second)
+			if !dies {
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				if s := w.status(id); s.State != ledger.Succeeded || s.Leased != nil {
+					t.Errorf("%+v, want success with nothing leased", s)
+				}
+				ranges(engine.RangeDone)
+				return
+			}
+			l := w.status(id).Leased
+			if l == nil || l.Steps != 1 {
+				t.Fatalf("leased %+v, want what the dead process had", l)
+			}
+			for waits := []storage.Message(nil); len(waits) == 0; {
+				time.Sleep(time.Minute - 11*time.Second)
+				w.must(w.observer.Maintain(t.Context()))
+				var err error
+				if waits, err = q.Peek(t.Context()); err != nil || time.Now().After(l.Until) {
+					t.Fatalf("not sent again until %v: %v", l.Until, err)
+				}
+			}
+			time.Sleep(time.Until(l.Until))
+			if l := w.status(id).Leased; l != nil {
+				t.Errorf("leased %+v, want nothing when the dead process's time is over", l)
+			}
+			<-ended
+		})
+	}
+}
+
+// TestPoisonMessages: steps whose messages went to the poison queue in an outage are sent again. A message
+// that can't be removed hides no others. Messages of other apps stay.
+func TestPoisonMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 40, 1)
+		r := copyRequest("Source", "Target")
+		r.SegmentSize, r.Strategy = 2, "prefix"
+		id := w.start(r)
+		w.deliver() // which leaves several messages
+		q, messages := w.take(engine.ScanPrefix, storage.MaxGetMessages)
+		if len(messages) < 2 {
+			t.Fatalf("%d messages; want several", len(messages))
+		}
+		poison := w.queue(q.Name() + "-poison")
+		w.must(poison.Create(t.Context()))
+		for _, m := range messages {
+			w.must(poison.Put(t.Context(), m.Text), q.Delete(t.Context(), m))
+		}
+		w.must(poison.Put(t.Context(), base64.StdEncoding.EncodeToString([]byte("not ours"))))
+		removals := 0
+		w.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, _ string) bool {
+			if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "-poison/messages/") {
+				removals++
+				return removals == 1
+			}
+			return false
+		})
+		if err := w.engine.Maintain(t.Context()); err == nil {
+			t.Error("Maintain does not tell that a poison message could not be removed")
+		}
+		if n, err := poison.Length(t.Context()); err != nil || n != 2 {
+			t.Errorf("%d poison messages, %v; want the foreign one and the one that could not be removed", n, err)
+		}
+		w.settle(id)
+		w.checkEnd(id, 40)
+	})
+}
+
+// TestEndOutsideTheLists: a scan has ended although what comes after, its place in the lists, can't be written.
+// Maintain writes it later.
+func TestEndOutsideTheLists(t *testing.T) {
+	t.Parallel()
+	w := withSource(t, 30, 1)
+	r := copyRequest("Source", "Target")
+	r.SegmentSize = 2
+	w.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, _ string) bool {
+		return r.Method == http.MethodGet && strings.Contains(r.URL.Query().Get("$filter"), "PartitionKey eq 'scans'")
+	})
+	succeeded := w.run(r)
+	if p, err := w.account.Table("tablesweep").Query(t.Context(), storage.Query{Range: key.WithPrefix("hints", "")}); err != nil || len(p.Rows) == 0 {
+		t.Error("a scan that has succeeded left no hints")
+	}
+	canceled := w.start(r)
+	if err := w.engine.Cancel(t.Context(), canceled); err != nil {
+		t.Errorf("cancel: %v", err)
+	}
+	w.restart()
+	w.must(w.engine.Maintain(t.Context()))
+	list, err := w.list(2)
+	if err != nil || list[0].State != ledger.Canceled || list[1].State != succeeded.State || list[1].Rows.Written != 30 {
+		t.Errorf("list %+v, %v", list, err)
+	}
+	if open := w.ledgerRows("", "o|"); len(open) > 0 {
+		t.Errorf("still listed as open: %v", open)
+	}
+}
+
+// TestCanceledEnqueue: if a scan is canceled, by another process than the one that works on it, a page of messages is sent whole: else a retry
+// would send some of them again. What it counts is listed, although the scan had ended. sim.TestCanceledInAStep has the actions that end at once.
+func TestCanceledEnqueue(t *testing.T) {
+	t.Parallel()
+	const rows = 600
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, rows, 1)
+		id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "orders"}}, Strategy: "serial"})
+		w.must(w.emulator.SetFaults("latency=300ms on=put queue=orders"))
+		time.AfterFunc(1600*time.Millisecond, func() {
+			if err := w.observer.Cancel(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		})
+		w.drain()
+		w.counted(id, ledger.Canceled, rows, rows, 0)
+		if list, err := w.list(1); err != nil || list[0].Rows != w.status(id).Rows || list[0].Steps != w.status(id).Steps {
+			t.Errorf("listed as %+v, %v; want the figures of the status", list, err)
+		}
+		w.must(w.engine.Retry(t.Context(), id))
+		w.drain()
+		w.counted(id, ledger.Succeeded, rows, rows, 0)
+	})
+}
+
+// TestNewerVersion: a scan has what this version does not know, as a newer version writes it: in its request, its hints, or the message of a
+// step, which is in the poison queue, too. This version leaves the step alone for as long as an upgrade may take: it neither fails the scan nor
+// sends a message. The newer one then reads every row.
+func TestNewerVersion(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	request := func(text string) storage.Property { return storage.BinaryProperty("Request", []byte(text)) }
+	for name, stored := range map[string]storage.Property{
+		"field":    request(`{"source":{"table":"Source"},"action":{"type":"count"},"limit":3}`),
+		"action":   request(`{"source":{"table":"Source"},"action":{"type":"rename"}}`),
+		"mode":     request(`{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"newest"}}`),
+		"strategy": request(`{"source":{"table":"Source"},"action":{"type":"count"},"strategy":"halving"}`),
+		"hints":    storage.BinaryProperty("Data00", gzipped(`{"version":2,"keys":{"in":"another form"}}`)),
+		"message":  {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := withSource(t, 20, 6)
+				r := copyRequest("Source", "Target")
+				r.SegmentSize = 10
+				w.run(r) // leaves hints
+				id := w.start(r)
+				if name == "message" {
+					newer := []byte(`{"v":3,"scan":"` + id + `","unknown":{"field":1}}`)
+					stored = storage.BinaryProperty("Message", newer)
+					q, first := w.take(engine.ScanPrefix, 1)
+					poison, text := w.queue(q.Name()+"-poison"), base64.StdEncoding.EncodeToString(newer)
+					w.must(q.Delete(t.Context(), first[0]), poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text))
+				}
+				was := w.replaceProperty(id, stored)
+				w.restart() // by an older version
+				for range 4 {
+					w.drain()
+					time.Sleep(time.Hour)
+					w.must(w.engine.Maintain(t.Context()))
+					if n, err := w.queue(engine.Queues[engine.ScanPrefix]).Length(t.Context()); name == "message" && (n != 0 || err != nil) {
+						t.Errorf("%d messages, %v; want none sent", n, err)
+					}
+				}
+				w.drain()
+				w.replaceProperty(id, was)
+				if s := w.status(id); s.State != ledger.Running || s.Steps.Pending != 1 || s.Steps.Done != 0 {
+					t.Errorf("%+v; want it running with its step pending", s)
+				}
+				w.restart() // by the newer
+				time.Sleep(time.Hour)
+				w.must(w.engine.Maintain(t.Context()))
+				w.tidy()
+				w.counted(id, ledger.Succeeded, 120, 120, 0)
+			})
+		})
+	}
+}
+
+// replaceProperty replaces a property of one of the ledger's rows in a partition, such as a scan's, and returns the one
+// that was there.
+func (w *world) replaceProperty(partition string, p storage.Property) (was storage.Property) {
+	w.Helper()
+	for _, row := range w.rows("tablesweep") {
+		for i, old := range row.Properties {
+			if row.Key.Partition != partition || old.Name != p.Name {
+				continue
+			}
+			row.Properties[i] = p
+			w.must(w.account.Table("tablesweep").Write(w.Context(), storage.Op{Kind: storage.Replace, Row: row.Row()}))
+			return old
+		}
+	}
+	w.Fatalf("no row has %s", p.Name)
+	return was
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// Deletions. If a step deleted rows before its reading is committed, and died, the next delivery would count others. So it
+// first commits what it has read, and leaves the deletion as a pending child, with the pages and the number of their
+// rows. The same invocation then deletes them, without a message, and commits that number. If it dies, the next delivery
+// finds the step done, and goes on with the deletion, whose id follows from the step's. Maintain and a retry send it, too.
+
+// deletion is what a step has read and left to be deleted.
+type deletion struct {
+	Of    string     `json:"of"` // the step's id
+	Pages []readPage `json:"pages,omitempty"`
+
+	rows []storage.Row // of the pages, if this invocation has read them
+}
+
+func deletionID(step string) string { return stepID([]byte("delete what was read by " + step)) }
+
+// deletionOf returns the message for the deletion of what m's step has read, without the pages, which the ledger has.
+func (m message) deletionOf() message {
+	return message{Scan: m.Scan, Delete: &deletion{Of: m.id}, id: deletionID(m.id)}
+}
+
+// deleting leaves the rows that a step has read to its deletion.
+type deleting struct{ writing }
+
+func (deleting) wide() bool             { return false }
+func (d deleting) begin(*opened) taking { return &pagesToDelete{deleting: d} }
+
+// pagesToDelete are the pages of one step. They must fit into a message.
+type pagesToDelete struct {
+	deleting
+	bytes int // of their JSON
+}
+
+func (d *pagesToDelete) page(_ context.Context, of scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
+	if len(rows) > 0 {
+		d.bytes += len(jsonOf(readPage{Range: of.Range, Token: of.Token, Last: rows[len(rows)-1].Key, Rows: int64(len(rows))}))
+	}
+	return rows, nil
+}
+
+func (d *pagesToDelete) room(read int) int {
+	if d.bytes > maxMessageBytes/3 { // the largest page takes less than the rest
+		return -1
+	}
+	return d.deleting.room(read)
+}
+
+func (d *pagesToDelete) end(_ context.Context, _ *opened, m message, _ int, found *yield, out *outcome) error {
+	rows := found.rows()
+	out.done.Rows = int64(len(rows))
+	found.count(d.writing)
+	if len(rows) > 0 {
+		left := m.deletionOf()
+		left.Delete.Pages, left.Delete.rows = found.pages, rows
+		out.deletion = &left
+	}
+	return nil
+}
+
+// deleteStep is the message of a step that deletes what another one has read.
+type deleteStep struct{ readStep }
+
+func (s deleteStep) inHand() (ledger.Pending, bool) {
+	p := s.pending()
+	p.FirstEnded = true // if there is need to write that
+	return p, s.Delete.rows != nil
+}
+
+func (deleteStep) absent(*opened) *message { return nil }
+
+// recorded reads the message from the pending row: it may have come with the id alone.
+func (s deleteStep) recorded(p ledger.Pending) (message, error) {
+	if s.Delete.rows != nil {
+		return s.message, nil
+	}
+	return parseMessage(p.Message)
+}
+
+func (deleteStep) slots() int64 { return 0 }
+
+func (deleteStep) overtaken(context.Context, *ledger.Ledger, *outcome) error { return nil }
+
+// do deletes what a step has read. If another invocation has read it, the pages are read again: deliveries that died have deleted the
+// rows that are gone. All rows count as deleted, except failed ones.
+func (s deleteStep) do(ctx context.Context, o *opened, _ *ledger.Ledger, delivery int) (out outcome, err error) {
+	done, w := &out.done, o.work.(deleting)
+	read, rows, noted := yield{pages: s.Delete.Pages}, s.Delete.rows, int64(0)
+	for _, p := range read.pages {
+		noted += p.Rows
+		read.ends = append(read.ends, scan.PageEnd{Last: p.Last})
+		if s.Delete.rows != nil {
+			continue
+		}
+		left, err := o.readAgain(ctx, p, &done.Queries)
+		if err != nil {
+			return out, fatalIfPermanent("read the source", err)
+		}
+		rows = append(rows, left...)
+	}
+	failed, err := w.write(ctx, o, rows, delivery, &done.Totals)
+	if err != nil {
+		return out, err
+	}
+	done.Written = max(0, noted-done.Failed)
+	read.blame(failed, false)
+	keepFailed(done, failed, read.keptOf(failed, false))
+	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step has noted the pages
+	done.Note = read.note()
+	return out, nil
+}

@@ -1,0 +1,370 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+func exportRequest(from, prefix string) engine.Request {
+	return engine.Request{
+		Source: engine.TableRef{Table: from},
+		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Container: "exports", Prefix: prefix}},
+	}
+}
+
+func importRequest(prefix, to string) engine.Request {
+	return engine.Request{
+		Source: engine.TableRef{Container: "exports", Prefix: prefix},
+		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}},
+	}
+}
+
+func (w *world) objects(prefix string) *place.Blobs {
+	w.Helper()
+	b, err := place.InContainer(w.account, "exports", prefix)
+	w.must(err)
+	return b
+}
+
+// blobs returns the content of all objects of an export by their names.
+func (w *world) blobs(prefix string) map[string]string {
+	w.Helper()
+	b, all := w.objects(prefix), map[string]string{}
+	err := b.List(w.Context(), "", func(name string, bytes int64) error {
+		text, err := b.Get(w.Context(), name, 0, bytes+1)
+		all[name] = string(text)
+		return err
+	})
+	if err != nil && !storage.NotFound(err) {
+		w.Fatal(err)
+	}
+	return all
+}
+
+// put puts a blob beside those of an export.
+func (w *world) put(prefix, name, text string) {
+	w.Helper()
+	_, err := w.objects(prefix).Put(w.Context(), name, []byte(text))
+	w.must(err)
+}
+
+// exported reads an export as a table.
+func (w *world) exported(prefix string) (rows []storage.Entity, m place.Manifest) {
+	w.Helper()
+	e, err := place.Open(w.Context(), w.objects(prefix))
+	w.must(err)
+	rows, err = emulatortest.All(w.Context(), e, storage.Query{})
+	w.must(err)
+	return rows, e.Manifest()
+}
+
+// sealed fails the test unless the export under a prefix is complete, has nothing else, and has the rows of a table.
+func (w *world) sealed(prefix, table string) {
+	w.Helper()
+	got, m := w.exported(prefix)
+	if want := w.rows(table); !slices.EqualFunc(got, want, storage.Equal) {
+		w.Errorf("the export has %d rows, table %s %d, or they differ", len(got), table, len(want))
+	}
+	if all := w.blobs(prefix); len(all) != m.Files.Count+3 {
+		w.Errorf("%d objects, want %d files and 3", len(all), m.Files.Count)
+	}
+}
+
+func TestExportAndImport(t *testing.T) {
+	t.Parallel()
+	for _, strategy := range testsize.Of(strategy.Names[:1], strategy.Names) {
+		t.Run(strategy, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, emulator.Options{Faults: "seed=4; short-page p=0.3; empty-page p=0.05"})
+			w.fill("Source", plainRows(30, 40))
+			w.fill("Nasty", nastyRows())
+			for _, table := range []string{"Source", "Nasty"} {
+				r := exportRequest(table, "backup/"+table+"/")
+				r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = strategy, 37, 3
+				rows := len(w.rows(table))
+				w.counted(w.succeed(r).ID, ledger.Succeeded, rows, rows, 0)
+				w.sealed("backup/"+table, table)
+				r = importRequest("/backup/"+table, table+"Again")
+				r.Strategy = strategy
+				w.counted(w.succeed(r).ID, ledger.Succeeded, rows, rows, 0)
+				w.equalTables(table, table+"Again")
+				again := exportRequest("", "again/"+table)
+				again.Source = r.Source
+				w.succeed(again)
+				w.sealed("again/"+table, table)
+			}
+			r := importRequest("backup/Source", "Some")
+			r.Range.Prefix, r.Filter, r.Select = "customer-00", "Number ge 20", []string{"Number"}
+			w.succeed(r)
+			some := 0
+			for _, row := range w.rows("Source") {
+				if strings.HasPrefix(row.Key.Partition, "customer-00") && row.Int("Number") >= 20 {
+					some++
+				}
+			}
+			if got := w.rows("Some"); len(got) != some || some == 0 || len(got[0].Properties) != 1 {
+				t.Errorf("%d rows of %d", len(got), some)
+			}
+			count := importRequest("backup/Source", "")
+			count.Action = engine.Action{Type: engine.Count}
+			w.counted(w.run(count).ID, ledger.Succeeded, 1200, 0, 0)
+			nothing := exportRequest("Source", "nothing")
+			nothing.Range.Prefix = "nothing"
+			w.succeed(nothing)
+			if rows, _ := w.exported("nothing"); len(rows) != 0 {
+				t.Errorf("an export of nothing has %d rows", len(rows))
+			}
+		})
+	}
+}
+
+// An export that lacks a data blob, or has one of another length, or lacks the record of one, gets no manifest. No blob is deleted then.
+func TestVanishedBlobs(t *testing.T) {
+	t.Parallel()
+	for says, damage := range map[string]func(w *world, id, name string){
+		" is damaged: data/": func(w *world, _, name string) { w.must(w.objects("p").Delete(t.Context(), name)) },
+		"damaged: data/": func(w *world, _, name string) {
+			w.must(w.objects("p").Delete(t.Context(), name))
+			w.put("p", name, "x")
+		},
+		"lacks data files that steps have written": func(w *world, id, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
+	} {
+		w := withSource(t, 20, 1)
+		r := exportRequest("Source", "p")
+		r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = "serial", 10, 1
+		id := w.start(r)
+		w.deliver()
+		for name := range w.blobs("p") {
+			if strings.HasPrefix(name, place.DataPrefix) {
+				damage(w, id, name)
+			}
+		}
+		w.put("p", "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst", "of a delivery that lost")
+		blobs := len(w.blobs("p"))
+		w.drain()
+		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, says) || w.blobs("p")[place.ManifestName] != "" || len(w.blobs("p")) <= blobs {
+			t.Errorf("%s: %+v, %d blobs", says, s, len(w.blobs("p")))
+		}
+		if err := w.engine.Retry(t.Context(), id); strings.HasPrefix(says, "lacks") && problem.Of(err).Kind != problem.Conflict {
+			t.Errorf("a retry: %v", err)
+		}
+	}
+}
+
+// What an export will need is asked for before it begins: who lacks a permission is told so, and nothing is left.
+func TestExportWithoutPermission(t *testing.T) {
+	t.Parallel()
+	for _, lacks := range []string{"list", "get-blob", "put-blob"} {
+		w := withSource(t, 1, 3)
+		w.refuse(http.StatusForbidden, "AuthorizationPermissionMismatch", func(r *http.Request, _ string) bool {
+			blob := strings.Contains(r.URL.Path, "/exports/")
+			return map[string]bool{
+				"list": r.URL.Query().Get("comp") == "list", "get-blob": blob && r.Method == http.MethodGet, "put-blob": blob && r.Method == http.MethodPut,
+			}[lacks]
+		})
+		_, err := w.engine.Start(t.Context(), exportRequest("Source", "p"))
+		if problem.Status(err) != http.StatusBadRequest || !strings.HasPrefix(err.Error(), "action.destination.connection: ") || !strings.Contains(err.Error(), "to list, to read and to write") {
+			t.Errorf("without %s: got %v", lacks, err)
+		}
+		w.process.Next = w.emulator.Transport()
+		if list, err := w.engine.List(t.Context(), engine.ListQuery{Top: 1}); err != nil || len(list.Scans) != 0 || len(w.blobs("p")) != 0 {
+			t.Errorf("without %s: %d scans, %d blobs, %v", lacks, len(list.Scans), len(w.blobs("p")), err)
+		}
+	}
+}
+
+func TestExportsThatAreRefused(t *testing.T) {
+	w := withSource(t, 2, 3)
+	w.succeed(exportRequest("Source", "done"))
+	w.put("foreign", "readme.txt", "x")
+	w.succeed(exportRequest("Source", "deep/er"))
+	w.succeed(groupExport("many"))
+	w.put("", "manifest.json", `{"format":"of somebody else"}`)
+	running := w.start(exportRequest("Source", "running"))
+	ref := func(r engine.TableRef) engine.Request {
+		q := exportRequest("Source", "")
+		q.Action.Destination = &r
+		return q
+	}
+	remove := importRequest("done", "")
+	remove.Action = engine.Action{Type: engine.Delete}
+	keys := exportRequest("Source", "keys")
+	keys.Action.Type = engine.Keys
+	mode := exportRequest("Source", "mode")
+	mode.Action.Mode = "skip"
+	filtered := func(filter string) engine.Request {
+		r := importRequest("done", "Target")
+		r.Filter = filter
+		return r
+	}
+	for _, tt := range []struct {
+		name    string
+		request engine.Request
+		status  int
+		says    string
+	}{
+		{"a complete export", exportRequest("Source", "done"), 409, "is taken: it has"},
+		{"an export under way", exportRequest("Source", "running/"), 409, "is taken: it has export.json"},
+		{"other blobs", exportRequest("Source", "foreign"), 409, "it has readme.txt"},
+		{"import of nothing", importRequest("nowhere", "Target"), 404, "no complete export"},
+		{"import of what is not complete", importRequest("running", "Target"), 404, "manifest.json"},
+		{"within an export", exportRequest("Source", "done/Other"), 409, "lies within another export, which has "},
+		{"within one under way", exportRequest("Source", "running/a/b"), 409, "running/export.json; name a prefix"},
+		{"within one of many", exportRequest("Source", "many/Other"), 409, "many/tables.json"},
+		{"around an export", exportRequest("Source", "deep"), 409, "is taken: it has er/"},
+		{"two places", ref(engine.TableRef{Table: "Target", Container: "exports"}), 400, "leave one out"},
+		{"no place", ref(engine.TableRef{}), 400, "action.destination.table"},
+		{"a prefix of a table", ref(engine.TableRef{Table: "Target", Prefix: "x"}), 400, "belongs to a container"},
+		{"container's name", ref(engine.TableRef{Container: "Exports"}), 400, "action.destination.container"},
+		{"prefix with an empty part", ref(engine.TableRef{Container: "exports", Prefix: "a//b"}), 400, "action.destination.prefix"},
+		{"prefix with dots", ref(engine.TableRef{Container: "exports", Prefix: "a/../b"}), 400, "action.destination.prefix"},
+		{"delete", remove, 400, "source.container"},
+		{"keys", keys, 400, "copy and verify"},
+		{"mode", mode, 400, "action.mode"},
+		{"a filter that nobody can read", filtered("Number gtt 3"), 400, "filter: "},
+		{"a filter of what an export has not", filtered("Timestamp ge datetime'2020-01-01T00:00:00Z'"), 400, "keeps no Timestamps"},
+	} {
+		body, err := json.Marshal(tt.request)
+		w.must(err)
+		r, err := engine.ParseRequest(body)
+		start := err
+		if err == nil { // what a start refuses, an estimate does
+			_, err = w.engine.Estimate(t.Context(), r)
+			_, start = w.engine.Start(t.Context(), r)
+		}
+		for how, err := range map[string]error{"estimated": err, "started": start} {
+			if err == nil || problem.Status(err) != tt.status || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%s, %s: got %v, want %d and %q", tt.name, how, err, tt.status, tt.says)
+			}
+		}
+	}
+	if _, err := w.engine.Start(t.Context(), groupExport("done/all")); problem.Of(err).Kind != problem.Conflict {
+		t.Errorf("many within one: %v", err)
+	}
+	if blobs := w.blobs("mode"); len(blobs) != 0 {
+		t.Errorf("a refused request left %d blobs", len(blobs))
+	}
+	w.drain()
+	w.counted(running, ledger.Succeeded, 6, 6, 0)
+}
+
+// A damaged object of an export is refused at once, or fails the scan that reads it. place.TestFlippedBytes flips every byte.
+func TestImportOfDamagedExports(t *testing.T) {
+	t.Parallel()
+	w := withSource(t, 3, 10)
+	r := exportRequest("Source", "p")
+	r.SegmentSize, r.SegmentsPerInvocation = 7, 1
+	w.succeed(r)
+	replace := func(name, text string) {
+		w.must(w.objects("p").Delete(t.Context(), name))
+		w.put("p", name, text)
+	}
+	for name, text := range w.blobs("p") {
+		if name == place.ClaimName { // which an import does not read
+			continue
+		}
+		bad := []byte(text)
+		bad[len(bad)/2] ^= 1
+		replace(name, string(bad))
+		if id, err := w.engine.Start(t.Context(), importRequest("p", "Target")); err != nil {
+			if status := problem.Status(err); status != 400 || strings.HasPrefix(name, place.DataPrefix) {
+				t.Errorf("%s: %d %v", name, status, err)
+			}
+		} else {
+			w.drain()
+			if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, name) {
+				t.Errorf("%s: %+v, want it failed", name, s)
+			}
+		}
+		replace(name, text)
+	}
+}
+
+// TestExportOfAnExport: what limits an export limits the exports of it, which have its times.
+func TestExportOfAnExport(t *testing.T) {
+	t.Parallel()
+	w := withSource(t, 20, 10)
+	first := exportRequest("Source", "first")
+	first.Range.Prefix, first.Filter, first.Select = "customer-00", "Number ge 2", []string{"Number"}
+	then := exportRequest("", "then")
+	then.Source = engine.TableRef{Container: "exports", Prefix: "first"}
+	then.Range.Prefix, then.Filter = "customer-001", "Number ge 5"
+	var of [2]place.Manifest
+	for i, r := range []engine.Request{first, then} {
+		w.succeed(r)
+		_, of[i] = w.exported(r.Action.Destination.Prefix)
+	}
+	m := of[1]
+	if m.Table != "Source" || m.Range == nil || m.Range.Prefix != "customer-001" || m.Filter != "(Number ge 2) and (Number ge 5)" ||
+		len(m.Select) != 1 || !m.StartedAt.Equal(of[0].StartedAt) || !m.FinishedAt.Equal(of[0].FinishedAt) {
+		t.Errorf("got %+v, of %+v", m, of[0])
+	}
+}
+
+// TestSourceIsExchanged: a scan of an export reads no other one that stands in its place later.
+func TestSourceIsExchanged(t *testing.T) {
+	t.Parallel()
+	w := withSource(t, 3, 40)
+	w.fill("Other", plainRows(2, 40))
+	for prefix, table := range map[string]string{"p": "Source", "q": "Other"} {
+		w.succeed(exportRequest(table, prefix))
+	}
+	r := importRequest("p", "Target")
+	r.SegmentSize = 7
+	id := w.start(r)
+	w.deliver()
+	for name := range w.blobs("p") {
+		w.must(w.objects("p").Delete(t.Context(), name))
+	}
+	for name, text := range w.blobs("q") {
+		w.put("p", name, text)
+	}
+	w.restart() // another process has not read the first one
+	w.drain()
+	if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "has another export now") || strings.Count(s.Error, "read the source") != 1 {
+		t.Errorf("%+v", s)
+	}
+	gone := w.start(importRequest("q", "Target"))
+	for name := range w.blobs("q") {
+		if strings.HasPrefix(name, place.DataPrefix) {
+			w.must(w.objects("q").Delete(t.Context(), name))
+		}
+	}
+	w.drain()
+	if s := w.status(gone); s.State != ledger.Failed || strings.Count(s.Error, "read the source") != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestExportsAmongDataFiles: an export that stands below another one's data is left alone, and so are other blobs.
+func TestExportsAmongDataFiles(t *testing.T) {
+	t.Parallel()
+	w := withSource(t, 3, 40)
+	id := w.start(exportRequest("Source", ""))
+	w.put("", "data/readme.txt", "x")
+	elsewhere := newWorld(t, emulator.Options{})
+	elsewhere.fill("Source", plainRows(3, 40))
+	elsewhere.succeed(exportRequest("Source", "orders"))
+	for name, text := range elsewhere.blobs("orders") { // as somebody has brought it here who does not ask the app
+		w.put("data/orders", name, text)
+	}
+	w.drain()
+	w.counted(id, ledger.Succeeded, 120, 120, 0)
+	w.sealed("data/orders", "Source")
+	if _, ok := w.blobs("")["data/readme.txt"]; !ok {
+		t.Error("the seal has deleted somebody's blob")
+	}
+}

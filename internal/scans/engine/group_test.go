@@ -1,0 +1,318 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// withTables returns a world with so many tables of a few rows, Table00 and on.
+func withTables(t *testing.T, tables int) *world {
+	w := newWorld(t, emulator.Options{})
+	for n := range tables {
+		w.fill(fmt.Sprintf("Table%02d", n), plainRows(1+n%3, 2))
+	}
+	return w
+}
+
+// groupExport exports all tables to a prefix, groupImport imports them into another account.
+func groupExport(prefix string) engine.Request {
+	r := exportRequest("", prefix)
+	r.Source.Tables = "*"
+	return r
+}
+
+// tablesAt reads tables.json.
+func (w *world) tablesAt(prefix string) (t place.Tables, err error) {
+	return place.OpenTables(w.Context(), w.objects(prefix))
+}
+
+// end runs Maintain and delivers until a scan has ended.
+func (w *world) end(id string) engine.Status {
+	w.Helper()
+	for range 300 {
+		w.drain()
+		if s := w.status(id); s.State != ledger.Running {
+			return s
+		}
+		time.Sleep(time.Minute)
+		w.must(w.engine.Maintain(w.Context()))
+	}
+	w.Fatalf("%+v", w.status(id))
+	return engine.Status{}
+}
+
+func (w *world) members(id string, state ledger.State) (all []engine.Status) {
+	w.Helper()
+	for cursor := ""; ; {
+		page, err := w.observer.Members(w.Context(), id, 7, cursor, state)
+		w.must(err)
+		all = append(all, page.Scans...)
+		if cursor = page.Cursor; cursor == "" {
+			return all
+		}
+	}
+}
+
+// A group exports each table of the account, at most eight at once, and then puts the manifest of all. It is one row of the list.
+// Another account gets them all back.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const tables = 20
+		w := withTables(t, tables)
+		w.fill("AzureWebJobsHostLogs2026", plainRows(1, 1)) // the host's
+		id := w.start(groupExport("nightly"))
+		most := int64(0)
+		w.onMessage = func([]byte) { most = max(most, w.status(id).Members.Running) }
+		w.drain() // without Maintain
+		s := w.status(id)
+		rows := 0
+		for n := range tables {
+			w.sealed(fmt.Sprintf("nightly/Table%02d", n), fmt.Sprintf("Table%02d", n))
+			rows += len(w.rows(fmt.Sprintf("Table%02d", n)))
+		}
+		w.counted(id, ledger.Succeeded, rows, rows, 0)
+		if m := *s.Members; m != (ledger.Members{All: tables, Succeeded: tables}) || most != 8 {
+			t.Errorf("members %+v, at most %d at once", m, most)
+		}
+		all, err := w.tablesAt("nightly")
+		if err != nil || len(all.Tables) != tables || all.Tables[7].Name != "Table07" {
+			t.Errorf("tables %+v, %v", all, err)
+		}
+		list, err := w.list(10)
+		if err != nil || len(list) != 1 || list[0].ID != id || *list[0].Members != *s.Members || list[0].Rows != s.Rows {
+			t.Errorf("listed: %+v, %v", list, err)
+		}
+		w.must(w.emulator.SetFaults("seed=1; empty-page p=0.9"))
+		m := w.members(id, "")
+		if w.must(w.emulator.SetFaults("")); len(m) != tables || m[19].ID != id+"-00020" || m[19].Source.Table != "Table19" {
+			t.Errorf("members %+v", m)
+		}
+		if _, err := w.engine.Start(t.Context(), groupExport("nightly")); problem.Of(err).Kind != problem.Conflict {
+			t.Errorf("a second export to the place: %v", err)
+		}
+
+		_, other := emulatortest.NewAccount(t, emulator.Options{})
+		e := w.newEngine(w.account, func(o *engine.Options) { o.Accounts["OTHER"] = other })
+		w.engine = e
+		back := engine.Request{
+			Source: engine.TableRef{Container: "exports", Prefix: "nightly", Tables: "*"},
+			Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Connection: "OTHER"}, Map: `.PartitionKey |= "x" + .`},
+		}
+		back.Source.Prefix = "nightly/"
+		id, err = e.Start(t.Context(), back)
+		w.must(err)
+		w.drain()
+		w.counted(id, ledger.Succeeded, rows, rows, 0)
+		for n := range tables {
+			name := fmt.Sprintf("Table%02d", n)
+			want := w.rows(name)
+			for i := range want {
+				want[i].Key.Partition = "x" + want[i].Key.Partition
+			}
+			if got := emulatortest.Rows(t, other.Table(name)); !slices.EqualFunc(got, want, storage.Equal) {
+				t.Errorf("%s came back with %d rows", name, len(got))
+			}
+		}
+		again := back
+		if _, err := e.Start(t.Context(), again); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "20 of 20 tables have some (Table00, Table01,") || !strings.Contains(err.Error(), "Table09 and 10 more)") {
+			t.Errorf("rows would be overwritten: %v", err)
+		}
+		for _, named := range []func(*engine.Action){func(a *engine.Action) { a.Overwrite = true }, func(a *engine.Action) { a.Mode = action.Skip }} {
+			again.Action = back.Action
+			named(&again.Action)
+			id, err := e.Start(t.Context(), again)
+			w.must(err)
+			w.must(e.Cancel(t.Context(), id))
+		}
+		w.put("nightly", "New/export.json", "{}")
+		if _, err := e.Start(t.Context(), back); problem.Of(err).Kind != problem.Invalid {
+			t.Errorf("an export that is not whole: %v", err)
+		}
+	})
+}
+
+// A table that fails does not stop the others, and is named. A retry does those that failed, and then the export is complete.
+func TestGroupFails(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 12)
+		id := w.start(groupExport("p"))
+		w.refuse(403, "AuthorizationFailure", func(r *http.Request, _ string) bool { return strings.Contains(r.URL.Path, "Table11") })
+		w.must(w.emulator.SetFaults("seed=1; busy p=1 on=query table=Table03"))
+		w.drain() // and the messages of Table03 go to poison
+		if s := w.status(id); s.State != ledger.Running || s.Members.Succeeded != 10 || s.Members.Failed != 1 {
+			t.Errorf("%+v", s.Members)
+		}
+		s := w.end(id) // after four hours
+		if !strings.HasPrefix(s.Error, "2 of 12 tables failed: Table03, Table11. Table03: ") || !strings.Contains(s.Error, "; Table11: source.connection: the Table service refuses to read it") || s.State != ledger.Failed {
+			t.Errorf("%s %s", s.State, s.Error)
+		}
+		if m := w.members(id, ledger.Failed); len(m) != 2 || m[1].ID != id+"-00012" || w.status(m[1].ID).Error == "" {
+			t.Errorf("failed members %+v", m)
+		}
+		for _, try := range []error{w.engine.Retry(t.Context(), id+"-00012"), w.engine.Cancel(t.Context(), id+"-00012")} {
+			if try == nil || !strings.Contains(try.Error(), "was not started; retry its group") {
+				t.Errorf("of a scan that was refused: %v", try)
+			}
+		}
+		if _, err := w.tablesAt("p"); err == nil {
+			t.Error("a group that has failed has a manifest")
+		}
+		w.process.Next = w.emulator.Transport()
+		w.must(w.emulator.SetFaults(""))
+		time.Sleep(time.Minute)
+		w.must(w.engine.Retry(t.Context(), id))
+		w.restart() // forgets that the group had ended
+		w.drain()
+		if s := w.status(id); s.State != ledger.Succeeded || s.Members.Succeeded != 12 {
+			t.Errorf("retried: %s %+v %s", s.State, s.Members, s.Error)
+		}
+		if _, err := w.tablesAt("p"); err != nil {
+			t.Error(err)
+		}
+		// Somebody deletes an export while others are made. No retry can mend that.
+		id = w.start(groupExport("p2"))
+		w.onMessage = func([]byte) { w.must(w.objects("p2").Delete(t.Context(), "Table00/manifest.json")) }
+		w.drain()
+		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "Table00/manifest.json") || !strings.HasSuffix(s.Error, "; start a new scan, to another prefix") {
+			t.Errorf("without a manifest: %s %s", s.State, s.Error)
+		}
+	})
+}
+
+// A group that is canceled begins nothing more, and its members are canceled, whoever dies. A retry does what is left.
+func TestGroupCanceled(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	for n := 0; n < 12; n += testsize.Of(4, 1) {
+		synctest.Test(t, func(t *testing.T) {
+			w := withTables(t, 10)
+			id := w.start(groupExport("p"))
+			w.deliver()
+			w.process.DieWith(n, true)
+			if err := w.engine.Cancel(t.Context(), id); err != nil {
+				w.restart()
+				w.must(w.engine.Cancel(t.Context(), id))
+			}
+			time.Sleep(2 * time.Second)
+			puts := 0
+			w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+				if strings.Contains(r.URL.Path, "/exports/") {
+					puts++
+				}
+				return w.emulator.Transport().Do(r)
+			})
+			w.drain()
+			time.Sleep(time.Minute)
+			w.must(w.engine.Maintain(t.Context()))
+			if s := w.status(id); s.State != ledger.Canceled || s.Members.Running != 0 || puts != 0 {
+				t.Errorf("%s %+v, %d requests to the data", s.State, s.Members, puts)
+			}
+			if err := w.engine.Retry(t.Context(), id+"-00001"); problem.Of(err).Kind != problem.Conflict {
+				t.Errorf("retry of a member of a group that has ended: %v", err)
+			}
+			w.must(w.engine.Retry(t.Context(), id))
+			w.restart()
+			if s := w.end(id); s.State != ledger.Succeeded {
+				t.Errorf("retried: %s %+v %s", s.State, s.Members, s.Error)
+			}
+		})
+	}
+}
+
+// A scan of a group that is canceled and retried by itself is waited for, although the group has seen it end.
+func TestGroupWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 3)
+		id := w.start(groupExport("p"))
+		w.deliver() // which starts the scans
+		first := id + "-00001"
+		w.must(w.engine.Cancel(t.Context(), first))
+		time.Sleep(2 * time.Second)
+		w.must(w.engine.Retry(t.Context(), first))
+		for function := range engine.Queues {
+			q, messages := w.take(function, 32)
+			for _, m := range messages {
+				if body := w.bodyOf(m); !strings.Contains(string(body), first) {
+					_, err := w.engine.Run(t.Context(), body, 1)
+					w.must(err, q.Delete(t.Context(), m))
+				}
+			}
+		}
+		if s := w.status(id); s.State != ledger.Running || s.Members.Succeeded != 2 || s.Members.Running != 1 {
+			t.Errorf("while a scan of it runs, the group has %s %+v %s", s.State, s.Members, s.Error)
+		}
+		time.Sleep(lease + time.Second)
+		if s := w.end(id); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
+			t.Errorf("%s %+v %s", s.State, s.Members, s.Error)
+		}
+	})
+}
+
+// Retention removes the members with their group.
+func TestGroupIsRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 30)
+		w.start(groupExport("p"))
+		w.drain()
+		time.Sleep(200 * 24 * time.Hour)
+		for range 20 {
+			w.must(w.engine.Maintain(t.Context()))
+		}
+		left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool { return e.Key.Partition == "hints" || e.Key.Partition == "maintain" })
+		if len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+func TestGroupRequests(t *testing.T) {
+	t.Parallel()
+	w := withTables(t, 1)
+	for _, tt := range []struct{ body, want string }{
+		{`{"source":{"table":"A","tables":"*"},"action":{"type":"count"}}`, "names a table, and a pattern"},
+		{`{"source":{"tables":"["},"action":{"type":"count"}}`, "is no pattern"},
+		{`{"source":{"tables":"*"},"action":{"type":"delete"}}`, "is no source of delete"},
+		{`{"source":{"tables":"*"},"action":{"type":"copy","destination":{"table":"A"}}}`, "leave it out"},
+		{`{"source":{"tables":"*"},"action":{"type":"copy","destination":{}}}`, "is the account of the source"},
+		{`{"source":{"container":"none","tables":"*"},"action":{"type":"copy","destination":{}}}`, "action.destination.connection: is missing: rows of many tables are written only where"},
+		{`{"source":{"table":"A"},"action":{"type":"copy","overwrite":true,"destination":{"table":"BBB"}}}`, "action.overwrite: is about a copy of many tables"},
+		{`{"source":{"tables":"*"},"action":{"type":"count","overwrite":true}}`, "action.overwrite: is about a copy of many tables"},
+		{`{"source":{"table":"A"},"action":{"type":"copy","destination":{"tables":"*"}}}`, "belongs to a source"},
+		{`{"source":{"tables":"none*"},"action":{"type":"count"}}`, "no table there matches \"none*\""},
+		{`{"source":{"tables":"tablesweep"},"action":{"type":"count"}}`, "no table there matches"},
+		{`{"source":{"container":"none","tables":"*"},"action":{"type":"count"}}`, "is no complete export of many tables"},
+		{`{"source":{"tables":"table*"},"action":{"type":"count"}}`, ""},
+	} {
+		r, err := engine.ParseRequest([]byte(tt.body))
+		if err == nil {
+			_, err = w.engine.Start(t.Context(), r)
+		}
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.body, err)
+		}
+	}
+	if body, err := json.Marshal(groupExport("p")); err != nil || !strings.Contains(string(body), `"tables":"*"`) {
+		t.Errorf("%s %v", body, err)
+	}
+}

@@ -1,0 +1,272 @@
+package engine_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
+)
+
+// world is an app on embedded storage, with the test in the host's place.
+type world struct {
+	testing.TB
+	emulator *emulator.Emulator
+	account  *storage.Account // of the test, not of the app
+	engine   *engine.Engine
+	process  *emulatortest.Process
+	observer *engine.Engine // of the test: asks for states, and never dies
+
+	options   []func(*engine.Options) // of each engine
+	delivered map[string]int          // messages by function
+	onMessage func(body []byte)       // if not nil, called with each message before it is handled
+	memory    *memory.Budget          // of all engines; at the end, all parts must have been given back
+}
+
+func newWorld(t testing.TB, o emulator.Options) *world {
+	t.Helper()
+	em := emulatortest.New(t, o)
+	w := &world{TB: t, emulator: em, account: emulatortest.Open(t, em, nil), delivered: map[string]int{}, memory: memory.NewBudget(256 << 20)}
+	t.Cleanup(func() {
+		for try := 0; w.memory.Usage().Used > 0; try++ { // a comparison holds rows for some seconds
+			if try == 120 {
+				t.Errorf("%+v: parts of the memory were not given back", w.memory.Usage())
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	w.observer = w.newEngine(w.account)
+	w.restart()
+	w.must(w.engine.TryPrepare(t.Context()))
+	return w
+}
+
+// restart replaces the app's process by a new one.
+func (w *world) restart() {
+	w.Helper()
+	w.process = &emulatortest.Process{Next: w.emulator.Transport()}
+	w.engine = w.newEngine(emulatortest.Open(w, w.emulator, w.process))
+}
+
+func (w *world) newEngine(a *storage.Account, change ...func(*engine.Options)) *engine.Engine {
+	w.Helper()
+	o := engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep", Memory: w.memory}
+	for _, f := range slices.Concat(w.options, change) {
+		f(&o)
+	}
+	e, err := engine.New(o)
+	w.must(err)
+	return e
+}
+
+// transport is one made of a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) Do(r *http.Request) (*http.Response, error) { return t(r) }
+
+// refuse has the service answer the app's requests for which refused reports true with a status and code. body is a request's body.
+func (w *world) refuse(status int, code string, refused func(r *http.Request, body string) bool) {
+	w.process.Next = emulatortest.Via{Transporter: w.emulator.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
+		if refused(r, body) {
+			return emulatortest.Refusal(r, status, code), nil
+		}
+		return nil, nil
+	}}
+}
+
+// withSource returns a world with a table Source of so many partitions of a size.
+func withSource(t testing.TB, partitions, size int) *world {
+	t.Helper()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(partitions, size))
+	return w
+}
+
+// must ends the test unless what it needs has worked.
+func (w *world) must(errs ...error) {
+	w.Helper()
+	proof.Must(w, errs...)
+}
+
+// fill creates a table with the rows.
+func (w *world) fill(table string, rows []storage.Entity) {
+	w.Helper()
+	emulatortest.Table(w, w.account, table, rows)
+}
+
+// rows reads a whole table.
+func (w *world) rows(table string) []storage.Entity {
+	w.Helper()
+	return emulatortest.Rows(w, w.account.Table(table))
+}
+
+func (w *world) start(r engine.Request) string {
+	w.Helper()
+	id, err := w.engine.Start(w.Context(), r)
+	w.must(err)
+	return id
+}
+
+// take takes up to n of a function's messages, and hides them for as long as the host does.
+func (w *world) take(function string, n int) (*storage.Queue, []storage.Message) {
+	w.Helper()
+	q := w.queue(engine.Queues[function])
+	messages, err := q.Get(w.Context(), n, lease)
+	if err != nil {
+		w.Error(err)
+	}
+	return q, messages
+}
+
+// bodyOf returns a message's body.
+func (w *world) bodyOf(m storage.Message) []byte {
+	w.Helper()
+	body, err := base64.StdEncoding.DecodeString(m.Text)
+	if err != nil {
+		w.Error(err)
+	}
+	return body
+}
+
+// deliver takes up to a batch of messages from each queue and has each handled, as the host does; those that fail
+// become visible again. It returns the number of messages.
+func (w *world) deliver() int {
+	w.Helper()
+	const batchSize = 8 // as in host.json
+	total := 0
+	for _, function := range []string{engine.ScanPrefix, engine.ScanPartition, engine.CopyRows} {
+		q, messages := w.take(function, batchSize)
+		for _, m := range messages {
+			body := w.bodyOf(m)
+			if w.onMessage != nil {
+				w.onMessage(body)
+			}
+			_, err := w.engine.Run(w.Context(), body, m.DequeueCount)
+			switch {
+			case w.process.Dead():
+				w.restart() // the message stays hidden, as when an instance is lost
+			case problem.FateOf(err) == problem.Done:
+				w.must(q.Delete(w.Context(), m))
+			case m.DequeueCount >= engine.MaxDeliveries:
+				poison := w.queue(q.Name() + "-poison")
+				w.must(poison.Create(w.Context()), poison.Put(w.Context(), m.Text), q.Delete(w.Context(), m))
+			default:
+				w.Logf("delivery %d failed: %v", m.DequeueCount, err)
+				if _, err := q.Update(w.Context(), m, 0); err != nil {
+					w.Fatal(err)
+				}
+			}
+		}
+		w.delivered[function] += len(messages)
+		total += len(messages)
+	}
+	return total
+}
+
+func (w *world) queue(name string) *storage.Queue {
+	w.Helper()
+	q, err := w.account.Queue(name)
+	w.must(err)
+	return q
+}
+
+// drain delivers messages until none is visible.
+func (w *world) drain() {
+	w.Helper()
+	for w.deliver() > 0 {
+	}
+}
+
+// status reads a scan's status.
+func (w *world) status(id string) engine.Status {
+	w.Helper()
+	s, err := w.observer.Status(w.Context(), id)
+	w.must(err)
+	return s
+}
+
+// list returns the first page of the list of scans.
+func (w *world) list(top int) ([]engine.Status, error) {
+	l, err := w.observer.List(w.Context(), engine.ListQuery{Top: top})
+	return l.Scans, err
+}
+
+// run starts a scan and delivers messages until its end.
+func (w *world) run(r engine.Request) engine.Status {
+	w.Helper()
+	id := w.start(r)
+	w.drain()
+	return w.status(id)
+}
+
+// succeed runs a scan, which must succeed.
+func (w *world) succeed(r engine.Request) engine.Status {
+	w.Helper()
+	s := w.run(r)
+	if s.State != ledger.Succeeded || s.Steps.Pending != 0 {
+		w.Fatalf("%+v, want success", s)
+	}
+	return s
+}
+
+// counted fails the test unless a scan is in a state, with so many rows.
+func (w *world) counted(id string, state ledger.State, scanned, written, failed int) {
+	w.Helper()
+	rows := [3]int64{int64(scanned), int64(written), int64(failed)}
+	if s := w.status(id); s.State != state || [3]int64{s.Rows.Scanned, s.Rows.Written, s.Rows.Failed} != rows || state == ledger.Succeeded && s.Steps.Pending != 0 {
+		w.Errorf("%+v, want %s with %v rows scanned, written and failed", s, state, rows)
+	}
+}
+
+// equalTables fails the test unless both tables have the same rows.
+func (w *world) equalTables(a, b string) {
+	w.Helper()
+	x, y := w.rows(a), w.rows(b)
+	if !slices.EqualFunc(x, y, storage.Equal) {
+		w.Errorf("tables %s (%d rows) and %s (%d rows) differ", a, len(x), b, len(y))
+		for i := range min(len(x), len(y)) {
+			if !storage.Equal(x[i], y[i]) {
+				w.Errorf("row %d: %v\nwant %v", i, y[i], x[i])
+				return
+			}
+		}
+	}
+}
+
+// plainRows returns rows of two properties: per partitions of each size, named by number.
+func plainRows(partitions, size int) []storage.Entity {
+	var rows []storage.Entity
+	for p := range partitions {
+		for r := range size {
+			rows = append(rows, storage.Entity{
+				Key: key.Key{Partition: fmt.Sprintf("customer-%07d", p*7919%9999991), Row: fmt.Sprintf("%06d", r)},
+				Properties: []storage.Property{
+					storage.StringProperty("Name", strings.Repeat("x", 20)),
+					storage.Int64Property("Number", int64(r)),
+				},
+			})
+		}
+	}
+	slices.SortFunc(rows, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) })
+	return rows
+}
+
+func copyRequest(from, to string) engine.Request {
+	return engine.Request{
+		Source: engine.TableRef{Table: from},
+		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}},
+	}
+}

@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// Hints: each step notes where its pages ended. When a scan has ended, these ends become hints for the next scan of the
+// same rows. Scans with a filter leave and take none: their pages show only the rows that match.
+
+// hintsName identifies the rows that a scan reads; it is "" for a scan that leaves no hints.
+func (o *opened) hintsName() string {
+	r := o.request
+	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.table() == nil { // their pages don't show where the rows are, or an export's files do
+		return ""
+	}
+	sum := sha256.Sum256(jsonOf([]any{strings.ToLower(o.source.Address()), r.Range, r.segmentSize()}))
+	return hex.EncodeToString(sum[:16])
+}
+
+// saveHints makes hints of the scan's notes for the next scan of the same rows.
+func (e *Engine) saveHints(ctx context.Context, id string) error {
+	o, err := e.load(ctx, id)
+	if err != nil || o.hintsName() == "" {
+		return err
+	}
+	var ends []scan.PageEnd
+	err = e.ledger.Notes(ctx, id, func(note []byte) { ends = append(ends, parseNote(note)...) })
+	if err != nil {
+		return err
+	}
+	if b := hintsOf(o.request, ends); b != nil {
+		return e.ledger.SaveHints(ctx, o.hintsName(), b)
+	}
+	return nil
+}
+
+// hintsOf returns packed hints for a request, made of the ends of pages; nil if there are none.
+func hintsOf(r Request, ends []scan.PageEnd) []byte {
+	hints := scan.NewHints(r.Range, ends, r.segmentSize())
+	for len(hints.Keys) > 0 {
+		if b, ok := packHints(hints); ok {
+			return b
+		}
+		// Too big for one row: keep every second hint.
+		odd := false
+		hints.Keys = slices.DeleteFunc(hints.Keys, func(key.Key) bool { odd = !odd; return odd })
+		hints.Weigh(ends, r.segmentSize())
+	}
+	return nil
+}
+
+// useHints returns packed hints made of a source's own, and gives them to o.
+func (o *opened) useHints(source storage.Hinted) []byte {
+	if o.request.Action.Type == Keys {
+		return nil
+	}
+	within := o.request.Range.Range()
+	var ends []scan.PageEnd
+	source.Hints(func(last key.Key, rows int64) {
+		if within.Contains(last) {
+			ends = append(ends, scan.PageEnd{Last: last, Rows: int(rows)})
+		}
+	})
+	packed := hintsOf(o.request, ends)
+	if o.use(packed) != nil {
+		return nil
+	}
+	return packed
+}
+
+// packedHints is the stored form of hints.
+type packedHints struct {
+	Version int `json:"version"`
+	scan.Hints
+}
+
+const hintsVersion = 1
+
+// packHints returns the stored form. ok is false if it is too big for one row.
+func packHints(h scan.Hints) (packed []byte, ok bool) {
+	text := jsonOf(packedHints{hintsVersion, h})
+	packed = pack(text)
+	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
+}
+
+// use gives the scan's strategy packed hints, if there are any. Its error says why they
+// are unusable. For hints of a newer version it is [problem.Stale].
+// A scan without hints is less balanced, but a scan with wrong ones would miss rows.
+func (o *opened) use(packed []byte) error {
+	if len(packed) == 0 {
+		return nil
+	}
+	h, err := unpackHints(packed)
+	if err == nil {
+		err = h.Check(o.request.Range)
+	}
+	if err != nil {
+		return err
+	}
+	o.strategy = strategyOf(o.request, &h)
+	return nil
+}
+
+// savedHints gives o the hints of an earlier scan of the same rows, and returns them packed. It drops unusable ones.
+func (e *Engine) savedHints(ctx context.Context, o *opened) (packed []byte, err error) {
+	if source, ok := o.source.(storage.Hinted); ok {
+		return o.useHints(source), nil
+	}
+	packed, err = e.ledger.SavedHints(ctx, o.hintsName())
+	if err != nil {
+		return nil, err
+	}
+	if err := o.use(packed); err != nil {
+		warnOfHints(ctx, err)
+		return nil, nil
+	}
+	return packed, nil
+}
+
+// ownHints gives o the hints that were stored with the scan. Its steps refer to them: hints
+// of a newer version are [problem.Stale], as the steps are.
+func (e *Engine) ownHints(ctx context.Context, id string, o *opened) error {
+	packed, err := e.ledger.Hints(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err = o.use(packed); problem.FateOf(err) == problem.Done {
+		return err
+	}
+	warnOfHints(ctx, err)
+	return nil
+}
+
+func warnOfHints(ctx context.Context, err error) {
+	zerolog.Ctx(ctx).Warn().Err(err).Msg("hints dropped; the scan splits without them")
+}
+
+func unpackHints(packed []byte) (scan.Hints, error) {
+	text, err := unpack(packed)
+	if err != nil {
+		return scan.Hints{}, fmt.Errorf("unpack hints: %w", err)
+	}
+	var format struct {
+		Version int `json:"version"`
+	}
+	if json.Unmarshal(text, &format) == nil && format.Version > hintsVersion {
+		return scan.Hints{}, problem.Stalef("", "the hints have version %d, and this version of the program knows version %d", format.Version, hintsVersion)
+	}
+	var h packedHints
+	if err := json.Unmarshal(text, &h); err != nil {
+		return scan.Hints{}, fmt.Errorf("unpack hints: %w", err)
+	}
+	if h.Version != hintsVersion {
+		return scan.Hints{}, fmt.Errorf("the hints have version %d, and this program knows version %d", h.Version, hintsVersion)
+	}
+	return h.Hints, nil
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"tablesweep/internal/place"
+	"tablesweep/internal/scans/ledger"
+)
+
+// Tables that are deleted while a group exports the others. The group leaves such a table out, and names it. Its scan has failed for good: what it
+// has exported is deleted, its claim first, because whoever reads the export of the group must not meet it. A late process may put something there
+// afterwards. Maintain deletes that a day later, and so does the removal of the backup.
+
+// goneError is the error of a source's table that is not there.
+type goneError struct{ error }
+
+func (g *goneError) Unwrap() error { return g.error }
+
+// withoutTable is why a scan that is left out can't be retried.
+const withoutTable = "its table is gone, and its group does without it; start a new scan"
+
+// leavesOut reports whether an error of a scan has its group go on without it: an export without a table that is gone, a copy without those that
+// the app keeps for itself.
+func leavesOut(id string, r Request, err error) bool {
+	if _, _, member := ledger.MemberOf(id); !member {
+		return false
+	}
+	return r.exports() && errors.As(err, new(*goneError)) || r.Action.Type == Copy && errors.As(err, new(*ownError))
+}
+
+// noteOf names the tables of scans, if there are any, behind what is to be said of them.
+func noteOf(what string, out []ledger.Scan) string {
+	if len(out) == 0 {
+		return ""
+	}
+	var names []string
+	for i, m := range out {
+		if i == namedMembers {
+			names = append(names, fmt.Sprintf("and %d more", len(out)-i))
+			break
+		}
+		r, _ := requestOf(m) // it was read before
+		names = append(names, cmp.Or(r.Source.Table, path.Base(r.Source.Prefix)))
+	}
+	return what + ": " + strings.Join(names, ", ")
+}
+
+// withdraw takes back the claims of scans that are left out.
+func (e *Engine) withdraw(ctx context.Context, out []ledger.Scan) error {
+	for _, s := range out {
+		to, err := e.placeOf(s)
+		if err == nil {
+			err = place.Withdraw(ctx, to, s.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// TestLimits: however many instances work on a scan, and although their hosts look into the queues every 5 s at the least, it
+// keeps to its limits over any minute after the first ten seconds, and uses them, but where it has too few steps: so has a group of
+// small tables while some end and others begin.
+func TestLimits(t *testing.T) {
+	testsize.WithoutRace(t)
+	rows := func(s engine.Status) int64 { return s.Rows.Scanned }
+	requests := func(s engine.Status) int64 { return s.Transactions }
+	for _, tt := range []struct {
+		name   string
+		sizes  func(i int) int // of partitions
+		limits engine.Limits
+		used   func(engine.Status) int64
+		want   int64
+		least  float64 // of the limit
+	}{
+		{"rows", four, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
+		{"requests", four, engine.Limits{RowsPerSecond: 1000, RequestsPerSecond: 30}, requests, 30, 0.85},
+		{"rows of one partition", giant, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
+		{"requests for one partition", giant, engine.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
+		{"partitions of a row", single, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
+		{"requests for partitions of a row", single, engine.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
+		{"rows of all sizes", zipf, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
+		{"requests for all sizes", zipf, engine.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
+		{"rows of a group", single, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.7},
+	} {
+		for i, instances := range testsize.Slow([]int{4}, []int{4}, []int{4, 1}) {
+			if !testsize.Full() && (tt.name != "rows" || i > 0) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, %d instances", tt.name, instances), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, emulator.Options{})
+					all := rowsOf(testsize.Slow(3500, 4500, 16_000), tt.sizes)
+					r := copyRequest("Source", "Target")
+					if strings.HasSuffix(tt.name, "group") {
+						r = engine.Request{Source: engine.TableRef{Tables: "small*"}, Action: engine.Action{Type: engine.Count}}
+						for rows := range slices.Chunk(all, 1000) {
+							w.fill("small"+rows[0].Key.Partition[9:], rows)
+						}
+					} else {
+						w.fill("Source", all)
+					}
+					w.must(w.emulator.SetFaults("latency=5ms..30ms"))
+					r.Limits = &tt.limits
+					id := w.start(r)
+					stop := make(chan struct{})
+					var g task.Group
+					for range instances {
+						e := w.newEngine(emulatortest.Open(t, w.emulator, nil))
+						for function := range engine.Queues {
+							g.Go(func() error { return w.poll(e, function, stop) })
+						}
+					}
+					time.Sleep(10 * time.Second)
+					next := time.Now()
+					var used []int64
+					for range testsize.Slow(70, 70, 130) {
+						used = append(used, tt.used(w.status(id)))
+						next = next.Add(time.Second)
+						time.Sleep(time.Until(next))
+					}
+					low, high := 10., 0.
+					for i := 60; i < len(used); i++ {
+						rate := float64(used[i]-used[i-60]) / 60 / float64(tt.want)
+						low, high = min(low, rate), max(high, rate)
+					}
+					t.Logf("%.3f to %.3f of the limit over a minute", low, high)
+					if low < tt.least || high > 1.1 {
+						t.Errorf("it used %.3f to %.3f of its limit over a minute, want %.2f to 1.1", low, high, tt.least)
+					}
+					w.must(w.engine.Cancel(t.Context(), id))
+					close(stop)
+					w.must(g.Wait())
+				})
+			})
+		}
+	}
+}
+
+// Sizes of partitions, by their numbers.
+var (
+	four   = func(int) int { return 4 }
+	giant  = func(int) int { return 1_000_000 }
+	single = func(int) int { return 1 }
+	zipf   = func(i int) int { return 1 + 600/(1+i*7919%997) }
+)
+
+// rowsOf makes so many rows in partitions of these sizes.
+func rowsOf(n int, sizes func(i int) int) (rows []storage.Entity) {
+	for i := 0; len(rows) < n; i++ {
+		for r := range min(sizes(i), n-len(rows)) {
+			rows = append(rows, storage.Entity{
+				Key:        key.Key{Partition: fmt.Sprintf("customer-%07d", i), Row: fmt.Sprintf("%06d", r)},
+				Properties: []storage.Property{storage.Int64Property("Number", int64(r))},
+			})
+		}
+	}
+	return rows
+}
+
+// poll handles messages of a queue as a host does: it looks again at once when there were some, and else after longer and longer pauses.
+func (w *world) poll(e *engine.Engine, function string, stop <-chan struct{}) error {
+	const batchSize, longest = 16, 5 * time.Second
+	var g task.Group
+	for pause := time.Duration(0); ; {
+		select {
+		case <-stop:
+			return g.Wait()
+		case <-time.After(pause):
+		}
+		q, messages := w.take(function, batchSize)
+		if pause = min(2*pause+100*time.Millisecond, longest); len(messages) > 0 {
+			pause = 0
+		}
+		for _, m := range messages {
+			g.Go(func() error {
+				if _, err := e.Run(w.Context(), w.bodyOf(m), m.DequeueCount); err != nil {
+					return nil // the scan was canceled
+				}
+				return q.Delete(w.Context(), m)
+			})
+		}
+	}
+}
+
+// TestLimitsForget: steps that were counted twice, as by a crash, do not hold a scan up for long that has few.
+func TestLimitsForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 300, 1)
+		id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Strategy: "serial", Limits: &engine.Limits{RowsPerSecond: 10}})
+		_, err := ledger.New(w.account.Table("tablesweep")).Use(t.Context(), id, ledger.Used{Steps: 1, Rows: 10, Waiting: 20, Next: time.Now()})
+		w.must(err)
+		began := time.Now()
+		for w.status(id).State == ledger.Running {
+			w.deliver()
+			time.Sleep(time.Second)
+		}
+		if took := time.Since(began); took > 4*time.Minute {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestLimitsSurviveARetry: messages of a limited scan are hidden until their slots, Maintain does not take them for lost, and a retry spreads them anew.
+func TestLimitsSurviveARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		w.fill("Source", plainRows(400, 1))
+		r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Limits: &engine.Limits{RowsPerSecond: 1}}
+		id := w.start(r)
+		for range 20 {
+			w.deliver()
+			time.Sleep(10 * time.Second)
+		}
+		pending, err := ledger.New(w.account.Table("tablesweep")).FirstPending(t.Context(), id)
+		w.must(err)
+		if len(pending) < 4 {
+			t.Fatalf("only %d steps are pending", len(pending))
+		}
+		hidden := func(after func() error) (n int) {
+			w.must(after())
+			for function := range engine.Queues {
+				_, messages := w.take(function, storage.MaxGetMessages)
+				n += len(messages)
+			}
+			return n
+		}
+		if n := hidden(func() error { return w.engine.Maintain(t.Context()) }); n > len(pending)/2 {
+			t.Errorf("%d of %d messages are visible after Maintain", n, len(pending))
+		}
+		w.must(w.engine.Cancel(t.Context(), id))
+		time.Sleep(time.Hour)
+		before := w.status(id).Steps.Done
+		w.must(w.engine.Retry(t.Context(), id))
+		for range 10 { // the messages of before the retry are visible, too
+			w.deliver()
+		}
+		if n := w.status(id).Steps.Done - before; n > int64(len(pending)/2) {
+			t.Errorf("%d of %d steps are done at once after a retry", n, len(pending))
+		}
+		for range 100 {
+			time.Sleep(time.Minute)
+			w.must(w.engine.Maintain(t.Context()))
+			w.drain()
+		}
+		w.counted(id, ledger.Succeeded, 400, 0, 0)
+	})
+}

@@ -1,0 +1,216 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// TestList: open scans come first, however many newer ones there are. Pages of any size have every scan once, filtered ones those that pass the filter.
+func TestList(t *testing.T) {
+	t.Parallel()
+	w := withSource(t, 3, 1)
+	w.fill("Other", nil)
+	var running, all []string
+	for range 2 {
+		r := inSteps
+		r.Name = "Nightly <b>"
+		running = append([]string{w.start(r)}, running...)
+	}
+	for function := range engine.Queues { // nobody works on them
+		w.take(function, 10)
+	}
+	want := map[string][]string{} // by filter
+	for i := range 30 {
+		r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}}
+		switch i % 3 {
+		case 1:
+			r.Source.Table = "Other"
+		case 2:
+			r = copyRequest("Source", "Target")
+		}
+		s := w.start(r)
+		if i%10 == 0 {
+			w.must(w.engine.Cancel(t.Context(), s))
+		}
+		all = append([]string{s}, all...)
+		want[fmt.Sprint(i%3)] = append([]string{s}, want[fmt.Sprint(i%3)]...)
+		if i%10 == 0 {
+			want["canceled"] = append([]string{s}, want["canceled"]...)
+		}
+	}
+	w.drain()
+	copies := want["2"]
+	done := slices.DeleteFunc(slices.Clone(copies), func(id string) bool { return slices.Contains(want["canceled"], id) })
+	everything := append(slices.Clone(running), all...)
+	for name, tt := range map[string]struct {
+		q    engine.ListQuery
+		want []string
+	}{
+		"all":           {engine.ListQuery{}, everything},
+		"running":       {engine.ListQuery{State: ledger.Running}, running},
+		"canceled":      {engine.ListQuery{State: ledger.Canceled}, want["canceled"]},
+		"copies":        {engine.ListQuery{Action: engine.Copy, State: ledger.Succeeded}, done},
+		"of a table":    {engine.ListQuery{Table: "OTHER"}, want["1"]},
+		"to a table":    {engine.ListQuery{Table: "target"}, copies},
+		"by name":       {engine.ListQuery{Name: "NIGHTLY"}, running},
+		"of nobody":     {engine.ListQuery{Name: "daily"}, nil},
+		"since now":     {engine.ListQuery{Since: w.status(all[0]).StartedAt}, all[:1]},
+		"since a while": {engine.ListQuery{Since: w.status(all[9]).StartedAt}, all[:10]},
+	} {
+		for _, top := range []int{1, 2, 7, 100} {
+			q := tt.q
+			q.Top = top
+			var got []string
+			for page := 0; ; page++ {
+				l, err := w.observer.List(t.Context(), q)
+				if err != nil || len(l.Scans) > top || page > 100 {
+					t.Fatalf("%s, page %d: %d scans, %v", name, page, len(l.Scans), err)
+				}
+				for _, s := range l.Scans {
+					got = append(got, s.ID)
+				}
+				if q.Cursor = l.Cursor; q.Cursor == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s, by %d: %v, want %v", name, top, got, tt.want)
+			}
+		}
+	}
+	for field, q := range map[string]engine.ListQuery{
+		"state": {State: "done"}, "action": {Action: "move"}, "table": {Table: "a_b"}, "cursor": {Cursor: "b3guLi9z"},
+	} {
+		q.Top = 5
+		_, err := w.observer.List(t.Context(), q)
+		if p := problem.Of(err); !errors.As(err, &p) || p.Kind != problem.Invalid || p.Field != field {
+			t.Errorf("%+v: %v, want a problem of %s", q, err, field)
+		}
+	}
+}
+
+// TestClocks: a scan's times are the service's, also if a process starts, ends or lists it that has had no answer yet. The simulation skews the
+// clocks of processes that have.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 30, 1)
+		skewed := func(by time.Duration) *engine.Engine {
+			return w.newEngine(emulatortest.Open(t, w.emulator, nil), func(o *engine.Options) { o.Now = func() time.Time { return time.Now().Add(by) } })
+		}
+		w.engine = skewed(-20 * time.Minute)
+		began := time.Now()
+		id := w.start(inSteps)
+		w.deliver()
+		time.Sleep(time.Minute)
+		w.engine = skewed(20 * time.Minute)
+		w.drain()
+		s := w.status(id)
+		if early, ran := s.StartedAt.Sub(began).Abs(), s.FinishedAt.Sub(s.StartedAt); early > time.Second || (ran-time.Minute).Abs() > time.Second || s.Seconds != ran.Seconds() {
+			t.Errorf("%+v, want it begun at %v", s, began)
+		}
+		for age, want := range map[time.Duration]int{30 * time.Second: 0, 2 * time.Minute: 1} {
+			reader := skewed(20 * time.Minute)
+			now, err := reader.Now(t.Context())
+			w.must(err)
+			if l, err := reader.List(t.Context(), engine.ListQuery{Top: 10, Since: now.Add(-age)}); err != nil || len(l.Scans) != want {
+				t.Errorf("%d scans since %v ago, %v; want %d", len(l.Scans), age, err, want)
+			}
+		}
+	})
+}
+
+// TestFailedRows: every row that could not be written is listed once, although messages are delivered several
+// times, and with any page size. The ranges show where these rows are.
+func TestFailedRows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	rows := plainRows(60, 1)
+	w.fill("Source", rows)
+	taken := plainRows(60, 1)[10:50]
+	for i := range taken {
+		taken[i].Properties = taken[i].Properties[:1] // other contents, so that the mode refuses them
+	}
+	w.fill("Target", taken)
+	w.must(w.emulator.SetFaults("seed=5; duplicate p=0.5; reset-after p=0.1 on=batch"))
+	r := copyRequest("Source", "Target")
+	r.Action.Mode, r.SegmentSize = action.Fail, 5
+	s := w.run(r)
+	w.counted(s.ID, ledger.Failed, len(rows), 20, len(taken))
+	for _, top := range []int{1, 7, 40, 100} {
+		var listed []key.Key
+		cursor := ""
+		for page := 0; ; page++ {
+			f, err := w.observer.Failed(t.Context(), s.ID, top, cursor)
+			w.must(err)
+			if page == 0 && (f.Grouped != f.Total || len(f.Groups) != 1 || f.Groups[0].Count != f.Total || len(f.Groups[0].First) != 5 || f.Groups[0].Code != f.Rows[0].Reason) || page > 0 && f.Groups != nil {
+				t.Errorf("page %d groups %d rows: %+v", page, f.Grouped, f.Groups)
+			}
+			if f.Total != int64(len(taken)) || f.Kept != f.Total || len(f.Rows) > top || page > len(taken) {
+				t.Fatalf("page %d has %d rows, total %d, kept %d", page, len(f.Rows), f.Total, f.Kept)
+			}
+			for _, row := range f.Rows {
+				if row.Reason == "" {
+					t.Errorf("row %+v has no reason", row)
+				}
+				listed = append(listed, key.Key{Partition: row.PartitionKey, Row: row.RowKey})
+			}
+			if cursor = f.Cursor; cursor == "" {
+				break
+			}
+		}
+		slices.SortFunc(listed, key.Key.Compare)
+		if !slices.EqualFunc(listed, taken, func(k key.Key, row storage.Entity) bool { return k == row.Key }) {
+			t.Errorf("by pages of %d, %d rows are listed, or others than the %d: %v", top, len(listed), len(taken), listed)
+		}
+	}
+	ranges, err := w.observer.Ranges(t.Context(), s.ID)
+	w.must(err)
+	var failed, read int64
+	for _, r := range ranges.Ranges {
+		read += r.Rows
+		if r.State == "failed" {
+			failed += r.Rows
+		}
+	}
+	if failed < int64(len(taken)) || failed == read || read != int64(len(rows)) {
+		t.Errorf("ranges %+v: %d rows of %d in failed ones", ranges.Ranges, failed, read)
+	}
+}
+
+// TestDetailOfAnEnd: once a scan has ended, no older timeline or ranges are shown, whether this process has shown its status or not.
+func TestDetailOfAnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 30, 1)
+		r := copyRequest("Source", "Target")
+		r.SegmentSize, r.Strategy = 5, "serial"
+		id := w.start(r)
+		w.deliver()
+		if ranges, err := w.engine.Ranges(t.Context(), id); err != nil || len(ranges.Ranges) != 2 {
+			t.Fatalf("ranges %+v, %v, want some done and some pending", ranges, err)
+		}
+		w.drain()
+		time.Sleep(time.Second)
+		if ranges, err := w.engine.Ranges(t.Context(), id); err != nil || len(ranges.Ranges) != 1 { // by the process whose ranges are old
+			t.Errorf("ranges %+v, %v, want one that is done", ranges, err)
+		}
+		w.checkTold(id, 30)
+		if n := w.requests(func() error { _, err := w.engine.Timeline(t.Context(), id); return err }); n != 0 {
+			t.Errorf("a timeline that was just read costs %d requests", n)
+		}
+	})
+}

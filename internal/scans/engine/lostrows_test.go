@@ -1,0 +1,211 @@
+package engine_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// lostKinds are the kinds of rows of the state table that belong to scans, by how their keys begin. Groups have some more.
+var lostKinds, lostGroupKinds = []string{"s", "p|", "d|", "d|-", "x|", "w|", "h", "y", "a|", "o|"}, []string{"g", "m|"}
+
+// kindOfRow returns the kind of a row of a scan; "" for another row.
+func kindOfRow(id string, k key.Key) (kind string) {
+	if k.Partition != "scans" && !strings.HasPrefix(k.Partition, id) || k.Partition == "scans" && !strings.Contains(k.Row, id) {
+		return ""
+	}
+	for _, prefix := range slices.Concat(lostKinds, lostGroupKinds) {
+		if strings.HasPrefix(k.Row, prefix) && len(prefix) > len(kind) {
+			kind = prefix
+		}
+	}
+	return kind
+}
+
+// lose deletes rows of a scan, or of its group, from the state table: two of a kind, one of two kinds, or all of a kind.
+func (w *world) lose(id string, r *rand.Rand) (lost []key.Key) {
+	w.Helper()
+	rows := map[string][]key.Key{}
+	for _, e := range w.rows("tablesweep") {
+		if kind := kindOfRow(id, e.Key); kind != "" {
+			rows[kind] = append(rows[kind], e.Key)
+		}
+	}
+	kinds := slices.Sorted(maps.Keys(rows))
+	r.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	one, two := rows[kinds[0]], rows[kinds[1]]
+	r.Shuffle(len(one), func(i, j int) { one[i], one[j] = one[j], one[i] })
+	switch r.IntN(3) {
+	case 0:
+		lost = one[:min(2, len(one))]
+	case 1:
+		lost = []key.Key{one[0], two[r.IntN(len(two))]}
+	default:
+		lost = one
+	}
+	w.remove("tablesweep", lost...)
+	return lost
+}
+
+// TestLostRowsOfEachKind: whichever rows of the state table somebody deletes while a scan runs, it ends, Maintain gets over it, and a scan that succeeds
+// has done what it was to do. Only a scan's own row is the scan. Maintain does not look at a scan whose row in the list of open ones is lost, so
+// no pending step is lost with that.
+func TestLostRowsOfEachKind(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	for seed := range uint64(testsize.Slow(6, 40, 800)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { lostRows(t, seed) }) })
+	}
+}
+
+// scanToLose fills tables with so many rows, and returns a request of a kind: for a group, a count, a copy with hints, an export, a deletion, or a
+// copy with limits.
+func (w *world) scanToLose(kind uint64, rows int) engine.Request {
+	w.Helper()
+	if kind == 0 {
+		for n := range 10 {
+			w.fill(fmt.Sprintf("Table%02d", n), plainRows(rows/10, 1))
+		}
+		scan := groupExport("p")
+		scan.SegmentSize = 3
+		return scan
+	}
+	w.fill("Source", plainRows(rows, 1))
+	scan := []engine.Request{1: inSteps, 2: copyRequest("Source", "Target"), 3: exportRequest("Source", "p"), 4: deleteRequest("adaptive", 1), 5: copyRequest("Source", "Target")}[kind]
+	scan.SegmentSize = 5
+	switch kind {
+	case 2:
+		w.succeed(scan)
+	case 3:
+		scan.SegmentsPerInvocation = 1
+	case 5:
+		scan.Limits = &engine.Limits{RowsPerSecond: 20}
+	}
+	return scan
+}
+
+func lostRows(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 4))
+	w := newWorld(t, emulator.Options{})
+	w.options = append(w.options, func(o *engine.Options) { o.FoldEvery = 3 })
+	w.restart()
+	const rows = 100
+	scan := w.scanToLose(seed%6, rows)
+	id := w.start(scan)
+	for range 1 + r.IntN(4) {
+		w.deliver()
+		time.Sleep(2 * time.Second)
+	}
+	before := w.status(id)
+	lost := w.lose(id, r)
+	lostKind := func(kind string) bool {
+		return slices.ContainsFunc(lost, func(k key.Key) bool { return kindOfRow(id, k) == kind })
+	}
+	if before.State != ledger.Running || lostKind("o|") && lostKind("p|") {
+		return
+	}
+	fail := func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("seed %d, after %d deliveries, lost %v: %s", seed, before.Steps.Done, lost, fmt.Sprintf(format, args...))
+	}
+	runs := func(e storage.Entity) bool {
+		return e.Key.Row == "s" && e.Get("State") == string(ledger.Running) || strings.HasPrefix(e.Key.Row, "o|")
+	}
+	goOn := func() {
+		for minute := 0; minute < 40 && slices.ContainsFunc(w.rows("tablesweep"), runs); minute++ {
+			for n := 0; w.deliver() > 0; n++ {
+				if n == 1000 {
+					t.Fatalf("seed %d, lost %v: messages without end", seed, lost)
+				}
+			}
+			time.Sleep(time.Minute)
+			_ = w.engine.Maintain(t.Context()) // which may err while it can't tell yet
+		}
+		if err := w.engine.Maintain(t.Context()); err != nil {
+			fail("Maintain: %v", err)
+		}
+	}
+	goOn()
+	s, err := w.observer.Status(t.Context(), id)
+	if err == nil && s.State == ledger.Failed && strings.Contains(s.Error, "the state table lacks ") {
+		if err := w.engine.Retry(t.Context(), id); err == nil && scan.Source.Tables != "" {
+			goOn()
+		} else if problem.Of(err).Kind != problem.Conflict {
+			fail("a retry: %v", err)
+		}
+		s, err = w.observer.Status(t.Context(), id)
+	}
+	if least := min(s.Steps.Pending, s.Steps.Done, s.Rows.Scanned, s.Rows.Written, s.Rows.Failed); least < 0 {
+		fail("a count below zero: %+v", s)
+	}
+	switch {
+	case problem.Of(err).Kind == problem.NotFound && slices.Contains(lost, key.Key{Partition: id, Row: "s"}):
+	case err != nil:
+		fail("%v", err)
+	case s.State == ledger.Failed && strings.Contains(s.Error, "the state table lacks "):
+	case s.State != ledger.Succeeded || s.Rows.Scanned != rows || s.Rows.Failed > 0 || scan.Action.Type != engine.Count && s.Rows.Written != rows:
+		fail("%+v", s)
+	case scan.Action.Type == engine.Delete:
+		w.checkDeleted(id, rows)
+	case scan.Source.Tables != "":
+		if _, err := w.tablesAt("p"); err != nil {
+			fail("%v", err)
+		}
+	case scan.Action.Type == engine.Copy && scan.Action.Destination.Container != "":
+		w.sealed("p", "Source")
+	case scan.Action.Type == engine.Copy:
+		w.equalTables("Source", "Target")
+	}
+	if left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool { return !runs(e) }); len(left) > 0 {
+		fail("after 40 minutes: %v", left)
+	}
+}
+
+// TestGroupRowLost: a group that lacks the row with its tables fails and says so, Maintain goes on, and so does the group's schedule.
+func TestGroupRowLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 11)
+		w.scheduled(strings.ReplaceAll(keeping(""), `"table":"Source"`, `"tables":"*"`))
+		w.until(3, 0)
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.deliver()
+		id := w.schedule().Last.ID
+		if s := w.status(id); s.State != ledger.Running || s.Members.All != 11 {
+			t.Fatalf("%+v", s)
+		}
+		for _, e := range w.ledgerRows(id, "g") {
+			w.remove("tablesweep", e.Key)
+		}
+		for range 3 {
+			w.minute()
+		}
+		s := w.status(id)
+		if s.State != ledger.Failed || !strings.Contains(s.Error, "lacks the group's row") {
+			t.Errorf("%s: %s", s.State, s.Error)
+		}
+		if m := w.members(id, ledger.Running); len(m) > 0 {
+			t.Errorf("members run: %+v", m)
+		}
+		if err := w.engine.Retry(t.Context(), id); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "lacks the group's row") {
+			t.Errorf("a retry: %v", err)
+		}
+		w.night()
+		if last := w.schedule().Last; last.ID == id || w.status(last.ID).State != ledger.Succeeded {
+			t.Errorf("the next night: %+v", last)
+		}
+	})
+}

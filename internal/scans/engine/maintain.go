@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/task"
+)
+
+const (
+	// beatKept is the age at which a beat is removed: its process has nothing in hand, or is dead.
+	beatKept = 10 * time.Minute
+	// resends is how many messages Maintain sends again at once.
+	resends = 32
+)
+
+// Maintain completes what crashes have left, and starts scans that were asked for. For every open scan it sends the messages of lost steps again, ends the
+// scan if nobody noticed its end, and fails it if it has a step that can't be done. It may run at any time, in several
+// processes at once. An error of one scan does not stop it from working on the others.
+func (e *Engine) Maintain(ctx context.Context) error {
+	// A poison queue that does not answer must not take all the time.
+	draining, cancel := context.WithTimeout(ctx, drainTime)
+	errs := e.drainPoison(draining)
+	cancel()
+	open, err := e.ledger.Open(ctx)
+	if err != nil {
+		return errors.Join(errs, err)
+	}
+	var running []string
+	for _, s := range open {
+		runs, err := e.tidy(ctx, s)
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("maintain scan %s: %w", s.ID, err))
+		}
+		if runs {
+			running = append(running, s.ID)
+		}
+	}
+	return errors.Join(errs, e.startAsked(ctx), e.sendLost(ctx, running), e.tidyEnded(ctx), e.removeOld(ctx))
+}
+
+// sendLost looks for lost steps of the running scans, and sends them again. Its first look is the second one to that of a Maintain a minute ago,
+// which may have died since.
+func (e *Engine) sendLost(ctx context.Context, running []string) error {
+	suspects, before, errs := e.look(ctx, running, nil)
+	suspects, err := e.goOn(ctx, suspects, before)
+	errs = errors.Join(errs, err)
+	for range looks - 1 {
+		if len(suspects) == 0 || ctx.Err() != nil {
+			break
+		}
+		if !task.Sleep(ctx, lookTime) {
+			return errors.Join(errs, ctx.Err())
+		}
+		missing, after, err := e.look(ctx, nil, suspects)
+		errs = errors.Join(errs, err, e.resendLost(ctx, missing, before, after))
+		// At the first look some steps were too young to decide. They get one more look.
+		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
+			return before.steps[s.seen.ID].Age >= lookTime
+		}), after
+	}
+	return errs
+}
+
+// goOn sends the steps again that are lost by the kept look and this one, and keeps this one, unless the kept one is about to count. It returns the other
+// suspects.
+func (e *Engine) goOn(ctx context.Context, suspects []suspect, now look) ([]suspect, error) {
+	keep := now.kept(suspects)
+	if len(keep.Steps) == 0 {
+		return suspects, nil
+	}
+	last, err := e.ledger.LastLook(ctx)
+	if err != nil {
+		return suspects, err
+	}
+	before := lookOf(last, suspects)
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= lookTime { // else Maintains that die every few seconds would never have one that counts
+		err = e.ledger.NoteLook(ctx, keep)
+	}
+	err = errors.Join(err, e.resendLost(ctx, suspects, before, now))
+	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, now, s.seen.ID, s.function()) }), err
+}
+
+// suspect is a pending step that may be lost: its message, and its row as it was last seen.
+type suspect struct {
+	message
+	seen ledger.Pending
+}
+
+// look looks at the pending steps of scans, or at suspects once more. It returns the steps that may be lost. It peeks
+// into no queue for steps that are too young to be lost: in a healthy scan they will be committed soon.
+func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
+	all, errs := e.pendingSteps(ctx, scans, again)
+	steps, waits := map[string]ledger.Pending{}, map[string]front{}
+	for _, s := range all {
+		steps[s.seen.ID] = s.seen
+		function := s.function()
+		if _, peeked := waits[function]; peeked || s.seen.Age < lookTime {
+			continue
+		}
+		messages, err := e.queues[function].Peek(ctx)
+		if err != nil {
+			return nil, look{}, errors.Join(errs, err)
+		}
+		waits[function] = newFront(messages)
+	}
+	peeked := func(s suspect) bool { _, ok := waits[s.function()]; return ok }
+	seen := newLook(steps, nil, waits)
+	all = slices.DeleteFunc(all, func(s suspect) bool { return peeked(s) && !seen.missing(s.seen.ID, s.function()) })
+	if !slices.ContainsFunc(all, peeked) {
+		return all, seen, errs
+	}
+	beats, err := e.ledger.Beats(ctx)
+	if err != nil {
+		return nil, look{}, errors.Join(errs, err)
+	}
+	for _, b := range beats {
+		if b.Age > beatKept {
+			errs = errors.Join(errs, e.ledger.ForgetBeat(ctx, b))
+		}
+	}
+	return all, newLook(steps, beats, waits), errs
+}
+
+// pendingSteps reads the pending steps of scans, or suspects once more. It ends scans without a pending step. It
+// leaves a scan that it can't read for the next time.
+func (e *Engine) pendingSteps(ctx context.Context, scans []string, again []suspect) (steps []suspect, errs error) {
+	known := map[string]bool{}
+	for _, s := range again {
+		known[s.seen.ID] = true
+		if !slices.Contains(scans, s.Scan) {
+			scans = append(scans, s.Scan)
+		}
+	}
+	for _, id := range scans {
+		pending, err := e.ledger.FirstPending(ctx, id)
+		if err == nil && len(pending) == 0 && len(again) == 0 {
+			_, err = e.finish(ctx, id)
+		}
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("maintain scan %s: %w", id, err))
+			continue
+		}
+		for _, p := range pending {
+			m, err := parseMessage(p.Message)
+			if err != nil || len(again) > 0 && !known[p.ID] || p.Age < 0 {
+				continue // of a newer version, which sends it by itself; or not a suspect; or it waits for its slot
+			}
+			steps = append(steps, suspect{m, p})
+		}
+	}
+	return steps, errs
+}
+
+// resendLost sends the messages of steps again that two looks show to be lost.
+func (e *Engine) resendLost(ctx context.Context, suspects []suspect, before, after look) error {
+	g, ctx := task.WithContext(ctx)
+	g.SetLimit(resends)
+	for _, s := range suspects {
+		if lost(before, after, s.seen.ID, s.function()) {
+			g.Go(func() error { return e.resend(ctx, s) })
+		}
+	}
+	return g.Wait()
+}
+
+// resend sends a lost step's message again, unless another process has done it, the step was
+// committed, or the scan has ended meanwhile, whose messages are dropped. A step that cannot be done fails its scan instead.
+func (e *Engine) resend(ctx context.Context, s suspect) error {
+	if err := e.mayGoOn(ctx, s.Scan); err != nil {
+		if problem.FateOf(err) == problem.Done {
+			return nil
+		}
+		return err
+	}
+	if reason := hopeless(s.seen); reason != nil {
+		return e.failIfPending(ctx, s.Scan, s.seen.ID, ledger.Ending{State: ledger.Failed, Error: reason.Error()})
+	}
+	ours, err := e.ledger.Resending(ctx, s.Scan, s.seen)
+	if err != nil || !ours {
+		return err
+	}
+	if err := e.send(ctx, s.message); err != nil {
+		return err
+	}
+	zerolog.Ctx(ctx).Warn().Str("scan", s.Scan).Str("step", s.seen.ID).Dur("age", s.seen.Age).Int("sends", s.seen.Sends+1).Msg("message lost; sent again")
+	return nil
+}

@@ -1,0 +1,32 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/scans/engine"
+)
+
+// A lost message is sent again although each Maintain dies after five seconds, and the next one begins at once.
+func TestMaintainDiesEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 30, 1)
+		id := w.start(inSteps)
+		q, lost := w.take(engine.ScanPrefix, 1)
+		for _, m := range lost {
+			w.must(q.Delete(t.Context(), m))
+		}
+		time.Sleep(time.Minute)
+		for range 6 {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			_ = w.engine.Maintain(ctx)
+			cancel()
+			w.restart()
+		}
+		w.drain()
+		w.counted(id, "succeeded", 30, 0, 0)
+	})
+}

@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"tablesweep/internal/input/lines"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/scans/ledger"
+)
+
+// The queue-triggered functions. All run the same engine. Each can be scaled, watched and stopped by itself.
+const (
+	ScanPrefix    = "ScanPrefix"    // steps over a range of partitions
+	ScanPartition = "ScanPartition" // steps within one partition
+	CopyRows      = "CopyRows"      // steps that read a key range again to write it
+)
+
+// functions lists them, in order.
+var functions = []string{CopyRows, ScanPartition, ScanPrefix}
+
+// Queues names each function's queue.
+var Queues = map[string]string{
+	ScanPrefix:    "tablesweep-scan-prefix",
+	ScanPartition: "tablesweep-scan-partition",
+	CopyRows:      "tablesweep-copy-rows",
+}
+
+// messageVersion is the newest format of [message]. Messages with neither Again nor Delete have format 1.
+const messageVersion = 2
+
+// maxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the service's limit.
+const maxMessageBytes = 48 << 10
+
+// message asks for one step of one scan. Its JSON is the body of a queue message and stands in the step's pending row.
+type message struct {
+	Version int       `json:"v"` // [message.seal] sets it
+	Scan    string    `json:"scan"`
+	Rows    bool      `json:"rows,omitempty"` // a range handed over to CopyRows
+	Step    scan.Step `json:"step"`
+	Again   *again    `json:"again,omitempty"`  // to do failed rows again; then Step is empty
+	Delete  *deletion `json:"delete,omitempty"` // of what a step has read; then Step is empty
+
+	// [parseMessage] and [message.seal] set these.
+	body  []byte    // the JSON
+	after time.Time // before which the step does not begin; zero for at once
+
+	id string // the step's id: a hash of the body, or of whose rows are to be deleted
+}
+
+// start is the message that has a scan started which was asked for.
+type start struct {
+	Version int    `json:"v"` // 1
+	Scan    string `json:"start"`
+}
+
+// startOf returns the scan that a message's body has started; "" for a step's message.
+func startOf(body []byte) string {
+	var s start
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if d.Decode(&s) != nil || s.Version != 1 || !ledger.IsID(s.Scan) {
+		return ""
+	}
+	return s.Scan
+}
+
+// again says which failed rows of earlier attempts a step does again. If At is empty, the step goes through all of them
+// behind a position, and leaves each to a step of its own.
+type again struct {
+	Attempt int64  `json:"attempt"` // that which does it
+	At      string `json:"at,omitempty"`
+	Behind  string `json:"behind,omitempty"`
+}
+
+// function names the function that handles the message.
+func (m message) function() string {
+	switch {
+	case m.Rows || m.Again != nil || m.Delete != nil:
+		return CopyRows
+	case m.Step.Range.Partition != nil:
+		return ScanPartition
+	}
+	return ScanPrefix
+}
+
+// ahead estimates the work of the step and all its descendants. It depends on the message
+// alone: every process gets the same answer. Work is reading, so a deletion has none.
+func (m message) ahead() scan.Outlook {
+	if m.Delete != nil {
+		return scan.Outlook{}
+	}
+	if m.Rows || m.Again != nil {
+		return scan.Pages(1)
+	}
+	return adaptive.Ahead(m.Step)
+}
+
+// seal encodes a message that is about to be recorded and sent, and gives its step an id.
+func (m *message) seal() error {
+	if m.Version = 1; m.Again != nil || m.Delete != nil {
+		m.Version = messageVersion
+	}
+	if m.body = jsonOf(m); len(m.body) > maxMessageBytes {
+		return fmt.Errorf("a step's message is %d bytes, %d is the most", len(m.body), maxMessageBytes)
+	}
+	m.identify()
+	return nil
+}
+
+func (m *message) identify() {
+	m.id = stepID(m.body)
+	if m.Delete != nil {
+		m.id = deletionID(m.Delete.Of)
+	}
+}
+
+// jsonOf returns the JSON of what is stored or sent, with <, > and & as they are.
+func jsonOf(v any) []byte {
+	var b bytes.Buffer
+	if err := lines.JSON(&b).Encode(v); err != nil {
+		panic("engine: internal error: " + err.Error()) // our own types have one
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// pending returns the step of a sealed message as the ledger records it.
+func (m message) pending() ledger.Pending {
+	return ledger.Pending{ID: m.id, Message: m.body, After: m.after}
+}
+
+func stepID(body []byte) string {
+	sum := sha256.Sum256(body)
+	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15]))
+}
+
+// parseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. Of a message of a newer
+// version it is [problem.Stale]: the step stays pending, and an instance of that version sends it again.
+func parseMessage(body []byte) (message, error) {
+	if len(body) > maxMessageBytes {
+		return message{}, problem.TooLargef("", "the message is %d bytes, %d is the most", len(body), maxMessageBytes)
+	}
+	var format struct {
+		Version int `json:"v"`
+	}
+	if json.Unmarshal(body, &format) == nil && format.Version > messageVersion {
+		return message{}, problem.Stalef("", "the message has format %d, and this version of the program knows format %d; the step waits for an instance of a newer version", format.Version, messageVersion)
+	}
+	m := message{body: body}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return m, problem.Invalidf("", "the message is not a step of a scan; it was not made by this app").Because(err)
+	}
+	m.identify()
+	switch {
+	case m.Version < 1 || (m.Version == 2) != (m.Again != nil || m.Delete != nil) || m.Again != nil && m.Delete != nil:
+		return m, problem.Invalidf("v", "the message says that it has format %d, but its members are another format's, or of none; it was not made by this app", m.Version)
+	case !ledger.IsID(m.Scan):
+		return m, problem.Invalidf("scan", "is not the id of a scan")
+	}
+	return m, nil
+}
+
+// encode returns the text to put into a queue. The host expects base64.
+func encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
+
+func (e *Engine) send(ctx context.Context, m message) error {
+	hidden := time.Duration(0)
+	if !m.after.IsZero() {
+		now, err := e.Now(ctx)
+		if err != nil {
+			return err
+		}
+		hidden = m.after.Sub(now)
+	}
+	return e.queues[m.function()].PutAfter(ctx, encode(m.body), hidden)
+}

@@ -1,0 +1,158 @@
+package engine_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// reserve has the app keep a table and a container.
+func (w *world) reserve(table, container string) {
+	w.Helper()
+	a := emulatortest.Open(w, w.emulator, w.process)
+	w.engine = w.newEngine(a, func(o *engine.Options) {
+		o.Accounts["OTHER"] = emulatortest.Open(w, emulatortest.New(w, emulator.Options{Account: "other"}), nil)
+		o.Kept, o.Packages = []*storage.Table{a.Table(table)}, engine.Container{Account: a, Name: container}
+	})
+}
+
+// TestScansSpareTheApp: no scan changes what belongs to the app or to its host. It may read that, and another account may have
+// things of the same names.
+func TestScansSpareTheApp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.reserve("People", "packages")
+	w.fill("Source", plainRows(2, 2))
+	type refused struct{ field, name, reason string }
+	for _, tt := range []refused{
+		{"table", "TableSweep", "keeps this app's scans"},
+		{"table", "PEOPLE", "this app's catalogs or event log"},
+		{"table", "AzureWebJobsHostLogs202611", "the Functions host"},
+		{"table", "azureWebJobsHostLogsCommon", "the Functions host"},
+		{"table", "AzureFunctionsDiagnosticEvents202611", "the Functions host"},
+		{"table", "azurewebjobshosts", "the Functions host"},
+		{"queue", engine.Queues[engine.CopyRows], "the app's own queue"},
+		{"queue", engine.Queues[engine.CopyRows] + "-poison", "gave up"},
+		{"queue", "work-poison", "gave up"},
+		{"container", "azure-webjobs-hosts", "the Functions host"},
+		{"container", "azure-webjobs-secrets", "the Functions host"},
+		{"container", "packages", "deployed from"},
+	} {
+		for _, connection := range []string{"", "OTHER"} {
+			requests := map[string]engine.Request{}
+			switch tt.field {
+			case "table":
+				ref := &engine.TableRef{Table: tt.name, Connection: connection}
+				requests["action.destination.table"] = engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Copy, Destination: ref}}
+				requests["source.table"] = engine.Request{Source: *ref, Action: engine.Action{Type: engine.Delete}}
+				if connection == "" {
+					w.mayRead(tt.name)
+				}
+			case "queue":
+				requests["action.queue.name"] = request(engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: tt.name, Connection: connection}})
+			case "container":
+				requests["action.destination.container"] = request(engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Container: tt.name, Connection: connection}})
+			}
+			for field, r := range requests {
+				_, startErr := w.engine.Start(t.Context(), r)
+				_, estimateErr := w.engine.Estimate(t.Context(), r)
+				for _, err := range []error{startErr, estimateErr} {
+					ours := err != nil && strings.Contains(err.Error(), tt.reason)
+					if want := connection == "" || tt.reason == "gave up"; ours != want || ours && problem.Of(err).Field != field {
+						t.Errorf("%s %s of connection %q: %v, want refused: %v", field, tt.name, connection, err, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestRestoreBesideTheApp: a restore of many tables leaves out what the app keeps for itself, names it, and goes on.
+func TestRestoreBesideTheApp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 2)
+		w.fill("People", plainRows(2, 2))
+		w.end(w.start(groupExport("all")))
+		w.reserve("People", "")
+		before := w.rows("People")
+		for _, row := range w.rows("Table00") {
+			w.remove("Table00", row.Key)
+		}
+		id, err := w.engine.Start(t.Context(), engine.Request{
+			Source: engine.TableRef{Container: "exports", Prefix: "all", Tables: "*"},
+			Action: engine.Action{Type: engine.Copy, Overwrite: true, Destination: &engine.TableRef{Connection: storage.HostConnection}},
+		})
+		w.must(err)
+		s := w.end(id)
+		if s.State != ledger.Succeeded || s.Note != "left out, as this app or its host keeps them for itself: People" || *s.Members != (ledger.Members{All: 3, Succeeded: 2, LeftOut: 1}) {
+			t.Errorf("%s %q %q %+v", s.State, s.Error, s.Note, s.Members)
+		}
+		if len(w.rows("Table00")) != 2 || !slices.EqualFunc(w.rows("People"), before, storage.Equal) {
+			t.Error("rows did not come back, or the app's own have changed")
+		}
+	})
+}
+
+// mayRead expects that a table of the app can be counted and exported.
+func (w *world) mayRead(table string) {
+	w.Helper()
+	w.must(w.account.Table(table).Create(w.Context()))
+	for _, a := range []engine.Action{{Type: engine.Count}, {Type: engine.Copy, Destination: &engine.TableRef{Container: "exports", Prefix: table}}} {
+		if _, err := w.engine.Start(w.Context(), engine.Request{Source: engine.TableRef{Table: table}, Action: a}); err != nil {
+			w.Errorf("%s of %s: %v", a.Type, table, err)
+		}
+	}
+}
+
+// TestTablesBecomeTheApps: the settings make a scan's destination a catalog's table while the scan runs, or after its end. Neither its steps
+// nor a retry write there.
+func TestTablesBecomeTheApps(t *testing.T) {
+	t.Parallel()
+	t.Run("running", func(t *testing.T) {
+		w := withSource(t, 3, 2)
+		id := w.start(copyRequest("Source", "Target"))
+		w.reserve("Target", "")
+		w.drain()
+		s := w.status(id)
+		if s.State != ledger.Failed || !strings.Contains(s.Error, "catalogs") || len(w.rows("Target")) != 0 {
+			t.Errorf("%+v and %d rows, want failed, and none", s, len(w.rows("Target")))
+		}
+		if err := w.engine.Retry(t.Context(), id); err == nil || problem.Of(err).Field != "action.destination.table" {
+			t.Errorf("retry: %v", err)
+		}
+	})
+	t.Run("failed rows", func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id, taken := w.failedCopy(6, 5)
+		w.remove("Target", taken...)
+		before := len(w.rows("Target"))
+		w.reserve("Target", "")
+		if err := w.engine.RetryFailed(t.Context(), id); err == nil || problem.Of(err).Field != "action.destination.table" {
+			t.Errorf("retry: %v", err)
+		}
+		proof.Must(t, w.observer.RetryFailed(t.Context(), id)) // an instance with the settings of before takes it
+		w.drain()
+		if s := w.status(id); s.State != ledger.Failed || len(w.rows("Target")) != before {
+			t.Errorf("%+v and %d rows, want failed, and %d as before", s, len(w.rows("Target")), before)
+		}
+	})
+	t.Run("sealing", func(t *testing.T) {
+		w := withSource(t, 1, 1)
+		id := w.start(exportRequest("Source", "p"))
+		w.reserve("Nothing", "exports")
+		w.drain()
+		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "deployed from") || len(w.blobs("p")) != 1 {
+			t.Errorf("%+v and %v, want failed, and the claim alone", s, w.blobs("p"))
+		}
+	})
+}

@@ -1,0 +1,186 @@
+package engine_test
+
+import (
+	"math"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+)
+
+// An invocation of a count makes several queries unless the request says otherwise, since the
+// ledger's partition limits commits a second. An invocation that writes makes one.
+func TestQueriesOfAnInvocation(t *testing.T) {
+	t.Parallel()
+	w := withSource(t, 100, 1)
+	for _, tt := range []struct {
+		request engine.Request
+		want    int64
+	}{
+		{engine.Request{Action: engine.Action{Type: engine.Count}}, 4},
+		{engine.Request{Action: engine.Action{Type: engine.Count}, SegmentsPerInvocation: 1}, 1},
+		{engine.Request{Action: engine.Action{Type: engine.Count}, SegmentsPerInvocation: 10}, 10},
+		{copyRequest("Source", "Target"), 1},
+	} {
+		r := tt.request
+		r.Source, r.Strategy, r.SegmentSize = engine.TableRef{Table: "Source"}, "serial", 5
+		id := w.start(r)
+		w.drain()
+		s := w.status(id)
+		if s.Queries < 20 || s.Rows.Scanned != 100 || (s.Queries+tt.want-1)/tt.want != s.Steps.Done {
+			t.Errorf("%s, %d queries an invocation asked for: %d queries in %d steps, want %d a step",
+				r.Action.Type, r.SegmentsPerInvocation, s.Queries, s.Steps.Done, tt.want)
+		}
+		// Each step also reads its pending row and commits, and each but the last sends a message.
+		if want := s.Queries + 3*s.Steps.Done - 1; r.Action.Type == engine.Count && s.Transactions != want {
+			t.Errorf("%d requests are counted, want %d", s.Transactions, want)
+		}
+	}
+}
+
+// An invocation of several queries reads behind each of its cuts, all at once. With strategies that don't
+// guess, it reads one page after the other.
+func TestInvocationLooksAtItsCuts(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	for _, tt := range []struct {
+		strategy string
+		segments int
+		took     time.Duration // of the first invocation's queries, a second each
+		parts    int           // of the range that are done by then
+	}{
+		{"adaptive", 4, 2 * time.Second, 2},
+		{"adaptive", 5, 2 * time.Second, 2}, // cuts that lead to no rows are one part
+		{"serial", 4, 4 * time.Second, 1},
+		{"prefix", 4, 4 * time.Second, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, emulator.Options{})
+			rows := plainRows(testsize.Of(120, 300), 7) // pages cut partitions
+			w.fill("Source", rows)
+			r := copyRequest("Source", "Target")
+			r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = tt.strategy, 20, tt.segments
+			id := w.start(r)
+			w.must(w.emulator.SetFaults("seed=1; latency=1s..1s on=query table=Source"))
+			start := time.Now()
+			w.deliver()
+			if took := time.Since(start); took != tt.took {
+				t.Errorf("%s, %d segments: the first invocation takes %v, want %v", tt.strategy, tt.segments, took, tt.took)
+			}
+			s := w.status(id)
+			if s.Steps.Done != 1 || s.Queries != int64(tt.segments) {
+				t.Errorf("%s, %d segments: %d steps with %d queries", tt.strategy, tt.segments, s.Steps.Done, s.Queries)
+			}
+			ranges, err := w.observer.Ranges(t.Context(), id)
+			w.must(err)
+			parts, done := 0, int64(0)
+			for _, x := range ranges.Ranges {
+				done += x.Rows
+				if x.State == engine.RangeDone {
+					parts++
+				} else if x.Rows > 0 {
+					t.Errorf("%s, %d segments: pending range %+v", tt.strategy, tt.segments, x)
+				}
+			}
+			if parts != tt.parts || done != s.Rows.Scanned {
+				t.Errorf("%s, %d segments: %d parts with %d rows are done, want %d with %d: %+v", tt.strategy, tt.segments, parts, done, tt.parts, s.Rows.Scanned, ranges.Ranges)
+			}
+			w.must(w.emulator.SetFaults(""))
+			w.drain()
+			w.equalTables("Source", "Target")
+			if s := w.status(id); s.Rows.Scanned != int64(len(rows)) || s.Rows.Written != int64(len(rows)) {
+				t.Errorf("%s, %d segments: %+v", tt.strategy, tt.segments, s.Rows)
+			}
+		})
+	}
+}
+
+// If one of several queries that are made at once fails, the step fails: what it asked for does not count as empty.
+func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
+	t.Parallel()
+	w := withSource(t, 300, 1)
+	var queries atomic.Int64
+	w.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, _ string) bool {
+		return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "Source") && queries.Add(1) == 3
+	})
+	r := copyRequest("Source", "Target")
+	r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = "adaptive", 20, 4
+	id := w.start(r)
+	w.drain()
+	if s := w.status(id); s.State != ledger.Failed || s.Rows.Scanned != 0 {
+		t.Errorf("%s with %d rows, want a failed scan without any", s.State, s.Rows.Scanned)
+	}
+}
+
+// TestEstimateOfAScan estimates scans and runs them: they read just the rows that were counted, and
+// make about as many requests.
+func TestEstimateOfAScan(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		ask  engine.Request
+		rows int64
+	}{
+		{"copy", engine.Request{Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target"}}}, 400},
+		{"filter", engine.Request{Action: engine.Action{Type: engine.Delete}, Filter: "RowKey lt '000004'"}, 160},
+		{"keys", engine.Request{Action: engine.Action{Type: engine.Keys, Destination: &engine.TableRef{Table: "Target"}}}, 400},
+		{"enqueue", engine.Request{Action: engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "rows"}}}, 400},
+		{"count", engine.Request{Action: engine.Action{Type: engine.Count}}, 400},
+		{"prefix", engine.Request{Action: engine.Action{Type: engine.Count}, Strategy: "prefix"}, 400},
+	}[:testsize.Of(3, 6)] {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := withSource(t, 40, 10)
+			tt.ask.Source.Table, tt.ask.SegmentSize = "Source", 10
+			r, err := w.engine.Estimate(t.Context(), tt.ask)
+			w.must(err)
+			s := w.run(tt.ask)
+			if !r.Counted || *r.Rows[0] != tt.rows || *r.Rows[1] != tt.rows || s.Rows.Scanned != tt.rows {
+				t.Errorf("counted %v: %d rows; the scan read %d, want %d", r.Counted, *r.Rows[0], s.Rows.Scanned, tt.rows)
+			}
+			// With a filter, how many queries find nothing depends on how many are under way.
+			if x := float64(s.Cost.Requests) / float64(r.Requests); x < 0.3 || x > 2.5 {
+				t.Errorf("%d requests, want about the scan's %d", r.Requests, s.Cost.Requests)
+			}
+		})
+	}
+}
+
+// TestEstimateWithLimits: an estimate tells the least time that the limits allow.
+func TestEstimateWithLimits(t *testing.T) {
+	w := withSource(t, 40, 10)
+	for _, l := range []engine.Limits{{RowsPerSecond: 20}, {RequestsPerSecond: 10}, {RowsPerSecond: 20, RequestsPerSecond: 1}} {
+		r, err := w.engine.Estimate(t.Context(), engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Limits: &l})
+		w.must(err)
+		want := 20.
+		if l.RequestsPerSecond > 0 {
+			want = math.Round(float64(r.Requests) / float64(l.RequestsPerSecond))
+		}
+		if r.LeastSeconds != want || want < 20 {
+			t.Errorf("%+v: at least %v s, want %v for %d requests", l, r.LeastSeconds, want, r.Requests)
+		}
+	}
+}
+
+// TestEstimateInTime ends a count that would take minutes, and tells that there may be more rows.
+func TestEstimateInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{Latency: time.Second})
+		w.fill("Source", plainRows(10, 100))
+		began := time.Now()
+		ask := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Strategy: "serial", SegmentSize: 10}
+		r, err := w.engine.Estimate(t.Context(), ask)
+		if took := time.Since(began); err != nil || r.Counted || *r.Rows[0] != 10*r.Queries || r.Rows[1] != nil || r.Queries < 18 || took > 25*time.Second {
+			t.Errorf("%+v, %v after %v; want the rows of about 20 queries", r, err, took)
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package engine_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// failedCopy runs a copy of partitions with a row each, of which every third is in the way.
+func (w *world) failedCopy(rows, segment int) (id string, taken []key.Key) {
+	w.Helper()
+	source := plainRows(rows, 1)
+	w.fill("Source", source)
+	taken = w.inTheWay(source, 3)
+	r := copyRequest("Source", "Target")
+	r.Action.Mode, r.SegmentSize = action.Fail, segment
+	s := w.run(r)
+	w.counted(s.ID, ledger.Failed, rows, rows-len(taken), len(taken))
+	return s.ID, taken
+}
+
+// inTheWay fills Target with rows of which every n-th has a key of the source, and other content.
+func (w *world) inTheWay(source []storage.Entity, every int) (taken []key.Key) {
+	w.Helper()
+	var others []storage.Entity
+	for i := 0; i < len(source); i += every {
+		taken, others = append(taken, source[i].Key), append(others, storage.Entity{Key: source[i].Key})
+	}
+	w.fill("Target", others)
+	return taken
+}
+
+// remove deletes rows of a table, as an operator would.
+func (w *world) remove(table string, keys ...key.Key) {
+	w.Helper()
+	for _, k := range keys {
+		w.must(w.account.Table(table).Write(w.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: k}}))
+	}
+}
+
+// TestRedo: failed rows that are done again count once, whether they fail again or not. What is left is listed, and its first row stands in the
+// scan's error.
+func TestRedo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	id, taken := w.failedCopy(60, 5)
+	check := func(state ledger.State, failed int) {
+		t.Helper()
+		w.counted(id, state, 60, 60-failed, failed)
+		s := w.status(id)
+		f, err := w.observer.Failed(t.Context(), id, 100, "")
+		if err != nil || len(f.Rows) != failed || f.Kept != int64(failed) || failed > 0 && !strings.Contains(s.Error, f.Rows[0].PartitionKey) || failed == 0 && s.Error != "" {
+			t.Errorf("error %q, rows %+v, %v, want %d rows", s.Error, f, err, failed)
+		}
+	}
+	redo := func() {
+		t.Helper()
+		w.must(w.engine.RetryFailed(t.Context(), id), w.engine.RetryFailed(t.Context(), id))
+		w.restart() // forgets that the scan had ended a moment ago
+		w.drain()
+	}
+	redo()
+	check(ledger.Failed, 20)
+	w.remove("Target", taken[:7]...)
+	redo()
+	check(ledger.Failed, 13)
+	w.remove("Source", taken[7])
+	w.remove("Target", taken[7:]...)
+	redo()
+	s := w.status(id)
+	if s.State != ledger.Succeeded || s.Rows.Failed != 0 || s.Rows.Written != 59 || s.Rows.Gone != 1 || s.Rows.Scanned != 60 {
+		t.Errorf("%+v, want 59 rows written: one is gone from the source", s)
+	}
+	if err := w.engine.RetryFailed(t.Context(), id); err != nil {
+		t.Errorf("the same request once more: %v", err)
+	}
+	timeline, err := w.observer.Timeline(t.Context(), id)
+	worked := int64(0)
+	for _, p := range timeline.Points {
+		worked += p.Rows
+	}
+	if err != nil || worked != 80 {
+		t.Errorf("the timeline has %d rows, %v, want 60 and the 20 that were done again", worked, err)
+	}
+	ranges, err := w.observer.Ranges(t.Context(), id)
+	if err != nil || len(ranges.Ranges) != 1 || ranges.Ranges[0].State != engine.RangeDone {
+		t.Errorf("ranges %+v, %v", ranges, err)
+	}
+}
+
+// TestRedoOfMany: more failed rows than a step lists are all done again. Those that are gone from the source are counted so, once.
+func TestRedoOfMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	source := plainRows(1, 1200)
+	w.fill("Source", source)
+	others := w.inTheWay(source[:1100], 1)
+	r := copyRequest("Source", "Target")
+	r.Action.Mode, r.SegmentsPerInvocation, r.Strategy = action.Fail, 2, "serial"
+	s := w.run(r)
+	if s.Rows.Failed != 1100 {
+		t.Fatalf("%+v", s)
+	}
+	const gone = 30
+	for _, row := range source[20 : 20+gone] {
+		w.remove("Source", row.Key)
+	}
+	at := 0
+	for _, end := range []int{50, 600, len(others)} {
+		w.remove("Target", others[at:end]...)
+		at = end
+		left := int64(len(others) - end)
+		w.must(w.engine.RetryFailed(t.Context(), s.ID))
+		w.restart()
+		w.drain()
+		s = w.status(s.ID)
+		if s.Rows.Failed != left || s.Rows.Gone != gone || s.Rows.Written != 1200-gone-left || s.Rows.Scanned != 1200 {
+			t.Fatalf("%+v, want %d failed rows, and %d gone", s, left, gone)
+		}
+	}
+	w.equalTables("Source", "Target")
+}
+
+func deleteRequest(strategy string, queries int) engine.Request {
+	return engine.Request{
+		Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Delete},
+		Strategy: strategy, SegmentSize: 10, SegmentsPerInvocation: queries,
+	}
+}
+
+// checkDeleted checks that a delete of so many rows has counted each once, and has left nothing.
+func (w *world) checkDeleted(id string, rows int) {
+	w.Helper()
+	s := w.status(id)
+	if n := int64(rows); s.State != ledger.Succeeded || s.Rows.Scanned != n || s.Rows.Written != n || s.Rows.Failed+s.Rows.Gone != 0 || s.Steps.Pending != 0 {
+		w.Errorf("%+v, want %d rows scanned and deleted", s, n)
+	}
+	if left := w.rows("Source"); len(left) > 0 {
+		w.Errorf("%d rows are left", len(left))
+	}
+}
+
+// TestDeletionGoesOn: a delivery that finds its step committed goes on with the step's deletion, and so does one that comes twice.
+func TestDeletionGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 1, 5)
+		id := w.start(deleteRequest("serial", 1))
+		_, messages := w.take(engine.ScanPrefix, 1)
+		body := w.bodyOf(messages[0])
+		committed := false
+		w.process.DieWhen(func(*http.Request) bool { // the first request behind the commit
+			was := committed
+			committed = len(w.ledgerRows(id, "d|")) == 2
+			return was || committed
+		})
+		if _, err := w.engine.Run(t.Context(), body, 1); err == nil {
+			t.Fatal("the process did not die")
+		}
+		w.restart()
+		if s := w.status(id); s.Rows.Scanned != 5 || s.Rows.Written != 0 || s.Steps.Pending != 1 || len(w.rows("Source")) != 5 {
+			t.Fatalf("%+v, want the reading committed, and the deletion pending", s)
+		}
+		ranges, err := w.observer.Ranges(t.Context(), id)
+		if err != nil || len(ranges.Ranges) != 2 || ranges.Ranges[0].State != "pending" || ranges.Ranges[0].Rows != 5 {
+			t.Errorf("ranges %+v, %v; want five rows pending", ranges.Ranges, err)
+		}
+		for delivery := 2; delivery < 4; delivery++ {
+			_, _ = w.engine.Run(t.Context(), body, delivery)
+			w.checkDeleted(id, 5)
+		}
+	})
+}
+
+// TestDeletionOfLongKeys: an invocation reads only as many pages as one message can name.
+func TestDeletionOfLongKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		var rows []storage.Entity
+		for i := range 30 {
+			long := strings.Repeat("漢", 510) + fmt.Sprintf("%02d", i) // the most units of a key
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: long, Row: long}})
+		}
+		w.fill("Source", rows)
+		r := deleteRequest("serial", 24)
+		r.SegmentSize = 1
+		id := w.start(r)
+		w.settle(id)
+		w.checkDeleted(id, len(rows))
+	})
+}
+
+// TestFailedDeletion: a row that can't be deleted keeps the deletion pending for four deliveries of its step's message. Then the deletion lists
+// it and shows a failed range, and a retry does it again.
+func TestFailedDeletion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		rows := plainRows(3, 40)
+		w.fill("Source", rows)
+		bad := rows[70].Key
+		w.refuse(http.StatusInternalServerError, "InternalError", func(r *http.Request, body string) bool {
+			return r.Method != http.MethodGet && strings.Contains(r.URL.Path+body, "PartitionKey='"+bad.Partition+"',RowKey='"+bad.Row+"'")
+		})
+		id := w.start(deleteRequest("serial", 2))
+		w.settle(id)
+		s := w.status(id)
+		if n := int64(len(rows)); s.State != ledger.Failed || s.Rows.Scanned != n || s.Rows.Written != n-1 || s.Rows.Failed != 1 || len(w.rows("Source")) != 1 {
+			t.Fatalf("%+v, and %d rows are left", s, len(w.rows("Source")))
+		}
+		ranges, err := w.observer.Ranges(t.Context(), id)
+		if err != nil || len(ranges.Ranges) != 3 || ranges.Ranges[1].State != engine.RangeFailed {
+			t.Errorf("ranges %+v, %v; want a failed one in the middle", ranges.Ranges, err)
+		}
+		w.restart()
+		w.must(w.engine.RetryFailed(t.Context(), id))
+		w.settle(id)
+		w.checkDeleted(id, len(rows))
+	})
+}

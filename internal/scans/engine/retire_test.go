@@ -1,0 +1,286 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// ledgerRows returns the rows of the ledger that belong to a scan, in its partition and in lists, of those with a prefix.
+func (w *world) ledgerRows(id, prefix string) []storage.Entity {
+	return slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool {
+		return e.Key.Partition != id && !strings.Contains(e.Key.Row, id) || !strings.HasPrefix(e.Key.Row, prefix)
+	})
+}
+
+// inSteps counts the rows of Source, five a step.
+var inSteps = engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
+
+// maintain runs Maintain once a minute.
+func (w *world) maintain(times int) {
+	w.Helper()
+	for range times {
+		if err := w.engine.Maintain(w.Context()); err != nil && !w.process.Dead() {
+			w.Errorf("Maintain: %v", err)
+		}
+		if w.process.Dead() {
+			w.restart()
+		}
+		time.Sleep(time.Minute)
+	}
+}
+
+// requests returns how many storage requests a call makes.
+func (w *world) requests(call func() error) int64 {
+	w.Helper()
+	w.emulator.ResetCounts()
+	if err := call(); err != nil {
+		w.Error(err)
+	}
+	c := w.emulator.Counts()
+	return c.TableTransactions() + c.QueueTransactions()
+}
+
+// TestRetention: a day after its end a scan's steps are one row, and its timeline and ranges are as
+// before. When its retention is over, nothing of it is left, at whatever request a process dies that removes it. Running
+// scans stay, and canceled ones can be retried until then.
+func TestRetention(t *testing.T) {
+	testsize.WithoutRace(t)
+	crashPoints(t, 5*everyRequest, retention)
+}
+
+func retention(t *testing.T, n int, applied bool) bool {
+	w := newWorld(t, emulator.Options{})
+	canceled := w.canceled()
+	time.Sleep(time.Second)
+	ended := w.run(inSteps).ID
+	before := w.status(canceled)
+	w.process.DieWith(n, applied)
+	w.maintain(20)
+	list, err := w.list(10)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("list %+v, %v", list, err)
+	}
+	if s := list[1]; s.Rows != before.Rows || s.Steps != before.Steps || s.State != ledger.Canceled || s.Steps.Pending == 0 {
+		t.Errorf("the list has %+v, want what the status had: %+v", s, before)
+	}
+	time.Sleep(24 * time.Hour)
+	w.process.DieWith(n, applied)
+	w.maintain(5)
+	if done := w.ledgerRows(ended, "d|"); len(done) != 1 {
+		t.Errorf("%d done rows a day later, want 1", len(done))
+	}
+	if n == 1 {
+		w.checkTold(ended, 50)
+	}
+	w.restart()
+	running := w.start(inSteps)
+	time.Sleep(91 * 24 * time.Hour)
+	w.process.DieWith(n, applied)
+	w.maintain(2)
+	w.restart()
+	w.maintain(3)
+	for _, id := range []string{ended, canceled} {
+		if left := w.ledgerRows(id, ""); len(left) > 0 {
+			t.Errorf("%d rows are left of scan %s: %v", len(left), id, left)
+		}
+		if err := w.engine.Retry(t.Context(), id); problem.Of(err).Kind != problem.NotFound {
+			t.Errorf("retry of a forgotten scan: %v", err)
+		}
+	}
+	if list, err := w.list(10); err != nil || len(list) != 1 || list[0].ID != running || list[0].State != ledger.Running {
+		t.Errorf("list %+v, %v, want the running scan", list, err)
+	}
+	return n > 60
+}
+
+// TestLateTidying: a canceled scan's totals get into the list even if Maintain first runs days later.
+func TestLateTidying(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id := w.canceled()
+		want := w.status(id)
+		time.Sleep(72 * time.Hour)
+		w.maintain(3)
+		time.Sleep(24 * time.Hour)
+		w.maintain(5)
+		n := w.requests(func() error {
+			list, err := w.list(5)
+			if err == nil && (len(list) != 1 || list[0].Rows != want.Rows || list[0].Steps != want.Steps) {
+				t.Errorf("list %+v, want %+v", list, want)
+			}
+			return err
+		})
+		if n != 2 {
+			t.Errorf("the list costs %d requests, want 2", n)
+		}
+		if left := w.ledgerRows(id, "t|"); len(left) > 0 {
+			t.Errorf("the scan is still to be tidied up: %+v", left)
+		}
+	})
+}
+
+// TestOldScansAreFolded: a scan that ended long ago is folded, although a thousand have ended since.
+func TestOldScansAreFolded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 30, 1)
+		id := w.run(inSteps).ID
+		w.maintain(20)
+		time.Sleep(36 * time.Hour)
+		for range storage.PageRows / 100 {
+			var ops []storage.Op
+			for range 100 {
+				row := key.Key{Partition: "scans", Row: "t|" + ledger.NewID(time.Now())}
+				ops = append(ops, storage.Op{Kind: storage.Insert, Row: storage.Row{Key: row}})
+			}
+			w.must(w.account.Table("tablesweep").Write(t.Context(), ops...))
+		}
+		looks := 0
+		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
+			if strings.Contains(r.URL.Query().Get("$filter"), "'t|") {
+				looks++
+			}
+			return w.emulator.Transport().Do(r)
+		})
+		w.maintain(3)
+		if done := w.ledgerRows(id, "d|"); len(done) != 1 || looks != 3 {
+			t.Errorf("%d done rows a day later, and the list was read %d times in 3 minutes; want 1 and 3", len(done), looks)
+		}
+	})
+}
+
+// checkTold checks that timeline and ranges tell of all rows of a scan that is done.
+func (w *world) checkTold(id string, rows int64) {
+	w.Helper()
+	timeline, err := w.engine.Timeline(w.Context(), id)
+	w.must(err)
+	ranges, err := w.engine.Ranges(w.Context(), id)
+	w.must(err)
+	var worked, read int64
+	for _, p := range timeline.Points {
+		worked += p.Rows
+	}
+	for _, r := range ranges.Ranges {
+		if r.State != engine.RangeDone {
+			w.Errorf("range %+v, want it done", r)
+		}
+		read += r.Rows
+	}
+	if worked != rows || read != rows {
+		w.Errorf("the timeline has %d rows and the ranges have %d, want %d", worked, read, rows)
+	}
+}
+
+// TestRefreshRequests: the console's calls cost few requests, even on a process that has just
+// started, with many scans of which one runs. Those that were canceled minutes ago cost one each: their steps may be under way.
+func TestRefreshRequests(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 12, 1)
+		const ended, canceled = 25, 24
+		for range ended {
+			w.run(inSteps)
+		}
+		for range canceled {
+			id := w.start(inSteps)
+			w.deliver()
+			w.must(w.engine.Cancel(t.Context(), id))
+			w.drain() // no message is left that the next delivery could be
+			time.Sleep(time.Second)
+		}
+		for _, most := range []int64{7 + canceled, 7} {
+			id := w.start(inSteps)
+			w.deliver()
+			w.deliver()
+			w.restart()
+			n := w.requests(func() error {
+				list, err := w.list(50)
+				if err != nil || len(list) != 50 {
+					return fmt.Errorf("list of %d, %w", len(list), err)
+				}
+				if s := list[1]; s.State != ledger.Canceled || s.Rows.Scanned == 0 || s.Steps.Done == 0 || s.Steps.Pending == 0 {
+					t.Errorf("a canceled scan is listed as %+v", s)
+				}
+				if _, err := w.engine.Status(t.Context(), id); err != nil {
+					return err
+				}
+				if _, err := w.engine.Timeline(t.Context(), id); err != nil {
+					return err
+				}
+				_, err = w.engine.Ranges(t.Context(), id)
+				return err
+			})
+			if n > most {
+				t.Errorf("a refresh costs %d requests, want at most %d", n, most)
+			}
+			w.must(w.engine.Cancel(t.Context(), id))
+			time.Sleep(16 * time.Minute)
+			w.maintain(4) // which settles ten scans at once
+		}
+	})
+}
+
+// TestRetryWhileRemoved: a scan's time is over, and Maintain removes its row just when a retry has listed the next
+// attempt. That attempt never begins. Maintain takes it off the list of open scans, without an error, as it does with a first
+// attempt that no other list has. The list of all keeps the scan until its row there is as old.
+func TestRetryWhileRemoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id, l := w.canceled(), ledger.New(w.account.Table("tablesweep"))
+		w.maintain(20)
+		read, err := l.Scan(t.Context(), id)
+		w.must(err)
+		time.Sleep(91 * 24 * time.Hour)
+		w.maintain(1)
+		if err := l.Restart(t.Context(), read, time.Now(), nil, scan.Outlook{}); !errors.Is(err, ledger.ErrNotFound) {
+			t.Errorf("restart of a scan that was removed: %v, want %v", err, ledger.ErrNotFound)
+		}
+		alone := storage.Entity{Key: key.Key{Partition: "scans", Row: "o|" + id + "|1"}}
+		w.must(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Insert, Row: alone.Row()}))
+		w.maintain(20)
+		if left := w.ledgerRows(id, "o|"); len(left) > 0 {
+			t.Errorf("still listed as open: %v", left)
+		}
+		time.Sleep(91 * 24 * time.Hour)
+		w.maintain(2)
+		if left := w.ledgerRows(id, ""); len(left) > 0 {
+			t.Errorf("%d rows are left: %v", len(left), left)
+		}
+	})
+}
+
+// TestRunningScansHideNone: a scan is removed when its time is over, although many that were started later still run.
+func TestRunningScansHideNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id := w.canceled()
+		w.maintain(20)
+		for range 12 {
+			w.start(inSteps)
+		}
+		time.Sleep(91 * 24 * time.Hour)
+		w.maintain(2)
+		if left := w.ledgerRows(id, ""); len(left) > 0 {
+			t.Errorf("%d rows are left: %v", len(left), left)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// canceled starts a copy of 50 rows and cancels it half-way.
+func (w *world) canceled() string {
+	w.Helper()
+	w.fill("Source", plainRows(50, 1))
+	r := copyRequest("Source", "Target")
+	r.SegmentSize, r.Strategy = 5, "prefix"
+	id := w.start(r)
+	w.deliver()
+	w.must(w.engine.Cancel(w.Context(), id))
+	w.drain()
+	return id
+}
+
+// TestRetryAfterCancel: the scan runs to its end, though a proxying host sends each request several times.
+func TestRetryAfterCancel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id := w.canceled()
+		before := w.status(id).Seconds
+		time.Sleep(time.Hour)
+		w.must(w.engine.Cancel(t.Context(), id), w.engine.Retry(t.Context(), id), w.engine.Retry(t.Context(), id))
+		if s := w.status(id); s.State != ledger.Running || s.FinishedAt != nil || s.Phase != engine.Working {
+			t.Errorf("status %+v, want running without an end", s)
+		}
+		time.Sleep(7 * time.Second)
+		running := w.status(id).Seconds
+		w.drain()
+		w.tidy()
+		if s := w.status(id); running < before+6 || running > before+8 || s.Seconds < running || s.Seconds > running+600 {
+			t.Errorf("the scan ran for %v s, then %v s and at last %v s: the hour in between does not count", before, running, s.Seconds)
+		}
+		list, err := w.list(1)
+		if err != nil || list[0].Seconds != w.status(id).Seconds {
+			t.Errorf("list %+v, %v: it tells another time", list, err)
+		}
+		if err := w.engine.Retry(t.Context(), id); err != nil {
+			t.Errorf("a retry after its end: %v", err)
+		}
+		w.checkEnd(id, 50)
+		if err := w.engine.Cancel(t.Context(), id); err == nil {
+			t.Error("a scan that has succeeded was canceled")
+		}
+	})
+}
+
+// TestRetryAfterFailure: a step that fails with every delivery fails the scan with the reason. A retry does it.
+func TestRetryAfterFailure(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 30, 1)
+		r := copyRequest("Source", "Target")
+		r.SegmentSize = 5
+		id := w.start(r)
+		for _, faults := range []string{"busy p=1 on=query table=Source", ""} {
+			w.must(w.emulator.SetFaults(faults))
+			w.settle(id)
+			if faults == "" {
+				break
+			}
+			if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "never finished; it failed at last with: query table Source") || s.Steps.Pending == 0 {
+				t.Fatalf("status %+v, want failed with a step kept", s)
+			}
+			if n, err := w.queue(engine.Queues[engine.ScanPrefix]).Length(t.Context()); err != nil || n != 0 {
+				t.Errorf("%d messages left, %v", n, err)
+			}
+			if told, err := w.engine.Ranges(t.Context(), id); err != nil || !slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }) {
+				t.Errorf("ranges %+v, %v, want a failed one", told, err)
+			}
+			w.must(w.engine.Retry(t.Context(), id))
+			if s := w.status(id); s.State != ledger.Running || s.Error != "" {
+				t.Errorf("status %+v, want running without an error", s)
+			}
+			for _, p := range w.ledgerRows(id, "p|") {
+				if p.Get("Reason") != "" || p.Int("Begun")+p.Int("FirstEnded")+p.Int("Sends") != 0 {
+					t.Errorf("the step still has the trouble that it had: %+v", p)
+				}
+			}
+		}
+		w.tidy()
+		w.checkEnd(id, 30)
+	})
+}
+
+// TestAbandonedRetryIsForgotten has the process die after it has listed the attempt that it never began.
+func TestAbandonedRetryIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id := w.canceled()
+		w.process.DieWith(3, true) // behind the readings of its row and its steps
+		if err := w.engine.Retry(t.Context(), id); err == nil {
+			t.Fatal("the process did not die")
+		}
+		w.restart()
+		for _, want := range []int{1, 0} { // young; too old for a retry under way
+			w.must(w.engine.Maintain(t.Context()))
+			if open := w.ledgerRows(id, "o|"); len(open) != want {
+				t.Errorf("%d attempts are listed as open, want %d", len(open), want)
+			}
+			time.Sleep(11 * time.Minute)
+		}
+		if s := w.status(id); s.State != ledger.Canceled {
+			t.Errorf("status %+v, want canceled", s)
+		}
+	})
+}
+
+// TestRetryRefuses: a retry that can change nothing is refused, and so is one of failed rows where there are none. It leaves the scan as it was.
+func TestRetryRefuses(t *testing.T) {
+	t.Parallel()
+	w := withSource(t, 2, 3)
+	w.fill("Taken", []storage.Entity{{Key: plainRows(1, 1)[0].Key}})
+	taken := copyRequest("Source", "Taken")
+	taken.Action.Mode = "fail"
+	failed := w.run(taken)
+	if failed.State != ledger.Failed || failed.Rows.Failed != 1 {
+		t.Fatalf("status %+v, want one row failed", failed)
+	}
+	succeeded := w.run(copyRequest("Source", "Target"))
+	canceled := w.start(inSteps)
+	w.must(w.engine.Cancel(t.Context(), canceled))
+	for _, tt := range []struct {
+		name, id string
+		retry    func(context.Context, string) error
+		kind     problem.Kind
+		detail   string
+	}{
+		{"unknown", "0-none", w.engine.Retry, problem.NotFound, "there is no scan"},
+		{"unknown, failed rows", "0-none", w.engine.RetryFailed, problem.NotFound, "there is no scan"},
+		{"succeeded", succeeded.ID, w.engine.Retry, problem.Conflict, "state is succeeded"},
+		{"nothing but failed rows", failed.ID, w.engine.Retry, problem.Conflict, "1 rows have failed"},
+		{"no failed rows", canceled, w.engine.RetryFailed, problem.Conflict, "no failed rows"},
+	} {
+		err := tt.retry(t.Context(), tt.id)
+		var p *problem.Error
+		if !errors.As(err, &p) || p.Kind != tt.kind || !strings.Contains(p.Detail, tt.detail) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.detail)
+		}
+	}
+	if s := w.status(failed.ID); s.State != ledger.Failed || s.Error != failed.Error {
+		t.Errorf("the retry left %+v", s)
+	}
+	if s := w.status(canceled); s.State != ledger.Canceled {
+		t.Errorf("the retry left %+v", s)
+	}
+}

@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
+)
+
+// This file is the way of a message, from top to bottom: Run → process → begin → do → commit →
+// follow. step.go has the kinds of steps and what each does, fail.go what happens to errors, end.go how a scan ends.
+
+// Run handles one delivery of a message to one of the queue functions. delivery counts from 1. It returns a line that
+// reports what was done. An error's fate is [problem.FateOf]. When the scan itself cannot continue, Run records that
+// with the scan, and the message is done.
+func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
+	if scan := startOf(body); scan != "" {
+		return "", e.startAskedFor(ctx, scan)
+	}
+	m, err := parseMessage(body)
+	if err != nil {
+		return "", err
+	}
+	zerolog.Ctx(ctx).UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", m.id) })
+	working, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	report, left, err := e.step(ctx, working, m, delivery)
+	if left == nil {
+		return report, err
+	}
+	deleted, _, err := e.step(ctx, working, *left, delivery)
+	return strings.Trim(report+"; "+deleted, "; "), err
+}
+
+// step makes a message's step in the time that working has. If it leaves a deletion to this invocation, it returns that.
+func (e *Engine) step(ctx, working context.Context, m message, delivery int) (report string, left *message, err error) {
+	var counter storage.Counter
+	e.heart.take(zerolog.Ctx(ctx), m.Scan, m.id, &counter)
+	again := true // also if it panics
+	defer func() {
+		if e.heart.release(m.id, again && delivery < MaxDeliveries) {
+			e.endIfDone(ctx, m.Scan)
+		}
+	}()
+	err = task.Do(func() (err error) {
+		report, left, err = e.process(working, m, delivery, &counter)
+		return err
+	})
+	if fatal := fatalOf(err, delivery); fatal != nil {
+		again = false
+		report, err = e.failScan(ctx, m, fatal)
+		return report, nil, err
+	}
+	again = problem.FateOf(err) == problem.Retry
+	return report, left, err
+}
+
+// process makes the message's step, commits it, and sends its children's messages. It counts the step's requests. It
+// returns what it leaves to this invocation, as step does.
+func (e *Engine) process(ctx context.Context, m message, delivery int, counter *storage.Counter) (report string, left *message, err error) {
+	start := time.Now()
+	o, err := e.load(ctx, m.Scan)
+	if err == nil {
+		err = o.ended()
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	held, err := e.hold(ctx, m.id, o.sizes)
+	if err != nil {
+		return "", nil, err
+	}
+	defer held.release()
+	counted := storage.RequestOptions{Counter: counter}
+	p, pending, err := e.begin(ctx, counted, o.request.Limits, m, delivery)
+	if err != nil {
+		return "", nil, err
+	}
+	if !pending {
+		if left = m.kind().absent(o.opened); left == nil {
+			err = e.repeated(ctx, m.Scan, delivery)
+		}
+		return "", left, err
+	}
+	if m, err = m.kind().recorded(p); err != nil {
+		return "", nil, err
+	}
+	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
+	asking := counted
+	asking.Ask = func(ctx context.Context) error { return e.mayGoOn(ctx, m.Scan) }
+	var out outcome
+	err = held.do(ctx, func(part *memory.Part) (err error) {
+		asking.Memory = part
+		of := o.with(asking)
+		of.held = held
+		out, err = m.kind().do(ctx, of, e.ledger.With(counted), delivery)
+		return err
+	})
+	if err == nil {
+		err = e.listDifferences(ctx, m.Scan, &out)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	out.done.Ahead, out.done.Attempt = out.ahead(m), o.attempt
+	out.done.Transactions, out.done.Throttled = counter.Requests()+1+int64(len(out.children)), counter.Throttled()
+	if o.request.Limits != nil {
+		out.done.Transactions += slotRequests
+	}
+	if err := e.takeSlots(ctx, o.request.Limits, m.Scan, m.kind().slots(), out.done.Totals, out.children); err != nil {
+		return "", nil, err
+	}
+	committed, maybe, err := e.commit(ctx, m, out)
+	if err == nil && !committed {
+		err = m.kind().overtaken(ctx, e.ledger, &out)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	// Of two deliveries at once, only the one that committed the step sends messages: else each step below it would be
+	// done twice, too. A message for a child that does not exist does no harm: no pending row is found for it.
+	if committed || maybe {
+		e.follow(ctx, m, out)
+	}
+	if committed {
+		e.foldAfter(ctx, m.Scan, m.id)
+	}
+	return reportOf(m, out, time.Since(start), committed), out.deletion, nil
+}
+
+// outcome is what a step has done, and what it leaves. One commit records both.
+type outcome struct {
+	done     ledger.Done
+	children []message // whose messages are sent
+	deletion *message  // which is left to the same invocation; nil if there is none
+
+	differences []action.Failure // that a comparison has found
+}
+
+// ahead estimates the work that the step leaves, less that of the step itself.
+func (out outcome) ahead(m message) scan.Outlook {
+	ahead := scan.Outlook{}.Minus(m.ahead())
+	for _, c := range out.children {
+		ahead = ahead.Plus(c.ahead())
+	}
+	return ahead
+}
+
+// begin reads the step's pending row. If a delivery or message before this one may have begun the
+// step, it records one more beginning. It returns the step as it was before, and whether it is pending.
+func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, limits *Limits, m message, delivery int) (p ledger.Pending, pending bool, err error) {
+	if p, ok := m.kind().inHand(); ok {
+		return p, true, nil
+	}
+	l := e.ledger.With(o)
+	p, pending, err = l.Pending(ctx, m.Scan, m.id)
+	if err == nil && pending && !p.After.IsZero() {
+		err = e.waitsForSlot(ctx, limits, m.Scan, p, delivery)
+	}
+	if err != nil || !pending || unrecorded(p, delivery) {
+		return p, pending, err
+	}
+	if p.Deaths() >= MaxDeliveries {
+		return p, true, &fatalError{diedOver(m.id)} // it would go on ending processes
+	}
+	// If another delivery was faster, that one is counted and this one is not.
+	_, err = l.Begin(ctx, m.Scan, p)
+	return p, true, err
+}
+
+// unrecorded reports whether a delivery is the step's first one, of whose beginning the ledger has no record.
+func unrecorded(p ledger.Pending, delivery int) bool {
+	return delivery == 1 && p.Sends == 0 && p.Begun == 0 && !p.FirstEnded
+}
+
+// repeated handles the message of a step that was committed before. On a repeated delivery the process
+// may have died between the commit and the scan's end: it notices that end now.
+func (e *Engine) repeated(ctx context.Context, scan string, delivery int) error {
+	if delivery > 1 {
+		if _, err := e.finish(ctx, scan); err != nil {
+			return err
+		}
+	}
+	return problem.Stalef("", "the step was committed by an earlier delivery")
+}
+
+// commit records a step's outcome in one transaction: the step is done, and what it leaves is pending. committed
+// is false if the step was not pending any more. maybe then tells that the transaction was sent more than
+// once: its first try may have committed the step, and lost its answer.
+func (e *Engine) commit(ctx context.Context, m message, out outcome) (committed, maybe bool, err error) {
+	var left []*message
+	for i := range out.children {
+		left = append(left, &out.children[i])
+	}
+	if out.deletion != nil {
+		left = append(left, out.deletion)
+	}
+	var pending []ledger.Pending
+	for _, c := range left {
+		if err := c.seal(); err != nil {
+			return false, false, err
+		}
+		pending = append(pending, c.pending())
+	}
+	var sent storage.Counter
+	committed, err = e.ledger.With(storage.RequestOptions{Counter: &sent}).Commit(ctx, m.Scan, m.id, e.options.Now(), out.done, pending)
+	return committed, sent.Requests() > 1, err
+}
+
+// follow sends the children's messages. If a step leaves nothing, the scan may have ended. Maintain sends what
+// follow cannot: the step is committed, and must not be repeated.
+func (e *Engine) follow(ctx context.Context, m message, out outcome) {
+	if len(out.children) == 0 && out.deletion == nil {
+		e.heart.childless(m.id)
+		return
+	}
+	var g task.Group
+	for _, c := range out.children {
+		g.Go(func() error { return e.send(ctx, c) })
+	}
+	if err := g.Wait(); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("a child's message was not sent; Maintain will send it")
+	}
+}
+
+func reportOf(m message, out outcome, took time.Duration, committed bool) string {
+	done := out.done
+	report := fmt.Sprintf("scan %s, step %s: read %d rows in %d queries, wrote %d, %d failed, sent %d messages; %d requests, throttled %d times; took %v",
+		m.Scan, m.id, done.Rows, done.Queries, done.Written, done.Failed, len(out.children), done.Transactions, done.Throttled, took.Round(time.Millisecond))
+	if !committed {
+		report += "; another delivery had committed it"
+	}
+	return report
+}

@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scan"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// opened is a scan with what its steps need.
+type opened struct {
+	request Request
+	source  storage.Source // a table, or an [export]
+	account string         // of the source
+	began   time.Time      // before it was read, by the service's clock; only check sets it
+	limiter *action.Limiter
+	plan
+	strategy scan.Strategy
+	queries  int    // the most of an invocation
+	sizes    *sizes // of what steps have read in this process; nil for a group
+	options  storage.RequestOptions
+	held     *inMemory // by the step
+	tables   []string  // of a group; only check sets it
+
+	filter string         // of the rows that are read, as the service takes it
+	other  storage.Source // that a comparison reads beside the source
+	reader storage.Source // of both; nil for other scans
+}
+
+// table returns the source if it is a table, and nil if it is not.
+func (o *opened) table() *storage.Table {
+	t, _ := o.source.(*storage.Table)
+	return t
+}
+
+// export returns the source if it is an export, and nil if it is not.
+func (o *opened) export() *export {
+	x, _ := o.source.(*export)
+	return x
+}
+
+// with returns the scan for one step, whose requests are made with the options.
+func (o opened) with(options storage.RequestOptions) *opened {
+	o.options = options
+	if o.container != nil {
+		o.container = o.container.With(options)
+	}
+	return &o
+}
+
+// open turns a request into tables and a strategy without hints. Its errors are [problem.Invalid].
+func (e *Engine) open(r Request) (*opened, error) {
+	if r.isGroup() {
+		return e.openGroup(r)
+	}
+	if err := r.checkNames(); err != nil {
+		return nil, err
+	}
+	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter, filter: r.Filter, sizes: &sizes{}}
+	a, err := e.account("source", r.Source.Connection)
+	if err != nil {
+		if d := r.Action.Destination; d != nil {
+			_, other := e.account("action.destination", d.Connection)
+			err = errors.Join(err, other)
+		}
+		return nil, err
+	}
+	o.account = a.String()
+	if r.Source.Container == "" {
+		o.source = a.Table(r.Source.Table)
+	} else if o.source, err = e.exportAt("source", r.Source); err != nil {
+		return nil, err
+	}
+	if r.Action.Type == Verify {
+		o.plan, err = e.comparison(r, o)
+	} else {
+		o.plan, err = e.plan(r, o.table())
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.queries = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, o.work.queries())
+	if r.Limits != nil && r.SegmentsPerInvocation == 0 && o.container == nil {
+		o.queries = 1 // that the rate is even
+	}
+	return o, nil
+}
+
+// exportAt returns an export as a source, which is not open yet.
+func (e *Engine) exportAt(field string, ref TableRef) (storage.Source, error) {
+	_, objects, err := e.blobs(field, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &export{objects: objects, hash: ref.Export, turn: make(chan struct{}, 1)}, nil
+}
+
+// requestOf returns the request of a scan that was recorded.
+func requestOf(s ledger.Scan) (Request, error) {
+	var r Request
+	if err := json.Unmarshal(s.Request, &r); err != nil {
+		return r, fmt.Errorf("request of scan %s: %w", s.ID, err)
+	}
+	return r, nil
+}
+
+// loaded is a scan with its state when it was read.
+type loaded struct {
+	*opened
+	state   ledger.State
+	attempt int64
+	resumed time.Time // when the attempt began; zero in the first
+	members int64     // of a group
+}
+
+// ended returns an error that drops the message of a step, if the scan does not run.
+func (s *loaded) ended() error {
+	if s.state == ledger.Running {
+		return nil
+	}
+	return problem.Stalef("", "the scan has ended: its state is %s", s.state)
+}
+
+// mayGoOn returns an error unless a step of the scan may begin something, such as a transaction.
+func (e *Engine) mayGoOn(ctx context.Context, id string) error {
+	s, err := e.load(ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.ended()
+}
+
+// load returns the scan as it was at most scanTime ago. One that has ended may be restarted at any
+// time, so a state other than running is never older than the call. A group's member runs only while the group does.
+func (e *Engine) load(ctx context.Context, id string) (*loaded, error) {
+	s, err := e.loadScan(ctx, id)
+	group, _, member := ledger.MemberOf(id)
+	if err != nil || !member || s.state != ledger.Running {
+		return s, err
+	}
+	of, err := e.loadScan(ctx, group)
+	if err != nil || of.state == ledger.Running {
+		return s, err
+	}
+	ended := *s
+	ended.state = of.state
+	return &ended, nil
+}
+
+func (e *Engine) loadScan(ctx context.Context, id string) (*loaded, error) {
+	own, called := false, time.Now()
+	read := func(was *loaded) (*loaded, error) {
+		own = true
+		return e.loadAnew(ctx, id, was)
+	}
+	s, err := e.scans.get(ctx, id, read)
+	if err != nil || own || s.state == ledger.Running {
+		return s, err
+	}
+	return e.scans.since(ctx, id, called, read) // another caller began that reading, perhaps before a restart
+}
+
+// loadAnew reads a scan. was is the scan as it was read before; nil if it wasn't. Then only its state may have changed.
+func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded, error) {
+	s, err := e.ledger.Scan(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, problem.Stalef("scan", "the scan is not in the ledger; its record was deleted").Because(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if was != nil {
+		return &loaded{was.opened, s.State, s.Attempt, s.Resumed, s.Members}, nil
+	}
+	r, err := parseStored(s.Request)
+	if err != nil {
+		return nil, err
+	}
+	o, err := e.open(r)
+	if err != nil {
+		return nil, final(err)
+	}
+	if err := e.ownHints(ctx, id, o); err != nil {
+		return nil, err
+	}
+	return &loaded{o, s.State, s.Attempt, s.Resumed, s.Members}, nil
+}

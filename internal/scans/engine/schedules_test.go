@@ -1,0 +1,534 @@
+package engine_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/place"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/schedule"
+	"tablesweep/internal/task"
+)
+
+// nightly is a schedule of exports at three each night.
+const nightly = `[{"name":"nightly","cron":"0 0 3 * * *","request":{"source":{"table":"Source"},"action":{"type":"copy","destination":{"container":"exports","prefix":"nightly/{date}"}}}%s}]`
+
+// keeping is nightly with more members.
+func keeping(members string) string { return fmt.Sprintf(nightly, members) }
+
+// scheduled gives the app schedules, and looks at them for the first time.
+func (w *world) scheduled(text string) {
+	w.Helper()
+	w.plan(text)
+	w.must(w.engine.LookAtSchedules(w.Context(), true))
+}
+
+// plan gives the app schedules.
+func (w *world) plan(text string) {
+	w.Helper()
+	schedules, err := engine.ParseSchedules(text)
+	w.must(err)
+	w.options = []func(*engine.Options){func(o *engine.Options) { o.Schedules = schedules }}
+	w.observer = w.newEngine(w.account)
+	w.restart()
+	w.must(w.engine.CheckSchedules())
+}
+
+// until lets time pass until a time of day.
+func (w *world) until(hour, minute int) {
+	now := time.Now().UTC()
+	at := time.Date(now.Year(), now.Month(), now.Day(), hour, minute, 0, 0, time.UTC)
+	if !at.After(now) {
+		at = at.AddDate(0, 0, 1)
+	}
+	time.Sleep(time.Until(at))
+}
+
+// minute does what the app does in a minute. It survives the process.
+func (w *world) minute() {
+	w.Helper()
+	for _, err := range []error{w.engine.LookAtSchedules(w.Context(), true), w.engine.Maintain(w.Context())} {
+		if err != nil && !w.process.Dead() {
+			w.Error(err)
+		}
+	}
+	if w.process.Dead() {
+		w.restart()
+	}
+	w.drain()
+	time.Sleep(time.Minute)
+}
+
+// night lets the app do what is due at three.
+func (w *world) night() {
+	w.Helper()
+	w.until(3, 0)
+	for range 4 { // start, end, mark, delete
+		w.minute()
+	}
+}
+
+func (w *world) schedule() engine.ScheduleStatus {
+	w.Helper()
+	l, err := w.observer.Schedules(w.Context())
+	w.must(err)
+	if len(l.Schedules) != 1 {
+		w.Fatalf("%+v", l)
+	}
+	return l.Schedules[0]
+}
+
+func (w *world) backups() []engine.BackupStatus {
+	w.Helper()
+	l, err := w.observer.Backups(w.Context(), "nightly", 1000, "")
+	w.must(err)
+	return l.Backups
+}
+
+// exportsLeft returns the occurrences whose exports have objects, in order.
+func (w *world) exportsLeft() []string {
+	w.Helper()
+	left := map[string]bool{}
+	for name := range w.blobs("nightly") {
+		occurrence, _, _ := strings.Cut(name, "/")
+		left[occurrence] = true
+	}
+	return slices.Sorted(maps.Keys(left))
+}
+
+// kept fails the test unless the backups that are left are whole, and no others have objects.
+func (w *world) kept(want ...string) {
+	w.Helper()
+	var listed []string
+	for _, b := range w.backups() {
+		listed = append(listed, b.Occurrence.Format("2006-01-02T1504"))
+		prefix := b.Place.Prefix
+		if b.Tables > 0 {
+			if _, err := place.OpenTables(w.Context(), w.objects(prefix)); err != nil {
+				w.Error(err)
+			}
+			prefix += "/Source"
+		}
+		w.sealed(prefix, "Source")
+	}
+	slices.Reverse(listed)
+	if left := w.exportsLeft(); !slices.Equal(listed, want) || !slices.Equal(left, want) {
+		w.Errorf("the rows say %v, the container has %v, want %v", listed, left, want)
+	}
+}
+
+// A schedule exports each night, once, and deletes what is not kept. Its status is true, and a quiet minute costs one request.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 5, 3)
+		w.scheduled(keeping(`,"keep":{"last":2}`))
+		w.must(w.objects("").Make(t.Context()))
+		w.put("nightly", "1999-12-31T0300/export.json", "of somebody else")
+		w.put("nightly", "notes/readme.txt", "of somebody else")
+		if s := w.schedule(); s.Last != nil || s.Next.Hour() != 3 || s.Overdue {
+			t.Errorf("at first: %+v", s)
+		}
+		for range 4 {
+			w.night()
+		}
+		w.emulator.ResetCounts()
+		w.night()
+		if n := w.emulator.Counts(); n.TableTransactions() != 61 || n.QueuePut+n.QueueDelete != 4 || n.BlobPut != 4 {
+			t.Errorf("a night without changes, and four looks, make %d and %+v; docs/backup.md has the figures", n.TableTransactions(), n)
+		}
+		for _, b := range w.backups() {
+			w.sealed(b.Place.Prefix, "Source")
+			if want := "tablesweep import --from blob:exports/" + b.Place.Prefix + " --to Source --to-connection WHERE --verify"; b.Restore != want || b.Rows != 15 || b.Outdated || b.Deleting != nil || b.FinishedAt == nil {
+				t.Errorf("%+v, want %s", b, want)
+			}
+		}
+		if left := w.exportsLeft(); !slices.Equal(left, []string{"1999-12-31T0300", "2000-01-04T0300", "2000-01-05T0300", "notes"}) || len(w.backups()) != 2 {
+			t.Errorf("left: %v", left)
+		}
+		s := w.schedule()
+		if s.Last == nil || s.Last.State != ledger.Succeeded || *s.Last != *s.Success || s.Missed.Count+s.Skipped.Count != 0 || s.Overdue || w.status(s.Last.ID).Name != "nightly" {
+			t.Errorf("%+v", s)
+		}
+		w.emulator.ResetCounts()
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
+			t.Errorf("a look at a schedule that nothing is to be done for makes %+v", n)
+		}
+		// Missed nights: of the newest alone the scan starts. While it runs, others are skipped.
+		time.Sleep(72 * time.Hour)
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		if s = w.schedule(); s.Missed.Count != 2 || s.Last.State != ledger.Running || !s.Overdue {
+			t.Errorf("after three nights: %+v", s)
+		}
+		time.Sleep(24 * time.Hour)
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		if s = w.schedule(); s.Skipped.Count != 1 || s.Last.State != ledger.Running || s.Skipped.Last.Sub(s.Last.Occurrence) != 24*time.Hour {
+			t.Errorf("while it runs: %+v", s)
+		}
+		for range 3 {
+			w.must(w.engine.LookAtSchedules(t.Context(), true))
+		}
+		if left := w.exportsLeft(); len(left) != 4 || len(w.backups()) != 2 {
+			t.Errorf("while it runs, %v is left", left)
+		}
+		w.drain()
+		w.night()
+		if s = w.schedule(); s.Last.State != ledger.Succeeded || s.Overdue || s.Success.Occurrence.Sub(s.Skipped.Last) != 24*time.Hour {
+			t.Errorf("afterwards: %+v", s)
+		}
+		// The schedule is removed while its scan runs: that is a backup all the same, and nothing else starts or goes.
+		w.until(3, 0)
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		before := len(w.backups())
+		w.plan("[]")
+		for range 3 {
+			w.night()
+		}
+		if s = w.schedule(); !s.Removed || s.Last.State != ledger.Succeeded || len(w.backups()) != before+1 {
+			t.Errorf("removed: %+v, %d backups", s, len(w.backups()))
+		}
+	})
+}
+
+// TestScheduleSeeds lets nights pass in which processes die, requests fail, tables come and go, and nobody looks at times. A seed decides what happens. Each
+// night that somebody looks at succeeds, with the tables that are there, and of all backups just those are left that are kept.
+func TestScheduleSeeds(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	out := int64(0)
+	for seed := uint64(1); seed <= testsize.Slow[uint64](1, 4, 2000); seed++ { // of many tables, then of one
+		synctest.Test(t, func(t *testing.T) { out += scheduleSeed(t, seed) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if out == 0 {
+		t.Error("no table was left out")
+	}
+}
+
+// comeAndGo makes some tables. With one message of twenty, one of them is deleted, or is made again.
+func (w *world) comeAndGo(r *rand.Rand) {
+	tables := make([]bool, 3+r.IntN(9))
+	change := func(n int) {
+		name := fmt.Sprintf("Table%02d", n)
+		if tables[n] {
+			w.drop(name)
+		} else {
+			w.fill(name, plainRows(r.IntN(30), 1))
+		}
+		tables[n] = !tables[n]
+	}
+	for n := range tables {
+		change(n)
+	}
+	w.onMessage = func([]byte) {
+		if r.IntN(20) == 0 {
+			change(r.IntN(len(tables)))
+		}
+	}
+}
+
+// scheduleSeed returns how many tables were left out.
+func scheduleSeed(t *testing.T, seed uint64) (out int64) {
+	r := rand.New(rand.NewPCG(seed, 47))
+	w := withSource(t, 1+r.IntN(4), 1+r.IntN(3))
+	keep := schedule.Keep{Last: 1 + r.IntN(3), Daily: r.IntN(4), Weekly: r.IntN(3)}
+	text := keeping(fmt.Sprintf(`,"keep":{"last":%d,"daily":%d,"weekly":%d}`, keep.Last, keep.Daily, keep.Weekly))
+	if seed%2 > 0 { // of many tables, and proved
+		w.comeAndGo(r)
+		text = strings.NewReplacer(`"table":"Source"`, `"tables":"Source,Table*"`, `"request":{`, `"request":{"verify":true,"segmentSize":10,"segmentsPerInvocation":1,`).Replace(text)
+	}
+	w.scheduled(text)
+	const on = " on=query,insert,update,merge,delete,batch,put-blob,get-blob,list-blobs,delete-blob" // the test itself takes messages
+	faults := fmt.Sprintf("seed=%d; latency=1ms..20ms; short-page p=0.2; busy p=%.2f%s; reset-before p=%.2f%[3]s; reset-after p=%.2[5]f%[3]s; delay p=0.05 by=20s%[3]s", seed, r.Float64()/20, on, r.Float64()/20, r.Float64()/20)
+	minute := func() {
+		_, _ = w.engine.LookAtSchedules(t.Context(), true), w.engine.Maintain(t.Context()) // errors are part of such nights
+		if w.process.DieWith(0, false); w.process.Dead() {
+			w.restart()
+		}
+		w.drain()
+		time.Sleep(time.Minute)
+	}
+	var asleep int
+	for range 8 {
+		w.until(3, 0)
+		if r.IntN(6) == 0 {
+			asleep++
+			continue
+		}
+		w.must(w.emulator.SetFaults(faults))
+		for range 5 {
+			if r.IntN(2) == 0 {
+				w.process.DieWith(1+r.IntN(60), r.IntN(2) == 0)
+			}
+			minute()
+		}
+		w.must(w.emulator.SetFaults(""))
+		w.restart()
+		time.Sleep(11 * time.Minute) // a message may be hidden for ten
+		for range 6 {
+			minute()
+		}
+	}
+	list, err := w.list(100)
+	w.must(err)
+	list = slices.DeleteFunc(list, func(s engine.Status) bool { return s.Action.Type == engine.Verify })
+	if len(list) > 8-asleep {
+		t.Errorf("%d scans in %d nights", len(list), 8-asleep)
+	}
+	var left []time.Time
+	for _, s := range slices.Backward(list) { // the oldest first
+		lost := int64(0)
+		if s.Members != nil {
+			lost = s.Members.LeftOut
+		}
+		if out += lost; s.State != ledger.Succeeded || (s.Note == "") != (lost == 0) {
+			t.Errorf("%s %q %+v %q", s.State, s.Error, s.Members, s.Note)
+		}
+		occurrence, err := time.Parse("2006-01-02T1504", path.Base(s.Action.Destination.Prefix))
+		w.must(err)
+		left = append([]time.Time{occurrence}, left...)
+		for _, i := range slices.Backward(keep.Outdated(left)) {
+			left = slices.Delete(left, i, i+1)
+		}
+	}
+	var want []string
+	for _, b := range slices.Backward(left) {
+		want = append(want, b.Format("2006-01-02T1504"))
+	}
+	w.kept(want...)
+	for _, b := range w.backups() {
+		if b.Deleting != nil || seed%2 > 0 && b.Proof.State != engine.Proved && b.Proof.State != engine.Differs {
+			t.Errorf("%+v, %+v", b, b.Proof)
+		}
+	}
+	return out
+}
+
+// Many instances look at once, of two apps on one state table. Each occurrence starts one scan.
+func TestScheduleOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{Faults: "seed=1; latency=1ms..20ms"}) // so that they read before others have written
+		w.fill("Source", plainRows(3, 2))
+		const text = `[{"name":"nightly","cron":"0 * * * * *","request":{"source":{"table":"Source"},"action":{"type":"count"}}}]`
+		w.plan(text)
+		others, err := engine.ParseSchedules(strings.ReplaceAll(text, "nightly", "other"))
+		w.must(err)
+		for range 6 {
+			var g task.Group
+			for i := range 10 {
+				e := w.newEngine(w.account)
+				if i%2 > 0 {
+					e = w.newEngine(w.account, func(o *engine.Options) { o.Schedules = others })
+				}
+				g.Go(func() error { return e.LookAtSchedules(t.Context(), true) })
+			}
+			w.must(g.Wait())
+			w.drain()
+			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(61 * time.Second)))
+		}
+		if list, err := w.list(100); err != nil || len(list) != 10 {
+			t.Errorf("%d scans of two schedules in five minutes, %v", len(list), err)
+		}
+	})
+}
+
+// What goes wrong with a schedule is told. What can't be deleted stays, and is tried again after the next success.
+func TestScheduleOnBadDays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 3, 2)
+		w.scheduled(keeping(`,"keep":{"last":1}`))
+		w.night()
+		w.refuse(409, "BlobImmutableDueToPolicy", func(r *http.Request, _ string) bool {
+			return r.Method == http.MethodDelete && strings.Contains(r.URL.Host, "blob")
+		})
+		w.night()
+		b := w.backups()
+		if len(b) != 2 || b[1].Deleting == nil || !strings.Contains(b[1].Error, "BlobImmutableDueToPolicy") || b[0].Deleting != nil {
+			t.Fatalf("an immutable container: %+v", b)
+		}
+		w.emulator.ResetCounts()
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
+			t.Errorf("for what can't be deleted: %+v", n)
+		}
+		w.process.Next = w.emulator.Transport()
+		w.night()
+		w.kept("2000-01-03T0300")
+		// A claim of somebody else in the place of a backup: nothing of it is deleted.
+		last := w.backups()[0].Place.Prefix
+		objects := w.objects(last)
+		w.must(objects.Delete(t.Context(), "export.json"))
+		w.put(last, "export.json", `{"format":"tablesweep-export","version":1,"id":"other"}`)
+		w.night()
+		if b := w.backups(); len(b) != 2 || b[1].Error == "" || len(w.blobs(last)) != 4 {
+			t.Errorf("another's claim: %+v, %d objects", b, len(w.blobs(last)))
+		}
+		// A container that is deleted has no backups any more, and the next one makes it anew.
+		for name := range w.blobs("") {
+			w.must(w.objects("").Delete(t.Context(), name))
+		}
+		w.night()
+		w.kept("2000-01-05T0300")
+		// A table that is gone: the run has failed, and says so. The newest success stays.
+		w.must(w.account.Table("Source").Delete(t.Context()))
+		w.night()
+		w.night()
+		s := w.schedule()
+		if s.Last.State != ledger.Failed || !strings.Contains(s.Last.Error, "Source does not exist") || !s.Overdue || len(w.backups()) != 1 {
+			t.Errorf("no table: %+v", s)
+		}
+		// A run that was canceled and is retried is a backup at its end.
+		w.fill("Source", plainRows(3, 2))
+		w.until(3, 0)
+		for range 2 {
+			w.must(w.engine.LookAtSchedules(t.Context(), true), w.engine.Maintain(t.Context()))
+		}
+		id := w.schedule().Last.ID
+		w.must(w.engine.Cancel(t.Context(), id))
+		w.minute()
+		if s := w.schedule(); s.Last.State != ledger.Canceled || s.Last.Error != "" {
+			t.Errorf("canceled: %+v", s.Last)
+		}
+		w.must(w.engine.Retry(t.Context(), id))
+		for range 4 {
+			w.minute()
+		}
+		w.kept("2000-01-08T0300")
+		// Somebody deletes the rows of a run.
+		w.until(3, 0)
+		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		id = w.schedule().Last.ID
+		w.drain()
+		for _, row := range w.rows("tablesweep") {
+			if row.Key.Partition == id || strings.Contains(row.Key.Row, id) {
+				w.remove("tablesweep", row.Key)
+			}
+		}
+		time.Sleep(23*time.Hour + 58*time.Minute)
+		w.night()
+		w.night()
+		if s := w.schedule(); s.Last.State != ledger.Succeeded {
+			t.Errorf("after rows were lost: %+v", s)
+		}
+		// A process dies behind its decision to start a scan, which it has not asked for yet.
+		w.until(3, 0)
+		last = w.schedule().Last.ID
+		w.process.DieWhen(func(*http.Request) bool { return w.schedule().Last.ID != last })
+		for range 4 {
+			w.minute()
+		}
+		if s := w.schedule(); s.Last.ID == last || s.Last.State != ledger.Succeeded {
+			t.Errorf("after a decision: %+v", s)
+		}
+	})
+}
+
+// TestScheduleClock sets the service's clock far ahead for a night, and back.
+func TestScheduleClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ahead time.Duration
+		w := newWorld(t, emulator.Options{Clock: func() time.Time { return time.Now().Add(ahead) }})
+		w.fill("Source", plainRows(3, 2))
+		w.scheduled(keeping(`,"keep":{"last":1}`))
+		w.night()
+		ahead = 4 * 366 * 24 * time.Hour
+		for range 4 {
+			w.minute()
+		}
+		w.kept("2004-01-04T0300")
+		ahead = 0
+		w.minute()
+		if s := w.schedule(); !s.Overdue {
+			t.Errorf("the newest success is years ahead: %+v", s)
+		}
+		w.night()
+		w.night()
+		if s := w.schedule(); s.Overdue || s.Success.Occurrence.Year() != 2000 {
+			t.Errorf("the clock is right again: %+v", s)
+		}
+		w.kept("2000-01-03T0300", "2004-01-04T0300")
+	})
+}
+
+// With keepDryRun, nothing is deleted: the list says what would be.
+func TestKeepDryRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 1, 1)
+		w.scheduled(keeping(`,"keep":{"last":2},"keepDryRun":true`))
+		for range 4 {
+			w.night()
+		}
+		var outdated []bool
+		for _, b := range w.backups() {
+			outdated = append(outdated, b.Outdated)
+		}
+		if !slices.Equal(outdated, []bool{false, false, true, true}) {
+			t.Errorf("%v", outdated)
+		}
+		w.kept("2000-01-01T0300", "2000-01-02T0300", "2000-01-03T0300", "2000-01-04T0300")
+	})
+}
+
+// Bad settings are named, each by its schedule, and the others are taken.
+func TestParseSchedules(t *testing.T) {
+	t.Parallel()
+	good := strings.Trim(keeping(`,"keep":{"daily":3}`), "[]")
+	for text, want := range map[string]string{
+		`{}`:                          "must be a JSON array",
+		`[{"Name":"x"}]`:              "0.Name: is not a field here",
+		`[` + good + `]`:              "",
+		good:                          "must be a JSON array",
+		`[` + good + `,` + good + `]`: "; has the name of another",
+		`[` + good + `,` + strings.Replace(good, "nightly", "other", 1) + `]`:                                                  "other: request: action.destination is that of nightly, or one",
+		`[` + good + `,` + strings.NewReplacer("nightly\"", "other\"", "{date}", "{date}/more").Replace(good) + `]`:            "other: request: action.destination is that of nightly, or one",
+		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination is that of nightly, or one",
+		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"Source","connection":"AccountKey=c2VjcmV0"`, 1):            "source.connection: is what looks like a secret; give",
+		`[{"name":"a b","cron":"0 0 3 * * *","request":{"source":{"table":"T"},"action":{"type":"count"}}}]`:                   "schedule 1: name must be",
+		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" has not the six fields`,
+		strings.Replace(`[`+good+`]`, "0 0 3", "* 0 3", 1):                                                                     "fires more than once a minute",
+		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"_"`, 1):                                                    "nightly: request: source.table: table name",
+		strings.Replace(`[`+good+`]`, `/{date}`, ``, 1):                                                                        "prefix must have {date}",
+		strings.NewReplacer(`"table"`, `"tables"`, `/{date}`, `/{table}/{date}`).Replace(`[` + good + `]`):                     "may have {table} at its end alone",
+		strings.NewReplacer(`"table"`, `"tables"`, `/{date}`, `/{date}/{table}/`).Replace(`[` + good + `]`):                    "",
+		strings.Replace(`[`+good+`]`, `"daily":3`, ``, 1):                                                                      "keep: must say how many",
+		strings.Replace(`[`+good+`]`, `"daily":3`, `"daily":-1`, 1):                                                            "keep: its numbers must be",
+		`[{"name":"a","cron":"0 0 3 * * *","keepDryRun":true}]`:                                                                "request is missing",
+		`[{"name":"a","cron":"0 0 3 * * *","keep":{"last":1},"request":{"source":{"table":"Tab"},"action":{"type":"count"}}}]`: "keep: is about exports",
+	} {
+		all, err := engine.ParseSchedules(text)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+		if want == "" && len(all) != 1 {
+			t.Errorf("%s: %v", text, all)
+		}
+	}
+	all, err := engine.ParseSchedules(`[{"name":"bad"},` + good + `]`)
+	if err == nil || len(all) != 1 || all[0].Name != "nightly" {
+		t.Errorf("one bad, one good: %v, %v", all, err)
+	}
+	all[0].Request = nil
+	w := newWorld(t, emulator.Options{})
+	w.options = []func(*engine.Options){func(o *engine.Options) { o.Schedules, o.Accounts = all, nil }}
+	if err := w.newEngine(w.account).CheckSchedules(); err == nil || !strings.Contains(err.Error(), "nightly: request: source.connection: \"AzureWebJobsStorage\" is not among") {
+		t.Errorf("a connection that the app lacks: %v", err)
+	}
+}

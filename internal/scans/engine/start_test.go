@@ -1,0 +1,130 @@
+package engine_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/logtail/claim"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+)
+
+// TestStartOnce lets the process die at each request of a start that has an Idempotency-Key, and sends it again: there is
+// one scan, and one id. Another request with the key is refused, until the scan is removed.
+func TestStartOnce(t *testing.T) {
+	r, sent := copyRequest("Source", "Target"), claim.Sent{Key: "key"}
+	crashPoints(t, 1, func(t *testing.T, n int, applied bool) bool {
+		w := withSource(t, 5, 1)
+		w.process.DieWith(n, applied)
+		first, started := w.engine.StartOnce(t.Context(), r, sent)
+		w.restart()
+		again, err := w.engine.StartOnce(t.Context(), r, sent)
+		w.must(err)
+		if started == nil && first != again {
+			t.Errorf("the ids are %s and %s", first, again)
+		}
+		w.maintain(3) // the message may be lost
+		w.drain()
+		w.counted(again, ledger.Succeeded, 5, 5, 0)
+		time.Sleep(30 * 24 * time.Hour)
+		if last, err := w.engine.StartOnce(t.Context(), r, sent); err != nil || last != again {
+			t.Errorf("a month later: %s, %v, want %s", last, err, again)
+		}
+		other := r
+		other.Name = "other"
+		if _, err := w.engine.StartOnce(t.Context(), other, sent); problem.Of(err).Kind != problem.KeyReused {
+			t.Errorf("another request with the key: %v", err)
+		}
+		if list, err := w.list(10); err != nil || len(list) != 1 || list[0].ID != again {
+			t.Errorf("%v: %+v, want scan %s alone", err, list, again)
+		}
+		time.Sleep(70 * 24 * time.Hour)
+		w.maintain(3)
+		if left := w.ledgerRows("scans", ""); len(left) > 0 {
+			t.Errorf("100 days later: %v", left)
+		}
+		return started == nil
+	})
+}
+
+// TestStartOnceAfterRemoval: a scan that was removed does not begin again under its id, though its key is still there: some of its rows may be, too.
+func TestStartOnceAfterRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 5, 1)
+		r, sent := copyRequest("Source", "Target"), claim.Sent{Key: "key"}
+		first, err := w.engine.StartOnce(t.Context(), r, sent)
+		w.must(err)
+		w.drain()
+		time.Sleep(90*24*time.Hour - 30*time.Minute)
+		w.maintain(1) // which looks at the keys
+		time.Sleep(40 * time.Minute)
+		w.maintain(1)
+		if left := w.ledgerRows("scans", "i|"); len(left) != 1 {
+			t.Fatalf("%d keys are left, want 1", len(left))
+		}
+		again, err := w.engine.StartOnce(t.Context(), r, sent)
+		w.must(err)
+		if again == first {
+			t.Errorf("the scan has the id of one that was removed, %s", first)
+		}
+		w.drain()
+		w.counted(again, ledger.Succeeded, 5, 5, 0)
+	})
+}
+
+// TestStartOnceByTwo: an instance is at any request of a start with a key when another one gets the same request, or another one with the
+// key, and ends it or dies at any of its own requests. The first then goes on, or finds that its source is gone. There is one scan, and one id.
+func TestStartOnceByTwo(t *testing.T) {
+	r, sent := copyRequest("Source", "Target"), claim.Sent{Key: "key"}
+	other := r
+	other.Name = "other"
+	crashPoints(t, testsize.Slow(8, 5, 1), func(t *testing.T, n int, applied bool) bool {
+		survived := true
+		for name, second := range map[string]engine.Request{"same": r, "first refused": r, "other": other} {
+			for at, met := 2, true; met; at += testsize.Slow(2, 2, 1) {
+				w := withSource(t, 1, 1)
+				process := &emulatortest.Process{Next: w.emulator.Transport()}
+				var ids [2]string
+				var errs [2]error
+				requests := 0 // of the first
+				w.process.Next = transport(func(q *http.Request) (*http.Response, error) {
+					if requests++; requests == at {
+						process.DieWith(n, applied)
+						ids[1], errs[1] = w.newEngine(emulatortest.Open(t, w.emulator, process)).StartOnce(t.Context(), second, sent)
+						survived = survived && !process.Dead()
+					}
+					if name == "first refused" && requests >= at && strings.Contains(q.URL.Path, "Source") {
+						return emulatortest.Refusal(q, http.StatusNotFound, "TableNotFound"), nil
+					}
+					return w.emulator.Transport().Do(q)
+				})
+				ids[0], errs[0] = w.engine.StartOnce(t.Context(), r, sent)
+				met = requests >= at
+				w.restart()
+				id, err := w.engine.StartOnce(t.Context(), r, sent)
+				if problem.Of(err).Kind == problem.KeyReused { // the second was first
+					id, err = w.engine.StartOnce(t.Context(), second, sent)
+				}
+				w.must(err)
+				w.maintain(3)
+				list, err := w.list(10)
+				w.must(err)
+				for i := range ids {
+					if errs[i] == nil && ids[i] != id && (i == 0 || ids[1] != "") || len(list) != 1 || list[0].ID != id {
+						t.Errorf("%s, at request %d: ids %q, errors %v, then %s; %d are listed", name, at, ids, errs, id, len(list))
+					}
+				}
+				if name == "other" && errs[0] == nil && ids[1] != "" {
+					t.Errorf("both started: %q", ids)
+				}
+			}
+		}
+		return survived
+	})
+}

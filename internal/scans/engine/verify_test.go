@@ -1,0 +1,302 @@
+package engine_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+func verifyRequest(from, to engine.TableRef) engine.Request {
+	return engine.Request{Source: from, Action: engine.Action{Type: engine.Verify, Destination: &to}}
+}
+
+// A copy is verified by a scan of its own, and an export is proved. Each status shows the other. A group is verified as one.
+func TestVerifyAfterCopy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 3)
+		w.fill("Target", plainRows(9, 1)) // more than the source has
+		for _, r := range []engine.Request{copyRequest("Table02", "Target"), exportRequest("Table02", "one"), groupExport("all")} {
+			r.Verify = true
+			id := w.start(r)
+			w.must(w.account.Table("Table00").Write(t.Context(), storage.Op{Kind: storage.Replace, Row: storage.Row{Key: key.Key{Partition: "a", Row: cmp.Or(r.Action.Destination.Prefix, "b")}}}))
+			w.drain()
+			s := w.status(id)
+			if s.State != ledger.Succeeded || s.Verification == nil || s.Verification.ID != id+"-v" || s.Verification.State != ledger.Succeeded {
+				t.Fatalf("%s %s %+v", s.State, s.Error, s.Verification)
+			}
+			if v := w.status(id + "-v"); v.Verifies != id || v.Rows.Scanned != s.Rows.Scanned || v.Differences.Missing+v.Differences.Different+v.Differences.Extra != 0 {
+				t.Errorf("%+v %+v, want %d rows", v.Rows, v.Differences, s.Rows.Scanned)
+			}
+			w.fill("Table03", plainRows(1, 1)) // a group's verification has the tables that the group had
+		}
+	})
+}
+
+// What a proof must find: a page that is not as it was written, and rows that are missing without a trace. What the source has by now is information.
+func TestProof(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 40, 3)
+		for i, damage := range []func(objects *place.Blobs) string{
+			func(*place.Blobs) string {
+				w.remove("Source", w.rows("Source")[7].Key)
+				return ""
+			},
+			func(objects *place.Blobs) string {
+				name, content := w.dataOf(objects)
+				content = content[:len(content)-1] + "x"
+				w.must(objects.Delete(t.Context(), name))
+				_, err := objects.Put(t.Context(), name, []byte(content))
+				w.must(err)
+				return "is not as it was written"
+			},
+			func(objects *place.Blobs) string {
+				name, _ := w.dataOf(objects)
+				w.must(objects.Delete(t.Context(), name))
+				return name
+			},
+		} {
+			r := exportRequest("Source", fmt.Sprint("p", i))
+			r.Verify = true
+			id := w.start(r)
+			want, done := "", false
+			w.onMessage = func(body []byte) {
+				if strings.Contains(string(body), id+"-v") && !done {
+					want, done = damage(w.objects(fmt.Sprint("p", i))), true
+				}
+			}
+			w.drain()
+			for range 10 {
+				time.Sleep(time.Minute)
+				w.must(w.engine.Maintain(t.Context()))
+				w.drain()
+			}
+			v := w.status(id + "-v")
+			if state := map[bool]ledger.State{true: ledger.Succeeded, false: ledger.Failed}[want == ""]; !done || v.State != state || !strings.Contains(v.Error, want) {
+				t.Errorf("%s %s, want %q; %+v", v.State, v.Error, want, v.Differences)
+			}
+			if i == 0 && *v.Differences != (engine.Differences{Extra: 1}) {
+				t.Errorf("%+v", v.Differences)
+			}
+		}
+	})
+}
+
+// A table that is deleted before its export is proved, or while it is read, has no rows for the proof, which reads the export to its end. A proof says
+// that the table is gone, even of an export without rows, in which nothing else differs. If there is a new table without rows, nothing does.
+func TestProofOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, many := range []bool{false, true} {
+		for _, rows := range []int{0, 3} {
+			for _, how := range []string{"deleted", "deleted under it", "being deleted", "anew"} {
+				if how != "deleted under it" || rows > 0 && !many {
+					synctest.Test(t, func(t *testing.T) { proofOfNothing(t, many, rows, how) })
+				}
+			}
+		}
+	}
+}
+
+func proofOfNothing(t *testing.T, many bool, rows int, how string) {
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(rows, 1))
+	w.fill("Sourced", nil)
+	source := `"table":"Source"`
+	if many {
+		source = `"tables":"Sourc*"`
+	}
+	w.scheduled(strings.NewReplacer(`"request":{`, `"request":{"verify":true,"strategy":"serial","segmentSize":1,"segmentsPerInvocation":1,`, `"table":"Source"`, source).Replace(keeping("")))
+	messages, at := 0, 1 // of the proof; at which of them the table is deleted
+	if how == "deleted under it" {
+		at = 3
+	}
+	w.onMessage = func(body []byte) {
+		if !strings.Contains(string(body), `-v"`) {
+			return
+		}
+		if messages++; messages != at {
+			return
+		}
+		if how == "being deleted" {
+			w.must(w.emulator.SetFaults("seed=1; deletion=400s"))
+		}
+		w.must(w.account.Table("Source").Delete(t.Context()))
+		if how == "anew" {
+			w.fill("Source", nil)
+		}
+	}
+	w.night()
+	d, state, note := engine.Differences{Extra: int64(rows), Tables: 1}, engine.Differs, "the source has no such table any more"
+	switch {
+	case how == "anew" && rows == 0:
+		d, state, note = engine.Differences{}, engine.Proved, ""
+	case how == "anew":
+		d, note = engine.Differences{Extra: int64(rows)}, ""
+	case many:
+		note = "the source does not have these tables any more: Source"
+	case how == "deleted under it":
+		d.Extra = 2 // which were not read
+	}
+	b := w.backups()[0]
+	v := w.status(b.Proof.ID)
+	if messages < at || v.State != ledger.Succeeded || *v.Differences != d || v.Note != note {
+		t.Errorf("many tables %t, %s, %d rows: %s %q %+v %q, want %+v %q", many, how, rows, v.State, v.Error, v.Differences, v.Note, d, note)
+	}
+	if b.Proof.State != state || b.Proof.Note != note {
+		t.Errorf("many tables %t, %s, %d rows: %+v, want %s", many, how, rows, b.Proof, state)
+	}
+}
+
+// A proof of many tables fails if a restore would not begin, whether tables.json was damaged before the proof or under it.
+func TestProofOfTables(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		before bool
+		damage func(text string) string // of tables.json; "" deletes it
+		want   string
+	}{
+		{true, func(text string) string { return text }, ""},
+		{true, func(string) string { return "" }, "it has no tables.json"},
+		{false, func(string) string { return "" }, "it has no tables.json"},
+		{true, flipped, "tables.json"},
+		{false, flipped, "tables.json"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withTables(t, 3)
+			r := groupExport("p")
+			r.Source.Tables, r.Verify = "Table*", true
+			id := w.start(r)
+			done := false
+			w.onMessage = func(body []byte) {
+				mark := id + "-v-0000"
+				if tt.before {
+					mark = `"start":"` + id + `-v"`
+				}
+				if done || !strings.Contains(string(body), mark) {
+					return
+				}
+				done = true
+				objects := w.objects("p")
+				text := tt.damage(w.blobs("p")["tables.json"])
+				w.must(objects.Delete(t.Context(), "tables.json"))
+				if text != "" {
+					w.put("p", "tables.json", text)
+				}
+			}
+			w.drain()
+			v := w.end(id + "-v")
+			if failed := v.State == ledger.Failed; !done || failed != (tt.want != "") || !strings.Contains(v.Error, tt.want) || *v.Members != (ledger.Members{All: 3, Succeeded: 3}) {
+				t.Errorf("%s %q %+v, want %q", v.State, v.Error, v.Members, tt.want)
+			}
+			if s := w.status(id); s.Verification.State != v.State || s.Verification.Error != v.Error {
+				t.Errorf("%+v", s.Verification)
+			}
+		})
+	}
+}
+
+// A proof has the tables that tables.json of its export has, whatever the account has by now. One that is posted by hand has those of the account, and
+// says so.
+func TestProofMembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 4)
+		r := groupExport("p")
+		id := w.start(r)
+		w.drain()
+		w.counted(id, ledger.Succeeded, 14, 14, 0)
+		w.must(w.account.Table("Table03").Delete(t.Context()))
+		byHand := engine.Request{Source: engine.TableRef{Tables: "*"}, Action: engine.Action{Type: engine.Verify, Proof: true, Destination: r.Action.Destination}}
+		proof := func(id string, tables int, note string) {
+			t.Helper()
+			v := w.status(id)
+			if v.State != ledger.Succeeded || v.Members.Succeeded != int64(tables) || !strings.Contains(v.Note, note) || (v.Note == "") != (note == "") {
+				t.Errorf("%s %q %+v %q", v.State, v.Error, v.Members, v.Note)
+			}
+		}
+		const note = "those that the source has now"
+		proof(w.run(byHand).ID, 3, note)
+		w.fill("Table04", nil)
+		if v := w.run(byHand); v.State != ledger.Failed || !strings.Contains(v.Error, "Table04: ") || !strings.Contains(v.Note, note) {
+			t.Errorf("of a table without an export: %s %s %q", v.State, v.Error, v.Note)
+		}
+		time.Sleep(time.Second)
+		w.run(byHand)
+		list, err := w.list(1)
+		if err != nil || len(list) != 1 || !strings.Contains(list[0].Note, note) {
+			t.Errorf("listed: %+v, %v", list, err)
+		}
+		w.must(w.engine.Ask(t.Context(), id+"-v", byHand))
+		w.drain()
+		proof(id+"-v", 4, "any more: Table03")
+	})
+}
+
+// flipped changes a text's middle byte.
+func flipped(text string) string {
+	b := []byte(text)
+	b[len(b)/2] ^= 1
+	return string(b)
+}
+
+// dataOf returns a data file of an export.
+func (w *world) dataOf(objects *place.Blobs) (name, content string) {
+	w.Helper()
+	err := objects.List(w.Context(), place.DataPrefix, func(found string, bytes int64) error {
+		text, err := objects.Get(w.Context(), found, 0, bytes)
+		name, content = found, string(text)
+		return err
+	})
+	w.must(err)
+	return name, content
+}
+
+// Of more differences than it lists, a scan counts all. Each tells what differs. A comparison leaves no hints.
+func TestManyDifferences(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	w := withSource(t, 3000, 1)
+	other := storage.Entity{Key: w.rows("Source")[0].Key, Properties: []storage.Property{storage.StringProperty("Name", "other")}}
+	extra := storage.Entity{Key: key.Key{Partition: "a", Row: "b"}}
+	w.fill("Target", []storage.Entity{extra, other})
+	r := verifyRequest(engine.TableRef{Table: "Source"}, engine.TableRef{Table: "Target"})
+	r.SegmentSize, r.SegmentsPerInvocation = 100, 1
+	s := w.run(r)
+	failed, err := w.observer.Failed(t.Context(), s.ID, 1000, "")
+	w.must(err)
+	if *s.Differences != (engine.Differences{Missing: 2999, Extra: 1, Different: 1}) || failed.Total != 3001 || failed.Kept < 1000 || failed.Kept > 1200 {
+		t.Errorf("%+v, %d listed of %d", s.Differences, failed.Kept, failed.Total)
+	}
+	if !strings.HasPrefix(s.Error, "2999 rows are missing, 1 extra, 1 different; one is PartitionKey") {
+		t.Error(s.Error)
+	}
+	var reasons []string
+	for _, g := range failed.Groups {
+		reasons = append(reasons, g.Code)
+	}
+	if want := []string{"missing", `different: Name is Edm.String "other", want Edm.String "xxxxxxxxxxxxxxxxxxxx"; Number is missing`, "extra"}; !slices.Equal(reasons, want) {
+		t.Errorf("the reasons are %q, want %q", reasons, want)
+	}
+	w.fill("Twin", plainRows(3000, 1))
+	w.succeed(verifyRequest(engine.TableRef{Table: "Source"}, engine.TableRef{Table: "Twin"}))
+	if left := w.ledgerRows("hints", ""); len(left) > 0 {
+		t.Errorf("%d hints are left", len(left))
+	}
+	if err := w.engine.Retry(t.Context(), s.ID); problem.Of(err).Kind != problem.Conflict {
+		t.Errorf("a comparison of which nothing is left: %v", err)
+	}
+}

@@ -1,0 +1,168 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+)
+
+// claims returns whose claims of exports stand in the container, but for those of a group's members.
+func (w *world) claims() (ids []string) {
+	w.Helper()
+	for name := range w.blobs("") {
+		at, object := "", name
+		if i := strings.LastIndexByte(name, '/'); i >= 0 {
+			at, object = name[:i], name[i+1:]
+		}
+		claimOf := map[string]func() (place.Claim, error){
+			place.ClaimName:     func() (place.Claim, error) { return place.ClaimOf(w.Context(), w.objects(at)) },
+			"tables-claim.json": func() (place.Claim, error) { return place.TablesClaimOf(w.Context(), w.objects(at)) },
+		}[object]
+		if claimOf == nil {
+			continue
+		}
+		c, err := claimOf()
+		w.must(err)
+		if _, _, member := ledger.MemberOf(c.ID); !member {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+// TestExportsStartAtOnce starts two exports at the same moment, one within the other. Never do both begin. One does, unless processes die, and the other
+// leaves nothing. If the process dies, another one carries on what has a claim.
+func TestExportsStartAtOnce(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	began := [3]int{}
+	for seed := range uint64(testsize.Slow(15, 80, 400)) {
+		synctest.Test(t, func(t *testing.T) { began[exportsStartAtOnce(t, seed)]++ })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if testsize.Full() && (began[0] == 0 || began[1] == 0 || began[2] == 0) {
+		t.Errorf("one-sided: none, the outer, the inner one: %v", began)
+	}
+}
+
+func exportsStartAtOnce(t *testing.T, seed uint64) int {
+	r := rand.New(rand.NewPCG(seed, 58))
+	w := withTables(t, 2)
+	w.must(w.objects("").Make(t.Context()))
+	var mu sync.Mutex
+	w.process.Next = transport(func(q *http.Request) (*http.Response, error) {
+		mu.Lock()
+		before, behind := time.Duration(r.IntN(100))*time.Millisecond, time.Duration(r.IntN(100))*time.Millisecond
+		mu.Unlock()
+		time.Sleep(before)
+		defer time.Sleep(behind)
+		return w.emulator.Transport().Do(q)
+	})
+	dies := seed%3 == 0
+	if dies {
+		w.process.DieWith(8+r.IntN(50), r.IntN(2) == 0)
+	}
+	var ids [2]string
+	var errs [2]error
+	var both sync.WaitGroup
+	for i, prefix := range []string{"p", "p/a/b"} {
+		mu.Lock()
+		one, later := r.IntN(2) == 0, time.Duration(r.IntN(2000))*time.Millisecond
+		mu.Unlock()
+		request := exportRequest("Table00", prefix)
+		if !one {
+			request = groupExport(prefix)
+		}
+		both.Go(func() {
+			time.Sleep(later)
+			ids[i], errs[i] = w.engine.Start(t.Context(), request)
+		})
+	}
+	both.Wait()
+	w.process.DieWith(0, false)
+	if w.process.Dead() {
+		w.restart()
+	}
+	for range 15 { // what a dead process has in hand is hidden for ten
+		time.Sleep(time.Minute)
+		w.must(w.engine.Maintain(t.Context()))
+		w.drain()
+	}
+	list, err := w.list(10)
+	w.must(err)
+	var succeeded []string
+	which := 0
+	for _, s := range list {
+		if s.State != ledger.Succeeded {
+			t.Errorf("%s %s", s.State, s.Error)
+		}
+		succeeded = append(succeeded, s.ID)
+		if which = 1; strings.Contains(s.Action.Destination.Prefix, "/") {
+			which = 2
+		}
+	}
+	if left := w.claims(); len(list) > 1 || !slices.Equal(left, succeeded) {
+		t.Errorf("%v have begun, and %v have claims", succeeded, left)
+	}
+	for i, err := range errs {
+		if err == nil && !slices.Contains(succeeded, ids[i]) || err != nil && !dies && problem.Of(err).Kind != problem.Conflict {
+			t.Errorf("%s: %v, and %v have begun", ids[i], err, succeeded)
+		}
+	}
+	if !dies && len(list) == 0 {
+		t.Errorf("none has begun: %v", errs)
+	}
+	if len(w.ledgerRows("scans", "r|")) > 0 && !dies {
+		t.Error("a start is left that was asked for")
+	}
+	return which
+}
+
+// The settings can't tell that two connections lead to one account. The night does: of two schedules whose exports lie within each other, one is refused.
+func TestSchedulesOfOneAccount(t *testing.T) {
+	t.Parallel()
+	for _, many := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 3, 2)
+			source := map[bool]string{false: `"table":"Source"`, true: `"tables":"*"`}[many]
+			one := `{"name":%q,"cron":"0 0 3 * * *","request":{"source":{` + source + `},"action":{"type":"copy","destination":{"container":"exports","prefix":%q,"connection":%q}}}}`
+			schedules, err := engine.ParseSchedules("[" + fmt.Sprintf(one, "outer", "p/{date}", "BACKUP") + "," + fmt.Sprintf(one, "inner", "p/{date}/inner", "OTHER") + "]")
+			w.must(err)
+			w.options = append(w.options, func(o *engine.Options) {
+				o.Schedules, o.Accounts["BACKUP"], o.Accounts["OTHER"] = schedules, w.account, w.account
+			})
+			w.observer = w.newEngine(w.account)
+			w.restart()
+			w.must(w.engine.CheckSchedules(), w.engine.LookAtSchedules(t.Context(), true))
+			w.night()
+			all, err := w.observer.Schedules(t.Context())
+			w.must(err)
+			var states []ledger.State
+			for _, s := range all.Schedules {
+				if states = append(states, s.Last.State); s.Last.State == ledger.Failed && !strings.Contains(s.Last.Error, "another export") && !strings.Contains(s.Last.Error, "is taken") {
+					t.Errorf("%+v", s.Last)
+				}
+			}
+			if slices.Sort(states); !slices.Equal(states, []ledger.State{ledger.Failed, ledger.Succeeded}) {
+				t.Errorf("%v, want one that was refused: %+v %+v", states, all.Schedules[0].Last, all.Schedules[1].Last)
+			}
+			if left := w.claims(); len(left) != 1 {
+				t.Errorf("%v have claims", left)
+			}
+		})
+	}
+}
