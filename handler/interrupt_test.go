@@ -13,9 +13,9 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/job"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/job"
-	"tablesweep/internal/logtail"
-	"tablesweep/internal/logtail/claim"
+	"tablesweep/internal/stream/claim"
+	"tablesweep/internal/stream/logtail"
 )
 
 // logFlags name the table of streams, and how results are printed.

@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/file"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/record"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )

@@ -16,11 +16,11 @@ import (
 	"tablesweep/internal/app/config"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/sweep/rowlist"
 )
 

@@ -11,13 +11,13 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/migrate"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task"
 )
 

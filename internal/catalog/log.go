@@ -10,10 +10,10 @@ import (
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task"
 )
 

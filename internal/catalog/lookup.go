@@ -8,10 +8,10 @@ import (
 
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task/memory"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 )
 
 // inFlight is the age up to which an entry is left to its own writer.

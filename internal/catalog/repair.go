@@ -7,9 +7,9 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/stream/claim"
 )
 
 // What check and migrate do to records. ErrRaced tells them to leave a record to the writer

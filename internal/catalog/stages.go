@@ -13,10 +13,10 @@ import (
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )

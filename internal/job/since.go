@@ -11,8 +11,8 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/sweep"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/input"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 )
 
 // CatalogConnection is the setting with the connection of all catalogs that name no other. If it

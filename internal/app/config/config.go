@@ -12,9 +12,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task/memory"
 )
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
+	"tablesweep/internal/stream/logtail"
 )
 
 // large returns n records of so many bytes, in the order of a list.

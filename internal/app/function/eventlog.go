@@ -10,11 +10,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/logtail"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
+	"tablesweep/internal/stream/logtail"
 )
 
 const (

@@ -23,10 +23,10 @@ import (
 
 	"tablesweep/internal/app/gate"
 	"tablesweep/internal/app/health"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )

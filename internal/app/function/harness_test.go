@@ -23,11 +23,11 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 )
 
 // What tests send, and where.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/record"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task/memory"
 )
 

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task/memory"
 )
 

@@ -22,11 +22,11 @@ import (
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task/memory"
 )
 

@@ -6,12 +6,12 @@ import (
 	"net/url"
 
 	"tablesweep/internal/input"
-	"tablesweep/internal/logtail"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/stream/claim"
+	"tablesweep/internal/stream/logtail"
 )
 
 const (

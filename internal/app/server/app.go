@@ -15,10 +15,10 @@ import (
 	"tablesweep/internal/app/gate"
 	"tablesweep/internal/app/health"
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 )
 
 // format is the version of the log table's rows, see package catalog. A reader refuses any

@@ -15,9 +15,9 @@ import (
 	"tablesweep/internal/app/envelope"
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/host"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 )
 
 // instance is a machine of the app: the host's listeners and a handler process.

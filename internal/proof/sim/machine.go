@@ -21,9 +21,9 @@ import (
 	"tablesweep/internal/app/gate"
 	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/host"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task"
 )
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
@@ -19,6 +18,7 @@ import (
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )

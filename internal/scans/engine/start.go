@@ -8,12 +8,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/sweep"
 	"tablesweep/internal/sweep/estimate"
 	"tablesweep/internal/task"

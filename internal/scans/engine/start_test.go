@@ -7,12 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/stream/claim"
 )
 
 // TestStartOnce lets the process die at each request of a start that has an Idempotency-Key, and sends it again: there is

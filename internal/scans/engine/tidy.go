@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/stream/claim"
 )
 
 const (

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/stream/logtail"
 )
 
 // Writers whose clocks are up to ten minutes off, or are set while they write, append with requests of

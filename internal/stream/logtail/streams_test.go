@@ -13,12 +13,12 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 )
 
 func (w *world) count(t *storage.Table, partition string) (n int64) {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 )
 
 // watch follows a stream in the background. The returned function ends that, and returns

@@ -14,10 +14,10 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 )
 
 // emptyColumn marks the row of a deleted stream. The row stays: running writers do not look

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/stream/logtail"
 )
 
 // appendUntil has ten writers append events to the stream s, about rate a second in all, until end.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"log"
 
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"
+	"tablesweep/internal/stream/logtail"
 )
 
 func must[T any](v T, err error) T {

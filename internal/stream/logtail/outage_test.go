@@ -13,10 +13,10 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 )
 
 // TestFollowThroughAnOutage: a follower misses nothing if the service does not answer, or is busy,

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/logtail"
 )
 
 // What there is now is not sent later, even if the reader's clock is off. No more is read of it

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/logtail"
+	"tablesweep/internal/stream/logtail"
 )
 
 // Whatever the clock does, a writer's later key sorts before its earlier ones, and the

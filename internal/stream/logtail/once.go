@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 )
 
 const (

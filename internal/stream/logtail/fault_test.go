@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/logtail"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/stream/logtail"
 )
 
 func read(t *testing.T, r *http.Request) string {

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/logtail"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
+	"tablesweep/internal/stream/claim"
+	"tablesweep/internal/stream/logtail"
 )
 
 func ids(events []logtail.Event) []string {

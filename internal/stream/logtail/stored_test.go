@@ -8,10 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/emulator"
-	"tablesweep/internal/logtail"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/stream/claim"
+	"tablesweep/internal/stream/logtail"
 )
 
 // TestStored: streams of version 1 of the format (testdata/stored.txtar) are read, followed,

@@ -9,13 +9,13 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
+	"tablesweep/internal/stream/logtail"
 )
 
 // TestRepeatedDelete lets the process that deletes a stream die with each of its requests, or live and its answer get

@@ -9,11 +9,11 @@ import (
 
 	"tablesweep/internal/input"
 	"tablesweep/internal/key"
-	"tablesweep/internal/logtail/claim"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/task"
 )
 
