@@ -10,10 +10,10 @@ import (
 
 	"tablesweep/internal/app/config"
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/jobrecord"
+	"tablesweep/internal/job/progress"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/jobrecord"
-	"tablesweep/internal/sweep/progress"
 )
 
 // choice is the value of a flag that takes one of some words.

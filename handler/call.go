@@ -9,8 +9,8 @@ import (
 
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/progress"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/task/memory"
 )
 

@@ -10,11 +10,11 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/job/progress"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
-	"tablesweep/internal/sweep/progress"
 )
 
 // TestCatalogDeleteRepeats: on slow storage, a deletion ends before all is done. The command goes on until it is, and

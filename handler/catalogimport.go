@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/file"
 	"tablesweep/internal/job"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
 )
 
 // importOptions are the options of the command catalog import.

@@ -14,10 +14,10 @@ import (
 	"tablesweep/internal/file"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/place"
 	"tablesweep/internal/record"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/progress"
 )
 
 // insertOptions are the options of the command catalog insert.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/jobrecord"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/jobrecord"
 	"tablesweep/internal/task"
 )
 

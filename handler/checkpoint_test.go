@@ -16,10 +16,10 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/jobrecord"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/sweep/jobrecord"
 )
 
 // forged makes a checkpoint that somebody else has written, with these flags.

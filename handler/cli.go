@@ -18,9 +18,9 @@ import (
 	"tablesweep/internal/app/server"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/progress"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/task"
 )
 

@@ -9,11 +9,11 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/progress"
 )
 
 // copyOptions are the options of the command copy.

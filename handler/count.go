@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"tablesweep/internal/job"
-	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/job/progress"
 )
 
 // countOptions are the options of the command count.

@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/app/config"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/sweep/estimate"
-	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/job/estimate"
+	"tablesweep/internal/job/progress"
 )
 
 // dryRunTime bounds the count of a dry run.

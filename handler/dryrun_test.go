@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/sweep/estimate"
+	"tablesweep/internal/job/estimate"
 )
 
 // A count that the time ended says what is known for sure, and what more rows take.

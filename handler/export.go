@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/progress"
 	"tablesweep/internal/place"
-	"tablesweep/internal/sweep/progress"
 )
 
 // check returns what is wrong with the flags for these places.

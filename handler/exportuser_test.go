@@ -14,10 +14,10 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/file/journal"
+	"tablesweep/internal/job/progress"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/sweep/progress"
 )
 
 // user runs a command as a user does, in this process, and returns what it says.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"tablesweep/internal/job"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/task"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/job/progress"
 )
 
 // keysOptions are the options of the command keys.

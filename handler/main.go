@@ -20,7 +20,7 @@ import (
 	"tablesweep/internal/app/server"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
-	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/job/progress"
 	"tablesweep/internal/task"
 )
 

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/verify"
 	"tablesweep/internal/place"
-	"tablesweep/internal/sweep/progress"
-	"tablesweep/internal/sweep/verify"
 	"tablesweep/internal/task/memory"
 )
 

@@ -18,13 +18,13 @@ import (
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/verify"
 )
 
 // manyTables makes tables of different sizes, from 0 rows on.

@@ -7,11 +7,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/verify"
 )
 
 // BenchmarkRepartition gives typical rows another PartitionKey, of two properties: each partition of 100 rows becomes five. Beside it, it copies

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tablesweep/internal/input"
-	"tablesweep/internal/sweep/jobrecord"
+	"tablesweep/internal/job/jobrecord"
 )
 
 // How a record keeps an option, see [jobrecord.Keep].

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 )
 
 // location is a place as a command line names it. Its path, which errors and checkpoints repeat, is without the SAS that a URL may have.

@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/job/progress"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/outagetest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/sweep/progress"
 )
 
 // reflecting is a server that answers each request by one of [outagetest.Reflections].

@@ -16,12 +16,12 @@ import (
 	"tablesweep/internal/app/config"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/rowlist"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"
-	"tablesweep/internal/sweep/rowlist"
 )
 
 func scansCommand() *cobra.Command {

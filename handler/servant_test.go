@@ -15,7 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tablesweep/internal/input/lines"
-	"tablesweep/internal/sweep/progress"
+	"tablesweep/internal/job/progress"
 )
 
 // servant is a process that runs a script's commands, one after the other: a process for each takes twice the CPU. It has the script's

@@ -18,12 +18,12 @@ import (
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/jobrecord"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/jobrecord"
 )
 
 // sinceWorld is an account whose clock the test sets, by itself: it is years from this machine's.

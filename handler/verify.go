@@ -8,10 +8,10 @@ import (
 
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
 	"tablesweep/internal/place"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/progress"
-	"tablesweep/internal/sweep/verify"
 )
 
 // verifyOptions are the options of the command verify.

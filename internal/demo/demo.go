@@ -18,12 +18,12 @@ import (
 	"tablesweep/internal/demo/debian"
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/host"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/verify"
 )
 
 const (

@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/rowlist"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/progress"
-	"tablesweep/internal/sweep/rowlist"
 )
 
 // TableExt ends the name of a table's checkpoint in the directory of many.

@@ -10,8 +10,8 @@ import (
 
 	"tablesweep/internal/file"
 	"tablesweep/internal/file/journal"
+	"tablesweep/internal/job/jobrecord"
 	"tablesweep/internal/place"
-	"tablesweep/internal/sweep/jobrecord"
 )
 
 // Option is an option of a command, as it is given.

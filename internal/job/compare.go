@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/progress"
-	"tablesweep/internal/sweep/verify"
 	"tablesweep/internal/task"
 )
 

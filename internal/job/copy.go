@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
 	"tablesweep/internal/place"
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/verify"
 	"tablesweep/internal/task"
 )
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 )
 
 // writeCSV writes rows as CSV. each calls a function with all of them, twice: first they are looked through for their columns.

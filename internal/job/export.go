@@ -15,10 +15,10 @@ import (
 
 	"tablesweep/internal/file"
 	"tablesweep/internal/file/journal"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 )
 
 // Exported is what was written to files.

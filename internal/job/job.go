@@ -13,12 +13,12 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/file"
 	"tablesweep/internal/file/journal"
+	"tablesweep/internal/job/estimate"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/rowlist"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/estimate"
-	"tablesweep/internal/sweep/progress"
-	"tablesweep/internal/sweep/rowlist"
-	"tablesweep/internal/sweep/verify"
 	"tablesweep/internal/task"
 )
 

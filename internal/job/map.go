@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/job/progress"
 	"tablesweep/internal/place"
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep/progress"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )

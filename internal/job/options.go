@@ -6,12 +6,12 @@ import (
 	"io"
 	"strings"
 
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/progress"
 )
 
 // Process is what jobs need of their surroundings.

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"tablesweep/internal/job/jobrecord"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/jobrecord"
 )
 
 // Place is where rows come from, or go to.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 )
 
 // ScanOptions are those of a scan.

@@ -12,11 +12,11 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/progress"
 )
 
 // TestShareOfAJob runs jobs of a minute or two: the share done is shown from early on, never falls, and

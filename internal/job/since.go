@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"tablesweep/internal/file/journal"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"
-	"tablesweep/internal/sweep"
 )
 
 // LastSuccess is the value of [Since] that continues from a state.

@@ -13,9 +13,9 @@ import (
 	"sync"
 
 	"tablesweep/internal/file/journal"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/place"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
 	"tablesweep/internal/task"
 )
 

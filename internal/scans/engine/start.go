@@ -8,14 +8,14 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"tablesweep/internal/job/estimate"
+	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/claim"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/estimate"
 	"tablesweep/internal/task"
 )
 

@@ -9,14 +9,14 @@ import (
 	"unsafe"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scan"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/sweep"
-	"tablesweep/internal/sweep/verify"
 )
 
 // Comparing. A step reads two places as one that has the rows of either, over one range: so a row that one of them lacks belongs to

@@ -1,0 +1,88 @@
+package progress
+
+import (
+	"sync"
+	"time"
+
+	"tablesweep/internal/job/sweep"
+)
+
+// Parts shows what is done with several tables at the same time as one.
+type Parts struct {
+	meter *Meter
+	began time.Time
+
+	mu    sync.Mutex // guards the following
+	under map[*Meter]sweep.Progress
+	sum   sweep.Progress // of sweeps that ended
+	done  Tables
+}
+
+// Tables counts the tables of a command.
+type Tables struct {
+	Done     int `json:"done"` // whatever became of them
+	UnderWay int `json:"underWay"`
+	All      int `json:"all"`
+}
+
+// Parts returns what shows so many tables, some of which are done.
+func (m *Meter) Parts(all, done int) *Parts {
+	return &Parts{meter: m, began: time.Now(), under: map[*Meter]sweep.Progress{}, done: Tables{Done: done, All: all}}
+}
+
+// Begin returns the meter of a table. What it says stands behind the table's name.
+func (p *Parts) Begin(table string) *Meter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done.UnderWay++
+	return &Meter{style: None, parts: p, table: table}
+}
+
+// End ends a table. It is done unless it is to be done again.
+func (p *Parts) End(m *Meter, done bool) {
+	p.next(m)
+	p.mu.Lock()
+	p.done.UnderWay--
+	if done {
+		p.done.Done++
+	}
+	p.mu.Unlock()
+	p.show(nil, sweep.Progress{})
+}
+
+// next ends a sweep of a table.
+func (p *Parts) next(m *Meter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.under[m]
+	p.sum.Totals.Add(one.Totals)
+	p.sum.Run.Add(one.Run)
+	p.sum.Bytes += one.Bytes
+	delete(p.under, m)
+}
+
+// show takes in how far a table's sweep is, if m is not nil, and shows the sum.
+func (p *Parts) show(m *Meter, one sweep.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m != nil {
+		p.under[m] = one
+	}
+	sum := p.sum
+	for _, one := range p.under {
+		sum.Totals.Add(one.Totals)
+		sum.Run.Add(one.Run)
+		sum.Bytes += one.Bytes
+		sum.Ranges += one.Ranges
+		sum.Reading += one.Reading
+		sum.Working += one.Working
+		sum.Limit += one.Limit
+		sum.Stopping = sum.Stopping || one.Stopping
+	}
+	sum.Elapsed = time.Since(p.began)
+	tables := p.done
+	p.meter.mu.Lock()
+	p.meter.tables = &tables
+	p.meter.mu.Unlock()
+	p.meter.Show(sum)
+}

@@ -1,0 +1,56 @@
+package progress_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/job/progress"
+)
+
+// TestParts: tables at once are shown as one, with their names where they say something.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		m := meter(&out, progress.JSON)
+		m.Phase("copying")
+		p := m.Parts(20, 3)
+		a, b := p.Begin("logs"), p.Begin("orders")
+		a.Use(progress.Plain) // the command's own style stays
+		a.Phase("copying")
+		for s := 1; s <= 10; s++ {
+			time.Sleep(time.Second)
+			for _, one := range []*progress.Meter{a, b} {
+				q := at(s)
+				q.Reading, q.Limit = 2, 5
+				one.Show(q)
+			}
+		}
+		f := last(t, &out)
+		if f.Phase != "copying" || f.Rows != 19_000 || f.RowsPerSec < 1900 || f.RowsPerSec > 2100 || f.Underway != 4 || f.Limit != 10 || *f.Tables != (progress.Tables{Done: 3, UnderWay: 2, All: 20}) {
+			t.Errorf("got %s", &out)
+		}
+		a.Phase("verifying") // rows that are compared come on top
+		p.End(b, true)
+		a.Show(at(2))
+		time.Sleep(10 * time.Second)
+		a.Show(at(5))
+		if f := last(t, &out); f.Rows != 25_000 || *f.Tables != (progress.Tables{Done: 4, UnderWay: 1, All: 20}) {
+			t.Errorf("got %s", &out)
+		}
+		out.Reset()
+		a.Say("changes", "http://a/logs")
+		a.Say("warning", "slow")
+		stopping := at(6)
+		stopping.Stopping, stopping.Reading = true, 3
+		a.Show(stopping)
+		p.End(a, false)
+		m.End()
+		if want := `{"warning":"logs: slow"}` + "\n" + `{"warning":"interrupted: waiting for 3 requests; Ctrl-C again ends at once"}` + "\n"; !strings.HasPrefix(out.String(), want) {
+			t.Errorf("got %s", &out)
+		}
+	})
+}

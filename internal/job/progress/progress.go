@@ -1,0 +1,368 @@
+// Package progress reports on stderr what a command does: how far a sweep is, which
+// storage it waits for, and which rows failed. On a terminal, a sweep has one line that
+// changes. Elsewhere it writes a line of JSON every few seconds.
+//
+// It shows nothing that may be wrong. The share done and the time left need the number
+// of rows, which a count beside the work may find ([Meter.CountBeside]).
+//
+// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work
+// makes four requests or more for each query. So short work and plain reading cost nothing
+// more. Work in transactions of 100 rows then makes about a seventh more requests, and work in
+// single rows one in 500. The count misses rows that a deletion has removed before it. So a
+// deletion shows a share only if these can be at most 5 % of the rows, and then the smallest
+// possible share. The time left is the rest at the rate of the last quarter of the time, if
+// that is within a factor of 1.5 of the last half's.
+package progress
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"golang.org/x/term"
+
+	"tablesweep/internal/input/lines"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/storage"
+)
+
+// Style is how progress is shown.
+type Style string
+
+// The styles.
+const (
+	Auto  Style = "auto"  // plain on a terminal, json elsewhere; the default
+	Plain Style = "plain" // text: on a terminal one line that changes
+	JSON  Style = "json"  // all messages are JSON, too
+	None  Style = "none"
+)
+
+// Styles lists all styles.
+var Styles = []Style{Auto, Plain, JSON, None}
+
+const (
+	interval = 5 * time.Second // between two lines, unless one line changes
+	again    = time.Minute     // between two warnings of the same outage
+	refresh  = time.Second     // between two looks at outages
+)
+
+// Meter shows progress and writes all other messages on stderr. It is safe for concurrent
+// use.
+type Meter struct {
+	out   io.Writer // takes the live line as it is; all else goes through text
+	text  io.Writer
+	width func() int // of the terminal, in columns; 0 if nobody knows
+	parts *Parts     // that it belongs to, as the meter of the table; nil for none
+	table string
+
+	mu       sync.Mutex
+	style    Style
+	machine  bool // all messages are JSON
+	quiet    bool // only what went wrong is said
+	terminal bool
+	live     bool // the line is written over
+	shown    bool // a line that must be cleared is on the terminal
+	phase    string
+	noun     string    // of what is counted; "row"
+	expected total     // rows of the phase
+	counting *counting // nil if nobody counts them
+	last     time.Duration
+	rates    rates
+	figures  Figures // that were shown last
+	begun    bool    // figures has some
+	tables   *Tables // nil if there is but one
+	// interrupted is that somebody wants the command to end.
+	interrupted bool
+
+	accounts []Account
+	outages  []storage.Outage
+	warned   time.Time // of these
+}
+
+// New returns a meter that writes to w. It has the style [None] until [Meter.Use].
+func New(w io.Writer) *Meter {
+	m := &Meter{out: w, text: lines.NewPlainWriter(w), style: None, noun: "row", width: func() int { return 0 }}
+	if f, ok := w.(*os.File); ok {
+		m.terminal = IsTerminal(f)
+		m.width = func() int {
+			columns, _, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 0
+			}
+			return columns
+		}
+	}
+	return m
+}
+
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()) }
+
+// Use sets the style.
+func (m *Meter) Use(s Style) {
+	if m.parts != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.machine = s == JSON
+	if s == Auto || s == "" {
+		s = JSON
+		if m.terminal {
+			s = Plain
+		}
+	}
+	if m.quiet {
+		s = None
+	}
+	m.style, m.live = s, m.terminal && s == Plain && os.Getenv("TERM") != "dumb" // which knows no cursor
+}
+
+// Records makes the meter's lines count records, not rows.
+func (m *Meter) Records() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.noun = "record"
+}
+
+// Quiet makes the meter say nothing but what went wrong, whatever its style.
+func (m *Meter) Quiet() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.quiet = true
+}
+
+// news are the kinds of messages that tell of nothing wrong.
+var news = []string{"changes", "would change", "writes", "since", "compared", "import"}
+
+// Phase begins a part of the work, such as "copying", and resets rates.
+func (m *Meter) Phase(name string) {
+	if m.parts != nil {
+		m.parts.next(m)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.phase, m.last, m.rates, m.begun, m.expected, m.counting = name, 0, rates{}, false, total{}, nil
+}
+
+// Expect sets the number of rows of the phase. Without it or [Meter.CountBeside], the
+// share done and the time left are not shown.
+func (m *Meter) Expect(rows int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expected = total{rows, rows}
+}
+
+// Show shows how far the sweep is, if it is time to, and an interrupt at once.
+func (m *Meter) Show(p sweep.Progress) {
+	if m.parts != nil {
+		m.parts.show(m, p)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stopping := p.Stopping && !m.figures.Stopping && p.Reading+p.Working > 0
+	at := p.Elapsed.Round(refresh) // ticks come a little early or late
+	m.consult(p)
+	m.figures, m.begun = m.figuresOf(p), true
+	switch {
+	case p.Ended:
+		return
+	case m.live:
+		m.draw()
+	case stopping:
+		m.say("warning", m.figures.stopping()+"; "+endsAtOnce)
+	case m.style != None && at-m.last >= interval:
+		m.last = at
+		if m.style == Plain {
+			fmt.Fprintln(m.text, m.figures.line(0))
+			return
+		}
+		m.encode(m.figures)
+	}
+}
+
+// Interrupt notes that somebody wants the command to end.
+func (m *Meter) Interrupt() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.interrupted = true
+}
+
+// draw writes the live line anew.
+func (m *Meter) draw() {
+	f := m.figures
+	f.Waiting = waits(m.outages)
+	text := f.line(m.width() - 1)
+	if !m.begun {
+		text = join(Figures{Waiting: f.Waiting, Stopping: m.interrupted}.news(), m.width()-1)
+	}
+	fmt.Fprintf(m.out, "\r\x1b[K\x1b[?7l%s\x1b[?7h", lines.Plain(text)) // nothing wraps, whatever the width
+	m.shown = true
+}
+
+// Clear makes room for other lines on the terminal.
+func (m *Meter) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clear()
+}
+
+func (m *Meter) clear() {
+	if m.shown {
+		fmt.Fprint(m.out, "\r\x1b[K")
+		m.shown = false
+	}
+}
+
+// End removes the live line for good.
+func (m *Meter) End() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clear()
+	m.begun, m.live = false, false
+}
+
+// Say writes a message on a line of its own. kind is a word such as "warning".
+func (m *Meter) Say(kind, text string) {
+	if m.parts != nil {
+		if kind != "changes" { // which was said of all
+			m.parts.meter.Say(kind, m.table+": "+text)
+		}
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.say(kind, text)
+}
+
+func (m *Meter) say(kind, text string) {
+	if m.quiet && slices.Contains(news, kind) {
+		return
+	}
+	text = secret.Hide(text)
+	m.clear()
+	if m.machine {
+		m.encode(map[string]string{kind: text})
+		return
+	}
+	fmt.Fprintf(m.text, "tablesweep: %s: %s\n", kind, strings.ReplaceAll(text, "\n", "\n  ")) // which looks like no other message
+}
+
+// encode writes a line of JSON. It drops errors: there is no place to report them.
+func (m *Meter) encode(v any) { _ = lines.JSON(m.text).Encode(v) }
+
+// Account tells of connections that give no good answer: a [storage.Account].
+type Account interface {
+	Outages() []storage.Outage
+}
+
+// Await shows an account's outages until ctx ends.
+func (m *Meter) Await(ctx context.Context, a Account) {
+	if m.parts != nil {
+		m.parts.meter.Await(ctx, a)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.accounts = append(m.accounts, a)
+	if len(m.accounts) > 1 {
+		return
+	}
+	go func() { // ends with ctx
+		tick := time.NewTicker(refresh)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				m.observe()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// observe shows the outages that requests wait for, and the end of earlier ones.
+func (m *Meter) observe() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.outages
+	m.outages = nil
+	for _, a := range m.accounts {
+		m.outages = append(m.outages, slices.DeleteFunc(a.Outages(), func(o storage.Outage) bool { return o.Waiting == 0 })...)
+	}
+	switch {
+	case len(m.outages) == 0 && len(before) == 0:
+	case m.live && (m.begun || len(m.outages) > 0):
+		m.draw()
+	case m.live:
+		m.clear()
+	case len(m.outages) == 0:
+		m.warned = time.Time{}
+		m.say("warning", before[0].Connection+" answers again")
+	case time.Since(m.warned) >= again:
+		m.warned = time.Now()
+		m.say("warning", Figures{Waiting: waits(m.outages)}.waiting())
+	}
+}
+
+// Wait is a connection that is waited for.
+type Wait struct {
+	Connection string  `json:"connection"` // its setting's name, or else its host
+	Seconds    float64 `json:"seconds"`
+	Cause      string  `json:"cause"`
+}
+
+func waits(outages []storage.Outage) []Wait {
+	var all []Wait
+	for _, o := range outages {
+		all = append(all, Wait{o.Connection, math.Floor(time.Since(o.Since).Seconds()), o.Cause})
+	}
+	return all
+}
+
+func (m *Meter) figuresOf(p sweep.Progress) Figures {
+	m.rates.add(p.Elapsed, p.Run.Rows)
+	f := Figures{
+		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.over(window)), Failed: p.Failed, Differ: p.Missing + p.Extra + p.Different,
+		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: p.Elapsed.Round(100 * time.Millisecond).Seconds(),
+		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages), Tables: m.tables, noun: m.noun,
+	}
+	f.share(m.expected, p, &m.rates)
+	return f
+}
+
+// fit cuts a line off at a number of columns, below 1 for no limit.
+func fit(text string, columns int) string {
+	if r := []rune(text); columns > 0 && len(r) > columns {
+		return string(r[:columns])
+	}
+	return text
+}
+
+// seconds rounds to a duration that people read.
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Second)
+}
+
+// Plural returns a number with its noun.
+func Plural[N int | int64](n N, noun string) string {
+	stem, y := strings.CutSuffix(noun, "y")
+	switch {
+	case n != 1 && y:
+		noun = stem + "ies"
+	case n != 1:
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

@@ -1,0 +1,119 @@
+package progress_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
+)
+
+// working returns the progress of a sweep of 1,000 rows a second, by so many requests for
+// each query.
+func working(seconds int, requests int64) sweep.Progress {
+	p := at(seconds)
+	p.Run.Queries = 1 + int64(seconds)
+	p.Run.Requests = p.Run.Queries * requests
+	return p
+}
+
+// TestCountBeside shows the share done and the time left once the rows are counted, and
+// counts them only if that is worth it.
+func TestCountBeside(t *testing.T) {
+	t.Parallel()
+	const rows = 100_000
+	for _, tt := range []struct {
+		name     string
+		style    progress.Style
+		requests int64
+		removes  bool
+		found    int64
+		err      error
+		took     int     // seconds that the count takes
+		begins   int     // second at which the count begins; 0 for never
+		percent  float64 // after 50 s; 0 for none
+		left     float64
+	}{
+		{"copied", progress.JSON, 11, false, rows, nil, 5, 10, 50, 50},
+		{"nobody looks", progress.None, 11, false, rows, nil, 5, 0, 0, 0},
+		{"the count would cost as much", progress.JSON, 2, false, rows, nil, 5, 0, 0, 0},
+		{"the count fails", progress.JSON, 11, false, 0, errors.New("busy"), 5, 10, 0, 0},
+		{"rows came since", progress.JSON, 11, false, 40_000, nil, 5, 10, 0, 0},
+		{"deleted, 3,000 rows meanwhile, of which the count misses 2,000", progress.JSON, 11, true, rows - 12_000, nil, 3, 10, 49.5, 51},
+		{"deleted, too many went meanwhile", progress.JSON, 11, true, 50_000, nil, 5, 10, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				m := meter(&out, tt.style)
+				m.Phase("copying")
+				begins, began := 0, time.Now()
+				m.CountBeside(t.Context(), func(context.Context) (int64, error) {
+					begins = int(time.Since(began).Seconds())
+					time.Sleep(time.Duration(tt.took)*time.Second - time.Millisecond)
+					return tt.found, tt.err
+				}, tt.removes)
+				for second := range 51 {
+					synctest.Wait()
+					m.Show(working(second, tt.requests))
+					time.Sleep(time.Second)
+				}
+				if begins != tt.begins {
+					t.Errorf("the count begins after %d s, want %d", begins, tt.begins)
+				}
+				var f progress.Figures
+				if tt.style != progress.None {
+					f = last(t, &out)
+				}
+				percent, left := 0.0, 0.0
+				if f.Percent != nil {
+					percent = *f.Percent
+				}
+				if f.Left != nil {
+					left = *f.Left
+				}
+				if percent != tt.percent || left != tt.left {
+					t.Errorf("%v %%, %v s left; want %v, %v", percent, left, tt.percent, tt.left)
+				}
+			})
+		})
+	}
+}
+
+// TestTimeLeftNeedsASteadyRate stalls for half a minute, as in an outage: what the rate was
+// before and after says nothing about the rest until it has been steady again.
+func TestTimeLeftNeedsASteadyRate(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	m := meter(&out, progress.JSON)
+	m.Expect(200_000)
+	told := map[int]bool{}
+	for s, rows := 0, int64(0); rows < 200_000; s++ {
+		if s < 40 || s >= 70 {
+			rows += 1000
+		}
+		p := at(s)
+		p.Rows, p.Run.Rows = rows, rows
+		m.Show(p)
+		if s%5 != 0 || s == 0 {
+			continue
+		}
+		f := last(t, &out)
+		if f.Left == nil {
+			continue
+		}
+		told[s] = true
+		if truth := float64(200_000-rows) / 1000; (s < 40 || s >= 70) && (*f.Left < truth/1.5-1 || *f.Left > truth*1.5+1) {
+			t.Errorf("after %d s: %v s left, want %v", s, *f.Left, truth)
+		}
+	}
+	for s, want := range map[int]bool{15: false, 30: true, 55: false, 75: false, 150: true, 200: true} {
+		if told[s] != want {
+			t.Errorf("after %d s the time left is told: %v", s, told[s])
+		}
+	}
+}

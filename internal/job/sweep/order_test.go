@@ -1,0 +1,74 @@
+package sweep_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/key"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/storage"
+)
+
+// slowdown is what tests divide their number of rows by.
+var slowdown = testsize.Slow(10, 3, 1)
+
+// TestOrderedReadsAhead reads rows in order, 20 a partition, and keeps at least five
+// queries under way on the mean. Pages are a tenth of what they are by default, and so
+// is the memory for them.
+func TestOrderedReadsAhead(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	const wait = 100 * time.Millisecond
+	rows := someRows(1500/min(2, slowdown), 20)
+	synctest.Test(t, func(t *testing.T) {
+		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
+		s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 100, Steal: true}
+		began, next := time.Now(), 0
+		totals, err := sweep.Each(t.Context(), s, sweep.Options{Buffer: sweep.DefaultBuffer / 10 / min(2, slowdown)}, func(page []storage.Row) error {
+			for _, e := range page {
+				if !storage.Equal(e.Entity(), rows[next]) {
+					t.Fatalf("row %d is %v, want %v", next, e, rows[next])
+				}
+				next++
+			}
+			return nil
+		})
+		if err != nil || next != len(rows) {
+			t.Fatalf("%d rows, %v", next, err)
+		}
+		mean := float64(totals.Queries) * wait.Seconds() / time.Since(began).Seconds()
+		t.Logf("%.1f queries under way, %d for %d pages", mean, totals.Queries, len(rows)/100)
+		if mean < 5 {
+			t.Errorf("%.1f queries under way on the mean, want 5", mean)
+		}
+	})
+}
+
+// TestOrderedCounters reads partitions in order whose first page ends in a 9: as far as it tells, nothing
+// follows.
+func TestOrderedCounters(t *testing.T) {
+	t.Parallel()
+	const wait = 100 * time.Millisecond
+	var rows []storage.Entity
+	for i := range 500 {
+		for j := range 20 {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("dev-%05d", i), Row: fmt.Sprintf("%03d", j)}})
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
+		s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 200, Steal: true}
+		began := time.Now()
+		totals, err := sweep.Each(t.Context(), s, sweep.Options{}, func([]storage.Row) error { return nil })
+		mean := float64(totals.Queries) * wait.Seconds() / time.Since(began).Seconds()
+		t.Logf("%.1f queries under way, %d for %d pages", mean, totals.Queries, len(rows)/200)
+		if err != nil || totals.Rows != int64(len(rows)) || mean < 8 {
+			t.Errorf("%d rows, %v, %.1f queries under way on the mean; want %d and 8 at least", totals.Rows, err, mean, len(rows))
+		}
+	})
+}

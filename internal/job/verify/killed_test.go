@@ -1,0 +1,193 @@
+package verify_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/emulator"
+	"tablesweep/internal/file/journal"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
+	"tablesweep/internal/key"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/storage"
+)
+
+// checkpoint returns the checkpoint in a journal.
+func checkpoint(t *testing.T, f *journal.File, err error) *sweep.Checkpoint {
+	t.Helper()
+	proof.Must(t, err)
+	c, err := sweep.NewCheckpoint(f)
+	proof.Must(t, err)
+	return c
+}
+
+// TestBothSidesKnowWhatIsBefore: the token of a page of both tables says for each of them which key is before its own token.
+func TestBothSidesKnowWhatIsBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a := emulatortest.NewAccount(t, emulator.Options{})
+		var rows []storage.Entity
+		for i := range 40 {
+			rows = append(rows, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}})
+		}
+		path := filepath.Join(t.TempDir(), "checkpoint")
+		f, err := journal.New(path, []byte(`{}`))
+		s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 5}
+		_, err = verify.Compare(t.Context(), s, emulatortest.Table(t, a, "destination", rows[:30]), verify.Options{Options: sweep.Options{Checkpoint: checkpoint(t, f, err)}})
+		proof.Must(t, err)
+		text, err := os.ReadFile(path)
+		proof.Must(t, err)
+		tokens := bytes.Count(text, []byte(`{\"t\":{`))
+		if before := bytes.Count(text, []byte(`\"a\":{\"Partition\":\"p\",\"Row\"`)); tokens < 10 || before < tokens {
+			t.Errorf("%d tokens, %d of them with the key before\n%s", tokens, before, text)
+		}
+	})
+}
+
+// killed are works with a twin's tables that processes die in, and what is to come of them, with what the destination has then.
+var killed = map[string]struct {
+	do   func(ctx context.Context, w twin, destination *storage.Table) (any, error)
+	want func(w *twin) (result any, destination map[key.Key]int)
+}{
+	"copy": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
+		t, err := sweep.Do(ctx, w.scan, w.options.Options, action.Copy{Destination: to})
+		return [2]int64{t.Rows, t.Written}, err
+	}, func(w *twin) (any, map[key.Key]int) {
+		source, _ := w.mirrored()
+		all := maps.Clone(w.tables[1])
+		maps.Copy(all, source)
+		return [2]int64{int64(len(source)), int64(len(source))}, all
+	}},
+	"delete": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
+		w.scan.Source = to
+		t, err := sweep.Do(ctx, w.scan, w.options.Options, action.Delete{Table: to})
+		return [2]int64{t.Rows, t.Written}, err
+	}, func(w *twin) (any, map[key.Key]int) {
+		gone := w.within(w.tables[1])
+		left := maps.Clone(w.tables[1])
+		maps.DeleteFunc(left, func(k key.Key, _ int) bool { _, is := gone[k]; return is })
+		return [2]int64{int64(len(gone)), int64(len(gone))}, left
+	}},
+	"delete listed": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
+		w.scan.Source, w.scan.Filter, w.scan.Keys = to, "", &sweep.Keys{}
+		for k := range w.tables[1] {
+			w.scan.Keys.Add(k)
+		}
+		t, err := sweep.Do(ctx, w.scan, w.options.Options, action.Delete{Table: to})
+		return [2]int64{t.Rows, t.Written}, err
+	}, func(w *twin) (any, map[key.Key]int) {
+		return [2]int64{int64(len(w.tables[1])), int64(len(w.tables[1]))}, map[key.Key]int{}
+	}},
+	"verify": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
+		r, err := verify.Compare(ctx, w.scan, to, w.options)
+		return found(r), err
+	}, func(w *twin) (any, map[key.Key]int) { return w.want, w.tables[1] }},
+	"repair": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
+		w.options.Repair = &action.Copy{Destination: to}
+		r, err := verify.Compare(ctx, w.scan, to, w.options)
+		return found(r), err
+	}, func(w *twin) (any, map[key.Key]int) {
+		w.options.Depth = verify.Exact
+		w.compare()
+		w.want.Repaired = w.want.Missing + w.want.Different
+		source, _ := w.mirrored()
+		all := maps.Clone(w.tables[1])
+		maps.Copy(all, source)
+		return w.want, all
+	}},
+	"mirror": {func(ctx context.Context, w twin, to *storage.Table) (any, error) { // which is made again
+		w.options.Checkpoint = nil
+		_, err := verify.Mirror(ctx, w.scan, to, verify.MirrorOptions{Options: w.options, MaxDeletes: -1})
+		if errors.Is(err, verify.ErrEmptySource) {
+			err = nil
+		}
+		return nil, err
+	}, func(w *twin) (any, map[key.Key]int) {
+		source, extra := w.mirrored()
+		all := maps.Clone(w.tables[1])
+		maps.Copy(all, source)
+		maps.DeleteFunc(all, func(k key.Key, _ int) bool { _, is := extra[k]; return is && len(source) > 0 })
+		return nil, all
+	}},
+}
+
+// TestKilled works on random tables by processes that die at any request, with the answers of what is under way lost, and the last lines of
+// the journal. Everything must be done, counted once, and listed.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	for name, work := range killed {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, deaths := filepath.Join(t.TempDir(), "checkpoint"), 0
+			for seed := range uint64(80 / slowdown) {
+				synctest.Test(t, func(t *testing.T) {
+					r := rand.New(rand.NewPCG(seed, 3))
+					w := randomTwin(r)
+					em, a := emulatortest.NewAccount(t, emulator.Options{Faults: w.faults})
+					source, destination := w.fill(t, a)
+					want, has := work.want(&w)
+					lifetime := 1 + r.IntN(40)
+					for kills := 0; ; kills++ {
+						process := &emulatortest.Process{Next: em.Transport()}
+						if kills < 5 {
+							process.DieWith(1+r.IntN(lifetime), r.IntN(2) == 0)
+						}
+						b := emulatortest.Open(t, em, process)
+						f, err := journal.Read(path)
+						if errors.Is(err, os.ErrNotExist) {
+							f, err = journal.New(path, []byte(`{}`))
+						}
+						w.scan.Source, w.options.Checkpoint = b.Table(source.Name()), checkpoint(t, f, err)
+						got, err := work.do(t.Context(), w, b.Table(destination.Name()))
+						if err == nil {
+							if diff := cmp.Diff(want, got); diff != "" {
+								t.Fatalf("seed %d, after %d kills (-want +got)\n%s", seed, kills, diff)
+							}
+							break
+						}
+						if deaths++; !process.Dead() {
+							t.Fatalf("seed %d: %v", seed, err)
+						}
+						loseLines(t, path, r.IntN(4))
+					}
+					if diff := cmp.Diff(has, values(t, destination)); diff != "" {
+						t.Fatalf("seed %d: the destination (-want +got)\n%s", seed, diff)
+					}
+					_ = os.Remove(path) // a mirror has none
+				})
+			}
+			if deaths < 80/slowdown {
+				t.Errorf("only %d deaths", deaths)
+			}
+		})
+	}
+}
+
+// loseLines removes so many lines at a checkpoint's end, of what units did: that is written some time after they did it.
+func loseLines(t *testing.T, path string, n int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	proof.Must(t, err)
+	lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	last := func() []byte { return lines[len(lines)-1] }
+	for ; n > 0 && (bytes.Contains(last(), []byte(`"event":{"did"`)) || bytes.Contains(last(), []byte(`"event":{"end"`))); n-- {
+		lines = lines[:len(lines)-1]
+	}
+	proof.Must(t, os.WriteFile(path, append(bytes.TrimSuffix(bytes.Join(lines, nil), []byte("\n")), '\n'), 0o600))
+}

@@ -1,0 +1,191 @@
+package verify
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+)
+
+// ErrEmptySource is the error of a mirror whose source has no row in the range, while the destination has some. They
+// stay.
+var ErrEmptySource = errors.New("the source has no row in the range, so nothing is deleted")
+
+// MirrorOptions configure a mirror. Its comparison is exact, and of AllowExtra, Extra, Only and Repair nothing is used.
+type MirrorOptions struct {
+	Options
+	// MaxDeletes is how many rows may be deleted; less than 0 means any number.
+	MaxDeletes int64
+	// Ask, if set, is called with what the first comparison found, before anything is changed. An error of it is that of
+	// the mirror. The rows that are copied are compared anew then. Without it, the first comparison copies.
+	Ask func(Result) error
+}
+
+// MirrorResult counts what was compared and changed. Missing, Extra and Different are those of the first comparison.
+type MirrorResult struct {
+	Result
+	Deleted int64 `json:"deleted"`
+	Kept    int64 `json:"kept,omitempty"` // extra rows that were written since they were compared, or that the source has now
+	Left    int64 `json:"left,omitempty"` // extra rows beyond MaxDeletes, or all of them if a row could not be copied
+}
+
+// Mirror makes the rows of the destination in the scan's range and filter those of the source: it copies those that
+// are missing or different, and then deletes those that are extra. It deletes nothing if a row could not be copied.
+//
+// A row is deleted if the first comparison found it, if the source, asked again, still lacks it, and if it has the ETag that
+// was compared. So a row that somebody writes to the destination is not deleted. What others write to the source meanwhile
+// may be missing from the destination, until the next mirror. Nothing is kept of a mirror that ends early: it is made
+// again. A temporary file has the keys of the extra rows.
+func Mirror(ctx context.Context, s sweep.Spec, destination *storage.Table, o MirrorOptions) (MirrorResult, error) {
+	list, err := newExtras(o.MaxDeletes)
+	if err != nil {
+		return MirrorResult{}, err
+	}
+	defer list.close()
+	repair := &action.Copy{Destination: destination, Mode: action.Replace}
+	compare := func(extra func([]storage.Row), repair *action.Copy) (Result, error) {
+		o := o.Options
+		o.Depth, o.AllowExtra, o.Only, o.Extra, o.Repair = Exact, false, "", extra, repair
+		r, err := Compare(ctx, s, destination, o)
+		if err == nil && r.Rows == 0 && r.Extra > 0 {
+			err = ErrEmptySource
+		}
+		return r, err
+	}
+	var r MirrorResult
+	if o.Ask == nil {
+		r.Result, err = compare(list.add, repair)
+	} else if r.Result, err = compare(list.add, nil); err == nil && r.Differences() > 0 {
+		err = o.Ask(r.Result)
+		if err == nil && r.Missing+r.Different > 0 {
+			var again Result
+			again, err = compare(nil, repair)
+			r.Repaired, r.Failed = again.Repaired, again.Failed
+			r.Queries, r.Requests = r.Queries+again.Queries, r.Requests+again.Requests
+		}
+	}
+	if r.Left = r.Extra; err != nil || r.Failed > 0 || r.Extra == 0 {
+		return r, err
+	}
+	return r, r.delete(ctx, s, destination, list, o.Options.Options)
+}
+
+// delete deletes the rows of the list.
+func (r *MirrorResult) delete(ctx context.Context, s sweep.Spec, destination *storage.Table, list *extras, o sweep.Options) error {
+	work := deletion{Delete: action.Delete{Table: destination, Unchanged: true}, source: s.Source, filter: s.Filter, limit: storage.NewLimit(o.MaxRows)}
+	var all sweep.Totals
+	watch := o.Watch
+	if watch != nil {
+		o.Watch = func(p sweep.Progress) {
+			p.Rows, p.Run.Rows, p.Ended = all.Rows+p.Rows, all.Rows+p.Rows, false
+			watch(p)
+		}
+	}
+	return list.each(func(rows place.Rows) error {
+		t, err := sweep.Do(ctx, sweep.Spec{Source: rows, PageRows: s.PageRows}, o, work)
+		all.Rows += t.Rows
+		r.Deleted += t.Written
+		r.Failed += t.Failed
+		r.Kept += t.Rows - t.Written - t.Failed
+		r.Left -= t.Rows
+		r.Requests += t.Requests
+		return err
+	})
+}
+
+// extras is a temporary file with the rows that only the destination has.
+type extras struct {
+	file *os.File
+	out  *bufio.Writer
+	left int64 // how many more are taken; less than 0 for any number
+	line []byte
+	err  error // the first one
+}
+
+// etagName is the property that has a row's ETag in the file.
+const etagName = "ETag"
+
+// newExtras makes the file, which nobody else can read. It loses its name where the system allows that, so that it is gone however the
+// process ends.
+func newExtras(most int64) (*extras, error) {
+	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
+	if err != nil {
+		return nil, fmt.Errorf("make a file for the extra rows: %w", err)
+	}
+	_ = os.Remove(f.Name())
+	return &extras{file: f, out: bufio.NewWriter(f), left: most}, nil
+}
+
+// add adds rows, of which keys and ETags count.
+func (x *extras) add(rows []storage.Row) {
+	for _, row := range rows {
+		if x.left == 0 || x.err != nil {
+			return
+		}
+		x.left--
+		one := storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty(etagName, row.ETag())}}
+		x.line = append(one.AppendJSON(x.line[:0]), '\n')
+		_, x.err = x.out.Write(x.line)
+	}
+}
+
+// each calls fn with windows of the rows, each in table order.
+func (x *extras) each(fn func(place.Rows) error) error {
+	err := errors.Join(x.err, x.out.Flush())
+	if err == nil {
+		_, err = x.file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("nothing is deleted: the file of the extra rows: %w", err)
+	}
+	return place.Windows(place.JSONLines(x.file), false, nil, func(rows place.Rows, _ int) error { return fn(rows) })
+}
+
+func (x *extras) close() {
+	_ = x.file.Close()
+	_ = os.Remove(x.file.Name()) // Windows keeps the names of open files
+}
+
+// deletion deletes rows that the source lacks, if they have the ETag that the file says.
+type deletion struct {
+	action.Delete
+	source storage.Source
+	filter string         // of the source's rows
+	limit  *storage.Limit // of the rows that are read
+}
+
+// Do implements [action.Work].
+func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (action.Result, error) {
+	if _, changes := d.source.(*storage.Table); changes { // an export stays as it was
+		asks := o
+		asks.Rows = d.limit
+		var err error
+		if rows, err = d.lacking(ctx, asks, rows); err != nil {
+			return action.Result{}, fmt.Errorf("read the source: %w", err)
+		}
+	}
+	for i, row := range rows {
+		rows[i] = row.WithETag(row.Entity().Get(etagName))
+	}
+	return d.Delete.Do(ctx, o, rows)
+}
+
+// lacking returns the rows of a partition that the source does not have.
+func (d deletion) lacking(ctx context.Context, o storage.RequestOptions, rows []storage.Row) ([]storage.Row, error) {
+	there, err := action.Existing(rows, storage.Query{Filter: d.filter, Select: []string{}}, func(q storage.Query) (storage.Page, error) {
+		p, _, err := d.source.Read(ctx, o, q)
+		return p, err
+	})
+	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Row) bool {
+		_, has := there[e.Key]
+		return has
+	}), err
+}

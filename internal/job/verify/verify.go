@@ -1,0 +1,161 @@
+// Package verify compares two tables row by row, values and types included.
+//
+// It sweeps both as one table that has the rows of either (pair.go), so that ranges are
+// compared in any order, by as many requests at a time as pay, and a checkpoint knows what
+// is left. Memory is bounded however large the tables are and however much they differ.
+//
+// A page is merged from a page of each table, and its token has both tables' tokens and the
+// last merged key. So strategies, thefts and the checkpoint work for two tables as for one, and
+// workers share extra rows like all others. The journal line of a page counts its
+// differences, so each counts once however often the process dies. The journal also keeps the
+// list: the first 1,000 differences in key order. A repair writes only when that line is in
+// the file.
+package verify
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/storage"
+)
+
+// Depth is how closely rows are compared.
+type Depth int
+
+// The depths.
+const (
+	Exact    Depth = iota // the same properties, with the same types and values
+	Contains              // the destination's row has the source's properties, and may have more
+	Keys                  // the destination has a row with the key
+)
+
+// DepthOf returns what a copy in a mode promises.
+func DepthOf(m action.Mode) Depth {
+	switch m {
+	case action.Merge:
+		return Contains
+	case action.Skip, action.Fail:
+		return Keys
+	}
+	return Exact
+}
+
+// DefaultList is how many differences are listed by default.
+const DefaultList = 20
+
+// Options configure a comparison.
+type Options struct {
+	sweep.Options // a List of 0 means DefaultList
+	Depth         Depth
+	// AllowExtra passes over rows that only the destination has.
+	AllowExtra bool
+	// Only, if set, is a filter without "or" of the source's rows, on top of that of both places.
+	Only string
+	// Extra, if set, is called with the rows that only the destination has: their keys and ETags, each once, in any
+	// order, never concurrently. After a resume, it gets those that are read then.
+	Extra func([]storage.Row)
+	// Repair, if set, is done with the source's rows that are missing or different.
+	Repair *action.Copy
+}
+
+// Result counts what was compared.
+type Result struct {
+	Rows      int64 `json:"rows"` // of the source
+	Missing   int64 `json:"missing"`
+	Extra     int64 `json:"extra"`
+	Different int64 `json:"different"`
+	Queries   int64 `json:"queries"`  // of both tables
+	Requests  int64 `json:"requests"` // retries included
+	Repaired  int64 `json:"repaired,omitempty"`
+	Failed    int64 `json:"failed,omitempty"` // rows that could not be repaired
+
+	// List has the differences that come first in table order, sorted.
+	List []sweep.Difference `json:"-"`
+}
+
+// Differences returns how many rows differ.
+func (r Result) Differences() int64 { return r.Missing + r.Extra + r.Different }
+
+// Compare compares the rows of a scan with those that the destination has in its bounds.
+// With an error, the result is what was found so far.
+func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Options) (Result, error) {
+	o.List = cmp.Or(o.List, DefaultList)
+	p := newPair(s.Source, destination, o, cmp.Or(o.Buffer, sweep.DefaultBuffer))
+	p.limit = o.Others()
+	s.Source = p
+	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{o.Repair, o.AllowExtra, o.Extra})
+	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, t.Written, t.Failed, list}, err
+}
+
+// comparison is the work with the rows of a pair.
+type comparison struct {
+	repair     *action.Copy // nil for none
+	allowExtra bool
+	extra      func([]storage.Row) // nil if nobody asks for them
+}
+
+// Compare implements [sweep.Comparison].
+func (c comparison) Compare(rows []storage.Row) (ofSource int64, found []sweep.Difference) {
+	var extra []storage.Row
+	for _, row := range rows {
+		if verdictOf(row).kind == sweep.Extra && c.extra != nil {
+			extra = append(extra, row)
+		}
+	}
+	if len(extra) > 0 {
+		c.extra(extra)
+	}
+	return Differences(rows, c.allowExtra)
+}
+
+// Differences returns how many of a pair's rows the first place has, and those that differ. It passes over extra ones if they are allowed.
+func Differences(rows []storage.Row, allowExtra bool) (ofSource int64, found []sweep.Difference) {
+	for _, row := range rows {
+		v := verdictOf(row)
+		if v.kind != sweep.Extra {
+			ofSource++
+		}
+		if v.kind != "" && !(allowExtra && v.kind == sweep.Extra) {
+			found = append(found, sweep.Difference{Kind: v.kind, Key: row.Key, Detail: v.detail})
+		}
+	}
+	return ofSource, found
+}
+
+// Split returns the rows to repair.
+func (c comparison) Split(rows []storage.Row) [][]storage.Row {
+	if c.repair == nil {
+		return nil
+	}
+	var wrong []storage.Row
+	for _, row := range rows {
+		if kind := verdictOf(row).kind; kind == sweep.Missing || kind == sweep.Different {
+			wrong = append(wrong, row)
+		}
+	}
+	return c.repair.Split(wrong)
+}
+
+// Do repairs rows.
+func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (action.Result, error) {
+	return c.repair.Do(ctx, o, rows)
+}
+
+// verdict is what the note of a pair's row says. A row that is the same in both places has none.
+type verdict struct {
+	kind   sweep.Kind
+	detail string
+}
+
+func (v verdict) of(row storage.Row) storage.Row {
+	row.Note = string(v.kind) + "\n" + v.detail
+	return row
+}
+
+func verdictOf(row storage.Row) verdict {
+	kind, detail, _ := strings.Cut(row.Note, "\n")
+	return verdict{sweep.Kind(kind), detail}
+}
