@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/demo"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/split/strategy"
 )
 
 // TestDemoCommand runs the demonstration as its user does, who then looks at the console.

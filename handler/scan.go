@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/place"
-	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task/memory"
 )

@@ -20,9 +20,9 @@ import (
 	"tablesweep/internal/host"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/job/verify"
-	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
 

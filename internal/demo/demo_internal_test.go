@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
 

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/job/progress"
 	"tablesweep/internal/place"
 	"tablesweep/internal/record/rowmap"
-	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"tablesweep/internal/job/sweep"
-	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
 

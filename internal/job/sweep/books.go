@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 

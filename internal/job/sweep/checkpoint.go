@@ -5,7 +5,7 @@ import (
 
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
 )
 
 // Checkpoint is a file that knows what is left of a sweep. It is a journal (package journal), whose events are:

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 func newCheckpoint(t testing.TB, path string) *Checkpoint {

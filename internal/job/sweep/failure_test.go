@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 

@@ -5,8 +5,8 @@ import (
 	"container/list"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 

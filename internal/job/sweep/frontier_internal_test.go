@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 

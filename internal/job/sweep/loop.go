@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )

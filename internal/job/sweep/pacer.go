@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage/pace"
 )
 

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // plan decides which queries a sweep makes: the first ones, those that follow a page, and

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 

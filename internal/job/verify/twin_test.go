@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/scantest"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/keysets"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // Contender is a way to scan.

@@ -6,8 +6,8 @@ import (
 
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // To list partition keys, rows are stepped over. The adaptive strategy takes less time for that than the published one, by no more queries.

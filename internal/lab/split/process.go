@@ -6,8 +6,8 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/keysets"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // The contenders within one process, where workers share memory and there are no

@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // A progress comes from hints. In the second half of a scan it is off by 15 points at most, however large pages are, if the table is as it was, or a

@@ -6,8 +6,8 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/keysets"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // recorded is a step of a recorded scan.

@@ -11,7 +11,7 @@ import (
 
 	"tablesweep/internal/demo/debian"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // Set is a kind of table, described by its keys.

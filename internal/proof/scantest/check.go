@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // maxMessage is the largest step in bytes: a queue message of 64 KiB in Base64.

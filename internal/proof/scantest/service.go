@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // Service answers the queries of one scan of a case's table as the Table service may at its worst: pages come short or

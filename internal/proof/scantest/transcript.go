@@ -12,7 +12,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // Transcript runs a scan depth first and returns what it did: each query, what show makes of its

@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/sim"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
 

@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
 

@@ -10,9 +10,9 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan/strategy"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
 

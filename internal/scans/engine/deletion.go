@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"tablesweep/internal/scan"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 

@@ -15,9 +15,9 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // TestRangesOf: pending ranges are cut out of done ones, in table order. The pages that were read show how far

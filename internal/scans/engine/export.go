@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record/rowmap"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task/memory"
 )

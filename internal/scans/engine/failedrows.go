@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
 )
 
 // FailedRow is a row that could not be written.

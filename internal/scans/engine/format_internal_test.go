@@ -11,7 +11,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // The queue-triggered functions. All run the same engine. Each can be scaled, watched and stopped by itself.

@@ -10,7 +10,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // Each done step leaves a note in its row: where its pages ended, how many rows they had, and how many of these could

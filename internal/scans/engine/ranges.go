@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
 )
 
 // maxRanges is the most ranges that are shown of a scan.

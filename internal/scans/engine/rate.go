@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"tablesweep/internal/scan"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
 )
 
 // The phases of a running scan.

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // reach is a part of the table: what a pending step will read, or a scan's whole range.

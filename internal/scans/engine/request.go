@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/record/rowmap"
-	"tablesweep/internal/scan/strategy"
+	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
 

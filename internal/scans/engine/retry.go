@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/task"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"

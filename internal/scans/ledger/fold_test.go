@@ -13,8 +13,8 @@ import (
 
 	"tablesweep/internal/emulator"
 	"tablesweep/internal/proof"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scan"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
 )
 
 // Whoever closes an attempt has read the list some time ago. Meanwhile the scan may have been restarted, under another

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"time"
 
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 

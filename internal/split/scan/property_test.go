@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 func TestRandomTables(t *testing.T) {

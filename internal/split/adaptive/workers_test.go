@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // workersSlowdown is what tests divide their number of random tables by.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // slack is how many pages a strand may have more than its hint told of: this much is left once that is read.

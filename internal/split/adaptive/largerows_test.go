@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/scantest"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // TestLargeRows: where pages have 10 rows of 1,000 that a full page has, since the rows are large, hints stand close, a scan along them makes

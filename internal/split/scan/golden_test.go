@@ -5,7 +5,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/scantest"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // names is the table of the published example.

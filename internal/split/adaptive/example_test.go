@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
 )
 
 // The first page shows a thousand keys from 100000 on. The strategy reads on, and eleven other

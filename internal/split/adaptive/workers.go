@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // Workers are those of one process, which share memory. What they have learned of a scan's letters and forks is common to

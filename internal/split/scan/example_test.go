@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // Whoever drives a scan makes the query of each step, asks the strategy what becomes of the page, and

@@ -10,8 +10,8 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // page is a full one of the given partition keys, with more behind it.

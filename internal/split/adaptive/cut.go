@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // cut divides the rest of the strand into pieces. The first piece goes on

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // group is neighbouring hinted pieces that a step has yet to launch, by their

@@ -3,8 +3,8 @@
 package strategy
 
 import (
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // The names of the strategies.

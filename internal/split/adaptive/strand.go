@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 // strand is the State of a step: what is known of the keys that it has still to read. It waits

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
+	"tablesweep/internal/split/scan"
 )
 
 const (

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // One worker has read a page of ten keys. Two idle ones take what may lie far behind it: no page

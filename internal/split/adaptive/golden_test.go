@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/keysets"
 	"tablesweep/internal/proof/scantest"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // TestTranscripts scans small tables by pages of ten rows, depth first, and compares each query, its

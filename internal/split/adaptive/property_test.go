@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scan"
-	"tablesweep/internal/scan/adaptive"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
 )
 
 // slowdown is what tests divide their number of random tables by.
