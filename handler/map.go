@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/catalog/load"
 	"tablesweep/internal/file"
 	"tablesweep/internal/job"
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 	"tablesweep/internal/place"
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 )
 
 // The service's limits on queries.

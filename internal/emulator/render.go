@@ -11,7 +11,7 @@ import (
 
 	"tablesweep/internal/emulator/entity"
 	"tablesweep/internal/emulator/table"
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 )
 
 // metadata is how much OData metadata an answer carries.

@@ -14,7 +14,7 @@ import (
 
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/key"
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )

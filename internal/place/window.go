@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 	"tablesweep/internal/storage"
 )
 

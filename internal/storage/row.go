@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tablesweep/internal/key"
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 )
 
 // Row is a row as a query returns it: its key, and its properties as text, as they stand in the answer. So it is written or compared

@@ -13,7 +13,7 @@ import (
 
 	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 )
 
 // Entity is a decoded request body.

@@ -18,7 +18,7 @@ import (
 
 	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 )
 
 // The service's limits on an entity.

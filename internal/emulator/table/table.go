@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/emulator/entity"
 	"tablesweep/internal/emulator/refusal"
 	"tablesweep/internal/key"
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 )
 
 // Row is one stored entity.

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/emulator/entity"
 	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 )

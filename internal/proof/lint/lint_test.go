@@ -31,13 +31,13 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "job/jobrecord", "input", "storage/pace", "odata", "split/scan", "scans/schedule", "split/adaptive", "proof/keysets", "lab/split", "split/strategy", "demo/debian", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "job/jobrecord", "input", "storage/pace", "key/odata", "split/scan", "scans/schedule", "split/adaptive", "proof/keysets", "lab/split", "split/strategy", "demo/debian", "catalog/index", "catalog/wal"}
 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
 	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "app/console", "proof", "task/memory", "job/jobrecord", "proof/testsize", "proof/deploy", "app/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
-	{"input", "input/lines", "file", "app/gate", "odata", "split/scan", "scans/schedule", "catalog/wal", "demo/debian", "emulator/queue", "proof/bugtest"},
+	{"input", "input/lines", "file", "app/gate", "key/odata", "split/scan", "scans/schedule", "catalog/wal", "demo/debian", "emulator/queue", "proof/bugtest"},
 	{"split/adaptive", "storage", "file/journal", "catalog/index", "emulator/entity", "proof/scantest", "proof/keysets"},
 	{"action", "place", "split/strategy", "scans/ledger", "record", "record/rowmap", "lab/split", "emulator/table", "app/hostjson"},
 	{"job/sweep", "stream/claim", "emulator"},

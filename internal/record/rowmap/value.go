@@ -12,7 +12,7 @@ import (
 
 	"github.com/itchyny/gojq"
 
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 	"tablesweep/internal/storage"
 )
 

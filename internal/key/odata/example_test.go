@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"log"
 
-	"tablesweep/internal/odata"
+	"tablesweep/internal/key/odata"
 )
 
 // A filter says which rows match, and which keys bound them.
