@@ -9,8 +9,8 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/job/progress"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/catalog/load"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job"
 	"tablesweep/internal/job/jobrecord"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 
-	"tablesweep/internal/demo"
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/local/demo"
 )
 
 // demoOptions are the options of the command demo.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/demo"
+	"tablesweep/internal/local/demo"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/split/strategy"

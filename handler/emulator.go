@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/input/loopback"
+	"tablesweep/internal/local/emulator"
 )
 
 // emulatorOptions are the options of the command emulator.

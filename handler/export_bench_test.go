@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )

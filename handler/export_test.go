@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/job/progress"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

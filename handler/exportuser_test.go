@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/file/journal"
 	"tablesweep/internal/job/progress"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 )
 
 // helpFiles hold what commands say of themselves: catalog-import.txt is the help of "tablesweep catalog import", behind EXAMPLES with its

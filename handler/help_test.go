@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 )
 
 // TestServedBlobs: what embedded storage serves is said in one way.

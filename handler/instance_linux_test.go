@@ -21,7 +21,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/host"
+	"tablesweep/internal/local/host"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/job"
+	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/local/emulator/fault"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/stream/logtail"

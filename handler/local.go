@@ -12,9 +12,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/host"
 	"tablesweep/internal/job"
+	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/local/host"
 	"tablesweep/internal/storage"
 )
 

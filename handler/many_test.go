@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/job"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/job/verify"
+	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/local/emulator/fault"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 )
 

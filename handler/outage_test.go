@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/job/verify"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/outagetest"

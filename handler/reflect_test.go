@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/job/progress"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/outagetest"

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 )

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
 	"tablesweep/internal/catalog/index"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

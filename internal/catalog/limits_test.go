@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"

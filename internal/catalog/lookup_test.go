@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"

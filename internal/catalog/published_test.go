@@ -7,8 +7,8 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/migrate"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"

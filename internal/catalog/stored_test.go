@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

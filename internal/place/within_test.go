@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

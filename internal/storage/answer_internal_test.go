@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// recording is a request to the real service and its answer. internal/emulator/testdata says
+// recording is a request to the real service and its answer. internal/local/emulator/testdata says
 // where they come from.
 type recording struct {
 	Case    string
@@ -37,7 +37,7 @@ func (r recording) header() http.Header {
 
 func readRecordings(t *testing.T) []recording {
 	t.Helper()
-	packed, err := os.Open("../emulator/testdata/recordings.jsonl.gz")
+	packed, err := os.Open("../local/emulator/testdata/recordings.jsonl.gz")
 	proof.Must(t, err)
 	defer packed.Close()
 	text, err := gzip.NewReader(packed)

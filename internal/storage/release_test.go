@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 )

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 )

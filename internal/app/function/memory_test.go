@@ -21,7 +21,7 @@ import (
 
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"

@@ -20,8 +20,8 @@ import (
 
 	"tablesweep/docs"
 	"tablesweep/internal/app/function"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scans/engine"

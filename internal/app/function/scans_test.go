@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"tablesweep/internal/app/function"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scans/engine"

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/app/gate"
 	"tablesweep/internal/app/health"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

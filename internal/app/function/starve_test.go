@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/app/function"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"

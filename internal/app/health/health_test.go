@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"tablesweep/internal/app/health"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/scans/engine"

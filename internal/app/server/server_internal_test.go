@@ -20,7 +20,7 @@ import (
 
 	"tablesweep/internal/app/config"
 	"tablesweep/internal/app/envelope"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

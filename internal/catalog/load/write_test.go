@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"tablesweep/internal/catalog"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/record"

@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"

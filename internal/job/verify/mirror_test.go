@@ -13,11 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/job/verify"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/local/emulator/fault"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"

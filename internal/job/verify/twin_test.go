@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/job/verify"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/split/scan"

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/emulator/table"
+	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/local/emulator/fault"
+	"tablesweep/internal/local/emulator/table"
 	"tablesweep/internal/storage"
 )
 

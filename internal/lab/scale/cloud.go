@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tablesweep/internal/emulator/table"
+	"tablesweep/internal/local/emulator/table"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"

@@ -14,7 +14,7 @@ import (
 
 	"tablesweep/internal/app/envelope"
 	"tablesweep/internal/app/function"
-	"tablesweep/internal/host"
+	"tablesweep/internal/local/host"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"

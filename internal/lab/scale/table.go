@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tablesweep/internal/emulator/entity"
-	"tablesweep/internal/emulator/refusal"
-	"tablesweep/internal/emulator/table"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator/entity"
+	"tablesweep/internal/local/emulator/refusal"
+	"tablesweep/internal/local/emulator/table"
 )
 
 // rows is a made-up table. Each row is computed from its number, and rows are numbered in

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"tablesweep/internal/demo/debian"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/demo/debian"
 )
 
 // facts returns key sets made of what is real: Debian's packages, times of commits, and the IPv4 blocks of a registry.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"sort"
 
-	"tablesweep/internal/demo/debian"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/demo/debian"
 	"tablesweep/internal/split/scan"
 )
 

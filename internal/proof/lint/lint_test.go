@@ -31,36 +31,36 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "job/jobrecord", "input", "storage/pace", "key/odata", "split/scan", "scans/schedule", "split/adaptive", "proof/keysets", "lab/split", "split/strategy", "demo/debian", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "job/jobrecord", "input", "storage/pace", "key/odata", "split/scan", "scans/schedule", "split/adaptive", "proof/keysets", "lab/split", "split/strategy", "local/demo/debian", "catalog/index", "catalog/wal"}
 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
-	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "app/console", "proof", "task/memory", "job/jobrecord", "proof/testsize", "proof/deploy", "app/envelope", "emulator/fault", "emulator/refusal", "proof/outagetest"},
-	{"input", "input/lines", "file", "app/gate", "key/odata", "split/scan", "scans/schedule", "catalog/wal", "demo/debian", "emulator/queue", "proof/bugtest"},
-	{"split/adaptive", "storage", "file/journal", "catalog/index", "emulator/entity", "proof/scantest", "proof/keysets"},
-	{"action", "place", "split/strategy", "scans/ledger", "record", "record/rowmap", "lab/split", "emulator/table", "app/hostjson"},
-	{"job/sweep", "stream/claim", "emulator"},
+	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "app/console", "proof", "task/memory", "job/jobrecord", "proof/testsize", "proof/deploy", "app/envelope", "local/emulator/fault", "local/emulator/refusal", "proof/outagetest"},
+	{"input", "input/lines", "file", "app/gate", "key/odata", "split/scan", "scans/schedule", "catalog/wal", "local/demo/debian", "local/emulator/queue", "proof/bugtest"},
+	{"split/adaptive", "storage", "file/journal", "catalog/index", "local/emulator/entity", "proof/scantest", "proof/keysets"},
+	{"action", "place", "split/strategy", "scans/ledger", "record", "record/rowmap", "lab/split", "local/emulator/table", "app/hostjson"},
+	{"job/sweep", "stream/claim", "local/emulator"},
 	{"job/estimate", "job/verify"},
 	{"scans/engine", "stream/logtail", "job/progress", "job/rowlist", "proof/emulatortest"},
 	{"catalog/store", "app/config", "job"},
 	{"catalog", "app/health"},
 	{"catalog/check", "catalog/migrate", "catalog/load"},
 	{"app/function"},
-	{"app/server", "host"},
-	{"proof/sim", "lab/scale", "demo"},
+	{"app/server", "local/host"},
+	{"proof/sim", "lab/scale", "local/demo"},
 	{"lab"},
 }
 
 // forbidden says what must not be imported although the floors allow it, and why. A slash at the end means all packages below.
 var forbidden = []struct{ from, to, why string }{
-	{"internal/scans/engine", "internal/host", "the engine does not know who calls it"},
-	{"internal/app/server", "internal/host", "what runs in the cloud has no local host in it"},
-	{"internal/app/server", "internal/emulator", "what runs in the cloud has no emulator in it"},
+	{"internal/scans/engine", "internal/local/host", "the engine does not know who calls it"},
+	{"internal/app/server", "internal/local/host", "what runs in the cloud has no local host in it"},
+	{"internal/app/server", "internal/local/emulator", "what runs in the cloud has no emulator in it"},
 	{"handler", "internal/lab/", "benchmarks are no part of what is shipped"},
 	{"handler", "internal/proof", "what tests alone use is no part of what is shipped"},
 	{"handler", "internal/proof/", "what tests alone use is no part of what is shipped"},
-	{"internal/emulator", "internal/storage", "the emulator must not share its client's mistakes"},
+	{"internal/local/emulator", "internal/storage", "the emulator must not share its client's mistakes"},
 }
 
 // virtual packages run in virtual time, which only testing/synctest has.

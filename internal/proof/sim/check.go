@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"tablesweep/internal/emulator/fault"
-	"tablesweep/internal/host"
+	"tablesweep/internal/local/emulator/fault"
+	"tablesweep/internal/local/host"
 	"tablesweep/internal/place"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"

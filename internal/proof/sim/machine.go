@@ -20,7 +20,7 @@ import (
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/app/gate"
 	"tablesweep/internal/app/hostjson"
-	"tablesweep/internal/host"
+	"tablesweep/internal/local/host"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator/fault"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator/fault"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"

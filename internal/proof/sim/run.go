@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"

@@ -11,8 +11,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 
-	"tablesweep/internal/emulator"
-	"tablesweep/internal/emulator/fault"
+	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/local/emulator/fault"
 	"tablesweep/internal/scans/ledger"
 )
 

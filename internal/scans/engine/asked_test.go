@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scans/ledger"

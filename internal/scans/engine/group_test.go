@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"

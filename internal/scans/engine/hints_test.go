@@ -11,8 +11,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scans/engine"

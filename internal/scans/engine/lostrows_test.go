@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scans/engine"

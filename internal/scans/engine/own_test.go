@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"

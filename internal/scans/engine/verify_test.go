@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/emulator"
 	"tablesweep/internal/key"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"

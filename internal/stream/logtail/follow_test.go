@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tablesweep/internal/emulator"
+	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"

@@ -1,0 +1,122 @@
+package demo
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
+	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/place"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/storage"
+)
+
+const container = "exports"
+
+// fill makes a table of rows.
+func (d *demo) fill(t *testing.T, table string, rows []storage.Entity) {
+	t.Helper()
+	to := d.account.Table(table)
+	err := errors.Join(to.Delete(t.Context()), to.Create(t.Context()))
+	if err == nil {
+		_, err = action.Copy{Destination: to}.Copy(t.Context(), storage.Rows(rows))
+	}
+	proof.Must(t, err)
+}
+
+// copied has the app copy rows between places, and kills so many handler processes with SIGKILL meanwhile, at even distances.
+func (d *demo) copied(t *testing.T, from, to engine.TableRef, rows, kills int) {
+	t.Helper()
+	var s engine.Status
+	err := d.call(t.Context(), "POST", "/api/scans", engine.Request{
+		Source: from, SegmentSize: 20, SegmentsPerInvocation: 2, Action: engine.Action{Type: engine.Copy, Destination: &to},
+	}, http.StatusAccepted, &s)
+	proof.Must(t, err)
+	killed := 0
+	for at := "/api/scans/" + s.ID; s.State == "" || s.State == "running"; time.Sleep(10 * time.Millisecond) {
+		if err := d.call(t.Context(), "GET", at, nil, http.StatusOK, &s); err != nil {
+			t.Logf("one that was killed did not answer: %v", err)
+			continue
+		}
+		if killed < kills && s.State == "running" && s.Rows.Scanned >= int64(rows*(killed+1)/(kills+2)) && d.host.Kill(killed%d.Instances) {
+			killed++
+		}
+	}
+	if s.State != "succeeded" || s.Rows.Scanned != int64(rows) || s.Rows.Written != int64(rows) || s.Rows.Failed != 0 || s.Steps.Pending != 0 {
+		t.Fatalf("%+v, want %d rows", s, rows)
+	}
+	if killed < (kills+1)/2 {
+		t.Errorf("only %d processes were killed", killed)
+	}
+	t.Logf("%s%s to %s%s: %d rows, %d steps, %d processes killed", from.Table, from.Container, to.Table, to.Container, rows, s.Steps.Done, killed)
+}
+
+// exportAndImport has the app export a table to a container and import it again, and compares both with the table. It returns the hashes of the
+// export's files, sorted.
+func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (hashes []string) {
+	t.Helper()
+	export := engine.TableRef{Container: container, Prefix: table + "/" + rand.Text()} // an earlier test may have left another
+	d.copied(t, engine.TableRef{Table: table}, export, rows, kills)
+	objects, err := place.InContainer(d.account, container, export.Prefix)
+	proof.Must(t, err)
+	e, err := place.Open(t.Context(), objects)
+	proof.Must(t, err)
+	n := 0
+	err = objects.List(t.Context(), "", func(name string, _ int64) error {
+		n++
+		if name, ok := strings.CutPrefix(name, place.DataPrefix); ok {
+			_, hash, _ := strings.Cut(name, "-")
+			hashes = append(hashes, hash)
+		}
+		return nil
+	})
+	slices.Sort(hashes)
+	if m := e.Manifest(); err != nil || n != len(hashes)+3 || m.Files.Count != len(hashes) || m.Rows != int64(rows) || m.Table != table || m.FinishedAt.Before(m.StartedAt) {
+		t.Errorf("%d objects, %v, %+v", n, err, m)
+	}
+	back := table + "back"
+	proof.Must(t, d.account.Table(back).Delete(t.Context()))
+	d.copied(t, export, engine.TableRef{Table: back}, rows, kills)
+	source := sweep.Spec{Source: d.account.Table(table)}
+	for name, to := range map[string]storage.Source{"export": e, "import": d.account.Table(back)} {
+		r, err := verify.Compare(t.Context(), source, to, verify.Options{})
+		if err != nil || r.Differences() > 0 || r.Rows != int64(rows) {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	return hashes
+}
+
+// TestExportWhileProcessesAreKilled has three processes export a table and import it again, and kills them all the while. Both are
+// exact, and the export's files have the same bytes as one without kills.
+func TestExportWhileProcessesAreKilled(t *testing.T) {
+	t.Parallel()
+	rows, kills := testsize.Slow(400, 800, 8833), testsize.Slow(1, 3, 20)
+	em := emulatortest.New(t, emulator.Options{Latency: 2 * time.Millisecond})
+	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
+	proof.Must(t, err)
+	defer server.Close()
+	d := newDemo(t, 3, 1)
+	d.Connection = server.ConnectionString()
+	stop, err := d.start(t.Context())
+	proof.Must(t, err)
+	defer stop()
+	var hashes [2][]string
+	for i, table := range []string{"nasty", "nastytwin"} { // a table of its own has no hints of an earlier scan
+		d.fill(t, table, emulatortest.NastyRows(rows))
+		hashes[i] = d.exportAndImport(t, table, rows, kills*(1-i))
+	}
+	if !slices.Equal(hashes[0], hashes[1]) {
+		t.Errorf("%d files, without kills %d, or their content differs", len(hashes[0]), len(hashes[1]))
+	}
+}

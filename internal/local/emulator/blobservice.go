@@ -1,0 +1,510 @@
+package emulator
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"tablesweep/internal/local/emulator/fault"
+	"tablesweep/internal/local/emulator/queue"
+	"tablesweep/internal/local/emulator/refusal"
+)
+
+// blobService is the Blob service's side of the pipeline. blobRoutes lists what it serves: all that reads an export, and what the Functions
+// host asks of its own blobs.
+type blobService struct{ *Emulator }
+
+const (
+	maxBlobBody  = 256 << 20 // bytes; the service takes more since version 2019-12-12, this keeps them in memory
+	maxBlobsPage = 5000      // in one list
+)
+
+// blobStore holds an account's containers of blobs.
+type blobStore struct {
+	mu         sync.Mutex // guards all of it
+	containers map[string]*container
+	deleting   map[string]time.Time // until when the names of deleted containers are refused
+	version    int64                // of what was written last, for ETags
+}
+
+// container is a container with its blobs by their names.
+type container struct {
+	resource
+	blobs map[string]*blob
+}
+
+// resource is what containers and blobs have in common.
+type resource struct {
+	metadata map[string]string
+	etag     string // without its quotes
+	modified time.Time
+}
+
+// blob is a blob. Its content is never changed.
+type blob struct {
+	resource
+	lease
+	created time.Time
+	content []byte
+	header  [][2]string // of its content, named as in an answer
+	md5     string
+}
+
+// contentHeaders are what a blob keeps about its content, and what stands for it otherwise. In requests, x-ms-blob- may stand before them.
+var contentHeaders = [][2]string{{"Content-Type", "application/octet-stream"}, {"Content-Encoding"}, {"Content-Language"}, {"Cache-Control"}, {"Content-Disposition"}}
+
+// stamp makes a resource that is written now.
+func (s *blobStore) stamp(metadata map[string]string, now time.Time) resource {
+	s.version = max(s.version+1, now.UnixMicro())
+	return resource{metadata, fmt.Sprintf("0x%X", s.version), now.UTC().Truncate(time.Second)}
+}
+
+// answer is an answer about a resource.
+func (r resource) answer(status int, more ...[2]string) response {
+	return response{status: status, header: append([][2]string{{"ETag", strconv.Quote(r.etag)}, {"Last-Modified", httpTime(r.modified)}}, more...)}
+}
+
+// described is the answer to a question about a resource.
+func (r resource) described(more ...[2]string) response {
+	for name, value := range r.metadata {
+		more = append(more, [2]string{metadataPrefix + name, value})
+	}
+	return r.answer(http.StatusOK, more...)
+}
+
+// encrypted is told by answers to writes of blobs.
+var encrypted = [2]string{"X-Ms-Request-Server-Encrypted", "true"}
+
+// blobCall is a request for the Blob service that is carried out, while nobody else's is.
+type blobCall struct {
+	*call
+	s         blobService
+	now       time.Time
+	plan      fault.Plan
+	metadata  map[string]string // that the request has
+	container string
+	name      string     // of the blob, "" for none
+	in        *container // nil if there is none
+	blob      *blob      // nil if there is none
+}
+
+// blobRoute is a request that is served. A path has parts: none is the account, one a container, two a blob in it.
+type blobRoute struct {
+	name    string // as Microsoft's documentation calls it
+	method  string // GET stands for HEAD, too
+	parts   int
+	comp    string
+	kind    fault.Kind
+	makes   bool   // what it is about need not exist
+	headers string // that it takes beside the usual ones, without x-ms-; those of all others are refused
+	run     func(*blobCall) (response, error)
+}
+
+var blobRoutes = []blobRoute{
+	{"List Containers", http.MethodGet, 0, "list", fault.Containers, false, "", (*blobCall).listContainers},
+	{"Create Container", http.MethodPut, 1, "", fault.Containers, true, "meta", (*blobCall).createContainer},
+	{"Get Container Properties", http.MethodGet, 1, "", fault.Containers, false, "", (*blobCall).containerProperties},
+	{"Delete Container", http.MethodDelete, 1, "", fault.Containers, false, "", (*blobCall).deleteContainer},
+	{"List Blobs", http.MethodGet, 1, "list", fault.ListBlobs, false, "", (*blobCall).listBlobs},
+	{"Put Blob", http.MethodPut, 2, "", fault.PutBlob, true, "meta lease-id blob-type blob-content-type blob-content-encoding blob-content-language blob-content-disposition blob-content-md5 blob-cache-control", (*blobCall).put},
+	{"Get Blob and Get Blob Properties", http.MethodGet, 2, "", fault.GetBlob, false, "lease-id range range-get-content-md5", (*blobCall).get},
+	{"Get Blob Metadata", http.MethodGet, 2, "metadata", fault.GetBlob, false, "lease-id", (*blobCall).blobMetadata},
+	{"Set Blob Metadata", http.MethodPut, 2, "metadata", fault.PutBlob, false, "meta lease-id", (*blobCall).setMetadata},
+	{"Delete Blob", http.MethodDelete, 2, "", fault.DeleteBlob, false, "lease-id delete-snapshots", (*blobCall).delete},
+	{"Lease Blob", http.MethodPut, 2, "lease", fault.PutBlob, false, "lease-id lease-action lease-duration lease-break-period proposed-lease-id", (*blobCall).changeLease},
+}
+
+// ServedBlobs says what the Blob service serves, and what it refuses.
+func ServedBlobs() string {
+	var names []string
+	for _, r := range blobRoutes {
+		names = append(names, r.name)
+	}
+	return "The Blob service has " + strings.Join(names, ", ") + " (acquire, renew, release, break), for block blobs that are put whole. All else is 501, by name."
+}
+
+// usualHeaders are those, without x-ms-, that every request may have.
+const usualHeaders = "version date client-request-id return-client-request-id useragent "
+
+func noBlob() error { return refusal.New("BlobNotFound", "The specified blob does not exist.") }
+
+func notPart(what string) error {
+	return refusal.New("NotImplemented", what+" is not part of embedded storage. Azurite has it.")
+}
+
+func (s blobService) maxBody() int64 { return maxBlobBody }
+
+func (s blobService) headers(http.Header, *call, int) {}
+
+func (s blobService) failure(c *call, p *refusal.Error) response {
+	return queueService(s).failure(c, p)
+}
+
+// parse finds the route of a request.
+func (s blobService) parse(c *call) (operation, error) {
+	name, blobName, _ := strings.Cut(strings.TrimPrefix(c.path, "/"), "/")
+	op := operation{Request: fault.Request{Entities: 1, Identity: c.Method + " " + name + "/" + blobName}}
+	parts, method, comp := 2, c.Method, c.query.Get("comp")
+	switch {
+	case name == "":
+		parts = 0
+	case blobName == "":
+		parts = 1
+	}
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	i := slices.IndexFunc(blobRoutes, func(r blobRoute) bool { return r.method == method && r.parts == parts && r.comp == comp })
+	if i < 0 || (parts == 1) != (c.query.Get("restype") == "container") {
+		return op, notPart(fmt.Sprintf("%s with comp=%q of %s", c.Method, comp, [...]string{"the account", "a container", "a blob"}[parts]))
+	}
+	route := blobRoutes[i]
+	for _, query := range []string{"snapshot", "versionid", "showonly"} {
+		if c.query.Has(query) {
+			return op, notPart(route.name + " with " + query)
+		}
+	}
+	for header := range c.Header {
+		header = strings.ToLower(header)
+		own, special := strings.CutPrefix(header, "x-ms-")
+		if strings.HasPrefix(header, metadataPrefix) {
+			own = "meta"
+		}
+		if special && !slices.Contains(strings.Fields(usualHeaders+route.headers), own) || parts < 2 && strings.HasPrefix(header, "if-") {
+			return op, notPart(route.name + " with " + header)
+		}
+	}
+	metadata, err := parseMetadata(c.Header)
+	if err != nil {
+		return op, err
+	}
+	op.Kind = route.kind
+	if route.kind == fault.ListBlobs {
+		op.Identity = "blobs " + name + "?" + c.URL.RawQuery
+	}
+	if route.kind == fault.GetBlob && c.Method == http.MethodGet {
+		op.Identity += " " + rangeAsked(c)
+	}
+	op.run = func(now time.Time, plan fault.Plan) (response, error) {
+		s.blobs.mu.Lock()
+		defer s.blobs.mu.Unlock()
+		b := &blobCall{call: c, s: s, now: now, plan: plan, metadata: metadata, container: name, name: blobName, in: s.blobs.containers[name]}
+		if parts > 0 && now.Before(s.blobs.deleting[name]) {
+			return response{}, refusal.New("ContainerBeingDeleted", "The specified container is being deleted. Try operation later.")
+		}
+		if b.in == nil && parts > 0 && !(parts == 1 && route.makes) {
+			return response{}, refusal.New("ContainerNotFound", "The specified container does not exist.")
+		}
+		if parts == 2 {
+			if b.blob = b.in.blobs[blobName]; b.blob == nil && !route.makes {
+				return response{}, noBlob()
+			}
+			if err := b.allowed(method != http.MethodGet, comp == "lease"); errors.Is(err, errNotModified) {
+				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // which is 412 elsewhere
+			} else if err != nil {
+				return response{}, err
+			}
+		}
+		return route.run(b)
+	}
+	return op, nil
+}
+
+var errNotModified = errors.New("the blob is not modified")
+
+// allowed returns why the blob's lease or the request's conditions refuse it.
+// https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations
+func (b *blobCall) allowed(write, aboutLease bool) error {
+	match, none := strings.Trim(b.Header.Get("If-Match"), `"`), strings.Trim(b.Header.Get("If-None-Match"), `"`)
+	unmet := refusal.New("ConditionNotMet", "The condition specified using HTTP conditional header(s) is not met.")
+	if b.blob == nil {
+		if match != "" {
+			return unmet
+		}
+		return lease{}.allows(b.Header.Get("x-ms-lease-id"), false, b.now)
+	}
+	since, sinceErr := http.ParseTime(b.Header.Get("If-Modified-Since"))
+	until, untilErr := http.ParseTime(b.Header.Get("If-Unmodified-Since"))
+	fresh := none != "" && none == b.blob.etag || none == "" && sinceErr == nil && !b.blob.modified.After(since)
+	switch {
+	case none == "*" && b.Header.Get("x-ms-blob-type") != "":
+		return refusal.New("BlobAlreadyExists", "The specified blob already exists.")
+	case none == "*" && !write:
+		return refusal.New("UnsatisfiableCondition", "The request includes an unsatisfiable condition for this operation.")
+	case match != "" && match != "*" && match != b.blob.etag, match == "" && untilErr == nil && b.blob.modified.After(until), fresh && write, none == "*":
+		return unmet
+	case fresh:
+		return errNotModified
+	case aboutLease:
+		return nil
+	}
+	return b.blob.allows(b.Header.Get("x-ms-lease-id"), write, b.now)
+}
+
+// entry is one of a list.
+type entry struct {
+	XMLName    xml.Name
+	Name       string
+	Properties *elements
+	Metadata   *elements
+}
+
+// list answers with a page of the sorted names, each as entry has it. A name that goes on behind the delimiter is cut off there.
+func (b *blobCall) list(element string, all []string, describe func(name string) (elements, resource)) (response, error) {
+	type entries struct {
+		XMLName xml.Name
+		All     []entry
+	}
+	q := b.query
+	answer := struct {
+		XMLName         xml.Name `xml:"EnumerationResults"`
+		ServiceEndpoint string   `xml:",attr"`
+		ContainerName   string   `xml:",attr,omitempty"`
+		Prefix          string   `xml:",omitempty"`
+		Marker          string   `xml:",omitempty"`
+		MaxResults      int      `xml:",omitempty"`
+		Delimiter       string   `xml:",omitempty"`
+		Entries         entries
+		NextMarker      string
+	}{ServiceEndpoint: b.s.base(b.call) + "/", ContainerName: b.container, Prefix: q.Get("prefix"), Marker: q.Get("marker"), Delimiter: q.Get("delimiter")}
+	answer.Entries.XMLName.Local = element + "s"
+	var err error
+	if answer.MaxResults, err = number(q, "maxresults", 0, 1, math.MaxInt); err != nil {
+		return response{}, err
+	}
+	var names []string
+	cut := map[string]bool{}
+	for _, name := range all {
+		rest, ok := strings.CutPrefix(name, answer.Prefix)
+		if first, _, more := strings.Cut(rest, answer.Delimiter); more && answer.Delimiter != "" {
+			name = answer.Prefix + first + answer.Delimiter
+			cut[name] = true
+		}
+		if ok && name >= answer.Marker && (len(names) == 0 || name != names[len(names)-1]) {
+			names = append(names, name)
+		}
+	}
+	limit := min(cmp.Or(answer.MaxResults, maxBlobsPage), maxBlobsPage)
+	if n := len(names); b.plan.Short && n > 1 {
+		limit = min(limit, 1+int(b.plan.ShortDraw%uint64(n-1)))
+		b.s.injector.Load().Fired(fault.ShortPage)
+	}
+	if b.plan.Empty && len(names) > 0 {
+		limit = 0
+		b.s.injector.Load().Fired(fault.EmptyPage)
+	}
+	if len(names) > limit {
+		answer.NextMarker, names = names[limit], names[:limit]
+	}
+	metadata := slices.Contains(strings.Split(q.Get("include"), ","), "metadata")
+	for _, name := range names {
+		e := entry{xml.Name{Local: element}, name, nil, nil}
+		if cut[name] {
+			e.XMLName.Local = "BlobPrefix"
+		} else {
+			properties, about := describe(name)
+			properties = append(properties, [][2]string{{"Last-Modified", httpTime(about.modified)}, {"Etag", about.etag}}...)
+			if e.Properties = &properties; metadata {
+				e.Metadata = sortedElements(about.metadata)
+			}
+		}
+		answer.Entries.All = append(answer.Entries.All, e)
+	}
+	return xmlResponse(http.StatusOK, answer), nil
+}
+
+func (b *blobCall) listContainers() (response, error) {
+	return b.list("Container", slices.Sorted(maps.Keys(b.s.blobs.containers)), func(name string) (elements, resource) {
+		return lease{}.about(b.now, "Lease"), b.s.blobs.containers[name].resource
+	})
+}
+
+func (b *blobCall) listBlobs() (response, error) {
+	return b.list("Blob", slices.Sorted(maps.Keys(b.in.blobs)), func(name string) (elements, resource) {
+		blob := b.in.blobs[name]
+		own := elements{{"Creation-Time", httpTime(blob.created)}, {"Content-Length", strconv.Itoa(len(blob.content))}, {"Content-MD5", blob.md5},
+			{"BlobType", "BlockBlob"}, {"AccessTier", "Hot"}, {"AccessTierInferred", "true"}, {"ServerEncrypted", "true"}}
+		return slices.Concat(own, blob.header, blob.about(b.now, "Lease")), blob.resource
+	})
+}
+
+func (b *blobCall) createContainer() (response, error) {
+	if err := queue.CheckName(b.container); err != nil { // the rules are the same
+		return response{}, err
+	}
+	if b.in != nil {
+		return response{}, refusal.New("ContainerAlreadyExists", "The specified container already exists.")
+	}
+	b.in = &container{b.s.blobs.stamp(b.metadata, b.now), make(map[string]*blob)}
+	b.s.blobs.containers[b.container] = b.in
+	return b.in.answer(http.StatusCreated), nil
+}
+
+func (b *blobCall) deleteContainer() (response, error) {
+	delete(b.s.blobs.containers, b.container)
+	if b.plan.Deletion > 0 {
+		b.s.blobs.deleting[b.container] = b.now.Add(b.plan.Deletion)
+	}
+	b.s.deleting(b.plan)
+	return response{status: http.StatusAccepted}, nil
+}
+
+func (b *blobCall) containerProperties() (response, error) {
+	return b.in.described(lease{}.about(b.now, "X-Ms-Lease-")...), nil
+}
+
+func (b *blobCall) blobMetadata() (response, error) { return b.blob.described(), nil }
+
+func hash(content []byte) string {
+	sum := md5.Sum(content)
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// checked returns the hash of the request's body, which a header must match if there is one.
+func (b *blobCall) checked() (string, error) {
+	found := hash(b.body)
+	for _, header := range []string{"Content-MD5", "X-Ms-Blob-Content-MD5"} {
+		switch said := b.Header.Get(header); {
+		case said == "" || said == found:
+		case len(said) != len(found):
+			return "", refusal.New("InvalidMd5", "The MD5 value specified in the request is invalid. MD5 value must be 128 bits and base64 encoded.")
+		default:
+			return "", refusal.New("Md5Mismatch", "The MD5 value specified in the request did not match with the MD5 value calculated by the server.",
+				[2]string{"UserSpecifiedMd5", said}, [2]string{"ServerCalculatedMd5", found})
+		}
+	}
+	return found, nil
+}
+
+func (b *blobCall) put() (response, error) {
+	if kind := b.Header.Get("x-ms-blob-type"); kind != "BlockBlob" {
+		return response{}, notPart("Put Blob with the type " + strconv.Quote(kind))
+	}
+	sum, err := b.checked()
+	if err != nil {
+		return response{}, err
+	}
+	made := &blob{resource: b.s.blobs.stamp(b.metadata, b.now), content: bytes.Clone(b.body), md5: sum}
+	made.created = made.modified
+	if b.blob != nil && b.blob.locked(b.now) {
+		made.lease = b.blob.lease
+	}
+	for _, h := range contentHeaders {
+		if value := cmp.Or(b.Header.Get("x-ms-blob-"+h[0]), b.Header.Get(h[0]), h[1]); value != "" {
+			made.header = append(made.header, [2]string{h[0], value})
+		}
+	}
+	b.in.blobs[b.name] = made
+	return made.answer(http.StatusCreated, encrypted, [2]string{"Content-MD5", sum}), nil
+}
+
+func (b *blobCall) setMetadata() (response, error) {
+	made := *b.blob
+	made.resource = b.s.blobs.stamp(b.metadata, b.now)
+	if !made.locked(b.now) {
+		made.lease = lease{}
+	}
+	b.in.blobs[b.name] = &made
+	return made.answer(http.StatusOK, encrypted), nil
+}
+
+func (b *blobCall) delete() (response, error) {
+	delete(b.in.blobs, b.name)
+	return response{status: http.StatusAccepted}, nil
+}
+
+func (b *blobCall) get() (response, error) {
+	blob, asked := b.blob, ""
+	header := slices.Concat(blob.header, blob.about(b.now, "X-Ms-Lease-"), [][2]string{{"Accept-Ranges", "bytes"}, {"X-Ms-Blob-Type", "BlockBlob"}, {"X-Ms-Creation-Time", httpTime(blob.created)}, {"X-Ms-Server-Encrypted", "true"}})
+	if b.Method == http.MethodGet {
+		asked = rangeAsked(b.call)
+	} else {
+		header = append(header, [][2]string{{"X-Ms-Access-Tier", "Hot"}, {"X-Ms-Access-Tier-Inferred", "true"}}...)
+	}
+	r := blob.described(header...)
+	r.body = blob.content
+	if err := r.cut(asked); err != nil || r.status == http.StatusOK {
+		r.set("Content-MD5", blob.md5)
+		return r, err
+	}
+	r.set("X-Ms-Blob-Content-MD5", blob.md5)
+	if strings.EqualFold(b.Header.Get("x-ms-range-get-content-md5"), "true") {
+		r.set("Content-MD5", hash(r.body))
+	}
+	return r, nil
+}
+
+func rangeAsked(c *call) string { return cmp.Or(c.Header.Get("x-ms-range"), c.Header.Get("Range")) }
+
+// cut makes the answer with a blob one with a range of it.
+func (r *response) cut(asked string) error {
+	first, last, size := 0, math.MaxInt, len(r.body)
+	if n, _ := fmt.Sscanf(asked, "bytes=%d-%d", &first, &last); n == 0 || first < 0 || last < first {
+		return nil // a range that is none counts for nothing. (RFC 9110, 14.2)
+	}
+	if first >= size {
+		return refusal.New("InvalidRange", "The range specified is invalid for the current size of the resource.")
+	}
+	last = min(last, size-1)
+	r.status, r.body = http.StatusPartialContent, r.body[first:last+1]
+	r.set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, size))
+	return nil
+}
+
+func (b *blobCall) changeLease() (response, error) {
+	action := b.Header.Get("x-ms-lease-action")
+	status := map[string]int{"acquire": http.StatusCreated, "renew": http.StatusOK, "release": http.StatusOK, "break": http.StatusAccepted}[action]
+	if status == 0 {
+		return response{}, notPart("Lease Blob with the action " + strconv.Quote(action))
+	}
+	var err error
+	header := func(name string, needed bool, ok func(string) bool) string {
+		value := b.Header.Get(name)
+		switch {
+		case value == "" && needed:
+			err = refusal.New("MissingRequiredHeader", "An HTTP header that's mandatory for this request is not specified.", [2]string{"HeaderName", name})
+		case value != "" && !ok(value):
+			err = refusal.New("InvalidHeaderValue", "The value for one of the HTTP headers is not in the correct format.", [2]string{"HeaderName", name}, [2]string{"HeaderValue", value})
+		}
+		return value
+	}
+	isID := func(value string) bool { return uuid.Validate(value) == nil }
+	between := func(low, high int, value *int) func(string) bool {
+		return func(text string) (ok bool) {
+			n, err := strconv.Atoi(text)
+			*value = n
+			return err == nil && (n >= low && n <= high || n == -1 && low > 0)
+		}
+	}
+	duration, period := -1, -1
+	id, proposed := header("x-ms-lease-id", action == "renew" || action == "release", isID), header("x-ms-proposed-lease-id", false, isID)
+	header("x-ms-lease-duration", action == "acquire", between(15, 60, &duration))
+	header("x-ms-lease-break-period", false, between(0, 60, &period))
+	if err != nil {
+		return response{}, err
+	}
+	l, err := b.blob.change(action, id, proposed, seconds(duration), seconds(period), b.now)
+	if err != nil {
+		return response{}, err
+	}
+	b.blob.lease = l
+	told := [2]string{"X-Ms-Lease-Id", cmp.Or(l.id, id)}
+	if action == "break" {
+		told = [2]string{"X-Ms-Lease-Time", strconv.Itoa(int(math.Ceil(l.ends.Sub(b.now).Seconds())))}
+	}
+	return b.blob.answer(status, told), nil
+}

@@ -1,0 +1,202 @@
+// Package emulator serves Azure Table, Queue and Blob storage from memory, for tests,
+// demonstrations, benchmarks and laptops. Nothing is ever written to disk.
+//
+// An [Emulator] is one storage account. It is reached in process through its
+// [Transport], which needs no sockets and so also works in the virtual time of
+// testing/synctest, or over HTTP through [Emulator.Serve]. It does what the SDKs
+// use of the services' REST interfaces: tables, entities, queries and entity group
+// transactions; queues and their messages; requests signed with the account's key
+// by SharedKey or SharedKeyLite; of blobs, what [ServedBlobs] lists. It is strict where the real service is. It has no Entra ID. It
+// refuses shared access signatures, access policies, CORS, service properties and statistics by name.
+//
+// It ends a page after 250,000 rows visited or 16 MiB, where the service does after 5
+// seconds. It cuts a client off that takes 30 seconds to send a body or to read an answer. It
+// takes keys of up to 512 UTF-16 units, and any date as x-ms-version. Doubles come back in
+// their shortest form, as Azurite returns them: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Its answers
+// are compared with recordings of the real service (testdata/README.md). scripts/jssdk and
+// scripts/pysdk run Microsoft's JavaScript and Python clients against it.
+//
+// A fault spec makes requests fail in the ways that break real programs (see package [fault]).
+// Requests are counted by kind, so that tests and benchmarks can check what a program costs ([Counts]).
+//
+// # Administration over HTTP
+//
+// The table endpoint answers these without signature:
+//
+//	GET    /_emulator/counts   the counts as JSON
+//	DELETE /_emulator/counts   sets the counts to zero
+//	GET    /_emulator/faults   {"spec":"…","fired":{"busy":3,…}}
+//	PUT    /_emulator/faults   replaces the spec by the body, and forgets what fired
+//	DELETE /_emulator/faults   removes all faults
+package emulator
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tablesweep/internal/local/emulator/fault"
+	"tablesweep/internal/local/emulator/queue"
+	"tablesweep/internal/local/emulator/table"
+)
+
+// The account of the storage emulators that Microsoft publishes. Its key is no
+// secret.
+// https://learn.microsoft.com/azure/storage/common/storage-use-azurite
+const (
+	DefaultAccount = "devstoreaccount1"
+	DefaultKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+// NewKey returns a random key for an account.
+func NewKey() string {
+	key := make([]byte, 64)
+	_, _ = rand.Read(key) // which never fails
+	return base64.StdEncoding.EncodeToString(key)
+}
+
+// Options configure an emulator. The zero value is an account named
+// [DefaultAccount], without latency and without faults.
+type Options struct {
+	Latency time.Duration // how long every request takes at least
+	Faults  string        // a fault spec; "" for none
+	Account string        // the account's name; "" for DefaultAccount
+	Key     string        // the account's key in base64; "" for DefaultKey
+
+	// Clock is what rows and answers are dated by; nil for this machine's clock, by which signatures are always checked.
+	Clock func() time.Time
+
+	// Tables are tables with an implementation of their own, by name, such as computed ones.
+	Tables map[string]table.Rows
+
+	// OnRequest, if set, is called before a request is carried out, and, if it
+	// was, again before the answer is sent. It may block, and is called
+	// concurrently. Tests use it to stop a program at a chosen point.
+	OnRequest func(Event)
+
+	// OnFault, if set, is called when a request is about to be answered with a failure
+	// that the fault spec asks for. It may block, and is called concurrently.
+	OnFault func(fault.Request, fault.Name)
+}
+
+// Event is the argument of OnRequest.
+type Event struct {
+	fault.Request
+	Applied bool // the request was carried out
+	Found   int  // rows or messages in its answer, if it was
+}
+
+// Emulator is one storage account in memory. Its methods may be called
+// concurrently.
+type Emulator struct {
+	account    string
+	keyText    string
+	key        atomic.Pointer[[]byte]
+	latency    time.Duration
+	clientTime time.Duration // how long a client may take to send a body or to read an answer
+	clock      func() time.Time
+	onRequest  func(Event)
+	onFault    func(fault.Request, fault.Name)
+
+	tables   *table.Store
+	queues   *queue.Store
+	blobs    *blobStore
+	counts   counter
+	injector atomic.Pointer[fault.Injector]
+	requests atomic.Uint64 // numbers the requests
+	buffers  sync.Pool     // of *[]byte; see buffer
+}
+
+// defaultClientTime is the services' own limit on a request.
+// https://learn.microsoft.com/rest/api/storageservices/setting-timeouts-for-table-service-operations
+const defaultClientTime = 30 * time.Second
+
+// New returns an empty account. The error says which option is wrong.
+func New(o Options) (*Emulator, error) {
+	e := &Emulator{
+		account:    cmp.Or(o.Account, DefaultAccount),
+		keyText:    cmp.Or(o.Key, DefaultKey),
+		latency:    o.Latency,
+		clientTime: defaultClientTime,
+		clock:      o.Clock,
+		onRequest:  o.OnRequest,
+		onFault:    o.OnFault,
+		tables:     table.NewStore(),
+		queues:     queue.NewStore(),
+		counts:     counter{requests: make(map[fault.Kind]int64)},
+		blobs:      &blobStore{containers: make(map[string]*container), deleting: make(map[string]time.Time)},
+	}
+	if e.clock == nil {
+		e.clock = time.Now
+	}
+	if err := e.SetKey(e.keyText); err != nil {
+		return nil, err
+	}
+	for name, rows := range o.Tables {
+		if err := e.tables.Add(name, rows); err != nil {
+			return nil, fmt.Errorf("table %s: %w", name, err)
+		}
+	}
+	return e, e.SetFaults(o.Faults)
+}
+
+// SetKey replaces the account's key, as its owner does: requests that are signed by the one before are refused from now on. Connection
+// strings keep the first one.
+func (e *Emulator) SetKey(text string) error {
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return fmt.Errorf("account key is not base64: %w", err)
+	}
+	e.key.Store(&key)
+	return nil
+}
+
+// SetFaults replaces the fault spec, and forgets what fired under the old one.
+func (e *Emulator) SetFaults(spec string) error {
+	injector, err := fault.NewInjector(spec)
+	if err == nil {
+		e.injector.Store(injector)
+	}
+	return err
+}
+
+// deleting counts a deletion that takes its time.
+func (e *Emulator) deleting(plan fault.Plan) {
+	if plan.Deletion > 0 {
+		e.injector.Load().Fired(fault.Deletion)
+	}
+}
+
+// FaultCounts returns how often each fault took effect since the spec was set, by
+// the fault's name, such as "busy".
+func (e *Emulator) FaultCounts() map[string]int { return e.injector.Load().Counts() }
+
+// buffer returns an empty buffer for a request's or an answer's body.
+func (e *Emulator) buffer() []byte {
+	if b, ok := e.buffers.Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return nil
+}
+
+// recycle takes back a buffer that is no longer used.
+func (e *Emulator) recycle(b []byte) {
+	if cap(b) > 0 {
+		e.buffers.Put(&b)
+	}
+}
+
+// pipelines returns those of the Table, the Queue and the Blob service.
+func (e *Emulator) pipelines() [3]pipeline {
+	return [...]pipeline{{e, "table", tableService{e}}, {e, "queue", queueService{e}}, {e, "blob", blobService{e}}}
+}
+
+// connectionString returns a connection string for the given URLs of the services.
+func (e *Emulator) connectionString(tableURL, queueURL, blobURL string) string {
+	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%[1]s;AccountKey=%[2]s;TableEndpoint=%[3]s/%[1]s;QueueEndpoint=%[4]s/%[1]s;BlobEndpoint=%[5]s/%[1]s;",
+		e.account, e.keyText, tableURL, queueURL, blobURL)
+}

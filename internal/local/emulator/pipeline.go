@@ -1,0 +1,315 @@
+package emulator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tablesweep/internal/local/emulator/fault"
+	"tablesweep/internal/local/emulator/refusal"
+	"tablesweep/internal/task"
+)
+
+// pipeline is what each service does with a request: check its signature, read it,
+// count it, let faults have their say, carry it out, and answer.
+type pipeline struct {
+	*Emulator
+	name    string // the service's, in hosts
+	service service
+}
+
+// service is what differs between the services. Errors other than *refusal.Error
+// are bugs.
+type service interface {
+	// parse checks and parses a request, and changes nothing.
+	parse(c *call) (operation, error)
+	// stringToSign returns the text that a signature in the given scheme signs.
+	stringToSign(r *http.Request, scheme string) (string, error)
+	// maxBody is the largest body in bytes.
+	maxBody() int64
+	// failure is the answer to a request that failed, without the error code's header.
+	failure(c *call, p *refusal.Error) response
+	// head sets what the header of every answer with the status has.
+	headers(h http.Header, c *call, status int)
+}
+
+// call is a request that is being served.
+type call struct {
+	*http.Request
+	Method string // the request's, or what it stands for; see method
+	query  url.Values
+	body   []byte
+	path   string // decoded, without the account, with its leading slash
+	id     string // the answer's x-ms-request-id
+}
+
+func (p pipeline) newCall(r *http.Request) *call {
+	return &call{Request: r, Method: r.Method, query: r.URL.Query(), id: fmt.Sprintf("00000000-0000-0000-0000-%012x", p.requests.Add(1))}
+}
+
+// trace is what the services add to an error's message.
+func (c *call) trace(now time.Time) string {
+	return "\nRequestId:" + c.id + "\nTime:" + now.UTC().Format("2006-01-02T15:04:05.0000000Z")
+}
+
+// base is the URL of the account as the client wrote it.
+func (e *Emulator) base(c *call) string { return "http://" + c.Host + "/" + e.account }
+
+// operation is a parsed request.
+type operation struct {
+	fault.Request
+	run run
+}
+
+// run carries a request out.
+type run func(now time.Time, plan fault.Plan) (response, error)
+
+type response struct {
+	status      int
+	contentType string
+	body        []byte
+	header      [][2]string
+	pooled      bool // body is from Emulator.buffers
+	found       int  // rows or messages in the body
+}
+
+func (r *response) set(name, value string) {
+	if r.header == nil {
+		r.header = make([][2]string, 0, 4) // enough for nearly all
+	}
+	r.header = append(r.header, [2]string{name, value})
+}
+
+func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isAdmin(r) && p.name == "table" {
+		p.administer(w, r)
+		return
+	}
+	c := p.newCall(r)
+	defer func() { p.recycle(c.body) }() // parse and run keep nothing of it
+	op, err := p.prepare(c, w)
+	if err != nil {
+		p.fail(w, c, err)
+		return
+	}
+	p.counts.request(op.Request)
+	p.event(Event{Request: op.Request})
+	plan := p.injector.Load().Plan(time.Now(), op.Request)
+	if !task.Sleep(r.Context(), p.latency+plan.Latency) {
+		return // the client is gone
+	}
+	if plan.Fail != "" && !plan.Fail.Applied() {
+		p.breakDown(w, c, op, plan, response{})
+		return
+	}
+	answer, err := op.run(p.clock(), plan)
+	p.event(Event{Request: op.Request, Applied: true, Found: answer.found})
+	if err != nil {
+		answer = p.refused(c, err)
+	}
+	if plan.Fail != "" {
+		p.breakDown(w, c, op, plan, answer)
+	} else {
+		p.write(w, c, answer)
+	}
+}
+
+func (p pipeline) event(e Event) {
+	if p.onRequest != nil {
+		p.onRequest(e)
+	}
+}
+
+// prepare checks and reads the request.
+func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
+	// In process there is no connection that could have a deadline. Refused bodies need
+	// it too: net/http reads what is left of them.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.clientTime))
+	if err := leftOut(c); err != nil {
+		return operation{}, err
+	}
+	if err := p.authenticate(c.Request, p.service); err != nil {
+		return operation{}, err
+	}
+	path, ok := strings.CutPrefix(c.URL.Path, "/"+p.account)
+	if !ok || path != "" && path[0] != '/' {
+		return operation{}, authenticationFailed("the URL's path does not start with the account's name")
+	}
+	c.path = path
+	if version := c.Header.Get("x-ms-version"); version != "" {
+		// Any version passes, so that newer clients work.
+		if _, err := time.Parse(time.DateOnly, version); err != nil {
+			return operation{}, refusal.New("InvalidHeaderValue", "The value for one of the HTTP headers is not in the correct format: x-ms-version.")
+		}
+	}
+	if err := p.read(c, w); err != nil {
+		return operation{}, err
+	}
+	return p.service.parse(c)
+}
+
+// leftOut refuses by name what the services have and this has not. Signatures can't be checked
+// first: some of these requests are signed in a way that is left out, too.
+func leftOut(c *call) error {
+	what := ""
+	switch comp := c.query.Get("comp"); {
+	case c.Method == http.MethodOptions:
+		what = "CORS"
+	case c.query.Has("sig"):
+		what = "A shared access signature"
+	case comp == "acl":
+		what = "An access policy"
+	case comp == "properties" && c.query.Has("restype"):
+		what = "A service property"
+	case comp == "stats":
+		what = "A statistic"
+	default:
+		return nil
+	}
+	return notPart(what)
+}
+
+func (p pipeline) read(c *call, w http.ResponseWriter) error {
+	body := http.MaxBytesReader(w, c.Body, p.service.maxBody())
+	c.body = p.buffer()
+	for {
+		// The buffer grows with what has arrived, never with what was announced.
+		c.body = slices.Grow(c.body, minRead)
+		n, err := body.Read(c.body[len(c.body):cap(c.body)])
+		c.body = c.body[:len(c.body)+n]
+		var tooLarge *http.MaxBytesError
+		switch {
+		case err == nil:
+		case err == io.EOF:
+			// net/http goes on reading during the answer, to notice that the client leaves.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+			return nil
+		case errors.As(err, &tooLarge):
+			return bodyTooLarge(tooLarge.Limit)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return refusal.New("OperationTimedOut", "The request body did not arrive in time.")
+		default:
+			return refusal.New("InvalidInput", "The request body can't be read: "+err.Error())
+		}
+	}
+}
+
+func bodyTooLarge(limit int64) error {
+	return refusal.New("RequestBodyTooLarge", "The request body is too large and exceeds the maximum permissible limit.",
+		[2]string{"MaxLimit", strconv.FormatInt(limit, 10)})
+}
+
+// minRead is the least space that a read gets, in bytes.
+const minRead = 512
+
+// breakDown carries out a plan to fail. answer is what a request that was carried out has.
+func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan fault.Plan, answer response) {
+	if p.onFault != nil {
+		p.onFault(op.Request, plan.Cause)
+	}
+	switch plan.Fail {
+	case fault.ResetBefore, fault.ResetAfter:
+		reset(w)
+	case fault.Busy:
+		answer = p.failure(c, refusal.New("ServerBusy", "The server is currently unable to receive requests. Please retry your request."))
+		if plan.RetryAfter > 0 {
+			seconds := (plan.RetryAfter + time.Second - 1) / time.Second
+			answer.set("Retry-After", strconv.Itoa(int(seconds)))
+		}
+		p.write(w, c, answer)
+	case fault.HTML: // no header of the service's
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<html><body>Sign in to use the network.</body></html>")
+	case fault.Empty:
+		p.write(w, c, response{status: http.StatusOK, contentType: "application/json"})
+	case fault.Braces:
+		p.write(w, c, response{status: http.StatusOK, contentType: "application/json", body: []byte("{}")})
+	case fault.Half:
+		if len(answer.body) == 0 {
+			answer.status = http.StatusOK
+		}
+		answer.body = answer.body[:len(answer.body)/2]
+		p.write(w, c, answer)
+	default:
+		p.fail(w, c, refusal.New("OperationTimedOut", "Operation could not be completed within the specified time."))
+	}
+}
+
+// reset breaks the connection without an answer.
+func reset(w http.ResponseWriter) {
+	if local, ok := w.(*recorder); ok {
+		local.reset = true
+		return
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // net/http's own way to break off
+	}
+	if tcp, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
+		_ = tcp.SetLinger(0) // makes Close send a reset
+	}
+	_ = conn.Close()
+}
+
+func (p pipeline) fail(w http.ResponseWriter, c *call, err error) { p.write(w, c, p.refused(c, err)) }
+
+// refused is the answer to a request that failed.
+func (p pipeline) refused(c *call, err error) response {
+	var known *refusal.Error
+	if !errors.As(err, &known) {
+		panic("emulator: internal error: " + err.Error())
+	}
+	return p.failure(c, known)
+}
+
+func (p pipeline) failure(c *call, e *refusal.Error) response {
+	r := p.service.failure(c, e)
+	r.set("X-Ms-Error-Code", e.Code)
+	return r
+}
+
+func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
+	h := w.Header()
+	h.Set("Date", p.clock().UTC().Format(http.TimeFormat))
+	h.Set("Server", "Tablesweep-Emulator")
+	h.Set("x-ms-request-id", c.id)
+	if id := c.Header.Get("x-ms-client-request-id"); id != "" {
+		h.Set("x-ms-client-request-id", id)
+	}
+	if version := c.Header.Get("x-ms-version"); version != "" {
+		h.Set("x-ms-version", version)
+	}
+	p.service.headers(h, c, r.status)
+	for _, pair := range r.header {
+		if strings.HasPrefix(pair[0], metadataPrefix) {
+			h[pair[0]] = []string{pair[1]} // Python's client finds it in small letters alone
+			continue
+		}
+		h.Set(pair[0], pair[1])
+	}
+	if c.Method == http.MethodHead && r.status >= http.StatusBadRequest {
+		r.contentType, r.body = "", nil // or else clients take the announced body for a broken one
+	}
+	if r.contentType != "" {
+		h.Set("Content-Type", r.contentType)
+	}
+	if r.status != http.StatusNoContent && r.status != http.StatusNotModified {
+		h.Set("Content-Length", strconv.Itoa(len(r.body)))
+	}
+	// Counted from here: latency and faults are not the client's fault.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.clientTime))
+	w.WriteHeader(r.status)
+	if c.Method != http.MethodHead && r.status != http.StatusNotModified {
+		_, _ = w.Write(r.body) // a client that went away is not our trouble
+	}
+	if r.pooled {
+		p.recycle(r.body)
+	}
+}
