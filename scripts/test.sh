@@ -252,7 +252,7 @@ clients=$!
 
 # The race detector takes ten times as long, so it sees the tests' small sizes, one crash point in 25, no models, no tests that take long and start
 # nothing that others do not start (testsize.WithoutRace), and no packages that start no goroutine: what they call is seen where it stands.
-concurrent=$(packages '^\s+go |\.Go\(|^\s+"(testing/synctest|'"$(go list -m)"'/internal/task)' '*.go' | grep -v internal/lab)
+concurrent=$(packages '^\s+go |\.Go\(|^\s+"(testing/synctest|'"$(go list -m)"'/internal/task)' '*.go' | grep -v internal/proof/lab)
 say "tests under the race detector, of the packages with goroutines"
 GORACE=atexit_sleep_ms=50 go_test -race -timeout=30m -- $concurrent
 

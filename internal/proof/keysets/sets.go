@@ -1,5 +1,5 @@
 // Package keysets has tables to try scans on, by their keys: samples of tables that exist, and made-up ones of many
-// kinds. A [Table] answers queries from them. Tests and the programs of internal/lab use it; what is shipped does not.
+// kinds. A [Table] answers queries from them. Tests and the programs of internal/proof/lab use it; what is shipped does not.
 package keysets
 
 import (

@@ -31,7 +31,7 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "job/jobrecord", "input", "storage/pace", "key/odata", "split/scan", "scans/schedule", "split/adaptive", "proof/keysets", "lab/split", "split/strategy", "local/demo/debian", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "job/jobrecord", "input", "storage/pace", "key/odata", "split/scan", "scans/schedule", "split/adaptive", "proof/keysets", "proof/lab/split", "split/strategy", "local/demo/debian", "catalog/index", "catalog/wal"}
 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
@@ -39,7 +39,7 @@ var floors = [][]string{
 	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "app/console", "proof", "task/memory", "job/jobrecord", "proof/testsize", "proof/deploy", "app/envelope", "local/emulator/fault", "local/emulator/refusal", "proof/outagetest"},
 	{"input", "input/lines", "file", "app/gate", "key/odata", "split/scan", "scans/schedule", "catalog/wal", "local/demo/debian", "local/emulator/queue", "proof/bugtest"},
 	{"split/adaptive", "storage", "file/journal", "catalog/index", "local/emulator/entity", "proof/scantest", "proof/keysets"},
-	{"action", "place", "split/strategy", "scans/ledger", "record", "record/rowmap", "lab/split", "local/emulator/table", "app/hostjson"},
+	{"action", "place", "split/strategy", "scans/ledger", "record", "record/rowmap", "proof/lab/split", "local/emulator/table", "app/hostjson"},
 	{"job/sweep", "stream/claim", "local/emulator"},
 	{"job/estimate", "job/verify"},
 	{"scans/engine", "stream/logtail", "job/progress", "job/rowlist", "proof/emulatortest"},
@@ -48,8 +48,8 @@ var floors = [][]string{
 	{"catalog/check", "catalog/migrate", "catalog/load"},
 	{"app/function"},
 	{"app/server", "local/host"},
-	{"proof/sim", "lab/scale", "local/demo"},
-	{"lab"},
+	{"proof/sim", "proof/lab/scale", "local/demo"},
+	{"proof/lab"},
 }
 
 // forbidden says what must not be imported although the floors allow it, and why. A slash at the end means all packages below.
@@ -57,14 +57,14 @@ var forbidden = []struct{ from, to, why string }{
 	{"internal/scans/engine", "internal/local/host", "the engine does not know who calls it"},
 	{"internal/app/server", "internal/local/host", "what runs in the cloud has no local host in it"},
 	{"internal/app/server", "internal/local/emulator", "what runs in the cloud has no emulator in it"},
-	{"handler", "internal/lab/", "benchmarks are no part of what is shipped"},
+	{"handler", "internal/proof/lab/", "benchmarks are no part of what is shipped"},
 	{"handler", "internal/proof", "what tests alone use is no part of what is shipped"},
 	{"handler", "internal/proof/", "what tests alone use is no part of what is shipped"},
 	{"internal/local/emulator", "internal/storage", "the emulator must not share its client's mistakes"},
 }
 
 // virtual packages run in virtual time, which only testing/synctest has.
-var virtual = []string{"internal/lab/scale", "internal/lab"}
+var virtual = []string{"internal/proof/lab/scale", "internal/proof/lab"}
 
 // module returns this module's path and a slash, as go.mod begins.
 var module = sync.OnceValue(func() (path string) {

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"tablesweep/internal/lab/split"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/lab/split"
 	"tablesweep/internal/proof/testsize"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/lab/split"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/lab/split"
 	"tablesweep/internal/proof/testsize"
 )
 
@@ -57,7 +57,7 @@ func TestSplitOfRealTables(t *testing.T) {
 			t.Errorf("%s: %.2f queries a page, %.0f more than the optimum", f.Set, f.Queries, more)
 		}
 	}
-	published, err := os.ReadFile("../../../docs/measurements.md")
+	published, err := os.ReadFile("../../../../docs/measurements.md")
 	proof.Must(t, err)
 	for line := range strings.Lines(table) {
 		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| go-") && !strings.Contains(string(published), line) {

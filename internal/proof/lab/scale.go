@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/lab/scale"
+	"tablesweep/internal/proof/lab/scale"
 )
 
 const scaleHelp = `Runs a copy (or a count) of millions of rows in virtual time: the real handler over

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"tablesweep/internal/app/hostjson"
-	"tablesweep/internal/lab/scale"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/lab/scale"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scans/engine"
 )
@@ -72,7 +72,7 @@ func TestCheckOptions(t *testing.T) {
 // The model takes messages as host.json has it.
 func TestHostSettings(t *testing.T) {
 	t.Parallel()
-	a, err := hostjson.Load(os.DirFS("../../.."), func(string) string { return "" })
+	a, err := hostjson.Load(os.DirFS("../../../.."), func(string) string { return "" })
 	proof.Must(t, err)
 	if a.Queues != scale.HostQueues {
 		t.Errorf("host.json has %+v, the model %+v", a.Queues, scale.HostQueues)

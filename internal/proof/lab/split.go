@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tablesweep/internal/lab/split"
 	"tablesweep/internal/proof/keysets"
+	"tablesweep/internal/proof/lab/split"
 )
 
 const splitHelp = `Compare the scan strategies on real and made-up tables, by counting.
