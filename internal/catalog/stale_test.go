@@ -57,7 +57,7 @@ func TestRefusalIsSeen(t *testing.T) {
 					return err
 				},
 			} {
-				deaths(t, 2, testsize.Slow(7, 3, 1), func(t *testing.T, n int) bool {
+				deaths(t, 2, testsize.Slow(5, 3, 1), func(t *testing.T, n int) bool {
 					w := newWorld(t, emulator.Options{}, people, "lastname")
 					c := w.catalog()
 					old, err := c.Insert(t.Context(), rec(t, first), "")
