@@ -22,6 +22,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
@@ -152,12 +153,9 @@ func account(ts *testscript.TestScript, setting string) (*storage.Account, error
 // serveEmulator serves embedded storage over HTTP until the test ends.
 func serveEmulator(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account, string) {
 	t.Helper()
-	em, err := emulator.New(o)
-	proof.Must(t, err)
-	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	proof.Must(t, err)
-	t.Cleanup(func() { server.Close() })
-	return em, accountOf(t, server.ConnectionString()), server.ConnectionString()
+	em := emulatortest.New(t, o)
+	connection := emulatortest.Serve(t, em)
+	return em, accountOf(t, connection), connection
 }
 
 // accountOf opens the account of a connection.

@@ -12,6 +12,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -109,10 +110,7 @@ func TestRowsAreWrittenAsTheyWere(t *testing.T) {
 func TestBodiesAreNotMixed(t *testing.T) {
 	t.Parallel()
 	_, em := openEmulator(t)
-	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	proof.Must(t, err)
-	defer server.Close()
-	table := newTable(t, open(t, server.ConnectionString(), storage.Options{}))
+	table := newTable(t, open(t, emulatortest.Serve(t, em), storage.Options{}))
 	// The third try succeeds, so nobody waits for long.
 	proof.Must(t, em.SetFaults("seed=1; busy p=0.1 times=2; reset-before p=0.1 times=2; reset-after p=0.1 times=2; timeout-after p=0.1 times=2"))
 	var g task.Group
@@ -133,7 +131,7 @@ func TestBodiesAreNotMixed(t *testing.T) {
 		t.Errorf("only %v fired", em.FaultCounts())
 	}
 	n := 0
-	err = table.All(t.Context(), storage.Query{}, func(p storage.Page) error {
+	err := table.All(t.Context(), storage.Query{}, func(p storage.Page) error {
 		for _, e := range p.Rows {
 			if n++; strings.Count(string(e.JSON()), e.Key.Partition) < 2 {
 				t.Errorf("%v holds %s", e.Key, e.JSON())

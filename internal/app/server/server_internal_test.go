@@ -31,10 +31,7 @@ import (
 // environment gives serve its settings.
 func environment(t *testing.T, more storage.Settings) storage.Settings {
 	t.Helper()
-	server, err := emulatortest.New(t, emulator.Options{}).Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	proof.Must(t, err)
-	t.Cleanup(func() { server.Close() })
-	settings := storage.Settings{"AzureWebJobsStorage": server.ConnectionString(), "TABLESWEEP_LOG_LEVEL": "error"}
+	settings := storage.Settings{"AzureWebJobsStorage": emulatortest.Serve(t, emulatortest.New(t, emulator.Options{})), "TABLESWEEP_LOG_LEVEL": "error"}
 	maps.Copy(settings, more)
 	return settings
 }
@@ -235,11 +232,9 @@ func TestServeEnds(t *testing.T) {
 func TestSchedulesOfTheSettings(t *testing.T) {
 	var ahead atomic.Int64 // of the service's clock
 	em := emulatortest.New(t, emulator.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
-	server, err := em.Serve(t.Context(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	proof.Must(t, err)
-	t.Cleanup(func() { server.Close() })
+	connection := emulatortest.Serve(t, em)
 	s := startServe(t, map[string]string{
-		"AzureWebJobsStorage":  server.ConnectionString(),
+		"AzureWebJobsStorage":  connection,
 		"TABLESWEEP_SCHEDULES": `[{"name":"often","cron":"0 * * * * *","request":{"source":{"table":"Source"},"action":{"type":"count"}}}]`,
 	})
 	defer s.end(t)

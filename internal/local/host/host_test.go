@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -65,11 +64,8 @@ func quick() host.Times {
 func newRig(t *testing.T, o *orders) *rig {
 	t.Helper()
 	em, account := emulatortest.NewAccount(t, emulator.Options{})
-	// Not with the test's context, which ends before the host does: it would wait for its storage.
-	server, err := em.Serve(context.WithoutCancel(t.Context()), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
-	proof.Must(t, err)
-	t.Cleanup(func() { _ = server.Close() })
-	r := &rig{emulator: em, log: &journal{}, settings: map[string]string{storage.HostConnection: server.ConnectionString(), roleVariable: "child", orderVariable: o.URL}}
+	var err error
+	r := &rig{emulator: em, log: &journal{}, settings: map[string]string{storage.HostConnection: emulatortest.Serve(t, em), roleVariable: "child", orderVariable: o.URL}}
 	r.work, err = account.Queue("work")
 	proof.Must(t, err)
 	r.poison, err = account.Queue("work-poison")

@@ -36,6 +36,16 @@ func New(t testing.TB, o emulator.Options) *emulator.Emulator {
 	return em
 }
 
+// Serve serves an emulator over HTTP until the test ends, and returns the connection string. It does not use the test's context, which ends before
+// programs that a test stops in its cleanup.
+func Serve(t testing.TB, em *emulator.Emulator) string {
+	t.Helper()
+	server, err := em.Serve(context.Background(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
+	proof.Must(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	return server.ConnectionString()
+}
+
 // Open opens the emulator's account by way of a transport, nil meaning the emulator's own.
 func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.Account {
 	t.Helper()
