@@ -101,8 +101,8 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			return r, context.Canceled
 		default:
 		}
-		if o.Ask != nil {
-			if err := o.Ask(ctx); err != nil {
+		if o.MayProceed != nil {
+			if err := o.MayProceed(ctx); err != nil {
 				return r, err
 			}
 		}

@@ -73,7 +73,7 @@ func TestMapped(t *testing.T) {
 		t.Errorf("interrupted: %+v, %v", r, err)
 	}
 	ended := errors.New("the scan has ended")
-	if _, err := w.Do(t.Context(), storage.RequestOptions{Ask: func(context.Context) error { return ended }}, storage.Rows(rows)); !errors.Is(err, ended) {
+	if _, err := w.Do(t.Context(), storage.RequestOptions{MayProceed: func(context.Context) error { return ended }}, storage.Rows(rows)); !errors.Is(err, ended) {
 		t.Errorf("a scan that has ended: %v", err)
 	}
 	w.Work, w.Only = action.Copy{Destination: to, Mode: action.Skip}, nil

@@ -87,10 +87,10 @@ func strangeRefusal(err error) bool {
 	return errors.As(err, &a) && a.status >= http.StatusMultipleChoices && a.status < http.StatusInternalServerError
 }
 
-// believe returns nil if an answer to a request of the id is the service's: a good one of the
+// validateAnswer returns nil if an answer to a request of the id is the service's: a good one of the
 // operation, or a refusal. Good answers have all that the endpoint's need, and refusals
 // an error code. This is the only place that decides it.
-func (o operation) believe(id string, good needs, status int, h http.Header, body []byte) error {
+func (o operation) validateAnswer(id string, good needs, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
 	switch echo := h.Get(clientRequestID); {

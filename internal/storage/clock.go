@@ -19,8 +19,8 @@ type clock struct {
 	date      time.Time
 }
 
-// hears learns from an answer that has come just now, to a request that was sent then.
-func (c *clock) hears(answer *http.Response, sent time.Time) {
+// observe learns from an answer that has come just now, to a request that was sent then.
+func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if text := answer.Header.Get("Date"); text == "" || text != c.text {

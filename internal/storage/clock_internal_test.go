@@ -13,7 +13,7 @@ func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Account
 		own := &Table{account: &a}
-		a.clock.hears(&http.Response{Header: http.Header{}}, time.Now())
+		a.clock.observe(&http.Response{Header: http.Header{}}, time.Now())
 		if got, known := own.Now(time.Now()); known || !got.Equal(time.Now()) {
 			t.Errorf("before any answer: %v, %v", got, known)
 		}
@@ -22,7 +22,7 @@ func TestClock(t *testing.T) {
 			sent := time.Now()
 			date := sent.Add(ahead + took/2).UTC().Format(http.TimeFormat)
 			time.Sleep(took)
-			a.clock.hears(&http.Response{Header: http.Header{"Date": {date}}}, sent)
+			a.clock.observe(&http.Response{Header: http.Header{"Date": {date}}}, sent)
 		}
 		wantWithin := func(what string, least, most time.Duration) {
 			t.Helper()

@@ -24,9 +24,9 @@ type RequestOptions struct {
 	MaxErrors int
 	// Stop, if set and closed, ends retries. Requests under way go on.
 	Stop <-chan struct{}
-	// Ask, if set, is called before each try, however many there are. Its error keeps the try from being made, and ends the request:
+	// MayProceed, if set, is called before each try, however many there are. Its error keeps the try from being made, and ends the request:
 	// see [HeldBack].
-	Ask func(context.Context) error
+	MayProceed func(context.Context) error
 	// Requests and Rows, if set, are the most requests, and rows read or written, a second. Each
 	// try waits for them.
 	Requests, Rows *Limit
@@ -95,17 +95,17 @@ type exchangeKey struct{}
 // in returns a context with the exchange. In the SDK's pipeline a context is the only way from
 // a request to the policies, and this is its only value.
 func (x *exchange) in(ctx context.Context) context.Context {
-	x.hurry, _ = ctx.Value(hurryKey{}).(hurry)
+	x.patience, _ = ctx.Value(patienceKey{}).(callerPatience)
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
 // exchangeOf returns the exchange of a request. Every request of this package has one.
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
-type hurryKey struct{}
+type patienceKey struct{}
 
-// hurry is the patience of a caller, and when it began. The zero hurry has none of its own.
-type hurry struct {
+// callerPatience is the patience of a caller, and when it began. The zero callerPatience has none of its own.
+type callerPatience struct {
 	began    time.Time
 	patience time.Duration
 }
@@ -114,17 +114,17 @@ type hurry struct {
 // so long, counted from now or from its last good answer, whichever is later. It is no deadline: requests
 // that are answered go on. The account's own patience may end before, and with 0 it is the only one.
 func WithPatience(ctx context.Context, patience time.Duration) context.Context {
-	return context.WithValue(ctx, hurryKey{}, hurry{time.Now(), patience})
+	return context.WithValue(ctx, patienceKey{}, callerPatience{time.Now(), patience})
 }
 
 // HasPatience reports whether the context is one of [WithPatience].
 func HasPatience(ctx context.Context) bool {
-	h, _ := ctx.Value(hurryKey{}).(hurry)
+	h, _ := ctx.Value(patienceKey{}).(callerPatience)
 	return h.patience > 0
 }
 
 // left is how long a caller is still patient with a host that has given no good answer since a time.
-func (h hurry) left(since time.Time) time.Duration {
+func (h callerPatience) left(since time.Time) time.Duration {
 	if h.patience == 0 {
 		return math.MaxInt64
 	}

@@ -90,8 +90,8 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		if !o.Rows.use(ctx, x.rows, o.Stop) || !o.Requests.use(ctx, 1, o.Stop) {
 			return nil, c.ended(ctx)
 		}
-		if o.Ask != nil {
-			if err := o.Ask(ctx); err != nil {
+		if o.MayProceed != nil {
+			if err := o.MayProceed(ctx); err != nil {
 				return nil, &heldBack{err}
 			}
 		}
@@ -114,7 +114,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		if o.Once || c.lost > follows.tries || follows.failure && c.times == o.MaxErrors {
 			return resp, err
 		}
-		left, over := r.left(&c, err, x.hurry)
+		left, over := r.left(&c, err, x.patience)
 		switch {
 		case over != nil && is == deleting:
 			return resp, nil
@@ -168,12 +168,12 @@ func (c *course) met(is outcome, cause string) {
 	c.cause = cmp.Or(cause, c.cause)
 }
 
-// heldBack is the error of a request that [RequestOptions.Ask] kept from being sent.
+// heldBack is the error of a request that [RequestOptions.MayProceed] kept from being sent.
 type heldBack struct{ error }
 
 func (h *heldBack) Unwrap() error { return h.error }
 
-// HeldBack reports whether a request has ended because [RequestOptions.Ask] kept it from being sent. An earlier try may
+// HeldBack reports whether a request has ended because [RequestOptions.MayProceed] kept it from being sent. An earlier try may
 // have been carried out.
 func HeldBack(err error) bool { return errors.As(err, new(*heldBack)) }
 
@@ -295,7 +295,7 @@ func (r *retries) newest() string {
 
 // left returns how much longer a request may wait for a better answer, after a try that failed with err, or got a bad
 // answer if err is nil. over is the error of the request if its time is over.
-func (r *retries) left(c *course, err error, h hurry) (left time.Duration, over error) {
+func (r *retries) left(c *course, err error, h callerPatience) (left time.Duration, over error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil && r.unproven && r.good == 0 && unreachable(err) {

@@ -23,29 +23,29 @@ const (
 
 // try is one try of a request, under way.
 type try struct {
-	request time.Time // when its request began
-	sent    time.Time
-	limit   time.Duration // for the whole answer, whatever its host does
-	allowed time.Duration // without a byte
-	hurry   hurry         // of the caller
-	heard   atomic.Int64  // when it began, or the last byte of its answer came: in nanoseconds
-	giveUp  context.CancelCauseFunc
+	request  time.Time // when its request began
+	sent     time.Time
+	limit    time.Duration  // for the whole answer, whatever its host does
+	allowed  time.Duration  // without a byte
+	patience callerPatience // of the caller
+	heard    atomic.Int64   // when it began, or the last byte of its answer came: in nanoseconds
+	giveUp   context.CancelCauseFunc
 }
 
 // silent is how long the try has been without a byte.
 func (t *try) silent() time.Duration { return time.Since(time.Unix(0, t.heard.Load())) }
 
-func (t *try) hears() { t.heard.Store(time.Now().UnixNano()) }
+func (t *try) touch() { t.heard.Store(time.Now().UnixNano()) }
 
-// hearing is an answer's body whose bytes are noted.
-type hearing struct {
+// watchedBody is an answer's body whose bytes are noted.
+type watchedBody struct {
 	io.ReadCloser
 	try *try
 }
 
-func (h hearing) Read(b []byte) (int, error) {
+func (h watchedBody) Read(b []byte) (int, error) {
 	n, err := h.ReadCloser.Read(b)
-	h.try.hears()
+	h.try.touch()
 	return n, err
 }
 
@@ -63,10 +63,10 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 	x := exchangeOf(caller)
 	ctx, giveUp := context.WithCancelCause(caller)
 	defer giveUp(nil) // the answer has been read
-	t := &try{request: began, sent: time.Now(), hurry: x.hurry, giveUp: giveUp}
+	t := &try{request: began, sent: time.Now(), patience: x.patience, giveUp: giveUp}
 	t.limit = tryTimeout + time.Duration(x.size+x.expect)*sendTime
 	t.allowed = time.Duration(number) * (hung + time.Duration(x.size)*sendTime)
-	t.hears()
+	t.touch()
 	x.try = t
 	r.mu.Lock()
 	if r.tries = append(r.tries, t); !r.watching {
@@ -80,7 +80,7 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 	}
 	resp, err := req.Next()
 	if err == nil {
-		r.clock.hears(resp, t.sent)
+		r.clock.observe(resp, t.sent)
 		if caller.Err() != nil { // too late: a commit counts on its deadline
 			resp, err = nil, caller.Err()
 		}
@@ -106,7 +106,7 @@ func (r *retries) watch() {
 	given := false
 	for _, t := range r.tries {
 		took := time.Since(t.sent)
-		left := min(limit-time.Since(later(r.since, t.request)), t.hurry.left(t.request))
+		left := min(limit-time.Since(later(r.since, t.request)), t.patience.left(t.request))
 		if left <= 0 || took >= t.limit || t.silent() >= t.allowed {
 			t.giveUp(noAnswer{took})
 			given = true

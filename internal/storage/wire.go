@@ -33,10 +33,10 @@ type exchange struct {
 	sent       *http.Request // by the last try, with what signed it
 	// clientSecret is what the account signs in by at Entra ID, if it does: an answer from there may repeat it.
 	clientSecret string
-	hurry        hurry   // of the caller
-	rows         float64 // that each try writes, or is thought to read
-	plain        bool    // the request is the only operation of a batch
-	creates      bool    // the request makes a table, queue or container
+	patience     callerPatience // of the caller
+	rows         float64        // that each try writes, or is thought to read
+	plain        bool           // the request is the only operation of a batch
+	creates      bool           // the request makes a table, queue or container
 
 	transaction bool // the request is a batch
 	// buffer, if set, holds the bodies of good answers, until release.
@@ -206,13 +206,13 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, repeatable(resp, err)
 	}
-	x.try.hears()
-	resp.Body = hearing{resp.Body, x.try}
+	x.try.touch()
+	resp.Body = watchedBody{resp.Body, x.try}
 	if err := x.read(resp); err != nil {
 		return nil, err
 	}
 	x.failed, x.part = -1, nil
-	if err := x.operation.believe(id, x.endpoint.needs(x), resp.StatusCode, resp.Header, x.answer); err != nil {
+	if err := x.operation.validateAnswer(id, x.endpoint.needs(x), resp.StatusCode, resp.Header, x.answer); err != nil {
 		return nil, err
 	}
 	if resp.StatusCode < 400 && resp.Header.Get(clientRequestID) != "" {

@@ -97,7 +97,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	}
 	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
 	asking := counted
-	asking.Ask = func(ctx context.Context) error { return e.mayGoOn(ctx, m.Scan) }
+	asking.MayProceed = func(ctx context.Context) error { return e.mayGoOn(ctx, m.Scan) }
 	var out outcome
 	err = held.do(ctx, func(part *memory.Part) (err error) {
 		asking.Memory = part

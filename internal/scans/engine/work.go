@@ -280,11 +280,11 @@ func refusal(field, detail string, err error) error {
 // could not be written. Over a broken one, all deliveries but the last fail.
 func (w writing) write(ctx context.Context, o *opened, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
-	if o.request.Action.Type == Enqueue && options.Ask != nil { // what is not put now is put again by a retry, with all other messages
-		if err := options.Ask(ctx); err != nil {
+	if o.request.Action.Type == Enqueue && options.MayProceed != nil { // what is not put now is put again by a retry, with all other messages
+		if err := options.MayProceed(ctx); err != nil {
 			return nil, err
 		}
-		options.Ask = nil
+		options.MayProceed = nil
 	}
 	r, err := action.All(ctx, options, o.limiter, w.action, rows)
 	if err != nil {
