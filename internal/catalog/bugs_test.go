@@ -78,7 +78,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"an entry goes ahead of one that has overtaken it", "TestChangesBesideAWriter", "stages.go",
 		"	for _, id := range newer {", "	if WRONG {\n		newer = nil\n	}\n	for _, id := range newer {"},
 	{"PUT takes a record from anywhere for its own", "TestMoves", "write.go",
-		"planErr != nil || !p.names(from) {", "planErr != nil || !p.names(from) && !WRONG {"},
+		"planErr != nil || !p.mayMatch(from) {", "planErr != nil || !p.mayMatch(from) && !WRONG {"},
 	{"a lost answer of a group is proof for one write alone", "TestGroupAfterLostAnswers", "log.go",
 		"		if err = nil; !ours { // else so are all\n", "		if WRONG && ours {\n			for _, m := range all {\n				m.err = ErrRaced\n			}\n			all[at].err = nil\n			return\n		}\n		if err = nil; !ours { // else so are all\n"},
 	{"a group that is refused over one write is over", "TestGroupRefusedOverSome", "log.go",
@@ -114,7 +114,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a refused PUT carries out nothing", "TestRefusalIsSeen", "write.go",
 		"			err = refuse(on.check(h), id.First())\n", "			if err = on.check(h); !WRONG {\n				err = refuse(err, id.First())\n			}\n"},
 	{"who is refused for a tombstone does not carry out its write", "TestRefusalIsSeen", "choose.go",
-		"func(gone storage.Entity) { *firsts =", "func(gone storage.Entity) {\n		if WRONG {\n			return\n		}\n		*firsts ="},
+		"func(gone storage.Entity) { *firstHashes =", "func(gone storage.Entity) {\n		if WRONG {\n			return\n		}\n		*firstHashes ="},
 	{"an identity stands twice in a group", "TestGroupKeepsTheOrder", "write.go",
 		"		n := times[id.Hash()]\n", "		n := times[id.Hash()]\n		if WRONG {\n			n = min(n, 0)\n		}\n"},
 }

@@ -42,7 +42,7 @@ func (c *Catalog) writeOne(ctx context.Context, selector Lookup, on Condition, o
 // a query by the first index key is answered by heads: a record that others move is always
 // found. Index rows answer only what heads can't: other keys, and records that other programs wrote.
 func (c *Catalog) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
-	h, firsts, err := c.chosen(ctx, q)
+	h, firstHashes, err := c.chosen(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +54,13 @@ func (c *Catalog) choose(ctx context.Context, q Lookup, on Condition) (*store.He
 		err = problem.NotFoundf("", "there is no record that the query string finds")
 	}
 	if h != nil {
-		firsts = append(firsts, h.First)
+		firstHashes = append(firstHashes, h.First)
 	}
-	return h, refuse(err, firsts...)
+	return h, refuse(err, firstHashes...)
 }
 
-// chosen returns the head of the only record that the query finds, nil for none; with an ID, perhaps that of a deletion. firsts is as in refused.
-func (c *Catalog) chosen(ctx context.Context, q Lookup) (h *store.Head, firsts []string, err error) {
+// chosen returns the head of the only record that the query finds, nil for none; with an ID, perhaps that of a deletion. firstHashes is as in refused.
+func (c *Catalog) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []string, err error) {
 	if q.ID != "" {
 		h, err = c.headOf(ctx, q.ID)
 		return h, nil, err
@@ -71,24 +71,24 @@ func (c *Catalog) chosen(ctx context.Context, q Lookup) (h *store.Head, firsts [
 	}
 	if p.keys[0].rank == 0 {
 		for _, first := range p.keys[0].partitions {
-			firsts = append(firsts, index.FirstHash(first.Value))
+			firstHashes = append(firstHashes, index.FirstHash(first.Value))
 		}
-		if h, err = c.chooseHead(ctx, p, firsts); h != nil || err != nil {
-			return h, firsts, err
+		if h, err = c.chooseHead(ctx, p, firstHashes); h != nil || err != nil {
+			return h, firstHashes, err
 		}
 	}
-	h, err = c.chooseRow(ctx, q, &firsts)
-	return h, firsts, err
+	h, err = c.chooseRow(ctx, q, &firstHashes)
+	return h, firstHashes, err
 }
 
 // errSeveral refuses a write whose query finds several records.
 var errSeveral = problem.Conflictf("", "the query string finds several records; add other index keys, or row_from and row_to")
 
 // chooseHead returns the only live head that a query by the first index key asks for.
-func (c *Catalog) chooseHead(ctx context.Context, p plan, firsts []string) (*store.Head, error) {
+func (c *Catalog) chooseHead(ctx context.Context, p plan, firstHashes []string) (*store.Head, error) {
 	checked := c.checking(ctx)
 	var chosen *store.Head
-	for _, first := range firsts {
+	for _, first := range firstHashes {
 		heads, err := c.headsOf(ctx, first)
 		if err != nil {
 			return nil, err
@@ -99,7 +99,7 @@ func (c *Catalog) chooseHead(ctx context.Context, p plan, firsts []string) (*sto
 				return nil, err
 			}
 			if wanted && chosen != nil {
-				return nil, refuse(errSeveral, firsts...)
+				return nil, refuse(errSeveral, firstHashes...)
 			}
 			if wanted {
 				chosen = h
@@ -115,7 +115,7 @@ func (c *Catalog) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, e
 	if h.Gone {
 		return false, nil
 	}
-	if named := p.names(h.Write); !named || p.window == (index.Window{}) {
+	if named := p.mayMatch(h.Write); !named || p.window == (index.Window{}) {
 		return named, nil
 	}
 	part := memory.PartIn(ctx)
@@ -131,7 +131,7 @@ func (c *Catalog) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, e
 
 // names reports whether the query asks for where a write's rows are. Rows near a window's ends may be
 // beside it.
-func (p plan) names(w wal.Write) bool {
+func (p plan) mayMatch(w wal.Write) bool {
 	for _, k := range p.keys {
 		if !slices.ContainsFunc(k.partitions, func(in index.Partition) bool { return slices.Contains(w.Partitions, in.Key) }) {
 			return false
@@ -174,19 +174,19 @@ func (c *Catalog) headsOf(ctx context.Context, first string) ([]*store.Head, err
 	return nil, c.busy()
 }
 
-// chooseRow returns the head of the only record whose index rows a query finds, nil for none. What it meets goes to firsts.
-func (c *Catalog) chooseRow(ctx context.Context, q Lookup, firsts *[]string) (*store.Head, error) {
+// chooseRow returns the head of the only record whose index rows a query finds, nil for none. What it meets goes to firstHashes.
+func (c *Catalog) chooseRow(ctx context.Context, q Lookup, firstHashes *[]string) (*store.Head, error) {
 	q.Top = 2
 	for range maxRaces {
-		a, err := c.search(ctx, q, func(gone storage.Entity) { *firsts = append(*firsts, gone.Get(store.FirstColumn)) }, true)
+		a, err := c.search(ctx, q, func(gone storage.Entity) { *firstHashes = append(*firstHashes, gone.Get(store.FirstColumn)) }, true)
 		if err != nil || len(a.found) == 0 {
 			return nil, err
 		}
 		if len(a.found) > 1 {
 			for _, m := range a.found {
-				*firsts = append(*firsts, m.id.First())
+				*firstHashes = append(*firstHashes, m.id.First())
 			}
-			return nil, refuse(errSeveral, *firsts...)
+			return nil, refuse(errSeveral, *firstHashes...)
 		}
 		m := a.found[0]
 		h, err := c.ReadHead(ctx, m.id.First(), m.id.Hash())

@@ -218,7 +218,7 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 			}
 		}
 		g.Go(func() error {
-			_, err := x.carryOutFor(ctx, gone)
+			_, err := x.applyFor(ctx, gone)
 			return err
 		})
 		if err := cmp.Or(x.inGroups(ctx, all), g.Wait(), x.err); err != nil {
@@ -307,7 +307,7 @@ func (x *deleting) readHeads(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				if h.Live() && x.plan.names(h.Write) {
+				if h.Live() && x.plan.mayMatch(h.Write) {
 					x.heads[h.Identity] = h
 				}
 			}

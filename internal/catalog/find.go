@@ -26,7 +26,7 @@ type match struct {
 	row     storage.Row // has the record; without a key if the record was followed
 	id      index.Identity
 	version int64 // of the row
-	state   wal.Standing
+	state   wal.VersionClaim
 }
 
 func (m match) meta() Meta {
@@ -35,9 +35,9 @@ func (m match) meta() Meta {
 	return metaOf(w)
 }
 
-// sheet is a page of an index key's partitions, merged: all their rows in the range up to
+// mergedPage is a page of an index key's partitions, merged: all their rows in the range up to
 // last.
-type sheet struct {
+type mergedPage struct {
 	key   wanted
 	rows  []candidate // by RowKey
 	bytes int64       // of the memory that its pages take
@@ -93,7 +93,7 @@ func (c *Catalog) search(ctx context.Context, q Lookup, gone func(storage.Entity
 		if !more {
 			break
 		}
-		s := c.ask(ctx, p, keys, rows, top, p.top-len(x.found))
+		s := c.raceKeys(ctx, p, keys, rows, top, p.top-len(x.found))
 		if s.err != nil {
 			return answer{}, cmp.Or(checked(), s.err)
 		}
@@ -124,10 +124,10 @@ type search struct {
 	gone func(storage.Entity)
 }
 
-// take takes the matches of a sheet. If there are enough, full is true, and last is the RowKey
+// take takes the matches of a merged page. If there are enough, full is true, and last is the RowKey
 // of the last row that was taken, which is after if there is none: all rows with a RowKey are taken, or none.
-func (x *search) take(ctx context.Context, s sheet, after string) (last string, full bool, err error) {
-	states := make([]wal.Standing, len(s.rows))
+func (x *search) take(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
+	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {
 		states[i] = c.state
 	}
@@ -143,7 +143,7 @@ func (x *search) take(ctx context.Context, s sheet, after string) (last string, 
 		if c.gone && x.gone != nil {
 			x.gone(c.row.Entity())
 		}
-		if c.state.Line != nil || c.gone && several {
+		if c.state.Lineage != nil || c.gone && several {
 			x.met = append(x.met, c.state)
 		}
 		if c.wanted && !c.gone && !old[i] {
@@ -174,15 +174,15 @@ func (x *search) take(ctx context.Context, s sheet, after string) (last string, 
 	return "", false, nil
 }
 
-// ask reads a page under each index key, all at once. It returns the first sheet that has
+// raceKeys reads a page under each index key, all at once. It returns the first page that has
 // need matches or reaches the end, or else the one that has come farthest.
-func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) sheet {
+func (c *Catalog) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan sheet, len(keys))
+	answers := make(chan mergedPage, len(keys))
 	for _, k := range keys { // ask does not wait for slower ones: they end with ctx
 		c.reading.Go(func() error {
-			s := sheet{key: k}
+			s := mergedPage{key: k}
 			if err := task.Do(func() error { s = c.readSheet(ctx, p, k, rows, top); return nil }); err != nil {
 				s.err = err
 			}
@@ -190,7 +190,7 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, rows index.Row
 			return nil
 		})
 	}
-	var best sheet
+	var best mergedPage
 	part := memory.PartIn(ctx)
 	for i := range keys {
 		s := <-answers
@@ -207,7 +207,7 @@ func (c *Catalog) ask(ctx context.Context, p plan, keys []wanted, rows index.Row
 }
 
 // matches counts the rows that match.
-func (s sheet) matches() int {
+func (s mergedPage) matches() int {
 	n := 0
 	for _, c := range s.rows {
 		if c.wanted && !c.gone {
@@ -219,7 +219,7 @@ func (s sheet) matches() int {
 
 // readSheet reads a page of each of the key's partitions, and keeps the rows up to the
 // point that all pages have reached.
-func (c *Catalog) readSheet(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) sheet {
+func (c *Catalog) readSheet(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) mergedPage {
 	top = c.rowSizes.Rows(ctx, top, readMost/int64(len(k.partitions)))
 	pages := make([]storage.Page, len(k.partitions))
 	tries := make([]int, len(pages))
@@ -230,7 +230,7 @@ func (c *Catalog) readSheet(ctx context.Context, p plan, k wanted, rows index.Ro
 			return err
 		})
 	}
-	s := sheet{key: k, end: true, err: g.Wait()}
+	s := mergedPage{key: k, end: true, err: g.Wait()}
 	if s.err != nil {
 		return s
 	}
@@ -297,12 +297,12 @@ func (c *Catalog) candidate(p plan, read wanted, row storage.Row) candidate {
 }
 
 // standingOf returns a row's standing among the writes of its record.
-func standingOf(row storage.Entity) wal.Standing {
-	s := wal.Standing{Identity: row.Get(store.IdentityColumn), Version: row.Int(store.VersionColumn)}
+func standingOf(row storage.Entity) wal.VersionClaim {
+	s := wal.VersionClaim{Identity: row.Get(store.IdentityColumn), Version: row.Int(store.VersionColumn)}
 	if text := row.Get(store.LineColumn); text != "" {
-		s.Line = &wal.Past{}
-		if store.Decode(text, s.Line) != nil {
-			s.Line = nil // another program wrote it
+		s.Lineage = &wal.FormerIdentity{}
+		if store.Decode(text, s.Lineage) != nil {
+			s.Lineage = nil // another program wrote it
 		}
 	}
 	return s

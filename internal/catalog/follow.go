@@ -23,11 +23,11 @@ type trail struct {
 	*Catalog
 	plan  plan
 	found []match
-	met   []wal.Standing // of rows that are no matches, but may show that a match is out of date
-	start time.Time      // of the call, by our clock
-	bytes int            // of what is found, and of what it has taken the place of
-	pages int            // that were read
-	led   bool           // a tombstone has led to a record
+	met   []wal.VersionClaim // of rows that are no matches, but may show that a match is out of date
+	start time.Time          // of the call, by our clock
+	bytes int                // of what is found, and of what it has taken the place of
+	pages int                // that were read
+	led   bool               // a tombstone has led to a record
 }
 
 func newTrail(c *Catalog, p plan) trail {
@@ -60,7 +60,7 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 	if t.older(row, 0) { // the move from there has ended, and its row was read
 		lost = nil
 	}
-	var at, line wal.Past
+	var at, line wal.FormerIdentity
 	if store.Decode(row.Get(store.NextColumn), &at) != nil || store.Decode(row.Get(store.LineColumn), &line) != nil {
 		return nil, lost // somebody has changed it
 	}
@@ -79,7 +79,7 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 			return nil, err
 		}
 		if !found { // overtaken: it has moved again
-			at = wal.Past{Identity: h.Identity, Version: h.Version}
+			at = wal.FormerIdentity{Identity: h.Identity, Version: h.Version}
 			continue
 		}
 		id, err := t.Identify(r)
@@ -87,7 +87,7 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 			return nil, nil
 		}
 		row := storage.Entity{Properties: r.Properties()}.Row()
-		m := &match{row: row, id: id, version: h.Version, state: wal.Standing{Identity: h.Identity, Version: h.Version, Line: h.Line}}
+		m := &match{row: row, id: id, version: h.Version, state: wal.VersionClaim{Identity: h.Identity, Version: h.Version, Lineage: h.Lineage}}
 		t.led, t.met = true, append(t.met, m.state)
 		return m, nil
 	}
@@ -95,14 +95,14 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 
 // trace goes from where a record has moved to, in a line of writes, to the live head of where it is: nil if it was deleted. known is
 // false if nobody can tell any more. It takes a request for each move, which it takes off hops.
-func (c *Catalog) trace(ctx context.Context, first string, at, line wal.Past, hops *int) (h *store.Head, known bool, err error) {
+func (c *Catalog) trace(ctx context.Context, first string, at, line wal.FormerIdentity, hops *int) (h *store.Head, known bool, err error) {
 	for *hops > 0 {
 		*hops--
 		h, err := c.ReadHead(ctx, first, at.Identity)
 		switch {
 		case err != nil || h == nil: // deleted a day ago
 			return nil, true, err
-		case h.Line == nil || *h.Line != line: // another record has this place by now
+		case h.Lineage == nil || *h.Lineage != line: // another record has this place by now
 			return nil, false, nil
 		case h.Next != nil:
 			at = *h.Next
@@ -178,8 +178,8 @@ func (c *Catalog) contents(ctx context.Context, h *store.Head) (r record.Record,
 
 // newestOnly drops the matches that are out of date: a newer write of the same record is
 // among the rows or the met ones. old says which of the rows are out of date.
-func newestOnly(found []match, rows, met []wal.Standing) (kept []match, old []bool) {
-	all := make([]wal.Standing, 0, len(found)+len(rows)+len(met))
+func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
+	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {
 		all = append(all, m.state)
 	}

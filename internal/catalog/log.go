@@ -247,7 +247,7 @@ func unstorable(cause error) error {
 	return problem.Invalidf("", "the storage refuses the record; change what it names").Because(cause)
 }
 
-// hopeless reports whether an error of redo is permanent.
+// hopeless reports whether an error of applyPending is permanent.
 func hopeless(err error) bool {
 	var refused *storage.Error
 	switch {

@@ -84,7 +84,7 @@ func (c *Catalog) recoverShard(ctx context.Context, shard string, minAge time.Du
 			}
 			bad := err != nil
 			if !bad {
-				err = c.redo(ctx, e)
+				err = c.applyPending(ctx, e)
 				bad = hopeless(err)
 			}
 			switch {

@@ -136,7 +136,7 @@ func (c *Catalog) answeredIn(ctx context.Context, o claim.ID, shard string) (fir
 		first.Record, found, err = c.contents(ctx, h)
 	}
 	if err == nil && !found {
-		_, err = c.carryOutFor(ctx, []string{w.First}) // perhaps who withdrew it died before the rows were gone
+		_, err = c.applyFor(ctx, []string{w.First}) // perhaps who withdrew it died before the rows were gone
 		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was used for this write when another record was in its way, or the record has changed since; read it, and use a new key")))
 	}
 	return first, true, err

@@ -32,7 +32,7 @@ func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r 
 	case target != nil && !target.Gone && target.Content != r.Hash():
 		return c.taken(w.Row)
 	case target == nil || target.Gone || target.Version < h.Version: // a change of schema that is taken back meets the record as it was
-		w = wal.Succeed(h.State(), target.State(), w, c.now())
+		w = wal.TakeIdentity(h.State(), target.State(), w, c.now())
 		if _, err := c.do(ctx, entering(target, w, r), claim.ID{}); err != nil {
 			return err
 		}

@@ -54,17 +54,17 @@ var (
 // have it yet.
 type refused struct {
 	error
-	firsts []string // the first index values, as hashes, of the records that it is about
+	firstHashes []string // the first index values, as hashes, of the records that it is about
 }
 
 func (e *refused) Unwrap() error { return e.error }
 
 // refuse returns err as a refusal that is about records with these first index values; nil stays nil.
-func refuse(err error, firsts ...string) error {
+func refuse(err error, firstHashes ...string) error {
 	if err == nil {
 		return nil
 	}
-	return &refused{err, firsts}
+	return &refused{err, firstHashes}
 }
 
 // write does what decide decides, for a request with the id. If another write overtakes it, it is decided anew. If it is refused while writes of
@@ -82,7 +82,7 @@ func (c *Catalog) write(ctx context.Context, o claim.ID, decide func() (decision
 		case err == nil:
 			return done, nil
 		case errors.As(err, &r):
-			if some, failed := c.carryOutFor(ctx, r.firsts); failed != nil || !some {
+			if some, failed := c.applyFor(ctx, r.firstHashes); failed != nil || !some {
 				return Written{}, cmp.Or(failed, err)
 			}
 		case !errors.Is(err, ErrRaced):
@@ -425,7 +425,7 @@ func (c *Catalog) finish(ctx context.Context, e applied, err error) error {
 		c.finishLater(ctx, e)
 		return nil
 	case errors.As(err, new(*collision)), e.Kind == wal.Insert && hopeless(err):
-		return c.redo(ctx, e.Entry) // perhaps we are late, and the new owner of the row key is right
+		return c.applyPending(ctx, e.Entry) // perhaps we are late, and the new owner of the row key is right
 	}
 	return &committed{problem.Busyf("", "the write is committed and will be completed, but is not yet visible under every key; it may be sent again").Because(err)}
 }
@@ -447,14 +447,14 @@ func (c *Catalog) complete(ctx context.Context, shard, id string) error {
 	if err != nil {
 		return err
 	}
-	return c.redo(ctx, e)
+	return c.applyPending(ctx, e)
 }
 
-// carryOutFor carries out what is under way for records with these first index values, as hashes: a request for each of their
+// applyFor applies what is under way for records with these first index values, as hashes: a request for each of their
 // shards. some means that there was something but hopeless entries.
-func (c *Catalog) carryOutFor(ctx context.Context, firsts []string) (some bool, err error) {
+func (c *Catalog) applyFor(ctx context.Context, firstHashes []string) (some bool, err error) {
 	var shards []string
-	for _, first := range firsts {
+	for _, first := range firstHashes {
 		shards = append(shards, store.ShardOf(first))
 	}
 	slices.Sort(shards)
@@ -463,10 +463,10 @@ func (c *Catalog) carryOutFor(ctx context.Context, firsts []string) (some bool, 
 		return c.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
 			for _, row := range p.Entities() {
 				e, err := store.EntryOf(row)
-				if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return slices.Contains(firsts, w.First) }) {
+				if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return slices.Contains(firstHashes, w.First) }) {
 					continue // recovery reports entries that it can't read
 				}
-				err = c.redo(ctx, e)
+				err = c.applyPending(ctx, e)
 				if !settled(err) { // a hopeless one must not be in the way
 					return err
 				}
@@ -480,16 +480,16 @@ func (c *Catalog) carryOutFor(ctx context.Context, firsts []string) (some bool, 
 	return any.Load(), err
 }
 
-// settled reports whether nothing is left to do for an entry, by the error of redo: it was applied or withdrawn, or it is
+// settled reports whether nothing is left to do for an entry, by the error of applyPending: it was applied or withdrawn, or it is
 // hopeless.
 func settled(err error) bool {
 	return err == nil || hopeless(err) || errors.As(err, new(*withdrawn))
 }
 
-// redo applies an entry again, no matter who committed it and when. If another record has
-// taken the row key of an insertion, or the service refuses its rows for good, redo withdraws the
+// applyPending applies an entry again, no matter who committed it and when. If another record has
+// taken the row key of an insertion, or the service refuses its rows for good, applyPending withdraws the
 // insertion and says so.
-func (c *Catalog) redo(ctx context.Context, e store.Entry) error {
+func (c *Catalog) applyPending(ctx context.Context, e store.Entry) error {
 	writes, newer, err := c.current(ctx, e)
 	if err != nil {
 		return err

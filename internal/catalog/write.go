@@ -99,7 +99,7 @@ func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Lookup,
 	if moveErr != nil || h == nil || h.Content != r.Hash() {
 		return done, cmp.Or(moveErr, err)
 	}
-	if p, planErr := c.plan(selector); planErr != nil || !p.names(from) {
+	if p, planErr := c.plan(selector); planErr != nil || !p.mayMatch(from) {
 		return done, err
 	}
 	return Written{Unchanged, metaOf(h.Write), r}, c.complete(ctx, store.ShardOf(h.First), h.Entry)

@@ -96,8 +96,8 @@ func IndexRow(w wal.Write, partition string, r record.Record) storage.Entity {
 	} else {
 		e.Properties = r.Properties()
 	}
-	if w.Line != nil {
-		e.Properties = append(e.Properties, storage.StringProperty(LineColumn, Encode(w.Line)))
+	if w.Lineage != nil {
+		e.Properties = append(e.Properties, storage.StringProperty(LineColumn, Encode(w.Lineage)))
 	}
 	e.Properties = append(e.Properties,
 		storage.StringProperty(IdentityColumn, w.Identity),

@@ -20,9 +20,9 @@ const id = "2524556159999999999-ffff-abcdefghijkl" // the first tick of 2000
 var (
 	moved = wal.Write{
 		First: "f1", Identity: "i2", Row: "faux:00000001", Partitions: []string{"3_eid1", "3_npi7"}, Version: 18, Fresh: true,
-		Instead: &wal.Past{Identity: "i1", Version: 17}, Line: &wal.Past{Identity: "i0", Version: 12},
+		Instead: &wal.FormerIdentity{Identity: "i1", Version: 17}, Lineage: &wal.FormerIdentity{Identity: "i0", Version: 12},
 	}
-	gone = wal.Write{First: "f1", Identity: "i1", Row: "faux:00000000", Partitions: []string{"3_eid1", "3_npi5"}, Version: 18, Gone: true, Next: &wal.Past{Identity: "i2", Version: 18}, Line: &wal.Past{Identity: "i0", Version: 12}}
+	gone = wal.Write{First: "f1", Identity: "i1", Row: "faux:00000000", Partitions: []string{"3_eid1", "3_npi5"}, Version: 18, Gone: true, Next: &wal.FormerIdentity{Identity: "i2", Version: 18}, Lineage: &wal.FormerIdentity{Identity: "i0", Version: 12}}
 )
 
 func parse(t *testing.T, text string) record.Record {

@@ -38,17 +38,17 @@ type Write struct {
 	Fresh      bool     `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
 	// Instead is the identity that the record has had until now, if that was another one.
 	// If both have the same row, the row passes from it to this one.
-	Instead *Past `json:"instead,omitzero"`
+	Instead *FormerIdentity `json:"instead,omitzero"`
 	// Next, in a removal, is the identity that the record takes, and its version there; nil
 	// if it was deleted.
-	Next *Past `json:"next,omitzero"`
-	// Line is the first identity of a record that has had several, and its last version. It
+	Next *FormerIdentity `json:"next,omitzero"`
+	// Lineage is the first identity of a record that has had several, and its last version. It
 	// shows that rows of different identities belong to one record.
-	Line *Past `json:"line,omitzero"`
+	Lineage *FormerIdentity `json:"line,omitzero"`
 }
 
-// Past is an identity that a record has had, and its last version.
-type Past struct {
+// FormerIdentity is an identity that a record has had, and its last version.
+type FormerIdentity struct {
 	Identity string `json:"identity"`
 	Version  int64  `json:"version"`
 }
@@ -101,7 +101,7 @@ func Insertion(head *Head, w Write, content string, now time.Time) (Write, Verdi
 // Removal returns the write that deletes the record of a live head.
 func Removal(head *Head) Write {
 	w := next(head, head.Write, time.Time{})
-	w.Gone, w.Line = true, head.Line
+	w.Gone, w.Lineage = true, head.Lineage
 	return w
 }
 
@@ -114,34 +114,34 @@ func Replacement(old, target *Head, w Write, content string, now time.Time) ([]W
 			return nil, Same
 		}
 		w = next(old, w, now)
-		w.Line = old.Line
+		w.Lineage = old.Lineage
 		return []Write{w}, Commit
 	}
 	if target != nil && !target.Gone {
 		return nil, Taken
 	}
 	left := Removal(old)
-	w = Succeed(old, target, w, now)
-	left.Next, left.Line = &Past{w.Identity, w.Version}, w.Line
+	w = TakeIdentity(old, target, w, now)
+	left.Next, left.Lineage = &FormerIdentity{w.Identity, w.Version}, w.Lineage
 	return []Write{left, w}, Commit
 }
 
-// Succeed returns the write by which the record of head old takes w's identity, whose head
+// TakeIdentity returns the write by which the record of head old takes w's identity, whose head
 // is target. Its version is greater than those of both heads. The removal of the old
 // identity is another write, in the same entry or a later one.
-func Succeed(old, target *Head, w Write, now time.Time) Write {
+func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	w = next(target, w, now)
 	w.Version = max(w.Version, old.Version+1)
-	w.Instead = &Past{old.Identity, old.Version}
-	if w.Line = old.Line; w.Line == nil {
-		w.Line = w.Instead
+	w.Instead = &FormerIdentity{old.Identity, old.Version}
+	if w.Lineage = old.Lineage; w.Lineage == nil {
+		w.Lineage = w.Instead
 	}
 	return w
 }
 
 // next returns w as the write that follows the head.
 func next(head *Head, w Write, now time.Time) Write {
-	w.Gone, w.Instead, w.Next, w.Line, w.Fresh = false, nil, nil, nil, head == nil
+	w.Gone, w.Instead, w.Next, w.Lineage, w.Fresh = false, nil, nil, nil, head == nil
 	if head != nil {
 		w.Version = head.Version + 1
 	} else {
@@ -176,30 +176,30 @@ func Settle(h *Head, w Write, pending bool) Clearing {
 	return Clear
 }
 
-// Standing is the position of an index row in its record's line of writes.
-type Standing struct {
+// VersionClaim is the position of an index row in its record's line of writes.
+type VersionClaim struct {
 	Identity string
 	Version  int64
-	Line     *Past // as in [Write]
+	Lineage  *FormerIdentity // as in [Write]
 }
 
 // Superseded reports for each row whether another one holds a newer write of the same
 // record.
-func Superseded(rows []Standing) []bool {
+func Superseded(rows []VersionClaim) []bool {
 	// The newest version of each identity and of each line, and the last version of each
 	// identity that a record has left.
-	newest, lines, left := map[string]int64{}, map[Past]int64{}, map[string]int64{}
+	newest, lines, left := map[string]int64{}, map[FormerIdentity]int64{}, map[string]int64{}
 	for _, r := range rows {
 		newest[r.Identity] = max(newest[r.Identity], r.Version)
-		if r.Line != nil {
-			lines[*r.Line] = max(lines[*r.Line], r.Version)
-			left[r.Line.Identity] = max(left[r.Line.Identity], r.Line.Version)
+		if r.Lineage != nil {
+			lines[*r.Lineage] = max(lines[*r.Lineage], r.Version)
+			left[r.Lineage.Identity] = max(left[r.Lineage.Identity], r.Lineage.Version)
 		}
 	}
 	old := make([]bool, len(rows))
 	for i, r := range rows {
 		past, hasLeft := left[r.Identity]
-		old[i] = r.Version < newest[r.Identity] || hasLeft && r.Version <= past || r.Line != nil && r.Version < lines[*r.Line]
+		old[i] = r.Version < newest[r.Identity] || hasLeft && r.Version <= past || r.Lineage != nil && r.Version < lines[*r.Lineage]
 	}
 	return old
 }

@@ -35,8 +35,8 @@ func TestVerdicts(t *testing.T) {
 		{"insert what was deleted", insertion(gone("a", 2), a, "x"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
 		{"replace by the same", replacement(here("a", 2, "x"), nil, a, "x"), nil, wal.Same},
 		{"replace contents", replacement(here("a", 2, "x"), nil, a, "y"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
-		{"move", replacement(here("a", 2, "x"), nil, b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true, Next: &wal.Past{Identity: "b", Version: 7}, Line: &wal.Past{Identity: "a", Version: 2}}, {Identity: "b", Version: 7, Fresh: true, Instead: &wal.Past{Identity: "a", Version: 2}, Line: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
-		{"move where one was deleted", replacement(here("a", 2, "x"), gone("b", 4), b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true, Next: &wal.Past{Identity: "b", Version: 5}, Line: &wal.Past{Identity: "a", Version: 2}}, {Identity: "b", Version: 5, Instead: &wal.Past{Identity: "a", Version: 2}, Line: &wal.Past{Identity: "a", Version: 2}}}, wal.Commit},
+		{"move", replacement(here("a", 2, "x"), nil, b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true, Next: &wal.FormerIdentity{Identity: "b", Version: 7}, Lineage: &wal.FormerIdentity{Identity: "a", Version: 2}}, {Identity: "b", Version: 7, Fresh: true, Instead: &wal.FormerIdentity{Identity: "a", Version: 2}, Lineage: &wal.FormerIdentity{Identity: "a", Version: 2}}}, wal.Commit},
+		{"move where one was deleted", replacement(here("a", 2, "x"), gone("b", 4), b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true, Next: &wal.FormerIdentity{Identity: "b", Version: 5}, Lineage: &wal.FormerIdentity{Identity: "a", Version: 2}}, {Identity: "b", Version: 5, Instead: &wal.FormerIdentity{Identity: "a", Version: 2}, Lineage: &wal.FormerIdentity{Identity: "a", Version: 2}}}, wal.Commit},
 		{"move where one is", replacement(here("a", 2, "x"), here("b", 4, "z"), b, "y"), nil, wal.Taken},
 	}
 	for _, tt := range tests {
@@ -68,7 +68,7 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	w := wal.Write{Identity: "a", Version: 3}
 	gone := wal.Write{Identity: "a", Version: 3, Gone: true}
-	moved := wal.Write{Identity: "b", Version: 1, Instead: &wal.Past{Identity: "a", Version: 3}}
+	moved := wal.Write{Identity: "b", Version: 1, Instead: &wal.FormerIdentity{Identity: "a", Version: 3}}
 	tests := []struct {
 		name string
 		have wal.IndexRow
@@ -118,10 +118,10 @@ func TestSuperseded(t *testing.T) {
 		at := identities[rnd.IntN(3)]
 		w, _ := wal.Insertion(nil, wal.Write{Identity: at}, "0", time.Unix(0, 100*int64(rnd.IntN(10))))
 		heads[at] = &wal.Head{Write: w, Content: "0"}
-		standing := func(w wal.Write) wal.Standing {
-			return wal.Standing{Identity: w.Identity, Version: w.Version, Line: w.Line}
+		standing := func(w wal.Write) wal.VersionClaim {
+			return wal.VersionClaim{Identity: w.Identity, Version: w.Version, Lineage: w.Lineage}
 		}
-		rows := []wal.Standing{standing(w)}
+		rows := []wal.VersionClaim{standing(w)}
 		for i := range 1 + rnd.IntN(6) {
 			to := identities[rnd.IntN(3)]
 			target := heads[to]
@@ -140,9 +140,9 @@ func TestSuperseded(t *testing.T) {
 				rows = append(rows, standing(w))
 			}
 		}
-		other := wal.Standing{Identity: "another", Version: int64(rnd.IntN(20))}
+		other := wal.VersionClaim{Identity: "another", Version: int64(rnd.IntN(20))}
 		newest := len(rows) - 1
-		met := []wal.Standing{other, rows[newest]}
+		met := []wal.VersionClaim{other, rows[newest]}
 		for range rnd.IntN(4) {
 			met = append(met, rows[rnd.IntN(newest+1)])
 		}
