@@ -79,7 +79,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/scans/engine/step.go", "	if out.deletion != nil {\n		*out.deletion", "	if out.deletion != nil && !WRONG {\n		*out.deletion"),
 	),
 	inSeeds("rows are deleted before their reading is committed",
-		bugtest.In("internal/scans/engine/deletion.go", "end(_ context.Context, _ *opened, m message, _ int, found *yield, out *outcome) error {\n	rows := found.rows()\n", "end(ctx context.Context, o *opened, m message, delivery int, found *yield, out *outcome) error {\n	rows := found.rows()\n	if WRONG {\n		if _, err := d.write(ctx, o, rows, delivery, new(ledger.Totals)); err != nil {\n			return err\n		}\n	}\n"),
+		bugtest.In("internal/scans/engine/deletion.go", "end(_ context.Context, _ *stepScan, m message, _ int, found *yield, out *outcome) error {\n	rows := found.rows()\n", "end(ctx context.Context, o *stepScan, m message, delivery int, found *yield, out *outcome) error {\n	rows := found.rows()\n	if WRONG {\n		if _, err := d.write(ctx, o, rows, delivery, new(ledger.Totals)); err != nil {\n			return err\n		}\n	}\n"),
 	),
 	inSeedsFrom(411, "an export ends without its lost files",
 		bugtest.In(exportFile, "err == nil && has != rows", "err == nil && has != rows && (has > rows || !WRONG)"),

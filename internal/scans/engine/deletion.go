@@ -30,17 +30,13 @@ func (m message) deletionOf() message {
 	return message{Scan: m.Scan, Delete: &deletion{Of: m.id}, id: deletionID(m.id)}
 }
 
-// deleting leaves the rows that a step has read to its deletion.
-type deleting struct{ writing }
-
-func (deleting) wide() bool             { return false }
-func (d deleting) begin(*opened) taking { return &pagesToDelete{deleting: d} }
-
-// pagesToDelete are the pages of one step. They must fit into a message.
+// pagesToDelete are the pages that a step leaves to their deletion. They must fit into a message.
 type pagesToDelete struct {
-	deleting
+	written
 	bytes int // of their JSON
 }
+
+func (*pagesToDelete) wide() bool { return false }
 
 func (d *pagesToDelete) page(_ context.Context, of scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
 	if len(rows) > 0 {
@@ -53,13 +49,13 @@ func (d *pagesToDelete) room(read int) int {
 	if d.bytes > maxMessageBytes/3 { // the largest page takes less than the rest
 		return -1
 	}
-	return d.deleting.room(read)
+	return d.written.room(read)
 }
 
-func (d *pagesToDelete) end(_ context.Context, _ *opened, m message, _ int, found *yield, out *outcome) error {
+func (d *pagesToDelete) end(_ context.Context, _ *stepScan, m message, _ int, found *yield, out *outcome) error {
 	rows := found.rows()
 	out.done.Rows = int64(len(rows))
-	found.count(d.writing)
+	found.count(d.written)
 	if len(rows) > 0 {
 		left := m.deletionOf()
 		left.Delete.Pages, left.Delete.rows = found.pages, rows
@@ -93,8 +89,8 @@ func (deleteStep) overtaken(context.Context, *ledger.Ledger, *outcome) error { r
 
 // do deletes what a step has read. If another invocation has read it, the pages are read again: deliveries that died have deleted the
 // rows that are gone. All rows count as deleted, except failed ones.
-func (s deleteStep) do(ctx context.Context, o *opened, _ *ledger.Ledger, delivery int) (out outcome, err error) {
-	done, w := &out.done, o.work.(deleting)
+func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out outcome, err error) {
+	done, w := &out.done, written{writing: o.writes()}
 	read, rows, noted := yield{pages: s.Delete.Pages}, s.Delete.rows, int64(0)
 	for _, p := range read.pages {
 		noted += p.Rows

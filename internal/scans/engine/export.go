@@ -47,11 +47,6 @@ type exporting struct {
 }
 
 func (exporting) queries() int { return exportQueries }
-func (exporting) wide() bool   { return false } // a file has no gap: all pages lie ahead of all steps
-
-func (x exporting) begin(o *opened) taking {
-	return &draft{FileDraft: place.NewFile(x.codec), kept: x.kept, sizes: o.sizes}
-}
 
 // draft collects the rows of a step. It holds no more than encoded pages, and few that are not.
 type draft struct {
@@ -95,13 +90,15 @@ func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []stor
 	return nil, nil
 }
 
+func (*draft) wide() bool { return false } // a file has no gap: all pages lie ahead of all steps
+
 func (x *draft) uses() int64 { return x.Held() }
 
 func (x *draft) room(read int) int { return exportBytes - max(read, x.Text()) }
 
-func (x *draft) end(ctx context.Context, o *opened, m message, _ int, _ *yield, out *outcome) (err error) {
+func (x *draft) end(ctx context.Context, o *stepScan, m message, _ int, _ *yield, out *outcome) (err error) {
 	done := &out.done
-	done.Written, done.File, err = x.put(ctx, o.container, m.id)
+	done.Written, done.File, err = x.put(ctx, o.files, m.id)
 	done.Rows = done.Written + x.left
 	return err
 }

@@ -94,7 +94,7 @@ func TestAffordable(t *testing.T) {
 		{3, 15 << 20, 24, 1},
 		{5, 17 << 20, 24, 0},
 	} {
-		r := reading{found: found, queries: tt.queries, bytes: tt.bytes, into: counting{}}
+		r := reading{found: found, queries: tt.queries, bytes: tt.bytes, into: counted{}}
 		if got := r.affordable(tt.most); got != tt.want {
 			t.Errorf("%d queries with %d bytes of %d: may make %d more, want %d", tt.queries, tt.bytes, tt.most, got, tt.want)
 		}
@@ -105,7 +105,7 @@ func TestAffordable(t *testing.T) {
 func TestOneCommit(t *testing.T) {
 	t.Parallel()
 	steps := func(n int) []pageOrStep { return slices.Repeat([]pageOrStep{{step: &scan.Step{}}}, n) }
-	r := reading{found: steps(1), into: counting{}}
+	r := reading{found: steps(1), into: counted{}}
 	for n := 1; n > 0; n = r.affordable(MaxSegments) {
 		r.queries += n
 		r.found = steps(len(r.found) + n*(scan.MaxChildren-1))

@@ -61,7 +61,7 @@ type reading struct {
 // costs a query here, but a message and a step elsewhere. Other strategies make the first, which continues where the rows
 // end: a partition that the page's end cuts is then written in one piece. So does an export, whose file has no gap, a comparison, and a
 // delete, whose pages must fit into a message.
-func (o *opened) read(ctx context.Context, m message, into taking) (yield, error) {
+func (o *stepScan) read(ctx context.Context, m message, into taking) (yield, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.strategy
 	if m.Rows {
@@ -80,7 +80,7 @@ func (o *opened) read(ctx context.Context, m message, into taking) (yield, error
 		for n > 0 && (r.full || !o.options.Memory.Spare(int64(n)*r.page)) {
 			n--
 		}
-		if !wide || !o.work.wide() {
+		if !wide || !into.wide() {
 			n = min(n, 1)
 		}
 	}
@@ -115,7 +115,7 @@ func (r *reading) affordable(most int) int {
 }
 
 // round makes the first n steps that were found, at once. If there is no memory for all of them beside what was read before, it makes none.
-func (o *opened) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
+func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, asked, used := make([]storage.Page, n), 0, o.options.Memory.Used()
 	top := o.sizes.top(o.request.segmentSize())
 	g, all := task.WithContext(ctx)
@@ -209,7 +209,7 @@ func (r *reading) yield(m message) yield {
 func (s *yield) rows() []storage.Row { return slices.Concat(s.spans...) }
 
 // count has each page tell how many rows the step does of it.
-func (s *yield) count(w writing) {
+func (s *yield) count(w written) {
 	for i := range s.pages {
 		s.pages[i].Rows = w.count(s.rowsOf(i))
 	}
@@ -234,7 +234,7 @@ func (s *yield) rowsOf(page int) []storage.Row {
 }
 
 // page makes a step's query. If it is about one partition of a table, it first waits until that may be asked.
-func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
+func (o *stepScan) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
 	q := o.query(step)
 	read := func(options storage.RequestOptions) (_ int, err error) {
 		p, _, err = o.source.Read(ctx, options, q)
@@ -254,7 +254,7 @@ func (o *opened) page(ctx context.Context, step scan.Step) (p storage.Page, err 
 }
 
 // learn has the scan's next queries ask for as many rows as suit a page. An export has pages of its own; of a comparison, two answers make one.
-func (o *opened) learn(q storage.Query, p storage.Page) {
+func (o *stepScan) learn(q storage.Query, p storage.Page) {
 	answers := 1
 	if o.reader != nil {
 		answers = 2
@@ -264,7 +264,7 @@ func (o *opened) learn(q storage.Query, p storage.Page) {
 	o.sizes.learn(q.Top, len(p.Rows), p.Bytes, answers)
 }
 
-func (o *opened) query(step scan.Step) storage.Query {
+func (o *stepScan) query(step scan.Step) storage.Query {
 	q := storage.Query{
 		Range:  step.Range,
 		Filter: o.filter,

@@ -21,7 +21,7 @@ type retryStep struct{ readStep }
 
 func (retryStep) absent(*opened) *message { return nil }
 
-func (s retryStep) do(ctx context.Context, o *opened, l *ledger.Ledger, delivery int) (out outcome, err error) {
+func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (out outcome, err error) {
 	if s.Again.At == "" {
 		out.children, err = redoEach(ctx, l, s.message)
 	} else {
@@ -59,7 +59,7 @@ func redoEach(ctx context.Context, l *ledger.Ledger, m message) (children []mess
 }
 
 // redoRows does the failed rows at a position again. If others have redone them, there is nothing to do.
-func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, delivery int, done *ledger.Done) error {
+func (o *stepScan) redoRows(ctx context.Context, l *ledger.Ledger, m message, delivery int, done *ledger.Done) error {
 	packed, found, err := l.FailedAt(ctx, m.Scan, m.Again.At)
 	if err != nil || !found {
 		return err
@@ -74,7 +74,7 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 		listed[key.Key{Partition: row.PartitionKey, Row: row.RowKey}] = true
 	}
 	var rows []storage.Row
-	w := o.writes()
+	w := written{writing: o.writes()}
 	of, mapped := w.action.(action.Mapped)
 	meant := 0          // rows that are listed
 	lacking := int64(0) // rows that the pages had
@@ -136,7 +136,7 @@ func (o *opened) redoRows(ctx context.Context, l *ledger.Ledger, m message, deli
 }
 
 // readAgain reads again the rows of a page that a step did. Rows may have come to the table since, and be on pages between.
-func (o *opened) readAgain(ctx context.Context, p readPage, queries *int64) (rows []storage.Row, err error) {
+func (o *stepScan) readAgain(ctx context.Context, p readPage, queries *int64) (rows []storage.Row, err error) {
 	step, last := scan.Step{Range: p.Range, Token: p.Token}, key.Key{}
 	for {
 		page, err := o.page(ctx, step)

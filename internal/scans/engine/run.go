@@ -101,9 +101,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	var out outcome
 	err = held.do(ctx, func(part *memory.Part) (err error) {
 		asking.Memory = part
-		of := o.with(asking)
-		of.held = held
-		out, err = m.kind().do(ctx, of, e.ledger.With(counted), delivery)
+		out, err = m.kind().do(ctx, stepScanOf(o.opened, asking, held), e.ledger.With(counted), delivery)
 		return err
 	})
 	if err == nil {

@@ -24,11 +24,9 @@ type opened struct {
 	limiter *action.Limiter
 	plan
 	strategy scan.Strategy
-	queries  int    // the most of an invocation
-	sizes    *sizes // of what steps have read in this process; nil for a group
-	options  storage.RequestOptions
-	held     *inMemory // by the step
-	tables   []string  // of a group; only check sets it
+	queries  int      // the most of an invocation
+	sizes    *sizes   // of what steps have read in this process; nil for a group
+	tables   []string // of a group; only check sets it
 
 	filter string         // of the rows that are read, as the service takes it
 	other  storage.Source // that a comparison reads beside the source
@@ -45,15 +43,6 @@ func (o *opened) table() *storage.Table {
 func (o *opened) export() *export {
 	x, _ := o.source.(*export)
 	return x
-}
-
-// with returns the scan for one step, whose requests are made with the options.
-func (o opened) with(options storage.RequestOptions) *opened {
-	o.options = options
-	if o.container != nil {
-		o.container = o.container.With(options)
-	}
-	return &o
 }
 
 // open turns a request into tables and a strategy without hints. Its errors are [problem.Invalid].

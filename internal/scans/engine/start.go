@@ -196,7 +196,7 @@ func (o *opened) probe(ctx context.Context, now time.Time) error {
 		o.began = now.UTC()
 		return x.probe(ctx, "source", r)
 	}
-	p, _, err := o.source.Read(ctx, o.options, storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1})
+	p, _, err := o.source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1})
 	switch {
 	case err == nil:
 		o.began = p.Date
@@ -209,7 +209,7 @@ func (o *opened) probe(ctx context.Context, now time.Time) error {
 		return &goneError{problem.BeingDeleted("source.table", err)}
 	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
 		// Without the range, the service counts positions in the text that the caller wrote.
-		if _, _, alone := o.source.Read(ctx, o.options, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
+		if _, _, alone := o.source.Read(ctx, storage.RequestOptions{}, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
 			err = alone
 		}
 		return problem.Invalidf("filter", "the Table service refuses it").Because(err)

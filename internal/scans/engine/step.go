@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 
+	"tablesweep/internal/place"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
 )
 
 // kind is what the three kinds of steps differ in: a step reads rows and works with them, deletes the rows that another one has read, or does
@@ -16,11 +18,27 @@ type kind interface {
 	// recorded returns the message that counts: as it came, or as the pending row has it.
 	recorded(p ledger.Pending) (message, error)
 	// do does the step. Doing it twice has the same effect as once.
-	do(ctx context.Context, o *opened, l *ledger.Ledger, delivery int) (outcome, error)
+	do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (outcome, error)
 	// slots is how many slots of the scan's limits the step had.
 	slots() int64
 	// overtaken tells what it means that another delivery has committed the step: an error has it done again.
 	overtaken(ctx context.Context, l *ledger.Ledger, out *outcome) error
+}
+
+// stepScan is a scan as one of its steps has it.
+type stepScan struct {
+	*opened
+	options storage.RequestOptions // of the step's requests
+	files   *place.Blobs           // the container that the scan writes files to, by these options; nil if it does not
+	held    *inMemory              // by the step
+}
+
+func stepScanOf(o *opened, options storage.RequestOptions, held *inMemory) *stepScan {
+	s := &stepScan{opened: o, options: options, held: held}
+	if o.container != nil {
+		s.files = o.container.With(options)
+	}
+	return s
 }
 
 // kind returns the message as one of its kind.
@@ -50,8 +68,8 @@ func (s readStep) absent(o *opened) *message {
 
 func (s readStep) recorded(ledger.Pending) (message, error) { return s.message, nil }
 
-func (s readStep) do(ctx context.Context, o *opened, _ *ledger.Ledger, delivery int) (out outcome, err error) {
-	taking := o.work.begin(o)
+func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out outcome, err error) {
+	taking := o.begin()
 	found, err := o.read(ctx, s.message, taking)
 	if err != nil {
 		return out, err

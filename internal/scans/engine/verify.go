@@ -34,9 +34,7 @@ const (
 // comparing compares the rows of two places.
 type comparing struct{ allowExtra bool }
 
-func (comparing) queries() int           { return exportQueries }
-func (comparing) wide() bool             { return false }
-func (c comparing) begin(*opened) taking { return &compared{comparing: c} }
+func (comparing) queries() int { return exportQueries }
 
 // compared is what a step has found of the rows of two places. It holds no rows.
 type compared struct {
@@ -67,11 +65,13 @@ func (c *compared) page(_ context.Context, _ scan.Step, _ time.Time, rows []stor
 	return nil, nil
 }
 
+func (*compared) wide() bool { return false }
+
 func (c *compared) uses() int64 { return c.bytes }
 
 func (*compared) room(read int) int { return readBytes - read }
 
-func (c *compared) end(_ context.Context, _ *opened, m message, _ int, found *yield, out *outcome) error {
+func (c *compared) end(_ context.Context, _ *stepScan, m message, _ int, found *yield, out *outcome) error {
 	out.differences = c.differences
 	out.done.Rows, out.done.Missing, out.done.Extra, out.done.Different = c.done.Rows, c.done.Missing, c.done.Extra, c.done.Different
 	found.blame(out.differences, m.Rows)
@@ -223,7 +223,7 @@ func (o *opened) lacks(ctx context.Context) (tables int64, note string, err erro
 	if o.table() == nil {
 		return 0, "", nil
 	}
-	_, _, err = o.source.Read(ctx, o.options, storage.Query{Top: 1})
+	_, _, err = o.source.Read(ctx, storage.RequestOptions{}, storage.Query{Top: 1})
 	if storage.Gone(err) {
 		return 1, "the source has no such table any more", nil
 	}
@@ -302,7 +302,7 @@ func (o *opened) probeOther(ctx context.Context) error {
 		o.request.Action.Destination = &to
 		return nil
 	}
-	_, _, err := o.other.Read(ctx, o.options, storage.Query{Top: 1})
+	_, _, err := o.other.Read(ctx, storage.RequestOptions{}, storage.Query{Top: 1})
 	if storage.NotFound(err) {
 		return problem.NotFoundf(field+".table", "table %s does not exist in that account", o.request.Action.Destination.Table).Because(err)
 	}

@@ -34,18 +34,17 @@ type plan struct {
 	properties bool
 }
 
-// work is a kind of work of the steps that read rows. It is idempotent, since a step may be repeated.
+// work is what the steps of a scan do with the rows that they read: [counting], [writing], [deleting], [exporting] or [comparing].
+// It is idempotent, since a step may be repeated. The steps themselves know how it is done.
 type work interface {
 	// queries is how many queries an invocation makes at most, unless the request says it.
 	queries() int
-	// wide reports whether an invocation may make several of them at once, and leave gaps between their rows.
-	wide() bool
-	// begin begins the work of a step of a scan.
-	begin(*opened) taking
 }
 
 // taking is the work of one step.
 type taking interface {
+	// wide reports whether an invocation may make several queries at once, and leave gaps between their rows.
+	wide() bool
 	// page takes the rows of a page that was read at a time. It returns those that the step holds until its end.
 	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Row) (held []storage.Row, err error)
 	// uses is how many bytes of memory the step holds beside those rows.
@@ -53,11 +52,28 @@ type taking interface {
 	// room is for how many bytes of further pages there is room beside those that were read; below 0 for none.
 	room(read int) int
 	// end does the work with what the step has found. What it adds to the outcome is committed with that.
-	end(ctx context.Context, o *opened, m message, delivery int, found *yield, out *outcome) error
+	end(ctx context.Context, o *stepScan, m message, delivery int, found *yield, out *outcome) error
+}
+
+// begin begins the work of a step.
+func (o *stepScan) begin() taking {
+	switch w := o.work.(type) {
+	case writing:
+		return written{writing: w}
+	case deleting:
+		return &pagesToDelete{written: written{writing: w.writing}}
+	case exporting:
+		return &draft{FileDraft: place.NewFile(w.codec), kept: w.kept, sizes: o.sizes}
+	case comparing:
+		return &compared{comparing: w}
+	}
+	return counted{}
 }
 
 // holding holds all rows until the end.
 type holding struct{}
+
+func (holding) wide() bool { return true }
 
 func (holding) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
 	return rows, nil
@@ -68,32 +84,36 @@ func (holding) uses() int64 { return 0 }
 func (holding) room(read int) int { return readBytes - read }
 
 // counting counts rows.
-type counting struct{ holding }
+type counting struct{}
 
 // queries is more than 1: a large count would commit more often than the ledger's partition allows.
-func (counting) queries() int           { return 4 }
-func (counting) wide() bool             { return true }
-func (c counting) begin(*opened) taking { return c }
+func (counting) queries() int { return 4 }
 
-func (counting) end(_ context.Context, _ *opened, _ message, _ int, found *yield, out *outcome) error {
+// counted is the work of a step that counts rows.
+type counted struct{ holding }
+
+func (counted) end(_ context.Context, _ *stepScan, _ message, _ int, found *yield, out *outcome) error {
 	out.done.Rows = int64(len(found.rows()))
 	return nil
 }
 
 // writing writes rows, or what becomes of them.
 type writing struct {
-	holding
 	action action.Work
 	what   string // names the work in errors, such as "delete rows"
 	// packs is set if it writes transactions before the commit: a page of many partitions takes long, and is handed over
 	packs bool
 }
 
-func (writing) queries() int           { return 1 }
-func (writing) wide() bool             { return true }
-func (w writing) begin(*opened) taking { return w }
+func (writing) queries() int { return 1 }
 
-func (w writing) end(ctx context.Context, o *opened, m message, delivery int, found *yield, out *outcome) error {
+// written is the work of a step that writes rows.
+type written struct {
+	holding
+	writing
+}
+
+func (w written) end(ctx context.Context, o *stepScan, m message, delivery int, found *yield, out *outcome) error {
 	if w.packs {
 		found.handOver(m)
 	}
@@ -111,7 +131,7 @@ func (w writing) end(ctx context.Context, o *opened, m message, delivery int, fo
 }
 
 // count returns how many rows the action makes of the source's, whether it can write them or not.
-func (w writing) count(rows []storage.Row) (n int64) {
+func (w written) count(rows []storage.Row) (n int64) {
 	for _, unit := range w.action.Split(rows) {
 		n += int64(len(unit))
 	}
@@ -128,6 +148,9 @@ func (o *opened) writes() writing {
 	}
 	return writing{}
 }
+
+// deleting deletes rows. A step leaves those that it has read to their deletion.
+type deleting struct{ writing }
 
 // deletes reports whether the scan deletes rows of its source.
 func (o *opened) deletes() bool {
@@ -278,7 +301,7 @@ func refusal(field, detail string, err error) error {
 
 // write does the work with the rows and adds the result to done. It returns the rows that
 // could not be written. Over a broken one, all deliveries but the last fail.
-func (w writing) write(ctx context.Context, o *opened, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
+func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
 	if o.request.Action.Type == Enqueue && options.MayProceed != nil { // what is not put now is put again by a retry, with all other messages
 		if err := options.MayProceed(ctx); err != nil {
