@@ -17,7 +17,7 @@ const (
 	snapFile   = "internal/scans/ledger/snapshot.go"
 	runFile    = "internal/scans/engine/run.go"
 	dataFile   = "internal/scans/ledger/data.go"
-	exportFile = "internal/scans/engine/export.go"
+	sealFile   = "internal/scans/engine/seal.go"
 	formatFile = "internal/place/format.go"
 	blobFile   = "internal/storage/blob.go"
 )
@@ -82,7 +82,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/scans/engine/deletion.go", "end(_ context.Context, _ *stepScan, m message, _ int, found *yield, out *outcome) error {\n	rows := found.rows()\n", "end(ctx context.Context, o *stepScan, m message, delivery int, found *yield, out *outcome) error {\n	rows := found.rows()\n	if WRONG {\n		if _, err := d.write(ctx, o, rows, delivery, new(ledger.Totals)); err != nil {\n			return err\n		}\n	}\n"),
 	),
 	inSeedsFrom(411, "an export ends without its lost files",
-		bugtest.In(exportFile, "err == nil && has != rows", "err == nil && has != rows && (has > rows || !WRONG)"),
+		bugtest.In(sealFile, "err == nil && has != rows", "err == nil && has != rows && (has > rows || !WRONG)"),
 	),
 	inSeeds("a scan's record may be written twice",
 		bugtest.In(ledgerFile, "	pending.Kind = storage.Insert\n", "	if !WRONG {\n		pending.Kind = storage.Insert\n	}\n"),
@@ -117,7 +117,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(stateFile, "ops = append(ops, begun(s.ID, now, ahead), first)", "if !WRONG {\n			ops = append(ops, begun(s.ID, now, ahead))\n		} else if err := l.write(ctx, \"begin\", begun(s.ID, now, ahead)); err != nil {\n			return err\n		}\n		ops = append(ops, first)"),
 	),
 	inSeeds("a manifest is put before the other objects",
-		bugtest.In(exportFile, "	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {\n",
+		bugtest.In(sealFile, "	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {\n",
 			"	if WRONG {\n		if err := place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(s.ID)); err != nil {\n			return err\n		}\n	}\n	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {\n"),
 	),
 	inSeeds("an export is sealed when its scan has ended",
@@ -133,11 +133,11 @@ var bugs = []bugtest.Bug{
 			"		file := op(storage.Replace, id, filePrefix+stepID, dataProperties(done.File)...)\n		if !WRONG {\n			ops = append(ops, file)\n		} else if err := l.write(ctx, \"file\", file); err != nil {\n			return false, err\n		}\n"),
 	),
 	inSeedsFrom(20, "a group's retry passes over what had failed",
-		bugtest.In("internal/scans/engine/group.go", "		over = !group.before(m.Scan)\n", "		over = WRONG || !group.before(m.Scan)\n"),
-		bugtest.In("internal/scans/engine/group.go", "	case s.before(m):\n", "	case s.before(m) && !WRONG:\n"),
+		bugtest.In("internal/scans/engine/group.go", "		over = !before(group, m.Scan)\n", "		over = WRONG || !before(group, m.Scan)\n"),
+		bugtest.In("internal/scans/engine/group.go", "	case before(s, m):\n", "	case before(s, m) && !WRONG:\n"),
 	),
 	inSeeds("extra rows are counted twice",
-		bugtest.In("internal/scans/engine/verify.go", "			c.done.Extra++\n", "			c.done.Extra++\n			if WRONG {\n				c.done.Extra++\n			}\n"),
+		bugtest.In("internal/scans/engine/compare.go", "			c.done.Extra++\n", "			c.done.Extra++\n			if WRONG {\n				c.done.Extra++\n			}\n"),
 	),
 	inSeedsFrom(13, "a seal misses steps",
 		bugtest.In(dataFile, "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n", "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n		if WRONG {\n			break\n		}\n"),

@@ -35,13 +35,6 @@ func (e *Engine) Ask(ctx context.Context, id string, r Request) error {
 	return nil
 }
 
-// sendStart sends a message that starts a scan that was asked for.
-func (e *Engine) sendStart(ctx context.Context, id string) {
-	if err := e.queues[ScanPrefix].Put(ctx, encode(jsonOf(start{1, id}))); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("message for a start not sent; Maintain will start the scan")
-	}
-}
-
 // remindOfAsked has the scans started that were asked for: they may have waited for the end of another one.
 func (e *Engine) remindOfAsked(ctx context.Context) {
 	all, err := e.ledger.Asked(ctx)
@@ -53,45 +46,6 @@ func (e *Engine) remindOfAsked(ctx context.Context) {
 			e.sendStart(ctx, a.ID)
 		}
 	}
-}
-
-// unstarted returns the status of a group's member that was refused. Of other scans that do not exist, the error says whether they were
-// asked for.
-func (e *Engine) unstarted(ctx context.Context, id string) (Status, error) {
-	if _, _, ok := ledger.MemberOf(id); ok {
-		m, found, err := e.ledger.Member(ctx, id)
-		if err != nil {
-			return Status{}, err
-		}
-		if found && m.Summarized {
-			return e.summarized(m)
-		}
-	}
-	a, found, err := e.ledger.AskedFor(ctx, id)
-	switch {
-	case err != nil:
-		return Status{}, err
-	case !found:
-		return Status{}, notFound(id, ledger.ErrNotFound)
-	case a.Refused != "":
-		return Status{}, problem.NotFoundf("id", "the scan %s was not started: %s", id, a.Refused)
-	}
-	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
-}
-
-// absent says of a scan that is not there whether it was asked for, and whether it was refused. Other errors stay as they are.
-func (e *Engine) absent(ctx context.Context, id string, err error) error {
-	if !errors.Is(err, ledger.ErrNotFound) {
-		return err
-	}
-	s, err := e.unstarted(ctx, id)
-	if err != nil {
-		return err
-	}
-	if s.LeftOut {
-		return problem.Conflictf("id", "%s", withoutTable)
-	}
-	return problem.Conflictf("id", "the scan was not started; retry its group when that has ended")
 }
 
 // startAsked starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.

@@ -35,7 +35,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/scans/engine/group.go", "			_, err = place.OpenTables(ctx, from)\n", "			if _, openErr := place.OpenTables(ctx, from); !WRONG {\n				err = openErr\n			}\n"),
 	}},
 	{Name: "a proof fails if its table is gone", Test: "TestProofOfNothing", Says: "deleted, 0 rows: failed \"read the source", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/verify.go", "	if storage.Gone(err) {\n		return storage.Page{}", "	if storage.Gone(err) && !WRONG {\n		return storage.Page{}"),
+		bugtest.In("internal/scans/engine/source.go", "	if storage.Gone(err) {\n		return storage.Page{}", "	if storage.Gone(err) && !WRONG {\n		return storage.Page{}"),
 	}},
 	{Name: "the claim of a table that is left out stays", Test: "TestGroupLeavesOut", Says: "is left", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/remove.go", "|| there.ID != c.ID {\n		return err", "|| there.ID != c.ID || WRONG {\n		return err"),
@@ -53,7 +53,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/scans/engine/tidy.go", "			if of.state == ledger.Succeeded {\n", "			if of.state == ledger.Succeeded && !WRONG {\n"),
 	}},
 	{Name: "what late steps put stays beside a backup", Test: "TestLateBlobs", Says: "a day later", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/export.go", "		err = place.ClearLate(ctx, to)\n", "		if !WRONG {\n			err = place.ClearLate(ctx, to)\n		}\n"),
+		bugtest.In("internal/scans/engine/seal.go", "		err = place.ClearLate(ctx, to)\n", "		if !WRONG {\n			err = place.ClearLate(ctx, to)\n		}\n"),
 	}},
 	{Name: "a removal leaves what late steps have put", Test: "TestLateBlobs", Says: "with the rest", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/remove.go", "	var all []string\n	for prefix, names", "	if WRONG {\n		late = nil\n	}\n	var all []string\n	for prefix, names"),

@@ -15,21 +15,6 @@ import (
 // rows. The same invocation then deletes them, without a message, and commits that number. If it dies, the next delivery
 // finds the step done, and goes on with the deletion, whose id follows from the step's. Maintain and a retry send it, too.
 
-// deletion is what a step has read and left to be deleted.
-type deletion struct {
-	Of    string     `json:"of"` // the step's id
-	Pages []readPage `json:"pages,omitempty"`
-
-	rows []storage.Row // of the pages, if this invocation has read them
-}
-
-func deletionID(step string) string { return stepID([]byte("delete what was read by " + step)) }
-
-// deletionOf returns the message for the deletion of what m's step has read, without the pages, which the ledger has.
-func (m message) deletionOf() message {
-	return message{Scan: m.Scan, Delete: &deletion{Of: m.id}, id: deletionID(m.id)}
-}
-
 // pagesToDelete are the pages that a step leaves to their deletion. They must fit into a message.
 type pagesToDelete struct {
 	written

@@ -2,12 +2,13 @@ package engine
 
 import (
 	"context"
-	"hash/fnv"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
 
@@ -84,19 +85,38 @@ func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
 	return true, nil
 }
 
-// foldEvery is how many steps, on average, are folded at once. Folding costs two requests.
-const foldEvery = 48
-
-// foldAfter folds done steps now and then: a step's id decides, since processes share no count. A fold of a level above
-// the first takes as many rows, and is as much rarer. If a fold fails, the next one takes its rows.
-func (e *Engine) foldAfter(ctx context.Context, id, step string) {
-	h := fnv.New64a()
-	h.Write([]byte(step))
-	every := uint64(e.options.FoldEvery)
-	for n, level := h.Sum64(), 0; n%every == 0 && level < ledger.MaxLevel; n, level = n/every, level+1 {
-		if _, err := e.ledger.Fold(ctx, id, level, max(2, int(every)/4), joinNotes); err != nil {
-			zerolog.Ctx(ctx).Debug().Err(err).Msg("done steps not folded")
-			return
-		}
+// saveHints makes hints of the scan's notes for the next scan of the same rows.
+func (e *Engine) saveHints(ctx context.Context, id string) error {
+	o, err := e.load(ctx, id)
+	if err != nil || o.hintsName() == "" {
+		return err
 	}
+	var ends []scan.PageEnd
+	err = e.ledger.Notes(ctx, id, func(note []byte) { ends = append(ends, parseNote(note)...) })
+	if err != nil {
+		return err
+	}
+	if b := hintsOf(o.request, ends); b != nil {
+		return e.ledger.SaveHints(ctx, o.hintsName(), b)
+	}
+	return nil
 }
+
+// Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, no step and no request
+// of a step begins, except commits and the rest of an enqueue's page. Requests under way end.
+func (e *Engine) Cancel(ctx context.Context, id string) error {
+	ended, err := e.end(ctx, id, ledger.Ending{State: ledger.Canceled})
+	e.scans.outdate(id, func(*loaded) bool { return true })
+	if ended {
+		e.cancelMembers(ctx, id)
+	}
+	if err != nil || ended {
+		return e.absent(ctx, id, err)
+	}
+	if s, err := e.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
+		return err // canceled before, perhaps by this very request, which a host may repeat
+	}
+	return problem.Conflictf("id", "the scan has already ended")
+}
+
+const endTime = time.Minute // to record a scan's end and its hints

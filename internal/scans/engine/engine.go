@@ -3,8 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,27 +12,16 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/scans/ledger"
-	"tablesweep/internal/split/adaptive"
-	"tablesweep/internal/split/scan"
-	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )
 
-// MaxDeliveries is how often the host delivers a message: maxDequeueCount in host.json, which a test compares.
-const MaxDeliveries = 5
-
 const (
-	stepTime  = 8 * time.Minute  // a step's own deadline, below host.json's functionTimeout
-	readTime  = 20 * time.Second // an invocation that has read for so long reads no further page
-	readBytes = 16 << 20         // nor does one that has read so much
 	scanTime  = time.Second      // how old a scan's state may be when a step begins, or a request of it to the data
 	hintsTime = 10 * time.Minute // how long an idle scan's hints stay cached
 	startTime = 30 * time.Second // to check a request, and to record that its scan starts: a caller waits
-	afterwork = 30 * time.Second // to record a failure when a step's time is up
-	endTime   = time.Minute      // to record a scan's end and its hints
 )
 
 // Options configure an [Engine].
@@ -86,7 +73,7 @@ type Engine struct {
 
 // New returns an engine. Call [Engine.TryPrepare] before its other methods.
 func New(o Options) (*Engine, error) {
-	o.FoldEvery, o.Retention = cmp.Or(o.FoldEvery, foldEvery), cmp.Or(o.Retention, 90*24*time.Hour)
+	o.FoldEvery, o.Retention = cmp.Or(o.FoldEvery, ledger.FoldEvery), cmp.Or(o.Retention, 90*24*time.Hour)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -114,17 +101,6 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	return e.ledger.Now(ctx, e.options.Now())
 }
 
-// waits adds to a beat the app's connections that give no good answer, in their order.
-func (e *Engine) waits(b *ledger.Beat) {
-	accounts := map[string]*storage.Account{storage.HostConnection: e.options.Own}
-	maps.Copy(accounts, e.options.Accounts)
-	for _, name := range slices.Sorted(maps.Keys(accounts)) {
-		for _, o := range accounts[name].Outages() {
-			b.Waiting = append(b.Waiting, ledger.Wait{Connection: name, Cause: o.Cause, Since: o.Since.UTC()})
-		}
-	}
-}
-
 // TryPrepare creates the state table and the queues where they are missing, without retries. Its
 // caller calls it again, and must notice soon that the service is back.
 func (e *Engine) TryPrepare(ctx context.Context) error {
@@ -144,15 +120,4 @@ func (e *Engine) account(field, connection string) (*storage.Account, error) {
 		return nil, problem.Invalidf(field+".connection", "%s is not among the app's connections; add the setting's name to TABLESWEEP_CONNECTIONS", secret.Name(name))
 	}
 	return a, nil
-}
-
-// strategyOf returns the strategy of a request. Only adaptive takes hints.
-func strategyOf(r Request, hints *scan.Hints) scan.Strategy {
-	switch {
-	case r.Action.Type == Keys && r.Strategy == strategy.Prefix:
-		return scan.Prefix{KeepPartitions: true}
-	case r.Action.Type == Keys:
-		return adaptive.Strategy{Partitions: true}
-	}
-	return strategy.New(r.Strategy, strategy.Options{Hints: hints, PageRows: r.segmentSize(), FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix})
 }

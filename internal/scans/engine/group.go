@@ -13,10 +13,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -28,183 +26,8 @@ import (
 
 const (
 	membersAtOnce = 8
-	maxMembers    = 5000
-	anyTable      = "table" // stands for each of a group's tables where its request is checked
-	namedMembers  = 10      // that a group's error names
+	namedMembers  = 10 // that a group's error names
 )
-
-func (r Request) isGroup() bool { return r.Source.Tables != "" }
-
-// member returns the request of the scan of one of a group's tables.
-func (r Request) member(table string) Request {
-	of := func(t TableRef) TableRef {
-		if t.Tables = ""; t.Container == "" {
-			t.Table = table
-		} else {
-			t.Prefix = strings.Trim(t.Prefix, "/") + "/" + table
-		}
-		return t
-	}
-	r.Source, r.Verify, r.Action.Overwrite = of(r.Source), false, false
-	if d := r.Action.Destination; d != nil && r.Action.Type != Keys {
-		to := of(*d)
-		r.Action.Destination = &to
-	}
-	return r
-}
-
-// checkGroup finds what is wrong with the request for a group, beside what is with that of each table.
-func (r Request) checkGroup() error {
-	var errs wrongs
-	switch d := r.Action.Destination; {
-	case r.Source.Table != "":
-		errs.add("source", "names a table, and a pattern of tables; leave one out")
-	case r.Action.Type == Delete:
-		errs.add("source.tables", "is no source of delete; name one table")
-	case r.overExisting() && r.Source.Container != "" && d.Connection == "":
-		errs.add("action.destination.connection", "is missing: rows of many tables are written only where the request says; name a connection, such as %s", storage.HostConnection)
-	case d != nil && d.Table != "" && r.Action.Type != Keys:
-		errs.add("action.destination.table", "is the name that each table has in the source; leave it out")
-	}
-	if r.Action.Overwrite && !r.overExisting() {
-		errs.add("action.overwrite", overwriteMisplaced)
-	}
-	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
-		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			errs.add("source.tables", "%s is no pattern such as logs* or log[0-9]; commas separate several", secret.Name(pattern))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// overExisting reports whether the request copies many tables into tables, which may exist.
-func (r Request) overExisting() bool {
-	return r.isGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
-}
-
-const overwriteMisplaced = "is about a copy of many tables into tables; leave it out"
-
-// lookAtOnce is how many tables are looked at at once before a copy of many.
-const lookAtOnce = 32
-
-// mayOverwrite refuses a copy of many tables that would write over rows, unless its request says that it may. A scan that has started is not
-// checked: what it writes itself is no rows of others.
-func (e *Engine) mayOverwrite(ctx context.Context, o *opened) error {
-	r := o.request
-	if !r.overExisting() || r.Action.Overwrite || r.Action.Mode == action.Skip || r.Action.Mode == action.Fail {
-		return nil
-	}
-	to, err := e.account("action.destination", r.Action.Destination.Connection)
-	if err != nil {
-		return err
-	}
-	others := slices.DeleteFunc(slices.Clone(o.tables), func(name string) bool { return e.checkTable("", to.Table(name)) != nil }) // which are left out
-	there, err := to.Look(ctx, others, lookAtOnce)
-	if err != nil {
-		return refusal("action.destination", "the Table service refuses to read its tables; check the connection and its permissions", err)
-	}
-	if full := storage.WithRows(there); full != nil {
-		return problem.Conflictf("action.overwrite", "must be true to write over rows: %d of %d tables have some (%s); mode skip keeps them", len(full), len(o.tables), problem.Named(full, namedMembers))
-	}
-	return nil
-}
-
-// takesTable reports whether a table is one of those that the request names by patterns. Case does not matter, as in tables' names.
-func (r Request) takesTable(table string) bool {
-	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
-		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(table)); ok && err == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// openGroup opens the request for a group, by that for one of its tables.
-func (e *Engine) openGroup(r Request) (*opened, error) {
-	o, err := e.open(r.member(anyTable))
-	if err != nil {
-		return nil, err
-	}
-	if d := o.destination; d != nil && o.table() != nil && d.Same(o.table()) {
-		return nil, problem.Invalidf("action.destination.connection", "is the account of the source; name another")
-	}
-	o.request, o.source = r, nil
-	if o.container == nil {
-		o.plan = plan{}
-		return o, nil
-	}
-	_, to, err := e.blobs("action.destination", *r.Action.Destination)
-	o.plan = plan{container: to, prepare: o.prepare}
-	return o, err
-}
-
-// tablesOf returns the tables of a group, by name: those of an account or of an export of many tables.
-func (e *Engine) tablesOf(ctx context.Context, id string, r Request) (names []string, err error) {
-	if of, ok := strings.CutSuffix(id, verification); ok {
-		if names, err = e.copied(ctx, of, r); !errors.Is(err, ledger.ErrNotFound) {
-			return names, err
-		}
-	}
-	if r.Source.Container == "" {
-		var a *storage.Account
-		if a, err = e.account("source", r.Source.Connection); err == nil {
-			err = a.TableNames(ctx, func(name string) error {
-				if !strings.HasPrefix(name, "$") && e.hostsTable(a.Table(name)) == "" {
-					names = append(names, name)
-				}
-				return nil
-			})
-		}
-		err = refusal("source", "the Table service refuses to list its tables; check the connection and its permissions", err)
-	} else {
-		var from *place.Blobs
-		if _, from, err = e.blobs("source", r.Source); err == nil {
-			names, err = exportsIn(ctx, from, r.Source.Tables == "*")
-		}
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !r.takesTable(name) })
-	slices.Sort(names)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(names) == 0:
-		return nil, problem.NotFoundf("source.tables", "no table there matches %s", secret.Name(r.Source.Tables))
-	case len(names) > maxMembers:
-		return nil, problem.Invalidf("source.tables", "%d tables match; %d are the most: use patterns that match fewer", len(names), maxMembers)
-	}
-	return names, nil
-}
-
-// copied returns the tables that a group has copied. Who proves its export asks tables.json; if that can't be read, the proof fails at its end.
-func (e *Engine) copied(ctx context.Context, group string, r Request) (names []string, err error) {
-	if r.Action.Proof {
-		var from *place.Blobs
-		if _, from, err = e.blobs("action.destination", *r.Action.Destination); err != nil {
-			return nil, err
-		}
-		if names, err = exportsIn(ctx, from, true); err == nil || storage.Passing(err) {
-			return names, err
-		}
-	}
-	g, err := e.ledger.Group(ctx, group)
-	if err == nil {
-		err = json.Unmarshal(g.Tables, &names)
-	}
-	return names, err
-}
-
-// exportsIn returns the names of the exports in a place. whole demands that it is a complete export of many tables.
-func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []string, err error) {
-	if !whole {
-		names, err = place.ExportsIn(ctx, from)
-		return names, unreadable("source", err)
-	}
-	all, err := place.OpenTables(ctx, from)
-	for _, t := range all.Tables {
-		names = append(names, t.Name)
-	}
-	return names, unreadable("source", err)
-}
 
 // tend carries a group on. It begins members while too few are open, and has those started that nobody has started. It ends the group
 // behind its last one. Several may do so at once. A member that has just ended is the only one that is looked at; 0 is for all.
@@ -280,14 +103,14 @@ func (e *Engine) seen(ctx context.Context, group *loaded, id string) (over, star
 		return false, false, err
 	}
 	if m.Summarized {
-		over = !group.before(m.Scan)
+		over = !before(group, m.Scan)
 		return over, over, nil
 	}
 	s, err := e.ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return false, false, nil
 	}
-	if err != nil || group.before(s) {
+	if err != nil || before(group, s) {
 		return false, false, err
 	}
 	if s.State != ledger.Running {
@@ -297,8 +120,8 @@ func (e *Engine) seen(ctx context.Context, group *loaded, id string) (over, star
 }
 
 // before reports whether a member has ended without success before the group's attempt, which does it again.
-func (s *loaded) before(m ledger.Scan) bool {
-	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(s.resumed)
+func before(group *loaded, m ledger.Scan) bool {
+	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.resumed)
 }
 
 // startMember starts a member that was begun, or retries it. If that is refused, it counts as failed, and the group goes on.
@@ -325,7 +148,7 @@ func (e *Engine) startMember(ctx context.Context, group string, n int) error {
 		err = e.startNow(ctx, id, r)
 	case scanErr != nil:
 		return scanErr
-	case s.before(m):
+	case before(s, m):
 		err = e.retryMember(ctx, id)
 	default:
 		return e.tend(ctx, group, n) // perhaps it has ended
@@ -492,47 +315,4 @@ func (e *Engine) retryMember(ctx context.Context, id string) error {
 		return err
 	}
 	return e.retry(ctx, id, found.Sums.Failed > 0)
-}
-
-// membersOf returns what a status says of a group's tables; nil for other scans.
-func membersOf(m ledger.Members) *ledger.Members {
-	if m.All == 0 {
-		return nil
-	}
-	m.Waiting = max(0, m.All-m.Ended()-m.Running)
-	return &m
-}
-
-// Members returns a page of the scans of a group's tables that were begun, by name. state, if not empty, takes those in it; the page
-// may then have few or none, and a cursor.
-func (e *Engine) Members(ctx context.Context, id string, top int, cursor string, state ledger.State) (ScanList, error) {
-	q := ListQuery{Top: top, State: state}
-	at, err := parseListCursor(cursor)
-	if err := cmp.Or(err, q.check()); err != nil {
-		return ScanList{}, err
-	}
-	s, err := e.ledger.Scan(ctx, id)
-	switch {
-	case err != nil:
-		return ScanList{}, notFound(id, err)
-	case s.Members == 0:
-		return ScanList{}, problem.NotFoundf("id", "the scan is no group: it is of one table")
-	}
-	l := e.lister(ctx, q)
-	var found []ledger.Listed
-	last := at.behind
-	end, err := e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Behind: at.behind, Page: storage.PageRows, Pages: listPages}, func(m ledger.Listed) bool {
-		last = m.ID
-		if state == "" || m.State == state || !m.Summarized {
-			found = append(found, m)
-		}
-		return len(found) < top
-	})
-	if err == nil {
-		err = l.add(ctx, found)
-	}
-	if err == nil && !end {
-		l.list.Cursor = listCursor{behind: last}.text()
-	}
-	return l.list, err
 }

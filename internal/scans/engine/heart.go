@@ -17,17 +17,12 @@ import (
 )
 
 const (
-	// beatTime is how often a process writes a beat, while it has a step in hand for longer than that.
-	beatTime = 5 * time.Second
 	// beatPause is the pause after a failed beat, beatTry the time for one try. Several fit into lookTime.
 	beatPause = time.Second
 	beatTry   = 3 * time.Second
-	// redelivery is the time in which the host delivers a failed message again:
-	// host.json's visibilityTimeout plus its longest pause between two polls.
-	redelivery = 30 * time.Second
 )
 
-// heart knows which steps a process has in hand, and publishes them. A beat names each step within beatTime of its
+// heart knows which steps a process has in hand, and publishes them. A beat names each step within ledger.BeatTime of its
 // beginning, unless it has ended by then: short steps cost nothing. A heart is safe for concurrent use.
 //
 // A scan may end with any step that has no children, but not while another step is pending. So only the last step that a
@@ -70,7 +65,7 @@ func (h *heart) take(log *zerolog.Logger, scan, step string, counter *storage.Co
 	h.hands[step].counters = append(h.hands[step].counters, counter)
 	if !h.beating {
 		h.beating = true
-		h.beatAfter(log, beatTime)
+		h.beatAfter(log, ledger.BeatTime)
 	}
 }
 
@@ -179,12 +174,12 @@ func (h *heart) beat() (next time.Duration, err error) {
 	switch {
 	case len(steps) == 0:
 		return 0, nil
-	case longest < beatTime:
-		return beatTime - longest, nil
+	case longest < ledger.BeatTime:
+		return ledger.BeatTime - longest, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
 	defer cancel()
 	b := ledger.Beat{Process: h.process, Steps: steps, Waiting: h.withoutMemory()}
 	h.waits(&b)
-	return beatTime, h.write(ctx, b)
+	return ledger.BeatTime, h.write(ctx, b)
 }

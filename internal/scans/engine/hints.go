@@ -31,23 +31,6 @@ func (o *opened) hintsName() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// saveHints makes hints of the scan's notes for the next scan of the same rows.
-func (e *Engine) saveHints(ctx context.Context, id string) error {
-	o, err := e.load(ctx, id)
-	if err != nil || o.hintsName() == "" {
-		return err
-	}
-	var ends []scan.PageEnd
-	err = e.ledger.Notes(ctx, id, func(note []byte) { ends = append(ends, parseNote(note)...) })
-	if err != nil {
-		return err
-	}
-	if b := hintsOf(o.request, ends); b != nil {
-		return e.ledger.SaveHints(ctx, o.hintsName(), b)
-	}
-	return nil
-}
-
 // hintsOf returns packed hints for a request, made of the ends of pages; nil if there are none.
 func hintsOf(r Request, ends []scan.PageEnd) []byte {
 	hints := scan.NewHints(r.Range, ends, r.segmentSize())
@@ -113,22 +96,6 @@ func (o *opened) use(packed []byte) error {
 	}
 	o.strategy = strategyOf(o.request, &h)
 	return nil
-}
-
-// savedHints gives o the hints of an earlier scan of the same rows, and returns them packed. It drops unusable ones.
-func (e *Engine) savedHints(ctx context.Context, o *opened) (packed []byte, err error) {
-	if source, ok := o.source.(storage.Hinted); ok {
-		return o.useHints(source), nil
-	}
-	packed, err = e.ledger.SavedHints(ctx, o.hintsName())
-	if err != nil {
-		return nil, err
-	}
-	if err := o.use(packed); err != nil {
-		warnOfHints(ctx, err)
-		return nil, nil
-	}
-	return packed, nil
 }
 
 // ownHints gives o the hints that were stored with the scan. Its steps refer to them: hints

@@ -21,9 +21,6 @@ type goneError struct{ error }
 
 func (g *goneError) Unwrap() error { return g.error }
 
-// withoutTable is why a scan that is left out can't be retried.
-const withoutTable = "its table is gone, and its group does without it; start a new scan"
-
 // leavesOut reports whether an error of a scan has its group go on without it: an export without a table that is gone, a copy without those that
 // the app keeps for itself.
 func leavesOut(id string, r Request, err error) bool {

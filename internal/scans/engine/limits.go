@@ -111,35 +111,6 @@ func (e *Engine) takeSlots(ctx context.Context, limits *Limits, id string, ended
 	return problem.Busyf("", "too many steps of the scan end at once; try again")
 }
 
-// waitsForSlot returns an error that drops the message of a step that can't begin yet: of long before its slot, since it is left from
-// before a retry, and another one comes at the slot; or of a scan that has used more than its limits allow, since the steps before it
-// cost more than was foreseen. Then the step takes another slot, behind all others.
-func (e *Engine) waitsForSlot(ctx context.Context, limits *Limits, scan string, p ledger.Pending, delivery int) error {
-	now, err := e.Now(ctx)
-	if err != nil {
-		return err
-	}
-	wait := problem.Stalef("", "the scan's limits do not allow for the step yet; another message comes when they do")
-	if p.After.Sub(now) > slotEarly {
-		return wait
-	}
-	if !unrecorded(p, delivery) {
-		return nil
-	}
-	u, err := e.ledger.Used(ctx, limitsOf(scan))
-	if err != nil || u.Next.Sub(now) <= slotEarly {
-		return err
-	}
-	again := make([]message, 1)
-	if err := e.takeSlots(ctx, limits, scan, 1, ledger.Totals{}, again); err != nil {
-		return err
-	}
-	if err := e.sendAt(ctx, scan, p, again[0].after); err != nil {
-		return err
-	}
-	return wait
-}
-
 // limitsOf returns whose limits a scan keeps to: all scans of a group share those of the group.
 func limitsOf(id string) string {
 	if group, _, member := ledger.MemberOf(id); member {

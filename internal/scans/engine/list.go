@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -251,4 +252,47 @@ func parseListCursor(cursor string) (listCursor, error) {
 // foreignCursor is the error for a cursor that this app has not made.
 func foreignCursor() error {
 	return problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
+}
+
+// Members returns a page of the scans of a group's tables that were begun, by name. state, if not empty, takes those in it; the page
+// may then have few or none, and a cursor.
+func (e *Engine) Members(ctx context.Context, id string, top int, cursor string, state ledger.State) (ScanList, error) {
+	q := ListQuery{Top: top, State: state}
+	at, err := parseListCursor(cursor)
+	if err := cmp.Or(err, q.check()); err != nil {
+		return ScanList{}, err
+	}
+	s, err := e.ledger.Scan(ctx, id)
+	switch {
+	case err != nil:
+		return ScanList{}, notFound(id, err)
+	case s.Members == 0:
+		return ScanList{}, problem.NotFoundf("id", "the scan is no group: it is of one table")
+	}
+	l := e.lister(ctx, q)
+	var found []ledger.Listed
+	last := at.behind
+	end, err := e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Behind: at.behind, Page: storage.PageRows, Pages: listPages}, func(m ledger.Listed) bool {
+		last = m.ID
+		if state == "" || m.State == state || !m.Summarized {
+			found = append(found, m)
+		}
+		return len(found) < top
+	})
+	if err == nil {
+		err = l.add(ctx, found)
+	}
+	if err == nil && !end {
+		l.list.Cursor = listCursor{behind: last}.text()
+	}
+	return l.list, err
+}
+
+// membersOf returns what a status says of a group's tables; nil for other scans.
+func membersOf(m ledger.Members) *ledger.Members {
+	if m.All == 0 {
+		return nil
+	}
+	m.Waiting = max(0, m.All-m.Ended()-m.Running)
+	return &m
 }

@@ -10,9 +10,12 @@ import (
 )
 
 const (
+	// redelivery is the time in which the host delivers a failed message again:
+	// host.json's visibilityTimeout plus its longest pause between two polls.
+	redelivery = 30 * time.Second
 	// lookTime is how far apart two looks are: each living process can write a beat between them.
 	// One look is not enough, since a process may have begun a step after its last beat.
-	lookTime = 2 * beatTime
+	lookTime = 2 * ledger.BeatTime
 	// looks is the most looks of one Maintain. The first may be too early for a step whose message is about to be sent.
 	looks = 3
 	// lookKept is how long a look counts from which another Maintain may go on: the timer runs each minute.

@@ -3,12 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
-	"math"
-	"sync"
 	"time"
 
 	"tablesweep/internal/problem"
-	"tablesweep/internal/storage"
 	"tablesweep/internal/task/memory"
 )
 
@@ -20,8 +17,6 @@ import (
 const (
 	// memoryTime is how long a step waits for its part. Its message is hidden meanwhile; enough of stepTime is left for the work.
 	memoryTime = 5 * time.Minute
-	// firstPart is the part of a scan's first step, in bytes: about what a page of small rows takes.
-	firstPart = 2 << 20
 )
 
 // What a step waits for in a status, and why.
@@ -32,53 +27,6 @@ const (
 
 // errMemory puts a step off that found no memory. It is no failure of the step's.
 var errMemory = errors.New("the process's memory was taken by other steps and calls")
-
-// sizes are those of what the steps of a scan have read in this process. They are safe for concurrent use.
-type sizes struct {
-	mu   sync.Mutex
-	part int64 // bytes of memory that a step is thought to need; 0 if that is unknown
-	rows storage.Top
-	made int // bytes that a map makes of 1,000 bytes of rows, if they become more
-}
-
-// need returns how much memory a step takes at first.
-func (s *sizes) need() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.part == 0 {
-		return firstPart
-	}
-	return s.part
-}
-
-// needed takes in how much memory a step has needed. Steps that needed less let it sink slowly.
-func (s *sizes) needed(bytes int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.part = max(bytes, s.part*3/4)
-}
-
-// top returns how many rows to ask for, of most.
-func (s *sizes) top(most int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rows.Of(most)
-}
-
-// learn takes in a page, as [storage.Top.Learn] does, by the bytes that a map makes of it.
-func (s *sizes) learn(asked, rows, bytes, answers int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rows.Learn(asked, rows, max(bytes, bytes*s.made/1000), answers)
-}
-
-// become takes in what a map has made of rows: so many bytes of so many others. Pages have as many rows as become 4 MiB.
-func (s *sizes) become(rows, bytes, made int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.made = made * 1000 / max(1, bytes)
-	s.rows.Learn(math.MaxInt, rows, made, 1)
-}
 
 // inMemory is a step with its part of the memory.
 type inMemory struct {

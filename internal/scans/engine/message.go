@@ -11,11 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/split/adaptive"
 	"tablesweep/internal/split/scan"
+	"tablesweep/internal/storage"
 )
 
 // The queue-triggered functions. All run the same engine. Each can be scaled, watched and stopped by itself.
@@ -34,6 +38,9 @@ var Queues = map[string]string{
 	ScanPartition: "tablesweep-scan-partition",
 	CopyRows:      "tablesweep-copy-rows",
 }
+
+// poison ends the name of a queue into which a Functions host puts messages that it gave up.
+const poison = "-poison"
 
 // messageVersion is the newest format of [message]. Messages with neither Again nor Delete have format 1.
 const messageVersion = 2
@@ -185,3 +192,55 @@ func (e *Engine) send(ctx context.Context, m message) error {
 	}
 	return e.queues[m.function()].PutAfter(ctx, encode(m.body), hidden)
 }
+
+// deletion is what a step has read and left to be deleted.
+type deletion struct {
+	Of    string     `json:"of"` // the step's id
+	Pages []readPage `json:"pages,omitempty"`
+
+	rows []storage.Row // of the pages, if this invocation has read them
+}
+
+func deletionID(step string) string { return stepID([]byte("delete what was read by " + step)) }
+
+// deletionOf returns the message for the deletion of what m's step has read, without the pages, which the ledger has.
+func (m message) deletionOf() message {
+	return message{Scan: m.Scan, Delete: &deletion{Of: m.id}, id: deletionID(m.id)}
+}
+
+// readPage is how a page was read, so that it can be read again.
+type readPage struct {
+	Range key.Range  `json:"range"`
+	Token *key.Token `json:"token,omitempty"`
+	Last  key.Key    `json:"last"` // of the rows that the step did
+	Rows  int64      `json:"rows"` // how many these are, as the action counts them; 0 until they are counted
+	// Partitions are those that the step did, if it left rows between them to another.
+	Partitions []string `json:"partitions,omitempty"`
+
+	span int // its rows are in this span
+}
+
+// sendAt sends a pending step's message again, for a time; zero for at once.
+func (e *Engine) sendAt(ctx context.Context, id string, p ledger.Pending, at time.Time) error {
+	p.After = at
+	ours, err := e.ledger.Renew(ctx, id, p)
+	if err != nil || !ours {
+		return err
+	}
+	m, err := parseMessage(p.Message)
+	if err != nil {
+		return err
+	}
+	m.after = at
+	return e.send(ctx, m)
+}
+
+// sendStart sends a message that starts a scan that was asked for.
+func (e *Engine) sendStart(ctx context.Context, id string) {
+	if err := e.queues[ScanPrefix].Put(ctx, encode(jsonOf(start{1, id}))); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("message for a start not sent; Maintain will start the scan")
+	}
+}
+
+// MaxDeliveries is how often the host delivers a message: maxDequeueCount in host.json, which a test compares.
+const MaxDeliveries = 5

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 
-	"tablesweep/internal/action"
-	"tablesweep/internal/key"
 	"tablesweep/internal/split/scan"
 )
 
@@ -22,16 +20,6 @@ const (
 	// maxEnds is how many ends of pages a folded row keeps.
 	maxEnds = 512
 )
-
-// note returns a step's note. The ends of many pages of long keys are thinned until they fit.
-func (s *yield) note() []byte {
-	for most := len(s.ends); most > 0; most /= 2 {
-		if b := jsonOf(scan.Thin(s.ends, most)); len(b) <= maxNote {
-			return b
-		}
-	}
-	return nil
-}
 
 // joinNotes makes one note of those of several steps.
 func joinNotes(notes [][]byte) []byte {
@@ -64,29 +52,6 @@ func parseNote(note []byte) []scan.PageEnd {
 		return nil
 	}
 	return ends
-}
-
-// blame counts failed rows at the ends of their pages. again: another step has read the rows, and noted its pages.
-func (s *yield) blame(failed []action.Failure, again bool) {
-	if len(failed) == 0 {
-		return
-	}
-	if again {
-		s.ends = []scan.PageEnd{{Last: failed[len(failed)-1].Key, Failed: len(failed)}}
-		return
-	}
-	for _, f := range failed {
-		s.endOf(f.Key).Failed++
-	}
-}
-
-func (s *yield) endOf(k key.Key) *scan.PageEnd {
-	for i := range s.ends {
-		if k.Compare(s.ends[i].Last) <= 0 {
-			return &s.ends[i]
-		}
-	}
-	return &s.ends[len(s.ends)-1]
 }
 
 // maxText keeps a text from filling the memory once it is unpacked.

@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// poison ends the name of a queue into which a Functions host puts messages that it gave up.
-	poison = "-poison"
 	// drainTime bounds how long Maintain drains poison queues.
 	drainTime = time.Minute
 	// poisonHidden is how long a poison message that is not ours stays hidden.

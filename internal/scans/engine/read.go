@@ -25,18 +25,6 @@ type yield struct {
 	pages    []readPage     // those that have rows
 }
 
-// readPage is how a page was read, so that it can be read again.
-type readPage struct {
-	Range key.Range  `json:"range"`
-	Token *key.Token `json:"token,omitempty"`
-	Last  key.Key    `json:"last"` // of the rows that the step did
-	Rows  int64      `json:"rows"` // how many these are, as the action counts them; 0 until they are counted
-	// Partitions are those that the step did, if it left rows between them to another.
-	Partitions []string `json:"partitions,omitempty"`
-
-	span int // its rows are in this span
-}
-
 // pageOrStep is a page that was read, or a step that was found and not made yet.
 type pageOrStep struct {
 	step *scan.Step // nil if it is a page
@@ -322,3 +310,40 @@ func (s *yield) handOver(m message) {
 	}
 	s.children = append(handed, s.children...)
 }
+
+// note returns a step's note. The ends of many pages of long keys are thinned until they fit.
+func (s *yield) note() []byte {
+	for most := len(s.ends); most > 0; most /= 2 {
+		if b := jsonOf(scan.Thin(s.ends, most)); len(b) <= maxNote {
+			return b
+		}
+	}
+	return nil
+}
+
+// blame counts failed rows at the ends of their pages. again: another step has read the rows, and noted its pages.
+func (s *yield) blame(failed []action.Failure, again bool) {
+	if len(failed) == 0 {
+		return
+	}
+	if again {
+		s.ends = []scan.PageEnd{{Last: failed[len(failed)-1].Key, Failed: len(failed)}}
+		return
+	}
+	for _, f := range failed {
+		s.endOf(f.Key).Failed++
+	}
+}
+
+func (s *yield) endOf(k key.Key) *scan.PageEnd {
+	for i := range s.ends {
+		if k.Compare(s.ends[i].Last) <= 0 {
+			return &s.ends[i]
+		}
+	}
+	return &s.ends[len(s.ends)-1]
+}
+
+const readTime = 20 * time.Second // an invocation that has read for so long reads no further page
+
+const readBytes = 16 << 20 // nor does one that has read so much

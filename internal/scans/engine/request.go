@@ -365,3 +365,23 @@ func (t TableRef) check(field string) error {
 }
 
 func (r Request) segmentSize() int { return cmp.Or(r.SegmentSize, r.Limits.rows(), storage.PageRows) }
+
+// checkVerify finds what is wrong with a request beside what is with any.
+func (r Request) checkVerify(invalid func(field, format string, args ...any)) {
+	a := r.Action
+	switch {
+	case r.Verify && a.Type != Copy:
+		invalid("verify", "is an option of copy")
+	case r.Verify && a.Map != "":
+		invalid("verify", "compares rows as they were read; leave it out, or the map")
+	case a.Type != Verify && (a.AllowExtra || a.Proof):
+		invalid("action.type", "%s takes neither allowExtra nor proof, which are fields of verify", a.Type)
+	case a.Proof && (a.Destination == nil || a.Destination.Container == ""):
+		invalid("action.proof", "is of an export; name its container as the destination")
+	case a.Type == Verify && storage.ComparesTime(r.Filter) && !a.AllowExtra && !a.Proof:
+		invalid("filter", "compares Timestamps, of which each place has its own; leave it out, or set action.allowExtra")
+	}
+}
+
+// verification ends the id of a scan that verifies another one.
+const verification = "-v"

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -151,19 +150,4 @@ func (e *Engine) sendPending(ctx context.Context, id string, s ledger.Scan) erro
 	}
 	_, err = e.finish(ctx, id)
 	return err
-}
-
-// sendAt sends a pending step's message again, for a time; zero for at once.
-func (e *Engine) sendAt(ctx context.Context, id string, p ledger.Pending, at time.Time) error {
-	p.After = at
-	ours, err := e.ledger.Renew(ctx, id, p)
-	if err != nil || !ours {
-		return err
-	}
-	m, err := parseMessage(p.Message)
-	if err != nil {
-		return err
-	}
-	m.after = at
-	return e.send(ctx, m)
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,12 +89,12 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 		return "", nil, err
 	}
 	if !pending {
-		if left = m.kind().absent(o.opened); left == nil {
+		if left = kindOf(m).absent(o.opened); left == nil {
 			err = e.repeated(ctx, m.Scan, delivery)
 		}
 		return "", left, err
 	}
-	if m, err = m.kind().recorded(p); err != nil {
+	if m, err = kindOf(m).recorded(p); err != nil {
 		return "", nil, err
 	}
 	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
@@ -101,7 +103,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	var out outcome
 	err = held.do(ctx, func(part *memory.Part) (err error) {
 		asking.Memory = part
-		out, err = m.kind().do(ctx, stepScanOf(o.opened, asking, held), e.ledger.With(counted), delivery)
+		out, err = kindOf(m).do(ctx, stepScanOf(o.opened, asking, held), e.ledger.With(counted), delivery)
 		return err
 	})
 	if err == nil {
@@ -115,12 +117,12 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	if o.request.Limits != nil {
 		out.done.Transactions += slotRequests
 	}
-	if err := e.takeSlots(ctx, o.request.Limits, m.Scan, m.kind().slots(), out.done.Totals, out.children); err != nil {
+	if err := e.takeSlots(ctx, o.request.Limits, m.Scan, kindOf(m).slots(), out.done.Totals, out.children); err != nil {
 		return "", nil, err
 	}
 	committed, maybe, err := e.commit(ctx, m, out)
 	if err == nil && !committed {
-		err = m.kind().overtaken(ctx, e.ledger, &out)
+		err = kindOf(m).overtaken(ctx, e.ledger, &out)
 	}
 	if err != nil {
 		return "", nil, err
@@ -131,7 +133,7 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 		e.follow(ctx, m, out)
 	}
 	if committed {
-		e.foldAfter(ctx, m.Scan, m.id)
+		e.fold(ctx, m)
 	}
 	return reportOf(m, out, time.Since(start), committed), out.deletion, nil
 }
@@ -157,7 +159,7 @@ func (out outcome) ahead(m message) scan.Outlook {
 // begin reads the step's pending row. If a delivery or message before this one may have begun the
 // step, it records one more beginning. It returns the step as it was before, and whether it is pending.
 func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, limits *Limits, m message, delivery int) (p ledger.Pending, pending bool, err error) {
-	if p, ok := m.kind().inHand(); ok {
+	if p, ok := kindOf(m).inHand(); ok {
 		return p, true, nil
 	}
 	l := e.ledger.With(o)
@@ -231,6 +233,13 @@ func (e *Engine) follow(ctx context.Context, m message, out outcome) {
 	}
 }
 
+// fold folds done steps of the scan now and then. If that fails, the next fold takes their rows.
+func (e *Engine) fold(ctx context.Context, m message) {
+	if err := e.ledger.FoldAfter(ctx, m.Scan, m.id, e.options.FoldEvery, joinNotes); err != nil {
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("done steps not folded")
+	}
+}
+
 func reportOf(m message, out outcome, took time.Duration, committed bool) string {
 	done := out.done
 	report := fmt.Sprintf("scan %s, step %s: read %d rows in %d queries, wrote %d, %d failed, sent %d messages; %d requests, throttled %d times; took %v",
@@ -239,4 +248,46 @@ func reportOf(m message, out outcome, took time.Duration, committed bool) string
 		report += "; another delivery had committed it"
 	}
 	return report
+}
+
+// waitsForSlot returns an error that drops the message of a step that can't begin yet: of long before its slot, since it is left from
+// before a retry, and another one comes at the slot; or of a scan that has used more than its limits allow, since the steps before it
+// cost more than was foreseen. Then the step takes another slot, behind all others.
+func (e *Engine) waitsForSlot(ctx context.Context, limits *Limits, scan string, p ledger.Pending, delivery int) error {
+	now, err := e.Now(ctx)
+	if err != nil {
+		return err
+	}
+	wait := problem.Stalef("", "the scan's limits do not allow for the step yet; another message comes when they do")
+	if p.After.Sub(now) > slotEarly {
+		return wait
+	}
+	if !unrecorded(p, delivery) {
+		return nil
+	}
+	u, err := e.ledger.Used(ctx, limitsOf(scan))
+	if err != nil || u.Next.Sub(now) <= slotEarly {
+		return err
+	}
+	again := make([]message, 1)
+	if err := e.takeSlots(ctx, limits, scan, 1, ledger.Totals{}, again); err != nil {
+		return err
+	}
+	if err := e.sendAt(ctx, scan, p, again[0].after); err != nil {
+		return err
+	}
+	return wait
+}
+
+const stepTime = 8 * time.Minute // a step's own deadline, below host.json's functionTimeout
+
+// waits adds to a beat the app's connections that give no good answer, in their order.
+func (e *Engine) waits(b *ledger.Beat) {
+	accounts := map[string]*storage.Account{storage.HostConnection: e.options.Own}
+	maps.Copy(accounts, e.options.Accounts)
+	for _, name := range slices.Sorted(maps.Keys(accounts)) {
+		for _, o := range accounts[name].Outages() {
+			b.Waiting = append(b.Waiting, ledger.Wait{Connection: name, Cause: o.Cause, Since: o.Since.UTC()})
+		}
+	}
 }

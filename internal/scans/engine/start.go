@@ -3,20 +3,21 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/job/estimate"
-	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/action"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/scans/ledger"
-	"tablesweep/internal/split/adaptive"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/claim"
-	"tablesweep/internal/task"
 )
 
 // Start records a scan and sends its first message. It returns the scan's id. It first reads one row of the source,
@@ -183,14 +184,14 @@ func (e *Engine) check(ctx context.Context, r Request) (*opened, error) {
 		o.began = now.UTC()
 		return o, nil
 	}
-	if err := o.probe(ctx, now); err != nil || o.other == nil {
+	if err := probe(ctx, o, now); err != nil || o.other == nil {
 		return o, err
 	}
-	return o, o.probeOther(ctx)
+	return o, probeOther(ctx, o)
 }
 
 // probe reads one row of the source with the request's filter and properties. An export has no clock of its own: it is read now.
-func (o *opened) probe(ctx context.Context, now time.Time) error {
+func probe(ctx context.Context, o *opened, now time.Time) error {
 	r := o.request
 	if x := o.export(); x != nil {
 		o.began = now.UTC()
@@ -217,75 +218,120 @@ func (o *opened) probe(ctx context.Context, now time.Time) error {
 	return refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
-// createDestination creates the table unless it exists. Who may not create tables can do with one that can be read.
-func createDestination(ctx context.Context, t *storage.Table) error {
-	err := t.Create(ctx)
-	if err == nil {
-		return nil
+// savedHints gives o the hints of an earlier scan of the same rows, and returns them packed. It drops unusable ones.
+func (e *Engine) savedHints(ctx context.Context, o *opened) (packed []byte, err error) {
+	if source, ok := o.source.(storage.Hinted); ok {
+		return o.useHints(source), nil
 	}
-	if storage.BeingDeleted(err) {
-		return problem.BeingDeleted("action.destination.table", err)
+	packed, err = e.ledger.SavedHints(ctx, o.hintsName())
+	if err != nil {
+		return nil, err
 	}
-	if storage.Denied(err) {
-		if _, readErr := t.Query(ctx, storage.Query{Top: 1}); readErr == nil {
-			return nil
-		}
+	if err := o.use(packed); err != nil {
+		warnOfHints(ctx, err)
+		return nil, nil
 	}
-	return refusal("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions", err)
+	return packed, nil
 }
 
-// estimateTime bounds an estimate's count: its caller waits for it.
-const estimateTime = 20 * time.Second
-
-// ledgerRequests is how many requests a step makes to the ledger and the queues.
-const ledgerRequests = 3
-
-// usualQueries is how many queries an invocation makes on the mean, about, where it may make more: it seldom finds as many steps.
-const usualQueries = 2
-
-// Estimate counts the rows that a scan would meet, and says what it would cost. It checks that it may write to the
-// destination, and changes nothing. [estimate.Report] tells whether the time sufficed.
-func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	if r.isGroup() {
-		return estimate.Report{}, problem.Invalidf("source.tables", "can't be estimated; name one table")
+// tablesOf returns the tables of a group, by name: those of an account or of an export of many tables.
+func (e *Engine) tablesOf(ctx context.Context, id string, r Request) (names []string, err error) {
+	if of, ok := strings.CutSuffix(id, verification); ok {
+		if names, err = e.copied(ctx, of, r); !errors.Is(err, ledger.ErrNotFound) {
+			return names, err
+		}
 	}
-	o, err := e.check(ctx, r)
+	if r.Source.Container == "" {
+		var a *storage.Account
+		if a, err = e.account("source", r.Source.Connection); err == nil {
+			err = a.TableNames(ctx, func(name string) error {
+				if !strings.HasPrefix(name, "$") && e.hostsTable(a.Table(name)) == "" {
+					names = append(names, name)
+				}
+				return nil
+			})
+		}
+		err = refusal("source", "the Table service refuses to list its tables; check the connection and its permissions", err)
+	} else {
+		var from *place.Blobs
+		if _, from, err = e.blobs("source", r.Source); err == nil {
+			names, err = exportsIn(ctx, from, r.Source.Tables == "*")
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !r.takesTable(name) })
+	slices.Sort(names)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(names) == 0:
+		return nil, problem.NotFoundf("source.tables", "no table there matches %s", secret.Name(r.Source.Tables))
+	case len(names) > maxMembers:
+		return nil, problem.Invalidf("source.tables", "%d tables match; %d are the most: use patterns that match fewer", len(names), maxMembers)
+	}
+	return names, nil
+}
+
+// copied returns the tables that a group has copied. Who proves its export asks tables.json; if that can't be read, the proof fails at its end.
+func (e *Engine) copied(ctx context.Context, group string, r Request) (names []string, err error) {
+	if r.Action.Proof {
+		var from *place.Blobs
+		if _, from, err = e.blobs("action.destination", *r.Action.Destination); err != nil {
+			return nil, err
+		}
+		if names, err = exportsIn(ctx, from, true); err == nil || storage.Passing(err) {
+			return names, err
+		}
+	}
+	g, err := e.ledger.Group(ctx, group)
+	if err == nil {
+		err = json.Unmarshal(g.Tables, &names)
+	}
+	return names, err
+}
+
+// exportsIn returns the names of the exports in a place. whole demands that it is a complete export of many tables.
+func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []string, err error) {
+	if !whole {
+		names, err = place.ExportsIn(ctx, from)
+		return names, unreadable("source", err)
+	}
+	all, err := place.OpenTables(ctx, from)
+	for _, t := range all.Tables {
+		names = append(names, t.Name)
+	}
+	return names, unreadable("source", err)
+}
+
+const maxMembers = 5000
+
+// lookAtOnce is how many tables are looked at at once before a copy of many.
+const lookAtOnce = 32
+
+// mayOverwrite refuses a copy of many tables that would write over rows, unless its request says that it may. A scan that has started is not
+// checked: what it writes itself is no rows of others.
+func (e *Engine) mayOverwrite(ctx context.Context, o *opened) error {
+	r := o.request
+	if !r.overExisting() || r.Action.Overwrite || r.Action.Mode == action.Skip || r.Action.Mode == action.Fail {
+		return nil
+	}
+	to, err := e.account("action.destination", r.Action.Destination.Connection)
 	if err != nil {
-		return estimate.Report{}, err
+		return err
 	}
-	creates := false
-	if o.missing != nil {
-		if creates, err = o.missing(ctx); err != nil {
-			return estimate.Report{}, err
-		}
+	others := slices.DeleteFunc(slices.Clone(o.tables), func(name string) bool { return e.checkTable("", to.Table(name)) != nil }) // which are left out
+	there, err := to.Look(ctx, others, lookAtOnce)
+	if err != nil {
+		return refusal("action.destination", "the Table service refuses to read its tables; check the connection and its permissions", err)
 	}
-	rows := sweep.Spec{Source: o.source, Bounds: r.Range, Filter: r.Filter, PageRows: r.segmentSize(), Strategy: o.strategy}
-	_, rows.Steal = o.strategy.(adaptive.Strategy)
-	perStep := float64(ledgerRequests)
-	if o.deletes() {
-		perStep++ // to commit the deletion
+	if full := storage.WithRows(there); full != nil {
+		return problem.Conflictf("action.overwrite", "must be true to write over rows: %d of %d tables have some (%s); mode skip keeps them", len(full), len(o.tables), problem.Named(full, namedMembers))
 	}
-	if r.Limits != nil {
-		perStep += slotRequests
-	}
-	work := estimate.Work{PerQuery: perStep / float64(min(o.queries, usualQueries)), Price: e.options.Price}
-	if does := o.writes().action; does != nil {
-		work.Writes = func(rows []storage.Row) int {
-			if r.Action.Map != "" { // nobody knows what they become
-				return len(rows)
-			}
-			return len(does.Split(rows))
-		}
-	}
-	report, err := estimate.Count(ctx, rows, sweep.Options{}, estimateTime, work)
-	if errors.Is(err, task.ErrInterrupted) {
-		err = ctx.Err()
-	}
-	report.Creates = creates
-	if r.Limits != nil && err == nil {
-		report.LeastSeconds = r.Limits.takes(*report.Rows[0], report.Requests).Round(time.Second).Seconds()
-	}
-	return report, err
+	return nil
+}
+
+// verificationOf returns the request for the scan that verifies a copy. An export is proved; what differs in the source by then is told.
+func verificationOf(r Request) Request {
+	r.Verify = false
+	r.Action.Type, r.Action.Proof, r.Action.AllowExtra = Verify, r.exports(), !r.exports()
+	return r
 }

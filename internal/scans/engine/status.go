@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"tablesweep/internal/problem"
-	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
@@ -96,7 +94,7 @@ type Instance struct {
 }
 
 // AliveTime is how old the last beat of a living process may be. It is enough for two that failed.
-const AliveTime = 3 * beatTime
+const AliveTime = 3 * ledger.BeatTime
 
 // repairTime is how long after a dead process's last beat its steps are sent again at the latest: Maintain runs every
 // minute, and takes lookTime. It takes a minute longer if the instance is lost that ran Maintain.
@@ -130,19 +128,19 @@ func (e *Engine) status(ctx context.Context, id string, beats func() ([]ledger.B
 	}
 	var l Leased
 	// Steps of a canceled or failed scan may still be under way.
-	if pending, _ := found.Sums.Pending(); running || pending > 0 && found.Date.Sub(found.Scan.Finished) < settleTime {
+	if pending, _ := found.Sums.Pending(); running || pending > 0 && found.Date.Sub(found.Scan.Finished) < ledger.SettleTime {
 		all, err := beats()
 		if err != nil {
 			return Status{}, err
 		}
 		e.heard.Store(&heard{all, found.Date})
-		l = leased(found, r.connections(), all)
+		l = leased(found, connectionsOf(r), all)
 	}
 	return e.statusOf(found, r, l), nil
 }
 
-// connections returns the names of the settings whose storage the scan uses.
-func (r Request) connections() []string {
+// connectionsOf returns the names of the settings whose storage the scan uses.
+func connectionsOf(r Request) []string {
 	all := []string{storage.HostConnection, r.Source.Connection} // the app's own is always one
 	if d := r.Action.Destination; d != nil {
 		all = append(all, d.Connection)
@@ -159,14 +157,6 @@ func (l Leased) waits(idle time.Duration) bool {
 		return false
 	}
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
-}
-
-// notFound turns the ledger's error for a missing scan into [problem.NotFound].
-func notFound(id string, err error) error {
-	if errors.Is(err, ledger.ErrNotFound) {
-		return problem.NotFoundf("id", "there is no scan %s", secret.Name(id))
-	}
-	return err
 }
 
 // leased tells of the scan's pending steps that beats name. A process without a beat for
@@ -276,21 +266,4 @@ func (e *Engine) summaryOf(s ledger.Scan, r Request, t ledger.Totals, pending in
 		st.Differences = &Differences{t.Missing, t.Extra, t.Different, s.NoTable}
 	}
 	return st
-}
-
-// Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, no step and no request
-// of a step begins, except commits and the rest of an enqueue's page. Requests under way end.
-func (e *Engine) Cancel(ctx context.Context, id string) error {
-	ended, err := e.end(ctx, id, ledger.Ending{State: ledger.Canceled})
-	e.scans.outdate(id, func(*loaded) bool { return true })
-	if ended {
-		e.cancelMembers(ctx, id)
-	}
-	if err != nil || ended {
-		return e.absent(ctx, id, err)
-	}
-	if s, err := e.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
-		return err // canceled before, perhaps by this very request, which a host may repeat
-	}
-	return problem.Conflictf("id", "the scan has already ended")
 }

@@ -43,7 +43,7 @@ func TestStatusOfManySteps(t *testing.T) {
 		if ok, err := e.ledger.Commit(t.Context(), id, step.ID, time.Now(), done, []ledger.Pending{next}); err != nil || !ok {
 			t.Fatalf("commit of step %s: %v, %v", step.ID, ok, err)
 		}
-		e.foldAfter(t.Context(), id, step.ID)
+		proof.Must(t, e.ledger.FoldAfter(t.Context(), id, step.ID, ledger.FoldEvery, joinNotes))
 		if step = next; (n+1)%int64(max(1, *manySteps/10)) != 0 {
 			continue
 		}

@@ -41,8 +41,8 @@ func stepScanOf(o *opened, options storage.RequestOptions, held *inMemory) *step
 	return s
 }
 
-// kind returns the message as one of its kind.
-func (m message) kind() kind {
+// kindOf returns the message as one of its kind.
+func kindOf(m message) kind {
 	switch {
 	case m.Delete != nil:
 		return deleteStep{readStep{m}}

@@ -13,8 +13,6 @@ import (
 const (
 	// unfinishedStart is the age at which a listed scan without a record is a failed start: starts end by startTime.
 	unfinishedStart = 10 * time.Minute
-	// settleTime is how long after a scan's end its last steps have ended: an invocation takes ten minutes.
-	settleTime = 15 * time.Minute
 	// wholeTime is how long after a scan's end its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
 	// tidyScans, removeReads, removeScans and removeWrites bound what one Maintain does. It reads more
@@ -89,7 +87,7 @@ func (e *Engine) tidyEnded(ctx context.Context) error {
 		switch {
 		case done == tidyScans:
 			return errs
-		case s.Age >= settleTime && !s.Settled:
+		case s.Age >= ledger.SettleTime && !s.Settled:
 			err = e.ledger.Settle(ctx, s)
 		case s.Age >= wholeTime:
 			var whole bool

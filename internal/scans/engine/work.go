@@ -3,18 +3,14 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"tablesweep/internal/action"
+	"tablesweep/internal/job/verify"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scans/ledger"
-	"tablesweep/internal/split/scan"
+	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"
 )
 
@@ -41,61 +37,11 @@ type work interface {
 	queries() int
 }
 
-// taking is the work of one step.
-type taking interface {
-	// wide reports whether an invocation may make several queries at once, and leave gaps between their rows.
-	wide() bool
-	// page takes the rows of a page that was read at a time. It returns those that the step holds until its end.
-	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Row) (held []storage.Row, err error)
-	// uses is how many bytes of memory the step holds beside those rows.
-	uses() int64
-	// room is for how many bytes of further pages there is room beside those that were read; below 0 for none.
-	room(read int) int
-	// end does the work with what the step has found. What it adds to the outcome is committed with that.
-	end(ctx context.Context, o *stepScan, m message, delivery int, found *yield, out *outcome) error
-}
-
-// begin begins the work of a step.
-func (o *stepScan) begin() taking {
-	switch w := o.work.(type) {
-	case writing:
-		return written{writing: w}
-	case deleting:
-		return &pagesToDelete{written: written{writing: w.writing}}
-	case exporting:
-		return &draft{FileDraft: place.NewFile(w.codec), kept: w.kept, sizes: o.sizes}
-	case comparing:
-		return &compared{comparing: w}
-	}
-	return counted{}
-}
-
-// holding holds all rows until the end.
-type holding struct{}
-
-func (holding) wide() bool { return true }
-
-func (holding) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
-	return rows, nil
-}
-
-func (holding) uses() int64 { return 0 }
-
-func (holding) room(read int) int { return readBytes - read }
-
 // counting counts rows.
 type counting struct{}
 
 // queries is more than 1: a large count would commit more often than the ledger's partition allows.
 func (counting) queries() int { return 4 }
-
-// counted is the work of a step that counts rows.
-type counted struct{ holding }
-
-func (counted) end(_ context.Context, _ *stepScan, _ message, _ int, found *yield, out *outcome) error {
-	out.done.Rows = int64(len(found.rows()))
-	return nil
-}
 
 // writing writes rows, or what becomes of them.
 type writing struct {
@@ -106,37 +52,6 @@ type writing struct {
 }
 
 func (writing) queries() int { return 1 }
-
-// written is the work of a step that writes rows.
-type written struct {
-	holding
-	writing
-}
-
-func (w written) end(ctx context.Context, o *stepScan, m message, delivery int, found *yield, out *outcome) error {
-	if w.packs {
-		found.handOver(m)
-	}
-	rows := found.rows()
-	out.done.Rows = int64(len(rows))
-	failed, err := w.write(ctx, o, rows, delivery, &out.done.Totals)
-	if err != nil {
-		return err
-	}
-	if found.blame(failed, m.Rows); len(failed) > 0 {
-		found.count(w)
-	}
-	keepFailed(&out.done, failed, found.keptOf(failed, o.request.Action.Type == Keys || o.request.Action.Map != ""))
-	return nil
-}
-
-// count returns how many rows the action makes of the source's, whether it can write them or not.
-func (w written) count(rows []storage.Row) (n int64) {
-	for _, unit := range w.action.Split(rows) {
-		n += int64(len(unit))
-	}
-	return n
-}
 
 // writes returns the work of a scan that writes or deletes rows. Its action is nil for other scans.
 func (o *opened) writes() writing {
@@ -299,27 +214,126 @@ func refusal(field, detail string, err error) error {
 	return err
 }
 
-// write does the work with the rows and adds the result to done. It returns the rows that
-// could not be written. Over a broken one, all deliveries but the last fail.
-func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
-	options := o.options
-	if o.request.Action.Type == Enqueue && options.MayProceed != nil { // what is not put now is put again by a retry, with all other messages
-		if err := options.MayProceed(ctx); err != nil {
-			return nil, err
+// exportFile is what the ledger keeps of a step's data file.
+type exportFile struct {
+	At   time.Time  `json:"at"` // when the step's last page was read, by the service's clock
+	File place.File `json:"file"`
+}
+
+// exporting writes the rows of each step to a file in a container.
+type exporting struct {
+	codec *place.Codec
+	kept  *rowmap.Map // makes of the rows others with their keys; nil if they stay as they are
+}
+
+func (exporting) queries() int { return exportQueries }
+
+// exportQueries is how many queries an invocation of an export makes.
+const exportQueries = 16
+
+// comparing compares the rows of two places.
+type comparing struct{ allowExtra bool }
+
+func (comparing) queries() int { return exportQueries }
+
+// createDestination creates the table unless it exists. Who may not create tables can do with one that can be read.
+func createDestination(ctx context.Context, t *storage.Table) error {
+	err := t.Create(ctx)
+	if err == nil {
+		return nil
+	}
+	if storage.BeingDeleted(err) {
+		return problem.BeingDeleted("action.destination.table", err)
+	}
+	if storage.Denied(err) {
+		if _, readErr := t.Query(ctx, storage.Query{Top: 1}); readErr == nil {
+			return nil
 		}
-		options.MayProceed = nil
 	}
-	r, err := action.All(ctx, options, o.limiter, w.action, rows)
+	return refusal("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions", err)
+}
+
+// comparison returns the plan of a comparison, and sets what it reads. Its errors are [problem.Invalid].
+func (e *Engine) comparison(r Request, o *opened) (plan, error) {
+	const field = "action.destination"
+	ref := *r.Action.Destination
+	a, err := e.account(field, ref.Connection)
 	if err != nil {
-		return nil, fatalIfPermanent(w.what, err)
+		return plan{}, err
 	}
-	if i := slices.IndexFunc(r.Failed, func(f action.Failure) bool { return f.Broken }); i >= 0 && delivery < MaxDeliveries {
-		return nil, fmt.Errorf("%s: %v", w.what, r.Failed[i])
+	var table *storage.Table
+	if ref.Container == "" {
+		table = a.Table(ref.Table)
+		o.other = table
+	} else if o.other, err = e.exportAt(field, ref); err != nil {
+		return plan{}, err
 	}
-	done.Written, done.Failed = r.Written, int64(len(r.Failed))
-	if len(r.Failed) > 0 {
-		f := r.Failed[0]
-		zerolog.Ctx(ctx).Warn().Int("rows", len(r.Failed)).Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("rows failed; this is the first")
+	filter, only := r.Filter, ""
+	if storage.ComparesTime(filter) { // each place has Timestamps of its own
+		filter, only = "", filter
 	}
-	return r.Failed, nil
+	o.filter = filter
+	depth := verify.DepthOf(r.Action.Mode)
+	source := o.source
+	if r.Action.Proof && o.table() != nil {
+		source = perhaps{source}
+	}
+	o.reader = verify.Pair(source, o.other, depth, only, heldBytes, e.options.Memory)
+	return plan{work: comparing{r.Action.AllowExtra}, destination: table, properties: depth != verify.Keys}, nil
+}
+
+// heldBytes is what a scan holds of a place that is ahead.
+const heldBytes = 16 << 20
+
+// exportTo returns the plan of a copy into a container. Its errors are [problem.Invalid].
+func (e *Engine) exportTo(ref TableRef) (plan, error) {
+	a, to, err := e.blobs("action.destination", ref)
+	if err == nil {
+		err = e.checkContainer("action.destination", a, ref.Container)
+	}
+	if err != nil {
+		return plan{}, err
+	}
+	codec, err := e.codec()
+	if err != nil {
+		return plan{}, err
+	}
+	return plan{
+		work: exporting{codec: codec}, container: to, properties: true,
+		prepare: func(ctx context.Context) error {
+			err := to.Make(ctx)
+			if storage.BeingDeleted(err) {
+				return problem.BeingDeleted("action.destination.container", err)
+			}
+			return refusal("action.destination", exportRefused, err)
+		},
+		missing: func(ctx context.Context) (bool, error) {
+			err := free(ctx, to, false)
+			if storage.Gone(err) { // the container
+				return true, nil
+			}
+			return false, refusal("action.destination", exportRefused, err)
+		},
+	}, nil
+}
+
+const exportRefused = "the Blob service refuses what an export needs: to list, to read and to write blobs; check the name, the connection and its permissions"
+
+// takenBy is the error for a place that has an object.
+func takenBy(name string, _ int64) error {
+	return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
+}
+
+// free fails unless a place has no objects, and does not lie within an export: what reads that would meet this one. An export of many has the
+// places of its members within its own.
+func free(ctx context.Context, to *place.Blobs, member bool) error {
+	err := to.List(ctx, "", takenBy)
+	if err != nil || member {
+		return err
+	}
+	name, err := place.Within(ctx, to)
+	if err == nil && name != "" {
+		err = problem.Conflictf("action.destination", "lies within another export, which has %s; name a prefix that is not below it", name)
+	}
+	return err
 }

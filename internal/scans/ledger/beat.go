@@ -24,6 +24,9 @@ const (
 	maxBeatCause   = 1000 // characters
 )
 
+// BeatTime is how often a process writes a beat, while it has a step in hand for longer than that.
+const BeatTime = 5 * time.Second
+
 // Beat tells what a process had in hand when it wrote the beat, and what it waited for.
 type Beat struct {
 	Process string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -37,6 +38,22 @@ func level(id string, n int) key.Range {
 		return key.Range{Partition: &id, Low: &key.Bound{Key: donePrefix + "0"}, High: &key.Bound{Key: donePrefix + ":", Open: true}}
 	}
 	return key.WithPrefix(id, levelPrefix(n))
+}
+
+// FoldEvery is how many steps, on average, are folded at once. Folding costs two requests.
+const FoldEvery = 48
+
+// FoldAfter folds done steps of a scan behind a step now and then, one in every on average: the step's id decides, since processes share no
+// count. A fold of a level above the first takes as many rows, and is as much rarer.
+func (l *Ledger) FoldAfter(ctx context.Context, id, step string, every int, join Join) error {
+	h := fnv.New64a()
+	h.Write([]byte(step))
+	for n, level := h.Sum64(), 0; n%uint64(every) == 0 && level < MaxLevel; n, level = n/uint64(every), level+1 {
+		if _, err := l.Fold(ctx, id, level, max(2, every/4), join); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Fold folds the scan's done rows of level n, if there are at least so many. It returns how many it folded. Any

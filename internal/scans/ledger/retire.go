@@ -20,6 +20,9 @@ type EndedScan struct {
 	etag string
 }
 
+// SettleTime is how long after a scan's end its last steps have ended: an invocation takes ten minutes.
+const SettleTime = 15 * time.Minute
+
 // Ended returns at most a thousand ended scans that are yet to be tidied up, newest first, and whether there are more.
 func (l *Ledger) Ended(ctx context.Context, behind string) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)

@@ -11,7 +11,9 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/adaptive"
 	"tablesweep/internal/split/scan"
+	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
 
@@ -81,15 +83,6 @@ func (e *Engine) open(r Request) (*opened, error) {
 		o.queries = 1 // that the rate is even
 	}
 	return o, nil
-}
-
-// exportAt returns an export as a source, which is not open yet.
-func (e *Engine) exportAt(field string, ref TableRef) (storage.Source, error) {
-	_, objects, err := e.blobs(field, ref)
-	if err != nil {
-		return nil, err
-	}
-	return &export{objects: objects, hash: ref.Export, turn: make(chan struct{}, 1)}, nil
 }
 
 // requestOf returns the request of a scan that was recorded.
@@ -181,4 +174,15 @@ func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded,
 		return nil, err
 	}
 	return &loaded{o, s.State, s.Attempt, s.Resumed, s.Members}, nil
+}
+
+// strategyOf returns the strategy of a request. Only adaptive takes hints.
+func strategyOf(r Request, hints *scan.Hints) scan.Strategy {
+	switch {
+	case r.Action.Type == Keys && r.Strategy == strategy.Prefix:
+		return scan.Prefix{KeepPartitions: true}
+	case r.Action.Type == Keys:
+		return adaptive.Strategy{Partitions: true}
+	}
+	return strategy.New(r.Strategy, strategy.Options{Hints: hints, PageRows: r.segmentSize(), FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix})
 }

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"errors"
+	"path"
+	"strings"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/storage"
+)
+
+func (r Request) isGroup() bool { return r.Source.Tables != "" }
+
+const anyTable = "table" // stands for each of a group's tables where its request is checked
+
+// member returns the request of the scan of one of a group's tables.
+func (r Request) member(table string) Request {
+	of := func(t TableRef) TableRef {
+		if t.Tables = ""; t.Container == "" {
+			t.Table = table
+		} else {
+			t.Prefix = strings.Trim(t.Prefix, "/") + "/" + table
+		}
+		return t
+	}
+	r.Source, r.Verify, r.Action.Overwrite = of(r.Source), false, false
+	if d := r.Action.Destination; d != nil && r.Action.Type != Keys {
+		to := of(*d)
+		r.Action.Destination = &to
+	}
+	return r
+}
+
+// checkGroup finds what is wrong with the request for a group, beside what is with that of each table.
+func (r Request) checkGroup() error {
+	var errs wrongs
+	switch d := r.Action.Destination; {
+	case r.Source.Table != "":
+		errs.add("source", "names a table, and a pattern of tables; leave one out")
+	case r.Action.Type == Delete:
+		errs.add("source.tables", "is no source of delete; name one table")
+	case r.overExisting() && r.Source.Container != "" && d.Connection == "":
+		errs.add("action.destination.connection", "is missing: rows of many tables are written only where the request says; name a connection, such as %s", storage.HostConnection)
+	case d != nil && d.Table != "" && r.Action.Type != Keys:
+		errs.add("action.destination.table", "is the name that each table has in the source; leave it out")
+	}
+	if r.Action.Overwrite && !r.overExisting() {
+		errs.add("action.overwrite", overwriteMisplaced)
+	}
+	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			errs.add("source.tables", "%s is no pattern such as logs* or log[0-9]; commas separate several", secret.Name(pattern))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// overExisting reports whether the request copies many tables into tables, which may exist.
+func (r Request) overExisting() bool {
+	return r.isGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
+}
+
+const overwriteMisplaced = "is about a copy of many tables into tables; leave it out"
+
+// takesTable reports whether a table is one of those that the request names by patterns. Case does not matter, as in tables' names.
+func (r Request) takesTable(table string) bool {
+	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
+		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(table)); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// openGroup opens the request for a group, by that for one of its tables.
+func (e *Engine) openGroup(r Request) (*opened, error) {
+	o, err := e.open(r.member(anyTable))
+	if err != nil {
+		return nil, err
+	}
+	if d := o.destination; d != nil && o.table() != nil && d.Same(o.table()) {
+		return nil, problem.Invalidf("action.destination.connection", "is the account of the source; name another")
+	}
+	o.request, o.source = r, nil
+	if o.container == nil {
+		o.plan = plan{}
+		return o, nil
+	}
+	_, to, err := e.blobs("action.destination", *r.Action.Destination)
+	o.plan = plan{container: to, prepare: o.prepare}
+	return o, err
+}
