@@ -66,7 +66,7 @@ type Function struct {
 // App has everything that the functions call.
 type App struct {
 	Memory   *memory.Budget // which calls take their part of; nil for no limit
-	Engine   *engine.Engine
+	Engine   engine.Engine  // empty until the storage is there
 	Log      *logtail.Streams
 	Catalogs Catalogs
 	Gates    Gates

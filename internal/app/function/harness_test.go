@@ -100,7 +100,7 @@ func partsOn(t *testing.T, a *storage.Account) function.App {
 	e, err := engine.New(engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a, "OTHER": a}, StateTable: "tablesweep"})
 	proof.Must(t, err)
 	checked := health.App{Own: a, StateTable: "tablesweep", Root: os.DirFS(root)}
-	return function.App{Engine: e, Health: checked, Log: logtail.New(logtail.Options{Table: a.Table("log")}), Catalogs: function.Catalogs{
+	return function.App{Engine: *e, Health: checked, Log: logtail.New(logtail.Options{Table: a.Table("log")}), Catalogs: function.Catalogs{
 		"":       newCatalog(t, a, "People", "eid,npi,ssn:digits", "lastname"),
 		"visits": newCatalog(t, a, "Visits", "eid", "at:newest"),
 	}}

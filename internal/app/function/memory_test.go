@@ -26,6 +26,7 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/record"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task/memory"
 )
@@ -202,7 +203,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		free(t, b, "a slow reader")
 
 		broken := a.parts
-		broken.Engine, broken.Log = nil, nil
+		broken.Engine, broken.Log = engine.Engine{}, nil
 		panics := function.Handler(function.Functions(broken), function.Host{}, zerolog.Nop())
 		for _, call := range []string{"GET /api/scans", "GET /api/log/orders", "POST /api/log/orders"} {
 			method, path, _ := strings.Cut(call, " ")

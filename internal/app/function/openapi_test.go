@@ -197,8 +197,9 @@ func TestOpenAPI(t *testing.T) {
 		a := newAppVia(t, em, em.Transport())
 		schedules, err := engine.ParseSchedules(`[{"name":"nightly","cron":"0 0 3 1 1 *","request":{"source":{"table":"Source"},"action":{"type":"copy","destination":{"container":"backups","prefix":"{date}"}}}}]`)
 		proof.Must(t, err)
-		a.parts.Engine, err = engine.New(engine.Options{Own: a.account, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a.account}, StateTable: "tablesweep", Schedules: schedules})
+		e, err := engine.New(engine.Options{Own: a.account, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a.account}, StateTable: "tablesweep", Schedules: schedules})
 		proof.Must(t, err)
+		a.parts.Engine = *e
 		a.parts.SchedulesErr = errors.New("schedules: one is wrong")
 		a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
 		o.playScans(a)

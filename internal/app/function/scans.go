@@ -22,12 +22,12 @@ const (
 )
 
 // scans answers the calls below /api/scans.
-type scans struct{ *engine.Engine }
+type scans struct{ engine.Engine }
 
 // scanCalls serve /api/scans.
 //
 // caller: whoever starts and watches scans.
-func scanCalls(e *engine.Engine) []call {
+func scanCalls(e engine.Engine) []call {
 	s := scans{e}
 	return []call{
 		{method: "POST", path: "scans", serve: taking(s.start)},

@@ -142,7 +142,7 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 	others := maps.Clone(accounts)
 	delete(others, storage.HostConnection)
 	checked := health.App{Own: own, StateTable: c.StateTable, Root: os.DirFS("."), Settings: settings, Others: others, Instance: c.Memory, Memory: budget}
-	app := function.App{Memory: budget, Engine: e, Log: log, Catalogs: catalogs, Health: checked, SchedulesErr: c.SchedulesErr}
+	app := function.App{Memory: budget, Engine: *e, Log: log, Catalogs: catalogs, Health: checked, SchedulesErr: c.SchedulesErr}
 	if err := e.CheckSchedules(); err != nil {
 		app.SchedulesErr = errors.Join(app.SchedulesErr, config.NameSchedules(err))
 	}

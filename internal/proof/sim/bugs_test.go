@@ -46,7 +46,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(ledgerFile, "	err := l.write(ctx, \"commit step \"", "	if WRONG {\n		_ = l.write(ctx, \"commit\", ops[0])\n		ops = ops[1:]\n	}\n	err := l.write(ctx, \"commit step \""),
 	),
 	inSeeds("children are enqueued before the commit",
-		bugtest.In(runFile, "	var sent storage.Counter\n", "	for _, c := range out.children {\n		if !WRONG {\n			break\n		}\n		if err := e.send(ctx, c); err != nil {\n			return false, false, err\n		}\n	}\n	var sent storage.Counter\n"),
+		bugtest.In(runFile, "	var sent storage.Counter\n", "	for _, c := range out.children {\n		if !WRONG {\n			break\n		}\n		if err := s.scans.send(ctx, c); err != nil {\n			return false, false, err\n		}\n	}\n	var sent storage.Counter\n"),
 		bugtest.In(runFile, "	if committed || maybe {\n", "	if (len(out.children) == 0 || !WRONG) && (committed || maybe) {\n"),
 	),
 	inSeeds("rows are counted in memory",
@@ -70,7 +70,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(stateFile, "	case balance != 0:\n", "	case balance != 0 && !WRONG:\n"),
 	),
 	inSeeds("scans are dated by their processes",
-		bugtest.In("internal/scans/engine/engine.go", "	return e.ledger.Now(ctx, e.options.Now())\n", "	if WRONG {\n		return e.options.Now(), nil\n	}\n	return e.ledger.Now(ctx, e.options.Now())\n"),
+		bugtest.In("internal/scans/engine/scans.go", "	return ss.ledger.Now(ctx, ss.options.Now())\n", "	if WRONG {\n		return ss.options.Now(), nil\n	}\n	return ss.ledger.Now(ctx, ss.options.Now())\n"),
 	),
 	inSeedsFrom(22, "a deletion counts what it finds",
 		bugtest.In("internal/scans/engine/deletion.go", "	done.Written = max(0, noted-done.Failed)\n", "	if !WRONG {\n		done.Written = max(0, noted-done.Failed)\n	}\n"),
@@ -148,7 +148,7 @@ var bugs = []bugtest.Bug{
 	{Name: "a look ends with its process", Test: "TestHandlersThatDieAllTheTime", Says: "hangs", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/engine/maintain.go", "	if len(keep.Steps) == 0 {\n", "	if len(keep.Steps) == 0 || WRONG {\n")}},
 	{Name: "a canceled scan goes on for seconds", Test: "TestCanceledInAStep", Says: "after the cancellation", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/engine.go", "newCache[*loaded](scanTime, ", "newCache[*loaded](max(scanTime, map[bool]time.Duration{true: 5 * time.Second}[WRONG]), ")}},
+		bugtest.In("internal/scans/engine/scans.go", "newCache[*loaded](scanTime, ", "newCache[*loaded](max(scanTime, map[bool]time.Duration{true: 5 * time.Second}[WRONG]), ")}},
 }
 
 // TestBugsAreFound proves that the simulation can fail.

@@ -161,7 +161,7 @@ func (m *machine) start() *process {
 	if err != nil {
 		m.violated("engine.New: %v", err)
 	}
-	app := function.App{Engine: e, Log: logtail.New(logtail.Options{Table: account.Table("log")}), Gates: function.Gates{Own: gate.New()}}
+	app := function.App{Engine: *e, Log: logtail.New(logtail.Options{Table: account.Table("log")}), Gates: function.Gates{Own: gate.New()}}
 	m.group.Go(func() { app.Gates.Own.Prepare(gone, e.TryPrepare, func(error) {}) })
 	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(app), function.Host{}, m.appLog)}
 }

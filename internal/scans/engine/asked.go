@@ -10,7 +10,6 @@ import (
 
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/ledger"
-	"tablesweep/internal/task"
 )
 
 // A scan can be asked for by its id: a row in the ledger has its request, and any instance starts it. Who asks may die, and
@@ -26,89 +25,68 @@ const (
 
 // Ask has an instance start a scan with an id, unless that exists or was asked for before. It makes a message for that;
 // without it, Maintain starts the scan.
-func (e *Engine) Ask(ctx context.Context, id string, r Request) error {
-	asked, err := e.ledger.Ask(ctx, id, jsonOf(r))
+func (l *Life) Ask(ctx context.Context, id string, r Request) error {
+	asked, err := l.ledger.Ask(ctx, id, jsonOf(r))
 	if err != nil || !asked {
 		return err
 	}
-	e.sendStart(ctx, id)
+	l.scans.sendStart(ctx, id)
 	return nil
 }
 
 // remindOfAsked has the scans started that were asked for: they may have waited for the end of another one.
-func (e *Engine) remindOfAsked(ctx context.Context) {
-	all, err := e.ledger.Asked(ctx)
+func (l *Life) remindOfAsked(ctx context.Context) {
+	all, err := l.ledger.Asked(ctx)
 	if err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("scans that were asked for not read; Maintain will start them")
 	}
 	for _, a := range all {
 		if a.Refused == "" {
-			e.sendStart(ctx, a.ID)
+			l.scans.sendStart(ctx, a.ID)
 		}
 	}
 }
 
-// startAsked starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.
-func (e *Engine) startAsked(ctx context.Context) error {
-	all, err := e.ledger.Asked(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, askedTime)
-	defer cancel()
-	errs := make([]error, len(all))
-	var g task.Group
-	g.SetLimit(askedAtOnce)
-	for i, a := range all {
-		g.Go(func() error {
-			errs[i] = e.startOne(ctx, a)
-			return nil
-		})
-	}
-	_ = g.Wait() // each error is in errs
-	return errors.Join(errs...)
-}
-
 // startAskedFor starts a scan that was asked for, or a group's member that was begun, unless another instance has done it.
-func (e *Engine) startAskedFor(ctx context.Context, id string) error {
+func (l *Life) startAskedFor(ctx context.Context, id string) error {
 	if group, number, ok := ledger.MemberOf(id); ok {
-		return e.startMember(ctx, group, number)
+		return l.startMember(ctx, group, number)
 	}
-	a, found, err := e.ledger.AskedFor(ctx, id)
+	a, found, err := l.ledger.AskedFor(ctx, id)
 	if err != nil || !found {
 		return err
 	}
-	return e.startOne(ctx, a)
+	return l.startOne(ctx, a)
 }
 
 // startOne starts a scan that was asked for, or keeps the reason why it can't be started.
-func (e *Engine) startOne(ctx context.Context, a ledger.Asked) error {
+func (l *Life) startOne(ctx context.Context, a ledger.Asked) error {
 	if a.Refused != "" {
 		if a.Age < refusedKept {
 			return nil
 		}
-		return e.ledger.Answered(ctx, a.ID)
+		return l.ledger.Answered(ctx, a.ID)
 	}
-	may, off, err := e.mayVerify(ctx, a.ID)
+	may, off, err := l.mayVerify(ctx, a.ID)
 	if err == nil && !may {
 		if off {
-			return e.ledger.Answered(ctx, a.ID)
+			return l.ledger.Answered(ctx, a.ID)
 		}
 		return nil
 	}
 	if err == nil {
-		err = e.startAs(ctx, a.ID, a.Request)
+		err = l.startAs(ctx, a.ID, a.Request)
 	}
 	switch {
 	case err == nil:
-		return e.ledger.Answered(ctx, a.ID)
+		return l.ledger.Answered(ctx, a.ID)
 	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts it
 		return nil
 	case !refused(err, a.Age):
 		return fmt.Errorf("start scan %s, which was asked for: %w", a.ID, err)
 	}
 	zerolog.Ctx(ctx).Error().Err(err).Str("scan", a.ID).Msg("scan refused that was asked for")
-	return e.ledger.Refuse(ctx, a, shortened(err.Error()))
+	return l.ledger.Refuse(ctx, a, shortened(err.Error()))
 }
 
 // refused reports whether an error of a start, which somebody wanted so long ago, is its refusal: no later try is worth while.
@@ -120,8 +98,8 @@ func refused(err error, age time.Duration) bool {
 }
 
 // startAs starts the scan of a stored request under an id, unless it exists.
-func (e *Engine) startAs(ctx context.Context, id string, request []byte) error {
-	_, err := e.ledger.Scan(ctx, id)
+func (l *Life) startAs(ctx context.Context, id string, request []byte) error {
+	_, err := l.ledger.Scan(ctx, id)
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
 	}
@@ -132,13 +110,13 @@ func (e *Engine) startAs(ctx context.Context, id string, request []byte) error {
 	if err != nil {
 		return err
 	}
-	return e.startNow(ctx, id, r)
+	return l.startNow(ctx, id, r)
 }
 
 // startNow starts a scan under an id.
-func (e *Engine) startNow(ctx context.Context, id string, r Request) error {
+func (l *Life) startNow(ctx context.Context, id string, r Request) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	_, err := e.launch(ctx, r, id, nil)
+	_, err := l.launch(ctx, r, id, nil)
 	return err
 }

@@ -68,7 +68,7 @@ const (
 func (p *Proof) whole() bool { return p != nil && (p.State == Proved || p.State == Differs) }
 
 // recordBackup records the export of a scan that has succeeded. It returns the proof that is to come.
-func (e *Engine) recordBackup(ctx context.Context, r *remembered, s Status) (*Proof, error) {
+func (sd *Scheduler) recordBackup(ctx context.Context, r *remembered, s Status) (*Proof, error) {
 	b := Backup{
 		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written, Note: s.Note,
 	}
@@ -79,18 +79,18 @@ func (e *Engine) recordBackup(ctx context.Context, r *remembered, s Status) (*Pr
 		b.Proof = &Proof{ID: s.ID + verification, State: ProofRuns}
 	}
 	b.row = ledger.BackupRecord(r.row.Name(), s.ID)
-	_, err := e.saveBackup(ctx, &b)
+	_, err := sd.saveBackup(ctx, &b)
 	return b.Proof, err
 }
 
-func (e *Engine) saveBackup(ctx context.Context, b *Backup) (ours bool, err error) {
+func (sd *Scheduler) saveBackup(ctx context.Context, b *Backup) (ours bool, err error) {
 	b.row.Data = jsonOf(b)
-	return e.ledger.Save(ctx, &b.row)
+	return sd.ledger.Save(ctx, &b.row)
 }
 
 // backups returns the backups of a schedule, the newest first.
-func (e *Engine) backups(ctx context.Context, name string) ([]Backup, error) {
-	rows, err := e.ledger.Backups(ctx, name)
+func (sd *Scheduler) backups(ctx context.Context, name string) ([]Backup, error) {
+	rows, err := sd.ledger.Backups(ctx, name)
 	all := make([]Backup, len(rows))
 	for i, row := range rows {
 		if err == nil {
@@ -128,11 +128,11 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 // prune does a share of deleting the backups that are not kept any more, if that is to be done after the last success. It first marks them.
 // Then it deletes those that are marked, by whatever settings. Who is overtaken at a mark has decided on rows that have changed since, and
 // deletes nothing.
-func (e *Engine) prune(ctx context.Context, s *Schedule, r *remembered) error {
+func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *remembered) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
 	}
-	all, err := e.backups(ctx, r.row.Name())
+	all, err := sd.backups(ctx, r.row.Name())
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (e *Engine) prune(ctx context.Context, s *Schedule, r *remembered) error {
 	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // an older one may be of a clock that was ahead
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
-		if ours, err := e.saveBackup(ctx, &all[i]); err != nil || !ours {
+		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (e *Engine) prune(ctx context.Context, s *Schedule, r *remembered) error {
 		if b.Deleting == nil {
 			continue
 		}
-		if err := e.removeBackup(ctx, b, &left); err != nil || left <= 0 {
+		if err := sd.removeBackup(ctx, b, &left); err != nil || left <= 0 {
 			return err
 		}
 	}
@@ -160,16 +160,16 @@ func (e *Engine) prune(ctx context.Context, s *Schedule, r *remembered) error {
 		return nil
 	}
 	r.Kept = r.Success.ID
-	_, err = e.save(ctx, r)
+	_, err = sd.save(ctx, r)
 	return err
 }
 
 // noteProofs notes what became of the scans that prove backups, until they have: somebody may retry one. A proof may change what is kept.
-func (e *Engine) noteProofs(ctx context.Context, r *remembered) (changed bool, err error) {
+func (sd *Scheduler) noteProofs(ctx context.Context, r *remembered) (changed bool, err error) {
 	if len(r.Unproved) == 0 {
 		return false, nil
 	}
-	all, err := e.backups(ctx, r.row.Name())
+	all, err := sd.backups(ctx, r.row.Name())
 	if err != nil {
 		return false, err
 	}
@@ -179,13 +179,13 @@ func (e *Engine) noteProofs(ctx context.Context, r *remembered) (changed bool, e
 		if i < 0 {
 			continue
 		}
-		p, err := e.proofOf(ctx, id, all[i].Proof)
+		p, err := sd.proofOf(ctx, id, all[i].Proof)
 		if err != nil {
 			return false, err
 		}
 		if all[i].Proof == nil || p != *all[i].Proof {
 			all[i].Proof = &p
-			if ours, err := e.saveBackup(ctx, &all[i]); err != nil || !ours {
+			if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {
 				return false, err
 			}
 		}
@@ -204,9 +204,9 @@ func (e *Engine) noteProofs(ctx context.Context, r *remembered) (changed bool, e
 }
 
 // proofOf returns what became of the scan that proves a backup. was is what is known of it.
-func (e *Engine) proofOf(ctx context.Context, id string, was *Proof) (Proof, error) {
+func (sd *Scheduler) proofOf(ctx context.Context, id string, was *Proof) (Proof, error) {
 	p := Proof{ID: id + verification, State: ProofFailed}
-	s, found, err := e.becameOf(ctx, p.ID)
+	s, found, err := sd.becameOf(ctx, p.ID)
 	switch p.Error, p.Note = s.Error, s.Note; {
 	case err != nil:
 	case !found && was != nil && was.State == ProofFailed: // the reason was kept for its time
@@ -227,9 +227,9 @@ func (e *Engine) proofOf(ctx context.Context, id string, was *Proof) (Proof, err
 
 // removeBackup does a share of deleting a backup. What can't be deleted is noted, and is tried again after the next success. Who is overtaken
 // leaves the rest to the other process, which may have deleted what this one has missed.
-func (e *Engine) removeBackup(ctx context.Context, b Backup, left *int) error {
+func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) error {
 	for {
-		_, to, err := e.blobs("place", b.Place)
+		_, to, err := sd.scans.blobs("place", b.Place)
 		if err == nil {
 			*b.Deleting, err = place.Remove(ctx, to, b.ID, b.Tables > 0, *b.Deleting, left)
 		}
@@ -238,13 +238,13 @@ func (e *Engine) removeBackup(ctx context.Context, b Backup, left *int) error {
 			return err
 		case err == nil && b.Deleting.Done:
 			zerolog.Ctx(ctx).Info().Str("backup", b.ID).Str("place", to.Address()).Msg("backup deleted that is not kept any more")
-			return e.ledger.Drop(ctx, b.row)
+			return sd.ledger.Drop(ctx, b.row)
 		}
 		if b.Error = ""; err != nil {
 			b.Error = shortened(err.Error())
 		}
 		if text := jsonOf(b); !bytes.Equal(text, b.row.Data) {
-			if ours, saveErr := e.saveBackup(ctx, &b); saveErr != nil || !ours {
+			if ours, saveErr := sd.saveBackup(ctx, &b); saveErr != nil || !ours {
 				return saveErr
 			}
 		}
@@ -282,13 +282,13 @@ type ScheduleList struct {
 }
 
 // Schedules tells of the app's schedules, in the order of the settings, and of those that it does not have any more. It makes one request.
-func (e *Engine) Schedules(ctx context.Context) (ScheduleList, error) {
+func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 	l := ScheduleList{Schedules: []ScheduleStatus{}}
-	rows, err := e.ledger.Schedules(ctx)
+	rows, err := sd.ledger.Schedules(ctx)
 	if err != nil {
 		return l, err
 	}
-	now, err := e.Now(ctx)
+	now, err := sd.scans.Now(ctx)
 	if err != nil {
 		return l, err
 	}
@@ -315,8 +315,8 @@ func (e *Engine) Schedules(ctx context.Context) (ScheduleList, error) {
 		}
 		l.Schedules = append(l.Schedules, t)
 	}
-	for i := range e.options.Schedules {
-		add(e.options.Schedules[i].Name, &e.options.Schedules[i])
+	for i := range sd.scans.options.Schedules {
+		add(sd.scans.options.Schedules[i].Name, &sd.scans.options.Schedules[i])
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		add(name, nil)
@@ -340,19 +340,19 @@ type BackupList struct {
 }
 
 // Backups returns backups of a schedule, the newest first: up to top of those behind a cursor.
-func (e *Engine) Backups(ctx context.Context, name string, top int, cursor string) (BackupList, error) {
+func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor string) (BackupList, error) {
 	l := BackupList{Backups: []BackupStatus{}}
 	if !scheduleName.MatchString(name) {
 		return l, problem.NotFoundf("name", "there is no such schedule")
 	}
-	all, err := e.backups(ctx, name)
+	all, err := sd.backups(ctx, name)
 	if err != nil {
 		return l, err
 	}
-	if len(all) == 0 && e.setting(name) == nil {
+	if len(all) == 0 && sd.setting(name) == nil {
 		return l, problem.NotFoundf("name", "there is no schedule %s, and no backup of one", name)
 	}
-	outdated := e.setting(name).outdated(all)
+	outdated := sd.setting(name).outdated(all)
 	for i, b := range all {
 		if b.ID <= cursor {
 			continue

@@ -15,7 +15,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(schedulesFile, "			r.Last, r.Request, r.Asked = &Run{ID: schedule.ID(s.Name, d.Occurrence)", "			id := schedule.ID(s.Name, d.Occurrence)\n			if WRONG {\n				id = ledger.NewID(now)\n			}\n			r.Last, r.Request, r.Asked = &Run{ID: id"),
 	}},
 	{Name: "backups go before a success", Test: "TestSchedule", Says: "is left", Edits: []bugtest.Edit{
-		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = e.recordBackup(ctx, r, Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
+		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = sd.recordBackup(ctx, r, Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
 		bugtest.In(backupsFile, "r.Success == nil || r.Kept == r.Success.ID {", "r.Success == nil || r.Kept == r.Success.ID && !WRONG {"),
 	}},
 	{Name: "the newest success goes", Test: "TestSchedule", Says: "left: ", Edits: []bugtest.Edit{
@@ -25,7 +25,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(schedulesFile, "	if prune {\n", "	if prune && !(changed && WRONG) {\n"),
 	}},
 	{Name: "a backup goes whose mark was overtaken", Test: "TestScheduleMarkLost", Says: "deletions", Edits: []bugtest.Edit{
-		bugtest.In(backupsFile, "		if ours, err := e.saveBackup(ctx, &all[i]); err != nil || !ours {\n			return err\n", "		if ours, err := e.saveBackup(ctx, &all[i]); err != nil || !ours && !WRONG {\n			return err\n"),
+		bugtest.In(backupsFile, "		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {\n			return err\n", "		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours && !WRONG {\n			return err\n"),
 	}},
 	{Name: "a summary is written before its tables", Test: "TestGroupWaits", Says: "while a scan of it runs", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/engine/group.go", "err != nil || m.Running > 0 {", "err != nil || m.Running > 0 && !WRONG {"),
@@ -44,7 +44,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/place/within.go", "	switch err = apart(ctx, to, patience); {", "	switch err = map[bool]func(context.Context, Objects, time.Duration) error{false: apart, true: func(context.Context, Objects, time.Duration) error { return nil }}[WRONG](ctx, to, patience); {"),
 	}},
 	{Name: "a table that is left out is deleted after the others are sealed", Test: "TestLeftOutCrashPoints", Says: "is not in it", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/group.go", "		err := e.withdraw(ctx, out)\n		if err == nil {\n", "		err := e.withdraw(ctx, out[:map[bool]int{false: len(out)}[WRONG]])\n		if err == nil {\n"),
+		bugtest.In("internal/scans/engine/group.go", "		err := l.exports.withdraw(ctx, out)\n		if err == nil {\n", "		err := l.exports.withdraw(ctx, out[:map[bool]int{false: len(out)}[WRONG]])\n		if err == nil {\n"),
 	}},
 	{Name: "a late claim of a table that is left out stays", Test: "TestLateStartOfWhatIsLeftOut", Says: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/engine/start.go", "		return place.Withdraw(ctx, o.container, id)\n", "		if WRONG {\n			return nil\n		}\n		return place.Withdraw(ctx, o.container, id)\n"),

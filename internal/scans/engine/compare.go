@@ -59,11 +59,11 @@ func (c *compared) end(_ context.Context, _ *stepScan, m message, _ int, found *
 }
 
 // listDifferences has the ledger keep differences of a step, as many as the scan may still list.
-func (e *Engine) listDifferences(ctx context.Context, scan string, out *outcome) error {
+func (s *Steps) listDifferences(ctx context.Context, scan string, out *outcome) error {
 	if len(out.differences) == 0 {
 		return nil
 	}
-	found, err := e.ledger.Snapshot(ctx, scan)
+	found, err := s.ledger.Snapshot(ctx, scan)
 	if err != nil {
 		return err
 	}

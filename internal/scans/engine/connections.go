@@ -18,22 +18,22 @@ const maxNames = 1000
 type Names map[string][]string
 
 // Connections returns the names of the settings that a request may name, in order.
-func (e *Engine) Connections(context.Context, string) (Names, error) {
-	return Names{"connections": slices.Sorted(maps.Keys(e.options.Accounts))}, nil
+func (ss *Scans) Connections(context.Context, string) (Names, error) {
+	return Names{"connections": slices.Sorted(maps.Keys(ss.options.Accounts))}, nil
 }
 
 // TableNames returns the first tables of a connection; none if it may not list them.
-func (e *Engine) TableNames(ctx context.Context, connection string) (Names, error) {
-	return e.names(ctx, "tables", connection, (*storage.Account).TableNames)
+func (ss *Scans) TableNames(ctx context.Context, connection string) (Names, error) {
+	return ss.names(ctx, "tables", connection, (*storage.Account).TableNames)
 }
 
 // QueueNames returns the first queues of a connection; none if it may not list them, or has no queues.
-func (e *Engine) QueueNames(ctx context.Context, connection string) (Names, error) {
-	return e.names(ctx, "queues", connection, (*storage.Account).QueueNames)
+func (ss *Scans) QueueNames(ctx context.Context, connection string) (Names, error) {
+	return ss.names(ctx, "queues", connection, (*storage.Account).QueueNames)
 }
 
-func (e *Engine) names(ctx context.Context, of, connection string, each func(*storage.Account, context.Context, func(string) error) error) (Names, error) {
-	a, ok := e.options.Accounts[connection]
+func (ss *Scans) names(ctx context.Context, of, connection string, each func(*storage.Account, context.Context, func(string) error) error) (Names, error) {
+	a, ok := ss.options.Accounts[connection]
 	if !ok {
 		return nil, problem.NotFoundf("connection", "%s is not among the app's connections", secret.Name(connection))
 	}

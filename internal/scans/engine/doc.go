@@ -1,8 +1,19 @@
 // Package engine runs scans by queue messages: one message, one step.
 //
 // A message is delivered at least once, and a process may die at any point. DESIGN.md has the six steps of a message,
-// and the table of what a crash leaves in between: the next delivery or [Engine.Maintain] completes that. run.go
+// and the table of what a crash leaves in between: the next delivery or [Upkeep.Maintain] completes that. run.go
 // follows a message from top to bottom.
+//
+// # One way
+//
+// The engine has a type for each room. Each has the fields that it uses, and calls those below it alone:
+//
+//   - [Steps] make the step of a message: they read, do the work, and commit. [Scheduler] stands beside them: schedules and backups.
+//   - [Upkeep] is Maintain: it finds lost steps, and removes what is not kept any more.
+//   - [Life] starts scans and groups, retries and ends them. [Checker] finds out whether a scan may start.
+//   - [Reader] tells of scans: status, lists, ranges, timeline, failed rows.
+//   - [Scans] has what all share: requests and what they come to, messages, limits, the app's own tables.
+//   - The package ledger stands below them all.
 //
 // # Which steps are lost
 //
@@ -43,7 +54,7 @@
 //
 // # Scans that are asked for
 //
-// [Engine.Ask] leaves a request in the ledger, under the scan's id, and any instance starts it: at its message, at the
+// [Life.Ask] leaves a request in the ledger, under the scan's id, and any instance starts it: at its message, at the
 // end of another scan, or in Maintain. Starting inserts and never replaces, so all may try. An export's place may be
 // claimed already, by the same id. A start by the API asks for an export, too, before it claims the place.
 //

@@ -13,40 +13,40 @@ import (
 )
 
 // end ends a running scan. It reports whether this call ended it.
-func (e *Engine) end(ctx context.Context, scan string, as ledger.Ending) (bool, error) {
-	now, err := e.Now(ctx)
+func (l *Life) end(ctx context.Context, scan string, as ledger.Ending) (bool, error) {
+	now, err := l.scans.Now(ctx)
 	if err != nil {
 		return false, err
 	}
-	ended, err := e.ledger.End(ctx, scan, now, as)
+	ended, err := l.ledger.End(ctx, scan, now, as)
 	if ended && as.LeftOut {
-		if err := e.tidyExport(ctx, scan); err != nil {
+		if err := l.exports.tidyExport(ctx, scan); err != nil {
 			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", scan).Msg("the export of a table that is left out is not deleted; Maintain will")
 		}
 	}
 	if ended {
-		e.afterEnd(ctx, scan)
+		l.afterEnd(ctx, scan)
 	}
 	return ended, err
 }
 
 // afterEnd begins what has waited for a scan's end: the next member of its group, or a scan that was asked for.
-func (e *Engine) afterEnd(ctx context.Context, scan string) {
+func (l *Life) afterEnd(ctx context.Context, scan string) {
 	group, number, member := ledger.MemberOf(scan)
 	if !member {
-		e.remindOfAsked(ctx)
+		l.remindOfAsked(ctx)
 		return
 	}
-	if err := e.tend(ctx, group, number); err != nil {
+	if err := l.tend(ctx, group, number); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", group).Msg("the group does not go on; Maintain will see to it")
 	}
 }
 
 // endIfDone ends the scan if no step is pending.
-func (e *Engine) endIfDone(ctx context.Context, scan string) {
+func (l *Life) endIfDone(ctx context.Context, scan string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
-	ended, err := e.finish(ctx, scan)
+	ended, err := l.finish(ctx, scan)
 	if err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not check whether the scan has ended; Maintain will")
 	}
@@ -57,63 +57,63 @@ func (e *Engine) endIfDone(ctx context.Context, scan string) {
 
 // finish ends the scan if no step is pending, and saves hints for the next scan of the table.
 // An export that can't be sealed fails. It reports whether this call ended the scan.
-func (e *Engine) finish(ctx context.Context, scan string) (bool, error) {
+func (l *Life) finish(ctx context.Context, scan string) (bool, error) {
 	var unsealed error
-	now, err := e.Now(ctx)
+	now, err := l.scans.Now(ctx)
 	if err != nil {
 		return false, err
 	}
-	ended, err := e.ledger.Finish(ctx, scan, now, func(s ledger.Listed) (as ledger.Ending, err error) {
-		if unsealed = e.seal(ctx, s); unsealed == nil {
-			as, unsealed = e.judge(ctx, s)
+	ended, err := l.ledger.Finish(ctx, scan, now, func(s ledger.Listed) (as ledger.Ending, err error) {
+		if unsealed = l.exports.seal(ctx, s); unsealed == nil {
+			as, unsealed = l.judge(ctx, s)
 		}
 		if unsealed == nil {
-			return as, e.askForVerification(ctx, s.Scan)
+			return as, l.askForVerification(ctx, s.Scan)
 		}
 		return as, unsealed
 	})
 	if unsealed != nil && !storage.Passing(unsealed) && problem.FateOf(unsealed) == problem.Retry {
-		return e.end(ctx, scan, ledger.Ending{State: ledger.Failed, Error: incomplete(unsealed)})
+		return l.end(ctx, scan, ledger.Ending{State: ledger.Failed, Error: incomplete(unsealed)})
 	}
 	if err != nil || !ended {
 		return ended, err
 	}
-	if err := e.saveHints(ctx, scan); err != nil {
+	if err := l.saveHints(ctx, scan); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("hints for the next scan not saved")
 	}
-	e.afterEnd(ctx, scan)
+	l.afterEnd(ctx, scan)
 	return true, nil
 }
 
 // saveHints makes hints of the scan's notes for the next scan of the same rows.
-func (e *Engine) saveHints(ctx context.Context, id string) error {
-	o, err := e.load(ctx, id)
+func (l *Life) saveHints(ctx context.Context, id string) error {
+	o, err := l.scans.load(ctx, id)
 	if err != nil || o.hintsName() == "" {
 		return err
 	}
 	var ends []scan.PageEnd
-	err = e.ledger.Notes(ctx, id, func(note []byte) { ends = append(ends, parseNote(note)...) })
+	err = l.ledger.Notes(ctx, id, func(note []byte) { ends = append(ends, parseNote(note)...) })
 	if err != nil {
 		return err
 	}
 	if b := hintsOf(o.request, ends); b != nil {
-		return e.ledger.SaveHints(ctx, o.hintsName(), b)
+		return l.ledger.SaveHints(ctx, o.hintsName(), b)
 	}
 	return nil
 }
 
 // Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, no step and no request
 // of a step begins, except commits and the rest of an enqueue's page. Requests under way end.
-func (e *Engine) Cancel(ctx context.Context, id string) error {
-	ended, err := e.end(ctx, id, ledger.Ending{State: ledger.Canceled})
-	e.scans.outdate(id, func(*loaded) bool { return true })
+func (l *Life) Cancel(ctx context.Context, id string) error {
+	ended, err := l.end(ctx, id, ledger.Ending{State: ledger.Canceled})
+	l.scans.loaded.outdate(id, func(*loaded) bool { return true })
 	if ended {
-		e.cancelMembers(ctx, id)
+		l.cancelMembers(ctx, id)
 	}
 	if err != nil || ended {
-		return e.absent(ctx, id, err)
+		return l.status.absent(ctx, id, err)
 	}
-	if s, err := e.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
+	if s, err := l.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
 		return err // canceled before, perhaps by this very request, which a host may repeat
 	}
 	return problem.Conflictf("id", "the scan has already ended")

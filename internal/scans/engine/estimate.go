@@ -24,13 +24,13 @@ const usualQueries = 2
 
 // Estimate counts the rows that a scan would meet, and says what it would cost. It checks that it may write to the
 // destination, and changes nothing. [estimate.Report] tells whether the time sufficed.
-func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
+func (ck *Checker) Estimate(ctx context.Context, r Request) (estimate.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	if r.isGroup() {
 		return estimate.Report{}, problem.Invalidf("source.tables", "can't be estimated; name one table")
 	}
-	o, err := e.check(ctx, r)
+	o, err := ck.check(ctx, r)
 	if err != nil {
 		return estimate.Report{}, err
 	}
@@ -49,7 +49,7 @@ func (e *Engine) Estimate(ctx context.Context, r Request) (estimate.Report, erro
 	if r.Limits != nil {
 		perStep += slotRequests
 	}
-	work := estimate.Work{PerQuery: perStep / float64(min(o.queries, usualQueries)), Price: e.options.Price}
+	work := estimate.Work{PerQuery: perStep / float64(min(o.queries, usualQueries)), Price: ck.scans.options.Price}
 	if does := o.writes().action; does != nil {
 		work.Writes = func(rows []storage.Row) int {
 			if r.Action.Map != "" { // nobody knows what they become

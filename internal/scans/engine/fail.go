@@ -33,19 +33,19 @@ func hopeless(p ledger.Pending) error {
 }
 
 // failIfPending fails the scan unless the step was committed after all. The step keeps the reason, for the ranges.
-func (e *Engine) failIfPending(ctx context.Context, scan, step string, as ledger.Ending) error {
-	p, pending, err := e.ledger.Pending(ctx, scan, step)
+func (l *Life) failIfPending(ctx context.Context, scan, step string, as ledger.Ending) error {
+	p, pending, err := l.ledger.Pending(ctx, scan, step)
 	if err != nil || !pending {
 		return err
 	}
-	ended, err := e.end(ctx, scan, as)
+	ended, err := l.end(ctx, scan, as)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
 	if err != nil || !ended {
 		return err
 	}
-	if err := e.ledger.GiveUp(ctx, scan, p, shortened(as.Error)); err != nil {
+	if err := l.ledger.GiveUp(ctx, scan, p, shortened(as.Error)); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not mark the step that failed")
 	}
 	return nil

@@ -36,8 +36,8 @@ const maxGroups, firstRows = 50, 5
 
 // Failed returns up to top failed rows of a scan. The steps that ended last come first. cursor
 // comes from an earlier answer; an empty one starts at the beginning.
-func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) (FailedRows, error) {
-	found, err := e.detail(ctx, id)
+func (rd *Reader) Failed(ctx context.Context, id string, top int, cursor string) (FailedRows, error) {
+	found, err := rd.detail(ctx, id)
 	if err != nil {
 		return FailedRows{}, err
 	}
@@ -51,7 +51,7 @@ func (e *Engine) Failed(ctx context.Context, id string, top int, cursor string) 
 		left = groupSteps
 	}
 	full := false
-	err = e.ledger.FailedRows(ctx, id, position, func(at string, packed []byte) bool {
+	err = rd.ledger.FailedRows(ctx, id, position, func(at string, packed []byte) bool {
 		listing, _ := parseFailed(packed)
 		rows := listing.Rows
 		from := 0

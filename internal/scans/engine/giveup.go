@@ -28,7 +28,7 @@ func fatalOf(err error, delivery int) *fatalError {
 
 // giveUp records that a delivery ended with an error, and the process lives on. With the last delivery of a message
 // it also records why. It does nothing without an error, nor for an error that ends the step for good.
-func (e *Engine) giveUp(ctx context.Context, scan string, p ledger.Pending, delivery int, err error) {
+func (s *Steps) giveUp(ctx context.Context, scan string, p ledger.Pending, delivery int, err error) {
 	var fatal *fatalError
 	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {
 		return
@@ -42,24 +42,24 @@ func (e *Engine) giveUp(ctx context.Context, scan string, p ledger.Pending, deli
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwork)
 	defer cancel()
-	if err := e.ledger.GiveUp(ctx, scan, p, reason); err != nil {
+	if err := s.ledger.GiveUp(ctx, scan, p, reason); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not record that the step was given up")
 	}
 }
 
 // failScan ends the scan of a step that cannot be done. It has time of its own: the step's may be up.
-func (e *Engine) failScan(ctx context.Context, m message, fatal *fatalError) (report string, err error) {
+func (s *Steps) failScan(ctx context.Context, m message, fatal *fatalError) (report string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwork)
 	defer cancel()
 	as := ledger.Ending{State: ledger.Failed, Error: fatal.Error()}
 	if errors.As(fatal, new(*goneError)) {
-		s, err := e.load(ctx, m.Scan)
+		of, err := s.scans.load(ctx, m.Scan)
 		if err != nil {
 			return "", errors.Join(fatal.error, err)
 		}
-		as.LeftOut = leavesOut(m.Scan, s.request, fatal)
+		as.LeftOut = leavesOut(m.Scan, of.request, fatal)
 	}
-	if err := e.failIfPending(ctx, m.Scan, m.id, as); err != nil {
+	if err := s.life.failIfPending(ctx, m.Scan, m.id, as); err != nil {
 		return "", errors.Join(fatal.error, err)
 	}
 	zerolog.Ctx(ctx).Error().Err(fatal.error).Msg("scan failed; the step is kept")

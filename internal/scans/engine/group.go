@@ -31,16 +31,16 @@ const (
 
 // tend carries a group on. It begins members while too few are open, and has those started that nobody has started. It ends the group
 // behind its last one. Several may do so at once. A member that has just ended is the only one that is looked at; 0 is for all.
-func (e *Engine) tend(ctx context.Context, id string, ended int) error {
+func (l *Life) tend(ctx context.Context, id string, ended int) error {
 	var start []int
 	for {
-		s, err := e.load(ctx, id)
+		s, err := l.scans.load(ctx, id)
 		if err != nil || s.state != ledger.Running {
 			return err
 		}
-		g, err := e.ledger.Group(ctx, id)
+		g, err := l.ledger.Group(ctx, id)
 		if errors.Is(err, ledger.ErrNotFound) {
-			return e.endLost(ctx, id)
+			return l.endLost(ctx, id)
 		}
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func (e *Engine) tend(ctx context.Context, id string, ended int) error {
 				return false
 			}
 			var over, started bool
-			over, started, err = e.seen(ctx, s, ledger.MemberID(id, n))
+			over, started, err = l.seen(ctx, s, ledger.MemberID(id, n))
 			if !over && !started {
 				start = append(start, n)
 			}
@@ -65,7 +65,7 @@ func (e *Engine) tend(ctx context.Context, id string, ended int) error {
 			g.Begun, g.Open, start, changed = g.Begun+1, append(g.Open, next), append(start, next), true
 		}
 		if changed {
-			if mine, err := e.ledger.ChangeGroup(ctx, g); err != nil {
+			if mine, err := l.ledger.ChangeGroup(ctx, g); err != nil {
 				return err
 			} else if !mine {
 				continue // a repeated try may have changed it, and must send what it has begun
@@ -73,11 +73,11 @@ func (e *Engine) tend(ctx context.Context, id string, ended int) error {
 		}
 		for _, n := range g.Open {
 			if slices.Contains(start, n) {
-				e.sendStart(ctx, ledger.MemberID(id, n))
+				l.scans.sendStart(ctx, ledger.MemberID(id, n))
 			}
 		}
 		if len(g.Open) == 0 {
-			return e.endGroup(ctx, id, s.opened)
+			return l.endGroup(ctx, id, s.opened)
 		}
 		return nil
 	}
@@ -87,8 +87,8 @@ func (e *Engine) tend(ctx context.Context, id string, ended int) error {
 const groupLost = "the state table lacks the group's row, which names its tables; somebody has deleted it. Start a new scan"
 
 // endLost ends a running group that lacks its row.
-func (e *Engine) endLost(ctx context.Context, id string) error {
-	_, err := e.end(ctx, id, ledger.Ending{State: ledger.Failed, Error: groupLost})
+func (l *Life) endLost(ctx context.Context, id string) error {
+	_, err := l.end(ctx, id, ledger.Ending{State: ledger.Failed, Error: groupLost})
 	if errors.Is(err, ledger.ErrNotFound) { // removed meanwhile
 		return nil
 	}
@@ -97,8 +97,8 @@ func (e *Engine) endLost(ctx context.Context, id string) error {
 
 // seen looks at a member of a group: whether it is over in this attempt of the group, and whether it was started. One that has ended is not
 // over before it is listed so. If its rows in the lists are lost, it is over: the end of the group finds out.
-func (e *Engine) seen(ctx context.Context, group *loaded, id string) (over, started bool, err error) {
-	m, listed, err := e.ledger.Member(ctx, id)
+func (l *Life) seen(ctx context.Context, group *loaded, id string) (over, started bool, err error) {
+	m, listed, err := l.ledger.Member(ctx, id)
 	if err != nil {
 		return false, false, err
 	}
@@ -106,7 +106,7 @@ func (e *Engine) seen(ctx context.Context, group *loaded, id string) (over, star
 		over = !before(group, m.Scan)
 		return over, over, nil
 	}
-	s, err := e.ledger.Scan(ctx, id)
+	s, err := l.ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return false, false, nil
 	}
@@ -114,7 +114,7 @@ func (e *Engine) seen(ctx context.Context, group *loaded, id string) (over, star
 		return false, false, err
 	}
 	if s.State != ledger.Running {
-		err = e.ledger.Close(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
+		err = l.ledger.Close(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
 	}
 	return s.State != ledger.Running && !listed, true, err
 }
@@ -125,14 +125,14 @@ func before(group *loaded, m ledger.Scan) bool {
 }
 
 // startMember starts a member that was begun, or retries it. If that is refused, it counts as failed, and the group goes on.
-func (e *Engine) startMember(ctx context.Context, group string, n int) error {
-	s, err := e.load(ctx, group)
+func (l *Life) startMember(ctx context.Context, group string, n int) error {
+	s, err := l.scans.load(ctx, group)
 	if err != nil || s.state != ledger.Running {
 		return err
 	}
-	g, err := e.ledger.Group(ctx, group)
+	g, err := l.ledger.Group(ctx, group)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return e.endLost(ctx, group)
+		return l.endLost(ctx, group)
 	}
 	if err != nil || !slices.Contains(g.Open, n) {
 		return err
@@ -143,15 +143,15 @@ func (e *Engine) startMember(ctx context.Context, group string, n int) error {
 	}
 	id := ledger.MemberID(group, n)
 	r := s.request.member(tables[n-1])
-	switch m, scanErr := e.ledger.Scan(ctx, id); {
+	switch m, scanErr := l.ledger.Scan(ctx, id); {
 	case errors.Is(scanErr, ledger.ErrNotFound):
-		err = e.startNow(ctx, id, r)
+		err = l.startNow(ctx, id, r)
 	case scanErr != nil:
 		return scanErr
 	case before(s, m):
-		err = e.retryMember(ctx, id)
+		err = l.retryMember(ctx, id)
 	default:
-		return e.tend(ctx, group, n) // perhaps it has ended
+		return l.tend(ctx, group, n) // perhaps it has ended
 	}
 	as := ledger.Ending{State: ledger.Failed, LeftOut: leavesOut(id, r, err)}
 	switch {
@@ -165,28 +165,28 @@ func (e *Engine) startMember(ctx context.Context, group string, n int) error {
 		level = zerolog.InfoLevel
 	}
 	zerolog.Ctx(ctx).WithLevel(level).Err(err).Str("scan", id).Str("table", tables[n-1]).Msg("scan of a group refused")
-	now, nowErr := e.Now(ctx)
+	now, nowErr := l.scans.Now(ctx)
 	if nowErr != nil {
 		return nowErr
 	}
 	as.Error = shortened(err.Error())
-	if err := e.ledger.RefuseMember(ctx, id, jsonOf(r), now, as); err != nil {
+	if err := l.ledger.RefuseMember(ctx, id, jsonOf(r), now, as); err != nil {
 		return err
 	}
-	return e.tend(ctx, group, n)
+	return l.tend(ctx, group, n)
 }
 
 // endGroup ends a group whose members have all ended. An export gets the manifest of many tables first, and a proof reads that as a restore does. It has
 // failed if a table has.
-func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
-	s, err := e.ledger.Scan(ctx, id)
+func (l *Life) endGroup(ctx context.Context, id string, o *opened) error {
+	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {
 		return err
 	}
 	m := ledger.Members{All: s.Members}
 	var names, failed, reasons []string
 	var out, gone []ledger.Scan // that are left out, and that prove without their table
-	_, err = e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(of ledger.Listed) bool {
+	_, err = l.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(of ledger.Listed) bool {
 		m.Add(of.Scan)
 		r, err := requestOf(of.Scan)
 		name := cmp.Or(r.Source.Table, path.Base(r.Source.Prefix))
@@ -217,26 +217,26 @@ func (e *Engine) endGroup(ctx context.Context, id string, o *opened) error {
 		as.State, as.Error = ledger.Failed, shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
 	} else if len(names) == 0 {
 		as.State, as.Error = ledger.Failed, "no table is left"
-	} else if err := e.completes(ctx, id, o, names, out); storage.Passing(err) || ctx.Err() != nil {
+	} else if err := l.completes(ctx, id, o, names, out); storage.Passing(err) || ctx.Err() != nil {
 		return err
 	} else if err != nil {
 		as.State, as.Error = ledger.Failed, shortened(err.Error())
 	}
 	if as.State == ledger.Succeeded {
-		if err := e.askForVerification(ctx, s); err != nil {
+		if err := l.askForVerification(ctx, s); err != nil {
 			return err
 		}
 	}
-	_, err = e.end(ctx, id, as)
+	_, err = l.end(ctx, id, as)
 	return err
 }
 
 // completes does what is left of a group whose members have succeeded, but for those that are left out: it seals an export of these tables, or begins a
 // restore of one that was proved.
-func (e *Engine) completes(ctx context.Context, id string, o *opened, names []string, out []ledger.Scan) error {
+func (l *Life) completes(ctx context.Context, id string, o *opened, names []string, out []ledger.Scan) error {
 	switch r := o.request; {
 	case o.container != nil:
-		err := e.withdraw(ctx, out)
+		err := l.exports.withdraw(ctx, out)
 		if err == nil {
 			err = place.SealTables(ctx, o.container, id, names)
 		}
@@ -245,7 +245,7 @@ func (e *Engine) completes(ctx context.Context, id string, o *opened, names []st
 		}
 		return errors.New(incomplete(err))
 	case r.Action.Proof:
-		_, from, err := e.blobs("action.destination", *r.Action.Destination)
+		_, from, err := l.scans.blobs("action.destination", *r.Action.Destination)
 		if err == nil {
 			_, err = place.OpenTables(ctx, from)
 		}
@@ -255,10 +255,10 @@ func (e *Engine) completes(ctx context.Context, id string, o *opened, names []st
 }
 
 // cancelMembers cancels the open members of a group that was canceled. What it can't, Maintain does; their steps have ended.
-func (e *Engine) cancelMembers(ctx context.Context, id string) {
-	g, err := e.ledger.Group(ctx, id)
+func (l *Life) cancelMembers(ctx context.Context, id string) {
+	g, err := l.ledger.Group(ctx, id)
 	for _, n := range g.Open {
-		_, endErr := e.end(ctx, ledger.MemberID(id, n), ledger.Ending{State: ledger.Canceled})
+		_, endErr := l.end(ctx, ledger.MemberID(id, n), ledger.Ending{State: ledger.Canceled})
 		err = cmp.Or(err, endErr)
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
@@ -267,14 +267,14 @@ func (e *Engine) cancelMembers(ctx context.Context, id string) {
 }
 
 // retryGroup begins the next attempt of a group, in which all members are done that have not succeeded.
-func (e *Engine) retryGroup(ctx context.Context, s ledger.Scan) error {
-	if _, err := e.ledger.Group(ctx, s.ID); errors.Is(err, ledger.ErrNotFound) {
+func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
+	if _, err := l.ledger.Group(ctx, s.ID); errors.Is(err, ledger.ErrNotFound) {
 		return problem.Conflictf("id", "%s", groupLost)
 	} else if err != nil {
 		return err
 	}
 	succeeded, latest := map[int]bool{}, s.Finished
-	_, err := e.ledger.Recent(ctx, ledger.ListQuery{Group: s.ID, Page: storage.PageRows}, func(m ledger.Listed) bool {
+	_, err := l.ledger.Recent(ctx, ledger.ListQuery{Group: s.ID, Page: storage.PageRows}, func(m ledger.Listed) bool {
 		_, n, _ := ledger.MemberOf(m.ID)
 		succeeded[n] = m.State == ledger.Succeeded || m.LeftOut
 		if m.Finished.After(latest) {
@@ -291,28 +291,28 @@ func (e *Engine) retryGroup(ctx context.Context, s ledger.Scan) error {
 			todo = append(todo, n+1)
 		}
 	}
-	now, err := e.Now(ctx)
+	now, err := l.scans.Now(ctx)
 	if wait := latest.Sub(now); err == nil && wait >= 0 { // an end tells by its time to which attempt it belongs; clocks differ by a second
 		task.Sleep(ctx, min(wait, time.Second)+time.Millisecond)
-		now, err = e.Now(ctx)
+		now, err = l.scans.Now(ctx)
 	}
 	if err == nil {
-		err = e.ledger.RestartGroup(ctx, s, now, todo)
+		err = l.ledger.RestartGroup(ctx, s, now, todo)
 	}
 	if err != nil {
 		return notFound(s.ID, err)
 	}
-	if err := e.tend(ctx, s.ID, 0); err != nil {
+	if err := l.tend(ctx, s.ID, 0); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", s.ID).Msg("scans of a group not started; Maintain will start them")
 	}
 	return nil
 }
 
 // retryMember retries a member, with its failed rows.
-func (e *Engine) retryMember(ctx context.Context, id string) error {
-	found, err := e.ledger.Snapshot(ctx, id)
+func (l *Life) retryMember(ctx context.Context, id string) error {
+	found, err := l.ledger.Snapshot(ctx, id)
 	if err != nil {
 		return err
 	}
-	return e.retry(ctx, id, found.Sums.Failed > 0)
+	return l.retry(ctx, id, found.Sums.Failed > 0)
 }

@@ -100,8 +100,8 @@ func (o *opened) use(packed []byte) error {
 
 // ownHints gives o the hints that were stored with the scan. Its steps refer to them: hints
 // of a newer version are [problem.Stale], as the steps are.
-func (e *Engine) ownHints(ctx context.Context, id string, o *opened) error {
-	packed, err := e.ledger.Hints(ctx, id)
+func (ss *Scans) ownHints(ctx context.Context, id string, o *opened) error {
+	packed, err := ss.ledger.Hints(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/place"
-	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
@@ -20,22 +19,22 @@ import (
 const ()
 
 // askForVerification asks for the scan that verifies one that is about to succeed, if it is to be verified.
-func (e *Engine) askForVerification(ctx context.Context, s ledger.Scan) error {
+func (l *Life) askForVerification(ctx context.Context, s ledger.Scan) error {
 	r, err := requestOf(s)
 	if err != nil || !r.Verify {
 		return err
 	}
-	_, err = e.ledger.Ask(ctx, s.ID+verification, jsonOf(verificationOf(r)))
+	_, err = l.ledger.Ask(ctx, s.ID+verification, jsonOf(verificationOf(r)))
 	return err
 }
 
 // mayVerify reports whether a scan that verifies another one may start, and whether it is off: the other one has not succeeded.
-func (e *Engine) mayVerify(ctx context.Context, id string) (may, off bool, err error) {
+func (l *Life) mayVerify(ctx context.Context, id string) (may, off bool, err error) {
 	of, ok := strings.CutSuffix(id, verification)
 	if !ok {
 		return true, false, nil
 	}
-	s, err := e.ledger.Scan(ctx, of)
+	s, err := l.ledger.Scan(ctx, of)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return true, false, nil
 	}
@@ -44,13 +43,13 @@ func (e *Engine) mayVerify(ctx context.Context, id string) (may, off bool, err e
 
 // judge says how a scan ends whose steps are done. A comparison fails if there are differences, or if an export lacks rows of its manifest.
 // The differences of a proof are information: the source may have changed since.
-func (e *Engine) judge(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
+func (l *Life) judge(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
 	as.State = ledger.Succeeded
 	r, err := parseStored(s.Request)
 	if err != nil || r.Action.Type != Verify {
 		return as, err
 	}
-	o, err := e.open(r)
+	o, err := l.scans.open(r)
 	if err != nil {
 		return as, final(err)
 	}
@@ -82,7 +81,7 @@ func (e *Engine) judge(ctx context.Context, s ledger.Listed) (as ledger.Ending, 
 		return as, nil
 	}
 	first := ""
-	err = e.ledger.FailedRows(ctx, s.ID, "", func(_ string, packed []byte) bool {
+	err = l.ledger.FailedRows(ctx, s.ID, "", func(_ string, packed []byte) bool {
 		if kept, err := parseFailed(packed); err == nil && len(kept.Rows) > 0 {
 			row := kept.Rows[0]
 			first = "; one is " + action.Failure{Key: key.Key{Partition: row.PartitionKey, Row: row.RowKey}, Reason: row.Reason}.String()
@@ -113,27 +112,4 @@ func lacks(ctx context.Context, o *opened) (tables int64, note string, err error
 func whole(m place.Manifest, r Request) bool {
 	limited := r.Range != key.Bounds{} && (m.Range == nil || *m.Range != r.Range)
 	return !limited && (r.Filter == "" || r.Filter == m.Filter)
-}
-
-// probeOther finds out whether the other place of a comparison can be read, and keeps to the export that is there.
-func probeOther(ctx context.Context, o *opened) error {
-	const field = "action.destination"
-	if x, ok := o.other.(*export); ok {
-		if err := x.probe(ctx, field, o.request); err != nil {
-			return err
-		}
-		x.hash = x.content.Hash()
-		to := *o.request.Action.Destination
-		to.Export = x.hash
-		o.request.Action.Destination = &to
-		return nil
-	}
-	_, _, err := o.other.Read(ctx, storage.RequestOptions{}, storage.Query{Top: 1})
-	if storage.NotFound(err) {
-		return problem.NotFoundf(field+".table", "table %s does not exist in that account", o.request.Action.Destination.Table).Because(err)
-	}
-	if storage.BeingDeleted(err) {
-		return problem.BeingDeleted(field+".table", err)
-	}
-	return refusal(field, "the Table service refuses to read it; check the connection and its permissions", err)
 }

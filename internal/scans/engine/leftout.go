@@ -2,13 +2,11 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"path"
 	"strings"
 
-	"tablesweep/internal/place"
 	"tablesweep/internal/scans/ledger"
 )
 
@@ -45,18 +43,4 @@ func noteOf(what string, out []ledger.Scan) string {
 		names = append(names, cmp.Or(r.Source.Table, path.Base(r.Source.Prefix)))
 	}
 	return what + ": " + strings.Join(names, ", ")
-}
-
-// withdraw takes back the claims of scans that are left out.
-func (e *Engine) withdraw(ctx context.Context, out []ledger.Scan) error {
-	for _, s := range out {
-		to, err := e.placeOf(s)
-		if err == nil {
-			err = place.Withdraw(ctx, to, s.ID)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

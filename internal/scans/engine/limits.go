@@ -58,7 +58,7 @@ func (l Limits) takes(rows, requests int64) time.Duration {
 }
 
 // slots takes n slots at a time of the service's clock: what is done has its true cost, and each step that waits most of the mean one.
-// More would leave some of the limit unused; what that is too little, [Engine.waitsForSlot] finds.
+// More would leave some of the limit unused; what that is too little, [Steps.waitsForSlot] finds.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
 	if least := now.Add(-slotBehind); u.Next.Before(least) { // more could run: perhaps fewer wait, since a step that was done twice left its children twice
@@ -74,17 +74,17 @@ func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 }
 
 // takeSlots adds what ended steps of a scan have used, and takes a slot for each of the messages.
-func (e *Engine) takeSlots(ctx context.Context, limits *Limits, id string, ended int64, done ledger.Totals, messages []message) error {
+func (ss *Scans) takeSlots(ctx context.Context, limits *Limits, id string, ended int64, done ledger.Totals, messages []message) error {
 	if limits == nil {
 		return nil
 	}
 	id = limitsOf(id)
 	for range slotTries {
-		u, err := e.ledger.Used(ctx, id)
+		u, err := ss.ledger.Used(ctx, id)
 		if err != nil {
 			return err
 		}
-		now, err := e.Now(ctx)
+		now, err := ss.Now(ctx)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (e *Engine) takeSlots(ctx context.Context, limits *Limits, id string, ended
 		u.Waiting = max(0, u.Waiting-ended)
 		u.Next = u.Next.Add(limits.takes(done.Rows, done.Transactions))
 		slots := limits.slots(&u, now, len(messages))
-		taken, err := e.ledger.Use(ctx, id, u)
+		taken, err := ss.ledger.Use(ctx, id, u)
 		if err != nil {
 			return err
 		}

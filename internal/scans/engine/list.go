@@ -80,7 +80,7 @@ func (q ListQuery) takes(s Status) bool {
 // List returns a page of the list of scans: first those that may be open, then the others, each the newest
 // first. The first page makes two requests, further ones one, one more for each scan that is open, or may have steps under way, and one for all that are leased. A filtered
 // one reads at most listPages pages of the list, and openMost open scans: it may have few scans, or none, and a cursor.
-func (e *Engine) List(ctx context.Context, q ListQuery) (ScanList, error) {
+func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
 	}
@@ -88,7 +88,7 @@ func (e *Engine) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err != nil {
 		return ScanList{}, err
 	}
-	l := e.lister(ctx, q)
+	l := rd.lister(ctx, q)
 	if at.open && (q.State == "" || q.State == ledger.Running) {
 		if err := l.readOpen(ctx, at.behind); err != nil || l.list.Cursor != "" {
 			return l.list, err
@@ -104,20 +104,20 @@ func (e *Engine) List(ctx context.Context, q ListQuery) (ScanList, error) {
 // lister makes one page of the list.
 type lister struct {
 	ListQuery
-	engine *Engine
+	reader *Reader
 	list   ScanList
 	open   map[string]bool // scans that are listed as open
 	beats  func() ([]ledger.Beat, error)
 }
 
-func (e *Engine) lister(ctx context.Context, q ListQuery) *lister {
-	beats := sync.OnceValues(func() ([]ledger.Beat, error) { return e.ledger.Beats(ctx) })
-	return &lister{engine: e, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats}
+func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
+	beats := sync.OnceValues(func() ([]ledger.Beat, error) { return rd.ledger.Beats(ctx) })
+	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats}
 }
 
 // readOpen adds open scans behind an id.
 func (l *lister) readOpen(ctx context.Context, behind string) error {
-	open, err := l.engine.ledger.Open(ctx)
+	open, err := l.reader.ledger.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -159,11 +159,11 @@ func (l *lister) readAll(ctx context.Context, behind string) error {
 	}
 	var scans []ledger.Listed
 	last := behind
-	end, err := l.engine.ledger.Recent(ctx, q, func(s ledger.Listed) bool {
+	end, err := l.reader.ledger.Recent(ctx, q, func(s ledger.Listed) bool {
 		last = s.ID
 		switch {
 		case s.Summarized:
-			if st, err := l.engine.summarized(s); err == nil && l.takes(st) {
+			if st, err := l.reader.summarized(s); err == nil && l.takes(st) {
 				scans = append(scans, s)
 			}
 		case first && !l.open[s.ID]: // it was begun since the open ones were read
@@ -210,14 +210,14 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 // listed returns the status of a scan in the list. It reads the scan if its row there has no summary, or one that is not settled.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (Status, error) {
 	if s.Summarized && !s.Unsettled {
-		return l.engine.summarized(s)
+		return l.reader.summarized(s)
 	}
-	return l.engine.status(ctx, s.ID, l.beats)
+	return l.reader.status(ctx, s.ID, l.beats)
 }
 
-func (e *Engine) summarized(s ledger.Listed) (Status, error) {
+func (rd *Reader) summarized(s ledger.Listed) (Status, error) {
 	r, err := requestOf(s.Scan)
-	st := e.summaryOf(s.Scan, r, s.Totals, s.Pending, s.Finished)
+	st := rd.summaryOf(s.Scan, r, s.Totals, s.Pending, s.Finished)
 	st.Members = membersOf(s.Members)
 	return st, err
 }
@@ -256,23 +256,23 @@ func foreignCursor() error {
 
 // Members returns a page of the scans of a group's tables that were begun, by name. state, if not empty, takes those in it; the page
 // may then have few or none, and a cursor.
-func (e *Engine) Members(ctx context.Context, id string, top int, cursor string, state ledger.State) (ScanList, error) {
+func (rd *Reader) Members(ctx context.Context, id string, top int, cursor string, state ledger.State) (ScanList, error) {
 	q := ListQuery{Top: top, State: state}
 	at, err := parseListCursor(cursor)
 	if err := cmp.Or(err, q.check()); err != nil {
 		return ScanList{}, err
 	}
-	s, err := e.ledger.Scan(ctx, id)
+	s, err := rd.ledger.Scan(ctx, id)
 	switch {
 	case err != nil:
 		return ScanList{}, notFound(id, err)
 	case s.Members == 0:
 		return ScanList{}, problem.NotFoundf("id", "the scan is no group: it is of one table")
 	}
-	l := e.lister(ctx, q)
+	l := rd.lister(ctx, q)
 	var found []ledger.Listed
 	last := at.behind
-	end, err := e.ledger.Recent(ctx, ledger.ListQuery{Group: id, Behind: at.behind, Page: storage.PageRows, Pages: listPages}, func(m ledger.Listed) bool {
+	end, err := rd.ledger.Recent(ctx, ledger.ListQuery{Group: id, Behind: at.behind, Page: storage.PageRows, Pages: listPages}, func(m ledger.Listed) bool {
 		last = m.ID
 		if state == "" || m.State == state || !m.Summarized {
 			found = append(found, m)

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/task"
 )
 
@@ -21,21 +24,43 @@ const (
 	resends = 32
 )
 
+// Upkeep completes what crashes have left, and removes what is not kept any more.
+type Upkeep struct {
+	scans  *Scans
+	life   *Life
+	ledger *ledger.Ledger
+	poison []*storage.Queue       // into which a host puts messages that it gave up
+	keys   claim.Tidying          // of requests that start scans
+	tidied atomic.Pointer[string] // up to which ended scan it has tidied up; nil to begin with the newest
+}
+
+func newUpkeep(life *Life) (*Upkeep, error) {
+	u := &Upkeep{scans: life.scans, life: life, ledger: life.ledger}
+	for _, function := range functions {
+		q, err := u.scans.options.Own.Queue(Queues[function] + poison)
+		if err != nil {
+			return nil, err
+		}
+		u.poison = append(u.poison, q)
+	}
+	return u, nil
+}
+
 // Maintain completes what crashes have left, and starts scans that were asked for. For every open scan it sends the messages of lost steps again, ends the
 // scan if nobody noticed its end, and fails it if it has a step that can't be done. It may run at any time, in several
 // processes at once. An error of one scan does not stop it from working on the others.
-func (e *Engine) Maintain(ctx context.Context) error {
+func (u *Upkeep) Maintain(ctx context.Context) error {
 	// A poison queue that does not answer must not take all the time.
 	draining, cancel := context.WithTimeout(ctx, drainTime)
-	errs := e.drainPoison(draining)
+	errs := u.drainPoison(draining)
 	cancel()
-	open, err := e.ledger.Open(ctx)
+	open, err := u.ledger.Open(ctx)
 	if err != nil {
 		return errors.Join(errs, err)
 	}
 	var running []string
 	for _, s := range open {
-		runs, err := e.tidy(ctx, s)
+		runs, err := u.tidy(ctx, s)
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("maintain scan %s: %w", s.ID, err))
 		}
@@ -43,14 +68,14 @@ func (e *Engine) Maintain(ctx context.Context) error {
 			running = append(running, s.ID)
 		}
 	}
-	return errors.Join(errs, e.startAsked(ctx), e.sendLost(ctx, running), e.tidyEnded(ctx), e.removeOld(ctx))
+	return errors.Join(errs, u.startAsked(ctx), u.sendLost(ctx, running), u.tidyEnded(ctx), u.removeOld(ctx))
 }
 
 // sendLost looks for lost steps of the running scans, and sends them again. Its first look is the second one to that of a Maintain a minute ago,
 // which may have died since.
-func (e *Engine) sendLost(ctx context.Context, running []string) error {
-	suspects, before, errs := e.look(ctx, running, nil)
-	suspects, err := e.goOn(ctx, suspects, before)
+func (u *Upkeep) sendLost(ctx context.Context, running []string) error {
+	suspects, before, errs := u.look(ctx, running, nil)
+	suspects, err := u.goOn(ctx, suspects, before)
 	errs = errors.Join(errs, err)
 	for range looks - 1 {
 		if len(suspects) == 0 || ctx.Err() != nil {
@@ -59,8 +84,8 @@ func (e *Engine) sendLost(ctx context.Context, running []string) error {
 		if !task.Sleep(ctx, lookTime) {
 			return errors.Join(errs, ctx.Err())
 		}
-		missing, after, err := e.look(ctx, nil, suspects)
-		errs = errors.Join(errs, err, e.resendLost(ctx, missing, before, after))
+		missing, after, err := u.look(ctx, nil, suspects)
+		errs = errors.Join(errs, err, u.resendLost(ctx, missing, before, after))
 		// At the first look some steps were too young to decide. They get one more look.
 		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
 			return before.steps[s.seen.ID].Age >= lookTime
@@ -71,20 +96,20 @@ func (e *Engine) sendLost(ctx context.Context, running []string) error {
 
 // goOn sends the steps again that are lost by the kept look and this one, and keeps this one, unless the kept one is about to count. It returns the other
 // suspects.
-func (e *Engine) goOn(ctx context.Context, suspects []suspect, now look) ([]suspect, error) {
+func (u *Upkeep) goOn(ctx context.Context, suspects []suspect, now look) ([]suspect, error) {
 	keep := now.kept(suspects)
 	if len(keep.Steps) == 0 {
 		return suspects, nil
 	}
-	last, err := e.ledger.LastLook(ctx)
+	last, err := u.ledger.LastLook(ctx)
 	if err != nil {
 		return suspects, err
 	}
 	before := lookOf(last, suspects)
 	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= lookTime { // else Maintains that die every few seconds would never have one that counts
-		err = e.ledger.NoteLook(ctx, keep)
+		err = u.ledger.NoteLook(ctx, keep)
 	}
-	err = errors.Join(err, e.resendLost(ctx, suspects, before, now))
+	err = errors.Join(err, u.resendLost(ctx, suspects, before, now))
 	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, now, s.seen.ID, s.function()) }), err
 }
 
@@ -96,8 +121,8 @@ type suspect struct {
 
 // look looks at the pending steps of scans, or at suspects once more. It returns the steps that may be lost. It peeks
 // into no queue for steps that are too young to be lost: in a healthy scan they will be committed soon.
-func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
-	all, errs := e.pendingSteps(ctx, scans, again)
+func (u *Upkeep) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
+	all, errs := u.pendingSteps(ctx, scans, again)
 	steps, waits := map[string]ledger.Pending{}, map[string]front{}
 	for _, s := range all {
 		steps[s.seen.ID] = s.seen
@@ -105,7 +130,7 @@ func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]s
 		if _, peeked := waits[function]; peeked || s.seen.Age < lookTime {
 			continue
 		}
-		messages, err := e.queues[function].Peek(ctx)
+		messages, err := u.scans.queues[function].Peek(ctx)
 		if err != nil {
 			return nil, look{}, errors.Join(errs, err)
 		}
@@ -117,13 +142,13 @@ func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]s
 	if !slices.ContainsFunc(all, peeked) {
 		return all, seen, errs
 	}
-	beats, err := e.ledger.Beats(ctx)
+	beats, err := u.ledger.Beats(ctx)
 	if err != nil {
 		return nil, look{}, errors.Join(errs, err)
 	}
 	for _, b := range beats {
 		if b.Age > beatKept {
-			errs = errors.Join(errs, e.ledger.ForgetBeat(ctx, b))
+			errs = errors.Join(errs, u.ledger.ForgetBeat(ctx, b))
 		}
 	}
 	return all, newLook(steps, beats, waits), errs
@@ -131,7 +156,7 @@ func (e *Engine) look(ctx context.Context, scans []string, again []suspect) ([]s
 
 // pendingSteps reads the pending steps of scans, or suspects once more. It ends scans without a pending step. It
 // leaves a scan that it can't read for the next time.
-func (e *Engine) pendingSteps(ctx context.Context, scans []string, again []suspect) (steps []suspect, errs error) {
+func (u *Upkeep) pendingSteps(ctx context.Context, scans []string, again []suspect) (steps []suspect, errs error) {
 	known := map[string]bool{}
 	for _, s := range again {
 		known[s.seen.ID] = true
@@ -140,9 +165,9 @@ func (e *Engine) pendingSteps(ctx context.Context, scans []string, again []suspe
 		}
 	}
 	for _, id := range scans {
-		pending, err := e.ledger.FirstPending(ctx, id)
+		pending, err := u.ledger.FirstPending(ctx, id)
 		if err == nil && len(pending) == 0 && len(again) == 0 {
-			_, err = e.finish(ctx, id)
+			_, err = u.life.finish(ctx, id)
 		}
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("maintain scan %s: %w", id, err))
@@ -160,12 +185,12 @@ func (e *Engine) pendingSteps(ctx context.Context, scans []string, again []suspe
 }
 
 // resendLost sends the messages of steps again that two looks show to be lost.
-func (e *Engine) resendLost(ctx context.Context, suspects []suspect, before, after look) error {
+func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, after look) error {
 	g, ctx := task.WithContext(ctx)
 	g.SetLimit(resends)
 	for _, s := range suspects {
 		if lost(before, after, s.seen.ID, s.function()) {
-			g.Go(func() error { return e.resend(ctx, s) })
+			g.Go(func() error { return u.resend(ctx, s) })
 		}
 	}
 	return g.Wait()
@@ -173,23 +198,44 @@ func (e *Engine) resendLost(ctx context.Context, suspects []suspect, before, aft
 
 // resend sends a lost step's message again, unless another process has done it, the step was
 // committed, or the scan has ended meanwhile, whose messages are dropped. A step that cannot be done fails its scan instead.
-func (e *Engine) resend(ctx context.Context, s suspect) error {
-	if err := e.mayGoOn(ctx, s.Scan); err != nil {
+func (u *Upkeep) resend(ctx context.Context, s suspect) error {
+	if err := u.scans.mayGoOn(ctx, s.Scan); err != nil {
 		if problem.FateOf(err) == problem.Done {
 			return nil
 		}
 		return err
 	}
 	if reason := hopeless(s.seen); reason != nil {
-		return e.failIfPending(ctx, s.Scan, s.seen.ID, ledger.Ending{State: ledger.Failed, Error: reason.Error()})
+		return u.life.failIfPending(ctx, s.Scan, s.seen.ID, ledger.Ending{State: ledger.Failed, Error: reason.Error()})
 	}
-	ours, err := e.ledger.Resending(ctx, s.Scan, s.seen)
+	ours, err := u.ledger.Resending(ctx, s.Scan, s.seen)
 	if err != nil || !ours {
 		return err
 	}
-	if err := e.send(ctx, s.message); err != nil {
+	if err := u.scans.send(ctx, s.message); err != nil {
 		return err
 	}
 	zerolog.Ctx(ctx).Warn().Str("scan", s.Scan).Str("step", s.seen.ID).Dur("age", s.seen.Age).Int("sends", s.seen.Sends+1).Msg("message lost; sent again")
 	return nil
+}
+
+// startAsked starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.
+func (u *Upkeep) startAsked(ctx context.Context) error {
+	all, err := u.ledger.Asked(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askedTime)
+	defer cancel()
+	errs := make([]error, len(all))
+	var g task.Group
+	g.SetLimit(askedAtOnce)
+	for i, a := range all {
+		g.Go(func() error {
+			errs[i] = u.life.startOne(ctx, a)
+			return nil
+		})
+	}
+	_ = g.Wait() // each error is in errs
+	return errors.Join(errs...)
 }

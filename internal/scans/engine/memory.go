@@ -39,9 +39,9 @@ type inMemory struct {
 }
 
 // hold waits for memory for a step that is in hand.
-func (e *Engine) hold(ctx context.Context, step string, s *sizes) (*inMemory, error) {
-	h := &inMemory{budget: e.options.Memory, heart: e.heart, step: step, sizes: s}
-	return h, h.take(ctx, min(s.need(), h.budget.Half()))
+func (s *Steps) hold(ctx context.Context, step string, of *sizes) (*inMemory, error) {
+	h := &inMemory{budget: s.scans.options.Memory, heart: s.heart, step: step, sizes: of}
+	return h, h.take(ctx, min(of.need(), h.budget.Half()))
 }
 
 func (h *inMemory) take(ctx context.Context, bytes int64) (err error) {

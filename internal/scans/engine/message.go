@@ -181,16 +181,16 @@ func parseMessage(body []byte) (message, error) {
 // encode returns the text to put into a queue. The host expects base64.
 func encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
 
-func (e *Engine) send(ctx context.Context, m message) error {
+func (ss *Scans) send(ctx context.Context, m message) error {
 	hidden := time.Duration(0)
 	if !m.after.IsZero() {
-		now, err := e.Now(ctx)
+		now, err := ss.Now(ctx)
 		if err != nil {
 			return err
 		}
 		hidden = m.after.Sub(now)
 	}
-	return e.queues[m.function()].PutAfter(ctx, encode(m.body), hidden)
+	return ss.queues[m.function()].PutAfter(ctx, encode(m.body), hidden)
 }
 
 // deletion is what a step has read and left to be deleted.
@@ -221,9 +221,9 @@ type readPage struct {
 }
 
 // sendAt sends a pending step's message again, for a time; zero for at once.
-func (e *Engine) sendAt(ctx context.Context, id string, p ledger.Pending, at time.Time) error {
+func (ss *Scans) sendAt(ctx context.Context, id string, p ledger.Pending, at time.Time) error {
 	p.After = at
-	ours, err := e.ledger.Renew(ctx, id, p)
+	ours, err := ss.ledger.Renew(ctx, id, p)
 	if err != nil || !ours {
 		return err
 	}
@@ -232,12 +232,12 @@ func (e *Engine) sendAt(ctx context.Context, id string, p ledger.Pending, at tim
 		return err
 	}
 	m.after = at
-	return e.send(ctx, m)
+	return ss.send(ctx, m)
 }
 
 // sendStart sends a message that starts a scan that was asked for.
-func (e *Engine) sendStart(ctx context.Context, id string) {
-	if err := e.queues[ScanPrefix].Put(ctx, encode(jsonOf(start{1, id}))); err != nil {
+func (ss *Scans) sendStart(ctx context.Context, id string) {
+	if err := ss.queues[ScanPrefix].Put(ctx, encode(jsonOf(start{1, id}))); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("message for a start not sent; Maintain will start the scan")
 	}
 }

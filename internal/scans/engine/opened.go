@@ -48,18 +48,18 @@ func (o *opened) export() *export {
 }
 
 // open turns a request into tables and a strategy without hints. Its errors are [problem.Invalid].
-func (e *Engine) open(r Request) (*opened, error) {
+func (ss *Scans) open(r Request) (*opened, error) {
 	if r.isGroup() {
-		return e.openGroup(r)
+		return ss.openGroup(r)
 	}
 	if err := r.checkNames(); err != nil {
 		return nil, err
 	}
-	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &e.limiter, filter: r.Filter, sizes: &sizes{}}
-	a, err := e.account("source", r.Source.Connection)
+	o := &opened{request: r, strategy: strategyOf(r, nil), limiter: &ss.limiter, filter: r.Filter, sizes: &sizes{}}
+	a, err := ss.account("source", r.Source.Connection)
 	if err != nil {
 		if d := r.Action.Destination; d != nil {
-			_, other := e.account("action.destination", d.Connection)
+			_, other := ss.account("action.destination", d.Connection)
 			err = errors.Join(err, other)
 		}
 		return nil, err
@@ -67,18 +67,18 @@ func (e *Engine) open(r Request) (*opened, error) {
 	o.account = a.String()
 	if r.Source.Container == "" {
 		o.source = a.Table(r.Source.Table)
-	} else if o.source, err = e.exportAt("source", r.Source); err != nil {
+	} else if o.source, err = ss.exportAt("source", r.Source); err != nil {
 		return nil, err
 	}
 	if r.Action.Type == Verify {
-		o.plan, err = e.comparison(r, o)
+		o.plan, err = ss.comparison(r, o)
 	} else {
-		o.plan, err = e.plan(r, o.table())
+		o.plan, err = ss.plan(r, o.table())
 	}
 	if err != nil {
 		return nil, err
 	}
-	o.queries = cmp.Or(r.SegmentsPerInvocation, e.options.SegmentsPerInvocation, o.work.queries())
+	o.queries = cmp.Or(r.SegmentsPerInvocation, ss.options.SegmentsPerInvocation, o.work.queries())
 	if r.Limits != nil && r.SegmentsPerInvocation == 0 && o.container == nil {
 		o.queries = 1 // that the rate is even
 	}
@@ -112,8 +112,8 @@ func (s *loaded) ended() error {
 }
 
 // mayGoOn returns an error unless a step of the scan may begin something, such as a transaction.
-func (e *Engine) mayGoOn(ctx context.Context, id string) error {
-	s, err := e.load(ctx, id)
+func (ss *Scans) mayGoOn(ctx context.Context, id string) error {
+	s, err := ss.load(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -122,13 +122,13 @@ func (e *Engine) mayGoOn(ctx context.Context, id string) error {
 
 // load returns the scan as it was at most scanTime ago. One that has ended may be restarted at any
 // time, so a state other than running is never older than the call. A group's member runs only while the group does.
-func (e *Engine) load(ctx context.Context, id string) (*loaded, error) {
-	s, err := e.loadScan(ctx, id)
+func (ss *Scans) load(ctx context.Context, id string) (*loaded, error) {
+	s, err := ss.loadScan(ctx, id)
 	group, _, member := ledger.MemberOf(id)
 	if err != nil || !member || s.state != ledger.Running {
 		return s, err
 	}
-	of, err := e.loadScan(ctx, group)
+	of, err := ss.loadScan(ctx, group)
 	if err != nil || of.state == ledger.Running {
 		return s, err
 	}
@@ -137,22 +137,22 @@ func (e *Engine) load(ctx context.Context, id string) (*loaded, error) {
 	return &ended, nil
 }
 
-func (e *Engine) loadScan(ctx context.Context, id string) (*loaded, error) {
+func (ss *Scans) loadScan(ctx context.Context, id string) (*loaded, error) {
 	own, called := false, time.Now()
 	read := func(was *loaded) (*loaded, error) {
 		own = true
-		return e.loadAnew(ctx, id, was)
+		return ss.loadAnew(ctx, id, was)
 	}
-	s, err := e.scans.get(ctx, id, read)
+	s, err := ss.loaded.get(ctx, id, read)
 	if err != nil || own || s.state == ledger.Running {
 		return s, err
 	}
-	return e.scans.since(ctx, id, called, read) // another caller began that reading, perhaps before a restart
+	return ss.loaded.since(ctx, id, called, read) // another caller began that reading, perhaps before a restart
 }
 
 // loadAnew reads a scan. was is the scan as it was read before; nil if it wasn't. Then only its state may have changed.
-func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded, error) {
-	s, err := e.ledger.Scan(ctx, id)
+func (ss *Scans) loadAnew(ctx context.Context, id string, was *loaded) (*loaded, error) {
+	s, err := ss.ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, problem.Stalef("scan", "the scan is not in the ledger; its record was deleted").Because(err)
 	}
@@ -166,11 +166,11 @@ func (e *Engine) loadAnew(ctx context.Context, id string, was *loaded) (*loaded,
 	if err != nil {
 		return nil, err
 	}
-	o, err := e.open(r)
+	o, err := ss.open(r)
 	if err != nil {
 		return nil, final(err)
 	}
-	if err := e.ownHints(ctx, id, o); err != nil {
+	if err := ss.ownHints(ctx, id, o); err != nil {
 		return nil, err
 	}
 	return &loaded{o, s.State, s.Attempt, s.Resumed, s.Members}, nil

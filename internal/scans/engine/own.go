@@ -32,7 +32,7 @@ func refuse(field, what string) error {
 	return &ownError{problem.Invalidf(field, "%s; name another", what)}
 }
 
-// final makes an [ownError] fatal to a scan that is under way. Other errors of [Engine.open] may be those of an older instance, which
+// final makes an [ownError] fatal to a scan that is under way. Other errors of [Scans.open] may be those of an older instance, which
 // does not have a new setting yet: they stay as they are.
 func final(err error) error {
 	if errors.As(err, new(*ownError)) {
@@ -42,20 +42,20 @@ func final(err error) error {
 }
 
 // checkTable returns an error about a request's field if no scan may change the table.
-func (e *Engine) checkTable(field string, t *storage.Table) error {
+func (ss *Scans) checkTable(field string, t *storage.Table) error {
 	field += ".table"
-	if slices.ContainsFunc(e.options.Kept, t.Same) {
+	if slices.ContainsFunc(ss.options.Kept, t.Same) {
 		return refuse(field, "is a table of this app's catalogs or event log; copy a backup into new tables and set the app to these")
 	}
-	if what := e.hostsTable(t); what != "" {
+	if what := ss.hostsTable(t); what != "" {
 		return refuse(field, what)
 	}
 	return nil
 }
 
 // hostsTable says what a table is that runs this app, and that no group copies; "" for all others.
-func (e *Engine) hostsTable(t *storage.Table) string {
-	o, name := e.options, t.Name()
+func (ss *Scans) hostsTable(t *storage.Table) string {
+	o, name := ss.options, t.Name()
 	switch {
 	case t.Same(o.Own.Table(o.StateTable)):
 		return "is the table that keeps this app's scans"
@@ -66,19 +66,19 @@ func (e *Engine) hostsTable(t *storage.Table) string {
 }
 
 // checkQueue returns an error if no scan may put messages into a queue of the account.
-func (e *Engine) checkQueue(field string, a *storage.Account, name string) error {
+func (ss *Scans) checkQueue(field string, a *storage.Account, name string) error {
 	switch {
 	case strings.HasSuffix(name, poison):
 		return refuse(field+".name", "is a queue of messages that a Functions host gave up, which nobody reads")
-	case slices.Contains(slices.Collect(maps.Values(Queues)), name) && a.Same(e.options.Own):
+	case slices.Contains(slices.Collect(maps.Values(Queues)), name) && a.Same(ss.options.Own):
 		return refuse(field+".name", "is the app's own queue")
 	}
 	return nil
 }
 
 // checkContainer returns an error if no scan may export into a container of the account.
-func (e *Engine) checkContainer(field string, a *storage.Account, name string) error {
-	o := e.options
+func (ss *Scans) checkContainer(field string, a *storage.Account, name string) error {
+	o := ss.options
 	switch {
 	case strings.HasPrefix(name, hostContainers) && a.Same(o.Own):
 		return refuse(field+".container", "is a container of the Functions host")

@@ -21,10 +21,10 @@ const (
 
 // drainPoison deletes messages that the host gave up from the poison queues. Their steps are still pending unless they
 // were done after all, and are sent again as lost ones are. Messages of others stay.
-func (e *Engine) drainPoison(ctx context.Context) error {
+func (u *Upkeep) drainPoison(ctx context.Context) error {
 	var errs error
-	for _, q := range e.poison {
-		if err := e.drain(ctx, q); err != nil && !storage.NotFound(err) {
+	for _, q := range u.poison {
+		if err := u.drain(ctx, q); err != nil && !storage.NotFound(err) {
 			errs = errors.Join(errs, err)
 		}
 	}
@@ -32,19 +32,19 @@ func (e *Engine) drainPoison(ctx context.Context) error {
 }
 
 // NoteMaintained records that Maintain has run, with its error and how many messages the poison queues have.
-func (e *Engine) NoteMaintained(ctx context.Context, failure error) error {
+func (u *Upkeep) NoteMaintained(ctx context.Context, failure error) error {
 	given := 0
-	for _, q := range e.poison {
+	for _, q := range u.poison {
 		n, err := q.Length(ctx)
 		if err != nil && !storage.NotFound(err) {
 			return err
 		}
 		given += n
 	}
-	return e.ledger.NoteMaintained(ctx, given, failure)
+	return u.ledger.NoteMaintained(ctx, given, failure)
 }
 
-func (e *Engine) drain(ctx context.Context, q *storage.Queue) error {
+func (u *Upkeep) drain(ctx context.Context, q *storage.Queue) error {
 	var errs error
 	for errs == nil {
 		messages, err := q.Get(ctx, storage.MaxGetMessages, poisonHidden)

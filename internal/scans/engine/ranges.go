@@ -24,8 +24,8 @@ type Ranges struct {
 }
 
 // Ranges returns a scan's ranges in table order: at most maxRanges.
-func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
-	found, err := e.detail(ctx, id)
+func (rd *Reader) Ranges(ctx context.Context, id string) (Ranges, error) {
+	found, err := rd.detail(ctx, id)
 	if err != nil {
 		return Ranges{}, err
 	}
@@ -38,7 +38,7 @@ func (e *Engine) Ranges(ctx context.Context, id string) (Ranges, error) {
 		ends = append(ends, parseNote(note)...)
 	}
 	var pending []reach
-	leased := e.heard.Load().steps(id, found.Date)
+	leased := rd.heard.Load().steps(id, found.Date)
 	for _, p := range found.Pending {
 		m, err := parseMessage(p.Message)
 		if err != nil || m.Again != nil {

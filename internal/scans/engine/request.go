@@ -219,7 +219,7 @@ func (r Request) check() error {
 	return errors.Join(errs...)
 }
 
-// checkNames finds what is wrong with what becomes a part of a URL or of a query. [Engine.open] checks it each time: somebody may have edited the
+// checkNames finds what is wrong with what becomes a part of a URL or of a query. [Scans.open] checks it each time: somebody may have edited the
 // row that a request is read from.
 func (r Request) checkNames() error {
 	var errs wrongs

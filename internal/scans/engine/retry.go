@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// retrySends is how many messages [Engine.Retry] sends at once.
+// retrySends is how many messages [Life.Retry] sends at once.
 const retrySends = 32
 
 // Retry restarts the remaining steps of a scan that was canceled or has failed.
@@ -23,23 +23,23 @@ const retrySends = 32
 // Old messages of the scan do no harm, except that one may fail the scan again with fewer deliveries than a new one
 // gets. A group is retried by all of its scans that have not succeeded, their failed rows included. A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no error: a proxying
 // Functions host may send one request several times.
-func (e *Engine) Retry(ctx context.Context, id string) error { return e.retry(ctx, id, false) }
+func (l *Life) Retry(ctx context.Context, id string) error { return l.retry(ctx, id, false) }
 
 // RetryFailed is Retry that also does the failed rows again. It refuses a scan without any.
-func (e *Engine) RetryFailed(ctx context.Context, id string) error { return e.retry(ctx, id, true) }
+func (l *Life) RetryFailed(ctx context.Context, id string) error { return l.retry(ctx, id, true) }
 
-func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
-	s, err := e.ledger.Scan(ctx, id)
+func (l *Life) retry(ctx context.Context, id string, rows bool) error {
+	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {
-		return e.absent(ctx, id, err)
+		return l.status.absent(ctx, id, err)
 	}
 	if s.State == ledger.Running || s.State == ledger.Succeeded && s.Attempt > 1 {
 		return nil
 	}
 	if s.Members > 0 && s.State != ledger.Succeeded {
-		return e.retryGroup(ctx, s)
+		return l.retryGroup(ctx, s)
 	}
-	if err := e.retriable(ctx, s, rows); err != nil {
+	if err := l.retriable(ctx, s, rows); err != nil {
 		return err
 	}
 	var root *ledger.Pending
@@ -54,21 +54,21 @@ func (e *Engine) retry(ctx context.Context, id string, rows bool) error {
 	}
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	now, err := e.Now(starting)
+	now, err := l.scans.Now(starting)
 	if err != nil {
 		return err
 	}
-	if err := e.ledger.Restart(starting, s, now, root, ahead); err != nil {
+	if err := l.ledger.Restart(starting, s, now, root, ahead); err != nil {
 		return notFound(id, err)
 	}
 	// The scan runs now. Maintain sends what this call does not.
-	if err := e.sendPending(ctx, id, s); err != nil {
+	if err := l.sendPending(ctx, id, s); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("not all messages sent; Maintain will send them")
 	}
 	return nil
 }
 
-func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
+func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	if s.LeftOut {
 		return problem.Conflictf("id", "%s", withoutTable)
 	}
@@ -76,17 +76,17 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
 	}
 	if group, _, member := ledger.MemberOf(s.ID); member {
-		if err := e.mayGoOn(ctx, group); err != nil {
+		if err := l.scans.mayGoOn(ctx, group); err != nil {
 			return problem.Conflictf("id", "is a scan of the group %s, which does not run; retry the group", group).Because(err)
 		}
 	}
 	r, err := parseStored(s.Request)
 	if err == nil { // else a newer instance can do it
-		if _, err := e.open(r); err != nil {
+		if _, err := l.scans.open(r); err != nil {
 			return err
 		}
 	}
-	found, err := e.ledger.Snapshot(ctx, s.ID)
+	found, err := l.ledger.Snapshot(ctx, s.ID)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 	case found.Sums.Failed > 0:
 		return problem.Conflictf("id", "every step is done, and %d rows have failed; a retry would not write them: fix the cause that the scan's error names, and retry with {\"rows\":\"failed\"}", found.Sums.Failed)
 	case r.exports():
-		if _, err := e.exported(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
+		if _, err := l.exports.exported(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
 			return problem.Conflictf("id", "%v; start a new scan, to another prefix", err)
 		}
 	}
@@ -115,7 +115,7 @@ func (e *Engine) retriable(ctx context.Context, s ledger.Scan, rows bool) error 
 }
 
 // sendPending sends the messages of all pending steps. If there are none, it ends the scan.
-func (e *Engine) sendPending(ctx context.Context, id string, s ledger.Scan) error {
+func (l *Life) sendPending(ctx context.Context, id string, s ledger.Scan) error {
 	r, err := requestOf(s)
 	if err != nil {
 		return err
@@ -126,16 +126,16 @@ func (e *Engine) sendPending(ctx context.Context, id string, s ledger.Scan) erro
 	send := func(steps []ledger.Pending) error {
 		found = found || len(steps) > 0
 		slots := make([]message, len(steps)) // those of before are over, or it was to make good for them at once
-		if err := e.takeSlots(ctx, r.Limits, id, int64(len(steps)), ledger.Totals{}, slots); err != nil {
+		if err := l.scans.takeSlots(ctx, r.Limits, id, int64(len(steps)), ledger.Totals{}, slots); err != nil {
 			return err
 		}
 		for i, p := range steps {
-			g.Go(func() error { return e.sendAt(sending, id, p, slots[i].after) })
+			g.Go(func() error { return l.scans.sendAt(sending, id, p, slots[i].after) })
 		}
 		return sending.Err()
 	}
 	var limited []ledger.Pending // all at once, so that their slots follow each other
-	err = e.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
+	err = l.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
 		if r.Limits == nil {
 			return send(steps)
 		}
@@ -148,6 +148,6 @@ func (e *Engine) sendPending(ctx context.Context, id string, s ledger.Scan) erro
 	if err := errors.Join(err, g.Wait()); err != nil || found {
 		return err
 	}
-	_, err = e.finish(ctx, id)
+	_, err = l.finish(ctx, id)
 	return err
 }

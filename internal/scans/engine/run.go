@@ -22,12 +22,26 @@ import (
 // This file is the way of a message, from top to bottom: Run → process → begin → do → commit →
 // follow. step.go has the kinds of steps and what each does, fail.go what happens to errors, end.go how a scan ends.
 
+// Steps makes the steps of scans, each for a message.
+type Steps struct {
+	scans  *Scans
+	life   *Life
+	ledger *ledger.Ledger
+	heart  *heart
+}
+
+func newSteps(life *Life) *Steps {
+	s := &Steps{scans: life.scans, life: life, ledger: life.ledger}
+	s.heart = newHeart(s.waits, s.ledger.With(storage.RequestOptions{Once: true}).Beat)
+	return s
+}
+
 // Run handles one delivery of a message to one of the queue functions. delivery counts from 1. It returns a line that
 // reports what was done. An error's fate is [problem.FateOf]. When the scan itself cannot continue, Run records that
 // with the scan, and the message is done.
-func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
+func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
 	if scan := startOf(body); scan != "" {
-		return "", e.startAskedFor(ctx, scan)
+		return "", s.life.startAskedFor(ctx, scan)
 	}
 	m, err := parseMessage(body)
 	if err != nil {
@@ -36,31 +50,31 @@ func (e *Engine) Run(ctx context.Context, body []byte, delivery int) (report str
 	zerolog.Ctx(ctx).UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", m.id) })
 	working, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
-	report, left, err := e.step(ctx, working, m, delivery)
+	report, left, err := s.step(ctx, working, m, delivery)
 	if left == nil {
 		return report, err
 	}
-	deleted, _, err := e.step(ctx, working, *left, delivery)
+	deleted, _, err := s.step(ctx, working, *left, delivery)
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
 // step makes a message's step in the time that working has. If it leaves a deletion to this invocation, it returns that.
-func (e *Engine) step(ctx, working context.Context, m message, delivery int) (report string, left *message, err error) {
+func (s *Steps) step(ctx, working context.Context, m message, delivery int) (report string, left *message, err error) {
 	var counter storage.Counter
-	e.heart.take(zerolog.Ctx(ctx), m.Scan, m.id, &counter)
+	s.heart.take(zerolog.Ctx(ctx), m.Scan, m.id, &counter)
 	again := true // also if it panics
 	defer func() {
-		if e.heart.release(m.id, again && delivery < MaxDeliveries) {
-			e.endIfDone(ctx, m.Scan)
+		if s.heart.release(m.id, again && delivery < MaxDeliveries) {
+			s.life.endIfDone(ctx, m.Scan)
 		}
 	}()
 	err = task.Do(func() (err error) {
-		report, left, err = e.process(working, m, delivery, &counter)
+		report, left, err = s.process(working, m, delivery, &counter)
 		return err
 	})
 	if fatal := fatalOf(err, delivery); fatal != nil {
 		again = false
-		report, err = e.failScan(ctx, m, fatal)
+		report, err = s.failScan(ctx, m, fatal)
 		return report, nil, err
 	}
 	again = problem.FateOf(err) == problem.Retry
@@ -69,45 +83,45 @@ func (e *Engine) step(ctx, working context.Context, m message, delivery int) (re
 
 // process makes the message's step, commits it, and sends its children's messages. It counts the step's requests. It
 // returns what it leaves to this invocation, as step does.
-func (e *Engine) process(ctx context.Context, m message, delivery int, counter *storage.Counter) (report string, left *message, err error) {
+func (s *Steps) process(ctx context.Context, m message, delivery int, counter *storage.Counter) (report string, left *message, err error) {
 	start := time.Now()
-	o, err := e.load(ctx, m.Scan)
+	o, err := s.scans.load(ctx, m.Scan)
 	if err == nil {
 		err = o.ended()
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	held, err := e.hold(ctx, m.id, o.sizes)
+	held, err := s.hold(ctx, m.id, o.sizes)
 	if err != nil {
 		return "", nil, err
 	}
 	defer held.release()
 	counted := storage.RequestOptions{Counter: counter}
-	p, pending, err := e.begin(ctx, counted, o.request.Limits, m, delivery)
+	p, pending, err := s.begin(ctx, counted, o.request.Limits, m, delivery)
 	if err != nil {
 		return "", nil, err
 	}
 	if !pending {
 		if left = kindOf(m).absent(o.opened); left == nil {
-			err = e.repeated(ctx, m.Scan, delivery)
+			err = s.repeated(ctx, m.Scan, delivery)
 		}
 		return "", left, err
 	}
 	if m, err = kindOf(m).recorded(p); err != nil {
 		return "", nil, err
 	}
-	defer func() { e.giveUp(ctx, m.Scan, p, delivery, err) }()
+	defer func() { s.giveUp(ctx, m.Scan, p, delivery, err) }()
 	asking := counted
-	asking.MayProceed = func(ctx context.Context) error { return e.mayGoOn(ctx, m.Scan) }
+	asking.MayProceed = func(ctx context.Context) error { return s.scans.mayGoOn(ctx, m.Scan) }
 	var out outcome
 	err = held.do(ctx, func(part *memory.Part) (err error) {
 		asking.Memory = part
-		out, err = kindOf(m).do(ctx, stepScanOf(o.opened, asking, held), e.ledger.With(counted), delivery)
+		out, err = kindOf(m).do(ctx, stepScanOf(o.opened, asking, held), s.ledger.With(counted), delivery)
 		return err
 	})
 	if err == nil {
-		err = e.listDifferences(ctx, m.Scan, &out)
+		err = s.listDifferences(ctx, m.Scan, &out)
 	}
 	if err != nil {
 		return "", nil, err
@@ -117,12 +131,12 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	if o.request.Limits != nil {
 		out.done.Transactions += slotRequests
 	}
-	if err := e.takeSlots(ctx, o.request.Limits, m.Scan, kindOf(m).slots(), out.done.Totals, out.children); err != nil {
+	if err := s.scans.takeSlots(ctx, o.request.Limits, m.Scan, kindOf(m).slots(), out.done.Totals, out.children); err != nil {
 		return "", nil, err
 	}
-	committed, maybe, err := e.commit(ctx, m, out)
+	committed, maybe, err := s.commit(ctx, m, out)
 	if err == nil && !committed {
-		err = kindOf(m).overtaken(ctx, e.ledger, &out)
+		err = kindOf(m).overtaken(ctx, s.ledger, &out)
 	}
 	if err != nil {
 		return "", nil, err
@@ -130,10 +144,10 @@ func (e *Engine) process(ctx context.Context, m message, delivery int, counter *
 	// Of two deliveries at once, only the one that committed the step sends messages: else each step below it would be
 	// done twice, too. A message for a child that does not exist does no harm: no pending row is found for it.
 	if committed || maybe {
-		e.follow(ctx, m, out)
+		s.follow(ctx, m, out)
 	}
 	if committed {
-		e.fold(ctx, m)
+		s.fold(ctx, m)
 	}
 	return reportOf(m, out, time.Since(start), committed), out.deletion, nil
 }
@@ -158,14 +172,14 @@ func (out outcome) ahead(m message) scan.Outlook {
 
 // begin reads the step's pending row. If a delivery or message before this one may have begun the
 // step, it records one more beginning. It returns the step as it was before, and whether it is pending.
-func (e *Engine) begin(ctx context.Context, o storage.RequestOptions, limits *Limits, m message, delivery int) (p ledger.Pending, pending bool, err error) {
+func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *Limits, m message, delivery int) (p ledger.Pending, pending bool, err error) {
 	if p, ok := kindOf(m).inHand(); ok {
 		return p, true, nil
 	}
-	l := e.ledger.With(o)
+	l := s.ledger.With(o)
 	p, pending, err = l.Pending(ctx, m.Scan, m.id)
 	if err == nil && pending && !p.After.IsZero() {
-		err = e.waitsForSlot(ctx, limits, m.Scan, p, delivery)
+		err = s.waitsForSlot(ctx, limits, m.Scan, p, delivery)
 	}
 	if err != nil || !pending || unrecorded(p, delivery) {
 		return p, pending, err
@@ -185,9 +199,9 @@ func unrecorded(p ledger.Pending, delivery int) bool {
 
 // repeated handles the message of a step that was committed before. On a repeated delivery the process
 // may have died between the commit and the scan's end: it notices that end now.
-func (e *Engine) repeated(ctx context.Context, scan string, delivery int) error {
+func (s *Steps) repeated(ctx context.Context, scan string, delivery int) error {
 	if delivery > 1 {
-		if _, err := e.finish(ctx, scan); err != nil {
+		if _, err := s.life.finish(ctx, scan); err != nil {
 			return err
 		}
 	}
@@ -197,7 +211,7 @@ func (e *Engine) repeated(ctx context.Context, scan string, delivery int) error 
 // commit records a step's outcome in one transaction: the step is done, and what it leaves is pending. committed
 // is false if the step was not pending any more. maybe then tells that the transaction was sent more than
 // once: its first try may have committed the step, and lost its answer.
-func (e *Engine) commit(ctx context.Context, m message, out outcome) (committed, maybe bool, err error) {
+func (s *Steps) commit(ctx context.Context, m message, out outcome) (committed, maybe bool, err error) {
 	var left []*message
 	for i := range out.children {
 		left = append(left, &out.children[i])
@@ -213,20 +227,20 @@ func (e *Engine) commit(ctx context.Context, m message, out outcome) (committed,
 		pending = append(pending, c.pending())
 	}
 	var sent storage.Counter
-	committed, err = e.ledger.With(storage.RequestOptions{Counter: &sent}).Commit(ctx, m.Scan, m.id, e.options.Now(), out.done, pending)
+	committed, err = s.ledger.With(storage.RequestOptions{Counter: &sent}).Commit(ctx, m.Scan, m.id, s.scans.options.Now(), out.done, pending)
 	return committed, sent.Requests() > 1, err
 }
 
 // follow sends the children's messages. If a step leaves nothing, the scan may have ended. Maintain sends what
 // follow cannot: the step is committed, and must not be repeated.
-func (e *Engine) follow(ctx context.Context, m message, out outcome) {
+func (s *Steps) follow(ctx context.Context, m message, out outcome) {
 	if len(out.children) == 0 && out.deletion == nil {
-		e.heart.childless(m.id)
+		s.heart.childless(m.id)
 		return
 	}
 	var g task.Group
 	for _, c := range out.children {
-		g.Go(func() error { return e.send(ctx, c) })
+		g.Go(func() error { return s.scans.send(ctx, c) })
 	}
 	if err := g.Wait(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("a child's message was not sent; Maintain will send it")
@@ -234,8 +248,8 @@ func (e *Engine) follow(ctx context.Context, m message, out outcome) {
 }
 
 // fold folds done steps of the scan now and then. If that fails, the next fold takes their rows.
-func (e *Engine) fold(ctx context.Context, m message) {
-	if err := e.ledger.FoldAfter(ctx, m.Scan, m.id, e.options.FoldEvery, joinNotes); err != nil {
+func (s *Steps) fold(ctx context.Context, m message) {
+	if err := s.ledger.FoldAfter(ctx, m.Scan, m.id, s.scans.options.FoldEvery, joinNotes); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("done steps not folded")
 	}
 }
@@ -253,8 +267,8 @@ func reportOf(m message, out outcome, took time.Duration, committed bool) string
 // waitsForSlot returns an error that drops the message of a step that can't begin yet: of long before its slot, since it is left from
 // before a retry, and another one comes at the slot; or of a scan that has used more than its limits allow, since the steps before it
 // cost more than was foreseen. Then the step takes another slot, behind all others.
-func (e *Engine) waitsForSlot(ctx context.Context, limits *Limits, scan string, p ledger.Pending, delivery int) error {
-	now, err := e.Now(ctx)
+func (s *Steps) waitsForSlot(ctx context.Context, limits *Limits, scan string, p ledger.Pending, delivery int) error {
+	now, err := s.scans.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -265,15 +279,15 @@ func (e *Engine) waitsForSlot(ctx context.Context, limits *Limits, scan string, 
 	if !unrecorded(p, delivery) {
 		return nil
 	}
-	u, err := e.ledger.Used(ctx, limitsOf(scan))
+	u, err := s.ledger.Used(ctx, limitsOf(scan))
 	if err != nil || u.Next.Sub(now) <= slotEarly {
 		return err
 	}
 	again := make([]message, 1)
-	if err := e.takeSlots(ctx, limits, scan, 1, ledger.Totals{}, again); err != nil {
+	if err := s.scans.takeSlots(ctx, limits, scan, 1, ledger.Totals{}, again); err != nil {
 		return err
 	}
-	if err := e.sendAt(ctx, scan, p, again[0].after); err != nil {
+	if err := s.scans.sendAt(ctx, scan, p, again[0].after); err != nil {
 		return err
 	}
 	return wait
@@ -282,9 +296,9 @@ func (e *Engine) waitsForSlot(ctx context.Context, limits *Limits, scan string, 
 const stepTime = 8 * time.Minute // a step's own deadline, below host.json's functionTimeout
 
 // waits adds to a beat the app's connections that give no good answer, in their order.
-func (e *Engine) waits(b *ledger.Beat) {
-	accounts := map[string]*storage.Account{storage.HostConnection: e.options.Own}
-	maps.Copy(accounts, e.options.Accounts)
+func (s *Steps) waits(b *ledger.Beat) {
+	accounts := map[string]*storage.Account{storage.HostConnection: s.scans.options.Own}
+	maps.Copy(accounts, s.scans.options.Accounts)
 	for _, name := range slices.Sorted(maps.Keys(accounts)) {
 		for _, o := range accounts[name].Outages() {
 			b.Waiting = append(b.Waiting, ledger.Wait{Connection: name, Cause: o.Cause, Since: o.Since.UTC()})

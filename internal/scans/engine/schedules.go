@@ -138,10 +138,23 @@ func (s Schedule) at(occurrence time.Time) Request {
 	return r
 }
 
+// Scheduler starts the scans of the app's schedules, and keeps their backups.
+type Scheduler struct {
+	scans  *Scans
+	status *Reader
+	life   *Life
+	ledger *ledger.Ledger
+	looks  *cache[struct{}] // at schedules, by who is about to read them
+}
+
+func newScheduler(life *Life) *Scheduler {
+	return &Scheduler{scans: life.scans, status: life.status, life: life, ledger: life.ledger, looks: newCache[struct{}](readersLook, readersLook)}
+}
+
 // CheckSchedules finds what is wrong with the app's schedules beside their form, such as a connection that it does not have.
-func (e *Engine) CheckSchedules() (errs error) {
-	for _, s := range e.options.Schedules {
-		if _, err := e.open(s.at(time.Unix(0, 0))); err != nil {
+func (sd *Scheduler) CheckSchedules() (errs error) {
+	for _, s := range sd.scans.options.Schedules {
+		if _, err := sd.scans.open(s.at(time.Unix(0, 0))); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("%s: request: %w", s.Name, err))
 		}
 	}
@@ -198,9 +211,9 @@ func rememberedOf(row ledger.Record) (r remembered, err error) {
 }
 
 // save writes a schedule's row, unless another process has looked at it meanwhile. Then ours is false.
-func (e *Engine) save(ctx context.Context, r *remembered) (ours bool, err error) {
+func (sd *Scheduler) save(ctx context.Context, r *remembered) (ours bool, err error) {
 	r.row.Data = jsonOf(r)
-	return e.ledger.Save(ctx, &r.row)
+	return sd.ledger.Save(ctx, &r.row)
 }
 
 // lookTries is how often a look begins anew when other processes look at the same time.
@@ -208,9 +221,9 @@ const lookTries = 3
 
 // LookAtSchedules starts the scans of schedules that are due, and notes the ends of those that were started. Timers fail: so whatever calls
 // the app may call this, at any time. With prune, it also does a minute's share of deleting backups that are not kept any more.
-func (e *Engine) LookAtSchedules(ctx context.Context, prune bool) error {
+func (sd *Scheduler) LookAtSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
-		overtaken, err := e.lookAtAll(ctx, prune)
+		overtaken, err := sd.lookAtAll(ctx, prune)
 		if err != nil || !overtaken || try == lookTries {
 			return err
 		}
@@ -220,19 +233,19 @@ func (e *Engine) LookAtSchedules(ctx context.Context, prune bool) error {
 // readersLook is how often those who read schedules have a process look at them.
 const readersLook = 10 * time.Second
 
-// LookBeforeReading is [Engine.LookAtSchedules] for whoever is about to read schedules or backups: it deletes nothing, and does nothing if this
+// LookBeforeReading is [Scheduler.LookAtSchedules] for whoever is about to read schedules or backups: it deletes nothing, and does nothing if this
 // process has looked for a reader a short while ago.
-func (e *Engine) LookBeforeReading(ctx context.Context) error {
-	_, err := e.looks.get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, e.LookAtSchedules(ctx, false) })
+func (sd *Scheduler) LookBeforeReading(ctx context.Context) error {
+	_, err := sd.looks.get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, sd.LookAtSchedules(ctx, false) })
 	return err
 }
 
-func (e *Engine) lookAtAll(ctx context.Context, prune bool) (overtaken bool, err error) {
-	rows, err := e.ledger.Schedules(ctx)
+func (sd *Scheduler) lookAtAll(ctx context.Context, prune bool) (overtaken bool, err error) {
+	rows, err := sd.ledger.Schedules(ctx)
 	if err != nil {
 		return false, err
 	}
-	now, err := e.Now(ctx)
+	now, err := sd.scans.Now(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -240,15 +253,15 @@ func (e *Engine) lookAtAll(ctx context.Context, prune bool) (overtaken bool, err
 	known := map[string]bool{}
 	for _, row := range rows {
 		known[row.Name()] = true
-		ours, err := e.lookAt(ctx, row, now, prune)
+		ours, err := sd.lookAt(ctx, row, now, prune)
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("schedule %s: %w", row.Name(), err))
 		}
 		overtaken = overtaken || !ours
 	}
-	for _, s := range e.options.Schedules {
+	for _, s := range sd.scans.options.Schedules {
 		if !known[s.Name] { // what was before its first look is not missed
-			_, err := e.save(ctx, &remembered{Since: now, Decided: now, row: ledger.ScheduleRecord(s.Name)})
+			_, err := sd.save(ctx, &remembered{Since: now, Decided: now, row: ledger.ScheduleRecord(s.Name)})
 			errs = errors.Join(errs, err)
 		}
 	}
@@ -256,29 +269,29 @@ func (e *Engine) lookAtAll(ctx context.Context, prune bool) (overtaken bool, err
 }
 
 // setting returns a schedule's settings, nil if the app does not have it any more.
-func (e *Engine) setting(name string) *Schedule {
-	i := slices.IndexFunc(e.options.Schedules, func(s Schedule) bool { return s.Name == name })
+func (sd *Scheduler) setting(name string) *Schedule {
+	i := slices.IndexFunc(sd.scans.options.Schedules, func(s Schedule) bool { return s.Name == name })
 	if i < 0 {
 		return nil
 	}
-	return &e.options.Schedules[i]
+	return &sd.scans.options.Schedules[i]
 }
 
 // lookAt looks at one schedule. ours is false if another process was faster.
-func (e *Engine) lookAt(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
+func (sd *Scheduler) lookAt(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
 	r, err := rememberedOf(row)
 	if err != nil {
 		return true, err
 	}
-	ended, err := e.noteEnd(ctx, &r, now)
+	ended, err := sd.noteEnd(ctx, &r, now)
 	if err != nil {
 		return true, err
 	}
-	proofs, err := e.noteProofs(ctx, &r)
+	proofs, err := sd.noteProofs(ctx, &r)
 	if err != nil {
 		return true, err
 	}
-	s, changed := e.setting(row.Name()), ended || proofs
+	s, changed := sd.setting(row.Name()), ended || proofs
 	if r.Decided.After(now.Add(wrongClock)) { // it is right again
 		changed, r.Decided = true, now
 	}
@@ -297,28 +310,28 @@ func (e *Engine) lookAt(ctx context.Context, row ledger.Record, now time.Time, p
 		}
 	}
 	if changed {
-		if ours, err := e.save(ctx, &r); err != nil || !ours {
+		if ours, err := sd.save(ctx, &r); err != nil || !ours {
 			return err != nil, err
 		}
 	}
 	if !d.Occurrence.IsZero() {
-		err = e.carryOut(ctx, d, &r)
+		err = sd.carryOut(ctx, d, &r)
 	}
 	if prune {
-		err = errors.Join(err, e.prune(ctx, s, &r))
+		err = errors.Join(err, sd.prune(ctx, s, &r))
 	}
 	return true, err
 }
 
 // carryOut asks for the scan that a schedule's row says is due, or says that it is skipped.
-func (e *Engine) carryOut(ctx context.Context, d schedule.Decision, r *remembered) error {
+func (sd *Scheduler) carryOut(ctx context.Context, d schedule.Decision, r *remembered) error {
 	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", r.Last.ID).Logger()
 	if !d.Start {
 		l.Warn().Msg("occurrence skipped: the scan of the last one runs")
 		return nil
 	}
 	l.Info().Msg("scheduled scan starts")
-	return e.Ask(ctx, r.Last.ID, *r.Request)
+	return sd.life.Ask(ctx, r.Last.ID, *r.Request)
 }
 
 // wrongClock is how far ahead a time must be to come from a clock that was wrong.
@@ -331,12 +344,12 @@ const traceTime = 24 * time.Hour
 
 // noteEnd notes what became of the scan that a schedule started last: somebody may retry one that has failed. A backup is recorded before its
 // success is.
-func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (changed bool, err error) {
+func (sd *Scheduler) noteEnd(ctx context.Context, r *remembered, now time.Time) (changed bool, err error) {
 	if r.Last == nil || r.Request == nil {
 		return false, nil
 	}
 	run := *r.Last
-	s, found, err := e.becameOf(ctx, run.ID)
+	s, found, err := sd.becameOf(ctx, run.ID)
 	switch {
 	case err != nil:
 	case found:
@@ -345,7 +358,7 @@ func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (cha
 		r.Request = nil
 		return true, nil
 	case now.Sub(r.Asked) < traceTime:
-		err = e.Ask(ctx, run.ID, *r.Request)
+		err = sd.life.Ask(ctx, run.ID, *r.Request)
 	default:
 		run.State, run.Error = ledger.Failed, "nothing is left of it: its rows were deleted, or the app was away when it was to start"
 	}
@@ -358,7 +371,7 @@ func (e *Engine) noteEnd(ctx context.Context, r *remembered, now time.Time) (cha
 	if r.Last = &run; run.State == ledger.Succeeded {
 		success := run
 		if r.Request.exports() {
-			success.Proof, err = e.recordBackup(ctx, r, s)
+			success.Proof, err = sd.recordBackup(ctx, r, s)
 		}
 		if success.Proof != nil {
 			r.Unproved = append([]string{run.ID}, r.Unproved[:min(len(r.Unproved), maxUnproved-1)]...)
@@ -373,12 +386,12 @@ const maxUnproved = 3
 
 // becameOf returns the status of a scan that was asked for. Of one that is not started yet it has no more than the state. found is false if
 // nothing is left of it.
-func (e *Engine) becameOf(ctx context.Context, id string) (s Status, found bool, err error) {
-	s, err = e.Status(ctx, id)
+func (sd *Scheduler) becameOf(ctx context.Context, id string) (s Status, found bool, err error) {
+	s, err = sd.status.Status(ctx, id)
 	if problem.Of(err).Kind != problem.NotFound {
 		return s, err == nil, err
 	}
-	asked, found, err := e.ledger.AskedFor(ctx, id)
+	asked, found, err := sd.ledger.AskedFor(ctx, id)
 	if s.State = ledger.Running; asked.Refused != "" {
 		s.State, s.Error = ledger.Failed, "it was not started: "+asked.Refused
 	}

@@ -26,16 +26,22 @@ const (
 	program  = "tablesweep"
 )
 
+// exports claims the places of scans that export, and completes or withdraws what these have written.
+type exports struct {
+	scans  *Scans
+	ledger *ledger.Ledger
+}
+
 // claim makes the place this scan's, before it has another object. It first asks for the scan: if this process dies behind the claim,
 // another one starts the scan.
-func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
+func (ex *exports) claim(ctx context.Context, o *opened, id string) error {
 	to, claimOf, c := o.container, place.ClaimOf, place.NewClaim(id, jsonOf(o.request), o.began, program)
 	if o.request.isGroup() {
 		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(id, jsonOf(o.request), o.began, program)
 	}
 	_, _, member := ledger.MemberOf(id)
 	begun := func() (bool, error) {
-		_, err := e.ledger.Scan(ctx, id)
+		_, err := ex.ledger.Scan(ctx, id)
 		if errors.Is(err, ledger.ErrNotFound) {
 			return false, nil
 		}
@@ -62,7 +68,7 @@ func (e *Engine) claim(ctx context.Context, o *opened, id string) error {
 		return refusal("action.destination", exportRefused, err)
 	}
 	if !member {
-		if _, err := e.ledger.Ask(ctx, id, jsonOf(o.request)); err != nil {
+		if _, err := ex.ledger.Ask(ctx, id, jsonOf(o.request)); err != nil {
 			return err
 		}
 	}
@@ -86,12 +92,12 @@ type collected struct {
 
 // collect returns what a scan has exported. It deletes the data files of deliveries that were not committed, and fails if one that was
 // is missing, or the record of one: rows is how many the scan has written. It returns nil for other scans.
-func (e *Engine) collect(ctx context.Context, s ledger.Scan, rows int64) (*collected, error) {
+func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*collected, error) {
 	r, err := parseStored(s.Request)
 	if err != nil || !r.exports() || r.isGroup() {
 		return nil, err
 	}
-	o, err := e.open(r)
+	o, err := ex.scans.open(r)
 	if err != nil {
 		return nil, final(err)
 	}
@@ -103,7 +109,7 @@ func (e *Engine) collect(ctx context.Context, s ledger.Scan, rows int64) (*colle
 	if claim.ID != s.ID {
 		return nil, fmt.Errorf("%s belongs to scan %s now", to.Address(), claim.ID)
 	}
-	files, err := e.exported(ctx, s.ID, rows)
+	files, err := ex.exported(ctx, s.ID, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +117,8 @@ func (e *Engine) collect(ctx context.Context, s ledger.Scan, rows int64) (*colle
 }
 
 // seal completes the export of a scan without pending steps, if it is one. It may be repeated, by several at once.
-func (e *Engine) seal(ctx context.Context, s ledger.Listed) error {
-	x, err := e.collect(ctx, s.Scan, s.Totals.Written)
+func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
+	x, err := ex.collect(ctx, s.Scan, s.Totals.Written)
 	if err != nil || x == nil {
 		return err
 	}
@@ -158,10 +164,10 @@ func incomplete(err error) string {
 var errFilesLost = errors.New("the state table lacks data files that steps have written")
 
 // exported returns the files that commits have recorded, in table order, which must have as many rows as were written.
-func (e *Engine) exported(ctx context.Context, id string, rows int64) ([]exportFile, error) {
+func (ex *exports) exported(ctx context.Context, id string, rows int64) ([]exportFile, error) {
 	var files []exportFile
 	has := int64(0)
-	err := e.ledger.Files(ctx, id, func(packed []byte) error {
+	err := ex.ledger.Files(ctx, id, func(packed []byte) error {
 		var f exportFile
 		text, err := unpack(packed)
 		if err == nil {
@@ -204,10 +210,10 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []exportFile) e
 }
 
 // tidyExport deletes what deliveries put into an export after it was sealed, or was deleted, and what is left of one that is left out.
-func (e *Engine) tidyExport(ctx context.Context, id string) error {
-	found, err := e.ledger.Snapshot(ctx, id)
+func (ex *exports) tidyExport(ctx context.Context, id string) error {
+	found, err := ex.ledger.Snapshot(ctx, id)
 	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {
-		err = e.tidyPlace(ctx, s, found.Sums.Written)
+		err = ex.tidyPlace(ctx, s, found.Sums.Written)
 	}
 	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // it has become another's
 		return nil
@@ -215,13 +221,13 @@ func (e *Engine) tidyExport(ctx context.Context, id string) error {
 	return err
 }
 
-func (e *Engine) tidyPlace(ctx context.Context, s ledger.Scan, written int64) error {
+func (ex *exports) tidyPlace(ctx context.Context, s ledger.Scan, written int64) error {
 	if s.State == ledger.Succeeded {
-		if x, err := e.collect(ctx, s, written); err == nil || storage.Passing(err) || x != nil {
+		if x, err := ex.collect(ctx, s, written); err == nil || storage.Passing(err) || x != nil {
 			return err
 		}
 	}
-	to, err := e.placeOf(s)
+	to, err := ex.placeOf(s)
 	if err != nil || to == nil {
 		return err
 	}
@@ -235,14 +241,28 @@ func (e *Engine) tidyPlace(ctx context.Context, s ledger.Scan, written int64) er
 }
 
 // placeOf returns the place of a scan that exports one table, and nil for others.
-func (e *Engine) placeOf(s ledger.Scan) (*place.Blobs, error) {
+func (ex *exports) placeOf(s ledger.Scan) (*place.Blobs, error) {
 	r, err := parseStored(s.Request)
 	if err != nil || !r.exports() || r.isGroup() {
 		return nil, err
 	}
-	o, err := e.open(r)
+	o, err := ex.scans.open(r)
 	if err != nil {
 		return nil, final(err)
 	}
 	return o.container, nil
+}
+
+// withdraw takes back the claims of scans that are left out.
+func (ex *exports) withdraw(ctx context.Context, out []ledger.Scan) error {
+	for _, s := range out {
+		to, err := ex.placeOf(s)
+		if err == nil {
+			err = place.Withdraw(ctx, to, s.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

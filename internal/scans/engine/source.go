@@ -96,16 +96,16 @@ func (p perhaps) Read(ctx context.Context, o storage.RequestOptions, q storage.Q
 }
 
 // exportAt returns an export as a source, which is not open yet.
-func (e *Engine) exportAt(field string, ref TableRef) (storage.Source, error) {
-	_, objects, err := e.blobs(field, ref)
+func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
+	_, objects, err := ss.blobs(field, ref)
 	if err != nil {
 		return nil, err
 	}
 	return &export{objects: objects, hash: ref.Export, turn: make(chan struct{}, 1)}, nil
 }
 
-func (e *Engine) blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
-	a, err := e.account(field, ref.Connection)
+func (ss *Scans) blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
+	a, err := ss.account(field, ref.Connection)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"tablesweep/internal/scans/ledger"
@@ -100,27 +101,39 @@ const AliveTime = 3 * ledger.BeatTime
 // minute, and takes lookTime. It takes a minute longer if the instance is lost that ran Maintain.
 const repairTime = 90 * time.Second
 
+// Reader reads what there is to tell of scans. It changes nothing.
+type Reader struct {
+	scans   *Scans
+	ledger  *ledger.Ledger
+	details *cache[ledger.Snapshot]
+	heard   atomic.Pointer[heard]
+}
+
+func newReader(scans *Scans) *Reader {
+	return &Reader{scans: scans, ledger: scans.ledger, details: newCache[ledger.Snapshot](detailTime, detailTime)}
+}
+
 // Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind.
-func (e *Engine) Status(ctx context.Context, id string) (Status, error) {
-	s, err := e.status(ctx, id, func() ([]ledger.Beat, error) { return e.ledger.Beats(ctx) })
+func (rd *Reader) Status(ctx context.Context, id string) (Status, error) {
+	s, err := rd.status(ctx, id, func() ([]ledger.Beat, error) { return rd.ledger.Beats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
-		return e.unstarted(ctx, id)
+		return rd.unstarted(ctx, id)
 	}
 	if err == nil {
-		err = e.related(ctx, &s)
+		err = rd.related(ctx, &s)
 	}
 	return s, notFound(id, err)
 }
 
 // status is what every call tells of a scan that may have steps under way. beats reads them if they are needed.
-func (e *Engine) status(ctx context.Context, id string, beats func() ([]ledger.Beat, error)) (Status, error) {
-	found, err := e.ledger.Snapshot(ctx, id)
+func (rd *Reader) status(ctx context.Context, id string, beats func() ([]ledger.Beat, error)) (Status, error) {
+	found, err := rd.ledger.Snapshot(ctx, id)
 	if err != nil {
 		return Status{}, err
 	}
 	running := found.Scan.State == ledger.Running
 	if !running {
-		e.detailEnded(found.Scan)
+		rd.detailEnded(found.Scan)
 	}
 	r, err := requestOf(found.Scan)
 	if err != nil {
@@ -133,10 +146,10 @@ func (e *Engine) status(ctx context.Context, id string, beats func() ([]ledger.B
 		if err != nil {
 			return Status{}, err
 		}
-		e.heard.Store(&heard{all, found.Date})
+		rd.heard.Store(&heard{all, found.Date})
 		l = leased(found, connectionsOf(r), all)
 	}
-	return e.statusOf(found, r, l), nil
+	return rd.statusOf(found, r, l), nil
 }
 
 // connectionsOf returns the names of the settings whose storage the scan uses.
@@ -207,11 +220,11 @@ func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) Leased
 }
 
 // statusOf returns the status of a scan whose steps are leased so.
-func (e *Engine) statusOf(found ledger.Snapshot, r Request, l Leased) Status {
+func (rd *Reader) statusOf(found ledger.Snapshot, r Request, l Leased) Status {
 	pending, ahead := found.Sums.Pending()
 	totals := found.Sums.Totals
 	totals.Transactions, totals.Throttled = totals.Transactions+l.Requests, totals.Throttled+l.Throttled
-	st := e.summaryOf(found.Scan, r, totals, pending, found.Date)
+	st := rd.summaryOf(found.Scan, r, totals, pending, found.Date)
 	if st.At = found.Date; l.Steps > 0 {
 		st.Leased = &l
 	}
@@ -247,11 +260,11 @@ func (e *Engine) statusOf(found ledger.Snapshot, r Request, l Leased) Status {
 }
 
 // summaryOf returns the part of a status that an ended scan has, too.
-func (e *Engine) summaryOf(s ledger.Scan, r Request, t ledger.Totals, pending int64, now time.Time) Status {
+func (rd *Reader) summaryOf(s ledger.Scan, r Request, t ledger.Totals, pending int64, now time.Time) Status {
 	st := Status{
 		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
 		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error, LeftOut: s.LeftOut, Note: s.Note,
-		Cost: Cost{Requests: t.Transactions, Dollars: float64(t.Transactions) / 10_000 * e.options.Price},
+		Cost: Cost{Requests: t.Transactions, Dollars: float64(t.Transactions) / 10_000 * rd.scans.options.Price},
 	}
 	if !s.Finished.IsZero() {
 		st.FinishedAt = &s.Finished

@@ -30,7 +30,7 @@ func TestStatusOfManySteps(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	em, e, id := startCount(t)
-	first, err := e.ledger.FirstPending(t.Context(), id)
+	first, err := e.Scans.ledger.FirstPending(t.Context(), id)
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
 	}
@@ -40,10 +40,10 @@ func TestStatusOfManySteps(t *testing.T) {
 		done := ledger.Done{Totals: ledger.Totals{Rows: 1 + n%1000, Queries: 1, Transactions: 4}}
 		done.Note = (&yield{ends: []scan.PageEnd{{Last: key.Key{Partition: step.ID, Row: "000001"}, Rows: int(done.Rows)}}}).note()
 		rows += done.Rows
-		if ok, err := e.ledger.Commit(t.Context(), id, step.ID, time.Now(), done, []ledger.Pending{next}); err != nil || !ok {
+		if ok, err := e.Scans.ledger.Commit(t.Context(), id, step.ID, time.Now(), done, []ledger.Pending{next}); err != nil || !ok {
 			t.Fatalf("commit of step %s: %v, %v", step.ID, ok, err)
 		}
-		proof.Must(t, e.ledger.FoldAfter(t.Context(), id, step.ID, ledger.FoldEvery, joinNotes))
+		proof.Must(t, e.Scans.ledger.FoldAfter(t.Context(), id, step.ID, ledger.FoldEvery, joinNotes))
 		if step = next; (n+1)%int64(max(1, *manySteps/10)) != 0 {
 			continue
 		}
@@ -81,11 +81,11 @@ func TestLoadRestarted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, e, id := startCount(t)
-		running, err := e.loadAnew(t.Context(), id, nil)
+		running, err := e.Scans.loadAnew(t.Context(), id, nil)
 		proof.Must(t, err)
 		before := make(chan *loaded) // what a reading that is under way finds in the end
 		go func() {
-			_, _ = e.scans.get(t.Context(), id, func(*loaded) (*loaded, error) { return <-before, nil })
+			_, _ = e.Scans.loaded.get(t.Context(), id, func(*loaded) (*loaded, error) { return <-before, nil })
 		}()
 		synctest.Wait()
 		result := make(chan ledger.State)

@@ -74,8 +74,8 @@ func (r Request) takesTable(table string) bool {
 }
 
 // openGroup opens the request for a group, by that for one of its tables.
-func (e *Engine) openGroup(r Request) (*opened, error) {
-	o, err := e.open(r.member(anyTable))
+func (ss *Scans) openGroup(r Request) (*opened, error) {
+	o, err := ss.open(r.member(anyTable))
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (e *Engine) openGroup(r Request) (*opened, error) {
 		o.plan = plan{}
 		return o, nil
 	}
-	_, to, err := e.blobs("action.destination", *r.Action.Destination)
+	_, to, err := ss.blobs("action.destination", *r.Action.Destination)
 	o.plan = plan{container: to, prepare: o.prepare}
 	return o, err
 }

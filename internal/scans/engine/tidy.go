@@ -24,11 +24,11 @@ const (
 )
 
 // tidy takes a scan off the list of open ones if it has ended or never began. It reports whether the scan runs.
-func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err error) {
-	s, err := e.ledger.Scan(ctx, open.ID)
+func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err error) {
+	s, err := u.ledger.Scan(ctx, open.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		if open.Age > unfinishedStart {
-			return false, e.ledger.Forget(ctx, open)
+			return false, u.ledger.Forget(ctx, open)
 		}
 		return false, nil
 	}
@@ -38,25 +38,25 @@ func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	switch {
 	case open.Attempt > s.Attempt: // about to be restarted
 		if open.Age > unfinishedStart {
-			return false, e.ledger.Close(ctx, open)
+			return false, u.ledger.Close(ctx, open)
 		}
 		return false, nil
 	case open.Attempt < s.Attempt || s.State != ledger.Running:
-		return false, e.ledger.Close(ctx, open)
+		return false, u.ledger.Close(ctx, open)
 	case s.Members > 0:
-		return false, e.tend(ctx, s.ID, 0)
+		return false, u.life.tend(ctx, s.ID, 0)
 	}
 	if _, _, member := ledger.MemberOf(s.ID); member {
-		switch of, err := e.load(ctx, s.ID); {
+		switch of, err := u.scans.load(ctx, s.ID); {
 		case errors.Is(err, ledger.ErrNotFound):
-			_, err = e.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of its group; somebody has deleted it. Start a new scan"})
+			_, err = u.life.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of its group; somebody has deleted it. Start a new scan"})
 			return false, err
 		case err == nil && of.state != ledger.Running: // its group was canceled, or has left it out when a late process began it
 			as := ledger.Ending{State: ledger.Canceled}
 			if of.state == ledger.Succeeded {
 				as = ledger.Ending{State: ledger.Failed, Error: "its group has ended without it", LeftOut: true}
 			}
-			_, err = e.end(ctx, s.ID, as)
+			_, err = u.life.end(ctx, s.ID, as)
 			return false, err
 		}
 	}
@@ -65,20 +65,20 @@ func (e *Engine) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 
 // tidyEnded does a minute's share of the work on ended scans: on one page of their list, each in turn. It lists canceled and failed ones with their
 // final figures, and folds done rows.
-func (e *Engine) tidyEnded(ctx context.Context) error {
+func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	behind := ""
-	if last := e.tidied.Load(); last != nil {
+	if last := u.tidied.Load(); last != nil {
 		behind = *last
 	}
-	ended, more, err := e.ledger.Ended(ctx, behind)
+	ended, more, err := u.ledger.Ended(ctx, behind)
 	if err != nil {
 		return err
 	}
 	switch {
 	case !more:
-		e.tidied.Store(nil)
+		u.tidied.Store(nil)
 	case len(ended) > 0: // a page may come empty
-		e.tidied.Store(&ended[len(ended)-1].ID)
+		u.tidied.Store(&ended[len(ended)-1].ID)
 	}
 	var errs error
 	done := 0
@@ -88,14 +88,14 @@ func (e *Engine) tidyEnded(ctx context.Context) error {
 		case done == tidyScans:
 			return errs
 		case s.Age >= ledger.SettleTime && !s.Settled:
-			err = e.ledger.Settle(ctx, s)
+			err = u.ledger.Settle(ctx, s)
 		case s.Age >= wholeTime:
 			var whole bool
-			if err = e.tidyExport(ctx, s.ID); err != nil {
+			if err = u.life.exports.tidyExport(ctx, s.ID); err != nil {
 				break
 			}
-			if whole, err = e.ledger.FoldAll(ctx, s.ID, joinNotes); err == nil && whole {
-				err = e.ledger.Tidied(ctx, s)
+			if whole, err = u.ledger.FoldAll(ctx, s.ID, joinNotes); err == nil && whole {
+				err = u.ledger.Tidied(ctx, s)
 			}
 		default:
 			continue
@@ -109,13 +109,13 @@ func (e *Engine) tidyEnded(ctx context.Context) error {
 }
 
 // removeOld does a minute's share of removing scans whose retention is over.
-func (e *Engine) removeOld(ctx context.Context) error {
-	age := e.options.Retention
-	now, err := e.Now(ctx)
+func (u *Upkeep) removeOld(ctx context.Context) error {
+	age := u.scans.options.Retention
+	now, err := u.scans.Now(ctx)
 	if err != nil {
 		return err
 	}
-	old, err := e.ledger.Outdated(ctx, now, age, removeReads)
+	old, err := u.ledger.Outdated(ctx, now, age, removeReads)
 	if err != nil {
 		return err
 	}
@@ -125,26 +125,26 @@ func (e *Engine) removeOld(ctx context.Context) error {
 		if writes >= removeWrites || removed == removeScans {
 			break
 		}
-		made, err := e.ledger.Remove(ctx, id, now, age, removeWrites-writes)
+		made, err := u.ledger.Remove(ctx, id, now, age, removeWrites-writes)
 		writes += made
 		if made > 0 {
 			removed++
 		}
 		errs = errors.Join(errs, err)
 	}
-	return errors.Join(errs, e.keys.Due(now, func() error { return e.forgetKeys(ctx, now) }))
+	return errors.Join(errs, u.keys.Due(now, func() error { return u.forgetKeys(ctx, now) }))
 }
 
 // claims are those of requests that start scans. Their answers are the scans' ids.
-func (e *Engine) claims() claim.Claims {
-	return claim.Claims{Table: e.options.Own.Table(e.options.StateTable), Partition: ledger.ListsPartition}
+func (l *Life) claims() claim.Claims {
+	return claim.Claims{Table: l.scans.options.Own.Table(l.scans.options.StateTable), Partition: ledger.ListsPartition}
 }
 
 // forgetKeys removes the claims of scans that were removed, or never began.
-func (e *Engine) forgetKeys(ctx context.Context, now time.Time) error {
-	claims := e.claims()
-	return claims.Outdated(ctx, now, e.options.Retention, func(old claim.Claim) error {
-		if _, err := e.ledger.Scan(ctx, old.Answer); !errors.Is(err, ledger.ErrNotFound) {
+func (u *Upkeep) forgetKeys(ctx context.Context, now time.Time) error {
+	claims := u.life.claims()
+	return claims.Outdated(ctx, now, u.scans.options.Retention, func(old claim.Claim) error {
+		if _, err := u.ledger.Scan(ctx, old.Answer); !errors.Is(err, ledger.ErrNotFound) {
 			return err
 		}
 		return claims.Release(ctx, old)

@@ -16,8 +16,8 @@ type Timeline struct {
 }
 
 // Timeline returns a scan's timeline: at most 240 points in order of time. Intervals without work have no point.
-func (e *Engine) Timeline(ctx context.Context, id string) (Timeline, error) {
-	found, err := e.detail(ctx, id)
+func (rd *Reader) Timeline(ctx context.Context, id string) (Timeline, error) {
+	found, err := rd.detail(ctx, id)
 	if err != nil {
 		return Timeline{}, err
 	}
@@ -28,25 +28,25 @@ func (e *Engine) Timeline(ctx context.Context, id string) (Timeline, error) {
 const detailTime = 15 * time.Second
 
 // detail returns a scan's detail: at most detailTime old. If the scan has ended since, perhaps in another process, that takes scanTime to be seen.
-func (e *Engine) detail(ctx context.Context, id string) (ledger.Snapshot, error) {
-	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return e.ledger.Detail(ctx, id) }
-	found, err := e.details.get(ctx, id, read)
+func (rd *Reader) detail(ctx context.Context, id string) (ledger.Snapshot, error) {
+	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return rd.ledger.Detail(ctx, id) }
+	found, err := rd.details.get(ctx, id, read)
 	if err == nil && found.Scan.Members > 0 {
 		return found, problem.Conflictf("id", "the scan is a group; ask for this of its members")
 	}
-	if err != nil || found.Scan.State != ledger.Running || e.details.age(id) < scanTime {
+	if err != nil || found.Scan.State != ledger.Running || rd.details.age(id) < scanTime {
 		return found, notFound(id, err)
 	}
-	now, err := e.ledger.Scan(ctx, id)
+	now, err := rd.ledger.Scan(ctx, id)
 	if err != nil || now.State == ledger.Running {
 		return found, notFound(id, err)
 	}
-	e.detailEnded(now)
-	found, err = e.details.get(ctx, id, read)
+	rd.detailEnded(now)
+	found, err = rd.details.get(ctx, id, read)
 	return found, notFound(id, err)
 }
 
 // detailEnded drops a scan's detail from before its end.
-func (e *Engine) detailEnded(ended ledger.Scan) {
-	e.details.outdate(ended.ID, func(s ledger.Snapshot) bool { return s.Scan.State == ledger.Running || s.Scan.Attempt < ended.Attempt })
+func (rd *Reader) detailEnded(ended ledger.Scan) {
+	rd.details.outdate(ended.ID, func(s ledger.Snapshot) bool { return s.Scan.State == ledger.Running || s.Scan.Attempt < ended.Attempt })
 }

@@ -11,17 +11,17 @@ import (
 
 // unstarted returns the status of a group's member that was refused. Of other scans that do not exist, the error says whether they were
 // asked for.
-func (e *Engine) unstarted(ctx context.Context, id string) (Status, error) {
+func (rd *Reader) unstarted(ctx context.Context, id string) (Status, error) {
 	if _, _, ok := ledger.MemberOf(id); ok {
-		m, found, err := e.ledger.Member(ctx, id)
+		m, found, err := rd.ledger.Member(ctx, id)
 		if err != nil {
 			return Status{}, err
 		}
 		if found && m.Summarized {
-			return e.summarized(m)
+			return rd.summarized(m)
 		}
 	}
-	a, found, err := e.ledger.AskedFor(ctx, id)
+	a, found, err := rd.ledger.AskedFor(ctx, id)
 	switch {
 	case err != nil:
 		return Status{}, err
@@ -34,11 +34,11 @@ func (e *Engine) unstarted(ctx context.Context, id string) (Status, error) {
 }
 
 // absent says of a scan that is not there whether it was asked for, and whether it was refused. Other errors stay as they are.
-func (e *Engine) absent(ctx context.Context, id string, err error) error {
+func (rd *Reader) absent(ctx context.Context, id string, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
 	}
-	s, err := e.unstarted(ctx, id)
+	s, err := rd.unstarted(ctx, id)
 	if err != nil {
 		return err
 	}

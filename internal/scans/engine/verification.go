@@ -25,7 +25,7 @@ type Verification struct {
 }
 
 // related adds to a status what it says of the scan that verifies it, or that it verifies.
-func (e *Engine) related(ctx context.Context, st *Status) error {
+func (rd *Reader) related(ctx context.Context, st *Status) error {
 	st.Verifies, _ = strings.CutSuffix(st.ID, verification)
 	if st.Verifies == st.ID {
 		st.Verifies = ""
@@ -34,10 +34,10 @@ func (e *Engine) related(ctx context.Context, st *Status) error {
 		return nil
 	}
 	v := Verification{ID: st.ID + verification}
-	s, err := e.ledger.Scan(ctx, v.ID)
+	s, err := rd.ledger.Scan(ctx, v.ID)
 	if v.State, v.Error = s.State, s.Error; errors.Is(err, ledger.ErrNotFound) {
 		var a ledger.Asked
-		a, _, err = e.ledger.AskedFor(ctx, v.ID)
+		a, _, err = rd.ledger.AskedFor(ctx, v.ID)
 		v.Error = a.Refused
 	}
 	st.Verification = &v

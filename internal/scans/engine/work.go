@@ -74,8 +74,8 @@ func (o *opened) deletes() bool {
 }
 
 // plan returns the plan of a request's action with what its map makes of the rows; source is nil if the rows come from an export. Its errors are [problem.Invalid].
-func (e *Engine) plan(r Request, source *storage.Table) (plan, error) {
-	p, err := e.plain(r, source)
+func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
+	p, err := ss.plain(r, source)
 	if err != nil || r.Action.Map == "" {
 		return p, err
 	}
@@ -88,32 +88,32 @@ func (e *Engine) plan(r Request, source *storage.Table) (plan, error) {
 		w.kept = rows
 		p.work = w
 	case writing: // rows of one partition become those of others, so nothing is handed over
-		w.action, w.packs = action.Mapped{Work: w.action, Map: rows.Rows, Limiter: &e.limiter}, false
+		w.action, w.packs = action.Mapped{Work: w.action, Map: rows.Rows, Limiter: &ss.limiter}, false
 		p.work = w
 	}
 	return p, nil
 }
 
 // plain returns the plan of a request's action without a map.
-func (e *Engine) plain(r Request, source *storage.Table) (plan, error) {
+func (ss *Scans) plain(r Request, source *storage.Table) (plan, error) {
 	switch r.Action.Type {
 	case Copy:
 		if r.exports() {
-			return e.exportTo(*r.Action.Destination)
+			return ss.exportTo(*r.Action.Destination)
 		}
-		p, err := e.writing(r.Action)
+		p, err := ss.writing(r.Action)
 		p.work = writing{action: action.Copy{Destination: p.destination, Mode: r.Action.Mode}, what: writeThere, packs: true}
 		p.properties = true
 		return p, err
 	case Keys:
-		p, err := e.writing(r.Action)
+		p, err := ss.writing(r.Action)
 		p.work = writing{action: copyKeys{action.Copy{Destination: p.destination}, cmp.Or(r.Source.Table, r.Source.Container)}, what: writeThere}
 		return p, err
 	case Delete:
 		if source == nil {
 			return plan{}, problem.Invalidf("source.container", "has an export, which never changes; delete deletes rows of a table")
 		}
-		if err := e.checkTable("source", source); err != nil {
+		if err := ss.checkTable("source", source); err != nil {
 			return plan{}, err
 		}
 		return plan{
@@ -123,7 +123,7 @@ func (e *Engine) plain(r Request, source *storage.Table) (plan, error) {
 			},
 		}, nil
 	case Enqueue:
-		return e.enqueue(*r.Action.Queue, r.Action.Message)
+		return ss.enqueue(*r.Action.Queue, r.Action.Message)
 	}
 	return plan{work: counting{}}, nil
 }
@@ -131,9 +131,9 @@ func (e *Engine) plain(r Request, source *storage.Table) (plan, error) {
 const writeThere = "write to the destination"
 
 // writing returns the plan of an action that writes to a destination, without its work.
-func (e *Engine) writing(a Action) (plan, error) {
+func (ss *Scans) writing(a Action) (plan, error) {
 	const field = "action.destination"
-	account, err := e.account(field, a.Destination.Connection)
+	account, err := ss.account(field, a.Destination.Connection)
 	if err != nil {
 		return plan{}, err
 	}
@@ -145,13 +145,13 @@ func (e *Engine) writing(a Action) (plan, error) {
 			exists, err := destination.MayWrite(ctx)
 			return !exists, refusal(field, "the Table service refuses to write to it; check the name, the connection and its permissions", err)
 		},
-	}, e.checkTable(field, destination)
+	}, ss.checkTable(field, destination)
 }
 
-func (e *Engine) enqueue(ref QueueRef, message string) (plan, error) {
-	a, err := e.account("action.queue", ref.Connection)
+func (ss *Scans) enqueue(ref QueueRef, message string) (plan, error) {
+	a, err := ss.account("action.queue", ref.Connection)
 	if err == nil {
-		err = e.checkQueue("action.queue", a, ref.Name)
+		err = ss.checkQueue("action.queue", a, ref.Name)
 	}
 	if err != nil {
 		return plan{}, err
@@ -254,10 +254,10 @@ func createDestination(ctx context.Context, t *storage.Table) error {
 }
 
 // comparison returns the plan of a comparison, and sets what it reads. Its errors are [problem.Invalid].
-func (e *Engine) comparison(r Request, o *opened) (plan, error) {
+func (ss *Scans) comparison(r Request, o *opened) (plan, error) {
 	const field = "action.destination"
 	ref := *r.Action.Destination
-	a, err := e.account(field, ref.Connection)
+	a, err := ss.account(field, ref.Connection)
 	if err != nil {
 		return plan{}, err
 	}
@@ -265,7 +265,7 @@ func (e *Engine) comparison(r Request, o *opened) (plan, error) {
 	if ref.Container == "" {
 		table = a.Table(ref.Table)
 		o.other = table
-	} else if o.other, err = e.exportAt(field, ref); err != nil {
+	} else if o.other, err = ss.exportAt(field, ref); err != nil {
 		return plan{}, err
 	}
 	filter, only := r.Filter, ""
@@ -278,7 +278,7 @@ func (e *Engine) comparison(r Request, o *opened) (plan, error) {
 	if r.Action.Proof && o.table() != nil {
 		source = perhaps{source}
 	}
-	o.reader = verify.Pair(source, o.other, depth, only, heldBytes, e.options.Memory)
+	o.reader = verify.Pair(source, o.other, depth, only, heldBytes, ss.options.Memory)
 	return plan{work: comparing{r.Action.AllowExtra}, destination: table, properties: depth != verify.Keys}, nil
 }
 
@@ -286,15 +286,15 @@ func (e *Engine) comparison(r Request, o *opened) (plan, error) {
 const heldBytes = 16 << 20
 
 // exportTo returns the plan of a copy into a container. Its errors are [problem.Invalid].
-func (e *Engine) exportTo(ref TableRef) (plan, error) {
-	a, to, err := e.blobs("action.destination", ref)
+func (ss *Scans) exportTo(ref TableRef) (plan, error) {
+	a, to, err := ss.blobs("action.destination", ref)
 	if err == nil {
-		err = e.checkContainer("action.destination", a, ref.Container)
+		err = ss.checkContainer("action.destination", a, ref.Container)
 	}
 	if err != nil {
 		return plan{}, err
 	}
-	codec, err := e.codec()
+	codec, err := ss.codec()
 	if err != nil {
 		return plan{}, err
 	}

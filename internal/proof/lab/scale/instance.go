@@ -82,7 +82,7 @@ func (in *instance) launch(queue string) {
 	if err := e.TryPrepare(in.over); in.over.Err() == nil {
 		must(e, err)
 	}
-	functions := function.Functions(function.App{Engine: e, Log: logtail.New(logtail.Options{Table: own.Table("log")})})
+	functions := function.Functions(function.App{Engine: *e, Log: logtail.New(logtail.Options{Table: own.Table("log")})})
 	in.handler = function.Handler(functions, function.Host{}, zerolog.Nop())
 	for _, f := range functions {
 		if f.Trigger == function.Queue && f.Queue == queue {
