@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"tablesweep/internal/storage"
 )
@@ -34,6 +37,87 @@ func TestCacheOutage(t *testing.T) {
 		synctest.Wait()
 		if v, err := c.get(context.Background(), "x", read); v != 7 || err != nil {
 			t.Error(v, err)
+		}
+	})
+}
+
+// TestCache: a value is read once for all who ask at a time, again when it is old or outdated, and after an error by
+// the next who asks. It is kept for the next reading while others are read, until it is too old.
+func TestCache(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache[string](5*time.Second, time.Minute)
+		var reads atomic.Int64
+		var fails bool
+		was := ""
+		read := func(last string) (string, error) {
+			time.Sleep(time.Second)
+			was = last
+			reads.Add(1)
+			if fails {
+				return "", errors.New("failed")
+			}
+			return last + "x", nil
+		}
+		expect := func(what, want, last string, n int64) {
+			t.Helper()
+			got, err := c.get(t.Context(), "a", read)
+			if got != want || was != last || reads.Swap(0) != n || (err != nil) != fails {
+				t.Errorf("%s: got %q, %v, when the last value was %q; want %q and %q by %d readings", what, got, err, was, want, last, n)
+			}
+		}
+		var g errgroup.Group
+		for range 10 {
+			g.Go(func() error { _, err := c.get(t.Context(), "a", read); return err })
+		}
+		if err := g.Wait(); err != nil || reads.Swap(0) != 1 {
+			t.Errorf("%v, and not just one of ten has read", err)
+		}
+		expect("fresh", "x", "", 0)
+		time.Sleep(5 * time.Second)
+		expect("old", "xx", "x", 1)
+		c.outdate("a", func(s string) bool { return s == "x" })
+		expect("another is outdated", "xx", "x", 0)
+		c.outdate("a", func(s string) bool { return s == "xx" })
+		expect("outdated", "xxx", "xx", 1)
+		for range 5 {
+			time.Sleep(10 * time.Second)
+			if _, err := c.get(t.Context(), "b", func(string) (string, error) { return "", nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		expect("while others were read", "xxxx", "xxx", 1)
+		time.Sleep(time.Minute)
+		expect("too old", "x", "", 1)
+		time.Sleep(10 * time.Second)
+		fails = true
+		expect("it fails", "", "x", 1)
+		fails = false
+		expect("after a failure", "xx", "x", 1)
+
+		time.Sleep(10 * time.Second)
+		reading := make(chan error)
+		go func() { _, err := c.get(t.Context(), "a", read); reading <- err }()
+		synctest.Wait()
+		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := c.get(gone, "a", read); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who waits and has no more time gets %v", err)
+		}
+		if err := <-reading; err != nil {
+			t.Error(err)
+		}
+
+		reads.Store(0)
+		time.Sleep(4*time.Second + time.Millisecond)
+		expect("as old as its reading's beginning", "xxxx", "xxx", 1)
+		time.Sleep(10 * time.Second)
+		go func() { _, err := c.get(t.Context(), "a", read); reading <- err }()
+		synctest.Wait()
+		c.outdate("a", func(string) bool { return true })
+		expect("outdated while it was read", "xxxxxx", "xxxxx", 2)
+		if err := <-reading; err != nil {
+			t.Error(err)
 		}
 	})
 }
