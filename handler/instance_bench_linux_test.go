@@ -81,7 +81,7 @@ func TestInstanceMemory(t *testing.T) {
 	fillLarge(10, 5, text14)(t, a, connection)
 	fillRecords(t, a, connection)
 	checkPeak(t, connection, 512, instanceRow{"many-at-once", beside(together(
-		scans(scanRequest("copy", table("large"), table("made")), scanRequest("copy", table("large"), blobs("made", "one")), scanRequest("copy", blobs("kept", "large"), table("madeback"))),
+		runScans(scanRequest("copy", table("large"), table("made")), scanRequest("copy", table("large"), blobs("made", "one")), scanRequest("copy", blobs("kept", "large"), table("madeback"))),
 		calls(8, until(get("/api/catalog/records?top=1000")), 200), calls(6, until(insert(100)), 200), calls(10, until(appendTiny), 400, 413)))})
 }
 
@@ -162,7 +162,7 @@ func allInstanceRows() []instanceRows {
 		{"16000-records-of-tiny-fields", fillTiny, []instanceRow{{"30-of-changes", tiny}, {"30-of-records", calls(30, get("/api/catalog/records?top=1000"), 200)}}, false},
 		{"rows-of-1-MiB", fillLarge(20, 10, chinese252), scanRows(3), true},
 		{"a-partition-of-2000-rows-of-1-MiB", fillLarge(1, 2000, text252), scanRows(2)[:3], false},
-		{"a-map-to-100-rows-of-1-MiB", fillOrders(1, 10), []instanceRow{{"copy", scans(mapped)}}, false},
+		{"a-map-to-100-rows-of-1-MiB", fillOrders(1, 10), []instanceRow{{"copy", runScans(mapped)}}, false},
 		{"beside-an-ordinary-copy", fillAll, besideRows(), false},
 	}
 }
@@ -172,11 +172,11 @@ func scanRows(many int) []instanceRow {
 	all := numbered(many, scanRequest("copy", table("large"), blobs("made", "many%d")))
 	all = append(all, numbered(many, scanRequest("copy", blobs("kept", "large"), table("made%d")))...)
 	return []instanceRow{
-		{"copy", scans(scanRequest("copy", table("large"), table("made")))},
-		{"export", scans(scanRequest("copy", table("large"), blobs("made", "one")))},
-		{"import", scans(scanRequest("copy", blobs("kept", "large"), table("made")))},
-		{"verify", scans(scanRequest("verify", table("large"), blobs("kept", "large")))},
-		{fmt.Sprintf("%d-exports-and-%d-imports", many, many), scans(all...)},
+		{"copy", runScans(scanRequest("copy", table("large"), table("made")))},
+		{"export", runScans(scanRequest("copy", table("large"), blobs("made", "one")))},
+		{"import", runScans(scanRequest("copy", blobs("kept", "large"), table("made")))},
+		{"verify", runScans(scanRequest("verify", table("large"), blobs("kept", "large")))},
+		{fmt.Sprintf("%d-exports-and-%d-imports", many, many), runScans(all...)},
 	}
 }
 
@@ -234,10 +234,10 @@ func besideRows() []instanceRow {
 	steps = append(steps, numbered(12, scanRequest("copy", blobs("kept", "large"), table("madeback%d")))...)
 	list, changes := get("/api/catalog/records?top=1000"), get("/api/catalog/changes?after=1h&top=1000")
 	return []instanceRow{
-		{"36-scans-and-50-calls", beside(together(scans(steps...), calls(20, until(list), 200), calls(10, until(changes), 200), calls(20, until(insert(100)), 200)))},
-		{"copy-export-import", beside(scans(scanRequest("copy", table("large"), table("made")), scanRequest("copy", table("large"), blobs("made", "one")),
+		{"36-scans-and-50-calls", beside(together(runScans(steps...), calls(20, until(list), 200), calls(10, until(changes), 200), calls(20, until(insert(100)), 200)))},
+		{"copy-export-import", beside(runScans(scanRequest("copy", table("large"), table("made")), scanRequest("copy", table("large"), blobs("made", "one")),
 			scanRequest("copy", blobs("kept", "large"), table("madeback"))))},
-		{"map", beside(scans(mapped))},
+		{"map", beside(runScans(mapped))},
 		{"100-bulk-POSTs-of-4-MiB", beside(calls(100, insert(144), 200))},
 		{"50-slow-readers", beside(slowReaders(50))},
 	}

@@ -135,8 +135,8 @@ func (i *instance) open(ctx context.Context, method, path string, body []byte, h
 	return i.client.Do(r)
 }
 
-// status is what is read of a scan's status.
-type status struct {
+// scanStatus is what is read of a scan's status.
+type scanStatus struct {
 	State, Error string
 	Rows         struct{ Scanned, Failed int64 }
 }
@@ -155,7 +155,7 @@ func (i *instance) begin(ctx context.Context, request string) (path string, err 
 }
 
 // look reads a scan's status.
-func (i *instance) look(ctx context.Context, path string) (s status, err error) {
+func (i *instance) look(ctx context.Context, path string) (s scanStatus, err error) {
 	code, text, err := i.send(ctx, "GET", path, nil)
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("GET %s: status %d, %s", path, code, text)
@@ -184,8 +184,8 @@ func (i *instance) end(ctx context.Context, path string) error {
 	}
 }
 
-// scans runs scans, all at once.
-func scans(requests ...string) func(context.Context, *instance) error {
+// runScans runs scans, all at once.
+func runScans(requests ...string) func(context.Context, *instance) error {
 	return func(ctx context.Context, i *instance) error {
 		var g task.Group
 		for _, request := range requests {

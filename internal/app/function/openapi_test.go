@@ -197,7 +197,7 @@ func TestOpenAPI(t *testing.T) {
 		a := newAppVia(t, em, em.Transport())
 		schedules, err := engine.ParseSchedules(`[{"name":"nightly","cron":"0 0 3 1 1 *","request":{"source":{"table":"Source"},"action":{"type":"copy","destination":{"container":"backups","prefix":"{date}"}}}}]`)
 		proof.Must(t, err)
-		e, err := engine.New(engine.Options{Own: a.account, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a.account}, StateTable: "tablesweep", Schedules: schedules})
+		e, err := engine.New(engine.Options{Own: a.account, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a.account}, StateTable: "tablesweep"}, schedules...)
 		proof.Must(t, err)
 		a.parts.Engine = *e
 		a.parts.SchedulesErr = errors.New("schedules: one is wrong")

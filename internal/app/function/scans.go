@@ -21,14 +21,14 @@ const (
 	maxFailedTop = 1000
 )
 
-// scans answers the calls below /api/scans.
-type scans struct{ engine.Engine }
+// scanAPI answers the calls below /api/scans.
+type scanAPI struct{ engine.Engine }
 
 // scanCalls serve /api/scans.
 //
 // caller: whoever starts and watches scans.
 func scanCalls(e engine.Engine) []call {
-	s := scans{e}
+	s := scanAPI{e}
 	return []call{
 		{method: "POST", path: "scans", serve: taking(s.start)},
 		{method: "GET", path: "scans", serve: taking(s.list, "top", "cursor", "state", "action", "table", "name", "since")},
@@ -54,7 +54,7 @@ func tell[T any](ask func(ctx context.Context, id string) (T, error)) func(http.
 	})
 }
 
-func (s scans) failed(w http.ResponseWriter, r *http.Request, given url.Values) error {
+func (s scanAPI) failed(w http.ResponseWriter, r *http.Request, given url.Values) error {
 	top, err := readTop(given, maxTop, maxFailedTop)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s scans) failed(w http.ResponseWriter, r *http.Request, given url.Values) 
 	return answer(w, r, failed, err)
 }
 
-func (s scans) members(w http.ResponseWriter, r *http.Request, given url.Values) error {
+func (s scanAPI) members(w http.ResponseWriter, r *http.Request, given url.Values) error {
 	top, err := readTop(given, defaultTop, maxTop)
 	if err != nil {
 		return err
@@ -74,13 +74,13 @@ func (s scans) members(w http.ResponseWriter, r *http.Request, given url.Values)
 	return answer(w, r, list, err)
 }
 
-func (s scans) cancel(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+func (s scanAPI) cancel(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	id := r.PathValue("id")
 	return writeStarted(w, r, id, s.Cancel(r.Context(), id))
 }
 
 // retry retries a scan: the steps that are left, or with the body {"rows":"failed"} its failed rows as well.
-func (s scans) retry(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	body, err := readBody(r)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func writeStarted(w http.ResponseWriter, r *http.Request, id string, err error) 
 // behind a TLS proxy says http.
 func statusPath(id string) string { return "/api/scans/" + id }
 
-func (s scans) start(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+func (s scanAPI) start(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	req, err := scanRequest(r)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func scanRequest(r *http.Request) (engine.Request, error) {
 }
 
 // estimate answers with the rows and the cost of the scan that the request would start.
-func (s scans) estimate(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+func (s scanAPI) estimate(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	req, err := scanRequest(r)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (s scans) estimate(w http.ResponseWriter, r *http.Request, _ url.Values) er
 	return answer(w, r, report, err)
 }
 
-func (s scans) list(w http.ResponseWriter, r *http.Request, given url.Values) error {
+func (s scanAPI) list(w http.ResponseWriter, r *http.Request, given url.Values) error {
 	top, err := readTop(given, defaultTop, maxTop)
 	if err != nil {
 		return err

@@ -132,9 +132,8 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 		Packages:              packages,
 		SegmentsPerInvocation: c.SegmentsPerInvocation,
 		Retention:             c.ScanRetention,
-		Schedules:             c.Schedules,
 		Price:                 c.Price,
-	})
+	}, c.Schedules...)
 	if err != nil {
 		return function.App{}, nil, err
 	}

@@ -315,8 +315,8 @@ func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 		}
 		l.Schedules = append(l.Schedules, t)
 	}
-	for i := range sd.scans.options.Schedules {
-		add(sd.scans.options.Schedules[i].Name, &sd.scans.options.Schedules[i])
+	for i := range sd.schedules {
+		add(sd.schedules[i].Name, &sd.schedules[i])
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		add(name, nil)

@@ -213,7 +213,7 @@ func TestScheduleWithOtherSettings(t *testing.T) {
 			w := withSource(t, 3, 2)
 			schedules, err := engine.ParseSchedules(strings.NewReplacer(`0 0 3 * *`, `0 0 3 1 *`, `"table":"Source"`, source, `"container"`, `"connection":"VAULT","container"`).Replace(keeping("")))
 			w.must(err)
-			newer := func(o *engine.Options) {
+			newer := func(o *options) {
 				o.Schedules, o.Accounts = schedules, map[string]*storage.Account{"AzureWebJobsStorage": o.Own, "VAULT": o.Own}
 			}
 			older, app := w.engine, w.newEngine(w.account, newer)

@@ -27,6 +27,8 @@ type Checker struct {
 	ledger *ledger.Ledger
 }
 
+func newChecker(of *Scans) *Checker { return &Checker{of, of.ledger} }
+
 // check opens a request, and finds what would keep its scan from running or would do damage.
 func (ck *Checker) check(ctx context.Context, r Request) (*opened, error) {
 	o, err := ck.scans.open(r)

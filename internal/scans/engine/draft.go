@@ -40,7 +40,7 @@ func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []stor
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
-			return nil, &fatalError{err}
+			return nil, fatal(err)
 		}
 		x.left += int64(len(some) - len(kept))
 		if err := x.Add(kept); err != nil {

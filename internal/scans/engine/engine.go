@@ -11,17 +11,17 @@ type Engine struct {
 	*Scheduler
 }
 
-// New returns an engine. Call [Scans.TryPrepare] before its other methods.
-func New(o Options) (*Engine, error) {
-	scans, err := newScans(o)
+// New returns an engine with the app's schedules. Call [Scans.TryPrepare] before its other methods.
+func New(o Options, schedules ...Schedule) (*Engine, error) {
+	all, err := newScans(o)
 	if err != nil {
 		return nil, err
 	}
-	status := newReader(scans)
-	life := newLife(scans, status)
-	upkeep, err := newUpkeep(life)
+	reader, checker := newReader(all), newChecker(all)
+	lives := newLife(all, reader, checker)
+	upkeep, err := newUpkeep(all, lives)
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{scans, status, life.checker, life, upkeep, newSteps(life), newScheduler(life)}, nil
+	return &Engine{all, reader, checker, lives, upkeep, newSteps(all, lives), newScheduler(all, reader, lives, schedules)}, nil
 }

@@ -15,6 +15,9 @@ type fatalError struct{ error }
 
 func (f *fatalError) Unwrap() error { return f.error }
 
+// fatal returns an error as one that no repetition mends.
+func fatal(err error) error { return &fatalError{err} }
+
 func fatalIfPermanent(what string, err error) error {
 	if !errors.As(err, new(*fatalError)) && storage.Permanent(err) {
 		return &fatalError{fmt.Errorf("%s: %w", what, err)}

@@ -55,14 +55,14 @@ func (s *Steps) failScan(ctx context.Context, m message, fatal *fatalError) (rep
 	if errors.As(fatal, new(*goneError)) {
 		of, err := s.scans.load(ctx, m.Scan)
 		if err != nil {
-			return "", errors.Join(fatal.error, err)
+			return "", errors.Join(fatal.Unwrap(), err)
 		}
 		as.LeftOut = leavesOut(m.Scan, of.request, fatal)
 	}
 	if err := s.life.failIfPending(ctx, m.Scan, m.id, as); err != nil {
-		return "", errors.Join(fatal.error, err)
+		return "", errors.Join(fatal.Unwrap(), err)
 	}
-	zerolog.Ctx(ctx).Error().Err(fatal.error).Msg("scan failed; the step is kept")
+	zerolog.Ctx(ctx).Error().Err(fatal.Unwrap()).Msg("scan failed; the step is kept")
 	return "scan failed: " + fatal.Error(), nil
 }
 

@@ -109,7 +109,7 @@ func TestGroup(t *testing.T) {
 		}
 
 		_, other := emulatortest.NewAccount(t, emulator.Options{})
-		e := w.newEngine(w.account, func(o *engine.Options) { o.Accounts["OTHER"] = other })
+		e := w.newEngine(w.account, func(o *options) { o.Accounts["OTHER"] = other })
 		w.engine = e
 		back := engine.Request{
 			Source: engine.TableRef{Container: "exports", Prefix: "nightly", Tables: "*"},

@@ -29,10 +29,16 @@ type world struct {
 	process  *emulatortest.Process
 	observer *engine.Engine // of the test: asks for states, and never dies
 
-	options   []func(*engine.Options) // of each engine
-	delivered map[string]int          // messages by function
-	onMessage func(body []byte)       // if not nil, called with each message before it is handled
-	memory    *memory.Budget          // of all engines; at the end, all parts must have been given back
+	options   []func(*options)  // of each engine
+	delivered map[string]int    // messages by function
+	onMessage func(body []byte) // if not nil, called with each message before it is handled
+	memory    *memory.Budget    // of all engines; at the end, all parts must have been given back
+}
+
+// options are those of an engine, with its schedules.
+type options struct {
+	engine.Options
+	Schedules []engine.Schedule
 }
 
 func newWorld(t testing.TB, o emulator.Options) *world {
@@ -61,13 +67,13 @@ func (w *world) restart() {
 	w.engine = w.newEngine(emulatortest.Open(w, w.emulator, w.process))
 }
 
-func (w *world) newEngine(a *storage.Account, change ...func(*engine.Options)) *engine.Engine {
+func (w *world) newEngine(a *storage.Account, change ...func(*options)) *engine.Engine {
 	w.Helper()
-	o := engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep", Memory: w.memory}
+	o := options{Options: engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep", Memory: w.memory}}
 	for _, f := range slices.Concat(w.options, change) {
 		f(&o)
 	}
-	e, err := engine.New(o)
+	e, err := engine.New(o.Options, o.Schedules...)
 	w.must(err)
 	return e
 }

@@ -19,6 +19,9 @@ type goneError struct{ error }
 
 func (g *goneError) Unwrap() error { return g.error }
 
+// gone returns the error of a table that is not there.
+func gone(err error) error { return &goneError{err} }
+
 // leavesOut reports whether an error of a scan has its group go on without it: an export without a table that is gone, a copy without those that
 // the app keeps for itself.
 func leavesOut(id string, r Request, err error) bool {

@@ -109,7 +109,7 @@ func TestClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 30, 1)
 		skewed := func(by time.Duration) *engine.Engine {
-			return w.newEngine(emulatortest.Open(t, w.emulator, nil), func(o *engine.Options) { o.Now = func() time.Time { return time.Now().Add(by) } })
+			return w.newEngine(emulatortest.Open(t, w.emulator, nil), func(o *options) { o.Now = func() time.Time { return time.Now().Add(by) } })
 		}
 		w.engine = skewed(-20 * time.Minute)
 		began := time.Now()

@@ -100,7 +100,7 @@ func (w *world) scanToLose(kind uint64, rows int) engine.Request {
 func lostRows(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	w := newWorld(t, emulator.Options{})
-	w.options = append(w.options, func(o *engine.Options) { o.FoldEvery = 3 })
+	w.options = append(w.options, func(o *options) { o.FoldEvery = 3 })
 	w.restart()
 	const rows = 100
 	scan := w.scanToLose(seed%6, rows)

@@ -34,8 +34,8 @@ type Upkeep struct {
 	tidied atomic.Pointer[string] // up to which ended scan it has tidied up; nil to begin with the newest
 }
 
-func newUpkeep(life *Life) (*Upkeep, error) {
-	u := &Upkeep{scans: life.scans, life: life, ledger: life.ledger}
+func newUpkeep(of *Scans, life *Life) (*Upkeep, error) {
+	u := &Upkeep{scans: of, life: life, ledger: of.ledger}
 	for _, function := range functions {
 		q, err := u.scans.options.Own.Queue(Queues[function] + poison)
 		if err != nil {
@@ -156,15 +156,15 @@ func (u *Upkeep) look(ctx context.Context, scans []string, again []suspect) ([]s
 
 // pendingSteps reads the pending steps of scans, or suspects once more. It ends scans without a pending step. It
 // leaves a scan that it can't read for the next time.
-func (u *Upkeep) pendingSteps(ctx context.Context, scans []string, again []suspect) (steps []suspect, errs error) {
+func (u *Upkeep) pendingSteps(ctx context.Context, ids []string, again []suspect) (steps []suspect, errs error) {
 	known := map[string]bool{}
 	for _, s := range again {
 		known[s.seen.ID] = true
-		if !slices.Contains(scans, s.Scan) {
-			scans = append(scans, s.Scan)
+		if !slices.Contains(ids, s.Scan) {
+			ids = append(ids, s.Scan)
 		}
 	}
-	for _, id := range scans {
+	for _, id := range ids {
 		pending, err := u.ledger.FirstPending(ctx, id)
 		if err == nil && len(pending) == 0 && len(again) == 0 {
 			_, err = u.life.finish(ctx, id)

@@ -19,7 +19,7 @@ import (
 func (w *world) reserve(table, container string) {
 	w.Helper()
 	a := emulatortest.Open(w, w.emulator, w.process)
-	w.engine = w.newEngine(a, func(o *engine.Options) {
+	w.engine = w.newEngine(a, func(o *options) {
 		o.Accounts["OTHER"] = emulatortest.Open(w, emulatortest.New(w, emulator.Options{Account: "other"}), nil)
 		o.Kept, o.Packages = []*storage.Table{a.Table(table)}, engine.Container{Account: a, Name: container}
 	})

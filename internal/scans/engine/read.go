@@ -122,7 +122,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 			return nil
 		}
 		if o.table() != nil && o.reader == nil && storage.Gone(err) { // one that is being deleted is gone after any wait
-			err = &fatalError{fmt.Errorf("read the source: %w", &goneError{err})}
+			err = fatal(fmt.Errorf("read the source: %w", gone(err)))
 		}
 		return fatalIfPermanent("read the source", err)
 	}
@@ -136,7 +136,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 		pages = pages[1:]
 		decided, err := strategy.Advance(*f.step, scan.Page{Keys: page.Keys(), Next: page.Next})
 		if err != nil {
-			return &fatalError{err}
+			return fatal(err)
 		}
 		r.queries++
 		r.bytes += page.Bytes

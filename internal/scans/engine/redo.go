@@ -66,7 +66,7 @@ func (o *stepScan) redoRows(ctx context.Context, l *ledger.Ledger, m message, de
 	}
 	was, err := parseFailed(packed)
 	if err != nil {
-		return &fatalError{fmt.Errorf("failed rows at %s: %w", m.Again.At, err)}
+		return fatal(fmt.Errorf("failed rows at %s: %w", m.Again.At, err))
 	}
 	all := int64(len(was.Rows)) < was.Failed || o.request.Action.Type == Keys
 	listed := map[key.Key]bool{}

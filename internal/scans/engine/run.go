@@ -30,8 +30,8 @@ type Steps struct {
 	heart  *heart
 }
 
-func newSteps(life *Life) *Steps {
-	s := &Steps{scans: life.scans, life: life, ledger: life.ledger}
+func newSteps(of *Scans, lives *Life) *Steps {
+	s := &Steps{scans: of, life: lives, ledger: of.ledger}
 	s.heart = newHeart(s.waits, s.ledger.With(storage.RequestOptions{Once: true}).Beat)
 	return s
 }
@@ -185,7 +185,7 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *Lim
 		return p, pending, err
 	}
 	if p.Deaths() >= MaxDeliveries {
-		return p, true, &fatalError{diedOver(m.id)} // it would go on ending processes
+		return p, true, fatal(diedOver(m.id)) // it would go on ending processes
 	}
 	// If another delivery was faster, that one is counted and this one is not.
 	_, err = l.Begin(ctx, m.Scan, p)

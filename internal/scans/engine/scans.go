@@ -43,8 +43,6 @@ type Options struct {
 	Retention time.Duration
 	// Memory is what steps take their part of before they read, and leave a quarter of to others; nil for no limit.
 	Memory *memory.Budget
-	// Schedules start scans by themselves.
-	Schedules []Schedule
 	// Price is what 10,000 storage requests cost, in dollars.
 	Price float64
 	// Now is the process's own clock; nil means time.Now. It dates done steps, for their order alone. All else is by the

@@ -140,20 +140,21 @@ func (s Schedule) at(occurrence time.Time) Request {
 
 // Scheduler starts the scans of the app's schedules, and keeps their backups.
 type Scheduler struct {
-	scans  *Scans
-	status *Reader
-	life   *Life
-	ledger *ledger.Ledger
-	looks  *cache[struct{}] // at schedules, by who is about to read them
+	schedules []Schedule
+	scans     *Scans
+	status    *Reader
+	life      *Life
+	ledger    *ledger.Ledger
+	looks     *cache[struct{}] // at schedules, by who is about to read them
 }
 
-func newScheduler(life *Life) *Scheduler {
-	return &Scheduler{scans: life.scans, status: life.status, life: life, ledger: life.ledger, looks: newCache[struct{}](readersLook, readersLook)}
+func newScheduler(of *Scans, reader *Reader, lives *Life, schedules []Schedule) *Scheduler {
+	return &Scheduler{schedules: schedules, scans: of, status: reader, life: lives, ledger: of.ledger, looks: newCache[struct{}](readersLook, readersLook)}
 }
 
 // CheckSchedules finds what is wrong with the app's schedules beside their form, such as a connection that it does not have.
 func (sd *Scheduler) CheckSchedules() (errs error) {
-	for _, s := range sd.scans.options.Schedules {
+	for _, s := range sd.schedules {
 		if _, err := sd.scans.open(s.at(time.Unix(0, 0))); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("%s: request: %w", s.Name, err))
 		}
@@ -259,7 +260,7 @@ func (sd *Scheduler) lookAtAll(ctx context.Context, prune bool) (overtaken bool,
 		}
 		overtaken = overtaken || !ours
 	}
-	for _, s := range sd.scans.options.Schedules {
+	for _, s := range sd.schedules {
 		if !known[s.Name] { // what was before its first look is not missed
 			_, err := sd.save(ctx, &remembered{Since: now, Decided: now, row: ledger.ScheduleRecord(s.Name)})
 			errs = errors.Join(errs, err)
@@ -270,11 +271,11 @@ func (sd *Scheduler) lookAtAll(ctx context.Context, prune bool) (overtaken bool,
 
 // setting returns a schedule's settings, nil if the app does not have it any more.
 func (sd *Scheduler) setting(name string) *Schedule {
-	i := slices.IndexFunc(sd.scans.options.Schedules, func(s Schedule) bool { return s.Name == name })
+	i := slices.IndexFunc(sd.schedules, func(s Schedule) bool { return s.Name == name })
 	if i < 0 {
 		return nil
 	}
-	return &sd.scans.options.Schedules[i]
+	return &sd.schedules[i]
 }
 
 // lookAt looks at one schedule. ours is false if another process was faster.

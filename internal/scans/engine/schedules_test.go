@@ -39,7 +39,7 @@ func (w *world) plan(text string) {
 	w.Helper()
 	schedules, err := engine.ParseSchedules(text)
 	w.must(err)
-	w.options = []func(*engine.Options){func(o *engine.Options) { o.Schedules = schedules }}
+	w.options = []func(*options){func(o *options) { o.Schedules = schedules }}
 	w.observer = w.newEngine(w.account)
 	w.restart()
 	w.must(w.engine.CheckSchedules())
@@ -333,7 +333,7 @@ func TestScheduleOnce(t *testing.T) {
 			for i := range 10 {
 				e := w.newEngine(w.account)
 				if i%2 > 0 {
-					e = w.newEngine(w.account, func(o *engine.Options) { o.Schedules = others })
+					e = w.newEngine(w.account, func(o *options) { o.Schedules = others })
 				}
 				g.Go(func() error { return e.LookAtSchedules(t.Context(), true) })
 			}
@@ -527,7 +527,7 @@ func TestParseSchedules(t *testing.T) {
 	}
 	all[0].Request = nil
 	w := newWorld(t, emulator.Options{})
-	w.options = []func(*engine.Options){func(o *engine.Options) { o.Schedules, o.Accounts = all, nil }}
+	w.options = []func(*options){func(o *options) { o.Schedules, o.Accounts = all, nil }}
 	if err := w.newEngine(w.account).CheckSchedules(); err == nil || !strings.Contains(err.Error(), "nightly: request: source.connection: \"AzureWebJobsStorage\" is not among") {
 		t.Errorf("a connection that the app lacks: %v", err)
 	}

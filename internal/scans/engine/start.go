@@ -23,8 +23,8 @@ type Life struct {
 	exports *exports
 }
 
-func newLife(scans *Scans, status *Reader) *Life {
-	return &Life{scans: scans, status: status, ledger: scans.ledger, checker: &Checker{scans, scans.ledger}, exports: &exports{scans, scans.ledger}}
+func newLife(of *Scans, reader *Reader, checker *Checker) *Life {
+	return &Life{scans: of, status: reader, ledger: of.ledger, checker: checker, exports: &exports{of, of.ledger}}
 }
 
 // Start records a scan and sends its first message. It returns the scan's id. It first reads one row of the source,

@@ -109,8 +109,8 @@ type Reader struct {
 	heard   atomic.Pointer[heard]
 }
 
-func newReader(scans *Scans) *Reader {
-	return &Reader{scans: scans, ledger: scans.ledger, details: newCache[ledger.Snapshot](detailTime, detailTime)}
+func newReader(of *Scans) *Reader {
+	return &Reader{scans: of, ledger: of.ledger, details: newCache[ledger.Snapshot](detailTime, detailTime)}
 }
 
 // Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind.

@@ -26,7 +26,7 @@ func TestWaiting(t *testing.T) {
 		other := emulatortest.New(t, emulator.Options{})
 		w.fill("Source", plainRows(400, 5))
 		w.must(w.emulator.SetFaults("latency=50ms"))
-		e := w.newEngine(w.account, func(o *engine.Options) {
+		e := w.newEngine(w.account, func(o *options) {
 			o.Accounts["BACKUP"], o.Accounts["OTHER"] = emulatortest.Open(t, backup, nil), emulatortest.Open(t, other, nil)
 		})
 		r := copyRequest("Source", "Target")

@@ -142,7 +142,7 @@ func TestSchedulesOfOneAccount(t *testing.T) {
 			one := `{"name":%q,"cron":"0 0 3 * * *","request":{"source":{` + source + `},"action":{"type":"copy","destination":{"container":"exports","prefix":%q,"connection":%q}}}}`
 			schedules, err := engine.ParseSchedules("[" + fmt.Sprintf(one, "outer", "p/{date}", "BACKUP") + "," + fmt.Sprintf(one, "inner", "p/{date}/inner", "OTHER") + "]")
 			w.must(err)
-			w.options = append(w.options, func(o *engine.Options) {
+			w.options = append(w.options, func(o *options) {
 				o.Schedules, o.Accounts["BACKUP"], o.Accounts["OTHER"] = schedules, w.account, w.account
 			})
 			w.observer = w.newEngine(w.account)
