@@ -22,8 +22,8 @@ import (
 // maxFold is how many rows a fold takes: the transaction has one more.
 const maxFold = storage.MaxBatchRows - 1
 
-// MaxLevel is the highest level of a folded row.
-const MaxLevel = 9
+// maxLevel is the highest level of a folded row.
+const maxLevel = 9
 
 // Join makes one note of several. It may leave out details.
 type Join func(notes [][]byte) []byte
@@ -48,7 +48,7 @@ const FoldEvery = 48
 func (l *Ledger) FoldAfter(ctx context.Context, id, step string, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))
-	for n, level := h.Sum64(), 0; n%uint64(every) == 0 && level < MaxLevel; n, level = n/uint64(every), level+1 {
+	for n, level := h.Sum64(), 0; n%uint64(every) == 0 && level < maxLevel; n, level = n/uint64(every), level+1 {
 		if _, err := l.Fold(ctx, id, level, max(2, every/4), join); err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (l *Ledger) Fold(ctx context.Context, id string, n, least int, join Join) (
 	if err != nil {
 		return 0, err
 	}
-	return l.foldRows(ctx, id, p.Entities(), min(n+1, MaxLevel), least, join)
+	return l.foldRows(ctx, id, p.Entities(), min(n+1, maxLevel), least, join)
 }
 
 // FoldAll folds the scan's done rows of every level, at most one page of them. It reports whether a single row is left.
@@ -75,7 +75,7 @@ func (l *Ledger) FoldAll(ctx context.Context, id string, join Join) (whole bool,
 	if p.Next == nil && len(p.Rows) <= 1 {
 		return true, nil
 	}
-	_, err = l.foldRows(ctx, id, p.Entities(), MaxLevel, 2, join)
+	_, err = l.foldRows(ctx, id, p.Entities(), maxLevel, 2, join)
 	return false, err
 }
 
