@@ -34,8 +34,9 @@ type call struct {
 func callOf(c *cobra.Command, args []string) *call {
 	t := sharedBy(c)
 	return &call{
-		Process: job.Process{Meter: t.meter, Abort: t.second.Done(), In: c.InOrStdin(), Out: c.OutOrStdout(), Program: "tablesweep " + thisBuild().Version, FileBytes: t.fileBytes},
-		ctx:     c.Context(), name: c.Name(), path: c.CommandPath(), toErr: c.ErrOrStderr(), args: args, accounts: map[string]*storage.Account{},
+		Process: job.Process{Meter: t.meter, Abort: t.second.Done(), In: c.InOrStdin(), Out: c.OutOrStdout(), Program: "tablesweep " + thisBuild().Version, FileBytes: t.fileBytes,
+			Memory: memory.NewBudget(memory.Command)},
+		ctx: c.Context(), name: c.Name(), path: c.CommandPath(), toErr: c.ErrOrStderr(), args: args, accounts: map[string]*storage.Account{},
 	}
 }
 

@@ -89,10 +89,10 @@ func taken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// each calls add with the rows behind one, all if that is nil.
-func (x *exporter) each(ctx context.Context, behind *key.Key, add func([]storage.Row) error) (sweep.Totals, error) {
+// each calls add with the rows behind one, all if that is nil. beside, if set, returns how many bytes add's file takes.
+func (x *exporter) each(ctx context.Context, behind *key.Key, beside func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweep(x.Rows)
-	s.From = behind
+	s.From, o.Beside = behind, beside
 	x.Meter.Phase("exporting")
 	t, err := sweep.Each(ctx, s, o, add)
 	return t, moved("to", err)
@@ -110,7 +110,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 	var m place.Manifest
 	if err == nil {
 		if !w.Whole {
-			r.Totals, err = x.each(ctx, w.Seal.Last(), w.Add)
+			r.Totals, err = x.each(ctx, w.Seal.Last(), w.Holds, w.Add)
 		}
 		var finished time.Time
 		if err = w.End(err); err == nil {
@@ -170,11 +170,11 @@ func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Res
 	}
 	write := func(out io.Writer) (err error) {
 		if x.To.CSV != nil {
-			r.Totals, err = x.writeCSV(*x.To.CSV, c, out, func(_ bool, fn func([]storage.Row) error) (sweep.Totals, error) { return x.each(ctx, nil, fn) })
+			r.Totals, err = x.writeCSV(*x.To.CSV, c, out, func(_ bool, fn func([]storage.Row) error) (sweep.Totals, error) { return x.each(ctx, nil, nil, fn) })
 			return err
 		}
 		pages := place.NewStream(out, c, x.Timestamp)
-		r.Totals, err = x.each(ctx, nil, pages.Add)
+		r.Totals, err = x.each(ctx, nil, nil, pages.Add)
 		if err = pages.End(err); err == nil && r.Totals.Rows == 0 { // nothing at all is no compressed file
 			_, err = out.Write(c.Encode(nil))
 		}

@@ -292,7 +292,7 @@ func (j *Job) expect(ctx context.Context, known int64, removes bool) error {
 			o.Meter.Expect(known)
 		}
 	case j.spec.Keys == nil && o.MaxRows == 0 && o.sweep(o.Rows).Requests == nil:
-		o.Meter.CountBeside(ctx, progress.RowsOf(j.spec), removes)
+		o.Meter.CountBeside(ctx, progress.RowsOf(j.spec, o.Memory), removes)
 	case j.spec.Keys != nil && j.spec.Filter == "": // a filter hides which of the keys are done
 		o.Meter.Expect(j.spec.Keys.Len())
 	}

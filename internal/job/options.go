@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // Process is what jobs need of their surroundings.
@@ -20,9 +21,10 @@ type Process struct {
 	Abort     <-chan struct{} // closed by a second interrupt, which ends the requests under way
 	In        io.Reader
 	Out       io.Writer
-	Program   string        // what exports say of who made them
-	FileBytes int           // of JSON that a file of an export has; 0 for the usual size
-	limits    *sharedLimits // nil unless other tables are under way, too
+	Program   string         // what exports say of who made them
+	FileBytes int            // of JSON that a file of an export has; 0 for the usual size
+	Memory    *memory.Budget // what all sweeps take their parts of; nil for one each
+	limits    *sharedLimits  // nil unless other tables are under way, too
 }
 
 // Rows say which rows a job reads, and how fast.
@@ -99,7 +101,7 @@ func (r Rows) of(from Place) (sweep.Spec, error) {
 
 // sweep returns the options of a sweep of the rows.
 func (p Process) sweep(r Rows) sweep.Options {
-	o := sweep.Options{Workers: r.Workers, Watch: p.Meter.Show, Abort: p.Abort, MaxRows: r.MaxRows}
+	o := sweep.Options{Workers: r.Workers, Memory: p.Memory, Watch: p.Meter.Show, Abort: p.Abort, MaxRows: r.MaxRows}
 	if p.limits != nil {
 		o.Requests, o.Share = p.limits.requests, p.limits.sweeps
 	} else {

@@ -41,7 +41,7 @@ func NewCodec(c Compress) (*Codec, error) {
 		return codec, nil
 	}
 	var err error
-	if codec.encoder, err = zstd.NewWriter(nil, zstd.WithZeroFrames(true)); err != nil {
+	if codec.encoder, err = zstd.NewWriter(nil, zstd.WithZeroFrames(true), zstd.WithWindowSize(pageBytes), zstd.WithLowerEncoderMem(true)); err != nil {
 		return nil, err
 	}
 	codec.decoder, err = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPage), zstd.WithDecoderConcurrency(0))

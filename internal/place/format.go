@@ -32,8 +32,8 @@ const (
 
 	// MaxManifest is how many bytes a manifest, and a claim, have at most.
 	MaxManifest = 64 << 10
-	// fileBytes is how much JSON ends a data file of the command line.
-	fileBytes = 64 << 20
+	// fileBytes is how much JSON ends a data file.
+	fileBytes = 32 << 20
 
 	maxProperties = 300
 	pageBytes     = 4 << 20  // of JSON that a page has, unless a single row has more
@@ -393,10 +393,13 @@ func NewFile(c *Codec) *FileDraft {
 	return d
 }
 
-// Held returns how many bytes of memory the draft takes: the JSON of the page under way and of those that are being encoded, and what was
-// encoded, which moves as it grows.
-func (d *FileDraft) Held() int64 {
-	bytes := cap(d.page.text) + 2*cap(d.content)
+// Held returns how many bytes of memory the draft takes at most: what was encoded moves as it grows.
+func (d *FileDraft) Held() int64 { return d.holds() + int64(2*cap(d.content)-len(d.content)) }
+
+// holds returns how many bytes of memory the draft takes: the JSON of the page under way and of those that are being encoded, and what
+// was encoded.
+func (d *FileDraft) holds() int64 {
+	bytes := cap(d.page.text) + len(d.content)
 	for _, c := range d.coming {
 		bytes += c.json
 	}

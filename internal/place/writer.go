@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 
 	"tablesweep/internal/file"
 	"tablesweep/internal/file/journal"
-	"tablesweep/internal/task/memory"
 )
 
 // Errors of a place that takes no export, or not the rest of one.
@@ -24,7 +24,7 @@ var (
 type Options struct {
 	Compress  Compress
 	Timestamp bool          // rows have their Timestamp
-	FileBytes int           // of JSON that a data file has, about; 0 means 64 MiB
+	FileBytes int           // of JSON that a data file has, about; 0 means 32 MiB
 	Journal   *journal.File // what a resume goes on from; nil for an export that can't be resumed. The caller closes it
 	Member    bool          // of an export of many tables, which has claimed the place around it
 }
@@ -38,7 +38,7 @@ type Writer struct {
 	to     Objects
 	member bool             // see [Options]
 	put    map[string]int64 // the lengths of data files
-	held   memory.Held      // the content of the file under way
+	bytes  atomic.Int64     // of memory that the file under way takes
 
 	// What becomes files.jsonl. The journal, if there is one, keeps its lines until then, with the claim ahead of them. It keeps other
 	// processes from the export, too.
@@ -76,9 +76,6 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	}
 	w := &Writer{to: to, put: map[string]int64{}, journal: o.Journal, member: o.Member, FileDraft: NewFile(codec)}
 	w.timestamp, w.fileBytes = o.Timestamp, cmp.Or(o.FileBytes, fileBytes)
-	if o.Compress == None { // which is known to become so large
-		w.content = make([]byte, 0, w.fileBytes+pageBytes)
-	}
 	whole := context.WithoutCancel(ctx)
 	w.take = func(p *page, last bool) error { return w.write(whole, p, last) }
 	if err := from(w); err != nil {
@@ -261,12 +258,13 @@ func (w *Writer) restore(ctx context.Context) error {
 // write adds a page to the file, and ends it with its last one.
 func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	w.append(p)
-	w.held.Set(int64(cap(w.content)))
+	w.bytes.Store(w.holds())
 	if !last {
 		return nil
 	}
 	f, content := w.FileDraft.End(fmt.Sprintf("%06d", w.Seal.files))
 	_, err := w.to.Put(ctx, f.Path, content) // what has its name has its content
+	w.bytes.Store(w.holds())
 	var line []byte
 	if err == nil {
 		line, err = w.Seal.Add(f)
@@ -285,13 +283,12 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	return nil
 }
 
+// Holds returns how many bytes of memory the file under way takes, about. It may be called while rows are added.
+func (w *Writer) Holds() int64 { return w.bytes.Load() }
+
 // End ends the rows. If err is nil, it writes what is left of them, and [Writer.Complete] is left to do. Otherwise the export can be
 // resumed.
-func (w *Writer) End(err error) error {
-	err = w.Pages.End(err)
-	w.held.Set(0)
-	return err
-}
+func (w *Writer) End(err error) error { return w.Pages.End(err) }
 
 // Complete proves that all files are there, and puts the manifest. It adds the facts about files and rows to what the manifest says,
 // and returns it.

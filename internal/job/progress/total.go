@@ -7,6 +7,7 @@ import (
 
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // total is the number of rows of a phase, at least and at most. Zero means unknown.
@@ -18,16 +19,13 @@ func (t total) known() bool {
 	return t.high > 0 && float64(t.high-t.low) <= sharp*float64(t.high)
 }
 
-// What a count beside the work may take of the machine and the account.
-const (
-	besideWorkers = 32
-	besideBuffer  = 8 << 20 // bytes
-)
+// besideWorkers is how many requests a count beside the work may have under way.
+const besideWorkers = 32
 
-// RowsOf counts the rows of a sweep by their keys alone.
-func RowsOf(s sweep.Spec) func(context.Context) (int64, error) {
+// RowsOf counts the rows of a sweep by their keys alone, in what is free of the memory.
+func RowsOf(s sweep.Spec, free *memory.Budget) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
-		o := sweep.Options{Workers: besideWorkers, Buffer: besideBuffer, Abort: ctx.Done()}
+		o := sweep.Options{Workers: besideWorkers, Memory: free, Abort: ctx.Done()}
 		t, err := sweep.Count(ctx, s, o, nil)
 		return t.Rows, err
 	}

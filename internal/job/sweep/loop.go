@@ -11,6 +11,7 @@ import (
 	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 const (
@@ -63,7 +64,9 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 		s.Strategy = scan.Serial{}
 	}
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
-	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
+	if o.Memory == nil {
+		o.Memory = memory.NewBudget(memory.Command)
+	}
 	o.Checkpoint = cmp.Or(o.Checkpoint, &Checkpoint{})
 	if o.Share == nil { // its pace alone limits what is under way
 		o.Share = NewShare(math.MaxInt, o.MaxRows)
@@ -74,7 +77,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 		scan: s, options: o, action: a, inOrder: inOrder, reads: o.Share.reads, writes: o.Share.writes,
 		plan:   newPlan(s),
 		books:  books{frontier: &frontier{}, checkpoint: o.Checkpoint, differences: differences{most: o.List}, consumes: consumes},
-		pacer:  newPacer(o.Share, o.Workers, o.Buffer, inOrder, !consumes),
+		pacer:  newPacer(o, inOrder, !consumes),
 		began:  time.Now(),
 		events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers), idle: make(chan func()),
 	}
@@ -89,6 +92,7 @@ func (r *run) do(ctx context.Context) (Totals, error) {
 	r.requests = storage.RequestOptions{Stop: ctx.Done(), Requests: r.options.Requests}
 	r.options.Share.sweeps.Add(1)
 	defer r.options.Share.sweeps.Add(-1)
+	defer r.pacer.release()
 	defer r.cancel()
 	defer close(r.idle)
 	if err := r.fill(); err != nil {
@@ -251,6 +255,7 @@ func (r *run) dispatch() {
 		}
 		r.startRead(s)
 	}
+	p.keep(f)
 }
 
 // steal sends the workers that the pace leaves idle to the pieces under way, and

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // slowdown is what tests divide their number of rows by.
@@ -29,7 +30,7 @@ func TestOrderedReadsAhead(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: wait})
 		s := sweep.Spec{Source: emulatortest.Table(t, a, "table", rows), PageRows: 100, Steal: true}
 		began, next := time.Now(), 0
-		totals, err := sweep.Each(t.Context(), s, sweep.Options{Buffer: sweep.DefaultBuffer / 10 / min(2, slowdown)}, func(page []storage.Row) error {
+		totals, err := sweep.Each(t.Context(), s, sweep.Options{Memory: memory.NewBudget(memory.Command / 10 / int64(min(2, slowdown)))}, func(page []storage.Row) error {
 			for _, e := range page {
 				if !storage.Equal(e.Entity(), rows[next]) {
 					t.Fatalf("row %d is %v, want %v", next, e, rows[next])

@@ -7,6 +7,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage/pace"
+	"tablesweep/internal/task/memory"
 )
 
 const (
@@ -22,23 +23,24 @@ const (
 // pages may be in memory.
 type pacer struct {
 	source, target side
-	share          *Share
+	options        Options
 	limiter        action.Limiter  // of partitions, by their keys: the target's as they are
 	reads          string          // put before those of the source
 	hot            map[string]bool // partitions throttled in the pace's measurement
 
-	inOrder       bool // pages wait in memory for their turn
-	buffer        int  // bytes of pages in memory, about
-	page, largest int  // bytes to expect of a page, and of the largest so far
-	units         int  // of the last page that had rows
+	inOrder       bool         // pages wait in memory for their turn
+	part          *memory.Part // of the process's memory, nil before the first page
+	over          memory.Held  // what is held far beyond the sweep's room
+	page, largest int          // bytes to expect of a page, and of the largest so far
+	units         int          // of the last page that had rows
 }
 
-// newPacer returns the pacer of a sweep by so many workers. own means that nobody but the sweep makes
+// newPacer returns the pacer of a sweep whose options are set. own means that nobody but the sweep makes
 // the source's partitions busy.
-func newPacer(share *Share, workers, buffer int, inOrder, own bool) *pacer {
+func newPacer(o Options, inOrder, own bool) *pacer {
 	p := &pacer{
-		share: share, source: newSide(firstReads, workers, &share.source), target: newSide(firstUnits, workers, &share.target),
-		hot: map[string]bool{}, inOrder: inOrder, buffer: buffer, page: firstPage,
+		options: o, source: newSide(firstReads, o.Workers, &o.Share.source), target: newSide(firstUnits, o.Workers, &o.Share.target),
+		hot: map[string]bool{}, inOrder: inOrder, page: firstPage,
 	}
 	if own {
 		p.reads = "source/"
@@ -141,11 +143,41 @@ func (p *pacer) ahead(f *frontier) bool {
 	return float64(coming) >= 2*slots*max(1, p.source.took.Seconds()/p.target.took.Seconds())
 }
 
-// room reports whether there is memory for one more page.
-func (p *pacer) room(f *frontier) bool { return f.bytes+(f.reads+1)*p.page <= p.memory() }
+// room reports whether there is memory for one more page. The part grows by it then, until [pacer.keep].
+func (p *pacer) room(f *frontier) (ok bool) {
+	bytes := p.holds(f) + int64(p.page)
+	if bytes > p.options.Room() {
+		return false
+	}
+	if p.part == nil { // not one of the reserve: that would not grow
+		p.part, ok = p.options.Memory.TryTake(max(bytes, memory.Small+1))
+		return ok
+	}
+	return p.part.Spare(bytes)
+}
 
-// memory is how many bytes pages may take, about.
-func (p *pacer) memory() int { return p.buffer / p.share.among() }
+// holds is how many bytes the sweep holds, about.
+func (p *pacer) holds(f *frontier) int64 {
+	bytes := int64(f.bytes + f.reads*p.page)
+	if p.options.Beside != nil {
+		bytes += p.options.Beside()
+	}
+	return bytes
+}
+
+// keep gives back what the sweep does not hold. What it holds beyond its room is no part of the budget, and the garbage collector's
+// limit has as much beside that.
+func (p *pacer) keep(f *frontier) {
+	bytes := p.holds(f)
+	p.part.Keep(bytes)
+	p.over.Set(max(0, bytes-2*p.options.Room()))
+}
+
+// release gives all back.
+func (p *pacer) release() {
+	p.part.Release()
+	p.over.Set(0)
+}
 
 // expect updates the size to expect of the pages under way: the average, since thieves' pages
 // are often empty, but at least half of the largest. In table order pages are held for long,

@@ -4,12 +4,28 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"tablesweep/internal/task/memory"
 )
+
+// budgetOf returns a budget that has so many bytes for large work.
+func budgetOf(bytes int) *memory.Budget {
+	all := int64(bytes) + memory.Small
+	for memory.NewBudget(all).Share(1) < int64(bytes) {
+		all++
+	}
+	return memory.NewBudget(all)
+}
+
+// within returns the options of a sweep that may hold so many bytes.
+func within(bytes int) Options {
+	return Options{Workers: 64, Share: NewShare(math.MaxInt, 0), Memory: budgetOf(bytes)}
+}
 
 // One busy partition is left alone and slows nothing else. Two mean that the account is busy.
 func TestThrottledPartitions(t *testing.T) {
 	t.Parallel()
-	p := newPacer(NewShare(math.MaxInt, 0), 64, DefaultBuffer, false, true)
+	p := newPacer(within(memory.Command), false, true)
 	for range 3 {
 		p.throttled(throttle{unit: true, partition: "a"})
 		p.throttled(throttle{confined: true})
@@ -36,7 +52,7 @@ func TestThrottledPartitions(t *testing.T) {
 func TestReadsAhead(t *testing.T) {
 	t.Parallel()
 	for _, inOrder := range []bool{false, true} {
-		p := newPacer(NewShare(math.MaxInt, 0), 64, DefaultBuffer, inOrder, true)
+		p := newPacer(within(memory.Command), inOrder, true)
 		f := &frontier{ready: 1_000_000}
 		if p.ahead(f) {
 			t.Errorf("in order %v: enough is read before any unit has shown how long it takes", inOrder)
@@ -53,12 +69,50 @@ func TestReadsAhead(t *testing.T) {
 	}
 }
 
+// Two sweeps with one budget: what one holds, the other has no room for, until it is given back. What the work holds beside the pages counts.
+func TestSweepsShareMemory(t *testing.T) {
+	t.Parallel()
+	const page = 1 << 20
+	budget, beside := budgetOf(3*page), int64(0)
+	of := func() (*pacer, *frontier) {
+		o := within(0)
+		o.Memory, o.Beside = budget, func() int64 { return beside }
+		p := newPacer(o, false, true)
+		p.page = page
+		return p, &frontier{}
+	}
+	one, first := of()
+	other, second := of()
+	for first.reads < 20 && one.room(first) {
+		first.reads++
+	}
+	if one.keep(first); first.reads != 3 || other.room(second) || budget.Usage().Used != 3*page {
+		t.Errorf("one has room for %d pages of 3, the other for some, %v; %+v", first.reads, other.room(second), budget.Usage())
+	}
+	first.reads = 2
+	one.keep(first)
+	if !other.room(second) {
+		t.Error("the other has no room for what was given back")
+	}
+	if other.keep(second); budget.Usage().Used != 2*page {
+		t.Errorf("the other holds nothing, and %d bytes are in use", budget.Usage().Used)
+	}
+	if beside = 2 * page; one.room(first) {
+		t.Error("there is room for a page beside what the work holds")
+	}
+	one.release()
+	other.release()
+	if budget.Usage().Used != 0 {
+		t.Errorf("%d bytes were not given back", budget.Usage().Used)
+	}
+}
+
 // Pages under way are expected to be of average size, but of half of the largest at least. In table
 // order, where they are held, they count as the largest.
 func TestRoomForPages(t *testing.T) {
 	t.Parallel()
 	for _, inOrder := range []bool{false, true} {
-		p := newPacer(NewShare(math.MaxInt, 0), 64, 10_000, inOrder, true)
+		p := newPacer(within(10_000), inOrder, true)
 		if p.room(&frontier{}) {
 			t.Error("a page of unknown size has room in 10,000 bytes")
 		}

@@ -6,8 +6,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Share lets sweeps of one process that run at the same time keep to their limits together: Workers, Buffer and
-// MaxRows of [Options] hold for all of them, and each gets an equal part of the workers and the buffer. Make it with
+// Share lets sweeps of one process that run at the same time keep to their limits together: Workers, Memory and
+// MaxRows of [Options] hold for all of them, and each gets an equal part of the workers and the memory. Make it with
 // [NewShare]. A sweep without one has its own.
 type Share struct {
 	reads, writes, others *storage.Limit // of rows; others are those of a comparison's destination

@@ -23,6 +23,7 @@ import (
 	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/storage/pace"
+	"tablesweep/internal/task/memory"
 )
 
 // sourceTree returns the files of Go's source tree as rows: directory, file.
@@ -89,8 +90,8 @@ func TestPagesOfKeysLeaveRoom(t *testing.T) {
 	_, source := openTree(t, rows, "")
 	p, err := source.Query(t.Context(), storage.Query{Select: []string{}})
 	proof.Must(t, err)
-	if got := Weight(p); len(p.Rows) != len(rows) || 64*got > DefaultBuffer {
-		t.Errorf("%d rows of a page weigh %d bytes, want %d and %d bytes at most", len(p.Rows), got, len(rows), DefaultBuffer/64)
+	if got := Weight(p); len(p.Rows) != len(rows) || 64*got > memory.Command {
+		t.Errorf("%d rows of a page weigh %d bytes, want %d and %d bytes at most", len(p.Rows), got, len(rows), memory.Command/64)
 	}
 }
 
@@ -134,11 +135,11 @@ func TestOrderedStealing(t *testing.T) {
 		_, source := openTree(t, rows, "latency=1s")
 		const pageRows, room = 50, 16
 		page := 0
-		took := func(steal bool, buffer int) time.Duration {
+		took := func(steal bool, bytes int) time.Duration {
 			most, read := 0, 0
 			var got []storage.Entity
 			var r *run
-			o := Options{Workers: 64, Buffer: buffer, Trace: func(q Trace) { most = max(most, r.books.frontier.bytes); read++ }}
+			o := Options{Workers: 64, Memory: budgetOf(bytes), Trace: func(q Trace) { most = max(most, r.books.frontier.bytes); read++ }}
 			r = newRun(Spec{Source: source, Steal: steal, PageRows: pageRows}, o, inOrder(func(rows []storage.Row) error {
 				got = append(got, storage.Page{Rows: rows}.Entities()...)
 				return nil
@@ -151,14 +152,14 @@ func TestOrderedStealing(t *testing.T) {
 				t.Errorf("got %d rows, want the %d of the table in order", len(got), len(rows))
 			}
 			page = r.pacer.largest
-			if most > buffer+page { // the page that all others wait for may always be read
-				t.Errorf("%d bytes of pages in memory, want %d and a page at most", most, buffer)
+			if most > bytes+page { // the page that all others wait for may always be read
+				t.Errorf("%d bytes of pages in memory, want %d and a page at most", most, bytes)
 			}
-			t.Logf("stealing %v, %d bytes: %v, %d queries, %d bytes of pages at most", steal, buffer, time.Since(began), read, most)
+			t.Logf("stealing %v, %d bytes: %v, %d queries, %d bytes of pages at most", steal, bytes, time.Since(began), read, most)
 			return time.Since(began)
 		}
-		serial := took(false, DefaultBuffer)
-		if took(true, DefaultBuffer) > serial/5 {
+		serial := took(false, memory.Command/2)
+		if took(true, memory.Command/2) > serial/5 {
 			t.Error("with room for every page, it took more than a fifth of what one worker takes")
 		}
 		if stolen := took(true, room*page); stolen >= serial {

@@ -7,6 +7,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // Spec says which rows are swept, and in which steps.
@@ -39,9 +40,11 @@ type Options struct {
 	// Workers is how many requests may be under way at once to the source, and how
 	// many to the action's destination; 0 means DefaultWorkers.
 	Workers int
-	// Buffer is about how many bytes of pages are kept in memory; 0 means
-	// DefaultBuffer. A page is kept until all of its rows are done.
-	Buffer int
+	// Memory is what the sweep takes its part of, for its pages and for what its work holds beside them; nil means a budget of
+	// [memory.Command] bytes. A page is kept until all of its rows are done.
+	Memory *memory.Budget
+	// Beside, if set, returns how many bytes the work holds beside the pages, such as a file.
+	Beside func() int64
 	// Requests, if set, is the most requests a second of all kinds.
 	Requests *storage.Limit
 	// MaxRows is the most rows a second that are read from a table, and that are written to one; 0 means any
@@ -68,11 +71,17 @@ type Options struct {
 	Trace func(Trace)
 }
 
-// Defaults of [Options].
-const (
-	DefaultWorkers = 128
-	DefaultBuffer  = 24 << 20
-)
+// DefaultWorkers is the default of [Options].
+const DefaultWorkers = 128
+
+// Room is how many bytes the sweep may hold now.
+func (o Options) Room() int64 {
+	sweeps := 1
+	if o.Share != nil {
+		sweeps = o.Share.among()
+	}
+	return min(memory.Command, o.Memory.Share(sweeps))
+}
 
 // Trace is a query that was made.
 type Trace struct {
@@ -81,7 +90,7 @@ type Trace struct {
 }
 
 // Each calls fn with the rows in table order, page by page, whatever the order
-// in which they are read. If the pages that wait for their turn fill the buffer, only what the next turn needs is read.
+// in which they are read. If the pages that wait for their turn fill the memory, only what the next turn needs is read.
 func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Row) error) (Totals, error) {
 	return newRun(s, o, inOrder(fn), true).do(ctx)
 }

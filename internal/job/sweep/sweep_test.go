@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
 )
 
 // strategies are all that a sweep may get, and nil for workers that steal.
@@ -48,8 +49,8 @@ func TestEachYieldsTableOrder(t *testing.T) {
 	t.Parallel()
 	want := someRows(300, 7)
 	for name, strategy := range strategies {
-		for _, o := range []sweep.Options{{}, {Buffer: 1}, {Workers: 1}, {Workers: 3}}[:testsize.Of(2, 4)] {
-			t.Run(fmt.Sprintf("%s/%d workers/buffer %d", name, o.Workers, o.Buffer), func(t *testing.T) {
+		for _, o := range []sweep.Options{{}, {Memory: memory.NewBudget(1)}, {Workers: 1}, {Workers: 3}}[:testsize.Of(2, 4)] {
+			t.Run(fmt.Sprintf("%s/%d workers/memory %d", name, o.Workers, o.Memory.Usage().Bytes), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					_, a := emulatortest.NewAccount(t, emulator.Options{Faults: "seed=3; latency=1ms..30ms; short-page p=0.2; empty-page p=0.1; busy p=0.02"})

@@ -37,20 +37,20 @@ type pair struct {
 	mu     sync.Mutex     // guards the following
 	held   map[key.Token]*position
 	order  []key.Token // of held, the oldest first; may name some that are gone
-	bytes  int         // of held
-	most   int         // bytes
+	bytes  int64       // of held
+	most   func() int64
 }
 
 // Pair returns a source that has the rows of two places, for whoever reads its pages one after the other. It holds at most so many bytes.
 // They are a part of the budget, and what does not get one is read again. only, if set, is a filter without "or" of the first one's rows.
 // [Differences] tells what its rows are.
-func Pair(source, destination storage.Source, depth Depth, only string, most int, budget *memory.Budget) storage.Source {
-	p := newPair(source, destination, Options{Depth: depth, Only: only}, most)
+func Pair(source, destination storage.Source, depth Depth, only string, most int64, budget *memory.Budget) storage.Source {
+	p := newPair(source, destination, Options{Depth: depth, Only: only}, func() int64 { return most })
 	p.budget = budget
 	return p
 }
 
-func newPair(source, destination storage.Source, o Options, most int) *pair {
+func newPair(source, destination storage.Source, o Options, most func() int64) *pair {
 	return &pair{places: [2]storage.Source{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
 
@@ -164,7 +164,7 @@ func (p *pair) take(token *key.Token) (*position, error) {
 // room.
 func (p *pair) hold(at *position) *key.Token {
 	from := bookmark{After: at.after}
-	bytes := 0
+	bytes := int64(0)
 	for i, s := range at.sides {
 		from.Sides[i] = s.sideMark
 		if len(s.held) > 0 {
@@ -180,10 +180,11 @@ func (p *pair) hold(at *position) *key.Token {
 		panic("verify: internal error: " + err.Error())
 	}
 	token := key.Token{Partition: string(text)}
-	if bytes == 0 || bytes > p.most {
+	most := p.most()
+	if bytes == 0 || bytes > most {
 		return &token
 	}
-	part, ok := p.budget.TryTake(int64(bytes))
+	part, ok := p.budget.TryTake(bytes)
 	if !ok {
 		return &token
 	}
@@ -197,7 +198,7 @@ func (p *pair) hold(at *position) *key.Token {
 	p.held[token] = at
 	p.order = append(p.order, token)
 	p.bytes += bytes
-	for p.bytes > p.most { // the oldest are those that nobody will ask for
+	for p.bytes > most { // the oldest are those that nobody will ask for
 		p.forget(p.order[0])
 		p.order = p.order[1:]
 	}
@@ -205,6 +206,13 @@ func (p *pair) hold(at *position) *key.Token {
 		p.order = slices.DeleteFunc(p.order, func(t key.Token) bool { return p.held[t] == nil })
 	}
 	return &token
+}
+
+// holds returns how many bytes are held.
+func (p *pair) holds() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bytes
 }
 
 // outdate drops what is held at a token, if it still is.
@@ -232,9 +240,9 @@ func (s *side) rows() (n int) {
 	return n
 }
 
-func (s *side) bytes() (n int) {
+func (s *side) bytes() (n int64) {
 	for _, one := range s.held {
-		n += one.bytes
+		n += int64(one.bytes)
 	}
 	return n
 }

@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/proof/scantest"
 	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // twin is a comparison of two random tables, and what is to come of it.
@@ -66,7 +67,10 @@ func randomTwin(r *rand.Rand) twin {
 	if r.IntN(3) == 0 {
 		w.scan.Filter = "V lt 2L"
 	}
-	w.options.Workers, w.options.Buffer = 1+r.IntN(20), r.IntN(3)*100
+	w.options.Workers = 1 + r.IntN(20)
+	if few := r.Int64N(3) * 100; few > 0 {
+		w.options.Memory = memory.NewBudget((memory.Small + 2*few) * 64 / 63)
+	}
 	w.options.List = 1 + r.IntN(10)*r.IntN(10)
 	w.options.AllowExtra = r.IntN(4) == 0
 	w.options.Depth = []verify.Depth{verify.Exact, verify.Exact, verify.Contains, verify.Keys}[r.IntN(4)]

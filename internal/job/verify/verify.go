@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
 )
 
 // Depth is how closely rows are compared.
@@ -83,8 +84,11 @@ func (r Result) Differences() int64 { return r.Missing + r.Extra + r.Different }
 // With an error, the result is what was found so far.
 func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Options) (Result, error) {
 	o.List = cmp.Or(o.List, DefaultList)
-	p := newPair(s.Source, destination, o, cmp.Or(o.Buffer, sweep.DefaultBuffer))
-	p.limit = o.Others()
+	if o.Memory == nil {
+		o.Memory = memory.NewBudget(memory.Command)
+	}
+	p := newPair(s.Source, destination, o, func() int64 { return o.Room() / 2 })
+	p.limit, o.Beside = o.Others(), p.holds
 	s.Source = p
 	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{o.Repair, o.AllowExtra, o.Extra})
 	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, t.Written, t.Failed, list}, err

@@ -58,7 +58,7 @@ func (ck *Checker) Estimate(ctx context.Context, r Request) (estimate.Report, er
 			return len(does.Split(rows))
 		}
 	}
-	report, err := estimate.Count(ctx, rows, sweep.Options{}, estimateTime, work)
+	report, err := estimate.Count(ctx, rows, sweep.Options{Memory: ck.scans.options.Memory}, estimateTime, work)
 	if errors.Is(err, task.ErrInterrupted) {
 		err = ctx.Err()
 	}

@@ -98,11 +98,14 @@ func (b *Budget) Coming() *Part {
 }
 
 // Half is the most, in bytes, that work takes unless it has found out that it needs more: who waits for that keeps all behind it waiting.
-func (b *Budget) Half() int64 {
+func (b *Budget) Half() int64 { return b.Share(2) }
+
+// Share is what each of n pieces of large work may have, in bytes, if all of them have the same.
+func (b *Budget) Share(n int) int64 {
 	if b == nil {
 		return math.MaxInt64
 	}
-	return max(1, b.large.bytes/2)
+	return max(1, b.large.bytes/int64(n))
 }
 
 // Usage is what a budget has been used for.

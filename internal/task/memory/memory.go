@@ -10,9 +10,11 @@ import (
 )
 
 const (
+	// Command is the budget of a command, in bytes.
+	Command = 24 * mib
 	// limit is the garbage collector's. Far less memory is in use; without a limit the heap would
 	// grow to a multiple of that between two collections.
-	limit = 112 << 20
+	limit = Command + beside
 	// percent lets the heap grow to four times the memory in use, below the limit, between
 	// two collections: a copy makes garbage at the speed of its requests.
 	percent = 300
@@ -33,7 +35,7 @@ func Limit(files ...string) {
 	limitGC(bytes)
 }
 
-// Held is one large piece of memory that work holds beside what the limit is for, such as a file until it is written. It raises
+// Held is one large piece of memory that work holds beside what the limit is for, such as what is larger than its budget. It raises
 // the limit while it is held: otherwise the collector would never rest. The zero value holds nothing.
 type Held struct{ bytes int64 }
 
@@ -43,6 +45,9 @@ var mu sync.Mutex // guards changes of the limit by what is held
 func (h *Held) Set(bytes int64) {
 	mu.Lock()
 	defer mu.Unlock()
+	if bytes == h.bytes {
+		return
+	}
 	if now := debug.SetMemoryLimit(-1); now < math.MaxInt64 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(now + bytes - h.bytes)
 		h.bytes = bytes
