@@ -16,7 +16,7 @@ import (
 type holds int
 
 const (
-	// little is [memory.Small] at most, also with a body of 64 KiB. Such calls pass while large ones wait.
+	// little is [memory.Small] at most, also with a body of [maxRequest]. Such calls pass while large ones wait.
 	little holds = iota
 	// nothing is what the app has all the time.
 	nothing
@@ -53,6 +53,8 @@ const (
 // ofBody returns what a body of so many bytes takes of memory, with what is made of it.
 func (h holds) ofBody(bytes int64) int64 {
 	switch h {
+	case little:
+		return memory.Small
 	case itsEvents:
 		return eventsWeight * bytes
 	case itsRecord:
@@ -63,10 +65,10 @@ func (h holds) ofBody(bytes int64) int64 {
 
 // whole is the most bytes of a body that are kept until its call has a part for them.
 func (h holds) whole() int64 {
-	if h == itsEvents {
-		return memory.Small / eventsWeight
+	if h == itsRecords {
+		return memory.Small / recordsWeight
 	}
-	return memory.Small / recordsWeight
+	return memory.Small / eventsWeight
 }
 
 // takeBody takes the part for a request's body, and for what is made of it. A small body has come by then: so who sends it slowly holds
@@ -143,9 +145,7 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 	switch c.holds {
 	case nothing:
 		return c.serve(w, r)
-	case little:
-		part, err = take.part(r.Context(), memory.Small)
-	case itsRecords, itsEvents, itsRecord:
+	case little, itsRecords, itsEvents, itsRecord:
 		part, err = f.takeBody(c.holds, &take, r)
 	case itsRows:
 		part, err = take.little(r.Context())

@@ -292,11 +292,11 @@ func TestSlowBodies(t *testing.T) {
 		const length = 19_000
 		var ends []*io.PipeWriter
 		refused := atomic.Int64{}
-		more := func(n, bytes int) {
+		more := func(path string, n, bytes int) {
 			for range n {
 				body, end := io.Pipe()
 				ends = append(ends, end)
-				r := httptest.NewRequest("POST", people, body)
+				r := httptest.NewRequest("POST", path, body)
 				r.ContentLength = length
 				go func() {
 					w := httptest.NewRecorder()
@@ -309,18 +309,19 @@ func TestSlowBodies(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		more(20, length-1)
-		if u := b.Usage(); u.Used != 20*(length-1) || refused.Load() > 0 {
+		more("/api/scans", 20, 1000) // more than have a small part at once
+		more(people, 20, length-1)
+		if u := b.Usage(); u.Used != 20*(1000+length-1) || refused.Load() > 0 {
 			t.Errorf("%+v, %d refused; want what has come", u, refused.Load())
 		}
-		more(20, length-1)
+		more(people, 20, length-1)
 		if u := b.Usage(); u.Used > 512<<10 {
 			t.Errorf("%+v: all of what slow bodies may have, and more", u)
 		}
 		for _, path := range []string{"/api/scans", people + "?eid=1"} {
 			start := time.Now()
 			if w := a.send("GET", path, ""); w.Code != 200 || time.Since(start) > time.Second {
-				t.Errorf("%s beside 40 slow bodies: %d after %v", path, w.Code, time.Since(start))
+				t.Errorf("%s beside 60 slow bodies: %d after %v", path, w.Code, time.Since(start))
 			}
 		}
 		for _, end := range ends {
@@ -328,7 +329,7 @@ func TestSlowBodies(t *testing.T) {
 		}
 		synctest.Wait()
 		if refused.Load() == 0 || refused.Load() > 20 {
-			t.Errorf("%d of 40 slow bodies were refused", refused.Load())
+			t.Errorf("%d of 60 slow bodies were refused", refused.Load())
 		}
 		free(t, b, "at the end")
 	})
@@ -359,6 +360,25 @@ func TestNobodyWaitsForAGuess(t *testing.T) {
 			}
 		}
 		other.Release()
+		free(t, b, "at the end")
+	})
+}
+
+// TestChangesWaitForMemory: a call whose body is larger than those of most, and that finds out that it needs more for the record, waits for that.
+func TestChangesWaitForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := within(t, 64<<20)
+		records, _ := large(t, 1, 400_000)
+		proof.Must(t, a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)[0].Err)
+		for _, bytes := range []int{1000, 25_000} {
+			other, err := b.Take(t.Context(), 56<<20)
+			proof.Must(t, err)
+			time.AfterFunc(2*time.Second, other.Release)
+			start := time.Now()
+			if w := a.send("PATCH", people+"?npi=7", `{"x":"`+strings.Repeat("y", bytes)+`"}`); w.Code != 200 || time.Since(start) != 2*time.Second {
+				t.Errorf("a patch of %d bytes: %d after %v, want 200 once memory is free", bytes, w.Code, time.Since(start))
+			}
+		}
 		free(t, b, "at the end")
 	})
 }
