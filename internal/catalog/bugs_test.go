@@ -115,6 +115,8 @@ var planted = []struct{ name, test, file, old, wrong string }{
 		"			err = refuse(on.check(h), id.First())\n", "			if err = on.check(h); !WRONG {\n				err = refuse(err, id.First())\n			}\n"},
 	{"who is refused for a tombstone does not carry out its write", "TestRefusalIsSeen", "choose.go",
 		"func(gone storage.Entity) { *firstHashes =", "func(gone storage.Entity) {\n		if WRONG {\n			return\n		}\n		*firstHashes ="},
+	{"who looks for a record among many holds all their heads", "TestHeadsUseMemory", "choose.go",
+		"	part.Use(bytes - storage.MemoryOf(page.Bytes, len(page.Rows)))\n", "	if !WRONG {\n		part.Use(bytes - storage.MemoryOf(page.Bytes, len(page.Rows)))\n	}\n"},
 	{"an identity stands twice in a group", "TestGroupKeepsTheOrder", "write.go",
 		"		n := times[id.Hash()]\n", "		n := times[id.Hash()]\n		if WRONG {\n			n = min(n, 0)\n		}\n"},
 }

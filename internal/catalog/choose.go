@@ -87,9 +87,12 @@ var errSeveral = problem.Conflictf("", "the query string finds several records; 
 // chooseHead returns the only live head that a query by the first index key asks for.
 func (c *Catalog) chooseHead(ctx context.Context, p plan, firstHashes []string) (*store.Head, error) {
 	checked := c.checking(ctx)
+	part := memory.PartIn(ctx)
+	held := part.Used()
 	var chosen *store.Head
 	for _, first := range firstHashes {
-		heads, err := c.headsOf(ctx, first)
+		part.Use(held - part.Used()) // those of the one before may go
+		heads, err := c.headsOf(ctx, p, first)
 		if err != nil {
 			return nil, err
 		}
@@ -106,17 +109,15 @@ func (c *Catalog) chooseHead(ctx context.Context, p plan, firstHashes []string) 
 			}
 		}
 	}
+	part.Use(held - part.Used())
 	return chosen, checked()
 }
 
-// wantsHead reports whether the query asks for the head's record. It reads the record if only that can
+// wantsHead reports whether the query asks for the record of a head that it names. It reads the record if only that can
 // tell its sort value.
 func (c *Catalog) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, error) {
-	if h.Gone {
-		return false, nil
-	}
-	if named := p.mayMatch(h.Write); !named || p.window == (index.Window{}) {
-		return named, nil
+	if p.window == (index.Window{}) {
+		return true, nil
 	}
 	part := memory.PartIn(ctx)
 	held := part.Used()
@@ -141,37 +142,56 @@ func (p plan) mayMatch(w wal.Write) bool {
 	return ok && rows.In("").Contains(key.Key{Row: w.Row})
 }
 
-// headsOf returns the heads of all identities with a first index value, as they were at one
+// headsOf returns the live heads of a first index value that the query names, as they were at one
 // moment. One page is one moment; several are if no head was written since the first.
-func (c *Catalog) headsOf(ctx context.Context, first string) ([]*store.Head, error) {
+func (c *Catalog) headsOf(ctx context.Context, p plan, first string) ([]*store.Head, error) {
+	part := memory.PartIn(ctx)
+	held := part.Used()
 	for range maxRaces {
 		var heads []*store.Head
 		var began time.Time
 		pages, changed := 0, false
 		for q := store.PrefixQuery(store.ShardOf(first), store.HeadPrefix+first+"|"); pages == 0 || q.Token != nil; pages++ {
 			start := time.Now()
-			p, err := c.Log.Query(ctx, q)
+			page, err := c.Log.With(charged(ctx)).Query(ctx, q)
 			if err != nil {
 				return nil, fmt.Errorf("catalog %s: %w", c.Name, err)
 			}
 			if pages == 0 { // the service dates its answers when it sends them, by the second
-				began = p.Date.Add(-time.Since(start))
+				began = page.Date.Add(-time.Since(start))
 			}
-			for _, row := range p.Entities() {
-				h, err := store.HeadOf(row)
-				if err != nil {
-					return nil, err
-				}
-				changed = changed || !row.Timestamp.Before(began)
-				heads = append(heads, h)
+			changed = changed || slices.ContainsFunc(page.Rows, func(row storage.Row) bool { return !row.Timestamp().Before(began) })
+			some, _, err := p.heads(part, page)
+			if err != nil {
+				return nil, err
 			}
-			q.Token = p.Next
+			heads = append(heads, some...)
+			q.Token = page.Next
 		}
 		if pages == 1 || !changed {
 			return heads, nil
 		}
+		part.Use(held - part.Used())
 	}
 	return nil, c.busy()
+}
+
+// heads returns the live heads of a page that the query names. The part of the memory gives back what the page took, but for their share, which is bytes.
+func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
+	for _, row := range page.Rows {
+		h, err := store.HeadOf(row.Entity())
+		if err != nil {
+			return nil, 0, err
+		}
+		if h.Live() && p.mayMatch(h.Write) {
+			heads = append(heads, h)
+		}
+	}
+	if len(heads) > 0 {
+		bytes = storage.MemoryOf(page.Bytes*len(heads)/len(page.Rows), len(heads))
+	}
+	part.Use(bytes - storage.MemoryOf(page.Bytes, len(page.Rows)))
+	return heads, bytes, nil
 }
 
 // chooseRow returns the head of the only record whose index rows a query finds, nil for none. What it meets goes to firstHashes.

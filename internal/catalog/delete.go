@@ -299,19 +299,14 @@ func (x *deleting) readHeads(ctx context.Context) error {
 	}
 	for _, first := range x.plan.keys[0].partitions {
 		hash := index.FirstHash(first.Value)
-		heads := x.Log.With(storage.RequestOptions{Memory: part})
-		err := heads.All(ctx, store.PrefixQuery(store.ShardOf(hash), store.HeadPrefix+hash+"|"), func(p storage.Page) error {
-			x.bytes += storage.MemoryOf(p.Bytes, len(p.Rows))
-			for _, row := range p.Entities() {
-				h, err := store.HeadOf(row)
-				if err != nil {
-					return err
-				}
-				if h.Live() && x.plan.mayMatch(h.Write) {
-					x.heads[h.Identity] = h
-				}
+		all := x.Log.With(charged(ctx))
+		err := all.All(ctx, store.PrefixQuery(store.ShardOf(hash), store.HeadPrefix+hash+"|"), func(p storage.Page) error {
+			some, bytes, err := x.plan.heads(part, p)
+			x.bytes += bytes
+			for _, h := range some {
+				x.heads[h.Identity] = h
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return fmt.Errorf("catalog %s: %w", x.Name, err)

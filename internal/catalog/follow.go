@@ -162,18 +162,27 @@ func (t *trail) answer(next string) answer {
 
 // contents returns the record of a live head. found is false if a later write has overtaken it. It uses the part of the memory that ctx has.
 func (c *Catalog) contents(ctx context.Context, h *store.Head) (r record.Record, found bool, err error) {
-	charged := storage.RequestOptions{Memory: memory.PartIn(ctx)}
-	row, found, err := c.Index.With(charged).Get(ctx, key.Key{Partition: h.Partitions[0], Row: h.Row})
+	row, found, err := c.Index.With(charged(ctx)).Get(ctx, key.Key{Partition: h.Partitions[0], Row: h.Row})
 	if err == nil && (!found || row.Get(store.IdentityColumn) != h.Identity || row.Int(store.VersionColumn) != h.Version) {
 		// A write is under way. Its entry has the record.
-		log := store.Store{Log: c.Log.With(charged)}
-		row, found, err = log.Recorded(ctx, store.ShardOf(h.First), h.Entry)
+		row, found, err = c.recorded(ctx, store.ShardOf(h.First), h.Entry)
 	}
 	if err != nil || !found {
 		return record.Record{}, false, err
 	}
 	r = record.FromProperties(row.Properties)
 	return r, r.Hash() == h.Content, nil
+}
+
+// charged has requests use the part of the memory that ctx has.
+func charged(ctx context.Context) storage.RequestOptions {
+	return storage.RequestOptions{Memory: memory.PartIn(ctx)}
+}
+
+// recorded is Recorded for the record of a call: it uses the part of the memory that ctx has.
+func (c *Catalog) recorded(ctx context.Context, shard, id string) (row storage.Entity, found bool, err error) {
+	s := store.Store{Log: c.Log.With(charged(ctx))}
+	return s.Recorded(ctx, shard, id)
 }
 
 // newestOnly drops the matches that are out of date: a newer write of the same record is

@@ -124,7 +124,7 @@ func (c *Catalog) answeredIn(ctx context.Context, o claim.ID, shard string) (fir
 	if first.Outcome == deleted {
 		return first, true, c.complete(ctx, shard, entry)
 	}
-	if row, found, err = c.Recorded(ctx, shard, entry); found {
+	if row, found, err = c.recorded(ctx, shard, entry); found {
 		first.Record = record.FromProperties(row.Properties)
 		return first, true, c.complete(ctx, shard, entry)
 	}

@@ -112,7 +112,7 @@ func (c *Catalog) movedTo(ctx context.Context, id index.Identity) (h *store.Head
 	if err != nil || !h.Live() {
 		return nil, wal.Write{}, err
 	}
-	row, found, err := c.Recorded(ctx, store.ShardOf(h.First), h.Entry)
+	row, found, err := c.recorded(ctx, store.ShardOf(h.First), h.Entry)
 	if err != nil || !found {
 		return nil, wal.Write{}, err
 	}

@@ -364,25 +364,6 @@ func TestNobodyWaitsForAGuess(t *testing.T) {
 	})
 }
 
-// TestChangesWaitForMemory: a call whose body is larger than those of most, and that finds out that it needs more for the record, waits for that.
-func TestChangesWaitForMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 64<<20)
-		records, _ := large(t, 1, 400_000)
-		proof.Must(t, a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)[0].Err)
-		for _, bytes := range []int{1000, 25_000} {
-			other, err := b.Take(t.Context(), 56<<20)
-			proof.Must(t, err)
-			time.AfterFunc(2*time.Second, other.Release)
-			start := time.Now()
-			if w := a.send("PATCH", people+"?npi=7", `{"x":"`+strings.Repeat("y", bytes)+`"}`); w.Code != 200 || time.Since(start) != 2*time.Second {
-				t.Errorf("a patch of %d bytes: %d after %v, want 200 once memory is free", bytes, w.Code, time.Since(start))
-			}
-		}
-		free(t, b, "at the end")
-	})
-}
-
 // TestAloneWithinTheBudget: a call that is alone in a new process reads large rows of all shards, or of several index keys, within the budget.
 func TestAloneWithinTheBudget(t *testing.T) {
 	testsize.InFull(t)
@@ -441,89 +422,6 @@ func TestRecordByIDIsCharged(t *testing.T) {
 		if slow.Code != 200 || slow.Body.Len() < 400_000 {
 			t.Errorf("%d, %d bytes", slow.Code, slow.Body.Len())
 		}
-		free(t, b, "at the end")
-	})
-}
-
-// TestWritesOfLargeRecords: a call that changes or deletes a large record takes a part for what it reads and writes, however small its body is. If
-// there is none in time, nothing was written.
-func TestWritesOfLargeRecords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		records, texts := large(t, 1, 400_000)
-		text := int64(len(texts[0]))
-		for _, call := range []struct {
-			method, query, body string
-			least               int64 // what it takes, in texts of the record
-		}{
-			{"PATCH", "?npi=7", `{"x":1}`, 15}, {"PATCH", "?eid=0000", `{"x":2}`, 15}, {"PATCH", "", `{"x":3}`, 15}, {"PUT", "?npi=7", `{"eid":"0000","lastname":"L"}`, 3},
-			{"DELETE", "?npi=7", "", 6}, {"DELETE", "?eid=0000", "", 6}, {"DELETE", "", "", 6},
-		} {
-			what := call.method + " " + call.query
-			a, b := within(t, 64<<20)
-			inserted := a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)
-			proof.Must(t, inserted[0].Err)
-			at := "/api/catalog/records/" + inserted[0].ID
-			path := people + call.query
-			if call.query == "" {
-				path = at
-			}
-			all, err := b.Take(t.Context(), 1<<40)
-			proof.Must(t, err)
-			if w := a.send(call.method, path, call.body); w.Code != 503 || w.Header().Get("Retry-After") == "" {
-				t.Errorf("%s without memory: %d %.300s, want 503", what, w.Code, w.Body)
-			}
-			all.Release()
-			if w := a.send("GET", at, ""); w.Header().Get("ETag") != inserted[0].ETag || w.Code != 200 {
-				t.Errorf("%s without memory has changed the record: %d %s", what, w.Code, w.Header().Get("ETag"))
-			}
-			free(t, b, what)
-			a.parts.Memory = memory.NewBudget(64 << 20)
-			a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
-			if w := a.send(call.method, path, call.body); w.Code != 200 || strings.Contains(w.Body.String(), "repeated") {
-				t.Errorf("%s: %d %.300s", what, w.Code, w.Body)
-			}
-			if u := a.parts.Memory.Usage(); u.Most < call.least*text || u.Used != 0 {
-				t.Errorf("%s of %d bytes: %+v, want %d times as much at its most", what, text, u, call.least)
-			}
-		}
-	})
-}
-
-// TestDeletionWithoutMemoryForTheRest: a deletion that finds no memory for the larger records to come says that there are more, and the same
-// call goes on.
-func TestDeletionWithoutMemoryForTheRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		em := emulatortest.New(t, emulator.Options{})
-		var b *memory.Budget
-		var others []*memory.Part
-		a := newAppVia(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
-			if b != nil && others == nil && strings.Contains(body, "tsw_kind") { // a deletion's commit
-				for ok := true; ok; {
-					var p *memory.Part
-					p, ok = b.TryTake(memory.Small + 1)
-					others = append(others, p)
-				}
-			}
-			return nil, nil
-		}})
-		stored, _ := large(t, 20, 400_000)
-		for i := range 1000 {
-			r, err := record.Parse(fmt.Appendf(nil, `{"eid":"s%d","npi":"7","lastname":"A"}`, i))
-			proof.Must(t, err)
-			stored = append(stored, r)
-		}
-		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(stored), nil) {
-			proof.Must(t, done.Err)
-		}
-		b = memory.NewBudget(64 << 20)
-		a.parts.Memory = b
-		a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
-		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":1000,"more":true}`)
-		for _, p := range others {
-			p.Release()
-		}
-		free(t, b, "a deletion that is not at its end")
-		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":20}`)
 		free(t, b, "at the end")
 	})
 }
