@@ -171,19 +171,19 @@ func (r *call) ambiguous(at *connection) error {
 	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one that is meant", defaults[0], defaults[1])
 }
 
-// changed names the table or queue that a command changes, or in a dry run would change, by its address: the first
+// announceChanges names the table or queue that a command changes, or in a dry run would change, by its address: the first
 // line on stderr.
-func (r *call) changed(address string) {
+func (r *call) announceChanges(address string) {
 	switch {
 	case r.changes && r.dry:
-		r.first("would change", address)
+		r.sayOnce("would change", address)
 	case r.changes:
-		r.first("changes", address)
+		r.sayOnce("changes", address)
 	}
 }
 
-// first says what a command is about to do, before all else.
-func (r *call) first(verb, address string) {
+// sayOnce says what a command is about to do, before all else.
+func (r *call) sayOnce(verb, address string) {
 	if o, known := find(r.command.options(), "progress"); known {
 		r.Meter.Use(progress.Style(o.text()))
 	}

@@ -103,7 +103,7 @@ func (f *catalogFlags) with(r *call, all needs, fn func(ctx context.Context, cat
 	}
 	cat := server.NewCatalog(account, settings)
 	defer cat.Close()
-	r.changed(cat.Index.Address())
+	r.announceChanges(cat.Index.Address())
 	ctx := catalogLog(r.toErr).WithContext(r.ctx)
 	for _, need := range all {
 		if err := need(cat, ctx); err != nil {

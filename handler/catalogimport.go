@@ -44,7 +44,7 @@ func (o *importOptions) run(r *call) error {
 	}
 	defer in.Close()
 	return o.with(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
-		record, err := r.point.Begin(r.given(), job.Facts{Places: []string{cat.Index.Address(), cat.Schema.String()}})
+		record, err := r.point.Begin(r.givenFlags(), job.Facts{Places: []string{cat.Index.Address(), cat.Schema.String()}})
 		if err != nil {
 			return err
 		}

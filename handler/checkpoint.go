@@ -41,7 +41,7 @@ func (r *call) run(o runnable) error {
 	if r.point.File != nil {
 		_ = r.point.File.Close()
 	}
-	if err = r.meant(err); err != nil && r.ctx.Err() != nil {
+	if err = r.explainRefusal(err); err != nil && r.ctx.Err() != nil {
 		return interrupted(err)
 	}
 	return err
@@ -57,7 +57,7 @@ func (r *call) restore() error {
 	case place.InBlobs(r.point.Resume):
 		return usagef("--resume takes the file that --checkpoint named, not blobs")
 	}
-	set, err := r.point.Open(r.given())
+	set, err := r.point.Open(r.givenFlags())
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (r *call) restore() error {
 }
 
 // given returns the options as they are given.
-func (r *call) given() (all []job.Option) {
+func (r *call) givenFlags() (all []job.Option) {
 	for _, o := range r.command.options() {
 		as := job.Option{Option: jobrecord.Option{Name: o.name, Keep: o.keep, Value: o.text(), Default: o.byDefault()}}
 		switch field := o.field.(type) {
@@ -96,7 +96,7 @@ func (r *call) given() (all []job.Option) {
 
 // do runs a job with its checkpoint, prints its result by show, and removes the checkpoint.
 func (r *call) do(j *job.Job, show func(job.Result) error) (done job.Result, err error) {
-	record, err := r.point.Begin(r.given(), j.Facts)
+	record, err := r.point.Begin(r.givenFlags(), j.Facts)
 	if err != nil {
 		return done, err
 	}
@@ -128,7 +128,7 @@ func (r *call) leave(err error) error {
 	p := &r.point
 	switch {
 	case p.File != nil && job.IsThere(p.File.Path()): // or else nothing was begun
-		return job.Hint(err, r.path+p.Again(r.given())+" continues with the rest")
+		return job.Hint(err, r.path+p.Again(r.givenFlags())+" continues with the rest")
 	case p.File != nil, errors.As(err, new(job.Hinted)):
 	case errors.Is(err, task.ErrInterrupted):
 		return job.Hint(err, "it can't be resumed without --checkpoint FILE")

@@ -239,7 +239,7 @@ func TestCheckpointMoves(t *testing.T) {
 	home := t.TempDir()
 	places := []string{a.Table("orders").Address(), a.Table("more").Address()}
 	point := job.Checkpoint{Command: "copy", New: filepath.Join(home, "c.ckpt")}
-	_, err := point.Begin(copyOf(t, "--from", "orders", "--to", "more", "--mode", "fail", "--failed", filepath.Join(home, "lists", "f.jsonl")).given(), job.Facts{Places: places})
+	_, err := point.Begin(copyOf(t, "--from", "orders", "--to", "more", "--mode", "fail", "--failed", filepath.Join(home, "lists", "f.jsonl")).givenFlags(), job.Facts{Places: places})
 	if err == nil {
 		err = errors.Join(point.File.Renew([]any{struct{}{}}), point.File.Close())
 	}

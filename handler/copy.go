@@ -111,7 +111,7 @@ func (o *copyOptions) run(r *call) error {
 		return err
 	}
 	r.changes = toKind == place.KindTable || place.InBlobs(o.to.path)
-	from, to, err := o.pairFlags.open(r, false)
+	from, to, err := o.pairFlags.openAndAnnounce(r, false)
 	if err != nil {
 		return err
 	}

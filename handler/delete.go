@@ -34,7 +34,7 @@ func (o *deleteOptions) run(r *call) error {
 		return err
 	}
 	if from.Table() != nil {
-		r.changed(from.Address())
+		r.announceChanges(from.Address())
 	}
 	j, err := job.Delete(r.ctx, o.job(r, o.Rows, from))
 	return o.each(r, j, err, deleted, func() error { return o.confirm(r, from.Address()) }, nil)

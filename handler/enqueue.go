@@ -73,6 +73,6 @@ func (o *enqueueOptions) openQueue(r *call) (*storage.Queue, error) {
 	if err != nil {
 		return nil, usagef("--queue: %w", err)
 	}
-	r.changed(queue.Address())
+	r.announceChanges(queue.Address())
 	return queue, nil
 }

@@ -16,7 +16,7 @@ func TestSASIsNotKept(t *testing.T) {
 	t.Parallel()
 	to := "https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET"
 	point := job.Checkpoint{Command: "copy", New: filepath.Join(t.TempDir(), "c.ckpt")}
-	record, err := point.Begin(copyOf(t, "--from", "orders", "--to", to).given(), job.Facts{})
+	record, err := point.Begin(copyOf(t, "--from", "orders", "--to", to).givenFlags(), job.Facts{})
 	if text := string(record.Request); err != nil || strings.Contains(text, "SECRET") || !strings.Contains(text, `"again":["to"]`) {
 		t.Error(err, text)
 	}
@@ -26,7 +26,7 @@ func TestSASIsNotKept(t *testing.T) {
 		from, want string
 	}{{nil, "", "give --to again"}, {[]string{"--to", to}, "orders", ""}} {
 		again := job.Checkpoint{Command: "copy", Resume: point.New}
-		set, err := again.Open(copyOf(t, tt.args...).given())
+		set, err := again.Open(copyOf(t, tt.args...).givenFlags())
 		if set["from"] != tt.from || tt.want == "" && err != nil || tt.want != "" && !strings.Contains(fmt.Sprint(err), tt.want) {
 			t.Errorf("%v: %v, %v", tt.args, set, err)
 		}

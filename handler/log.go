@@ -37,7 +37,7 @@ func (f *logFlags) open(r *call) (*logtail.Streams, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.changed(table.Address())
+	r.announceChanges(table.Address())
 	return logtail.New(logtail.Options{Table: table}), nil
 }
 

@@ -73,9 +73,9 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 		return err
 	}
 	if to.Account != nil {
-		r.changed(to.Address())
+		r.announceChanges(to.Address())
 	} else {
-		r.goesTo(to.Place)
+		r.announceDestination(to.Place)
 	}
 	t.Choice, t.To = p.Choice, &to
 	return nil
@@ -96,7 +96,7 @@ type tablesResult struct {
 func (r *call) allTables(t *job.Tables, report reportFlags, do func(*call, job.Own) error) error {
 	began := time.Now()
 	r.work(report.style)
-	t.Process, t.Options, t.Checkpoint = r.Process, r.given(), &r.point
+	t.Process, t.Options, t.Checkpoint = r.Process, r.givenFlags(), &r.point
 	if err := t.Begin(r.ctx); err != nil {
 		return err
 	}

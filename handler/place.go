@@ -141,8 +141,8 @@ func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	return from, to, err
 }
 
-// open opens the places of a pair, which must differ. reads tells whether the second one is read, too.
-func (p *pairFlags) open(r *call, reads bool) (from, to job.Place, err error) {
+// openAndAnnounce opens the places of a pair, which must differ, and says where rows go. reads tells whether the second one is read, too.
+func (p *pairFlags) openAndAnnounce(r *call, reads bool) (from, to job.Place, err error) {
 	if from, err = p.openPlace(r, "from", p.from, &p.fromConnection); err != nil {
 		return from, to, err
 	}
@@ -161,17 +161,17 @@ func (p *pairFlags) open(r *call, reads bool) (from, to job.Place, err error) {
 	if !reads && to.Table() != nil && strings.EqualFold(to.Table().Name(), stateTable()) {
 		return from, to, job.Hint(usagef("--to: in table %s an app keeps its scans: rows from elsewhere would change what it has done", to.Table().Name()), "name another table, or set TABLESWEEP_STATE_TABLE to the name of the app's")
 	}
-	r.goesTo(to)
+	r.announceDestination(to)
 	return from, to, nil
 }
 
-// goesTo says where rows go: what changes in an account, or where a resumed command writes its files, since a checkpoint has chosen
+// announceDestination says where rows go: what changes in an account, or where a resumed command writes its files, since a checkpoint has chosen
 // that place.
-func (r *call) goesTo(to job.Place) {
+func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
-		r.changed(to.Address())
+		r.announceChanges(to.Address())
 	} else if r.name != "verify" && r.point.Resume != "" {
-		r.first("writes", to.Address())
+		r.sayOnce("writes", to.Address())
 	}
 }
 

@@ -57,8 +57,8 @@ func meantFlag(c *cobra.Command, name string) string {
 	return didYouMean(name, "--", names)
 }
 
-// meant adds to the command's error what the service's refusal means for its options.
-func (r *call) meant(err error) error {
+// explainRefusal adds to the command's error what the service's refusal means for its options.
+func (r *call) explainRefusal(err error) error {
 	switch {
 	case storage.HasCode(err, "InvalidInput") && r.text("filter") != "" && exitCode(err) == exitFailed:
 		return job.Hint(usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes")

@@ -30,7 +30,7 @@ func (f *connectionFlags) named(r *call) (t *storage.Table, exists bool, err err
 		return nil, false, err
 	}
 	t = a.Table(name)
-	r.changed(t.Address())
+	r.announceChanges(t.Address())
 	_, err = t.Query(r.ctx, storage.Query{Top: 1, Select: []string{}})
 	if storage.Gone(err) {
 		return t, false, nil

@@ -50,7 +50,7 @@ func (o *verifyOptions) run(r *call) error {
 		}
 		return r.allTables(&all, o.reportFlags, o.one)
 	}
-	from, to, err := o.open(r, true)
+	from, to, err := o.openAndAnnounce(r, true)
 	if err == nil {
 		err = o.check(r, from.Kind, to.Kind)
 	}

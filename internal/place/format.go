@@ -60,9 +60,9 @@ func (h preamble) check(name, format string) error {
 // proofName begins the last member of what proves itself: the SHA-256 of all that stands before it.
 const proofName = `,"proof":"`
 
-// proven returns the JSON of one of these objects, which proves itself: whatever has changed in it, even the name of a member that
+// withChecksum returns the JSON of one of these objects, which proves itself: whatever has changed in it, even the name of a member that
 // a reader does not know, [parse] notices.
-func proven(v any) []byte {
+func withChecksum(v any) []byte {
 	text := bytes.TrimSuffix(asJSON(v), []byte("}\n"))
 	return fmt.Appendf(text, "%s%x\"}\n", proofName, sha256.Sum256(text))
 }
@@ -101,7 +101,7 @@ func NewClaim(id string, request json.RawMessage, startedAt time.Time, program s
 }
 
 // JSON returns the object's content.
-func (c Claim) JSON() []byte { return proven(c) }
+func (c Claim) JSON() []byte { return withChecksum(c) }
 
 func (c Claim) name() string {
 	if c.Format == tablesFormat {
@@ -281,7 +281,7 @@ func (m Manifest) Of(source Manifest) Manifest {
 func (m Manifest) JSON(id string) []byte {
 	m.preamble = preamble{format, version, id}
 	for {
-		text := proven(m)
+		text := withChecksum(m)
 		if len(text) <= MaxManifest || len(m.List) == 0 {
 			return text
 		}

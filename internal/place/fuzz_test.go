@@ -22,7 +22,7 @@ func FuzzManifest(f *testing.F) {
 	}
 	f.Add(`{"format":"tablesweep-export","version":1,"range":{"prefix":"a"},"since":"2026-01-01T00:00:00.1Z","rows":-1,"moreProperties":true}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if text = proven(text); len(text) > place.MaxManifest {
+		if text = withChecksum(text); len(text) > place.MaxManifest {
 			return
 		}
 		if m, err := place.ParseManifest([]byte(text)); err == nil {
@@ -51,7 +51,7 @@ func FuzzTables(f *testing.F) {
 	f.Add(objects[place.TablesName][:twice] + regexp.MustCompile(`{"name":"a"[^}]*},`).FindString(objects[place.TablesName]) + objects[place.TablesName][twice:])
 	f.Fuzz(func(t *testing.T, text string) {
 		forged := stored(maps.Clone(objects))
-		forged[place.TablesName] = proven(text)
+		forged[place.TablesName] = withChecksum(text)
 		tables, err := place.OpenTables(t.Context(), forged)
 		if err != nil {
 			return

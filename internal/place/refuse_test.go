@@ -37,7 +37,7 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"is not that of an export": func(f map[string]string) { f[place.ManifestName] = `{"version":1,"entries":[]}` },
 		"does not match files.jsonl: 1 files, 31 rows": func(f map[string]string) {
-			f[place.ManifestName] = proven(strings.Replace(f[place.ManifestName], `"rows":30`, `"rows":31`, 1))
+			f[place.ManifestName] = withChecksum(strings.Replace(f[place.ManifestName], `"rows":30`, `"rows":31`, 1))
 		},
 		"manifest.json is not as it was written": func(f map[string]string) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"files"`, `"filter":"A eq 1","files"`, 1)
@@ -58,7 +58,7 @@ func TestOpenRefuses(t *testing.T) {
 		"this page is not as it was written": func(f map[string]string) { f[data] = f[data][:100] },
 		"bytes 0 to":                         func(f map[string]string) { f[data] = string(huge.Encode(make([]byte, 17<<20))) },
 		`this program does not know the encoding "jsonl", "lz4"`: func(f map[string]string) {
-			f[place.ManifestName] = proven(strings.Replace(f[place.ManifestName], `"zstd"`, `"lz4"`, 1))
+			f[place.ManifestName] = withChecksum(strings.Replace(f[place.ManifestName], `"zstd"`, `"lz4"`, 1))
 		},
 	} {
 		files := maps.Clone(whole)
@@ -77,8 +77,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// proven gives JSON the proof of what it has now.
-func proven(text string) string {
+// withChecksum gives JSON the proof of what it has now.
+func withChecksum(text string) string {
 	text, _, _ = strings.Cut(text, `,"proof":`)
 	text = strings.TrimSuffix(strings.TrimSpace(text), "}")
 	return fmt.Sprintf("%s,\"proof\":\"%x\"}\n", text, sha256.Sum256([]byte(text)))

@@ -133,7 +133,7 @@ func SealTables(ctx context.Context, to Objects, id string, names []string) erro
 		t.StartedAt = slices.MinFunc([]time.Time{t.StartedAt, m.StartedAt}, time.Time.Compare)
 		t.FinishedAt = slices.MaxFunc([]time.Time{t.FinishedAt, m.FinishedAt}, time.Time.Compare)
 	}
-	return PutSame(ctx, to, TablesName, proven(t))
+	return PutSame(ctx, to, TablesName, withChecksum(t))
 }
 
 // OpenTables reads tables.json and proves that all of its exports, and no others, stand in the place and are complete. The error is

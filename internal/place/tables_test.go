@@ -115,7 +115,7 @@ func TestTablesRefuses(t *testing.T) {
 		"c is another export":     func(f map[string]string) { f["c/"+place.ManifestName] = f["b/"+place.ManifestName] },
 		"d is not in it":          func(f map[string]string) { f["d/"+place.ClaimName] = f["b/"+place.ClaimName] },
 		"f had failed": func(f map[string]string) {
-			f[place.TablesName] = proven(strings.Replace(f[place.TablesName], `}],"`, `}],"failed":["f"],"`, 1))
+			f[place.TablesName] = withChecksum(strings.Replace(f[place.TablesName], `}],"`, `}],"failed":["f"],"`, 1))
 		},
 		"a is missing, b is no complete export, c is another export": func(f map[string]string) {
 			maps.DeleteFunc(f, func(name, _ string) bool { return strings.HasPrefix(name, "a/") })

@@ -40,9 +40,9 @@ type Comparison interface {
 // an error, it returns those found so far.
 func Compare(ctx context.Context, s Spec, o Options, c Comparison) (Totals, []Difference, error) {
 	r := newRun(s, o, c, false)
-	r.books.comparison, r.books.consumes = c, true // a row that is repaired differs no longer
+	r.state.comparison, r.state.consumes = c, true // a row that is repaired differs no longer
 	totals, err := r.do(ctx)
-	return totals, r.books.differences.sorted(), err
+	return totals, r.state.differences.sorted(), err
 }
 
 // differences holds those that come first in table order. It keeps up to twice as many

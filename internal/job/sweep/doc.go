@@ -11,8 +11,8 @@
 //
 // A run is what one process does of a sweep, from its start or a resume to its end (loop.go, read.go). Its
 // plan decides which queries there are (plan.go), its pacer how many at once and how much memory
-// pages take (pacer.go). Its books keep the frontier, the totals and the checkpoint, which change
-// together (books.go).
+// pages take (pacer.go). Its state keeps the frontier, the totals and the checkpoint, which change
+// together (state.go).
 //
 // Strategies split the scan as they do in the cloud. By default none does: idle workers cut into what others
 // have left ([adaptive.Workers]), by the same model of how dense keys are.

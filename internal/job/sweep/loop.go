@@ -21,8 +21,8 @@ const (
 )
 
 // run is what one process does of a sweep: from its start or a resume to its end. It makes the
-// queries that the plan asks for, and does the units, as many at once as the pacer allows, and the
-// books know what is left. All of it belongs to the goroutine in loop, except for what the
+// queries that the plan asks for, and does the units, as many at once as the pacer allows. Its
+// state knows what is left. All of it belongs to the goroutine in loop, except for what the
 // functions passed to start use.
 type run struct {
 	scan    Spec
@@ -32,7 +32,7 @@ type run struct {
 	top     storage.Top // of a table's pages
 
 	plan  plan
-	books books
+	state sweepState
 	pacer *pacer
 	began time.Time
 
@@ -76,7 +76,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	return &run{
 		scan: s, options: o, action: a, inOrder: inOrder, reads: o.Share.reads, writes: o.Share.writes,
 		plan:   newPlan(s),
-		books:  books{frontier: &frontier{}, checkpoint: o.Checkpoint, differences: differences{most: o.List}, consumes: consumes},
+		state:  sweepState{frontier: &frontier{}, checkpoint: o.Checkpoint, differences: differences{most: o.List}, consumes: consumes},
 		pacer:  newPacer(o, inOrder, !consumes),
 		began:  time.Now(),
 		events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers), idle: make(chan func()),
@@ -96,10 +96,10 @@ func (r *run) do(ctx context.Context) (Totals, error) {
 	defer r.cancel()
 	defer close(r.idle)
 	if err := r.fill(); err != nil {
-		return r.books.totals, err
+		return r.state.totals, err
 	}
 	err := r.loop(ctx)
-	if closeErr := r.books.checkpoint.close(); err == nil {
+	if closeErr := r.state.checkpoint.close(); err == nil {
 		err = closeErr
 	}
 	if r.options.Watch != nil {
@@ -107,13 +107,13 @@ func (r *run) do(ctx context.Context) (Totals, error) {
 		p.Ended = err == nil
 		r.options.Watch(p)
 	}
-	return r.books.totals, err
+	return r.state.totals, err
 }
 
 // fill makes the frontier: that of the checkpoint, or the scan's first step.
 func (r *run) fill() error {
 	listed := r.scan.Keys != nil
-	after, resumed, err := r.books.open(listed)
+	after, resumed, err := r.state.open(listed)
 	if err != nil {
 		return err
 	}
@@ -121,16 +121,16 @@ func (r *run) fill() error {
 		r.plan.keys = r.scan.Keys.behind(after)
 	} else if !resumed {
 		for _, first := range r.plan.first() {
-			r.books.frontier.add(first)
+			r.state.frontier.add(first)
 		}
 	}
-	return r.books.begin(listed)
+	return r.state.begin(listed)
 }
 
 // feed puts the next keys into the frontier, as many as may soon be looked for.
 func (r *run) feed() {
-	for r.plan.more() && r.books.frontier.steps.Len() < 4*r.options.Workers {
-		r.books.list(group(&r.plan.keys))
+	for r.plan.more() && r.state.frontier.steps.Len() < 4*r.options.Workers {
+		r.state.list(group(&r.plan.keys))
 	}
 }
 
@@ -145,9 +145,9 @@ func (r *run) loop(ctx context.Context) error {
 	var grace <-chan time.Time
 	last := time.Now()
 	for {
-		r.fail(r.books.checkpoint.flush(r.books.frontier, r.books.totals)) // units start when the file has their page
+		r.fail(r.state.checkpoint.flush(r.state.frontier, r.state.totals)) // units start when the file has their page
 		r.dispatch()
-		if f := r.books.frontier; f.reads+f.works == 0 && (r.stopping || f.first() == nil) {
+		if f := r.state.frontier; f.reads+f.works == 0 && (r.stopping || f.first() == nil) {
 			break
 		}
 		select {
@@ -157,7 +157,7 @@ func (r *run) loop(ctx context.Context) error {
 				(<-r.events)()
 			}
 		case t := <-r.throttles:
-			r.books.count(Totals{Throttles: 1})
+			r.state.count(Totals{Throttles: 1})
 			r.pacer.throttled(t)
 		case <-tick.C:
 			r.pacer.adjust(time.Since(last))
@@ -177,7 +177,7 @@ func (r *run) loop(ctx context.Context) error {
 			r.cancel()
 		}
 	}
-	if r.err == nil && (r.books.frontier.first() != nil || r.plan.more()) {
+	if r.err == nil && (r.state.frontier.first() != nil || r.plan.more()) {
 		return r.ended()
 	}
 	return r.err
@@ -189,29 +189,29 @@ func (r *run) ended() error {
 		return task.ErrInterrupted
 	}
 	do := "change"
-	if r.books.consumes {
+	if r.state.consumes {
 		do = "delete"
 	}
 	return fmt.Errorf("%w; requests without an answer: %d; they may yet %s rows", task.ErrInterrupted, r.broken, do)
 }
 
 func (r *run) watch() {
-	r.fail(r.books.checkpoint.sync())
+	r.fail(r.state.checkpoint.sync())
 	if r.options.Watch != nil {
 		r.options.Watch(r.progress())
 	}
 }
 
 func (r *run) progress() Progress {
-	f := r.books.frontier
+	f := r.state.frontier
 	reading := f.reads
 	if r.interrupted { // which has dropped them
 		reading = 0
 	}
 	return Progress{
-		Totals: r.books.totals, Run: r.books.ours, Elapsed: time.Since(r.began), Ranges: f.steps.Len(),
+		Totals: r.state.totals, Run: r.state.ours, Elapsed: time.Since(r.began), Ranges: f.steps.Len(),
 		Buffered: f.buffered, Reading: reading, Working: f.works,
-		Limit: r.pacer.limit(), Bytes: r.books.bytes, Stopping: r.interrupted,
+		Limit: r.pacer.limit(), Bytes: r.state.bytes, Stopping: r.interrupted,
 	}
 }
 
@@ -234,7 +234,7 @@ func (r *run) dispatch() {
 	if !r.stopping {
 		r.feed()
 	}
-	f, p := r.books.frontier, r.pacer
+	f, p := r.state.frontier, r.pacer
 	for !r.stopping && p.target.free(f.works) > 0 {
 		s, i := f.unit(r.inOrder, p.free())
 		if s == nil || !p.target.pool.take() {
@@ -265,19 +265,19 @@ func (r *run) steal() {
 		return
 	}
 	least := 0.0
-	if r.inOrder && !r.scan.partitions || r.books.comparison != nil {
+	if r.inOrder && !r.scan.partitions || r.state.comparison != nil {
 		// In order, pages wait long for their turn, and a comparison makes two queries a page: a
 		// piece of a page has nothing to gain.
 		least = float64(r.scan.PageRows)
 	}
-	idle := r.pacer.source.free(r.books.frontier.reads)
+	idle := r.pacer.source.free(r.state.frontier.reads)
 	if r.options.MaxRows > 0 { // empty pages of more thieves than use it up would hold the limit until they are there
 		took := r.pacer.source.took.Seconds()
 		use := float64(r.options.MaxRows/r.options.Share.among()) * took / max(1, r.reads.Expects(r.scan.PageRows))
-		idle = min(idle, 1+int(2*use)-r.books.frontier.reads)
+		idle = min(idle, 1+int(2*use)-r.state.frontier.reads)
 	}
-	for _, t := range r.plan.steal(r.books.frontier, idle, least, r.pacer.readable()) {
-		r.books.stolen(t.victim, t.thieves)
+	for _, t := range r.plan.steal(r.state.frontier, idle, least, r.pacer.readable()) {
+		r.state.stolen(t.victim, t.thieves)
 	}
 }
 
@@ -345,7 +345,7 @@ func (r *run) unitEnded(s *step, u []storage.Row, result action.Result, sent *st
 		err = r.report(result.Failed)
 	}
 	if err != nil {
-		r.books.undone(s, u, did)
+		r.state.undone(s, u, did)
 		if r.interrupted && did.Doubts > 0 {
 			r.broken++
 		}
@@ -355,7 +355,7 @@ func (r *run) unitEnded(s *step, u []storage.Row, result action.Result, sent *st
 		return
 	}
 	did.Rows, did.Written, did.Failed = int64(len(u)), result.Written, int64(len(result.Failed))
-	r.books.did(s, u, did)
+	r.state.did(s, u, did)
 }
 
 // report hands failed rows on. Its error stops the sweep.

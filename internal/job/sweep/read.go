@@ -12,7 +12,7 @@ import (
 )
 
 func (r *run) startRead(s *step) {
-	r.books.frontier.startRead(s)
+	r.state.frontier.startRead(s)
 	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.top.Of(r.scan.PageRows), Token: s.Token}
 	if s.Wanted != nil {
 		q.Top = min(q.Top, groupMeets+keyMeets*len(s.Wanted))
@@ -38,7 +38,7 @@ func (r *run) startRead(s *step) {
 		return err
 	}, func(took time.Duration, err error) {
 		r.pacer.source.ended(took)
-		if r.books.comparison != nil {
+		if r.state.comparison != nil {
 			r.top.Learn(q.Top, len(page.Rows), page.Bytes, 2)
 		} else if r.scan.table() != nil { // others have pages of their own
 			r.top.Learn(q.Top, len(page.Rows), page.Bytes, 1)
@@ -51,7 +51,7 @@ func (r *run) startRead(s *step) {
 // the page count.
 func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	if err != nil {
-		r.books.unread(s, Totals{Requests: did.Requests})
+		r.state.unread(s, Totals{Requests: did.Requests})
 		if !r.expected(err) {
 			r.fail(err)
 		}
@@ -70,7 +70,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	}
 	yield, children, err := r.plan.advance(s, page)
 	if err != nil {
-		r.books.unread(s, did)
+		r.state.unread(s, did)
 		r.fail(err)
 		return
 	}
@@ -79,7 +79,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 		var missing []action.Failure
 		if rows, missing = s.listed(rows, page); r.scan.Filter == "" && len(missing) > 0 {
 			if err := r.report(missing); err != nil {
-				r.books.unread(s, did)
+				r.state.unread(s, did)
 				return
 			}
 			did.Rows, did.Failed = int64(len(missing)), int64(len(missing))
@@ -90,10 +90,10 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 			return slices.ContainsFunc(s.Done, func(done span) bool { return done.contains(e.Key) })
 		})
 	}
-	r.books.bytes += int64(p.Bytes)
+	r.state.bytes += int64(p.Bytes)
 	bytes := Weight(p)
 	r.pacer.expect(bytes)
-	r.books.read(s, r.split(s, rows, bytes, children), did)
+	r.state.read(s, r.split(s, rows, bytes, children), did)
 }
 
 // split splits a step's rows into units.

@@ -139,7 +139,7 @@ func TestOrderedStealing(t *testing.T) {
 			most, read := 0, 0
 			var got []storage.Entity
 			var r *run
-			o := Options{Workers: 64, Memory: budgetOf(bytes), Trace: func(q Trace) { most = max(most, r.books.frontier.bytes); read++ }}
+			o := Options{Workers: 64, Memory: budgetOf(bytes), Trace: func(q Trace) { most = max(most, r.state.frontier.bytes); read++ }}
 			r = newRun(Spec{Source: source, Steal: steal, PageRows: pageRows}, o, inOrder(func(rows []storage.Row) error {
 				got = append(got, storage.Page{Rows: rows}.Entities()...)
 				return nil
@@ -178,7 +178,7 @@ func TestBusyTargetStopsThieves(t *testing.T) {
 		longest := 0
 		var r *run
 		r = newRun(Spec{Source: source, Steal: true, PageRows: page}, Options{Workers: 8, Trace: func(Trace) {
-			longest = max(longest, r.books.frontier.steps.Len())
+			longest = max(longest, r.state.frontier.steps.Len())
 		}}, slow{}, false)
 		totals, err := r.do(t.Context())
 		if err != nil || totals.Rows != int64(len(rows)) {

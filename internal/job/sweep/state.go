@@ -10,9 +10,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// books tell what is left of a sweep and what is done: the frontier, the totals and the list of
+// sweepState tells what is left of a sweep and what is done: the frontier, the totals and the list of
 // differences, with the checkpoint that keeps them. They change together, here alone.
-type books struct {
+type sweepState struct {
 	frontier    *frontier
 	checkpoint  *Checkpoint // which records nothing if none was asked for
 	totals      Totals      // earlier runs included
@@ -26,7 +26,7 @@ type books struct {
 
 // open takes over what the checkpoint holds. after is the last listed key that earlier runs took.
 // resumed is false for a sweep that has just begun.
-func (b *books) open(listed bool) (after *key.Key, resumed bool, err error) {
+func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error) {
 	c := b.checkpoint
 	if c.frontier == nil {
 		return nil, false, nil
@@ -43,24 +43,24 @@ func (b *books) open(listed bool) (after *key.Key, resumed bool, err error) {
 }
 
 // begin writes the first snapshot.
-func (b *books) begin(listed bool) error {
+func (b *sweepState) begin(listed bool) error {
 	b.checkpoint.listed, b.checkpoint.differences, b.checkpoint.consumes = listed, &b.differences, b.consumes
 	return b.checkpoint.rewrite(b.frontier, b.totals)
 }
 
-func (b *books) count(did Totals) {
+func (b *sweepState) count(did Totals) {
 	b.totals.Add(did)
 	b.ours.Add(did)
 }
 
 // list adds a step that looks for rows of a partition.
-func (b *books) list(partition string, rows []string) {
+func (b *sweepState) list(partition string, rows []string) {
 	s := b.frontier.add(saved{Step: wantedStep(partition, rows), Depth: 1, Wanted: rows})
 	b.checkpoint.list(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
 }
 
 // stolen puts thieves behind their victim.
-func (b *books) stolen(victim *step, thieves []*adaptive.Piece) {
+func (b *sweepState) stolen(victim *step, thieves []*adaptive.Piece) {
 	var steps []saved
 	for _, t := range thieves {
 		steps = append(steps, saved{Step: scan.Step{Range: t.Range()}, Depth: victim.Depth, Piece: t})
@@ -70,13 +70,13 @@ func (b *books) stolen(victim *step, thieves []*adaptive.Piece) {
 
 // unread makes a step wait again whose query failed or can't be used. The checkpoint
 // still has it.
-func (b *books) unread(s *step, did Totals) {
+func (b *sweepState) unread(s *step, did Totals) {
 	b.frontier.unread(s)
 	b.vain(did)
 }
 
 // vain counts requests that have to be made again.
-func (b *books) vain(did Totals) {
+func (b *sweepState) vain(did Totals) {
 	b.count(did)
 	b.checkpoint.vain(did)
 }
@@ -91,7 +91,7 @@ type found struct {
 }
 
 // read replaces a step's query by its rows and its children.
-func (b *books) read(s *step, p found, did Totals) {
+func (b *sweepState) read(s *step, p found, did Totals) {
 	var listed []Difference
 	gone := int64(0)
 	if s.Through == nil {
@@ -123,7 +123,7 @@ func (b *books) read(s *step, p found, did Totals) {
 
 // compare counts those rows of a page that are in no unit, and what they tell of two
 // tables. It returns the differences that are to be listed.
-func (b *books) compare(rows []storage.Row, inUnits int64, did *Totals) []Difference {
+func (b *sweepState) compare(rows []storage.Row, inUnits int64, did *Totals) []Difference {
 	if b.comparison == nil {
 		did.Rows += int64(len(rows)) - inUnits
 		return nil
@@ -144,7 +144,7 @@ func (b *books) compare(rows []storage.Row, inUnits int64, did *Totals) []Differ
 }
 
 // did ends a unit.
-func (b *books) did(s *step, u []storage.Row, did Totals) {
+func (b *sweepState) did(s *step, u []storage.Row, did Totals) {
 	b.frontier.finish(s, did.Rows)
 	b.count(did)
 	b.checkpoint.did(s, span{u[0].Key, u[len(u)-1].Key}, did)
@@ -152,13 +152,13 @@ func (b *books) did(s *step, u []storage.Row, did Totals) {
 }
 
 // undone ends a unit that has to be done again.
-func (b *books) undone(s *step, u []storage.Row, did Totals) {
+func (b *sweepState) undone(s *step, u []storage.Row, did Totals) {
 	b.frontier.giveBack(s, u)
 	b.vain(did)
 }
 
 // drop removes the step if all of it is done.
-func (b *books) drop(s *step) {
+func (b *sweepState) drop(s *step) {
 	if b.frontier.drop(s) {
 		b.checkpoint.end(s)
 	}
