@@ -38,7 +38,7 @@ func (o *copyOptions) options() []option {
 		o.choosing(),
 		{"since", fixed, &o.Since.Text, nil, "only rows written since a time, for so long, such as 24h, or since the last success: last"},
 		{"state", aFile, &o.State, nil, "file that keeps when the last success began"},
-		{"overlap", fixed, &o.Overlap, 5 * time.Minute, "how much earlier --since begins"},
+		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "how much earlier --since begins"},
 		{"since-window", fixed, &o.window, nil, ""},
 		o.ofStream(),
 		choose("mode", fixed, &o.mode, "what a row does to one with its key: replace, merge, skip, fail", "", action.Modes...),

@@ -167,7 +167,7 @@ func rootCommand() *cobra.Command {
 		scanCommand(),
 		copyPlaces("copy", "Copy a table, across accounts too"),
 		copyPlaces("export", "Write a table to files, as a backup", "mode", "failed", "rows", "dry-run", "mirror", "yes", "max-deletes", "types"),
-		copyPlaces("import", "Write files of rows to a table", "compress", "with-timestamp", "since", "overlap", "state"),
+		copyPlaces("import", "Write files of rows to a table", "compress", "with-timestamp", "since", "since-overlap", "state"),
 		command("verify", "Compare two tables, and repair the second", &verifyOptions{}),
 		command("count", "Count the rows of a table", &countOptions{}),
 		command("keys", "List the partition keys of a table", &keysOptions{}),

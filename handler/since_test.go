@@ -121,7 +121,7 @@ func TestSinceLast(t *testing.T) {
 	if said := w.copies(1, last...); !strings.Contains(said, "written since 2031-05-06T12:05:00Z") {
 		t.Error(said)
 	}
-	w.copies(0, append(last, "--overlap", "0s")...)
+	w.copies(0, append(last, "--since-overlap", "0s")...)
 	w.pass(time.Minute)
 	w.put("source", "c", 1)
 	w.put("source", "a", 2)
@@ -282,7 +282,7 @@ func TestSinceTime(t *testing.T) {
 	}
 	w.copies(2, "copy", "--from", "source", "--to", "ago", "--since", "2h")
 	w.copies(3, "copy", "--from", "source", "--to", "exact", "--since", "2031-05-06T15:00:00Z")
-	w.copies(4, "copy", "--from", "source", "--to", "overlap", "--since", "2031-05-06T17:00:00+02:00", "--overlap", "1h")
+	w.copies(4, "copy", "--from", "source", "--to", "overlap", "--since", "2031-05-06T17:00:00+02:00", "--since-overlap", "1h")
 	w.copies(6, "copy", "--from", "source", "--to", "day", "--since", "2031-05-06")
 	if said := w.copies(6, "copy", "--from", "source", "--to", "year", "--since", "0001-01-01"); strings.Contains(said, "not there") {
 		t.Error(said)
