@@ -18,8 +18,10 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/job/rowlist"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"
 )
@@ -27,9 +29,9 @@ import (
 func scansCommand() *cobra.Command {
 	return group("scans", "Look at the scans of a function app",
 		command("list", "List scans", &scansListOptions{}),
-		command("show ID", "Show how far a scan is: rows, rate, time left, cost", &scanDetail[engine.Status]{answer: "GET /api/scans/{id}", get: (*engine.Engine).Status, show: printStatus}),
-		command("ranges ID", "List the ranges of keys that are done, pending and failed", &scanDetail[engine.Ranges]{answer: "GET /api/scans/{id}/ranges", get: (*engine.Engine).Ranges, show: printRanges}),
-		command("timeline ID", "List the work of a scan over time", &scanDetail[engine.Timeline]{answer: "GET /api/scans/{id}/timeline", get: (*engine.Engine).Timeline, show: printTimeline}),
+		command("show ID", "Show how far a scan is: rows, rate, time left, cost", &scanDetail[status.Status]{answer: "GET /api/scans/{id}", get: (*engine.Engine).Status, show: printStatus}),
+		command("ranges ID", "List the ranges of keys that are done, pending and failed", &scanDetail[status.Ranges]{answer: "GET /api/scans/{id}/ranges", get: (*engine.Engine).Ranges, show: printRanges}),
+		command("timeline ID", "List the work of a scan over time", &scanDetail[status.Timeline]{answer: "GET /api/scans/{id}/timeline", get: (*engine.Engine).Timeline, show: printTimeline}),
 		command("failed ID", "List the rows that a scan could not write, with the reasons", &scansFailedOptions{}))
 }
 
@@ -66,13 +68,13 @@ func (f *scansFlags) open(r *call) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engine.New(engine.Options{Own: a, StateTable: t.Name(), Price: dollars})
+	return engine.New(scans.Options{Own: a, StateTable: t.Name(), Price: dollars})
 }
 
 // scansListOptions are the options of the command scans list.
 type scansListOptions struct {
 	scansFlags
-	engine.ListQuery
+	status.ListQuery
 	top          positive
 	state, since string
 }
@@ -203,7 +205,7 @@ func scanError(err error) error {
 	return err
 }
 
-func whatIsDone(s engine.Status) string {
+func whatIsDone(s status.Status) string {
 	what := s.Action.Type + " " + tableName(s.Source)
 	if s.Action.Destination != nil {
 		what += " to " + tableName(*s.Action.Destination)
@@ -211,7 +213,7 @@ func whatIsDone(s engine.Status) string {
 	return what
 }
 
-func tableName(t engine.TableRef) string {
+func tableName(t scans.TableRef) string {
 	name := cmp.Or(t.Table, t.Tables)
 	if t.Container != "" {
 		name = strings.TrimSuffix("blob:"+t.Container+"/"+t.Prefix, "/")
@@ -223,7 +225,7 @@ func tableName(t engine.TableRef) string {
 }
 
 // stateOf writes a scan's state, and its phase while it runs.
-func stateOf(s engine.Status) string {
+func stateOf(s status.Status) string {
 	if s.Phase == "" {
 		return string(s.State)
 	}
@@ -238,7 +240,7 @@ func optional(n *float64, format string) string {
 	return fmt.Sprintf(format, *n)
 }
 
-func printStatus(w io.Writer, s engine.Status) {
+func printStatus(w io.Writer, s status.Status) {
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
 	known := func(name, format, text string) {
 		if text != "" {
@@ -283,8 +285,8 @@ func printStatus(w io.Writer, s engine.Status) {
 	known("note", "%s", s.Note)
 }
 
-func printRanges(w io.Writer, r engine.Ranges) {
-	place := func(p *engine.Edge, open string) string {
+func printRanges(w io.Writer, r status.Ranges) {
+	place := func(p *status.Edge, open string) string {
 		if p == nil {
 			return open
 		}
@@ -298,7 +300,7 @@ func printRanges(w io.Writer, r engine.Ranges) {
 	}
 }
 
-func printTimeline(w io.Writer, t engine.Timeline) {
+func printTimeline(w io.Writer, t status.Timeline) {
 	for _, p := range t.Points {
 		fmt.Fprintf(w, "%s\t%.0f rows/s\t%.0f requests/s\t%d throttled\n", p.At.Format(time.RFC3339), float64(p.Rows)/t.Interval, float64(p.Requests)/t.Interval, p.Throttled)
 	}

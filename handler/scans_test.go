@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 )
 
 // A running scan's rate, progress and time left are shown where they are known, and only there.
 func TestPrintStatus(t *testing.T) {
 	t.Parallel()
 	progress, rate, left := 0.25, 1234.4, 90.0
-	s := engine.Status{ID: "1", State: ledger.Running, Phase: engine.Working}
+	s := status.Status{ID: "1", State: ledger.Running, Phase: status.Working}
 	var unknown, known strings.Builder
 	printStatus(&unknown, s)
 	s.Progress, s.Rate, s.SecondsLeft = &progress, &rate, &left

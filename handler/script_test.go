@@ -24,6 +24,7 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
@@ -238,22 +239,22 @@ func parseRows(ts *testscript.TestScript, text string) []storage.Entity {
 }
 
 // copyRequest copies a table, or exports the tables of a pattern.
-func copyRequest(from, to string) engine.Request {
+func copyRequest(from, to string) scans.Request {
 	if at, ok := strings.CutPrefix(to, "blob:"); ok {
 		container, prefix, _ := strings.Cut(at, "/")
-		return engine.Request{Source: engine.TableRef{Tables: from}, Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Container: container, Prefix: prefix}}}
+		return scans.Request{Source: scans.TableRef{Tables: from}, Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Container: container, Prefix: prefix}}}
 	}
-	return engine.Request{Source: engine.TableRef{Table: from}, Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}, Mode: action.Fail}}
+	return scans.Request{Source: scans.TableRef{Table: from}, Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: to}, Mode: action.Fail}}
 }
 
 // runScan runs a scan by the engine, with the test in the place of the host.
-func runScan(ts *testscript.TestScript, r engine.Request) (id string, err error) {
+func runScan(ts *testscript.TestScript, r scans.Request) (id string, err error) {
 	a, err := account(ts, "AzureWebJobsStorage")
 	if err != nil {
 		return "", err
 	}
 	ctx := context.Background()
-	e, err := engine.New(engine.Options{Own: a, StateTable: "tablesweep", Accounts: map[string]*storage.Account{storage.HostConnection: a}})
+	e, err := engine.New(scans.Options{Own: a, StateTable: "tablesweep", Accounts: map[string]*storage.Account{storage.HostConnection: a}})
 	if err == nil {
 		err = e.TryPrepare(ctx)
 	}
@@ -263,9 +264,9 @@ func runScan(ts *testscript.TestScript, r engine.Request) (id string, err error)
 	if id, err = e.Start(ctx, r); err != nil {
 		return "", err
 	}
-	functions := []string{engine.ScanPrefix, engine.ScanPartition, engine.CopyRows}
+	functions := []string{scans.ScanPrefix, scans.ScanPartition, scans.CopyRows}
 	for _, function := range slices.Concat(functions, functions) { // a group's first messages start its scans
-		q, err := a.Queue(engine.Queues[function])
+		q, err := a.Queue(scans.Queues[function])
 		if err != nil {
 			return "", err
 		}

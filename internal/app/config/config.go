@@ -12,7 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/schedule"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task/memory"
@@ -62,7 +63,7 @@ type Config struct {
 	Connections           map[string]storage.Connection
 	StateTable            string
 	ScanRetention         time.Duration
-	Schedules             []engine.Schedule
+	Schedules             []schedule.Schedule
 	SchedulesErr          error   // what is wrong with others, which the app does without
 	Price                 float64 // of 10,000 storage requests, in dollars
 	LogTable              string
@@ -131,7 +132,7 @@ func Load(settings storage.Settings) (Config, error) {
 		c.ScanRetention = time.Duration(days) * 24 * time.Hour
 	}
 	if v := value(schedulesSetting); v != "" {
-		if c.Schedules, err = engine.ParseSchedules(v); err != nil {
+		if c.Schedules, err = schedule.ParseSchedules(v); err != nil {
 			c.SchedulesErr = NameSchedules(err)
 		}
 	}
@@ -146,8 +147,8 @@ func Load(settings storage.Settings) (Config, error) {
 	}
 	if v := value("TABLESWEEP_SEGMENTS_PER_INVOCATION"); v == "" {
 		// the default depends on the action
-	} else if c.SegmentsPerInvocation, err = strconv.Atoi(v); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > engine.MaxSegments {
-		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SEGMENTS_PER_INVOCATION must be a number from 1 to %d", engine.MaxSegments))
+	} else if c.SegmentsPerInvocation, err = strconv.Atoi(v); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > scans.MaxSegments {
+		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SEGMENTS_PER_INVOCATION must be a number from 1 to %d", scans.MaxSegments))
 	}
 	if c.Memory, err = memory.InstanceOf(settings.Get); err != nil {
 		errs = append(errs, err)

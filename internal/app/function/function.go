@@ -24,6 +24,7 @@ import (
 	"tablesweep/internal/app/gate"
 	"tablesweep/internal/app/health"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"
@@ -126,9 +127,9 @@ func Functions(a App) []Function {
 	step := func(ctx context.Context, i Invocation) (string, error) { return a.Engine.Run(ctx, i.Body, i.Delivery) }
 	settings, own := []*gate.Gate{a.Gates.Settings}, []*gate.Gate{a.Gates.Settings, a.Gates.Own}
 	functions := []Function{
-		{Name: engine.ScanPrefix, Trigger: Queue, Queue: engine.Queues[engine.ScanPrefix], gates: own, invoke: step},
-		{Name: engine.ScanPartition, Trigger: Queue, Queue: engine.Queues[engine.ScanPartition], gates: own, invoke: step},
-		{Name: engine.CopyRows, Trigger: Queue, Queue: engine.Queues[engine.CopyRows], gates: own, invoke: step},
+		{Name: scans.ScanPrefix, Trigger: Queue, Queue: scans.Queues[scans.ScanPrefix], gates: own, invoke: step},
+		{Name: scans.ScanPartition, Trigger: Queue, Queue: scans.Queues[scans.ScanPartition], gates: own, invoke: step},
+		{Name: scans.CopyRows, Trigger: Queue, Queue: scans.Queues[scans.CopyRows], gates: own, invoke: step},
 		{Name: "Maintain", Trigger: Timer, Schedule: "0 * * * * *", gates: settings, invoke: a.maintain},
 		{Name: "Scans", Trigger: HTTP, Route: "scans/{*path}", gates: own, calls: scanCalls(a.Engine)},
 		{Name: "Schedules", Trigger: HTTP, Route: "schedules/{*path}", gates: own, calls: scheduleCalls(a)},

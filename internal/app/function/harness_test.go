@@ -25,6 +25,7 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"
@@ -97,7 +98,7 @@ func newAppVia(t *testing.T, em *emulator.Emulator, via policy.Transporter) *app
 // one, and visits, the newest first. Scans know the account a second time as OTHER.
 func partsOn(t *testing.T, a *storage.Account) function.App {
 	t.Helper()
-	e, err := engine.New(engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a, "OTHER": a}, StateTable: "tablesweep"})
+	e, err := engine.New(scans.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a, "OTHER": a}, StateTable: "tablesweep"})
 	proof.Must(t, err)
 	checked := health.App{Own: a, StateTable: "tablesweep", Root: os.DirFS(root)}
 	return function.App{Engine: *e, Health: checked, Log: logtail.New(logtail.Options{Table: a.Table("log")}), Catalogs: function.Catalogs{

@@ -24,7 +24,9 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/schedule"
 	"tablesweep/internal/storage"
 )
 
@@ -195,9 +197,9 @@ func TestOpenAPI(t *testing.T) {
 		o := readOpenAPI(t)
 		em := emulatortest.New(t, emulator.Options{})
 		a := newAppVia(t, em, em.Transport())
-		schedules, err := engine.ParseSchedules(`[{"name":"nightly","cron":"0 0 3 1 1 *","request":{"source":{"table":"Source"},"action":{"type":"copy","destination":{"container":"backups","prefix":"{date}"}}}}]`)
+		schedules, err := schedule.ParseSchedules(`[{"name":"nightly","cron":"0 0 3 1 1 *","request":{"source":{"table":"Source"},"action":{"type":"copy","destination":{"container":"backups","prefix":"{date}"}}}}]`)
 		proof.Must(t, err)
-		e, err := engine.New(engine.Options{Own: a.account, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a.account}, StateTable: "tablesweep"}, schedules...)
+		e, err := engine.New(scans.Options{Own: a.account, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a.account}, StateTable: "tablesweep"}, schedules...)
 		proof.Must(t, err)
 		a.parts.Engine = *e
 		a.parts.SchedulesErr = errors.New("schedules: one is wrong")

@@ -23,7 +23,7 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/outagetest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/storage"
 )
 
@@ -80,7 +80,7 @@ func TestReflectedSignatures(t *testing.T) {
 				var scan struct{ ID string }
 				a.ask(t, "POST", "/api/scans", copyBody, &scan)
 				via.begins.Store(true)
-				for delivery := range engine.MaxDeliveries {
+				for delivery := range scans.MaxDeliveries {
 					deliver(t, own, delivery+1, ask)
 					ask("GET", "/api/scans", "")
 					ask("GET", "/api/health", "")
@@ -141,8 +141,8 @@ func TestReflectedSignatures(t *testing.T) {
 // deliver asks the app to do what the messages of its queues say.
 func deliver(t *testing.T, own *storage.Account, delivery int, ask func(method, path, body string)) {
 	t.Helper()
-	for _, function := range []string{engine.ScanPrefix, engine.CopyRows} {
-		q, err := own.Queue(engine.Queues[function])
+	for _, function := range []string{scans.ScanPrefix, scans.CopyRows} {
+		q, err := own.Queue(scans.Queues[function])
 		proof.Must(t, err)
 		messages, err := q.Get(t.Context(), 8, time.Second)
 		proof.Must(t, err)

@@ -8,8 +8,10 @@ import (
 	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/stream/logtail"
 )
@@ -137,12 +139,12 @@ func (s scanAPI) start(w http.ResponseWriter, r *http.Request, _ url.Values) err
 }
 
 // scanRequest reads the request for a scan from a body.
-func scanRequest(r *http.Request) (engine.Request, error) {
+func scanRequest(r *http.Request) (scans.Request, error) {
 	body, err := readBody(r)
 	if err != nil {
-		return engine.Request{}, err
+		return scans.Request{}, err
 	}
-	return engine.ParseRequest(body)
+	return scans.ParseRequest(body)
 }
 
 // estimate answers with the rows and the cost of the scan that the request would start.
@@ -160,7 +162,7 @@ func (s scanAPI) list(w http.ResponseWriter, r *http.Request, given url.Values) 
 	if err != nil {
 		return err
 	}
-	q := engine.ListQuery{
+	q := status.ListQuery{
 		Top: top, Cursor: given.Get("cursor"), State: ledger.State(given.Get("state")), Action: given.Get("action"),
 		Table: given.Get("table"), Name: given.Get("name"),
 	}

@@ -16,7 +16,8 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 )
 
@@ -61,7 +62,7 @@ func TestStatusTellsTheRequest(t *testing.T) {
 // lines of the answer's log.
 func (a *app) deliver(t *testing.T) []string {
 	t.Helper()
-	q, err := a.account.Queue(engine.Queues[engine.ScanPrefix])
+	q, err := a.account.Queue(scans.Queues[scans.ScanPrefix])
 	proof.Must(t, err)
 	messages, err := q.Get(t.Context(), 1, 600e9)
 	if err != nil || len(messages) != 1 {
@@ -261,7 +262,7 @@ func TestAllErrorsAtOnce(t *testing.T) {
 	if w := a.ask(t, "POST", "/api/scans", `{"name":" by hand\n","source":{"table":" Source "},"action":{"type":"copy","destination":{"table":"Target\t","connection":" OTHER"}}}`, &started); w.Code != http.StatusAccepted {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	var s engine.Status
+	var s status.Status
 	a.ask(t, "GET", "/api/scans/"+started.ID, "", &s)
 	if d := s.Action.Destination; s.Name != "by hand" || s.Source.Table != "Source" || d.Table != "Target" || d.Connection != "OTHER" {
 		t.Errorf("%+v to %+v", s.Request, d)

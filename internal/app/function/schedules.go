@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tablesweep/internal/app/health"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/schedule"
 	"tablesweep/internal/storage"
 )
 
@@ -64,7 +64,7 @@ func (a App) look(ctx context.Context) error {
 func (a App) checkSchedules(ctx context.Context) []health.Check {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
-	var list engine.ScheduleList
+	var list schedule.ScheduleList
 	err := a.look(ctx)
 	if err == nil {
 		list, err = a.Engine.Schedules(ctx)

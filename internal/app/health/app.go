@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"tablesweep/internal/app/hostjson"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task/memory"
@@ -56,7 +56,7 @@ func (a App) Check(ctx context.Context) []Check {
 			return []Check{judgeBeats(beats)}
 		},
 	}
-	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
+	for _, name := range slices.Sorted(maps.Values(scans.Queues)) {
 		parts = append(parts, func() []Check {
 			n := 0
 			q, err := a.Own.Queue(name)

@@ -15,7 +15,7 @@ import (
 
 	"tablesweep/internal/app/config"
 	"tablesweep/internal/input/loopback"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/storage"
 )
 
@@ -114,7 +114,7 @@ func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 		func() []Check { return append([]Check{account}, d.App.Check(ctx)...) },
 		func() []Check { return []Check{mayWrite(ctx, "log table", a.Table(c.LogTable))} },
 	}
-	for _, queue := range slices.Sorted(maps.Values(engine.Queues)) {
+	for _, queue := range slices.Sorted(maps.Values(scans.Queues)) {
 		parts = append(parts, func() []Check { return []Check{mayUse(ctx, c.Own, a, queue)} })
 	}
 	return together(append(parts, func() []Check { return []Check{blobs(ctx, c.Own, a)} }))

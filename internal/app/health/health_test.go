@@ -18,6 +18,7 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
@@ -31,7 +32,7 @@ const secret = "bWFya2Vk"
 // prepare makes what an app makes at its start, and runs Maintain once.
 func prepare(t *testing.T, a *storage.Account, state string) {
 	t.Helper()
-	e, err := engine.New(engine.Options{Own: a, Accounts: map[string]*storage.Account{storage.HostConnection: a}, StateTable: state})
+	e, err := engine.New(scans.Options{Own: a, Accounts: map[string]*storage.Account{storage.HostConnection: a}, StateTable: state})
 	proof.Must(t, err)
 	proof.Must(t, e.TryPrepare(t.Context()))
 	proof.Must(t, e.NoteMaintained(t.Context(), nil))

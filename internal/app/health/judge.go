@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"tablesweep/internal/app/hostjson"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/schedule"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task/memory"
 )
@@ -64,7 +66,7 @@ func judgeOther(connection string, err error) Check {
 func judgeBeats(beats []ledger.Beat) Check {
 	said := map[string]string{}
 	for _, b := range beats {
-		if b.Age >= engine.AliveTime {
+		if b.Age >= status.AliveTime {
 			continue
 		}
 		for _, w := range b.Waiting {
@@ -112,7 +114,7 @@ func judgeMaintained(m ledger.Maintained) []Check {
 }
 
 // JudgeSchedules says what the schedules of an app mean. wrong are those of the settings that are not taken. There is no check if an app has none.
-func JudgeSchedules(list engine.ScheduleList, wrong, err error) (checks []Check) {
+func JudgeSchedules(list schedule.ScheduleList, wrong, err error) (checks []Check) {
 	const name = "schedules"
 	if wrong != nil {
 		checks = append(checks, Check{name, Warning, oneLine(wrong.Error())})
@@ -128,7 +130,7 @@ func JudgeSchedules(list engine.ScheduleList, wrong, err error) (checks []Check)
 		if s.Success != nil {
 			success = "the newest success is that of " + s.Success.Occurrence.Format(time.RFC3339)
 			detail = success
-			if p := s.Success.Proof; p != nil && p.State == engine.ProofFailed {
+			if p := s.Success.Proof; p != nil && p.State == schedule.ProofFailed {
 				state, success = Warning, success+", whose proof has failed: "+p.Error
 				detail = success
 			}
@@ -153,8 +155,8 @@ func judgeHost(a hostjson.App) Check {
 		return Check{name, Failed, `messageEncoding must be "base64": the app sends its messages so`}
 	case !a.Handler.Proxy:
 		return Check{name, Failed, "enableProxyingHttpRequest must be true: the app answers requests as they were sent"}
-	case q.MaxDequeue != engine.MaxDeliveries:
-		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; the app counts on %d deliveries", q.MaxDequeue, engine.MaxDeliveries)}
+	case q.MaxDequeue != scans.MaxDeliveries:
+		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; the app counts on %d deliveries", q.MaxDequeue, scans.MaxDeliveries)}
 	case q.Visibility < shortestRetry:
 		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v: a message that fails in an outage is given up in a moment; set it to 00:00:10", q.Visibility)}
 	case a.FunctionTimeout > 0 && a.FunctionTimeout < shortestTimeout:

@@ -16,6 +16,7 @@ import (
 	"tablesweep/internal/app/health"
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"
@@ -116,14 +117,14 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 		catalogs[cat.Name] = NewCatalog(a, cat)
 		kept = append(kept, a.Table(cat.Table), a.Table(cat.WAL))
 	}
-	packages := engine.Container{Name: c.Packages.Name}
+	packages := scans.Container{Name: c.Packages.Name}
 	if packages.Name != "" {
 		if packages.Account, err = open(config.DeploymentContainer, c.Packages.Account); err != nil {
 			return function.App{}, nil, err
 		}
 	}
 	budget := c.Memory.Budget()
-	e, err := engine.New(engine.Options{
+	e, err := engine.New(scans.Options{
 		Own:                   own,
 		Memory:                budget,
 		Accounts:              accounts,

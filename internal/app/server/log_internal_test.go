@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 )
 
 // logged returns the handler of an app with a catalog, on storage that is prepared, and its log.
@@ -54,8 +54,8 @@ func TestLinesAreShort(t *testing.T) {
 		"no such scan": `{"v":1,"scan":"` + id + `","step":{"range":{"p":` + quoted(long) + `}}}`, "long token": `{"v":1,"scan":"` + id + `","step":{"range":{},"token":{"p":` + quoted(long) + `}}}`,
 		"too large": strings.Repeat("x", 60<<10),
 	} {
-		for _, queue := range []string{engine.ScanPrefix, engine.ScanPartition, engine.CopyRows} {
-			for delivery := range engine.MaxDeliveries {
+		for _, queue := range []string{scans.ScanPrefix, scans.ScanPartition, scans.CopyRows} {
+			for delivery := range scans.MaxDeliveries {
 				body := fmt.Sprintf(`{"Data":{"item":%s},"Metadata":{"DequeueCount":"%d"}}`, quoted(message), delivery+1)
 				w := httptest.NewRecorder()
 				handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/"+queue, strings.NewReader(body)))
@@ -124,7 +124,7 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 		} {
 			calls = append(calls, call{"POST", "/api/scans", fmt.Sprintf(body, quoted(text))})
 		}
-		for _, queue := range []string{engine.ScanPrefix, engine.CopyRows} {
+		for _, queue := range []string{scans.ScanPrefix, scans.CopyRows} {
 			calls = append(calls, call{"POST", "/" + queue, `{"Data":{"item":` + quoted(`{"v":1,"scan":`+quoted(text)+`}`) + `},"Metadata":{"DequeueCount":"1"}}`})
 		}
 		for _, c := range calls {

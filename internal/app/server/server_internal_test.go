@@ -24,7 +24,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/storage"
 )
 
@@ -265,10 +265,10 @@ func TestScansSpareWhatSettingsName(t *testing.T) {
 	proof.Must(t, err)
 	app, _, err := newApp(c, settings)
 	proof.Must(t, err)
-	for _, ref := range []engine.TableRef{
+	for _, ref := range []scans.TableRef{
 		{Table: "tablesweeplog"}, {Table: "people"}, {Table: "PeopleWAL"}, {Table: "Visits", Connection: "OTHER"}, {Table: "VisitLog", Connection: "AGAIN"}, {Container: "packages", Connection: "AGAIN"},
 	} {
-		_, err := app.Engine.Start(t.Context(), engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Copy, Destination: &ref}})
+		_, err := app.Engine.Start(t.Context(), scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Copy, Destination: &ref}})
 		if problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "this app") {
 			t.Errorf("a copy into %+v: %v", ref, err)
 		}

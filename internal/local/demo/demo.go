@@ -20,8 +20,9 @@ import (
 	"tablesweep/internal/local/demo/debian"
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/local/host"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
@@ -226,9 +227,9 @@ func (d *demo) load(ctx context.Context) error {
 // copy copies the table by the app and verifies the copy.
 func (d *demo) copy(ctx context.Context) error {
 	d.say("POST /api/scans: copy table %s to %s", sourceTable, destinationTable)
-	s, err := d.scan(ctx, engine.Request{
-		Source: engine.TableRef{Table: sourceTable},
-		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: destinationTable}},
+	s, err := d.scan(ctx, scans.Request{
+		Source: scans.TableRef{Table: sourceTable},
+		Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: destinationTable}},
 	})
 	if err != nil {
 		return fmt.Errorf("copy: %w", err)
@@ -245,8 +246,8 @@ func (d *demo) copy(ctx context.Context) error {
 
 func (d *demo) count(ctx context.Context, strategy string) error {
 	d.say("POST /api/scans: count by strategy %s", strategy)
-	s, err := d.scan(ctx, engine.Request{
-		Source: engine.TableRef{Table: sourceTable}, Action: engine.Action{Type: engine.Count}, Strategy: strategy,
+	s, err := d.scan(ctx, scans.Request{
+		Source: scans.TableRef{Table: sourceTable}, Action: scans.Action{Type: scans.Count}, Strategy: strategy,
 		SegmentsPerInvocation: 1, // so that steps show how the strategy splits
 	})
 	if err == nil && s.Rows != int64(d.report.Rows) {
@@ -258,7 +259,7 @@ func (d *demo) count(ctx context.Context, strategy string) error {
 }
 
 // scan starts a scan over HTTP and watches it to its end.
-func (d *demo) scan(ctx context.Context, r engine.Request) (Figures, error) {
+func (d *demo) scan(ctx context.Context, r scans.Request) (Figures, error) {
 	start := time.Now()
 	var started struct{ ID string }
 	if err := d.call(ctx, "POST", "/api/scans", r, http.StatusAccepted, &started); err != nil {
@@ -268,7 +269,7 @@ func (d *demo) scan(ctx context.Context, r engine.Request) (Figures, error) {
 	defer ticker.Stop()
 	told := time.Now()
 	for {
-		var s engine.Status
+		var s status.Status
 		if err := d.call(ctx, "GET", "/api/scans/"+started.ID, nil, http.StatusOK, &s); err != nil {
 			return Figures{}, err
 		}

@@ -17,7 +17,8 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 )
 
@@ -35,11 +36,11 @@ func (d *demo) fill(t *testing.T, table string, rows []storage.Entity) {
 }
 
 // copied has the app copy rows between places, and kills so many handler processes with SIGKILL meanwhile, at even distances.
-func (d *demo) copied(t *testing.T, from, to engine.TableRef, rows, kills int) {
+func (d *demo) copied(t *testing.T, from, to scans.TableRef, rows, kills int) {
 	t.Helper()
-	var s engine.Status
-	err := d.call(t.Context(), "POST", "/api/scans", engine.Request{
-		Source: from, SegmentSize: 20, SegmentsPerInvocation: 2, Action: engine.Action{Type: engine.Copy, Destination: &to},
+	var s status.Status
+	err := d.call(t.Context(), "POST", "/api/scans", scans.Request{
+		Source: from, SegmentSize: 20, SegmentsPerInvocation: 2, Action: scans.Action{Type: scans.Copy, Destination: &to},
 	}, http.StatusAccepted, &s)
 	proof.Must(t, err)
 	killed := 0
@@ -65,8 +66,8 @@ func (d *demo) copied(t *testing.T, from, to engine.TableRef, rows, kills int) {
 // export's files, sorted.
 func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (hashes []string) {
 	t.Helper()
-	export := engine.TableRef{Container: container, Prefix: table + "/" + rand.Text()} // an earlier test may have left another
-	d.copied(t, engine.TableRef{Table: table}, export, rows, kills)
+	export := scans.TableRef{Container: container, Prefix: table + "/" + rand.Text()} // an earlier test may have left another
+	d.copied(t, scans.TableRef{Table: table}, export, rows, kills)
 	objects, err := place.InContainer(d.account, container, export.Prefix)
 	proof.Must(t, err)
 	e, err := place.Open(t.Context(), objects)
@@ -86,7 +87,7 @@ func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (has
 	}
 	back := table + "back"
 	proof.Must(t, d.account.Table(back).Delete(t.Context()))
-	d.copied(t, export, engine.TableRef{Table: back}, rows, kills)
+	d.copied(t, export, scans.TableRef{Table: back}, rows, kills)
 	source := sweep.Spec{Source: d.account.Table(table)}
 	for name, to := range map[string]storage.Source{"export": e, "import": d.account.Table(back)} {
 		r, err := verify.Compare(t.Context(), source, to, verify.Options{})

@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/input/loopback"
-	"tablesweep/internal/scans/schedule"
+	"tablesweep/internal/scans/calendar"
 	"tablesweep/internal/storage"
 )
 
@@ -87,7 +87,7 @@ type hosted struct {
 	function.Function
 	queue    *storage.Queue // of a queue function
 	poison   *storage.Queue // of a queue function; nil if failed messages have nowhere to go
-	schedule schedule.Cron  // of a timer function
+	schedule calendar.Cron  // of a timer function
 }
 
 // Start runs the app in options.Root and returns when every instance is ready. It
@@ -216,7 +216,7 @@ func (h *Host) bind(settings storage.Settings) error {
 				b.poison, err = h.own.Queue(f.Queue + "-poison")
 			}
 		case function.Timer:
-			b.schedule, err = schedule.ParseCron(f.Schedule)
+			b.schedule, err = calendar.ParseCron(f.Schedule)
 		}
 		if err != nil {
 			return fmt.Errorf("function %s: %w", f.Name, err)

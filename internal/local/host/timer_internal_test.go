@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scans/schedule"
+	"tablesweep/internal/scans/calendar"
 	"tablesweep/internal/storage"
 )
 
@@ -100,7 +100,7 @@ func ticks(t *testing.T, schedule string, during time.Duration, takes func(i int
 // timerFunction is the function Tick with a schedule.
 func timerFunction(t *testing.T, s string) hosted {
 	t.Helper()
-	cron, err := schedule.ParseCron(s)
+	cron, err := calendar.ParseCron(s)
 	proof.Must(t, err)
 	return hosted{Function: function.Function{Name: "Tick", Trigger: function.Timer}, schedule: cron}
 }

@@ -31,17 +31,21 @@ const (
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
-var pure = []string{"key", "job/jobrecord", "input", "storage/pace", "key/odata", "split/scan", "scans/schedule", "split/adaptive", "proof/keysets", "proof/lab/split", "split/strategy", "local/demo/debian", "catalog/index", "catalog/wal"}
+var pure = []string{"key", "job/jobrecord", "input", "storage/pace", "key/odata", "split/scan", "scans/calendar", "split/adaptive", "proof/keysets", "proof/lab/split", "split/strategy", "local/demo/debian", "catalog/index", "catalog/wal"}
 
 // floors is the house from the ground up. A package imports from the floors below its own
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
 	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "app/console", "proof", "task/memory", "job/jobrecord", "proof/testsize", "proof/deploy", "app/envelope", "local/emulator/fault", "local/emulator/refusal", "proof/outagetest"},
-	{"input", "input/lines", "file", "app/gate", "key/odata", "split/scan", "scans/schedule", "catalog/wal", "local/demo/debian", "local/emulator/queue", "proof/bugtest"},
+	{"input", "input/lines", "file", "app/gate", "key/odata", "split/scan", "scans/calendar", "catalog/wal", "local/demo/debian", "local/emulator/queue", "proof/bugtest"},
 	{"split/adaptive", "storage", "file/journal", "catalog/index", "local/emulator/entity", "proof/scantest", "proof/keysets"},
 	{"action", "place", "split/strategy", "scans/ledger", "record", "record/rowmap", "proof/lab/split", "local/emulator/table", "app/hostjson"},
 	{"job/sweep", "stream/claim", "local/emulator"},
 	{"job/estimate", "job/verify"},
+	{"scans"},
+	{"scans/status"},
+	{"scans/life"},
+	{"scans/step", "scans/schedule"},
 	{"scans/engine", "stream/logtail", "job/progress", "job/rowlist", "proof/emulatortest"},
 	{"catalog/store", "app/config", "job"},
 	{"catalog", "app/health"},

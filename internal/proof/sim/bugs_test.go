@@ -15,9 +15,9 @@ const (
 	foldFile   = "internal/scans/ledger/fold.go"
 	sumsFile   = "internal/scans/ledger/sums.go"
 	snapFile   = "internal/scans/ledger/snapshot.go"
-	runFile    = "internal/scans/engine/run.go"
+	runFile    = "internal/scans/step/run.go"
 	dataFile   = "internal/scans/ledger/data.go"
-	sealFile   = "internal/scans/engine/seal.go"
+	sealFile   = "internal/scans/life/seal.go"
 	formatFile = "internal/place/format.go"
 	blobFile   = "internal/storage/blob.go"
 )
@@ -42,11 +42,11 @@ func inSeedsFrom(first int, name string, edits ...bugtest.Edit) bugtest.Bug {
 // duplicate costs a page and is refused by the commit.
 var bugs = []bugtest.Bug{
 	inSeeds("the pending row is not checked",
-		bugtest.In(runFile, "	p, pending, err = l.Pending(ctx, m.Scan, m.id)\n", "	p, pending, err = l.Pending(ctx, m.Scan, m.id)\n	pending = pending || WRONG && err == nil && m.Delete == nil\n"),
+		bugtest.In(runFile, "	p, pending, err = l.Pending(ctx, m.Scan, m.ID)\n", "	p, pending, err = l.Pending(ctx, m.Scan, m.ID)\n	pending = pending || WRONG && err == nil && m.Delete == nil\n"),
 		bugtest.In(ledgerFile, "	err := l.write(ctx, \"commit step \"", "	if WRONG {\n		_ = l.write(ctx, \"commit\", ops[0])\n		ops = ops[1:]\n	}\n	err := l.write(ctx, \"commit step \""),
 	),
 	inSeeds("children are enqueued before the commit",
-		bugtest.In(runFile, "	var sent storage.Counter\n", "	for _, c := range out.children {\n		if !WRONG {\n			break\n		}\n		if err := s.scans.send(ctx, c); err != nil {\n			return false, false, err\n		}\n	}\n	var sent storage.Counter\n"),
+		bugtest.In(runFile, "	var sent storage.Counter\n", "	for _, c := range out.children {\n		if !WRONG {\n			break\n		}\n		if err := s.scans.Send(ctx, c); err != nil {\n			return false, false, err\n		}\n	}\n	var sent storage.Counter\n"),
 		bugtest.In(runFile, "	if committed || maybe {\n", "	if (len(out.children) == 0 || !WRONG) && (committed || maybe) {\n"),
 	),
 	inSeeds("rows are counted in memory",
@@ -70,16 +70,16 @@ var bugs = []bugtest.Bug{
 		bugtest.In(stateFile, "	case balance != 0:\n", "	case balance != 0 && !WRONG:\n"),
 	),
 	inSeeds("scans are dated by their processes",
-		bugtest.In("internal/scans/engine/scans.go", "	return ss.ledger.Now(ctx, ss.options.Now())\n", "	if WRONG {\n		return ss.options.Now(), nil\n	}\n	return ss.ledger.Now(ctx, ss.options.Now())\n"),
+		bugtest.In("internal/scans/scans.go", "	return ss.Ledger.Now(ctx, ss.Options.Now())\n", "	if WRONG {\n		return ss.Options.Now(), nil\n	}\n	return ss.Ledger.Now(ctx, ss.Options.Now())\n"),
 	),
 	inSeedsFrom(22, "a deletion counts what it finds",
-		bugtest.In("internal/scans/engine/deletion.go", "	done.Written = max(0, noted-done.Failed)\n", "	if !WRONG {\n		done.Written = max(0, noted-done.Failed)\n	}\n"),
+		bugtest.In("internal/scans/step/deletion.go", "	done.Written = max(0, noted-done.Failed)\n", "	if !WRONG {\n		done.Written = max(0, noted-done.Failed)\n	}\n"),
 	),
 	inSeedsFrom(13, "a late delivery deletes what it has read itself",
-		bugtest.In("internal/scans/engine/step.go", "	if out.deletion != nil {\n		*out.deletion", "	if out.deletion != nil && !WRONG {\n		*out.deletion"),
+		bugtest.In("internal/scans/step/step.go", "	if out.deletion != nil {\n		*out.deletion", "	if out.deletion != nil && !WRONG {\n		*out.deletion"),
 	),
 	inSeeds("rows are deleted before their reading is committed",
-		bugtest.In("internal/scans/engine/deletion.go", "end(_ context.Context, _ *stepScan, m message, _ int, found *yield, out *outcome) error {\n	rows := found.rows()\n", "end(ctx context.Context, o *stepScan, m message, delivery int, found *yield, out *outcome) error {\n	rows := found.rows()\n	if WRONG {\n		if _, err := d.write(ctx, o, rows, delivery, new(ledger.Totals)); err != nil {\n			return err\n		}\n	}\n"),
+		bugtest.In("internal/scans/step/deletion.go", "end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *yield, out *outcome) error {\n	rows := found.rows()\n", "end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *yield, out *outcome) error {\n	rows := found.rows()\n	if WRONG {\n		if _, err := d.write(ctx, o, rows, delivery, new(ledger.Totals)); err != nil {\n			return err\n		}\n	}\n"),
 	),
 	inSeedsFrom(411, "an export ends without its lost files",
 		bugtest.In(sealFile, "err == nil && has != rows", "err == nil && has != rows && (has > rows || !WRONG)"),
@@ -111,7 +111,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(ledgerFile, "	if done.Redone != \"\" {\n", "	if done.Redone != \"\" && !WRONG {\n"),
 	),
 	inSeeds("failed rows that were redone still count",
-		bugtest.In("internal/scans/engine/redo.go", "	done.Failed -= was.Failed\n", "	if !WRONG {\n		done.Failed -= was.Failed\n	}\n"),
+		bugtest.In("internal/scans/step/redo.go", "	done.Failed -= was.Failed\n", "	if !WRONG {\n		done.Failed -= was.Failed\n	}\n"),
 	),
 	inSeedsFrom(25, "a retry's first step is counted by each who asks for it",
 		bugtest.In(stateFile, "ops = append(ops, begun(s.ID, now, ahead), first)", "if !WRONG {\n			ops = append(ops, begun(s.ID, now, ahead))\n		} else if err := l.write(ctx, \"begin\", begun(s.ID, now, ahead)); err != nil {\n			return err\n		}\n		ops = append(ops, first)"),
@@ -133,22 +133,22 @@ var bugs = []bugtest.Bug{
 			"		file := op(storage.Replace, id, filePrefix+stepID, dataProperties(done.File)...)\n		if !WRONG {\n			ops = append(ops, file)\n		} else if err := l.write(ctx, \"file\", file); err != nil {\n			return false, err\n		}\n"),
 	),
 	inSeedsFrom(20, "a group's retry passes over what had failed",
-		bugtest.In("internal/scans/engine/group.go", "		over = !before(group, m.Scan)\n", "		over = WRONG || !before(group, m.Scan)\n"),
-		bugtest.In("internal/scans/engine/group.go", "	case before(s, m):\n", "	case before(s, m) && !WRONG:\n"),
+		bugtest.In("internal/scans/life/group.go", "		over = !before(group, m.Scan)\n", "		over = WRONG || !before(group, m.Scan)\n"),
+		bugtest.In("internal/scans/life/group.go", "	case before(s, m):\n", "	case before(s, m) && !WRONG:\n"),
 	),
 	inSeeds("extra rows are counted twice",
-		bugtest.In("internal/scans/engine/compare.go", "			c.done.Extra++\n", "			c.done.Extra++\n			if WRONG {\n				c.done.Extra++\n			}\n"),
+		bugtest.In("internal/scans/step/compare.go", "			c.done.Extra++\n", "			c.done.Extra++\n			if WRONG {\n				c.done.Extra++\n			}\n"),
 	),
 	inSeedsFrom(13, "a seal misses steps",
 		bugtest.In(dataFile, "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n", "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n		if WRONG {\n			break\n		}\n"),
 	),
 	// These seldom show in seeds, as their steps are quick. Each is found by a test of its own.
 	{Name: "nobody hears from living processes", Test: "TestSlowSteps", Says: "messages for lost although nothing failed", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/lost.go", "!after.said[process].Equal(before.said[process])", "!after.said[process].Equal(before.said[process]) && !WRONG")}},
+		bugtest.In("internal/scans/life/lost.go", "!after.said[process].Equal(before.said[process])", "!after.said[process].Equal(before.said[process]) && !WRONG")}},
 	{Name: "a look ends with its process", Test: "TestHandlersThatDieAllTheTime", Says: "hangs", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/maintain.go", "	if len(keep.Steps) == 0 {\n", "	if len(keep.Steps) == 0 || WRONG {\n")}},
+		bugtest.In("internal/scans/life/maintain.go", "	if len(keep.Steps) == 0 {\n", "	if len(keep.Steps) == 0 || WRONG {\n")}},
 	{Name: "a canceled scan goes on for seconds", Test: "TestCanceledInAStep", Says: "after the cancellation", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/scans.go", "newCache[*loaded](scanTime, ", "newCache[*loaded](max(scanTime, map[bool]time.Duration{true: 5 * time.Second}[WRONG]), ")}},
+		bugtest.In("internal/scans/scans.go", "NewCache[*Loaded](ScanTime, ", "NewCache[*Loaded](max(ScanTime, map[bool]time.Duration{true: 5 * time.Second}[WRONG]), ")}},
 }
 
 // TestBugsAreFound proves that the simulation can fail.

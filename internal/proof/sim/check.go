@@ -11,8 +11,10 @@ import (
 	"tablesweep/internal/local/emulator/fault"
 	"tablesweep/internal/local/host"
 	"tablesweep/internal/place"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 )
 
@@ -21,7 +23,7 @@ const maxListed = 100
 
 // settling is how long messages may be left after the last scan's end: the messages of
 // a lost machine come back when their lease ends, five times at most.
-const settling = (engine.MaxDeliveries + 1) * (host.MessageLease + time.Minute)
+const settling = (scans.MaxDeliveries + 1) * (host.MessageLease + time.Minute)
 
 // settle waits until nothing is left to do: no message in a queue, no scan listed as
 // open. It looks twice, since late requests may be under way.
@@ -42,7 +44,7 @@ func (w *world) settle() {
 
 func (w *world) left() (messages, open int) {
 	ctx := context.Background()
-	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
+	for _, name := range slices.Sorted(maps.Values(scans.Queues)) {
 		for _, name := range []string{name, name + "-poison"} {
 			if n, err := queue(w.account, name).Length(ctx); err == nil {
 				messages += n
@@ -72,7 +74,7 @@ func queue(a *storage.Account, name string) *storage.Queue {
 
 func (w *world) clearQueues() {
 	ctx := context.Background()
-	for _, name := range slices.Sorted(maps.Values(engine.Queues)) {
+	for _, name := range slices.Sorted(maps.Values(scans.Queues)) {
 		for {
 			messages, err := queue(w.account, name).Get(ctx, storage.MaxGetMessages, host.MessageLease)
 			if err != nil || len(messages) == 0 {
@@ -124,12 +126,12 @@ func (w *world) check() {
 	for _, s := range w.plan.Scans {
 		switch to := s.Request.Action.Destination; {
 		case unfinished[target(s.Request)]:
-		case s.Request.Action.Type == engine.Delete:
+		case s.Request.Action.Type == scans.Delete:
 			w.checkTable(w.account, s.Request.Source.Table, nil)
-		case s.Request.Action.Type == engine.Enqueue:
+		case s.Request.Action.Type == scans.Enqueue:
 			w.checkQueue(expect(s, w.plan.Source).rows)
 		case to == nil:
-		case s.Request.Action.Type == engine.Verify:
+		case s.Request.Action.Type == scans.Verify:
 			w.checkTable(w.account, to.Table, s.Destination)
 		default:
 			for _, m := range s.members() {
@@ -199,7 +201,7 @@ func (w *world) checkScan(id string, p PlannedScan) {
 		p = p.members()[number-1]
 	}
 	want := expect(p, w.plan.Source)
-	e, err := engine.New(engine.Options{Own: w.account, Accounts: w.accounts(w.account, w.beside), StateTable: stateTable})
+	e, err := engine.New(scans.Options{Own: w.account, Accounts: w.accounts(w.account, w.beside), StateTable: stateTable})
 	if err != nil {
 		w.violated("engine.New: %v", err)
 	}
@@ -208,14 +210,14 @@ func (w *world) checkScan(id string, p PlannedScan) {
 		w.violated("status of scan %s: %v", id, err)
 		return
 	}
-	page, err := e.List(ctx, engine.ListQuery{Top: maxListed})
+	page, err := e.List(ctx, status.ListQuery{Top: maxListed})
 	list := page.Scans
 	if number > 0 && err == nil {
 		group, _, _ := ledger.MemberOf(id)
 		page, err = e.Members(ctx, group, maxListed, "", "")
 		list = page.Scans
 	}
-	if i := slices.IndexFunc(list, func(l engine.Status) bool { return l.ID == id }); i < 0 || list[i].Rows != s.Rows || list[i].Steps != s.Steps || list[i].State != s.State {
+	if i := slices.IndexFunc(list, func(l status.Status) bool { return l.ID == id }); i < 0 || list[i].Rows != s.Rows || list[i].Steps != s.Steps || list[i].State != s.State {
 		w.violated("scan %s is not listed as its status has it: %v, %+v", id, err, list)
 	}
 	var totals ledger.Totals // of the rows that stand in the table
@@ -234,7 +236,7 @@ func (w *world) checkScan(id string, p PlannedScan) {
 	if s.State != state || got.scanned != want.scanned || got.written != want.written || got.failed != want.failed || s.Rows.Gone != 0 || s.Steps.Done != totals.Steps || totals.Rows != want.scanned {
 		w.violated("scan %s: %+v, done steps %+v, want %s with %d rows scanned, %d written, %d failed", id, s, totals, state, want.scanned, want.written, want.failed)
 	}
-	if d := s.Differences; d != nil && *d != (engine.Differences{Missing: want.missing, Extra: want.extra, Different: want.changed}) || (d == nil) != (p.Request.Action.Type != engine.Verify) {
+	if d := s.Differences; d != nil && *d != (status.Differences{Missing: want.missing, Extra: want.extra, Different: want.changed}) || (d == nil) != (p.Request.Action.Type != scans.Verify) {
 		w.violated("scan %s has found %+v, want %d rows missing, %d extra, %d different", id, d, want.missing, want.extra, want.changed)
 	}
 	if m := s.Members; p.group() && (m.All != int64(p.Tables) || m.Succeeded+m.Failed != m.All || (m.Failed > 0) != (want.failed > 0)) {
@@ -249,12 +251,12 @@ func (w *world) checkScan(id string, p PlannedScan) {
 			w.violated("scan %s lists %d failed rows, and counts %d, %v; want %d", id, len(kept.Rows), kept.Kept, err, bad)
 		}
 		for _, k := range want.bad {
-			if !slices.ContainsFunc(kept.Rows, func(r engine.FailedRow) bool { return r.PartitionKey == k.Partition && r.RowKey == k.Row }) {
+			if !slices.ContainsFunc(kept.Rows, func(r scans.FailedRow) bool { return r.PartitionKey == k.Partition && r.RowKey == k.Row }) {
 				w.violated("scan %s does not list %v as failed", id, k)
 			}
 		}
 		told, err := e.Ranges(ctx, id)
-		if failed := slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }); err != nil || failed != (state == ledger.Failed) {
+		if failed := slices.ContainsFunc(told.Ranges, func(r status.KeyRange) bool { return r.State == status.RangeFailed }); err != nil || failed != (state == ledger.Failed) {
 			w.violated("scan %s shows failed ranges: %v, %v", id, failed, err)
 		}
 	}

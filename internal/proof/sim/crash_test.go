@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/sim"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
@@ -26,9 +26,9 @@ func small(strategy string) sim.Plan {
 		Seed: 1, MaxPolling: 5 * time.Second, // as in host.json
 		Faults:   "seed=1; latency=2ms..20ms on=query,insert,update,merge,delete,batch,tables,put,get,update-message,delete-message,queues",
 		Machines: slices.Repeat([]sim.Machine{{Restart: 2 * time.Second, Replace: 30 * time.Second}}, 2),
-		Scans: []sim.PlannedScan{{Request: engine.Request{
-			Source:   engine.TableRef{Table: "Source"},
-			Action:   engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target0"}},
+		Scans: []sim.PlannedScan{{Request: scans.Request{
+			Source:   scans.TableRef{Table: "Source"},
+			Action:   scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: "Target0"}},
 			Strategy: strategy, SegmentSize: 3,
 		}}},
 	}
@@ -54,11 +54,11 @@ var strategies = flag.Int("strategies", 1, "how many of the strategies TestEvery
 func TestEveryCrashPoint(t *testing.T) {
 	testsize.WithoutRace(t)
 	deletion := small("serial")
-	deletion.Scans[0].Request.Source.Table, deletion.Scans[0].Request.Action = "Doomed", engine.Action{Type: engine.Delete}
+	deletion.Scans[0].Request.Source.Table, deletion.Scans[0].Request.Action = "Doomed", scans.Action{Type: scans.Delete}
 	deletion.Scans[0].Request.SegmentsPerInvocation = 2
 	group := small("serial") // and its verification, which is one
-	group.Scans[0].Request.Source, group.Scans[0].Tables = engine.TableRef{Tables: "grp*"}, 3
-	group.Scans[0].Request.Action.Destination = &engine.TableRef{Container: "exports", Prefix: "Group"}
+	group.Scans[0].Request.Source, group.Scans[0].Tables = scans.TableRef{Tables: "grp*"}, 3
+	group.Scans[0].Request.Action.Destination = &scans.TableRef{Container: "exports", Prefix: "Group"}
 	group.Scans[0].Request.Verify = true
 	retry := small("serial") // once canceled, and once done but for failed rows
 	retry.FoldEvery = 2
@@ -312,11 +312,11 @@ func TestCanceledInAStep(t *testing.T) {
 // the longest steps, and show as much with fewer rows. Polls count neither way.
 func TestWatchingIsCheap(t *testing.T) {
 	testsize.InFull(t)
-	count := engine.Action{Type: engine.Count}
-	copying := engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target0"}}
+	count := scans.Action{Type: scans.Count}
+	copying := scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: "Target0"}}
 	for _, tt := range []struct {
 		strategy   string
-		action     engine.Action
+		action     scans.Action
 		rows, size int // rows in all, rows a partition
 		latency    int // milliseconds a request
 	}{
@@ -352,8 +352,8 @@ func TestManyTables(t *testing.T) {
 	for seed := range uint64(seeds) {
 		p := small("serial")
 		p.Faults = strings.Replace(p.Faults, "seed=1", fmt.Sprintf("seed=%d", seed+1), 1)
-		p.Scans[0].Request.Source, p.Scans[0].Tables = engine.TableRef{Tables: "grp*"}, tables
-		p.Scans[0].Request.Action.Destination = &engine.TableRef{Container: "exports", Prefix: "Group"}
+		p.Scans[0].Request.Source, p.Scans[0].Tables = scans.TableRef{Tables: "grp*"}, tables
+		p.Scans[0].Request.Action.Destination = &scans.TableRef{Container: "exports", Prefix: "Group"}
 		stats, violations := run(t, p, zerolog.Nop())
 		t.Logf("%d tables in %v with %d requests, want %v", tables, stats.Took, stats.Requests, limit)
 		if all += stats.Requests; len(violations) > 0 || stats.Took > limit {

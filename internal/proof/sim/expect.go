@@ -5,7 +5,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
@@ -60,14 +60,14 @@ func expect(p PlannedScan, source []storage.Entity) expected {
 		return all
 	}
 	a, destination := p.Request.Action, p.Destination
-	if source = p.rows(source); a.Type == engine.Verify {
+	if source = p.rows(source); a.Type == scans.Verify {
 		return compared(source, destination)
 	}
 	x := expected{scanned: int64(len(source))}
-	if a.Type == engine.Delete {
+	if a.Type == scans.Delete {
 		x.written = x.scanned
 	}
-	if a.Type != engine.Copy && a.Type != engine.Enqueue {
+	if a.Type != scans.Copy && a.Type != scans.Enqueue {
 		return x
 	}
 	there := map[key.Key]storage.Entity{}

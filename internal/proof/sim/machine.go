@@ -21,6 +21,7 @@ import (
 	"tablesweep/internal/app/gate"
 	"tablesweep/internal/app/hostjson"
 	"tablesweep/internal/local/host"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"
@@ -117,7 +118,7 @@ func (m *machine) run() {
 
 // hostQueues are host.json's, which a test compares. Plans differ in the longest pause between polls.
 var hostQueues = hostjson.Queues{
-	BatchSize: 8, NewBatchThreshold: 4, Visibility: 10 * time.Second, MaxDequeue: engine.MaxDeliveries, Base64: true,
+	BatchSize: 8, NewBatchThreshold: 4, Visibility: 10 * time.Second, MaxDequeue: scans.MaxDeliveries, Base64: true,
 }
 
 // listen passes a queue's messages to its function until the machine is lost.
@@ -154,7 +155,7 @@ func (m *machine) start() *process {
 		})
 	}
 	account, beside := m.open(m.storage, l), m.open(m.second, l)
-	e, err := engine.New(engine.Options{
+	e, err := engine.New(scans.Options{
 		Own: account, Accounts: m.accounts(account, beside), StateTable: stateTable, FoldEvery: m.plan.FoldEvery,
 		Now: func() time.Time { return time.Now().Add(m.Skew) },
 	})

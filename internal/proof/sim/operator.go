@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -99,11 +99,11 @@ func (w *world) startScan(s PlannedScan) string {
 }
 
 // target identifies one of the plan's scans.
-func target(r engine.Request) string {
+func target(r scans.Request) string {
 	switch {
 	case r.Source.Tables != "":
 		return "Group" + r.Name
-	case r.Action.Type == engine.Delete:
+	case r.Action.Type == scans.Delete:
 		return r.Source.Table
 	case r.Action.Destination != nil:
 		return r.Action.Destination.Table + r.Action.Destination.Prefix
@@ -135,7 +135,7 @@ func (w *world) planned(id string) (PlannedScan, bool) {
 	w.mu.Lock()
 	request := w.witness.scans[root].Request
 	w.mu.Unlock()
-	var r engine.Request
+	var r scans.Request
 	if err := json.Unmarshal(request, &r); err != nil {
 		w.violated("request of scan %s: %v", id, err)
 	}
@@ -198,7 +198,7 @@ func (w *world) follow(id string, s PlannedScan) {
 		}
 		a := w.change(http.MethodPost, "/api/scans/"+id+"/retry", nil)
 		if a.status == http.StatusConflict && strings.Contains(string(a.body), "every step is done") {
-			if s.Request.Action.Destination == nil || s.Request.Action.Type == engine.Verify || !w.mend(s) {
+			if s.Request.Action.Destination == nil || s.Request.Action.Type == scans.Verify || !w.mend(s) {
 				return
 			}
 			w.retryRows(id, s.Twice)

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/local/emulator/fault"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
@@ -44,7 +44,7 @@ type Plan struct {
 
 // PlannedScan is a scan that the operator starts.
 type PlannedScan struct {
-	Request     engine.Request
+	Request     scans.Request
 	Destination []storage.Entity // the rows that are there before
 	// Follows is set if the scan starts when the one before has ended. It may take its hints.
 	Follows bool
@@ -101,7 +101,7 @@ func (s PlannedScan) rows(source []storage.Entity) []storage.Entity {
 // verification returns the scan that verifies a copy.
 func (s PlannedScan) verification(source []storage.Entity) PlannedScan {
 	v := PlannedScan{Request: s.Request, Destination: source, Tables: s.Tables}
-	v.Request.Verify, v.Request.Action.Type = false, engine.Verify
+	v.Request.Verify, v.Request.Action.Type = false, scans.Verify
 	return v
 }
 
@@ -142,7 +142,7 @@ func (p Plan) String() string {
 	var requests []string
 	for i, s := range p.Scans {
 		requests = append(requests, fmt.Sprintf("%+v, %d rows at the destination %+v", s.Request, len(s.Destination), s.Request.Action.Destination))
-		all.Scans[i].Request, all.Scans[i].Destination = engine.Request{}, nil
+		all.Scans[i].Request, all.Scans[i].Destination = scans.Request{}, nil
 	}
 	return fmt.Sprintf("%d rows\n%s\n%+v", len(p.Source), strings.Join(requests, "\n"), all)
 }
@@ -165,7 +165,7 @@ func Draw(seed uint64) Plan {
 	d, losses := dice{rand.New(rand.NewPCG(seed, 0xb10b))}, dice{rand.New(rand.NewPCG(seed, 0x1057))}
 	if deletes := (dice{rand.New(rand.NewPCG(seed, 0xde1))}); deletes.chance(0.4) {
 		s := deletes.scan(len(p.Scans), p.Source)
-		s.Request.Source.Table, s.Request.Action, s.Destination = doomed, engine.Action{Type: engine.Delete}, nil
+		s.Request.Source.Table, s.Request.Action, s.Destination = doomed, scans.Action{Type: scans.Delete}, nil
 		if deletes.chance(0.4) {
 			s.Cancel, s.Rest = deletes.between(time.Second, 20*time.Second), deletes.between(10*time.Second, 10*time.Minute)
 		}
@@ -176,15 +176,15 @@ func Draw(seed uint64) Plan {
 			p.Scans[i].Lose = losses.between(time.Second, 10*time.Second)
 			s = p.Scans[i]
 		}
-		if s.Request.Action.Type != engine.Copy || d.chance(0.6) {
+		if s.Request.Action.Type != scans.Copy || d.chance(0.6) {
 			continue
 		}
 		back := s
 		back.Follows, back.Cancel = true, 0
-		back.Request.Action.Destination = &engine.TableRef{Table: fmt.Sprintf("Back%d", i)}
-		place := engine.TableRef{Container: exports, Prefix: fmt.Sprintf("Target%d", i)}
+		back.Request.Action.Destination = &scans.TableRef{Table: fmt.Sprintf("Back%d", i)}
+		place := scans.TableRef{Container: exports, Prefix: fmt.Sprintf("Target%d", i)}
 		back.Request.Source = place
-		s.Request.Action, s.Destination = engine.Action{Type: engine.Copy, Destination: &place}, nil
+		s.Request.Action, s.Destination = scans.Action{Type: scans.Copy, Destination: &place}, nil
 		s.Request.SegmentsPerInvocation = d.number(1, 4)
 		p.Scans[i] = s
 		if s.Lose == 0 { // else it may never be complete
@@ -193,7 +193,7 @@ func Draw(seed uint64) Plan {
 	}
 	maps, programs := dice{rand.New(rand.NewPCG(seed, 0x3a9))}, dice{rand.New(rand.NewPCG(seed, 0x9409))}
 	for i := range p.Scans {
-		if a := &p.Scans[i].Request.Action; a.Type == engine.Copy && a.Destination.Container == "" && maps.chance(0.3) {
+		if a := &p.Scans[i].Request.Action; a.Type == scans.Copy && a.Destination.Container == "" && maps.chance(0.3) {
 			a.Map = [...]string{repartition, uneven}[programs.IntN(2)]
 			p.Scans[i].Destination = moved(*a, p.Source, p.Scans[i].Destination)
 		}
@@ -204,23 +204,23 @@ func Draw(seed uint64) Plan {
 	}
 	if proofs.chance(0.15) {
 		s := proofs.scan(len(p.Scans), p.Source)
-		s.Request.Action, s.Destination = engine.Action{Type: engine.Verify, Destination: &engine.TableRef{Table: "Damaged"}}, proofs.damaged(p.Source)
+		s.Request.Action, s.Destination = scans.Action{Type: scans.Verify, Destination: &scans.TableRef{Table: "Damaged"}}, proofs.damaged(p.Source)
 		p.Scans = append(p.Scans, s)
 	}
 	limits := dice{rand.New(rand.NewPCG(seed, 0x11a17))}
 	for i := range p.Scans {
 		if limits.chance(0.15) { // a scan takes minutes then, and most of its messages are hidden
-			p.Scans[i].Request.Limits = &engine.Limits{RowsPerSecond: limits.number(1, 20), RequestsPerSecond: limits.number(0, 20)}
+			p.Scans[i].Request.Limits = &scans.Limits{RowsPerSecond: limits.number(1, 20), RequestsPerSecond: limits.number(0, 20)}
 		}
 	}
 	// A verification that can't start for four hours is given up. That fails no scan, which such an outage waits for.
 	waits := slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.UntilFailed })
 	for i, s := range p.Scans {
-		p.Scans[i].Request.Verify = s.Request.Action.Type == engine.Copy && s.Request.Action.Map == "" && s.Lose == 0 && proofs.chance(0.3) && !waits
+		p.Scans[i].Request.Verify = s.Request.Action.Type == scans.Copy && s.Request.Action.Map == "" && s.Lose == 0 && proofs.chance(0.3) && !waits
 	}
 	if programs.chance(0.1) {
 		s := programs.scan(len(p.Scans), p.Source)
-		s.Request.Action, s.Destination = engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: sink}, Message: "{{.PartitionKey}}|{{.RowKey}}", Map: uneven}, nil
+		s.Request.Action, s.Destination = scans.Action{Type: scans.Enqueue, Queue: &scans.QueueRef{Name: sink}, Message: "{{.PartitionKey}}|{{.RowKey}}", Map: uneven}, nil
 		p.Scans = append(p.Scans, s)
 	}
 	return p
@@ -229,21 +229,21 @@ func Draw(seed uint64) Plan {
 // groups draws a group that counts rows, copies tables into another account, or exports them, perhaps with one that brings them to the other account.
 func (d dice) groups(i int, source []storage.Entity) []PlannedScan {
 	s := d.scan(i, source)
-	s.Request.Source, s.Tables, s.Rounds = engine.TableRef{Tables: "grp*"}, d.number(2, 9), d.number(0, 2)
+	s.Request.Source, s.Tables, s.Rounds = scans.TableRef{Tables: "grp*"}, d.number(2, 9), d.number(0, 2)
 	if s.Destination = share(s.Destination, 1, s.Tables); d.chance(0.3) {
 		s.Cancel, s.Rest = d.between(time.Second, 20*time.Second), d.between(10*time.Second, 10*time.Minute)
 	} else if d.chance(0.6) {
 		s.Meddle, s.Rest = d.between(1, 300*time.Millisecond), d.between(0, time.Second)
 	}
-	if s.Request.Action.Type == engine.Count {
+	if s.Request.Action.Type == scans.Count {
 		return []PlannedScan{s}
 	}
-	s.Request.Action.Destination = &engine.TableRef{Connection: other}
+	s.Request.Action.Destination = &scans.TableRef{Connection: other}
 	if d.chance(0.3) {
 		return []PlannedScan{s}
 	}
 	back := s
-	s.Request.Action, s.Destination = engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Container: exports, Prefix: target(s.Request)}}, nil
+	s.Request.Action, s.Destination = scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Container: exports, Prefix: target(s.Request)}}, nil
 	back.Request.Name, back.Request.Source, back.Follows = s.Request.Name+"back", *s.Request.Action.Destination, true
 	back.Request.Source.Tables = "*"
 	if d.chance(0.5) {
@@ -276,7 +276,7 @@ const (
 )
 
 // become returns what the action's map makes of a row.
-func become(a engine.Action, row storage.Entity) (rows []storage.Entity, fails bool) {
+func become(a scans.Action, row storage.Entity) (rows []storage.Entity, fails bool) {
 	if a.Map == "" {
 		return []storage.Entity{row}, false
 	}
@@ -293,7 +293,7 @@ func become(a engine.Action, row storage.Entity) (rows []storage.Entity, fails b
 }
 
 // moved returns rows of a destination where the map puts those of the source.
-func moved(a engine.Action, source, destination []storage.Entity) (all []storage.Entity) {
+func moved(a scans.Action, source, destination []storage.Entity) (all []storage.Entity) {
 	for _, row := range source {
 		if i := slices.IndexFunc(destination, func(d storage.Entity) bool { return d.Key == row.Key }); i >= 0 {
 			became, _ := become(a, row)
@@ -329,7 +329,7 @@ func drawTables(seed uint64) Plan {
 	again := dice{rand.New(rand.NewPCG(seed, 0xa6a1))}
 	for i := range p.Scans {
 		p.Scans[i].Rounds, p.Scans[i].Twice = again.number(0, 2), again.chance(0.5)
-		if s := &p.Scans[i]; s.Request.Action.Type == engine.Copy && again.chance(0.4) {
+		if s := &p.Scans[i]; s.Request.Action.Type == scans.Copy && again.chance(0.4) {
 			if s.Destination == nil {
 				s.Destination = again.taken(p.Source)
 			}
@@ -391,8 +391,8 @@ func (d dice) accident() Accident {
 
 // scan draws a scan. Each scan has a destination of its own.
 func (d dice) scan(i int, source []storage.Entity) PlannedScan {
-	s := PlannedScan{Request: engine.Request{
-		Name: fmt.Sprint(i), Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count},
+	s := PlannedScan{Request: scans.Request{
+		Name: fmt.Sprint(i), Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count},
 		Strategy: strategy.Names[d.IntN(len(strategy.Names))], SegmentSize: d.number(2, 20),
 	}}
 	if n := len(source); n > 100 {
@@ -404,9 +404,9 @@ func (d dice) scan(i int, source []storage.Entity) PlannedScan {
 	if d.chance(0.2) {
 		return s
 	}
-	s.Request.Action = engine.Action{
-		Type: engine.Copy, Mode: action.Modes[d.IntN(len(action.Modes))],
-		Destination: &engine.TableRef{Table: fmt.Sprintf("Target%d", i)},
+	s.Request.Action = scans.Action{
+		Type: scans.Copy, Mode: action.Modes[d.IntN(len(action.Modes))],
+		Destination: &scans.TableRef{Table: fmt.Sprintf("Target%d", i)},
 	}
 	if d.chance(0.3) {
 		s.Destination = d.taken(source)

@@ -17,7 +17,7 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/local/emulator"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
@@ -222,7 +222,7 @@ func (w *world) prepare() error {
 				err = errors.Join(err, w.fill(w.accountOf(m), d.Table, m.Destination))
 			}
 		}
-		if s.Request.Action.Type == engine.Delete {
+		if s.Request.Action.Type == scans.Delete {
 			err = errors.Join(err, w.fill(w.account, s.Request.Source.Table, w.plan.Source))
 		}
 	}

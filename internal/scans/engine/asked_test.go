@@ -9,7 +9,7 @@ import (
 
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 )
 
@@ -19,7 +19,7 @@ func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 5, 1)
 		id := ledger.NewID(time.Now())
-		for _, r := range []engine.Request{exportRequest("Source", "p"), copyRequest("Source", "Other")} { // the first counts
+		for _, r := range []scans.Request{exportRequest("Source", "p"), copyRequest("Source", "Other")} { // the first counts
 			var all sync.WaitGroup
 			for range 4 {
 				e := w.newEngine(w.account)

@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/schedule"
 	"tablesweep/internal/storage"
 )
 
@@ -38,11 +38,11 @@ func TestScheduleProofs(t *testing.T) {
 				}
 				w.night()
 			}
-			want := func(states ...engine.ProofState) {
+			want := func(states ...schedule.ProofState) {
 				t.Helper()
-				var got []engine.ProofState
+				var got []schedule.ProofState
 				for _, b := range w.backups() {
-					if got = append(got, b.Proof.State); b.Proof.ID != b.ID+"-v" || (b.Proof.Error == "") == (b.Proof.State == engine.ProofFailed) || b.Outdated {
+					if got = append(got, b.Proof.State); b.Proof.ID != b.ID+"-v" || (b.Proof.Error == "") == (b.Proof.State == schedule.ProofFailed) || b.Outdated {
 						t.Errorf("%+v %+v", b, b.Proof)
 					}
 				}
@@ -51,9 +51,9 @@ func TestScheduleProofs(t *testing.T) {
 				}
 			}
 			night(nil)
-			want(engine.Proved)
+			want(schedule.Proved)
 			night(func(*place.Blobs) { w.remove("Source", w.rows("Source")[7].Key) })
-			want(engine.Differs)
+			want(schedule.Differs)
 			damage := func(objects *place.Blobs) {
 				name, _ := w.dataOf(objects)
 				w.must(objects.Delete(t.Context(), name))
@@ -63,11 +63,11 @@ func TestScheduleProofs(t *testing.T) {
 				for range 5 {
 					w.minute()
 				}
-				want(engine.ProofFailed, engine.Differs)
+				want(schedule.ProofFailed, schedule.Differs)
 			}
 			night(nil)
 			w.minute()
-			want(engine.Proved)
+			want(schedule.Proved)
 			w.kept("2000-01-05T0300")
 			w.emulator.ResetCounts()
 			w.must(w.engine.LookAtSchedules(t.Context(), true))
@@ -211,13 +211,13 @@ func TestScheduleWithOtherSettings(t *testing.T) {
 	for _, source := range []string{`"table":"Source"`, `"tables":"Source"`} {
 		synctest.Test(t, func(t *testing.T) {
 			w := withSource(t, 3, 2)
-			schedules, err := engine.ParseSchedules(strings.NewReplacer(`0 0 3 * *`, `0 0 3 1 *`, `"table":"Source"`, source, `"container"`, `"connection":"VAULT","container"`).Replace(keeping("")))
+			schedules, err := schedule.ParseSchedules(strings.NewReplacer(`0 0 3 * *`, `0 0 3 1 *`, `"table":"Source"`, source, `"container"`, `"connection":"VAULT","container"`).Replace(keeping("")))
 			w.must(err)
 			newer := func(o *options) {
 				o.Schedules, o.Accounts = schedules, map[string]*storage.Account{"AzureWebJobsStorage": o.Own, "VAULT": o.Own}
 			}
 			older, app := w.engine, w.newEngine(w.account, newer)
-			month := func(within int, do func()) engine.ScheduleStatus {
+			month := func(within int, do func()) schedule.ScheduleStatus {
 				now := time.Now().UTC()
 				time.Sleep(time.Until(time.Date(now.Year(), now.Month()+1, 1, 3, 0, 0, 0, time.UTC)))
 				for range within {

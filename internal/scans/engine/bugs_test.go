@@ -6,16 +6,16 @@ import (
 	"tablesweep/internal/proof/bugtest"
 )
 
-const schedulesFile, backupsFile, leftOutFile = "internal/scans/engine/schedules.go", "internal/scans/engine/backups.go", "internal/scans/engine/leftout.go"
+const schedulesFile, backupsFile, groupFile = "internal/scans/schedule/schedules.go", "internal/scans/schedule/backups.go", "internal/scans/life/group.go"
 
 // bugs are what tests of schedules and groups must find.
 var bugs = []bugtest.Bug{
 	{Name: "an occurrence starts twice", Test: "TestScheduleOnce", Says: "scans of two schedules", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/ledger/schedules.go", "	if write.IfMatch = r.etag; r.etag == \"\" {\n", "	if write.IfMatch = r.etag; WRONG {\n		write.IfMatch = \"\"\n	} else if r.etag == \"\" {\n"),
-		bugtest.In(schedulesFile, "			r.Last, r.Request, r.Asked = &Run{ID: schedule.ID(s.Name, d.Occurrence)", "			id := schedule.ID(s.Name, d.Occurrence)\n			if WRONG {\n				id = ledger.NewID(now)\n			}\n			r.Last, r.Request, r.Asked = &Run{ID: id"),
+		bugtest.In(schedulesFile, "			r.Last, r.Request, r.Asked = &Run{ID: calendar.ID(s.Name, d.Occurrence)", "			id := calendar.ID(s.Name, d.Occurrence)\n			if WRONG {\n				id = ledger.NewID(now)\n			}\n			r.Last, r.Request, r.Asked = &Run{ID: id"),
 	}},
 	{Name: "backups go before a success", Test: "TestSchedule", Says: "is left", Edits: []bugtest.Edit{
-		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = sd.recordBackup(ctx, r, Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
+		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = sd.recordBackup(ctx, r, status.Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
 		bugtest.In(backupsFile, "r.Success == nil || r.Kept == r.Success.ID {", "r.Success == nil || r.Kept == r.Success.ID && !WRONG {"),
 	}},
 	{Name: "the newest success goes", Test: "TestSchedule", Says: "left: ", Edits: []bugtest.Edit{
@@ -28,14 +28,14 @@ var bugs = []bugtest.Bug{
 		bugtest.In(backupsFile, "		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {\n			return err\n", "		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours && !WRONG {\n			return err\n"),
 	}},
 	{Name: "a summary is written before its tables", Test: "TestGroupWaits", Says: "while a scan of it runs", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/group.go", "err != nil || m.Running > 0 {", "err != nil || m.Running > 0 && !WRONG {"),
-		bugtest.In("internal/scans/engine/group.go", "; bad > 0 {", "; bad > 0 && !WRONG {"),
+		bugtest.In(groupFile, "err != nil || m.Running > 0 {", "err != nil || m.Running > 0 && !WRONG {"),
+		bugtest.In(groupFile, "; bad > 0 {", "; bad > 0 && !WRONG {"),
 	}},
 	{Name: "a proof of many tables reads no tables.json", Test: "TestProofOfTables", Says: "it has no tables.json", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/group.go", "			_, err = place.OpenTables(ctx, from)\n", "			if _, openErr := place.OpenTables(ctx, from); !WRONG {\n				err = openErr\n			}\n"),
+		bugtest.In(groupFile, "			_, err = place.OpenTables(ctx, from)\n", "			if _, openErr := place.OpenTables(ctx, from); !WRONG {\n				err = openErr\n			}\n"),
 	}},
 	{Name: "a proof fails if its table is gone", Test: "TestProofOfNothing", Says: "deleted, 0 rows: failed \"read the source", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/source.go", "	if storage.Gone(err) {\n		return storage.Page{}", "	if storage.Gone(err) && !WRONG {\n		return storage.Page{}"),
+		bugtest.In("internal/scans/source.go", "	if storage.Gone(err) {\n		return storage.Page{}", "	if storage.Gone(err) && !WRONG {\n		return storage.Page{}"),
 	}},
 	{Name: "the claim of a table that is left out stays", Test: "TestGroupLeavesOut", Says: "is left", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/remove.go", "|| there.ID != c.ID {\n		return err", "|| there.ID != c.ID || WRONG {\n		return err"),
@@ -44,28 +44,28 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/place/within.go", "	switch err = apart(ctx, to, patience); {", "	switch err = map[bool]func(context.Context, Objects, time.Duration) error{false: apart, true: func(context.Context, Objects, time.Duration) error { return nil }}[WRONG](ctx, to, patience); {"),
 	}},
 	{Name: "a table that is left out is deleted after the others are sealed", Test: "TestLeftOutCrashPoints", Says: "is not in it", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/group.go", "		err := l.exports.withdraw(ctx, out)\n		if err == nil {\n", "		err := l.exports.withdraw(ctx, out[:map[bool]int{false: len(out)}[WRONG]])\n		if err == nil {\n"),
+		bugtest.In(groupFile, "		err := l.exports.withdraw(ctx, out)\n		if err == nil {\n", "		err := l.exports.withdraw(ctx, out[:map[bool]int{false: len(out)}[WRONG]])\n		if err == nil {\n"),
 	}},
 	{Name: "a late claim of a table that is left out stays", Test: "TestLateStartOfWhatIsLeftOut", Says: "is not in it", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/start.go", "		return place.Withdraw(ctx, o.container, id)\n", "		if WRONG {\n			return nil\n		}\n		return place.Withdraw(ctx, o.container, id)\n"),
+		bugtest.In("internal/scans/life/start.go", "		return place.Withdraw(ctx, o.Container, id)\n", "		if WRONG {\n			return nil\n		}\n		return place.Withdraw(ctx, o.Container, id)\n"),
 	}},
 	{Name: "a late scan of a table that is left out keeps its claim", Test: "TestLateStartOfWhatIsLeftOut", Says: "is not in it", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/tidy.go", "			if of.state == ledger.Succeeded {\n", "			if of.state == ledger.Succeeded && !WRONG {\n"),
+		bugtest.In("internal/scans/life/tidy.go", "			if of.State == ledger.Succeeded {\n", "			if of.State == ledger.Succeeded && !WRONG {\n"),
 	}},
 	{Name: "what late steps put stays beside a backup", Test: "TestLateBlobs", Says: "a day later", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/seal.go", "		err = place.ClearLate(ctx, to)\n", "		if !WRONG {\n			err = place.ClearLate(ctx, to)\n		}\n"),
+		bugtest.In("internal/scans/life/seal.go", "		err = place.ClearLate(ctx, to)\n", "		if !WRONG {\n			err = place.ClearLate(ctx, to)\n		}\n"),
 	}},
 	{Name: "a removal leaves what late steps have put", Test: "TestLateBlobs", Says: "with the rest", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/remove.go", "	var all []string\n	for prefix, names", "	if WRONG {\n		late = nil\n	}\n	var all []string\n	for prefix, names"),
 	}},
 	{Name: "the deletion of a night's table loses the night", Test: "TestScheduleSeeds", Says: "tables failed", Edits: []bugtest.Edit{
-		bugtest.In(leftOutFile, "errors.As(err, new(*goneError))", "(errors.As(err, new(*goneError)) && !WRONG)"),
+		bugtest.In("internal/scans/life/leftout.go", "errors.As(err, new(*GoneError))", "(errors.As(err, new(*GoneError)) && !WRONG)"),
 	}},
 	{Name: "a part of the memory is not given back after an error", Test: "TestMemoryIsGivenBack", Says: "in request", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/run.go", "	defer held.release()\n", "	defer func() {\n		if err == nil || !WRONG {\n			held.release()\n		}\n	}()\n"),
+		bugtest.In("internal/scans/step/run.go", "	defer held.release()\n", "	defer func() {\n		if err == nil || !WRONG {\n			held.release()\n		}\n	}()\n"),
 	}},
 	{Name: "a step holds a part of the memory while it waits for more", Test: "TestStepsWaitForMemory", Says: "waits for memory", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/engine/memory.go", "		h.part.Release()\n		if err", "		if !WRONG {\n			h.part.Release()\n		}\n		if err"),
+		bugtest.In("internal/scans/step/memory.go", "		h.part.Release()\n		if err", "		if !WRONG {\n			h.part.Release()\n		}\n		if err"),
 	}},
 	{Name: "a schedule that is looked at late starts all that was missed", Test: "TestSchedule", Says: "after three nights", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "		changed, r.Decided = true, d.Occurrence\n", "		if changed, r.Decided = true, d.Occurrence; WRONG {\n			d.Missed, r.Decided = 0, d.Occurrence.AddDate(0, 0, -d.Missed)\n		}\n"),

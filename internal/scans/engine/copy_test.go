@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
@@ -55,16 +55,16 @@ func TestRangeFilterAndSelect(t *testing.T) {
 	w.fill("Source", rows)
 	for i, tt := range []struct {
 		name   string
-		change func(*engine.Request)
+		change func(*scans.Request)
 		want   int64
 	}{
-		{"all", func(*engine.Request) {}, 25},
-		{"prefix", func(r *engine.Request) { r.Range = key.Bounds{Prefix: "a"} }, 15},
-		{"after and before", func(r *engine.Request) { r.Range = key.Bounds{After: "a", Before: "c"} }, 15},
-		{"filter", func(r *engine.Request) { r.Filter = "Number ge 3L or Number eq 0L" }, 15},
-		{"filter and prefix", func(r *engine.Request) { r.Range.Prefix = "ab"; r.Filter = "Number eq 1L" }, 2},
-		{"nothing there", func(r *engine.Request) { r.Range.Prefix = "x" }, 0},
-		{"keys alone", func(r *engine.Request) { r.Select = []string{} }, 25},
+		{"all", func(*scans.Request) {}, 25},
+		{"prefix", func(r *scans.Request) { r.Range = key.Bounds{Prefix: "a"} }, 15},
+		{"after and before", func(r *scans.Request) { r.Range = key.Bounds{After: "a", Before: "c"} }, 15},
+		{"filter", func(r *scans.Request) { r.Filter = "Number ge 3L or Number eq 0L" }, 15},
+		{"filter and prefix", func(r *scans.Request) { r.Range.Prefix = "ab"; r.Filter = "Number eq 1L" }, 2},
+		{"nothing there", func(r *scans.Request) { r.Range.Prefix = "x" }, 0},
+		{"keys alone", func(r *scans.Request) { r.Select = []string{} }, 25},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, strategy := range strategy.Names {
@@ -80,7 +80,7 @@ func TestRangeFilterAndSelect(t *testing.T) {
 						t.Errorf("%s: row has %v, want just %v", strategy, row.Properties, r.Select)
 					}
 				}
-				r = engine.Request{Source: r.Source, Action: engine.Action{Type: engine.Count}, Range: r.Range, Filter: r.Filter, Strategy: strategy, SegmentSize: 3}
+				r = scans.Request{Source: r.Source, Action: scans.Action{Type: scans.Count}, Range: r.Range, Filter: r.Filter, Strategy: strategy, SegmentSize: 3}
 				if s := w.run(r); s.Rows.Scanned != tt.want || s.Rows.Written != 0 {
 					t.Errorf("%s: count %+v, want %d", strategy, s, tt.want)
 				}
@@ -119,7 +119,7 @@ func TestHandOverToCopyRows(t *testing.T) {
 		w.drain()
 		w.counted(id, ledger.Succeeded, len(rows), len(rows), 0)
 		w.equalTables("Source", "Target")
-		if w.delivered[engine.CopyRows] == 0 {
+		if w.delivered[scans.CopyRows] == 0 {
 			t.Errorf("%s, %d segments: nothing was handed over", strategy, segments)
 		}
 	}

@@ -12,8 +12,9 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 )
 
@@ -54,7 +55,7 @@ func (w *world) tidy() {
 	if err := w.engine.Maintain(w.Context()); err != nil {
 		w.Errorf("Maintain: %v", err)
 	}
-	for function, name := range engine.Queues {
+	for function, name := range scans.Queues {
 		if n, err := w.queue(name).Length(w.Context()); err != nil || n != 0 {
 			w.Errorf("%d messages left for %s, %v", n, function, err)
 		}
@@ -114,7 +115,7 @@ func TestCrashWhileStarting(t *testing.T) {
 	})
 }
 
-func crashWhileStarting(t *testing.T, n int, applied bool, r engine.Request, check func(w *world, id string)) (survived bool) {
+func crashWhileStarting(t *testing.T, n int, applied bool, r scans.Request, check func(w *world, id string)) (survived bool) {
 	w := withSource(t, 5, 1)
 	w.process.DieWith(n, applied)
 	_, started := w.engine.Start(t.Context(), r)
@@ -158,7 +159,7 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 	id := w.start(copyRequest("Source", "Target"))
 	deaths, start := 0, time.Now()
 	for w.status(id).State == ledger.Running && time.Since(start) < 3*time.Hour {
-		q, messages := w.take(engine.ScanPrefix, 1)
+		q, messages := w.take(scans.ScanPrefix, 1)
 		for _, m := range messages {
 			faults := ""
 			if fails {
@@ -168,7 +169,7 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 			}
 			w.must(w.emulator.SetFaults(faults))
 			_, _ = w.engine.Run(t.Context(), w.bodyOf(m), m.DequeueCount)
-			again := redelivered && m.DequeueCount < engine.MaxDeliveries
+			again := redelivered && m.DequeueCount < scans.MaxDeliveries
 			switch {
 			case w.process.Dead():
 				deaths++
@@ -188,7 +189,7 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 		w.must(w.engine.Maintain(t.Context()))
 	}
 	s := w.status(id)
-	if deaths != engine.MaxDeliveries || s.State != ledger.Failed || !strings.Contains(s.Error, "begun 5 times") || s.Steps.Pending != 1 {
+	if deaths != scans.MaxDeliveries || s.State != ledger.Failed || !strings.Contains(s.Error, "begun 5 times") || s.Steps.Pending != 1 {
 		t.Errorf("%d processes died, status %+v; want 5, and failed with the step kept", deaths, s)
 	}
 }
@@ -199,7 +200,7 @@ func TestRepeatedDeliveryEndsTheScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 1)
 		id := w.start(inSteps)
-		_, messages := w.take(engine.ScanPrefix, 1)
+		_, messages := w.take(scans.ScanPrefix, 1)
 		w.process.DieWhen(func(*http.Request) bool { return len(w.ledgerRows(id, "p|")) == 0 })
 		for delivery, want := range []ledger.State{ledger.Running, ledger.Succeeded} {
 			_, _ = w.engine.Run(t.Context(), w.bodyOf(messages[0]), delivery+1)
@@ -236,7 +237,7 @@ func TestLeased(t *testing.T) {
 				time.Sleep(12 * time.Second) // a slow query
 				return dies
 			})
-			q, messages := w.take(engine.ScanPrefix, 1)
+			q, messages := w.take(scans.ScanPrefix, 1)
 			if len(messages) != 1 {
 				t.Fatalf("%v; want the scan's message", messages)
 			}
@@ -260,7 +261,7 @@ func TestLeased(t *testing.T) {
 				if s := w.status(id); s.State != ledger.Succeeded || s.Leased != nil {
 					t.Errorf("%+v, want success with nothing leased", s)
 				}
-				ranges(engine.RangeDone)
+				ranges(status.RangeDone)
 				return
 			}
 			l := w.status(id).Leased
@@ -294,7 +295,7 @@ func TestPoisonMessages(t *testing.T) {
 		r.SegmentSize, r.Strategy = 2, "prefix"
 		id := w.start(r)
 		w.deliver() // which leaves several messages
-		q, messages := w.take(engine.ScanPrefix, storage.MaxGetMessages)
+		q, messages := w.take(scans.ScanPrefix, storage.MaxGetMessages)
 		if len(messages) < 2 {
 			t.Fatalf("%d messages; want several", len(messages))
 		}
@@ -359,7 +360,7 @@ func TestCanceledEnqueue(t *testing.T) {
 	const rows = 600
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, rows, 1)
-		id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "orders"}}, Strategy: "serial"})
+		id := w.start(scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Enqueue, Queue: &scans.QueueRef{Name: "orders"}}, Strategy: "serial"})
 		w.must(w.emulator.SetFaults("latency=300ms on=put queue=orders"))
 		time.AfterFunc(1600*time.Millisecond, func() {
 			if err := w.observer.Cancel(t.Context(), id); err != nil {
@@ -403,7 +404,7 @@ func TestNewerVersion(t *testing.T) {
 				if name == "message" {
 					newer := []byte(`{"v":3,"scan":"` + id + `","unknown":{"field":1}}`)
 					stored = storage.BinaryProperty("Message", newer)
-					q, first := w.take(engine.ScanPrefix, 1)
+					q, first := w.take(scans.ScanPrefix, 1)
 					poison, text := w.queue(q.Name()+"-poison"), base64.StdEncoding.EncodeToString(newer)
 					w.must(q.Delete(t.Context(), first[0]), poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text))
 				}
@@ -413,7 +414,7 @@ func TestNewerVersion(t *testing.T) {
 					w.drain()
 					time.Sleep(time.Hour)
 					w.must(w.engine.Maintain(t.Context()))
-					if n, err := w.queue(engine.Queues[engine.ScanPrefix]).Length(t.Context()); name == "message" && (n != 0 || err != nil) {
+					if n, err := w.queue(scans.Queues[scans.ScanPrefix]).Length(t.Context()); name == "message" && (n != 0 || err != nil) {
 						t.Errorf("%d messages, %v; want none sent", n, err)
 					}
 				}

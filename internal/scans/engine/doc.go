@@ -1,19 +1,19 @@
 // Package engine runs scans by queue messages: one message, one step.
 //
 // A message is delivered at least once, and a process may die at any point. DESIGN.md has the six steps of a message,
-// and the table of what a crash leaves in between: the next delivery or [Upkeep.Maintain] completes that. run.go
+// and the table of what a crash leaves in between: the next delivery or [life.Upkeep.Maintain] completes that. step/run.go
 // follows a message from top to bottom.
 //
 // # One way
 //
-// The engine has a type for each room. Each has the fields that it uses, and calls those below it alone:
+// [Engine] puts the rooms together. Each uses those below it alone:
 //
-//   - [Steps] make the step of a message: they read, do the work, and commit. [Scheduler] stands beside them: schedules and backups.
-//   - [Upkeep] is Maintain: it finds lost steps, and removes what is not kept any more.
-//   - [Life] starts scans and groups, retries and ends them. [Checker] finds out whether a scan may start.
-//   - [Reader] tells of scans: status, lists, ranges, timeline, failed rows.
-//   - [Scans] has what all share: requests and what they come to, messages, limits, the app's own tables.
-//   - The package ledger stands below them all.
+//   - [step.Steps] make the step of a message: they read, do the work, and commit. [schedule.Scheduler] stands beside them: schedules and backups.
+//   - [life.Upkeep] is Maintain: it finds lost steps, and removes what is not kept any more.
+//   - [life.Life] starts scans and groups, retries and ends them. [life.Checker] finds out whether a scan may start.
+//   - [status.Reader] tells of scans: status, lists, ranges, timeline, failed rows.
+//   - [scans.Scans] has what all share: requests and what they come to, messages, limits, the app's own tables.
+//   - [ledger.Ledger] records which steps are pending and which are done.
 //
 // # Which steps are lost
 //
@@ -54,7 +54,7 @@
 //
 // # Scans that are asked for
 //
-// [Life.Ask] leaves a request in the ledger, under the scan's id, and any instance starts it: at its message, at the
+// [life.Life.Ask] leaves a request in the ledger, under the scan's id, and any instance starts it: at its message, at the
 // end of another scan, or in Maintain. Starting inserts and never replaces, so all may try. An export's place may be
 // claimed already, by the same id. A start by the API asks for an export, too, before it claims the place.
 //

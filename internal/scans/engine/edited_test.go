@@ -8,7 +8,7 @@ import (
 
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/storage"
 )
 
@@ -17,33 +17,33 @@ import (
 func TestEditedNames(t *testing.T) {
 	t.Parallel()
 	const bad = "../x/Mmm()?$top=1&"
-	export := func(container, prefix string) *engine.TableRef {
-		return &engine.TableRef{Container: container, Prefix: prefix}
+	export := func(container, prefix string) *scans.TableRef {
+		return &scans.TableRef{Container: container, Prefix: prefix}
 	}
 	for _, tt := range []struct {
 		field string
-		edit  func(r *engine.Request)
+		edit  func(r *scans.Request)
 	}{
-		{"source.table", func(r *engine.Request) { r.Source.Table = bad }},
-		{"source.container", func(r *engine.Request) { r.Source = *export("../"+bad, "p") }},
-		{"source.prefix", func(r *engine.Request) { r.Source = *export("exports", "a/../b\\c") }},
-		{"action.destination.table", func(r *engine.Request) { r.Action.Destination.Table = bad }},
-		{"action.destination.container", func(r *engine.Request) { r.Action = engine.Action{Type: engine.Copy, Destination: export(bad, "p")} }},
-		{"action.destination.prefix", func(r *engine.Request) {
-			r.Action = engine.Action{Type: engine.Copy, Destination: export("exports", "a//b")}
+		{"source.table", func(r *scans.Request) { r.Source.Table = bad }},
+		{"source.container", func(r *scans.Request) { r.Source = *export("../"+bad, "p") }},
+		{"source.prefix", func(r *scans.Request) { r.Source = *export("exports", "a/../b\\c") }},
+		{"action.destination.table", func(r *scans.Request) { r.Action.Destination.Table = bad }},
+		{"action.destination.container", func(r *scans.Request) { r.Action = scans.Action{Type: scans.Copy, Destination: export(bad, "p")} }},
+		{"action.destination.prefix", func(r *scans.Request) {
+			r.Action = scans.Action{Type: scans.Copy, Destination: export("exports", "a//b")}
 		}},
-		{"action.queue.name", func(r *engine.Request) {
-			r.Action = engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: bad}}
+		{"action.queue.name", func(r *scans.Request) {
+			r.Action = scans.Action{Type: scans.Enqueue, Queue: &scans.QueueRef{Name: bad}}
 		}},
-		{"select", func(r *engine.Request) { r.Select = []string{"a&$top=1"} }},
-		{"filter", func(r *engine.Request) { r.Filter = "a eq 1) or (true" }},
+		{"select", func(r *scans.Request) { r.Select = []string{"a&$top=1"} }},
+		{"filter", func(r *scans.Request) { r.Filter = "a eq 1) or (true" }},
 	} {
 		t.Run(tt.field, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, emulator.Options{})
 			w.fill("Source", plainRows(50, 1))
 			id := w.start(copyRequest("Source", "Target"))
-			var r engine.Request
+			var r scans.Request
 			for _, row := range w.rows("tablesweep") {
 				if row.Key.Partition == id && len(row.Bytes("Request")) > 0 {
 					w.must(json.Unmarshal(row.Bytes("Request"), &r))

@@ -1,27 +1,35 @@
 package engine
 
+import (
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/life"
+	"tablesweep/internal/scans/schedule"
+	"tablesweep/internal/scans/status"
+	"tablesweep/internal/scans/step"
+)
+
 // Engine runs scans: it has all rooms, each with those below it. It is safe for concurrent use.
 type Engine struct {
-	*Scans
-	*Reader
-	*Checker
-	*Life
-	*Upkeep
-	*Steps
-	*Scheduler
+	*scans.Scans
+	*status.Reader
+	*life.Checker
+	*life.Life
+	*life.Upkeep
+	*step.Steps
+	*schedule.Scheduler
 }
 
 // New returns an engine with the app's schedules. Call [Scans.TryPrepare] before its other methods.
-func New(o Options, schedules ...Schedule) (*Engine, error) {
-	all, err := newScans(o)
+func New(o scans.Options, schedules ...schedule.Schedule) (*Engine, error) {
+	all, err := scans.New(o)
 	if err != nil {
 		return nil, err
 	}
-	reader, checker := newReader(all), newChecker(all)
-	lives := newLife(all, reader, checker)
-	upkeep, err := newUpkeep(all, lives)
+	reader, checker := status.New(all), life.NewChecker(all)
+	lives := life.New(all, reader, checker)
+	upkeep, err := life.NewUpkeep(all, lives)
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{all, reader, checker, lives, upkeep, newSteps(all, lives), newScheduler(all, reader, lives, schedules)}, nil
+	return &Engine{all, reader, checker, lives, upkeep, step.New(all, lives), schedule.New(all, reader, lives, schedules)}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 )
@@ -31,17 +32,17 @@ func Example() {
 	}
 	must(batch.Do(ctx))
 
-	app, err := engine.New(engine.Options{
+	app, err := engine.New(scans.Options{
 		Own: account, StateTable: "tablesweep", Accounts: map[string]*storage.Account{storage.HostConnection: account},
 	})
 	must(err)
 	must(app.TryPrepare(ctx))
-	id, err := app.Start(ctx, engine.Request{
-		Source: engine.TableRef{Table: "orders"}, Action: engine.Action{Type: engine.Count}, Strategy: "serial",
+	id, err := app.Start(ctx, scans.Request{
+		Source: scans.TableRef{Table: "orders"}, Action: scans.Action{Type: scans.Count}, Strategy: "serial",
 		SegmentSize: 20, SegmentsPerInvocation: 1,
 	})
 	must(err)
-	steps, err := account.Queue(engine.Queues[engine.ScanPrefix])
+	steps, err := account.Queue(scans.Queues[scans.ScanPrefix])
 	must(err)
 	for {
 		messages, err := steps.Get(ctx, 1, time.Minute)

@@ -12,23 +12,24 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
 )
 
-func exportRequest(from, prefix string) engine.Request {
-	return engine.Request{
-		Source: engine.TableRef{Table: from},
-		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Container: "exports", Prefix: prefix}},
+func exportRequest(from, prefix string) scans.Request {
+	return scans.Request{
+		Source: scans.TableRef{Table: from},
+		Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Container: "exports", Prefix: prefix}},
 	}
 }
 
-func importRequest(prefix, to string) engine.Request {
-	return engine.Request{
-		Source: engine.TableRef{Container: "exports", Prefix: prefix},
-		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}},
+func importRequest(prefix, to string) scans.Request {
+	return scans.Request{
+		Source: scans.TableRef{Container: "exports", Prefix: prefix},
+		Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: to}},
 	}
 }
 
@@ -119,7 +120,7 @@ func TestExportAndImport(t *testing.T) {
 				t.Errorf("%d rows of %d", len(got), some)
 			}
 			count := importRequest("backup/Source", "")
-			count.Action = engine.Action{Type: engine.Count}
+			count.Action = scans.Action{Type: scans.Count}
 			w.counted(w.run(count).ID, ledger.Succeeded, 1200, 0, 0)
 			nothing := exportRequest("Source", "nothing")
 			nothing.Range.Prefix = "nothing"
@@ -180,7 +181,7 @@ func TestExportWithoutPermission(t *testing.T) {
 			t.Errorf("without %s: got %v", lacks, err)
 		}
 		w.process.Next = w.emulator.Transport()
-		if list, err := w.engine.List(t.Context(), engine.ListQuery{Top: 1}); err != nil || len(list.Scans) != 0 || len(w.blobs("p")) != 0 {
+		if list, err := w.engine.List(t.Context(), status.ListQuery{Top: 1}); err != nil || len(list.Scans) != 0 || len(w.blobs("p")) != 0 {
 			t.Errorf("without %s: %d scans, %d blobs, %v", lacks, len(list.Scans), len(w.blobs("p")), err)
 		}
 	}
@@ -194,25 +195,25 @@ func TestExportsThatAreRefused(t *testing.T) {
 	w.succeed(groupExport("many"))
 	w.put("", "manifest.json", `{"format":"of somebody else"}`)
 	running := w.start(exportRequest("Source", "running"))
-	ref := func(r engine.TableRef) engine.Request {
+	ref := func(r scans.TableRef) scans.Request {
 		q := exportRequest("Source", "")
 		q.Action.Destination = &r
 		return q
 	}
 	remove := importRequest("done", "")
-	remove.Action = engine.Action{Type: engine.Delete}
+	remove.Action = scans.Action{Type: scans.Delete}
 	keys := exportRequest("Source", "keys")
-	keys.Action.Type = engine.Keys
+	keys.Action.Type = scans.Keys
 	mode := exportRequest("Source", "mode")
 	mode.Action.Mode = "skip"
-	filtered := func(filter string) engine.Request {
+	filtered := func(filter string) scans.Request {
 		r := importRequest("done", "Target")
 		r.Filter = filter
 		return r
 	}
 	for _, tt := range []struct {
 		name    string
-		request engine.Request
+		request scans.Request
 		status  int
 		says    string
 	}{
@@ -225,12 +226,12 @@ func TestExportsThatAreRefused(t *testing.T) {
 		{"within one under way", exportRequest("Source", "running/a/b"), 409, "running/export.json; name a prefix"},
 		{"within one of many", exportRequest("Source", "many/Other"), 409, "many/tables.json"},
 		{"around an export", exportRequest("Source", "deep"), 409, "is taken: it has er/"},
-		{"two places", ref(engine.TableRef{Table: "Target", Container: "exports"}), 400, "leave one out"},
-		{"no place", ref(engine.TableRef{}), 400, "action.destination.table"},
-		{"a prefix of a table", ref(engine.TableRef{Table: "Target", Prefix: "x"}), 400, "belongs to a container"},
-		{"container's name", ref(engine.TableRef{Container: "Exports"}), 400, "action.destination.container"},
-		{"prefix with an empty part", ref(engine.TableRef{Container: "exports", Prefix: "a//b"}), 400, "action.destination.prefix"},
-		{"prefix with dots", ref(engine.TableRef{Container: "exports", Prefix: "a/../b"}), 400, "action.destination.prefix"},
+		{"two places", ref(scans.TableRef{Table: "Target", Container: "exports"}), 400, "leave one out"},
+		{"no place", ref(scans.TableRef{}), 400, "action.destination.table"},
+		{"a prefix of a table", ref(scans.TableRef{Table: "Target", Prefix: "x"}), 400, "belongs to a container"},
+		{"container's name", ref(scans.TableRef{Container: "Exports"}), 400, "action.destination.container"},
+		{"prefix with an empty part", ref(scans.TableRef{Container: "exports", Prefix: "a//b"}), 400, "action.destination.prefix"},
+		{"prefix with dots", ref(scans.TableRef{Container: "exports", Prefix: "a/../b"}), 400, "action.destination.prefix"},
 		{"delete", remove, 400, "source.container"},
 		{"keys", keys, 400, "copy and verify"},
 		{"mode", mode, 400, "action.mode"},
@@ -239,7 +240,7 @@ func TestExportsThatAreRefused(t *testing.T) {
 	} {
 		body, err := json.Marshal(tt.request)
 		w.must(err)
-		r, err := engine.ParseRequest(body)
+		r, err := scans.ParseRequest(body)
 		start := err
 		if err == nil { // what a start refuses, an estimate does
 			_, err = w.engine.Estimate(t.Context(), r)
@@ -300,10 +301,10 @@ func TestExportOfAnExport(t *testing.T) {
 	first := exportRequest("Source", "first")
 	first.Range.Prefix, first.Filter, first.Select = "customer-00", "Number ge 2", []string{"Number"}
 	then := exportRequest("", "then")
-	then.Source = engine.TableRef{Container: "exports", Prefix: "first"}
+	then.Source = scans.TableRef{Container: "exports", Prefix: "first"}
 	then.Range.Prefix, then.Filter = "customer-001", "Number ge 5"
 	var of [2]place.Manifest
-	for i, r := range []engine.Request{first, then} {
+	for i, r := range []scans.Request{first, then} {
 		w.succeed(r)
 		_, of[i] = w.exported(r.Action.Destination.Prefix)
 	}

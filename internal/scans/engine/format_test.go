@@ -24,7 +24,7 @@ import (
 func TestFormatOfSteps(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	f, err := os.Open("testdata/format1.jsonl")
+	f, err := os.Open("../testdata/format1.jsonl")
 	proof.Must(t, err)
 	defer f.Close()
 	stored := map[string]bool{}

@@ -16,8 +16,9 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 )
 
@@ -31,7 +32,7 @@ func withTables(t *testing.T, tables int) *world {
 }
 
 // groupExport exports all tables to a prefix, groupImport imports them into another account.
-func groupExport(prefix string) engine.Request {
+func groupExport(prefix string) scans.Request {
 	r := exportRequest("", prefix)
 	r.Source.Tables = "*"
 	return r
@@ -43,7 +44,7 @@ func (w *world) tablesAt(prefix string) (t place.Tables, err error) {
 }
 
 // end runs Maintain and delivers until a scan has ended.
-func (w *world) end(id string) engine.Status {
+func (w *world) end(id string) status.Status {
 	w.Helper()
 	for range 300 {
 		w.drain()
@@ -54,10 +55,10 @@ func (w *world) end(id string) engine.Status {
 		w.must(w.engine.Maintain(w.Context()))
 	}
 	w.Fatalf("%+v", w.status(id))
-	return engine.Status{}
+	return status.Status{}
 }
 
-func (w *world) members(id string, state ledger.State) (all []engine.Status) {
+func (w *world) members(id string, state ledger.State) (all []status.Status) {
 	w.Helper()
 	for cursor := ""; ; {
 		page, err := w.observer.Members(w.Context(), id, 7, cursor, state)
@@ -111,9 +112,9 @@ func TestGroup(t *testing.T) {
 		_, other := emulatortest.NewAccount(t, emulator.Options{})
 		e := w.newEngine(w.account, func(o *options) { o.Accounts["OTHER"] = other })
 		w.engine = e
-		back := engine.Request{
-			Source: engine.TableRef{Container: "exports", Prefix: "nightly", Tables: "*"},
-			Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Connection: "OTHER"}, Map: `.PartitionKey |= "x" + .`},
+		back := scans.Request{
+			Source: scans.TableRef{Container: "exports", Prefix: "nightly", Tables: "*"},
+			Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Connection: "OTHER"}, Map: `.PartitionKey |= "x" + .`},
 		}
 		back.Source.Prefix = "nightly/"
 		id, err = e.Start(t.Context(), back)
@@ -134,7 +135,7 @@ func TestGroup(t *testing.T) {
 		if _, err := e.Start(t.Context(), again); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "20 of 20 tables have some (Table00, Table01,") || !strings.Contains(err.Error(), "Table09 and 10 more)") {
 			t.Errorf("rows would be overwritten: %v", err)
 		}
-		for _, named := range []func(*engine.Action){func(a *engine.Action) { a.Overwrite = true }, func(a *engine.Action) { a.Mode = action.Skip }} {
+		for _, named := range []func(*scans.Action){func(a *scans.Action) { a.Overwrite = true }, func(a *scans.Action) { a.Mode = action.Skip }} {
 			again.Action = back.Action
 			named(&again.Action)
 			id, err := e.Start(t.Context(), again)
@@ -249,7 +250,7 @@ func TestGroupWaits(t *testing.T) {
 		w.must(w.engine.Cancel(t.Context(), first))
 		time.Sleep(2 * time.Second)
 		w.must(w.engine.Retry(t.Context(), first))
-		for function := range engine.Queues {
+		for function := range scans.Queues {
 			q, messages := w.take(function, 32)
 			for _, m := range messages {
 				if body := w.bodyOf(m); !strings.Contains(string(body), first) {
@@ -304,7 +305,7 @@ func TestGroupRequests(t *testing.T) {
 		{`{"source":{"container":"none","tables":"*"},"action":{"type":"count"}}`, "is no complete export of many tables"},
 		{`{"source":{"tables":"table*"},"action":{"type":"count"}}`, ""},
 	} {
-		r, err := engine.ParseRequest([]byte(tt.body))
+		r, err := scans.ParseRequest([]byte(tt.body))
 		if err == nil {
 			_, err = w.engine.Start(t.Context(), r)
 		}

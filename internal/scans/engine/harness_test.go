@@ -14,8 +14,11 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/schedule"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task/memory"
 )
@@ -37,8 +40,8 @@ type world struct {
 
 // options are those of an engine, with its schedules.
 type options struct {
-	engine.Options
-	Schedules []engine.Schedule
+	scans.Options
+	Schedules []schedule.Schedule
 }
 
 func newWorld(t testing.TB, o emulator.Options) *world {
@@ -69,7 +72,7 @@ func (w *world) restart() {
 
 func (w *world) newEngine(a *storage.Account, change ...func(*options)) *engine.Engine {
 	w.Helper()
-	o := options{Options: engine.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep", Memory: w.memory}}
+	o := options{Options: scans.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a}, StateTable: "tablesweep", Memory: w.memory}}
 	for _, f := range slices.Concat(w.options, change) {
 		f(&o)
 	}
@@ -119,7 +122,7 @@ func (w *world) rows(table string) []storage.Entity {
 	return emulatortest.Rows(w, w.account.Table(table))
 }
 
-func (w *world) start(r engine.Request) string {
+func (w *world) start(r scans.Request) string {
 	w.Helper()
 	id, err := w.engine.Start(w.Context(), r)
 	w.must(err)
@@ -129,7 +132,7 @@ func (w *world) start(r engine.Request) string {
 // take takes up to n of a function's messages, and hides them for as long as the host does.
 func (w *world) take(function string, n int) (*storage.Queue, []storage.Message) {
 	w.Helper()
-	q := w.queue(engine.Queues[function])
+	q := w.queue(scans.Queues[function])
 	messages, err := q.Get(w.Context(), n, lease)
 	if err != nil {
 		w.Error(err)
@@ -153,7 +156,7 @@ func (w *world) deliver() int {
 	w.Helper()
 	const batchSize = 8 // as in host.json
 	total := 0
-	for _, function := range []string{engine.ScanPrefix, engine.ScanPartition, engine.CopyRows} {
+	for _, function := range []string{scans.ScanPrefix, scans.ScanPartition, scans.CopyRows} {
 		q, messages := w.take(function, batchSize)
 		for _, m := range messages {
 			body := w.bodyOf(m)
@@ -166,7 +169,7 @@ func (w *world) deliver() int {
 				w.restart() // the message stays hidden, as when an instance is lost
 			case problem.FateOf(err) == problem.Done:
 				w.must(q.Delete(w.Context(), m))
-			case m.DequeueCount >= engine.MaxDeliveries:
+			case m.DequeueCount >= scans.MaxDeliveries:
 				poison := w.queue(q.Name() + "-poison")
 				w.must(poison.Create(w.Context()), poison.Put(w.Context(), m.Text), q.Delete(w.Context(), m))
 			default:
@@ -197,7 +200,7 @@ func (w *world) drain() {
 }
 
 // status reads a scan's status.
-func (w *world) status(id string) engine.Status {
+func (w *world) status(id string) status.Status {
 	w.Helper()
 	s, err := w.observer.Status(w.Context(), id)
 	w.must(err)
@@ -205,13 +208,13 @@ func (w *world) status(id string) engine.Status {
 }
 
 // list returns the first page of the list of scans.
-func (w *world) list(top int) ([]engine.Status, error) {
-	l, err := w.observer.List(w.Context(), engine.ListQuery{Top: top})
+func (w *world) list(top int) ([]status.Status, error) {
+	l, err := w.observer.List(w.Context(), status.ListQuery{Top: top})
 	return l.Scans, err
 }
 
 // run starts a scan and delivers messages until its end.
-func (w *world) run(r engine.Request) engine.Status {
+func (w *world) run(r scans.Request) status.Status {
 	w.Helper()
 	id := w.start(r)
 	w.drain()
@@ -219,7 +222,7 @@ func (w *world) run(r engine.Request) engine.Status {
 }
 
 // succeed runs a scan, which must succeed.
-func (w *world) succeed(r engine.Request) engine.Status {
+func (w *world) succeed(r scans.Request) status.Status {
 	w.Helper()
 	s := w.run(r)
 	if s.State != ledger.Succeeded || s.Steps.Pending != 0 {
@@ -270,9 +273,9 @@ func plainRows(partitions, size int) []storage.Entity {
 	return rows
 }
 
-func copyRequest(from, to string) engine.Request {
-	return engine.Request{
-		Source: engine.TableRef{Table: from},
-		Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: to}},
+func copyRequest(from, to string) scans.Request {
+	return scans.Request{
+		Source: scans.TableRef{Table: from},
+		Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: to}},
 	}
 }

@@ -14,8 +14,9 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 )
 
@@ -31,7 +32,7 @@ func TestHintsForTheNextScan(t *testing.T) {
 	r := copyRequest("Source", "Target")
 	r.SegmentSize = 10
 	all, pages := int64(len(rows)), float64(partitions*6/10)
-	count := func(r engine.Request, want int64) int64 {
+	count := func(r scans.Request, want int64) int64 {
 		t.Helper()
 		s := w.run(r)
 		if s.State != ledger.Succeeded || s.Rows.Scanned != want || s.Progress != nil {
@@ -64,7 +65,7 @@ func TestHintsForTheNextScan(t *testing.T) {
 		e := storage.Entity{Key: key.Key{Partition: fmt.Sprintf("z%03d", i)}}
 		w.must(w.account.Table("Source").Write(t.Context(), storage.Op{Kind: storage.Insert, Row: e.Row()}))
 	}
-	r.Action.Destination = &engine.TableRef{Table: "Third"}
+	r.Action.Destination = &scans.TableRef{Table: "Third"}
 	count(r, all-120+200)
 	w.equalTables("Source", "Third")
 }
@@ -130,8 +131,8 @@ func TestProgress(t *testing.T) {
 	t.Parallel()
 	rows := testsize.Of(200, 400)
 	w := withSource(t, rows, 1)
-	r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 2, SegmentsPerInvocation: 1}
-	follow := func(each func(s engine.Status)) {
+	r := scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, SegmentSize: 2, SegmentsPerInvocation: 1}
+	follow := func(each func(s status.Status)) {
 		id := w.start(r)
 		each(w.status(id))
 		for w.deliver() > 0 {
@@ -141,13 +142,13 @@ func TestProgress(t *testing.T) {
 		}
 		w.counted(id, ledger.Succeeded, rows, 0, 0)
 	}
-	follow(func(s engine.Status) {
+	follow(func(s status.Status) {
 		if s.Progress != nil {
 			t.Errorf("without hints, the progress is %v at %d of %d rows", *s.Progress, s.Rows.Scanned, rows)
 		}
 	})
 	told, silent := 0, 0
-	follow(func(s engine.Status) {
+	follow(func(s status.Status) {
 		if s.Progress == nil {
 			silent++
 			return

@@ -12,12 +12,13 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 )
 
 // without returns a world with so many tables, an export of all of them that was started, and its request. Of a table of 40 rows, a step reads 10.
-func without(t *testing.T, tables int) (w *world, id string, r engine.Request) {
+func without(t *testing.T, tables int) (w *world, id string, r scans.Request) {
 	w = withTables(t, tables)
 	w.fill("Wide", plainRows(40, 1))
 	r = groupExport("p")
@@ -124,7 +125,7 @@ func TestGroupLeavesOut(t *testing.T) {
 				}
 			}
 			list, err := w.list(10)
-			if i := slices.IndexFunc(list, func(s engine.Status) bool { return s.ID == id }); err != nil || i < 0 || list[i].Note == "" || list[i].Members.LeftOut != 1 {
+			if i := slices.IndexFunc(list, func(s status.Status) bool { return s.ID == id }); err != nil || i < 0 || list[i].Note == "" || list[i].Members.LeftOut != 1 {
 				t.Errorf("%s: listed: %+v, %v", tt.name, list, err)
 			}
 			if m := w.members(id, ledger.Failed); len(m) != 1 || m[0].ID != member || !m[0].LeftOut {

@@ -12,8 +12,10 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -23,25 +25,25 @@ import (
 // small tables while some end and others begin.
 func TestLimits(t *testing.T) {
 	testsize.WithoutRace(t)
-	rows := func(s engine.Status) int64 { return s.Rows.Scanned }
-	requests := func(s engine.Status) int64 { return s.Transactions }
+	rows := func(s status.Status) int64 { return s.Rows.Scanned }
+	requests := func(s status.Status) int64 { return s.Transactions }
 	for _, tt := range []struct {
 		name   string
 		sizes  func(i int) int // of partitions
-		limits engine.Limits
-		used   func(engine.Status) int64
+		limits scans.Limits
+		used   func(status.Status) int64
 		want   int64
 		least  float64 // of the limit
 	}{
-		{"rows", four, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
-		{"requests", four, engine.Limits{RowsPerSecond: 1000, RequestsPerSecond: 30}, requests, 30, 0.85},
-		{"rows of one partition", giant, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
-		{"requests for one partition", giant, engine.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
-		{"partitions of a row", single, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
-		{"requests for partitions of a row", single, engine.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
-		{"rows of all sizes", zipf, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
-		{"requests for all sizes", zipf, engine.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
-		{"rows of a group", single, engine.Limits{RowsPerSecond: 40}, rows, 40, 0.7},
+		{"rows", four, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
+		{"requests", four, scans.Limits{RowsPerSecond: 1000, RequestsPerSecond: 30}, requests, 30, 0.85},
+		{"rows of one partition", giant, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
+		{"requests for one partition", giant, scans.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
+		{"partitions of a row", single, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
+		{"requests for partitions of a row", single, scans.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
+		{"rows of all sizes", zipf, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
+		{"requests for all sizes", zipf, scans.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
+		{"rows of a group", single, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.7},
 	} {
 		for i, instances := range testsize.Slow([]int{4}, []int{4}, []int{4, 1}) {
 			if !testsize.Full() && (tt.name != "rows" || i > 0) {
@@ -53,7 +55,7 @@ func TestLimits(t *testing.T) {
 					all := rowsOf(testsize.Slow(3500, 4500, 16_000), tt.sizes)
 					r := copyRequest("Source", "Target")
 					if strings.HasSuffix(tt.name, "group") {
-						r = engine.Request{Source: engine.TableRef{Tables: "small*"}, Action: engine.Action{Type: engine.Count}}
+						r = scans.Request{Source: scans.TableRef{Tables: "small*"}, Action: scans.Action{Type: scans.Count}}
 						for rows := range slices.Chunk(all, 1000) {
 							w.fill("small"+rows[0].Key.Partition[9:], rows)
 						}
@@ -67,7 +69,7 @@ func TestLimits(t *testing.T) {
 					var g task.Group
 					for range instances {
 						e := w.newEngine(emulatortest.Open(t, w.emulator, nil))
-						for function := range engine.Queues {
+						for function := range scans.Queues {
 							g.Go(func() error { return w.poll(e, function, stop) })
 						}
 					}
@@ -147,7 +149,7 @@ func (w *world) poll(e *engine.Engine, function string, stop <-chan struct{}) er
 func TestLimitsForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 300, 1)
-		id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Strategy: "serial", Limits: &engine.Limits{RowsPerSecond: 10}})
+		id := w.start(scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, Strategy: "serial", Limits: &scans.Limits{RowsPerSecond: 10}})
 		_, err := ledger.New(w.account.Table("tablesweep")).Use(t.Context(), id, ledger.Used{Steps: 1, Rows: 10, Waiting: 20, Next: time.Now()})
 		w.must(err)
 		began := time.Now()
@@ -166,7 +168,7 @@ func TestLimitsSurviveARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		w.fill("Source", plainRows(400, 1))
-		r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Limits: &engine.Limits{RowsPerSecond: 1}}
+		r := scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, Limits: &scans.Limits{RowsPerSecond: 1}}
 		id := w.start(r)
 		for range 20 {
 			w.deliver()
@@ -179,7 +181,7 @@ func TestLimitsSurviveARetry(t *testing.T) {
 		}
 		hidden := func(after func() error) (n int) {
 			w.must(after())
-			for function := range engine.Queues {
+			for function := range scans.Queues {
 				_, messages := w.take(function, storage.MaxGetMessages)
 				n += len(messages)
 			}

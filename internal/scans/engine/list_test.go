@@ -13,8 +13,10 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 )
 
@@ -29,12 +31,12 @@ func TestList(t *testing.T) {
 		r.Name = "Nightly <b>"
 		running = append([]string{w.start(r)}, running...)
 	}
-	for function := range engine.Queues { // nobody works on them
+	for function := range scans.Queues { // nobody works on them
 		w.take(function, 10)
 	}
 	want := map[string][]string{} // by filter
 	for i := range 30 {
-		r := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}}
+		r := scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}}
 		switch i % 3 {
 		case 1:
 			r.Source.Table = "Other"
@@ -56,19 +58,19 @@ func TestList(t *testing.T) {
 	done := slices.DeleteFunc(slices.Clone(copies), func(id string) bool { return slices.Contains(want["canceled"], id) })
 	everything := append(slices.Clone(running), all...)
 	for name, tt := range map[string]struct {
-		q    engine.ListQuery
+		q    status.ListQuery
 		want []string
 	}{
-		"all":           {engine.ListQuery{}, everything},
-		"running":       {engine.ListQuery{State: ledger.Running}, running},
-		"canceled":      {engine.ListQuery{State: ledger.Canceled}, want["canceled"]},
-		"copies":        {engine.ListQuery{Action: engine.Copy, State: ledger.Succeeded}, done},
-		"of a table":    {engine.ListQuery{Table: "OTHER"}, want["1"]},
-		"to a table":    {engine.ListQuery{Table: "target"}, copies},
-		"by name":       {engine.ListQuery{Name: "NIGHTLY"}, running},
-		"of nobody":     {engine.ListQuery{Name: "daily"}, nil},
-		"since now":     {engine.ListQuery{Since: w.status(all[0]).StartedAt}, all[:1]},
-		"since a while": {engine.ListQuery{Since: w.status(all[9]).StartedAt}, all[:10]},
+		"all":           {status.ListQuery{}, everything},
+		"running":       {status.ListQuery{State: ledger.Running}, running},
+		"canceled":      {status.ListQuery{State: ledger.Canceled}, want["canceled"]},
+		"copies":        {status.ListQuery{Action: scans.Copy, State: ledger.Succeeded}, done},
+		"of a table":    {status.ListQuery{Table: "OTHER"}, want["1"]},
+		"to a table":    {status.ListQuery{Table: "target"}, copies},
+		"by name":       {status.ListQuery{Name: "NIGHTLY"}, running},
+		"of nobody":     {status.ListQuery{Name: "daily"}, nil},
+		"since now":     {status.ListQuery{Since: w.status(all[0]).StartedAt}, all[:1]},
+		"since a while": {status.ListQuery{Since: w.status(all[9]).StartedAt}, all[:10]},
 	} {
 		for _, top := range []int{1, 2, 7, 100} {
 			q := tt.q
@@ -91,7 +93,7 @@ func TestList(t *testing.T) {
 			}
 		}
 	}
-	for field, q := range map[string]engine.ListQuery{
+	for field, q := range map[string]status.ListQuery{
 		"state": {State: "done"}, "action": {Action: "move"}, "table": {Table: "a_b"}, "cursor": {Cursor: "b3guLi9z"},
 	} {
 		q.Top = 5
@@ -126,7 +128,7 @@ func TestClocks(t *testing.T) {
 			reader := skewed(20 * time.Minute)
 			now, err := reader.Now(t.Context())
 			w.must(err)
-			if l, err := reader.List(t.Context(), engine.ListQuery{Top: 10, Since: now.Add(-age)}); err != nil || len(l.Scans) != want {
+			if l, err := reader.List(t.Context(), status.ListQuery{Top: 10, Since: now.Add(-age)}); err != nil || len(l.Scans) != want {
 				t.Errorf("%d scans since %v ago, %v; want %d", len(l.Scans), age, err, want)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
@@ -73,7 +73,7 @@ func TestLostRowsOfEachKind(t *testing.T) {
 
 // scanToLose fills tables with so many rows, and returns a request of a kind: for a group, a count, a copy with hints, an export, a deletion, or a
 // copy with limits.
-func (w *world) scanToLose(kind uint64, rows int) engine.Request {
+func (w *world) scanToLose(kind uint64, rows int) scans.Request {
 	w.Helper()
 	if kind == 0 {
 		for n := range 10 {
@@ -84,7 +84,7 @@ func (w *world) scanToLose(kind uint64, rows int) engine.Request {
 		return scan
 	}
 	w.fill("Source", plainRows(rows, 1))
-	scan := []engine.Request{1: inSteps, 2: copyRequest("Source", "Target"), 3: exportRequest("Source", "p"), 4: deleteRequest("adaptive", 1), 5: copyRequest("Source", "Target")}[kind]
+	scan := []scans.Request{1: inSteps, 2: copyRequest("Source", "Target"), 3: exportRequest("Source", "p"), 4: deleteRequest("adaptive", 1), 5: copyRequest("Source", "Target")}[kind]
 	scan.SegmentSize = 5
 	switch kind {
 	case 2:
@@ -92,7 +92,7 @@ func (w *world) scanToLose(kind uint64, rows int) engine.Request {
 	case 3:
 		scan.SegmentsPerInvocation = 1
 	case 5:
-		scan.Limits = &engine.Limits{RowsPerSecond: 20}
+		scan.Limits = &scans.Limits{RowsPerSecond: 20}
 	}
 	return scan
 }
@@ -156,17 +156,17 @@ func lostRows(t *testing.T, seed uint64) {
 	case err != nil:
 		fail("%v", err)
 	case s.State == ledger.Failed && strings.Contains(s.Error, "the state table lacks "):
-	case s.State != ledger.Succeeded || s.Rows.Scanned != rows || s.Rows.Failed > 0 || scan.Action.Type != engine.Count && s.Rows.Written != rows:
+	case s.State != ledger.Succeeded || s.Rows.Scanned != rows || s.Rows.Failed > 0 || scan.Action.Type != scans.Count && s.Rows.Written != rows:
 		fail("%+v", s)
-	case scan.Action.Type == engine.Delete:
+	case scan.Action.Type == scans.Delete:
 		w.checkDeleted(id, rows)
 	case scan.Source.Tables != "":
 		if _, err := w.tablesAt("p"); err != nil {
 			fail("%v", err)
 		}
-	case scan.Action.Type == engine.Copy && scan.Action.Destination.Container != "":
+	case scan.Action.Type == scans.Copy && scan.Action.Destination.Container != "":
 		w.sealed("p", "Source")
-	case scan.Action.Type == engine.Copy:
+	case scan.Action.Type == scans.Copy:
 		w.equalTables("Source", "Target")
 	}
 	if left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool { return !runs(e) }); len(left) > 0 {

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 )
 
 // A lost message is sent again although each Maintain dies after five seconds, and the next one begins at once.
@@ -15,7 +15,7 @@ func TestMaintainDiesEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 30, 1)
 		id := w.start(inSteps)
-		q, lost := w.take(engine.ScanPrefix, 1)
+		q, lost := w.take(scans.ScanPrefix, 1)
 		for _, m := range lost {
 			w.must(q.Delete(t.Context(), m))
 		}

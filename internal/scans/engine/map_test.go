@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/local/emulator"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
@@ -102,14 +102,14 @@ func TestMapOfExports(t *testing.T) {
 	if _, err := parsed(other); err == nil || !strings.Contains(err.Error(), "action.mapHash") {
 		t.Errorf("another program's hash: %v", err)
 	}
-	count := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count, Map: "."}}
+	count := scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count, Map: "."}}
 	if _, err := parsed(count); err == nil || !strings.Contains(err.Error(), "is not a field of count") {
 		t.Errorf("a count: %v", err)
 	}
 }
 
 // parsed reads a request as a caller sends it.
-func parsed(r engine.Request) (engine.Request, error) {
+func parsed(r scans.Request) (scans.Request, error) {
 	body, _ := json.Marshal(r)
-	return engine.ParseRequest(body)
+	return scans.ParseRequest(body)
 }

@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
@@ -48,7 +48,7 @@ func (w *world) scansOfPartitions(n int) (ids []string, bodies [][]byte) {
 	}
 	for {
 		taken := len(bodies)
-		for _, function := range []string{engine.ScanPrefix, engine.ScanPartition} {
+		for _, function := range []string{scans.ScanPrefix, scans.ScanPartition} {
 			q, messages := w.take(function, storage.MaxGetMessages)
 			for _, m := range messages {
 				bodies = append(bodies, w.bodyOf(m))
@@ -110,10 +110,10 @@ func TestStepWithoutMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 2, 3)
 		id := w.start(copyRequest("Source", "Target"))
-		_, messages := w.take(engine.ScanPrefix, 1)
+		_, messages := w.take(scans.ScanPrefix, 1)
 		others, err := w.memory.Take(t.Context(), 1<<40)
 		w.must(err)
-		for delivery := 1; delivery <= engine.MaxDeliveries; delivery++ {
+		for delivery := 1; delivery <= scans.MaxDeliveries; delivery++ {
 			began := time.Now()
 			time.AfterFunc(20*time.Second, func() {
 				s := w.status(id)
@@ -137,7 +137,7 @@ func TestStepWithoutMemory(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		others.Release()
-		if _, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), engine.MaxDeliveries); err != nil {
+		if _, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), scans.MaxDeliveries); err != nil {
 			t.Error(err)
 		}
 		w.drain()
@@ -156,7 +156,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			for n := 1; ; n++ {
 				w := withSource(t, 3, 2)
 				id := w.start(copyRequest("Source", "Target"))
-				_, messages := w.take(engine.ScanPrefix, 1)
+				_, messages := w.take(scans.ScanPrefix, 1)
 				ctx, cancel := context.WithCancel(t.Context())
 				var mu sync.Mutex
 				requests := 0
@@ -273,8 +273,8 @@ func TestMessagesOnceInLittleMemory(t *testing.T) {
 		w.fill("Source", append(all, sized("p", "999", 200_000)))
 		w.memory = memory.NewBudget(6 << 20)
 		w.restart()
-		w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Strategy: strategy.Serial, Action: engine.Action{
-			Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "orders"}, Message: "{{.RowKey}}",
+		w.start(scans.Request{Source: scans.TableRef{Table: "Source"}, Strategy: strategy.Serial, Action: scans.Action{
+			Type: scans.Enqueue, Queue: &scans.QueueRef{Name: "orders"}, Message: "{{.RowKey}}",
 			Map: `if .RowKey == "999" then ("€" * 30000) as $x | .Q0 = $x | .Q1 = $x | .Q2 = $x | .Q3 = $x | .Q4 = $x | .Q5 = $x | .Q6 = $x | .Q7 = $x | .Q8 = $x else . end`}})
 		others, ok := w.memory.TryTake(1600 << 10)
 		if !ok {
@@ -329,7 +329,7 @@ func TestStepsBehindLargeRows(t *testing.T) {
 		r := copyRequest("Source", "Target")
 		r.Strategy = strategy.Serial
 		w.start(r)
-		q, messages := w.take(engine.ScanPrefix, 1)
+		q, messages := w.take(scans.ScanPrefix, 1)
 		_, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), 1)
 		w.must(err)
 		w.must(q.Delete(t.Context(), messages[0]))

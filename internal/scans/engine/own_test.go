@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
@@ -21,7 +21,7 @@ func (w *world) reserve(table, container string) {
 	a := emulatortest.Open(w, w.emulator, w.process)
 	w.engine = w.newEngine(a, func(o *options) {
 		o.Accounts["OTHER"] = emulatortest.Open(w, emulatortest.New(w, emulator.Options{Account: "other"}), nil)
-		o.Kept, o.Packages = []*storage.Table{a.Table(table)}, engine.Container{Account: a, Name: container}
+		o.Kept, o.Packages = []*storage.Table{a.Table(table)}, scans.Container{Account: a, Name: container}
 	})
 }
 
@@ -40,27 +40,27 @@ func TestScansSpareTheApp(t *testing.T) {
 		{"table", "azureWebJobsHostLogsCommon", "the Functions host"},
 		{"table", "AzureFunctionsDiagnosticEvents202611", "the Functions host"},
 		{"table", "azurewebjobshosts", "the Functions host"},
-		{"queue", engine.Queues[engine.CopyRows], "the app's own queue"},
-		{"queue", engine.Queues[engine.CopyRows] + "-poison", "gave up"},
+		{"queue", scans.Queues[scans.CopyRows], "the app's own queue"},
+		{"queue", scans.Queues[scans.CopyRows] + "-poison", "gave up"},
 		{"queue", "work-poison", "gave up"},
 		{"container", "azure-webjobs-hosts", "the Functions host"},
 		{"container", "azure-webjobs-secrets", "the Functions host"},
 		{"container", "packages", "deployed from"},
 	} {
 		for _, connection := range []string{"", "OTHER"} {
-			requests := map[string]engine.Request{}
+			requests := map[string]scans.Request{}
 			switch tt.field {
 			case "table":
-				ref := &engine.TableRef{Table: tt.name, Connection: connection}
-				requests["action.destination.table"] = engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Copy, Destination: ref}}
-				requests["source.table"] = engine.Request{Source: *ref, Action: engine.Action{Type: engine.Delete}}
+				ref := &scans.TableRef{Table: tt.name, Connection: connection}
+				requests["action.destination.table"] = scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Copy, Destination: ref}}
+				requests["source.table"] = scans.Request{Source: *ref, Action: scans.Action{Type: scans.Delete}}
 				if connection == "" {
 					w.mayRead(tt.name)
 				}
 			case "queue":
-				requests["action.queue.name"] = request(engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: tt.name, Connection: connection}})
+				requests["action.queue.name"] = request(scans.Action{Type: scans.Enqueue, Queue: &scans.QueueRef{Name: tt.name, Connection: connection}})
 			case "container":
-				requests["action.destination.container"] = request(engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Container: tt.name, Connection: connection}})
+				requests["action.destination.container"] = request(scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Container: tt.name, Connection: connection}})
 			}
 			for field, r := range requests {
 				_, startErr := w.engine.Start(t.Context(), r)
@@ -88,9 +88,9 @@ func TestRestoreBesideTheApp(t *testing.T) {
 		for _, row := range w.rows("Table00") {
 			w.remove("Table00", row.Key)
 		}
-		id, err := w.engine.Start(t.Context(), engine.Request{
-			Source: engine.TableRef{Container: "exports", Prefix: "all", Tables: "*"},
-			Action: engine.Action{Type: engine.Copy, Overwrite: true, Destination: &engine.TableRef{Connection: storage.HostConnection}},
+		id, err := w.engine.Start(t.Context(), scans.Request{
+			Source: scans.TableRef{Container: "exports", Prefix: "all", Tables: "*"},
+			Action: scans.Action{Type: scans.Copy, Overwrite: true, Destination: &scans.TableRef{Connection: storage.HostConnection}},
 		})
 		w.must(err)
 		s := w.end(id)
@@ -107,8 +107,8 @@ func TestRestoreBesideTheApp(t *testing.T) {
 func (w *world) mayRead(table string) {
 	w.Helper()
 	w.must(w.account.Table(table).Create(w.Context()))
-	for _, a := range []engine.Action{{Type: engine.Count}, {Type: engine.Copy, Destination: &engine.TableRef{Container: "exports", Prefix: table}}} {
-		if _, err := w.engine.Start(w.Context(), engine.Request{Source: engine.TableRef{Table: table}, Action: a}); err != nil {
+	for _, a := range []scans.Action{{Type: scans.Count}, {Type: scans.Copy, Destination: &scans.TableRef{Container: "exports", Prefix: table}}} {
+		if _, err := w.engine.Start(w.Context(), scans.Request{Source: scans.TableRef{Table: table}, Action: a}); err != nil {
 			w.Errorf("%s of %s: %v", a.Type, table, err)
 		}
 	}

@@ -11,8 +11,9 @@ import (
 
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 )
 
 // An invocation of a count makes several queries unless the request says otherwise, since the
@@ -21,16 +22,16 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 100, 1)
 	for _, tt := range []struct {
-		request engine.Request
+		request scans.Request
 		want    int64
 	}{
-		{engine.Request{Action: engine.Action{Type: engine.Count}}, 4},
-		{engine.Request{Action: engine.Action{Type: engine.Count}, SegmentsPerInvocation: 1}, 1},
-		{engine.Request{Action: engine.Action{Type: engine.Count}, SegmentsPerInvocation: 10}, 10},
+		{scans.Request{Action: scans.Action{Type: scans.Count}}, 4},
+		{scans.Request{Action: scans.Action{Type: scans.Count}, SegmentsPerInvocation: 1}, 1},
+		{scans.Request{Action: scans.Action{Type: scans.Count}, SegmentsPerInvocation: 10}, 10},
 		{copyRequest("Source", "Target"), 1},
 	} {
 		r := tt.request
-		r.Source, r.Strategy, r.SegmentSize = engine.TableRef{Table: "Source"}, "serial", 5
+		r.Source, r.Strategy, r.SegmentSize = scans.TableRef{Table: "Source"}, "serial", 5
 		id := w.start(r)
 		w.drain()
 		s := w.status(id)
@@ -39,7 +40,7 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 				r.Action.Type, r.SegmentsPerInvocation, s.Queries, s.Steps.Done, tt.want)
 		}
 		// Each step also reads its pending row and commits, and each but the last sends a message.
-		if want := s.Queries + 3*s.Steps.Done - 1; r.Action.Type == engine.Count && s.Transactions != want {
+		if want := s.Queries + 3*s.Steps.Done - 1; r.Action.Type == scans.Count && s.Transactions != want {
 			t.Errorf("%d requests are counted, want %d", s.Transactions, want)
 		}
 	}
@@ -83,7 +84,7 @@ func TestInvocationLooksAtItsCuts(t *testing.T) {
 			parts, done := 0, int64(0)
 			for _, x := range ranges.Ranges {
 				done += x.Rows
-				if x.State == engine.RangeDone {
+				if x.State == status.RangeDone {
 					parts++
 				} else if x.Rows > 0 {
 					t.Errorf("%s, %d segments: pending range %+v", tt.strategy, tt.segments, x)
@@ -126,15 +127,15 @@ func TestEstimateOfAScan(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		ask  engine.Request
+		ask  scans.Request
 		rows int64
 	}{
-		{"copy", engine.Request{Action: engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target"}}}, 400},
-		{"filter", engine.Request{Action: engine.Action{Type: engine.Delete}, Filter: "RowKey lt '000004'"}, 160},
-		{"keys", engine.Request{Action: engine.Action{Type: engine.Keys, Destination: &engine.TableRef{Table: "Target"}}}, 400},
-		{"enqueue", engine.Request{Action: engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "rows"}}}, 400},
-		{"count", engine.Request{Action: engine.Action{Type: engine.Count}}, 400},
-		{"prefix", engine.Request{Action: engine.Action{Type: engine.Count}, Strategy: "prefix"}, 400},
+		{"copy", scans.Request{Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: "Target"}}}, 400},
+		{"filter", scans.Request{Action: scans.Action{Type: scans.Delete}, Filter: "RowKey lt '000004'"}, 160},
+		{"keys", scans.Request{Action: scans.Action{Type: scans.Keys, Destination: &scans.TableRef{Table: "Target"}}}, 400},
+		{"enqueue", scans.Request{Action: scans.Action{Type: scans.Enqueue, Queue: &scans.QueueRef{Name: "rows"}}}, 400},
+		{"count", scans.Request{Action: scans.Action{Type: scans.Count}}, 400},
+		{"prefix", scans.Request{Action: scans.Action{Type: scans.Count}, Strategy: "prefix"}, 400},
 	}[:testsize.Of(3, 6)] {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -157,8 +158,8 @@ func TestEstimateOfAScan(t *testing.T) {
 // TestEstimateWithLimits: an estimate tells the least time that the limits allow.
 func TestEstimateWithLimits(t *testing.T) {
 	w := withSource(t, 40, 10)
-	for _, l := range []engine.Limits{{RowsPerSecond: 20}, {RequestsPerSecond: 10}, {RowsPerSecond: 20, RequestsPerSecond: 1}} {
-		r, err := w.engine.Estimate(t.Context(), engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Limits: &l})
+	for _, l := range []scans.Limits{{RowsPerSecond: 20}, {RequestsPerSecond: 10}, {RowsPerSecond: 20, RequestsPerSecond: 1}} {
+		r, err := w.engine.Estimate(t.Context(), scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, Limits: &l})
 		w.must(err)
 		want := 20.
 		if l.RequestsPerSecond > 0 {
@@ -177,7 +178,7 @@ func TestEstimateInTime(t *testing.T) {
 		w := newWorld(t, emulator.Options{Latency: time.Second})
 		w.fill("Source", plainRows(10, 100))
 		began := time.Now()
-		ask := engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, Strategy: "serial", SegmentSize: 10}
+		ask := scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, Strategy: "serial", SegmentSize: 10}
 		r, err := w.engine.Estimate(t.Context(), ask)
 		if took := time.Since(began); err != nil || r.Counted || *r.Rows[0] != 10*r.Queries || r.Rows[1] != nil || r.Queries < 18 || took > 25*time.Second {
 			t.Errorf("%+v, %v after %v; want the rows of about 20 queries", r, err, took)

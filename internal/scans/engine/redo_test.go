@@ -10,8 +10,9 @@ import (
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
 	"tablesweep/internal/local/emulator"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 )
 
@@ -92,7 +93,7 @@ func TestRedo(t *testing.T) {
 		t.Errorf("the timeline has %d rows, %v, want 60 and the 20 that were done again", worked, err)
 	}
 	ranges, err := w.observer.Ranges(t.Context(), id)
-	if err != nil || len(ranges.Ranges) != 1 || ranges.Ranges[0].State != engine.RangeDone {
+	if err != nil || len(ranges.Ranges) != 1 || ranges.Ranges[0].State != status.RangeDone {
 		t.Errorf("ranges %+v, %v", ranges, err)
 	}
 }
@@ -130,9 +131,9 @@ func TestRedoOfMany(t *testing.T) {
 	w.equalTables("Source", "Target")
 }
 
-func deleteRequest(strategy string, queries int) engine.Request {
-	return engine.Request{
-		Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Delete},
+func deleteRequest(strategy string, queries int) scans.Request {
+	return scans.Request{
+		Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Delete},
 		Strategy: strategy, SegmentSize: 10, SegmentsPerInvocation: queries,
 	}
 }
@@ -155,7 +156,7 @@ func TestDeletionGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 1, 5)
 		id := w.start(deleteRequest("serial", 1))
-		_, messages := w.take(engine.ScanPrefix, 1)
+		_, messages := w.take(scans.ScanPrefix, 1)
 		body := w.bodyOf(messages[0])
 		committed := false
 		w.process.DieWhen(func(*http.Request) bool { // the first request behind the commit
@@ -219,7 +220,7 @@ func TestFailedDeletion(t *testing.T) {
 			t.Fatalf("%+v, and %d rows are left", s, len(w.rows("Source")))
 		}
 		ranges, err := w.observer.Ranges(t.Context(), id)
-		if err != nil || len(ranges.Ranges) != 3 || ranges.Ranges[1].State != engine.RangeFailed {
+		if err != nil || len(ranges.Ranges) != 3 || ranges.Ranges[1].State != status.RangeFailed {
 			t.Errorf("ranges %+v, %v; want a failed one in the middle", ranges.Ranges, err)
 		}
 		w.restart()

@@ -14,8 +14,9 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
@@ -28,7 +29,7 @@ func (w *world) ledgerRows(id, prefix string) []storage.Entity {
 }
 
 // inSteps counts the rows of Source, five a step.
-var inSteps = engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
+var inSteps = scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
 
 // maintain runs Maintain once a minute.
 func (w *world) maintain(times int) {
@@ -177,7 +178,7 @@ func (w *world) checkTold(id string, rows int64) {
 		worked += p.Rows
 	}
 	for _, r := range ranges.Ranges {
-		if r.State != engine.RangeDone {
+		if r.State != status.RangeDone {
 			w.Errorf("range %+v, want it done", r)
 		}
 		read += r.Rows

@@ -12,8 +12,9 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 )
 
@@ -39,7 +40,7 @@ func TestRetryAfterCancel(t *testing.T) {
 		before := w.status(id).Seconds
 		time.Sleep(time.Hour)
 		w.must(w.engine.Cancel(t.Context(), id), w.engine.Retry(t.Context(), id), w.engine.Retry(t.Context(), id))
-		if s := w.status(id); s.State != ledger.Running || s.FinishedAt != nil || s.Phase != engine.Working {
+		if s := w.status(id); s.State != ledger.Running || s.FinishedAt != nil || s.Phase != status.Working {
 			t.Errorf("status %+v, want running without an end", s)
 		}
 		time.Sleep(7 * time.Second)
@@ -81,10 +82,10 @@ func TestRetryAfterFailure(t *testing.T) {
 			if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "never finished; it failed at last with: query table Source") || s.Steps.Pending == 0 {
 				t.Fatalf("status %+v, want failed with a step kept", s)
 			}
-			if n, err := w.queue(engine.Queues[engine.ScanPrefix]).Length(t.Context()); err != nil || n != 0 {
+			if n, err := w.queue(scans.Queues[scans.ScanPrefix]).Length(t.Context()); err != nil || n != 0 {
 				t.Errorf("%d messages left, %v", n, err)
 			}
-			if told, err := w.engine.Ranges(t.Context(), id); err != nil || !slices.ContainsFunc(told.Ranges, func(r engine.KeyRange) bool { return r.State == engine.RangeFailed }) {
+			if told, err := w.engine.Ranges(t.Context(), id); err != nil || !slices.ContainsFunc(told.Ranges, func(r status.KeyRange) bool { return r.State == status.RangeFailed }) {
 				t.Errorf("ranges %+v, %v, want a failed one", told, err)
 			}
 			w.must(w.engine.Retry(t.Context(), id))

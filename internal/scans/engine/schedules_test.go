@@ -15,9 +15,11 @@ import (
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/calendar"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/scans/schedule"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/task"
 )
 
@@ -37,7 +39,7 @@ func (w *world) scheduled(text string) {
 // plan gives the app schedules.
 func (w *world) plan(text string) {
 	w.Helper()
-	schedules, err := engine.ParseSchedules(text)
+	schedules, err := schedule.ParseSchedules(text)
 	w.must(err)
 	w.options = []func(*options){func(o *options) { o.Schedules = schedules }}
 	w.observer = w.newEngine(w.account)
@@ -79,7 +81,7 @@ func (w *world) night() {
 	}
 }
 
-func (w *world) schedule() engine.ScheduleStatus {
+func (w *world) schedule() schedule.ScheduleStatus {
 	w.Helper()
 	l, err := w.observer.Schedules(w.Context())
 	w.must(err)
@@ -89,7 +91,7 @@ func (w *world) schedule() engine.ScheduleStatus {
 	return l.Schedules[0]
 }
 
-func (w *world) backups() []engine.BackupStatus {
+func (w *world) backups() []schedule.BackupStatus {
 	w.Helper()
 	l, err := w.observer.Backups(w.Context(), "nightly", 1000, "")
 	w.must(err)
@@ -245,7 +247,7 @@ func (w *world) comeAndGo(r *rand.Rand) {
 func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	r := rand.New(rand.NewPCG(seed, 47))
 	w := withSource(t, 1+r.IntN(4), 1+r.IntN(3))
-	keep := schedule.Keep{Last: 1 + r.IntN(3), Daily: r.IntN(4), Weekly: r.IntN(3)}
+	keep := calendar.Keep{Last: 1 + r.IntN(3), Daily: r.IntN(4), Weekly: r.IntN(3)}
 	text := keeping(fmt.Sprintf(`,"keep":{"last":%d,"daily":%d,"weekly":%d}`, keep.Last, keep.Daily, keep.Weekly))
 	if seed%2 > 0 { // of many tables, and proved
 		w.comeAndGo(r)
@@ -285,7 +287,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	}
 	list, err := w.list(100)
 	w.must(err)
-	list = slices.DeleteFunc(list, func(s engine.Status) bool { return s.Action.Type == engine.Verify })
+	list = slices.DeleteFunc(list, func(s status.Status) bool { return s.Action.Type == scans.Verify })
 	if len(list) > 8-asleep {
 		t.Errorf("%d scans in %d nights", len(list), 8-asleep)
 	}
@@ -311,7 +313,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	}
 	w.kept(want...)
 	for _, b := range w.backups() {
-		if b.Deleting != nil || seed%2 > 0 && b.Proof.State != engine.Proved && b.Proof.State != engine.Differs {
+		if b.Deleting != nil || seed%2 > 0 && b.Proof.State != schedule.Proved && b.Proof.State != schedule.Differs {
 			t.Errorf("%+v, %+v", b, b.Proof)
 		}
 	}
@@ -326,7 +328,7 @@ func TestScheduleOnce(t *testing.T) {
 		w.fill("Source", plainRows(3, 2))
 		const text = `[{"name":"nightly","cron":"0 * * * * *","request":{"source":{"table":"Source"},"action":{"type":"count"}}}]`
 		w.plan(text)
-		others, err := engine.ParseSchedules(strings.ReplaceAll(text, "nightly", "other"))
+		others, err := schedule.ParseSchedules(strings.ReplaceAll(text, "nightly", "other"))
 		w.must(err)
 		for range 6 {
 			var g task.Group
@@ -513,7 +515,7 @@ func TestParseSchedules(t *testing.T) {
 		`[{"name":"a","cron":"0 0 3 * * *","keepDryRun":true}]`:                                                                "request is missing",
 		`[{"name":"a","cron":"0 0 3 * * *","keep":{"last":1},"request":{"source":{"table":"Tab"},"action":{"type":"count"}}}]`: "keep: is about exports",
 	} {
-		all, err := engine.ParseSchedules(text)
+		all, err := schedule.ParseSchedules(text)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
@@ -521,7 +523,7 @@ func TestParseSchedules(t *testing.T) {
 			t.Errorf("%s: %v", text, all)
 		}
 	}
-	all, err := engine.ParseSchedules(`[{"name":"bad"},` + good + `]`)
+	all, err := schedule.ParseSchedules(`[{"name":"bad"},` + good + `]`)
 	if err == nil || len(all) != 1 || all[0].Name != "nightly" {
 		t.Errorf("one bad, one good: %v, %v", all, err)
 	}

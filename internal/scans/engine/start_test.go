@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/stream/claim"
 )
@@ -86,7 +86,7 @@ func TestStartOnceByTwo(t *testing.T) {
 	other.Name = "other"
 	crashPoints(t, testsize.Slow(8, 5, 1), func(t *testing.T, n int, applied bool) bool {
 		survived := true
-		for name, second := range map[string]engine.Request{"same": r, "first refused": r, "other": other} {
+		for name, second := range map[string]scans.Request{"same": r, "first refused": r, "other": other} {
 			for at, met := 2, true; met; at += testsize.Slow(2, 2, 1) {
 				w := withSource(t, 1, 1)
 				process := &emulatortest.Process{Next: w.emulator.Transport()}

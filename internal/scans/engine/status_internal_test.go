@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
@@ -26,12 +27,12 @@ func TestStatusOfManySteps(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	em, account := emulatortest.NewAccount(t, emulator.Options{})
-	e, err := New(Options{Own: account, Accounts: map[string]*storage.Account{storage.HostConnection: account}, StateTable: "tablesweep"})
+	e, err := New(scans.Options{Own: account, Accounts: map[string]*storage.Account{storage.HostConnection: account}, StateTable: "tablesweep"})
 	if err == nil {
 		err = errors.Join(e.TryPrepare(t.Context()), account.Table("Source").Create(t.Context()))
 	}
 	proof.Must(t, err)
-	id, err := e.Start(t.Context(), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}})
+	id, err := e.Start(t.Context(), scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}})
 	proof.Must(t, err)
 	steps := ledger.New(account.Table("tablesweep"))
 	first, err := steps.FirstPending(t.Context(), id)
@@ -48,7 +49,7 @@ func TestStatusOfManySteps(t *testing.T) {
 		if ok, err := steps.Commit(t.Context(), id, step.ID, time.Now(), done, []ledger.Pending{next}); err != nil || !ok {
 			t.Fatalf("commit of step %s: %v, %v", step.ID, ok, err)
 		}
-		proof.Must(t, steps.FoldAfter(t.Context(), id, step.ID, ledger.FoldEvery, joinNotes))
+		proof.Must(t, steps.FoldAfter(t.Context(), id, step.ID, ledger.FoldEvery, scans.JoinNotes))
 		if step = next; (n+1)%int64(max(1, *manySteps/10)) != 0 {
 			continue
 		}

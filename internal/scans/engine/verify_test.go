@@ -14,13 +14,15 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/schedule"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
 )
 
-func verifyRequest(from, to engine.TableRef) engine.Request {
-	return engine.Request{Source: from, Action: engine.Action{Type: engine.Verify, Destination: &to}}
+func verifyRequest(from, to scans.TableRef) scans.Request {
+	return scans.Request{Source: from, Action: scans.Action{Type: scans.Verify, Destination: &to}}
 }
 
 // A copy is verified by a scan of its own, and an export is proved. Each status shows the other. A group is verified as one.
@@ -29,7 +31,7 @@ func TestVerifyAfterCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 3)
 		w.fill("Target", plainRows(9, 1)) // more than the source has
-		for _, r := range []engine.Request{copyRequest("Table02", "Target"), exportRequest("Table02", "one"), groupExport("all")} {
+		for _, r := range []scans.Request{copyRequest("Table02", "Target"), exportRequest("Table02", "one"), groupExport("all")} {
 			r.Verify = true
 			id := w.start(r)
 			w.must(w.account.Table("Table00").Write(t.Context(), storage.Op{Kind: storage.Replace, Row: storage.Row{Key: key.Key{Partition: "a", Row: cmp.Or(r.Action.Destination.Prefix, "b")}}}))
@@ -89,7 +91,7 @@ func TestProof(t *testing.T) {
 			if state := map[bool]ledger.State{true: ledger.Succeeded, false: ledger.Failed}[want == ""]; !done || v.State != state || !strings.Contains(v.Error, want) {
 				t.Errorf("%s %s, want %q; %+v", v.State, v.Error, want, v.Differences)
 			}
-			if i == 0 && *v.Differences != (engine.Differences{Extra: 1}) {
+			if i == 0 && *v.Differences != (status.Differences{Extra: 1}) {
 				t.Errorf("%+v", v.Differences)
 			}
 		}
@@ -140,12 +142,12 @@ func proofOfNothing(t *testing.T, many bool, rows int, how string) {
 		}
 	}
 	w.night()
-	d, state, note := engine.Differences{Extra: int64(rows), Tables: 1}, engine.Differs, "the source has no such table any more"
+	d, state, note := status.Differences{Extra: int64(rows), Tables: 1}, schedule.Differs, "the source has no such table any more"
 	switch {
 	case how == "anew" && rows == 0:
-		d, state, note = engine.Differences{}, engine.Proved, ""
+		d, state, note = status.Differences{}, schedule.Proved, ""
 	case how == "anew":
-		d, note = engine.Differences{Extra: int64(rows)}, ""
+		d, note = status.Differences{Extra: int64(rows)}, ""
 	case many:
 		note = "the source does not have these tables any more: Source"
 	case how == "deleted under it":
@@ -220,7 +222,7 @@ func TestProofMembers(t *testing.T) {
 		w.drain()
 		w.counted(id, ledger.Succeeded, 14, 14, 0)
 		w.must(w.account.Table("Table03").Delete(t.Context()))
-		byHand := engine.Request{Source: engine.TableRef{Tables: "*"}, Action: engine.Action{Type: engine.Verify, Proof: true, Destination: r.Action.Destination}}
+		byHand := scans.Request{Source: scans.TableRef{Tables: "*"}, Action: scans.Action{Type: scans.Verify, Proof: true, Destination: r.Action.Destination}}
 		proof := func(id string, tables int, note string) {
 			t.Helper()
 			v := w.status(id)
@@ -273,12 +275,12 @@ func TestManyDifferences(t *testing.T) {
 	other := storage.Entity{Key: w.rows("Source")[0].Key, Properties: []storage.Property{storage.StringProperty("Name", "other")}}
 	extra := storage.Entity{Key: key.Key{Partition: "a", Row: "b"}}
 	w.fill("Target", []storage.Entity{extra, other})
-	r := verifyRequest(engine.TableRef{Table: "Source"}, engine.TableRef{Table: "Target"})
+	r := verifyRequest(scans.TableRef{Table: "Source"}, scans.TableRef{Table: "Target"})
 	r.SegmentSize, r.SegmentsPerInvocation = 100, 1
 	s := w.run(r)
 	failed, err := w.observer.Failed(t.Context(), s.ID, 1000, "")
 	w.must(err)
-	if *s.Differences != (engine.Differences{Missing: 2999, Extra: 1, Different: 1}) || failed.Total != 3001 || failed.Kept < 1000 || failed.Kept > 1200 {
+	if *s.Differences != (status.Differences{Missing: 2999, Extra: 1, Different: 1}) || failed.Total != 3001 || failed.Kept < 1000 || failed.Kept > 1200 {
 		t.Errorf("%+v, %d listed of %d", s.Differences, failed.Kept, failed.Total)
 	}
 	if !strings.HasPrefix(s.Error, "2999 rows are missing, 1 extra, 1 different; one is PartitionKey") {
@@ -292,7 +294,7 @@ func TestManyDifferences(t *testing.T) {
 		t.Errorf("the reasons are %q, want %q", reasons, want)
 	}
 	w.fill("Twin", plainRows(3000, 1))
-	w.succeed(verifyRequest(engine.TableRef{Table: "Source"}, engine.TableRef{Table: "Twin"}))
+	w.succeed(verifyRequest(scans.TableRef{Table: "Source"}, scans.TableRef{Table: "Twin"}))
 	if left := w.ledgerRows("hints", ""); len(left) > 0 {
 		t.Errorf("%d hints are left", len(left))
 	}

@@ -10,8 +10,10 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/task"
 )
 
@@ -37,13 +39,13 @@ func TestWaiting(t *testing.T) {
 		var g task.Group
 		g.Go(func() error { return w.work(e, id) })
 		time.Sleep(40 * time.Second)
-		if s := w.status(id); s.Phase != engine.Working || s.Rate == nil || s.LastStepAt == nil || s.Leased != nil {
+		if s := w.status(id); s.Phase != status.Working || s.Rate == nil || s.LastStepAt == nil || s.Leased != nil {
 			t.Fatalf("before the outage: %+v, leased %+v", s, s.Leased)
 		}
 		w.must(backup.SetFaults("busy p=1"))
 		began := time.Now()
 		known := time.Duration(0)
-		var last engine.Status
+		var last status.Status
 		for range 60 {
 			time.Sleep(time.Second)
 			s := w.status(id)
@@ -88,7 +90,7 @@ func (w *world) work(e *engine.Engine, id string) error {
 		g.Go(func() error {
 			for {
 				found := 0
-				for function := range engine.Queues {
+				for function := range scans.Queues {
 					q, messages := w.take(function, 1)
 					found += len(messages)
 					for _, m := range messages {
@@ -160,14 +162,14 @@ func TestCanceledDeletion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 1)
-		id := w.start(engine.Request{Source: engine.TableRef{Table: "Source"}, Action: engine.Action{Type: engine.Delete}})
+		id := w.start(scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Delete}})
 		w.process.DieWhen(func(r *http.Request) bool {
 			if r.Method == http.MethodDelete {
 				time.Sleep(12 * time.Second) // a slow request
 			}
 			return false
 		})
-		_, messages := w.take(engine.ScanPrefix, 1)
+		_, messages := w.take(scans.ScanPrefix, 1)
 		ended := make(chan error, 1)
 		go func() {
 			_, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), 1)

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/schedule"
 )
 
 // claims returns whose claims of exports stand in the container, but for those of a group's members.
@@ -140,7 +140,7 @@ func TestSchedulesOfOneAccount(t *testing.T) {
 			w := withSource(t, 3, 2)
 			source := map[bool]string{false: `"table":"Source"`, true: `"tables":"*"`}[many]
 			one := `{"name":%q,"cron":"0 0 3 * * *","request":{"source":{` + source + `},"action":{"type":"copy","destination":{"container":"exports","prefix":%q,"connection":%q}}}}`
-			schedules, err := engine.ParseSchedules("[" + fmt.Sprintf(one, "outer", "p/{date}", "BACKUP") + "," + fmt.Sprintf(one, "inner", "p/{date}/inner", "OTHER") + "]")
+			schedules, err := schedule.ParseSchedules("[" + fmt.Sprintf(one, "outer", "p/{date}", "BACKUP") + "," + fmt.Sprintf(one, "inner", "p/{date}/inner", "OTHER") + "]")
 			w.must(err)
 			w.options = append(w.options, func(o *options) {
 				o.Schedules, o.Accounts["BACKUP"], o.Accounts["OTHER"] = schedules, w.account, w.account

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"tablesweep/internal/local/emulator"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 )
 
 // request asks for an action with the rows of table Source.
-func request(a engine.Action) engine.Request {
-	return engine.Request{Source: engine.TableRef{Table: "Source"}, Action: a, SegmentSize: 20}
+func request(a scans.Action) scans.Request {
+	return scans.Request{Source: scans.TableRef{Table: "Source"}, Action: a, SegmentSize: 20}
 }
 
 func TestKeys(t *testing.T) {
@@ -21,7 +21,7 @@ func TestKeys(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	rows := plainRows(30, 100)
 	w.fill("Source", rows)
-	s := w.run(request(engine.Action{Type: engine.Keys, Destination: &engine.TableRef{Table: "Keys"}}))
+	s := w.run(request(scans.Action{Type: scans.Keys, Destination: &scans.TableRef{Table: "Keys"}}))
 	if s.State != ledger.Succeeded || s.Rows.Scanned > 30*20 {
 		t.Errorf("status %+v, want few of the %d rows read", s, len(rows))
 	}
@@ -44,13 +44,13 @@ func TestKeys(t *testing.T) {
 func TestErrorsNameTheAction(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		action      engine.Action
+		action      scans.Action
 		forbid, say string
 	}{
-		{engine.Action{Type: engine.Copy, Destination: &engine.TableRef{Table: "Target"}}, "/Target(", "write to the destination: write to table Target of "},
-		{engine.Action{Type: engine.Keys, Destination: &engine.TableRef{Table: "Target"}}, "/Target(", "write to the destination: write to table Target of "},
-		{engine.Action{Type: engine.Delete}, "/Source(PartitionKey", "delete rows: delete from table Source of "},
-		{engine.Action{Type: engine.Enqueue, Queue: &engine.QueueRef{Name: "work"}}, "/work/messages", "enqueue messages: put into queue work of "},
+		{scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: "Target"}}, "/Target(", "write to the destination: write to table Target of "},
+		{scans.Action{Type: scans.Keys, Destination: &scans.TableRef{Table: "Target"}}, "/Target(", "write to the destination: write to table Target of "},
+		{scans.Action{Type: scans.Delete}, "/Source(PartitionKey", "delete rows: delete from table Source of "},
+		{scans.Action{Type: scans.Enqueue, Queue: &scans.QueueRef{Name: "work"}}, "/work/messages", "enqueue messages: put into queue work of "},
 	} {
 		t.Run(tt.action.Type, func(t *testing.T) {
 			t.Parallel()

@@ -1,3 +1,3 @@
-// Package schedule decides when scans start by themselves, and which of their backups are kept. It knows no clock, no storage and no scans:
-// the engine tells what has been, and carries out what is decided.
+// Package schedule starts the scans of the app's schedules, and keeps and deletes the backups that they make. Package calendar decides which
+// are due and which are kept.
 package schedule

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"tablesweep/internal/local/emulator/table"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
 
 var (
-	sourceTable      = engine.TableRef{Table: "source", Connection: "SOURCE"}
-	destinationTable = engine.TableRef{Table: "destination", Connection: "DESTINATION"}
+	sourceTable      = scans.TableRef{Table: "source", Connection: "SOURCE"}
+	destinationTable = scans.TableRef{Table: "destination", Connection: "DESTINATION"}
 )
 
 // cloud is the model around the app in a run: storage, instances and what starts them.
@@ -55,7 +55,7 @@ func newCloud(o Options) *cloud {
 	c.own = newAccount("own", o, nil)
 	c.source = newAccount("source", o, map[string]table.Rows{sourceTable.Table: rows{o.Rows, o.PerPartition}})
 	c.destination = newAccount("destination", o, map[string]table.Rows{destinationTable.Table: &c.sink})
-	for _, queue := range []string{"", engine.Queues[engine.ScanPrefix], engine.Queues[engine.ScanPartition], engine.Queues[engine.CopyRows]} {
+	for _, queue := range []string{"", scans.Queues[scans.ScanPrefix], scans.Queues[scans.ScanPartition], scans.Queues[scans.CopyRows]} {
 		c.groups = append(c.groups, &group{cloud: c, queue: queue})
 	}
 	return c

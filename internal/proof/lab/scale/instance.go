@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/app/envelope"
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/local/host"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"
@@ -75,7 +76,7 @@ func (in *instance) open(a *account) *storage.Account {
 func (in *instance) launch(queue string) {
 	time.Sleep(coldStart)
 	own := in.open(in.own)
-	e := must(engine.New(engine.Options{
+	e := must(engine.New(scans.Options{
 		Own: own, StateTable: "tablesweep",
 		Accounts: map[string]*storage.Account{sourceTable.Connection: in.open(in.source), destinationTable.Connection: in.open(in.destination)},
 	}))

@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"tablesweep/internal/app/hostjson"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 )
 
 // Options describe the table, the scan and the cloud of a run.
 type Options struct {
 	Rows         int64  // of the table
 	PerPartition int64  // rows of each partition but the last
-	Action       string // engine.Copy or engine.Count
+	Action       string // scans.Copy or scans.Count
 
 	Decide time.Duration // between two decisions of the scale controller
 	Step   int           // the most instances that one decision adds to a group that scales by itself
@@ -49,14 +49,14 @@ const (
 
 // hostQueues are host.json's, which a test compares.
 var hostQueues = hostjson.Queues{
-	BatchSize: 8, NewBatchThreshold: 4, MaxPolling: 5 * time.Second, Visibility: 10 * time.Second, MaxDequeue: engine.MaxDeliveries, Base64: true,
+	BatchSize: 8, NewBatchThreshold: 4, MaxPolling: 5 * time.Second, Visibility: 10 * time.Second, MaxDequeue: scans.MaxDeliveries, Base64: true,
 }
 
 const seed = 1 // of what varies from request to request
 
 // DefaultOptions are a copy of the smallest table that was published.
 func DefaultOptions() Options {
-	return Options{Rows: 3_560_000, PerPartition: 1, Action: engine.Copy, Decide: 10 * time.Second, Step: 4, AccountLimit: 20_000}
+	return Options{Rows: 3_560_000, PerPartition: 1, Action: scans.Copy, Decide: 10 * time.Second, Step: 4, AccountLimit: 20_000}
 }
 
 // Check returns what is wrong with an option.
@@ -66,7 +66,7 @@ func (o Options) Check() error {
 		return errors.New("rows must be at least 1")
 	case o.PerPartition < 1 || o.PerPartition > 1_000_000:
 		return errors.New("per-partition must be from 1 to 1,000,000")
-	case o.Action != engine.Copy && o.Action != engine.Count:
+	case o.Action != scans.Copy && o.Action != scans.Count:
 		return errors.New("action must be copy or count")
 	case o.Step < 1:
 		return errors.New("step must be at least 1")
@@ -77,7 +77,7 @@ func (o Options) Check() error {
 }
 
 // copies reports whether the scan is a copy, and not a count.
-func (o Options) copies() bool { return o.Action == engine.Copy }
+func (o Options) copies() bool { return o.Action == scans.Copy }
 
 // limit returns the shortest time that an account's limit on requests allows, in seconds: the
 // destination's for a copy, in which each transaction takes rows of one partition, the source's for a count.

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"tablesweep/internal/app/envelope"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
 	"tablesweep/internal/task"
 )
 
@@ -23,7 +24,7 @@ type Result struct {
 
 	Instances int
 	Accounts  [3]Traffic // the app's own, the source and the destination
-	Status    engine.Status
+	Status    status.Status
 }
 
 // Traffic counts an account's requests.
@@ -60,25 +61,25 @@ func run(o Options) (Result, error) {
 }
 
 // scan starts the scan on a first instance, as a user would, and waits for its end.
-func (c *cloud) scan() (engine.Status, error) {
+func (c *cloud) scan() (status.Status, error) {
 	first := c.groups[0].add()
-	request := engine.Request{Source: sourceTable, Action: engine.Action{Type: c.options.Action}}
+	request := scans.Request{Source: sourceTable, Action: scans.Action{Type: c.options.Action}}
 	if c.options.copies() {
 		request.Action.Destination = &destinationTable
 	}
 	body, err := json.Marshal(request)
 	if err != nil {
-		return engine.Status{}, err
+		return status.Status{}, err
 	}
 	var started struct{ ID string }
 	if err := first.ask("/api/scans", body, &started); err != nil {
-		return engine.Status{}, err
+		return status.Status{}, err
 	}
 	c.work.Go(c.scale)
 	c.work.Go(func() { c.tick(first) })
 	for {
 		time.Sleep(10 * time.Second)
-		var s engine.Status
+		var s status.Status
 		if err := first.ask("/api/scans/"+started.ID, nil, &s); err != nil || s.State != ledger.Running {
 			return s, err
 		}
@@ -110,7 +111,7 @@ func (c *cloud) tick(in *instance) {
 }
 
 // check returns what is wrong with the scan's outcome.
-func (c *cloud) check(s engine.Status) error {
+func (c *cloud) check(s status.Status) error {
 	written := c.sink.written.Load()
 	switch {
 	case s.State != ledger.Succeeded:

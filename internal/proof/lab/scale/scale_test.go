@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/lab/scale"
 	"tablesweep/internal/proof/testsize"
-	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans"
 )
 
 // run runs options that must succeed.
@@ -42,7 +42,7 @@ func TestCopyReachesTheLimit(t *testing.T) {
 func TestCount(t *testing.T) {
 	t.Parallel()
 	o := scale.DefaultOptions()
-	o.Rows, o.PerPartition, o.Action = 100_000, 7, engine.Count
+	o.Rows, o.PerPartition, o.Action = 100_000, 7, scans.Count
 	r := run(t, o)
 	if got := r.Accounts[2]; got.Requests != 0 {
 		t.Errorf("a count made requests to the destination: %+v", got)
@@ -57,7 +57,7 @@ func TestCheckOptions(t *testing.T) {
 	for _, change := range []func(*scale.Options){
 		func(o *scale.Options) { o.Rows = 0 },
 		func(o *scale.Options) { o.PerPartition = 0 },
-		func(o *scale.Options) { o.Action = engine.Delete },
+		func(o *scale.Options) { o.Action = scans.Delete },
 		func(o *scale.Options) { o.Decide = time.Millisecond },
 		func(o *scale.Options) { o.Step = 0 },
 	} {

@@ -1,0 +1,123 @@
+package scans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tablesweep/internal/storage"
+)
+
+// Calls that wait for a reading that storage does not answer end with it, unless they have no patience of their own.
+func TestCacheOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCache[int](time.Second, time.Minute)
+		began := time.Now()
+		read := func(int) (int, error) {
+			time.Sleep(25 * time.Second)
+			if time.Since(began) > 30*time.Second {
+				return 7, nil
+			}
+			return 0, fmt.Errorf("query: %w", storage.ErrAway)
+		}
+		for range 3 {
+			go func() {
+				_, err := c.Get(storage.WithPatience(t.Context(), 25*time.Second), "x", read)
+				if took := time.Since(began); !errors.Is(err, storage.ErrAway) || took != 25*time.Second {
+					t.Errorf("%v after %v", err, took)
+				}
+			}()
+		}
+		synctest.Wait()
+		if v, err := c.Get(context.Background(), "x", read); v != 7 || err != nil {
+			t.Error(v, err)
+		}
+	})
+}
+
+// TestCache: a value is read once for all who ask at a time, again when it is old or outdated, and after an error by
+// the next who asks. It is kept for the next reading while others are read, until it is too old.
+func TestCache(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCache[string](5*time.Second, time.Minute)
+		var reads atomic.Int64
+		var fails bool
+		was := ""
+		read := func(last string) (string, error) {
+			time.Sleep(time.Second)
+			was = last
+			reads.Add(1)
+			if fails {
+				return "", errors.New("failed")
+			}
+			return last + "x", nil
+		}
+		expect := func(what, want, last string, n int64) {
+			t.Helper()
+			got, err := c.Get(t.Context(), "a", read)
+			if got != want || was != last || reads.Swap(0) != n || (err != nil) != fails {
+				t.Errorf("%s: got %q, %v, when the last value was %q; want %q and %q by %d readings", what, got, err, was, want, last, n)
+			}
+		}
+		var g errgroup.Group
+		for range 10 {
+			g.Go(func() error { _, err := c.Get(t.Context(), "a", read); return err })
+		}
+		if err := g.Wait(); err != nil || reads.Swap(0) != 1 {
+			t.Errorf("%v, and not just one of ten has read", err)
+		}
+		expect("fresh", "x", "", 0)
+		time.Sleep(5 * time.Second)
+		expect("old", "xx", "x", 1)
+		c.Outdate("a", func(s string) bool { return s == "x" })
+		expect("another is outdated", "xx", "x", 0)
+		c.Outdate("a", func(s string) bool { return s == "xx" })
+		expect("outdated", "xxx", "xx", 1)
+		for range 5 {
+			time.Sleep(10 * time.Second)
+			if _, err := c.Get(t.Context(), "b", func(string) (string, error) { return "", nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		expect("while others were read", "xxxx", "xxx", 1)
+		time.Sleep(time.Minute)
+		expect("too old", "x", "", 1)
+		time.Sleep(10 * time.Second)
+		fails = true
+		expect("it fails", "", "x", 1)
+		fails = false
+		expect("after a failure", "xx", "x", 1)
+
+		time.Sleep(10 * time.Second)
+		reading := make(chan error)
+		go func() { _, err := c.Get(t.Context(), "a", read); reading <- err }()
+		synctest.Wait()
+		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := c.Get(gone, "a", read); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who waits and has no more time gets %v", err)
+		}
+		if err := <-reading; err != nil {
+			t.Error(err)
+		}
+
+		reads.Store(0)
+		time.Sleep(4*time.Second + time.Millisecond)
+		expect("as old as its reading's beginning", "xxxx", "xxx", 1)
+		time.Sleep(10 * time.Second)
+		go func() { _, err := c.Get(t.Context(), "a", read); reading <- err }()
+		synctest.Wait()
+		c.Outdate("a", func(string) bool { return true })
+		expect("outdated while it was read", "xxxxxx", "xxxxx", 2)
+		if err := <-reading; err != nil {
+			t.Error(err)
+		}
+	})
+}

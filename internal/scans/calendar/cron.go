@@ -1,0 +1,44 @@
+package calendar
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// Cron is an NCRONTAB expression, in UTC.
+type Cron struct{ spec *cron.SpecSchedule }
+
+// starBit marks a field of cron's schedule that was written as *. If either day
+// field has it, cron requires both days to match; otherwise one is enough.
+const starBit = 1 << 63
+
+// ParseCron reads six NCRONTAB fields: second minute hour day month weekday. An expression that never fires is an error.
+func ParseCron(s string) (Cron, error) {
+	if len(strings.Fields(s)) != 6 {
+		return Cron{}, fmt.Errorf(`%q has not the six fields of an NCRONTAB expression, such as "0 */5 * * * *"`, s)
+	}
+	if strings.ContainsAny(s, "?@=") {
+		return Cron{}, fmt.Errorf("%q: NCRONTAB knows no ?, @ and =", s)
+	}
+	parser := cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
+	parsed, err := parser.Parse(s)
+	if err != nil {
+		return Cron{}, fmt.Errorf("%q is not an NCRONTAB expression: %w", s, err)
+	}
+	spec := parsed.(*cron.SpecSchedule)
+	spec.Location = time.UTC
+	// NCRONTAB fires when the day of the month and the weekday both match. cron fires
+	// when one of them does, unless one is *.
+	spec.Dom |= starBit
+	c := Cron{spec}
+	if c.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return Cron{}, fmt.Errorf("%q never fires", s)
+	}
+	return c, nil
+}
+
+// Next returns the first time after t at which it fires. It is zero if that is more than five years away.
+func (c Cron) Next(t time.Time) time.Time { return c.spec.Next(t.UTC()) }

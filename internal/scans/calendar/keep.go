@@ -1,0 +1,59 @@
+package calendar
+
+import (
+	"fmt"
+	"time"
+)
+
+// Keep says which backups of a schedule are kept, by the rules of restic: the newest ones, and the newest of each of the last days, weeks
+// and months that have one. Days are UTC's, weeks those of ISO 8601.
+type Keep struct {
+	Last    int `json:"last,omitempty"`
+	Daily   int `json:"daily,omitempty"`
+	Weekly  int `json:"weekly,omitempty"`
+	Monthly int `json:"monthly,omitempty"`
+}
+
+// Check finds what is wrong with the numbers.
+func (k Keep) Check() error {
+	for _, n := range []int{k.Last, k.Daily, k.Weekly, k.Monthly} {
+		if n < 0 || n > mostKept {
+			return fmt.Errorf("its numbers must be 0 to %d", mostKept)
+		}
+	}
+	if k == (Keep{}) {
+		return fmt.Errorf("must say how many backups are kept, such as {\"last\":7,\"monthly\":12}; without keep, all are")
+	}
+	return nil
+}
+
+const mostKept = 1000
+
+// Outdated returns which backups are not kept, by their indexes. at are the occurrences of all successes, newest first. The newest is
+// always kept. While a rule has more to keep than there is, it keeps the oldest backup as well.
+func (k Keep) Outdated(at []time.Time) (outdated []int) {
+	rules := []struct {
+		left int
+		of   func(t time.Time, i int) int
+		last int
+	}{
+		{k.Last, func(_ time.Time, i int) int { return i }, -1},
+		{k.Daily, func(t time.Time, _ int) int { return t.Year()*1000 + t.YearDay() }, -1},
+		{k.Weekly, func(t time.Time, _ int) int { year, week := t.ISOWeek(); return year*100 + week }, -1},
+		{k.Monthly, func(t time.Time, _ int) int { return t.Year()*100 + int(t.Month()) }, -1},
+	}
+	for i, t := range at {
+		keep := i == 0
+		for r := range rules {
+			rule := &rules[r]
+			period := rule.of(t.UTC(), i)
+			if rule.left > 0 && (period != rule.last || i == len(at)-1) {
+				rule.left, rule.last, keep = rule.left-1, period, true
+			}
+		}
+		if !keep {
+			outdated = append(outdated, i)
+		}
+	}
+	return outdated
+}

@@ -1,0 +1,56 @@
+package scans
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/storage"
+)
+
+// maxNames is the most tables or queues that are listed of a connection.
+const maxNames = 1000
+
+// Names is a list of names under the name of what they are.
+type Names map[string][]string
+
+// Connections returns the names of the settings that a request may name, in order.
+func (ss *Scans) Connections(context.Context, string) (Names, error) {
+	return Names{"connections": slices.Sorted(maps.Keys(ss.Options.Accounts))}, nil
+}
+
+// TableNames returns the first tables of a connection; none if it may not list them.
+func (ss *Scans) TableNames(ctx context.Context, connection string) (Names, error) {
+	return ss.names(ctx, "tables", connection, (*storage.Account).TableNames)
+}
+
+// QueueNames returns the first queues of a connection; none if it may not list them, or has no queues.
+func (ss *Scans) QueueNames(ctx context.Context, connection string) (Names, error) {
+	return ss.names(ctx, "queues", connection, (*storage.Account).QueueNames)
+}
+
+func (ss *Scans) names(ctx context.Context, of, connection string, each func(*storage.Account, context.Context, func(string) error) error) (Names, error) {
+	a, ok := ss.Options.Accounts[connection]
+	if !ok {
+		return nil, problem.NotFoundf("connection", "%s is not among the app's connections", secret.Name(connection))
+	}
+	ctx, cancel := context.WithTimeout(ctx, StartTime)
+	defer cancel()
+	names := []string{}
+	err := each(a, ctx, func(name string) error {
+		if names = append(names, name); len(names) == maxNames {
+			return errEnoughNames
+		}
+		return nil
+	})
+	if errors.Is(err, errEnoughNames) || storage.Denied(err) || errors.Is(err, storage.ErrNoQueues) {
+		err = nil
+	}
+	return Names{of: names}, err
+}
+
+// errEnoughNames ends a listing early.
+var errEnoughNames = errors.New("enough")

@@ -1,0 +1,37 @@
+package scans
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/key"
+	"tablesweep/internal/proof/testsize"
+	"tablesweep/internal/scans/ledger"
+)
+
+// TestFailedRowsAreBounded: a step keeps a thousand failed rows, fewer if they are long.
+func TestFailedRowsAreBounded(t *testing.T) {
+	testsize.WithoutRace(t)
+	t.Parallel()
+	failed := make([]action.Failure, 3000)
+	for i := range failed {
+		failed[i] = action.Failure{Key: key.Key{Partition: fmt.Sprint(i)}, Reason: "<img onerror>"}
+	}
+	packed, kept := packFailed(failed, KeptRows{})
+	told, err := ParseFailed(packed)
+	if rows := told.Rows; err != nil || kept != maxFailedRows || int64(len(rows)) != kept || rows[7] != (FailedRow{"7", "", "<img onerror>"}) {
+		t.Errorf("%d rows kept, of which %d are read", kept, len(rows))
+	}
+	failed = failed[:300]
+	random, long := rand.NewChaCha8([32]byte{}), make([]byte, maxReason/2)
+	for i := range failed {
+		_, _ = random.Read(long) // never fails
+		failed[i].Reason = hex.EncodeToString(long)
+	}
+	if packed, kept = packFailed(failed, KeptRows{}); kept == 0 || kept >= int64(len(failed)) || len(packed) > ledger.MaxFailed {
+		t.Errorf("%d rows kept in %d bytes", kept, len(packed))
+	}
+}

@@ -1,0 +1,139 @@
+package scans
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/storage"
+)
+
+// Hints: each step notes where its pages ended. When a scan has ended, these ends become hints for the next scan of the
+// same rows. Scans with a filter leave and take none: their pages show only the rows that match.
+
+// HintsName identifies the rows that a scan reads; it is "" for a scan that leaves no hints.
+func (o *Opened) HintsName() string {
+	r := o.Request
+	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // their pages don't show where the rows are, or an export's files do
+		return ""
+	}
+	sum := sha256.Sum256(JSON([]any{strings.ToLower(o.Source.Address()), r.Range, r.PageRows()}))
+	return hex.EncodeToString(sum[:16])
+}
+
+// HintsOf returns packed hints for a request, made of the ends of pages; nil if there are none.
+func HintsOf(r Request, ends []scan.PageEnd) []byte {
+	hints := scan.NewHints(r.Range, ends, r.PageRows())
+	for len(hints.Keys) > 0 {
+		if b, ok := packHints(hints); ok {
+			return b
+		}
+		// Too big for one row: keep every second hint.
+		odd := false
+		hints.Keys = slices.DeleteFunc(hints.Keys, func(key.Key) bool { odd = !odd; return odd })
+		hints.Weigh(ends, r.PageRows())
+	}
+	return nil
+}
+
+// UseHints returns packed hints made of a source's own, and gives them to o.
+func (o *Opened) UseHints(source storage.Hinted) []byte {
+	if o.Request.Action.Type == Keys {
+		return nil
+	}
+	within := o.Request.Range.Range()
+	var ends []scan.PageEnd
+	source.Hints(func(last key.Key, rows int64) {
+		if within.Contains(last) {
+			ends = append(ends, scan.PageEnd{Last: last, Rows: int(rows)})
+		}
+	})
+	packed := HintsOf(o.Request, ends)
+	if o.Use(packed) != nil {
+		return nil
+	}
+	return packed
+}
+
+// packedHints is the stored form of hints.
+type packedHints struct {
+	Version int `json:"version"`
+	scan.Hints
+}
+
+const hintsVersion = 1
+
+// packHints returns the stored form. ok is false if it is too big for one row.
+func packHints(h scan.Hints) (packed []byte, ok bool) {
+	text := JSON(packedHints{hintsVersion, h})
+	packed = Pack(text)
+	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
+}
+
+// Use gives the scan's strategy packed hints, if there are any. Its error says why they
+// are unusable. For hints of a newer version it is [problem.Stale].
+// A scan without hints is less balanced, but a scan with wrong ones would miss rows.
+func (o *Opened) Use(packed []byte) error {
+	if len(packed) == 0 {
+		return nil
+	}
+	h, err := unpackHints(packed)
+	if err == nil {
+		err = h.Check(o.Request.Range)
+	}
+	if err != nil {
+		return err
+	}
+	o.Strategy = strategyOf(o.Request, &h)
+	return nil
+}
+
+// ownHints gives o the hints that were stored with the scan. Its steps refer to them: hints
+// of a newer version are [problem.Stale], as the steps are.
+func (ss *Scans) ownHints(ctx context.Context, id string, o *Opened) error {
+	packed, err := ss.Ledger.Hints(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err = o.Use(packed); problem.FateOf(err) == problem.Done {
+		return err
+	}
+	WarnOfHints(ctx, err)
+	return nil
+}
+
+// WarnOfHints logs why hints are not used.
+func WarnOfHints(ctx context.Context, err error) {
+	zerolog.Ctx(ctx).Warn().Err(err).Msg("hints dropped; the scan splits without them")
+}
+
+func unpackHints(packed []byte) (scan.Hints, error) {
+	text, err := Unpack(packed)
+	if err != nil {
+		return scan.Hints{}, fmt.Errorf("unpack hints: %w", err)
+	}
+	var format struct {
+		Version int `json:"version"`
+	}
+	if json.Unmarshal(text, &format) == nil && format.Version > hintsVersion {
+		return scan.Hints{}, problem.Stalef("", "the hints have version %d, and this version of the program knows version %d", format.Version, hintsVersion)
+	}
+	var h packedHints
+	if err := json.Unmarshal(text, &h); err != nil {
+		return scan.Hints{}, fmt.Errorf("unpack hints: %w", err)
+	}
+	if h.Version != hintsVersion {
+		return scan.Hints{}, fmt.Errorf("the hints have version %d, and this program knows version %d", h.Version, hintsVersion)
+	}
+	return h.Hints, nil
+}

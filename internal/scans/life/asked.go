@@ -1,0 +1,123 @@
+package life
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+)
+
+// A scan can be asked for by its id: a row in the ledger has its request, and any instance starts it. Who asks may die, and
+// many may ask for the same scan, and start it: it is one scan. A scan that can't be started leaves the reason in that row.
+
+const (
+	refusedKept = 7 * 24 * time.Hour // how long the reason is kept
+	askedAtOnce = 8                  // starts at once
+	// settingsTime is how long instances with older settings may run beside newer ones, and can't open what these ask for.
+	settingsTime = 15 * time.Minute
+	askedTime    = time.Minute // for all of them; the next Maintain goes on
+)
+
+// Ask has an instance start a scan with an id, unless that exists or was asked for before. It makes a message for that;
+// without it, Maintain starts the scan.
+func (l *Life) Ask(ctx context.Context, id string, r scans.Request) error {
+	asked, err := l.ledger.Ask(ctx, id, scans.JSON(r))
+	if err != nil || !asked {
+		return err
+	}
+	l.scans.SendStart(ctx, id)
+	return nil
+}
+
+// remindOfAsked has the scans started that were asked for: they may have waited for the end of another one.
+func (l *Life) remindOfAsked(ctx context.Context) {
+	all, err := l.ledger.Asked(ctx)
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("scans that were asked for not read; Maintain will start them")
+	}
+	for _, a := range all {
+		if a.Refused == "" {
+			l.scans.SendStart(ctx, a.ID)
+		}
+	}
+}
+
+// StartAskedFor starts a scan that was asked for, or a group's member that was begun, unless another instance has done it.
+func (l *Life) StartAskedFor(ctx context.Context, id string) error {
+	if group, number, ok := ledger.MemberOf(id); ok {
+		return l.startMember(ctx, group, number)
+	}
+	a, found, err := l.ledger.AskedFor(ctx, id)
+	if err != nil || !found {
+		return err
+	}
+	return l.startOne(ctx, a)
+}
+
+// startOne starts a scan that was asked for, or keeps the reason why it can't be started.
+func (l *Life) startOne(ctx context.Context, a ledger.Asked) error {
+	if a.Refused != "" {
+		if a.Age < refusedKept {
+			return nil
+		}
+		return l.ledger.Answered(ctx, a.ID)
+	}
+	may, off, err := l.mayVerify(ctx, a.ID)
+	if err == nil && !may {
+		if off {
+			return l.ledger.Answered(ctx, a.ID)
+		}
+		return nil
+	}
+	if err == nil {
+		err = l.startAs(ctx, a.ID, a.Request)
+	}
+	switch {
+	case err == nil:
+		return l.ledger.Answered(ctx, a.ID)
+	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts it
+		return nil
+	case !refused(err, a.Age):
+		return fmt.Errorf("start scan %s, which was asked for: %w", a.ID, err)
+	}
+	zerolog.Ctx(ctx).Error().Err(err).Str("scan", a.ID).Msg("scan refused that was asked for")
+	return l.ledger.Refuse(ctx, a, scans.Shortened(err.Error()))
+}
+
+// refused reports whether an error of a start, which somebody wanted so long ago, is its refusal: no later try is worth while.
+func refused(err error, age time.Duration) bool {
+	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*scans.OwnError)) {
+		return age >= settingsTime
+	}
+	return age >= maxLost || problem.FateOf(err) != problem.Retry
+}
+
+// startAs starts the scan of a stored request under an id, unless it exists.
+func (l *Life) startAs(ctx context.Context, id string, request []byte) error {
+	_, err := l.ledger.Scan(ctx, id)
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	r, err := scans.ParseStored(request)
+	if err == nil {
+		err = r.Check()
+	}
+	if err != nil {
+		return err
+	}
+	return l.startNow(ctx, id, r)
+}
+
+// startNow starts a scan under an id.
+func (l *Life) startNow(ctx context.Context, id string, r scans.Request) error {
+	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
+	defer cancel()
+	_, err := l.launch(ctx, r, id, nil)
+	return err
+}

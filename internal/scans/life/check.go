@@ -1,0 +1,240 @@
+package life
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// unopenedError is why a request can't be opened with this instance's settings.
+type unopenedError struct{ error }
+
+func (u *unopenedError) Unwrap() error { return u.error }
+
+// Checker finds what would keep a request's scan from running or would do damage, and makes ready what it needs.
+type Checker struct {
+	scans  *scans.Scans
+	ledger *ledger.Ledger
+}
+
+// NewChecker returns a checker of requests for scans.
+func NewChecker(of *scans.Scans) *Checker { return &Checker{of, of.Ledger} }
+
+// check opens a request, and finds what would keep its scan from running or would do damage.
+func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.Opened, error) {
+	o, err := ck.scans.Open(r)
+	if err != nil {
+		return nil, &unopenedError{err}
+	}
+	if d := o.Destination; d != nil && o.Table() != nil && d.Same(o.Table()) {
+		return nil, problem.Invalidf("action.destination", "is the source itself; name another table or connection")
+	}
+	now, err := ck.scans.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.IsGroup() {
+		o.Began = now.UTC()
+		return o, nil
+	}
+	if err := probe(ctx, o, now); err != nil || o.Other == nil {
+		return o, err
+	}
+	return o, probeOther(ctx, o)
+}
+
+// probe reads one row of the source with the request's filter and properties. An export has no clock of its own: it is read now.
+func probe(ctx context.Context, o *scans.Opened, now time.Time) error {
+	r := o.Request
+	if x := o.Export(); x != nil {
+		o.Began = now.UTC()
+		return x.Probe(ctx, "source", r)
+	}
+	p, _, err := o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: r.Range.Range(), Filter: r.Filter, Select: r.Select, Top: 1})
+	switch {
+	case err == nil:
+		o.Began = p.Date
+		return nil
+	case r.Action.Proof && storage.Gone(err): // see [perhaps]
+		return nil
+	case storage.NotFound(err):
+		return &GoneError{problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)}
+	case storage.BeingDeleted(err):
+		return &GoneError{problem.BeingDeleted("source.table", err)}
+	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
+		// Without the range, the service counts positions in the text that the caller wrote.
+		if _, _, alone := o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
+			err = alone
+		}
+		return problem.Invalidf("filter", "the Table service refuses it").Because(err)
+	}
+	return scans.Refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
+}
+
+// probeOther finds out whether the other place of a comparison can be read, and keeps to the export that is there.
+func probeOther(ctx context.Context, o *scans.Opened) error {
+	const field = "action.destination"
+	if x, ok := o.Other.(*scans.Export); ok {
+		if err := x.Probe(ctx, field, o.Request); err != nil {
+			return err
+		}
+		x.Hash = x.Content.Hash()
+		to := *o.Request.Action.Destination
+		to.Export = x.Hash
+		o.Request.Action.Destination = &to
+		return nil
+	}
+	_, _, err := o.Other.Read(ctx, storage.RequestOptions{}, storage.Query{Top: 1})
+	if storage.NotFound(err) {
+		return problem.NotFoundf(field+".table", "table %s does not exist in that account", o.Request.Action.Destination.Table).Because(err)
+	}
+	if storage.BeingDeleted(err) {
+		return problem.BeingDeleted(field+".table", err)
+	}
+	return scans.Refusal(field, "the Table service refuses to read it; check the connection and its permissions", err)
+}
+
+// ready makes ready what the scan of a request that was checked needs: the destination, and hints.
+func (ck *Checker) ready(ctx context.Context, id string, o *scans.Opened) (hints []byte, err error) {
+	if o.Request.IsGroup() {
+		if o.Tables, err = ck.tablesOf(ctx, id, o.Request); err != nil {
+			return nil, err
+		}
+	}
+	if o.Prepare != nil {
+		if err := o.Prepare(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if hints, err = ck.savedHints(ctx, o); err != nil {
+		return nil, err
+	}
+	if x := o.Export(); x != nil { // in the end, each row comes from this one
+		x.Hash = x.Content.Hash()
+		o.Request.Source.Export = x.Hash
+	}
+	o.Request.Action.MapHash = o.Request.Action.HashOfMap()
+	return hints, nil
+}
+
+// savedHints gives o the hints of an earlier scan of the same rows, and returns them packed. It drops unusable ones.
+func (ck *Checker) savedHints(ctx context.Context, o *scans.Opened) (packed []byte, err error) {
+	if source, ok := o.Source.(storage.Hinted); ok {
+		return o.UseHints(source), nil
+	}
+	packed, err = ck.ledger.SavedHints(ctx, o.HintsName())
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Use(packed); err != nil {
+		scans.WarnOfHints(ctx, err)
+		return nil, nil
+	}
+	return packed, nil
+}
+
+const maxMembers = 5000
+
+// tablesOf returns the tables of a group, by name: those of an account or of an export of many tables.
+func (ck *Checker) tablesOf(ctx context.Context, id string, r scans.Request) (names []string, err error) {
+	if of, ok := strings.CutSuffix(id, scans.VerificationSuffix); ok {
+		if names, err = ck.copied(ctx, of, r); !errors.Is(err, ledger.ErrNotFound) {
+			return names, err
+		}
+	}
+	if r.Source.Container == "" {
+		var a *storage.Account
+		if a, err = ck.scans.Account("source", r.Source.Connection); err == nil {
+			err = a.TableNames(ctx, func(name string) error {
+				if !strings.HasPrefix(name, "$") && ck.scans.HostsTable(a.Table(name)) == "" {
+					names = append(names, name)
+				}
+				return nil
+			})
+		}
+		err = scans.Refusal("source", "the Table service refuses to list its tables; check the connection and its permissions", err)
+	} else {
+		var from *place.Blobs
+		if _, from, err = ck.scans.Blobs("source", r.Source); err == nil {
+			names, err = exportsIn(ctx, from, r.Source.Tables == "*")
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !r.TakesTable(name) })
+	slices.Sort(names)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(names) == 0:
+		return nil, problem.NotFoundf("source.tables", "no table there matches %s", secret.Name(r.Source.Tables))
+	case len(names) > maxMembers:
+		return nil, problem.Invalidf("source.tables", "%d tables match; %d are the most: use patterns that match fewer", len(names), maxMembers)
+	}
+	return names, nil
+}
+
+// copied returns the tables that a group has copied. Who proves its export asks tables.json; if that can't be read, the proof fails at its end.
+func (ck *Checker) copied(ctx context.Context, group string, r scans.Request) (names []string, err error) {
+	if r.Action.Proof {
+		var from *place.Blobs
+		if _, from, err = ck.scans.Blobs("action.destination", *r.Action.Destination); err != nil {
+			return nil, err
+		}
+		if names, err = exportsIn(ctx, from, true); err == nil || storage.Passing(err) {
+			return names, err
+		}
+	}
+	g, err := ck.ledger.Group(ctx, group)
+	if err == nil {
+		err = json.Unmarshal(g.Tables, &names)
+	}
+	return names, err
+}
+
+// exportsIn returns the names of the exports in a place. whole demands that it is a complete export of many tables.
+func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []string, err error) {
+	if !whole {
+		names, err = place.ExportsIn(ctx, from)
+		return names, scans.Unreadable("source", err)
+	}
+	all, err := place.OpenTables(ctx, from)
+	for _, t := range all.Tables {
+		names = append(names, t.Name)
+	}
+	return names, scans.Unreadable("source", err)
+}
+
+// lookAtOnce is how many tables are looked at at once before a copy of many.
+const lookAtOnce = 32
+
+// mayOverwrite refuses a copy of many tables that would write over rows, unless its request says that it may. A scan that has started is not
+// checked: what it writes itself is no rows of others.
+func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.Opened) error {
+	r := o.Request
+	if !r.OverExisting() || r.Action.Overwrite || r.Action.Mode == action.Skip || r.Action.Mode == action.Fail {
+		return nil
+	}
+	to, err := ck.scans.Account("action.destination", r.Action.Destination.Connection)
+	if err != nil {
+		return err
+	}
+	others := slices.DeleteFunc(slices.Clone(o.Tables), func(name string) bool { return ck.scans.CheckTable("", to.Table(name)) != nil }) // which are left out
+	there, err := to.Look(ctx, others, lookAtOnce)
+	if err != nil {
+		return scans.Refusal("action.destination", "the Table service refuses to read its tables; check the connection and its permissions", err)
+	}
+	if full := storage.WithRows(there); full != nil {
+		return problem.Conflictf("action.overwrite", "must be true to write over rows: %d of %d tables have some (%s); mode skip keeps them", len(full), len(o.Tables), problem.Named(full, namedMembers))
+	}
+	return nil
+}

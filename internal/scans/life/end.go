@@ -1,0 +1,123 @@
+package life
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/storage"
+)
+
+// end ends a running scan. It reports whether this call ended it.
+func (l *Life) end(ctx context.Context, scan string, as ledger.Ending) (bool, error) {
+	now, err := l.scans.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	ended, err := l.ledger.End(ctx, scan, now, as)
+	if ended && as.LeftOut {
+		if err := l.exports.tidyExport(ctx, scan); err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", scan).Msg("the export of a table that is left out is not deleted; Maintain will")
+		}
+	}
+	if ended {
+		l.afterEnd(ctx, scan)
+	}
+	return ended, err
+}
+
+// afterEnd begins what has waited for a scan's end: the next member of its group, or a scan that was asked for.
+func (l *Life) afterEnd(ctx context.Context, scan string) {
+	group, number, member := ledger.MemberOf(scan)
+	if !member {
+		l.remindOfAsked(ctx)
+		return
+	}
+	if err := l.tend(ctx, group, number); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", group).Msg("the group does not go on; Maintain will see to it")
+	}
+}
+
+// EndIfDone ends the scan if no step is pending.
+func (l *Life) EndIfDone(ctx context.Context, scan string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	ended, err := l.Finish(ctx, scan)
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not check whether the scan has ended; Maintain will")
+	}
+	if ended {
+		zerolog.Ctx(ctx).Info().Msg("scan ended")
+	}
+}
+
+// Finish ends the scan if no step is pending, and saves hints for the next scan of the table.
+// An export that can't be sealed fails. It reports whether this call ended the scan.
+func (l *Life) Finish(ctx context.Context, scan string) (bool, error) {
+	var unsealed error
+	now, err := l.scans.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	ended, err := l.ledger.Finish(ctx, scan, now, func(s ledger.Listed) (as ledger.Ending, err error) {
+		if unsealed = l.exports.seal(ctx, s); unsealed == nil {
+			as, unsealed = l.judge(ctx, s)
+		}
+		if unsealed == nil {
+			return as, l.askForVerification(ctx, s.Scan)
+		}
+		return as, unsealed
+	})
+	if unsealed != nil && !storage.Passing(unsealed) && problem.FateOf(unsealed) == problem.Retry {
+		return l.end(ctx, scan, ledger.Ending{State: ledger.Failed, Error: incomplete(unsealed)})
+	}
+	if err != nil || !ended {
+		return ended, err
+	}
+	if err := l.saveHints(ctx, scan); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("hints for the next scan not saved")
+	}
+	l.afterEnd(ctx, scan)
+	return true, nil
+}
+
+// saveHints makes hints of the scan's notes for the next scan of the same rows.
+func (l *Life) saveHints(ctx context.Context, id string) error {
+	o, err := l.scans.Load(ctx, id)
+	if err != nil || o.HintsName() == "" {
+		return err
+	}
+	var ends []scan.PageEnd
+	err = l.ledger.Notes(ctx, id, func(note []byte) { ends = append(ends, scans.ParseNote(note)...) })
+	if err != nil {
+		return err
+	}
+	if b := scans.HintsOf(o.Request, ends); b != nil {
+		return l.ledger.SaveHints(ctx, o.HintsName(), b)
+	}
+	return nil
+}
+
+// Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, no step and no request
+// of a step begins, except commits and the rest of an enqueue's page. Requests under way end.
+func (l *Life) Cancel(ctx context.Context, id string) error {
+	ended, err := l.end(ctx, id, ledger.Ending{State: ledger.Canceled})
+	l.scans.Loaded.Outdate(id, func(*scans.Loaded) bool { return true })
+	if ended {
+		l.cancelMembers(ctx, id)
+	}
+	if err != nil || ended {
+		return l.status.Absent(ctx, id, err)
+	}
+	if s, err := l.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
+		return err // canceled before, perhaps by this very request, which a host may repeat
+	}
+	return problem.Conflictf("id", "the scan has already ended")
+}
+
+const endTime = time.Minute // to record a scan's end and its hints

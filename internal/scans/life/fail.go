@@ -1,0 +1,53 @@
+package life
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+)
+
+// DiedOver is why a scan fails whose step has ended MaxDeliveries processes. The first
+// delivery isn't recorded. It counts unless it is known to have ended.
+func DiedOver(step string) error {
+	return fmt.Errorf("step %s was begun %d times and never finished: the handler died or ran out of time each time", step, scans.MaxDeliveries)
+}
+
+// hopeless returns why a lost step cannot be done, or nil if its message is worth sending again.
+func hopeless(p ledger.Pending) error {
+	switch {
+	case p.Deaths() >= scans.MaxDeliveries:
+		return DiedOver(p.ID)
+	case p.Lost <= maxLost:
+		return nil
+	}
+	sent := fmt.Sprintf("step %s was sent %d times in %v and never finished", p.ID, p.Sends+1, p.Lost.Round(time.Minute))
+	if p.Reason != "" {
+		sent += "; it failed at last with: " + p.Reason
+	}
+	return errors.New(sent)
+}
+
+// FailIfPending fails the scan unless the step was committed after all. The step keeps the reason, for the ranges.
+func (l *Life) FailIfPending(ctx context.Context, scan, step string, as ledger.Ending) error {
+	p, pending, err := l.ledger.Pending(ctx, scan, step)
+	if err != nil || !pending {
+		return err
+	}
+	ended, err := l.end(ctx, scan, as)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil
+	}
+	if err != nil || !ended {
+		return err
+	}
+	if err := l.ledger.GiveUp(ctx, scan, p, scans.Shortened(as.Error)); err != nil {
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not mark the step that failed")
+	}
+	return nil
+}

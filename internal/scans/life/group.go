@@ -1,0 +1,320 @@
+package life
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// A group does one thing with many tables. It has a scan for each table, its member. The tables are chosen once, when the group
+// starts. A member is begun by the group's row, at most membersAtOnce at a time, and then started by a message, as a scan that was
+// asked for. Its end begins the next one. Whoever sees that all have ended ends the group. Maintain does what crashes have left.
+
+const (
+	membersAtOnce = 8
+	namedMembers  = 10 // that a group's error names
+)
+
+// tend carries a group on. It begins members while too few are open, and has those started that nobody has started. It ends the group
+// behind its last one. Several may do so at once. A member that has just ended is the only one that is looked at; 0 is for all.
+func (l *Life) tend(ctx context.Context, id string, ended int) error {
+	var start []int
+	for {
+		s, err := l.scans.Load(ctx, id)
+		if err != nil || s.State != ledger.Running {
+			return err
+		}
+		g, err := l.ledger.Group(ctx, id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return l.endLost(ctx, id)
+		}
+		if err != nil {
+			return err
+		}
+		was := len(g.Open)
+		g.Open = slices.DeleteFunc(g.Open, func(n int) bool {
+			if err != nil || ended != 0 && n != ended {
+				return false
+			}
+			var over, started bool
+			over, started, err = l.seen(ctx, s, ledger.MemberID(id, n))
+			if !over && !started {
+				start = append(start, n)
+			}
+			return over
+		})
+		if err != nil {
+			return err
+		}
+		changed := was != len(g.Open)
+		for next, more := g.Next(s.Members); more && len(g.Open) < membersAtOnce; next, more = g.Next(s.Members) {
+			g.Begun, g.Open, start, changed = g.Begun+1, append(g.Open, next), append(start, next), true
+		}
+		if changed {
+			if mine, err := l.ledger.ChangeGroup(ctx, g); err != nil {
+				return err
+			} else if !mine {
+				continue // a repeated try may have changed it, and must send what it has begun
+			}
+		}
+		for _, n := range g.Open {
+			if slices.Contains(start, n) {
+				l.scans.SendStart(ctx, ledger.MemberID(id, n))
+			}
+		}
+		if len(g.Open) == 0 {
+			return l.endGroup(ctx, id, s.Opened)
+		}
+		return nil
+	}
+}
+
+// groupLost is why a group fails, or is not retried, that lacks its row.
+const groupLost = "the state table lacks the group's row, which names its tables; somebody has deleted it. Start a new scan"
+
+// endLost ends a running group that lacks its row.
+func (l *Life) endLost(ctx context.Context, id string) error {
+	_, err := l.end(ctx, id, ledger.Ending{State: ledger.Failed, Error: groupLost})
+	if errors.Is(err, ledger.ErrNotFound) { // removed meanwhile
+		return nil
+	}
+	return err
+}
+
+// seen looks at a member of a group: whether it is over in this attempt of the group, and whether it was started. One that has ended is not
+// over before it is listed so. If its rows in the lists are lost, it is over: the end of the group finds out.
+func (l *Life) seen(ctx context.Context, group *scans.Loaded, id string) (over, started bool, err error) {
+	m, listed, err := l.ledger.Member(ctx, id)
+	if err != nil {
+		return false, false, err
+	}
+	if m.Summarized {
+		over = !before(group, m.Scan)
+		return over, over, nil
+	}
+	s, err := l.ledger.Scan(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return false, false, nil
+	}
+	if err != nil || before(group, s) {
+		return false, false, err
+	}
+	if s.State != ledger.Running {
+		err = l.ledger.Close(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
+	}
+	return s.State != ledger.Running && !listed, true, err
+}
+
+// before reports whether a member has ended without success before the group's attempt, which does it again.
+func before(group *scans.Loaded, m ledger.Scan) bool {
+	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.Resumed)
+}
+
+// startMember starts a member that was begun, or retries it. If that is refused, it counts as failed, and the group goes on.
+func (l *Life) startMember(ctx context.Context, group string, n int) error {
+	s, err := l.scans.Load(ctx, group)
+	if err != nil || s.State != ledger.Running {
+		return err
+	}
+	g, err := l.ledger.Group(ctx, group)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return l.endLost(ctx, group)
+	}
+	if err != nil || !slices.Contains(g.Open, n) {
+		return err
+	}
+	var tables []string
+	if err := json.Unmarshal(g.Tables, &tables); err != nil || n > len(tables) {
+		return fmt.Errorf("group %s has no table %d: %w", group, n, err)
+	}
+	id := ledger.MemberID(group, n)
+	r := s.Request.Member(tables[n-1])
+	switch m, scanErr := l.ledger.Scan(ctx, id); {
+	case errors.Is(scanErr, ledger.ErrNotFound):
+		err = l.startNow(ctx, id, r)
+	case scanErr != nil:
+		return scanErr
+	case before(s, m):
+		err = l.retryMember(ctx, id)
+	default:
+		return l.tend(ctx, group, n) // perhaps it has ended
+	}
+	as := ledger.Ending{State: ledger.Failed, LeftOut: LeavesOut(id, r, err)}
+	switch {
+	case err == nil || problem.Of(err).Kind == problem.Stale:
+		return nil
+	case !as.LeftOut && !refused(err, g.Age):
+		return fmt.Errorf("start scan %s of table %s: %w", id, tables[n-1], err)
+	}
+	level := zerolog.ErrorLevel
+	if as.LeftOut { // the group's note names it
+		level = zerolog.InfoLevel
+	}
+	zerolog.Ctx(ctx).WithLevel(level).Err(err).Str("scan", id).Str("table", tables[n-1]).Msg("scan of a group refused")
+	now, nowErr := l.scans.Now(ctx)
+	if nowErr != nil {
+		return nowErr
+	}
+	as.Error = scans.Shortened(err.Error())
+	if err := l.ledger.RefuseMember(ctx, id, scans.JSON(r), now, as); err != nil {
+		return err
+	}
+	return l.tend(ctx, group, n)
+}
+
+// endGroup ends a group whose members have all ended. An export gets the manifest of many tables first, and a proof reads that as a restore does. It has
+// failed if a table has.
+func (l *Life) endGroup(ctx context.Context, id string, o *scans.Opened) error {
+	s, err := l.ledger.Scan(ctx, id)
+	if err != nil {
+		return err
+	}
+	m := ledger.Members{All: s.Members}
+	var names, failed, reasons []string
+	var out, gone []ledger.Scan // that are left out, and that prove without their table
+	_, err = l.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(of ledger.Listed) bool {
+		m.Add(of.Scan)
+		r, err := scans.RequestOf(of.Scan)
+		name := cmp.Or(r.Source.Table, path.Base(r.Source.Prefix))
+		switch {
+		case err == nil && of.LeftOut:
+			out = append(out, of.Scan)
+		case err == nil && of.State == ledger.Succeeded:
+			if names = append(names, name); of.NoTable > 0 {
+				gone = append(gone, of.Scan)
+			}
+		case len(reasons) < namedMembers:
+			failed, reasons = append(failed, name), append(reasons, name+": "+cmp.Or(of.Error, string(of.State)))
+		}
+		return true
+	})
+	if err != nil || m.Running > 0 { // one that was retried by itself runs: its end comes here again
+		return err
+	}
+	as := ledger.Ending{State: ledger.Succeeded, NoTable: int64(len(gone))}
+	why := "left out, as somebody has deleted them since the scan began"
+	if o.Container == nil {
+		why = "left out, as this app or its host keeps them for itself"
+	}
+	as.Note = noteOf(why, out) + noteOf("the source does not have these tables any more", gone)
+	if lost := m.All - m.Ended() - m.Running; lost > 0 { // each was listed before it was over
+		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
+	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {
+		as.State, as.Error = ledger.Failed, scans.Shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
+	} else if len(names) == 0 {
+		as.State, as.Error = ledger.Failed, "no table is left"
+	} else if err := l.completes(ctx, id, o, names, out); storage.Passing(err) || ctx.Err() != nil {
+		return err
+	} else if err != nil {
+		as.State, as.Error = ledger.Failed, scans.Shortened(err.Error())
+	}
+	if as.State == ledger.Succeeded {
+		if err := l.askForVerification(ctx, s); err != nil {
+			return err
+		}
+	}
+	_, err = l.end(ctx, id, as)
+	return err
+}
+
+// completes does what is left of a group whose members have succeeded, but for those that are left out: it seals an export of these tables, or begins a
+// restore of one that was proved.
+func (l *Life) completes(ctx context.Context, id string, o *scans.Opened, names []string, out []ledger.Scan) error {
+	switch r := o.Request; {
+	case o.Container != nil:
+		err := l.exports.withdraw(ctx, out)
+		if err == nil {
+			err = place.SealTables(ctx, o.Container, id, names)
+		}
+		if err == nil || storage.Passing(err) {
+			return err
+		}
+		return errors.New(incomplete(err))
+	case r.Action.Proof:
+		_, from, err := l.scans.Blobs("action.destination", *r.Action.Destination)
+		if err == nil {
+			_, err = place.OpenTables(ctx, from)
+		}
+		return err
+	}
+	return nil
+}
+
+// cancelMembers cancels the open members of a group that was canceled. What it can't, Maintain does; their steps have ended.
+func (l *Life) cancelMembers(ctx context.Context, id string) {
+	g, err := l.ledger.Group(ctx, id)
+	for _, n := range g.Open {
+		_, endErr := l.end(ctx, ledger.MemberID(id, n), ledger.Ending{State: ledger.Canceled})
+		err = cmp.Or(err, endErr)
+	}
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("not all scans of a group canceled; Maintain will cancel them")
+	}
+}
+
+// retryGroup begins the next attempt of a group, in which all members are done that have not succeeded.
+func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
+	if _, err := l.ledger.Group(ctx, s.ID); errors.Is(err, ledger.ErrNotFound) {
+		return problem.Conflictf("id", "%s", groupLost)
+	} else if err != nil {
+		return err
+	}
+	succeeded, latest := map[int]bool{}, s.Finished
+	_, err := l.ledger.Recent(ctx, ledger.ListQuery{Group: s.ID, Page: storage.PageRows}, func(m ledger.Listed) bool {
+		_, n, _ := ledger.MemberOf(m.ID)
+		succeeded[n] = m.State == ledger.Succeeded || m.LeftOut
+		if m.Finished.After(latest) {
+			latest = m.Finished
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	var todo []int
+	for n := range int(s.Members) {
+		if !succeeded[n+1] {
+			todo = append(todo, n+1)
+		}
+	}
+	now, err := l.scans.Now(ctx)
+	if wait := latest.Sub(now); err == nil && wait >= 0 { // an end tells by its time to which attempt it belongs; clocks differ by a second
+		task.Sleep(ctx, min(wait, time.Second)+time.Millisecond)
+		now, err = l.scans.Now(ctx)
+	}
+	if err == nil {
+		err = l.ledger.RestartGroup(ctx, s, now, todo)
+	}
+	if err != nil {
+		return status.NotFound(s.ID, err)
+	}
+	if err := l.tend(ctx, s.ID, 0); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", s.ID).Msg("scans of a group not started; Maintain will start them")
+	}
+	return nil
+}
+
+// retryMember retries a member, with its failed rows.
+func (l *Life) retryMember(ctx context.Context, id string) error {
+	found, err := l.ledger.Snapshot(ctx, id)
+	if err != nil {
+		return err
+	}
+	return l.retry(ctx, id, found.Sums.Failed > 0)
+}

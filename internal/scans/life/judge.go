@@ -1,0 +1,116 @@
+package life
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// Comparing. A step reads two places as one that has the rows of either, over one range: so a row that one of them lacks belongs to
+// the step whose range has it. Pages follow each other, as an export's do, so what one place is ahead of the other is held.
+
+const ()
+
+// askForVerification asks for the scan that verifies one that is about to succeed, if it is to be verified.
+func (l *Life) askForVerification(ctx context.Context, s ledger.Scan) error {
+	r, err := scans.RequestOf(s)
+	if err != nil || !r.Verify {
+		return err
+	}
+	_, err = l.ledger.Ask(ctx, s.ID+scans.VerificationSuffix, scans.JSON(verificationOf(r)))
+	return err
+}
+
+// mayVerify reports whether a scan that verifies another one may start, and whether it is off: the other one has not succeeded.
+func (l *Life) mayVerify(ctx context.Context, id string) (may, off bool, err error) {
+	of, ok := strings.CutSuffix(id, scans.VerificationSuffix)
+	if !ok {
+		return true, false, nil
+	}
+	s, err := l.ledger.Scan(ctx, of)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return true, false, nil
+	}
+	return s.State == ledger.Succeeded, s.State == ledger.Failed || s.State == ledger.Canceled, err
+}
+
+// judge says how a scan ends whose steps are done. A comparison fails if there are differences, or if an export lacks rows of its manifest.
+// The differences of a proof are information: the source may have changed since.
+func (l *Life) judge(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
+	as.State = ledger.Succeeded
+	r, err := scans.ParseStored(s.Request)
+	if err != nil || r.Action.Type != scans.Verify {
+		return as, err
+	}
+	o, err := l.scans.Open(r)
+	if err != nil {
+		return as, scans.Final(err)
+	}
+	t := s.Totals
+	for _, side := range []struct {
+		source storage.Source
+		rows   int64
+		known  bool
+	}{{o.Source, t.Rows, true}, {o.Other, t.Rows - t.Missing + t.Extra, !r.Action.AllowExtra}} {
+		x, ok := side.source.(*scans.Export)
+		if !ok || !side.known {
+			continue
+		}
+		content, err := x.Open(ctx)
+		if err != nil {
+			return as, err
+		}
+		if m := content.Manifest(); whole(m, r) && m.Rows != side.rows {
+			return differing("%s has %d rows, but %d by its manifest", x.Address(), side.rows, m.Rows), nil
+		}
+	}
+	if r.Action.Proof {
+		if t.Rows == 0 || t.Extra > 0 {
+			as.NoTable, as.Note, err = lacks(ctx, o)
+		}
+		return as, err
+	}
+	if t.Differences() == 0 {
+		return as, nil
+	}
+	first := ""
+	err = l.ledger.FailedRows(ctx, s.ID, "", func(_ string, packed []byte) bool {
+		if kept, err := scans.ParseFailed(packed); err == nil && len(kept.Rows) > 0 {
+			row := kept.Rows[0]
+			first = "; one is " + action.Failure{Key: key.Key{Partition: row.PartitionKey, Row: row.RowKey}, Reason: row.Reason}.String()
+		}
+		return first == ""
+	})
+	return differing("%d rows are missing, %d extra, %d different%s", t.Missing, t.Extra, t.Different, first), err
+}
+
+// differing is how a comparison fails.
+func differing(format string, args ...any) ledger.Ending {
+	return ledger.Ending{State: ledger.Failed, Error: scans.Shortened(fmt.Sprintf(format, args...))}
+}
+
+// lacks returns 1, and a note, if the source is a table that is gone. Of its rows alone, [perhaps] does not tell that from an empty one.
+func lacks(ctx context.Context, o *scans.Opened) (tables int64, note string, err error) {
+	if o.Table() == nil {
+		return 0, "", nil
+	}
+	_, _, err = o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Top: 1})
+	if storage.Gone(err) {
+		return 1, "the source has no such table any more", nil
+	}
+	return 0, "", err
+}
+
+// whole reports whether a request is about all rows of an export.
+func whole(m place.Manifest, r scans.Request) bool {
+	limited := r.Range != key.Bounds{} && (m.Range == nil || *m.Range != r.Range)
+	return !limited && (r.Filter == "" || r.Filter == m.Filter)
+}

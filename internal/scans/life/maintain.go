@@ -1,0 +1,243 @@
+package life
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
+	"tablesweep/internal/task"
+)
+
+const (
+	// beatKept is the age at which a beat is removed: its process has nothing in hand, or is dead.
+	beatKept = 10 * time.Minute
+	// resends is how many messages Maintain sends again at once.
+	resends = 32
+)
+
+// Upkeep completes what crashes have left, and removes what is not kept any more.
+type Upkeep struct {
+	scans  *scans.Scans
+	life   *Life
+	ledger *ledger.Ledger
+	poison []*storage.Queue       // into which a host puts messages that it gave up
+	keys   claim.Tidying          // of requests that start scans
+	tidied atomic.Pointer[string] // up to which ended scan it has tidied up; nil to begin with the newest
+}
+
+// NewUpkeep returns what Maintain does.
+func NewUpkeep(of *scans.Scans, life *Life) (*Upkeep, error) {
+	u := &Upkeep{scans: of, life: life, ledger: of.Ledger}
+	for _, function := range scans.Functions {
+		q, err := u.scans.Options.Own.Queue(scans.Queues[function] + scans.PoisonSuffix)
+		if err != nil {
+			return nil, err
+		}
+		u.poison = append(u.poison, q)
+	}
+	return u, nil
+}
+
+// Maintain completes what crashes have left, and starts scans that were asked for. For every open scan it sends the messages of lost steps again, ends the
+// scan if nobody noticed its end, and fails it if it has a step that can't be done. It may run at any time, in several
+// processes at once. An error of one scan does not stop it from working on the others.
+func (u *Upkeep) Maintain(ctx context.Context) error {
+	// A poison queue that does not answer must not take all the time.
+	draining, cancel := context.WithTimeout(ctx, drainTime)
+	errs := u.drainPoison(draining)
+	cancel()
+	open, err := u.ledger.Open(ctx)
+	if err != nil {
+		return errors.Join(errs, err)
+	}
+	var running []string
+	for _, s := range open {
+		runs, err := u.tidy(ctx, s)
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("maintain scan %s: %w", s.ID, err))
+		}
+		if runs {
+			running = append(running, s.ID)
+		}
+	}
+	return errors.Join(errs, u.startAsked(ctx), u.sendLost(ctx, running), u.tidyEnded(ctx), u.removeOld(ctx))
+}
+
+// sendLost looks for lost steps of the running scans, and sends them again. Its first look is the second one to that of a Maintain a minute ago,
+// which may have died since.
+func (u *Upkeep) sendLost(ctx context.Context, running []string) error {
+	suspects, before, errs := u.look(ctx, running, nil)
+	suspects, err := u.goOn(ctx, suspects, before)
+	errs = errors.Join(errs, err)
+	for range looks - 1 {
+		if len(suspects) == 0 || ctx.Err() != nil {
+			break
+		}
+		if !task.Sleep(ctx, LookTime) {
+			return errors.Join(errs, ctx.Err())
+		}
+		missing, after, err := u.look(ctx, nil, suspects)
+		errs = errors.Join(errs, err, u.resendLost(ctx, missing, before, after))
+		// At the first look some steps were too young to decide. They get one more look.
+		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
+			return before.steps[s.seen.ID].Age >= LookTime
+		}), after
+	}
+	return errs
+}
+
+// goOn sends the steps again that are lost by the kept look and this one, and keeps this one, unless the kept one is about to count. It returns the other
+// suspects.
+func (u *Upkeep) goOn(ctx context.Context, suspects []suspect, now look) ([]suspect, error) {
+	keep := now.kept(suspects)
+	if len(keep.Steps) == 0 {
+		return suspects, nil
+	}
+	last, err := u.ledger.LastLook(ctx)
+	if err != nil {
+		return suspects, err
+	}
+	before := lookOf(last, suspects)
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= LookTime { // else Maintains that die every few seconds would never have one that counts
+		err = u.ledger.NoteLook(ctx, keep)
+	}
+	err = errors.Join(err, u.resendLost(ctx, suspects, before, now))
+	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, now, s.seen.ID, s.Function()) }), err
+}
+
+// suspect is a pending step that may be lost: its message, and its row as it was last seen.
+type suspect struct {
+	scans.Message
+	seen ledger.Pending
+}
+
+// look looks at the pending steps of scans, or at suspects once more. It returns the steps that may be lost. It peeks
+// into no queue for steps that are too young to be lost: in a healthy scan they will be committed soon.
+func (u *Upkeep) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
+	all, errs := u.pendingSteps(ctx, scans, again)
+	steps, waits := map[string]ledger.Pending{}, map[string]front{}
+	for _, s := range all {
+		steps[s.seen.ID] = s.seen
+		function := s.Function()
+		if _, peeked := waits[function]; peeked || s.seen.Age < LookTime {
+			continue
+		}
+		messages, err := u.scans.Queues[function].Peek(ctx)
+		if err != nil {
+			return nil, look{}, errors.Join(errs, err)
+		}
+		waits[function] = newFront(messages)
+	}
+	peeked := func(s suspect) bool { _, ok := waits[s.Function()]; return ok }
+	seen := newLook(steps, nil, waits)
+	all = slices.DeleteFunc(all, func(s suspect) bool { return peeked(s) && !seen.missing(s.seen.ID, s.Function()) })
+	if !slices.ContainsFunc(all, peeked) {
+		return all, seen, errs
+	}
+	beats, err := u.ledger.Beats(ctx)
+	if err != nil {
+		return nil, look{}, errors.Join(errs, err)
+	}
+	for _, b := range beats {
+		if b.Age > beatKept {
+			errs = errors.Join(errs, u.ledger.ForgetBeat(ctx, b))
+		}
+	}
+	return all, newLook(steps, beats, waits), errs
+}
+
+// pendingSteps reads the pending steps of scans, or suspects once more. It ends scans without a pending step. It
+// leaves a scan that it can't read for the next time.
+func (u *Upkeep) pendingSteps(ctx context.Context, ids []string, again []suspect) (steps []suspect, errs error) {
+	known := map[string]bool{}
+	for _, s := range again {
+		known[s.seen.ID] = true
+		if !slices.Contains(ids, s.Scan) {
+			ids = append(ids, s.Scan)
+		}
+	}
+	for _, id := range ids {
+		pending, err := u.ledger.FirstPending(ctx, id)
+		if err == nil && len(pending) == 0 && len(again) == 0 {
+			_, err = u.life.Finish(ctx, id)
+		}
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("maintain scan %s: %w", id, err))
+			continue
+		}
+		for _, p := range pending {
+			m, err := scans.ParseMessage(p.Message)
+			if err != nil || len(again) > 0 && !known[p.ID] || p.Age < 0 {
+				continue // of a newer version, which sends it by itself; or not a suspect; or it waits for its slot
+			}
+			steps = append(steps, suspect{m, p})
+		}
+	}
+	return steps, errs
+}
+
+// resendLost sends the messages of steps again that two looks show to be lost.
+func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, after look) error {
+	g, ctx := task.WithContext(ctx)
+	g.SetLimit(resends)
+	for _, s := range suspects {
+		if lost(before, after, s.seen.ID, s.Function()) {
+			g.Go(func() error { return u.resend(ctx, s) })
+		}
+	}
+	return g.Wait()
+}
+
+// resend sends a lost step's message again, unless another process has done it, the step was
+// committed, or the scan has ended meanwhile, whose messages are dropped. A step that cannot be done fails its scan instead.
+func (u *Upkeep) resend(ctx context.Context, s suspect) error {
+	if err := u.scans.MayGoOn(ctx, s.Scan); err != nil {
+		if problem.FateOf(err) == problem.Done {
+			return nil
+		}
+		return err
+	}
+	if reason := hopeless(s.seen); reason != nil {
+		return u.life.FailIfPending(ctx, s.Scan, s.seen.ID, ledger.Ending{State: ledger.Failed, Error: reason.Error()})
+	}
+	ours, err := u.ledger.Resending(ctx, s.Scan, s.seen)
+	if err != nil || !ours {
+		return err
+	}
+	if err := u.scans.Send(ctx, s.Message); err != nil {
+		return err
+	}
+	zerolog.Ctx(ctx).Warn().Str("scan", s.Scan).Str("step", s.seen.ID).Dur("age", s.seen.Age).Int("sends", s.seen.Sends+1).Msg("message lost; sent again")
+	return nil
+}
+
+// startAsked starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.
+func (u *Upkeep) startAsked(ctx context.Context) error {
+	all, err := u.ledger.Asked(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askedTime)
+	defer cancel()
+	errs := make([]error, len(all))
+	var g task.Group
+	g.SetLimit(askedAtOnce)
+	for i, a := range all {
+		g.Go(func() error {
+			errs[i] = u.life.startOne(ctx, a)
+			return nil
+		})
+	}
+	_ = g.Wait() // each error is in errs
+	return errors.Join(errs...)
+}

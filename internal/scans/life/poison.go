@@ -1,0 +1,71 @@
+package life
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/storage"
+)
+
+const (
+	// drainTime bounds how long Maintain drains poison queues.
+	drainTime = time.Minute
+	// poisonHidden is how long a poison message that is not ours stays hidden.
+	poisonHidden = 10 * time.Minute
+)
+
+// drainPoison deletes messages that the host gave up from the poison queues. Their steps are still pending unless they
+// were done after all, and are sent again as lost ones are. Messages of others stay.
+func (u *Upkeep) drainPoison(ctx context.Context) error {
+	var errs error
+	for _, q := range u.poison {
+		if err := u.drain(ctx, q); err != nil && !storage.NotFound(err) {
+			errs = errors.Join(errs, err)
+		}
+	}
+	return errs
+}
+
+// NoteMaintained records that Maintain has run, with its error and how many messages the poison queues have.
+func (u *Upkeep) NoteMaintained(ctx context.Context, failure error) error {
+	given := 0
+	for _, q := range u.poison {
+		n, err := q.Length(ctx)
+		if err != nil && !storage.NotFound(err) {
+			return err
+		}
+		given += n
+	}
+	return u.ledger.NoteMaintained(ctx, given, failure)
+}
+
+func (u *Upkeep) drain(ctx context.Context, q *storage.Queue) error {
+	var errs error
+	for errs == nil {
+		messages, err := q.Get(ctx, storage.MaxGetMessages, poisonHidden)
+		if err != nil || len(messages) == 0 {
+			return err
+		}
+		for _, got := range messages {
+			body, err := base64.StdEncoding.DecodeString(got.Text)
+			if err == nil && scans.StartOf(body) == "" {
+				_, err = scans.ParseMessage(body)
+			}
+			if problem.FateOf(err) != problem.Done { // a message of a newer version counts as ours
+				zerolog.Ctx(ctx).Error().Str("queue", q.Name()).Str("message", got.ID).Err(err).Msg("poison message kept")
+				continue
+			}
+			// A message that can't be removed must not hide the others.
+			if err := q.Delete(ctx, got); err != nil && !storage.NotFound(err) {
+				errs = errors.Join(errs, err)
+			}
+		}
+	}
+	return errs
+}

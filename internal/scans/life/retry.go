@@ -1,0 +1,155 @@
+package life
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/task"
+)
+
+// retrySends is how many messages [Life.Retry] sends at once.
+const retrySends = 32
+
+// Retry restarts the remaining steps of a scan that was canceled or has failed.
+// Done steps stay done and counted, and are never repeated. So a row that has failed stays failed, and the scan ends as
+// failed again once the remaining steps are done. If failed rows are the only reason of the failure, a retry can change
+// nothing, and Retry refuses it.
+//
+// Old messages of the scan do no harm, except that one may fail the scan again with fewer deliveries than a new one
+// gets. A group is retried by all of its scans that have not succeeded, their failed rows included. A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no error: a proxying
+// Functions host may send one request several times.
+func (l *Life) Retry(ctx context.Context, id string) error { return l.retry(ctx, id, false) }
+
+// RetryFailed is Retry that also does the failed rows again. It refuses a scan without any.
+func (l *Life) RetryFailed(ctx context.Context, id string) error { return l.retry(ctx, id, true) }
+
+func (l *Life) retry(ctx context.Context, id string, rows bool) error {
+	s, err := l.ledger.Scan(ctx, id)
+	if err != nil {
+		return l.status.Absent(ctx, id, err)
+	}
+	if s.State == ledger.Running || s.State == ledger.Succeeded && s.Attempt > 1 {
+		return nil
+	}
+	if s.Members > 0 && s.State != ledger.Succeeded {
+		return l.retryGroup(ctx, s)
+	}
+	if err := l.retriable(ctx, s, rows); err != nil {
+		return err
+	}
+	var root *ledger.Pending
+	var ahead scan.Outlook
+	if rows {
+		m := scans.Message{Scan: id, Again: &scans.Again{Attempt: s.Attempt + 1}}
+		if err := m.Seal(); err != nil {
+			return err
+		}
+		p := m.Pending()
+		root, ahead = &p, m.Ahead()
+	}
+	starting, cancel := context.WithTimeout(ctx, scans.StartTime)
+	defer cancel()
+	now, err := l.scans.Now(starting)
+	if err != nil {
+		return err
+	}
+	if err := l.ledger.Restart(starting, s, now, root, ahead); err != nil {
+		return status.NotFound(id, err)
+	}
+	// The scan runs now. Maintain sends what this call does not.
+	if err := l.sendPending(ctx, id, s); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("not all messages sent; Maintain will send them")
+	}
+	return nil
+}
+
+func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
+	if s.LeftOut {
+		return problem.Conflictf("id", "%s", status.WithoutTable)
+	}
+	if s.State == ledger.Succeeded {
+		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
+	}
+	if group, _, member := ledger.MemberOf(s.ID); member {
+		if err := l.scans.MayGoOn(ctx, group); err != nil {
+			return problem.Conflictf("id", "is a scan of the group %s, which does not run; retry the group", group).Because(err)
+		}
+	}
+	r, err := scans.ParseStored(s.Request)
+	if err == nil { // else a newer instance can do it
+		if _, err := l.scans.Open(r); err != nil {
+			return err
+		}
+	}
+	found, err := l.ledger.Snapshot(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	if found.Lost != "" {
+		return problem.Conflictf("id", "%s", found.Lost)
+	}
+	if rows {
+		if found.Sums.Failed == 0 {
+			return problem.Conflictf("rows", "the scan has no failed rows")
+		}
+		return nil
+	}
+	pending, _ := found.Sums.Pending()
+	switch {
+	case s.State == ledger.Canceled || pending > 0:
+	case found.Sums.Differences() > 0:
+		return problem.Conflictf("id", "every step is done, and %d rows differ; start a new scan to compare again", found.Sums.Differences())
+	case found.Sums.Failed > 0:
+		return problem.Conflictf("id", "every step is done, and %d rows have failed; a retry would not write them: fix the cause that the scan's error names, and retry with {\"rows\":\"failed\"}", found.Sums.Failed)
+	case r.Exports():
+		if _, err := l.exports.exported(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
+			return problem.Conflictf("id", "%v; start a new scan, to another prefix", err)
+		}
+	}
+	return nil
+}
+
+// sendPending sends the messages of all pending steps. If there are none, it ends the scan.
+func (l *Life) sendPending(ctx context.Context, id string, s ledger.Scan) error {
+	r, err := scans.RequestOf(s)
+	if err != nil {
+		return err
+	}
+	g, sending := task.WithContext(ctx)
+	g.SetLimit(retrySends)
+	found := false
+	send := func(steps []ledger.Pending) error {
+		found = found || len(steps) > 0
+		slots := make([]scans.Message, len(steps)) // those of before are over, or it was to make good for them at once
+		if err := l.scans.TakeSlots(ctx, r.Limits, id, int64(len(steps)), ledger.Totals{}, slots); err != nil {
+			return err
+		}
+		for i, p := range steps {
+			g.Go(func() error { return l.scans.SendAt(sending, id, p, slots[i].After) })
+		}
+		return sending.Err()
+	}
+	var limited []ledger.Pending // all at once, so that their slots follow each other
+	err = l.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
+		if r.Limits == nil {
+			return send(steps)
+		}
+		limited = append(limited, steps...)
+		return nil
+	})
+	if err == nil && r.Limits != nil {
+		err = send(limited)
+	}
+	if err := errors.Join(err, g.Wait()); err != nil || found {
+		return err
+	}
+	_, err = l.Finish(ctx, id)
+	return err
+}

@@ -1,0 +1,157 @@
+package life
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/status"
+	"tablesweep/internal/stream/claim"
+)
+
+// Life begins scans, carries them on, and ends them.
+type Life struct {
+	scans   *scans.Scans
+	status  *status.Reader
+	ledger  *ledger.Ledger
+	checker *Checker
+	exports *exports
+}
+
+// New returns the life of scans, whose requests the checker checks.
+func New(of *scans.Scans, reader *status.Reader, checker *Checker) *Life {
+	return &Life{scans: of, status: reader, ledger: of.Ledger, checker: checker, exports: &exports{of, of.Ledger}}
+}
+
+// Start records a scan and sends its first message. It returns the scan's id. It first reads one row of the source,
+// which finds a missing table or a bad filter at once, and creates the destination table or queue. An account that
+// gives no good answer ends it after startTime.
+func (l *Life) Start(ctx context.Context, r scans.Request) (string, error) {
+	return l.StartOnce(ctx, r, claim.Sent{})
+}
+
+// StartOnce is Start for a request that may be sent again: a repetition gets the id of the scan that the first try has
+// started, or starts it under that id. The claim has the id before the scan is recorded, and is kept as long as the scan.
+// A request that is refused keeps its claim: another try of it may be starting the scan.
+func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
+	defer cancel()
+	once := sent.ID(string(scans.JSON(r)))
+	if once.None() {
+		return l.start(ctx, r, "")
+	}
+	now, err := l.scans.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	claims := l.claims()
+	made, err := claims.TakeWith(ctx, once, ledger.NewID(now))
+	if err != nil {
+		return "", err
+	}
+	if made.Known {
+		if _, err := l.ledger.Scan(ctx, made.Answer); !errors.Is(err, ledger.ErrNotFound) {
+			return made.Answer, err
+		}
+		if now.Sub(made.Made) >= l.scans.Options.Retention { // the scan was removed, perhaps not yet with all of its rows
+			if err := claims.Release(ctx, made); err != nil {
+				return "", err
+			}
+			if made, err = claims.TakeWith(ctx, once, ledger.NewID(now)); err != nil {
+				return "", err
+			}
+		}
+	}
+	return l.start(ctx, r, made.Answer)
+}
+
+// start launches a scan, and removes the request that its export has left for others to launch it.
+func (l *Life) start(ctx context.Context, r scans.Request, id string) (string, error) {
+	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
+	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
+		if err := l.ledger.Answered(ctx, id); err != nil {
+			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", id).Msg("request for a scan not removed; Maintain will")
+		}
+	}
+	return id, err
+}
+
+// launch checks a request, and records its scan under an id; "" for a new one. may, unless nil, refuses a scan that is ready. launch returns the
+// id if the scan may have been recorded.
+func (l *Life) launch(ctx context.Context, r scans.Request, id string, may func(context.Context, *scans.Opened) error) (string, error) {
+	o, err := l.checker.check(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	now, err := l.scans.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	id = cmp.Or(id, ledger.NewID(now))
+	hints, err := l.checker.ready(ctx, id, o)
+	if err == nil && may != nil {
+		err = may(ctx, o)
+	}
+	if err != nil {
+		return "", err
+	}
+	return id, l.create(ctx, id, now, o, hints)
+}
+
+// create records a scan that is ready under an id, and sends its first message. It may be repeated, by several at once.
+func (l *Life) create(ctx context.Context, id string, now time.Time, o *scans.Opened, hints []byte) error {
+	if o.Container != nil {
+		if err := l.exports.claim(ctx, o, id); err != nil {
+			return err
+		}
+	}
+	if o.Request.IsGroup() {
+		if err := l.ledger.CreateGroup(ctx, id, now, scans.JSON(o.Request), scans.JSON(o.Tables), len(o.Tables)); err != nil {
+			return err
+		}
+		if err := l.tend(ctx, id, 0); err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("scans of a group not started; Maintain will start them")
+		}
+		return nil
+	}
+	first := scans.Message{Scan: id, Step: o.Strategy.Start(o.Request.Range)}
+	if err := first.Seal(); err != nil {
+		return err
+	}
+	if _, _, member := ledger.MemberOf(id); member { // a group of small tables has no other steps
+		slot := []scans.Message{first}
+		if err := l.scans.TakeSlots(ctx, o.Request.Limits, id, 0, ledger.Totals{}, slot); err != nil {
+			return err
+		}
+		first = slot[0]
+	}
+	err := l.ledger.Create(ctx, id, now, scans.JSON(o.Request), hints, first.Pending(), first.Ahead())
+	if errors.Is(err, ledger.ErrLeftOut) { // this process was late, and has claimed the place anew
+		return place.Withdraw(ctx, o.Container, id)
+	}
+	if errors.Is(err, ledger.ErrScanLost) {
+		return problem.Conflictf("id", "%v", ledger.ErrScanLost)
+	}
+	if err != nil {
+		return err
+	}
+	// The scan is recorded now: if its message is lost, Maintain sends it.
+	if err := l.scans.Send(ctx, first); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("first message not sent; Maintain will send it")
+	}
+	return nil
+}
+
+// verificationOf returns the request for the scan that verifies a copy. An export is proved; what differs in the source by then is told.
+func verificationOf(r scans.Request) scans.Request {
+	r.Verify = false
+	r.Action.Type, r.Action.Proof, r.Action.AllowExtra = scans.Verify, r.Exports(), !r.Exports()
+	return r
+}

@@ -1,0 +1,153 @@
+package life
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/stream/claim"
+)
+
+const (
+	// unfinishedStart is the age at which a listed scan without a record is a failed start: starts end by startTime.
+	unfinishedStart = 10 * time.Minute
+	// wholeTime is how long after a scan's end its done steps are folded into one row.
+	wholeTime = 24 * time.Hour
+	// tidyScans, removeReads, removeScans and removeWrites bound what one Maintain does. It reads more
+	// scans than it removes: scans that still run, or belong to another version, must not hide the others.
+	tidyScans    = 10
+	removeReads  = 100
+	removeScans  = 10
+	removeWrites = 50
+)
+
+// tidy takes a scan off the list of open ones if it has ended or never began. It reports whether the scan runs.
+func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err error) {
+	s, err := u.ledger.Scan(ctx, open.ID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		if open.Age > unfinishedStart {
+			return false, u.ledger.Forget(ctx, open)
+		}
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case open.Attempt > s.Attempt: // about to be restarted
+		if open.Age > unfinishedStart {
+			return false, u.ledger.Close(ctx, open)
+		}
+		return false, nil
+	case open.Attempt < s.Attempt || s.State != ledger.Running:
+		return false, u.ledger.Close(ctx, open)
+	case s.Members > 0:
+		return false, u.life.tend(ctx, s.ID, 0)
+	}
+	if _, _, member := ledger.MemberOf(s.ID); member {
+		switch of, err := u.scans.Load(ctx, s.ID); {
+		case errors.Is(err, ledger.ErrNotFound):
+			_, err = u.life.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of its group; somebody has deleted it. Start a new scan"})
+			return false, err
+		case err == nil && of.State != ledger.Running: // its group was canceled, or has left it out when a late process began it
+			as := ledger.Ending{State: ledger.Canceled}
+			if of.State == ledger.Succeeded {
+				as = ledger.Ending{State: ledger.Failed, Error: "its group has ended without it", LeftOut: true}
+			}
+			_, err = u.life.end(ctx, s.ID, as)
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// tidyEnded does a minute's share of the work on ended scans: on one page of their list, each in turn. It lists canceled and failed ones with their
+// final figures, and folds done rows.
+func (u *Upkeep) tidyEnded(ctx context.Context) error {
+	behind := ""
+	if last := u.tidied.Load(); last != nil {
+		behind = *last
+	}
+	ended, more, err := u.ledger.Ended(ctx, behind)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !more:
+		u.tidied.Store(nil)
+	case len(ended) > 0: // a page may come empty
+		u.tidied.Store(&ended[len(ended)-1].ID)
+	}
+	var errs error
+	done := 0
+	for _, s := range ended {
+		var err error
+		switch {
+		case done == tidyScans:
+			return errs
+		case s.Age >= ledger.SettleTime && !s.Settled:
+			err = u.ledger.Settle(ctx, s)
+		case s.Age >= wholeTime:
+			var whole bool
+			if err = u.life.exports.tidyExport(ctx, s.ID); err != nil {
+				break
+			}
+			if whole, err = u.ledger.FoldAll(ctx, s.ID, scans.JoinNotes); err == nil && whole {
+				err = u.ledger.Tidied(ctx, s)
+			}
+		default:
+			continue
+		}
+		done++
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("tidy up scan %s: %w", s.ID, err))
+		}
+	}
+	return errs
+}
+
+// removeOld does a minute's share of removing scans whose retention is over.
+func (u *Upkeep) removeOld(ctx context.Context) error {
+	age := u.scans.Options.Retention
+	now, err := u.scans.Now(ctx)
+	if err != nil {
+		return err
+	}
+	old, err := u.ledger.Outdated(ctx, now, age, removeReads)
+	if err != nil {
+		return err
+	}
+	var errs error
+	writes, removed := 0, 0
+	for _, id := range old {
+		if writes >= removeWrites || removed == removeScans {
+			break
+		}
+		made, err := u.ledger.Remove(ctx, id, now, age, removeWrites-writes)
+		writes += made
+		if made > 0 {
+			removed++
+		}
+		errs = errors.Join(errs, err)
+	}
+	return errors.Join(errs, u.keys.Due(now, func() error { return u.forgetKeys(ctx, now) }))
+}
+
+// claims are those of requests that start scans. Their answers are the scans' ids.
+func (l *Life) claims() claim.Claims {
+	return claim.Claims{Table: l.scans.Options.Own.Table(l.scans.Options.StateTable), Partition: ledger.ListsPartition}
+}
+
+// forgetKeys removes the claims of scans that were removed, or never began.
+func (u *Upkeep) forgetKeys(ctx context.Context, now time.Time) error {
+	claims := u.life.claims()
+	return claims.Outdated(ctx, now, u.scans.Options.Retention, func(old claim.Claim) error {
+		if _, err := u.ledger.Scan(ctx, old.Answer); !errors.Is(err, ledger.ErrNotFound) {
+			return err
+		}
+		return claims.Release(ctx, old)
+	})
+}

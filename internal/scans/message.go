@@ -1,0 +1,247 @@
+package scans
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/input/lines"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/storage"
+)
+
+// The queue-triggered functions. All run the same engine. Each can be scaled, watched and stopped by itself.
+const (
+	ScanPrefix    = "ScanPrefix"    // steps over a range of partitions
+	ScanPartition = "ScanPartition" // steps within one partition
+	CopyRows      = "CopyRows"      // steps that read a key range again to write it
+)
+
+// Functions lists them, in order.
+var Functions = []string{CopyRows, ScanPartition, ScanPrefix}
+
+// Queues names each function's queue.
+var Queues = map[string]string{
+	ScanPrefix:    "tablesweep-scan-prefix",
+	ScanPartition: "tablesweep-scan-partition",
+	CopyRows:      "tablesweep-copy-rows",
+}
+
+// PoisonSuffix ends the name of a queue into which a Functions host puts messages that it gave up.
+const PoisonSuffix = "-poison"
+
+// MessageVersion is the newest format of [message]. Messages with neither Again nor Delete have format 1.
+const MessageVersion = 2
+
+// MaxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the service's limit.
+const MaxMessageBytes = 48 << 10
+
+// Message asks for one step of one scan. Its JSON is the body of a queue message and stands in the step's pending row.
+type Message struct {
+	Version int       `json:"v"` // [message.seal] sets it
+	Scan    string    `json:"scan"`
+	Rows    bool      `json:"rows,omitempty"` // a range handed over to CopyRows
+	Step    scan.Step `json:"step"`
+	Again   *Again    `json:"again,omitempty"`  // to do failed rows again; then Step is empty
+	Delete  *deletion `json:"delete,omitempty"` // of what a step has read; then Step is empty
+
+	// [parseMessage] and [message.seal] set these.
+	Body  []byte    `json:"-"` // the JSON
+	After time.Time `json:"-"` // before which the step does not begin; zero for at once
+
+	ID string `json:"-"` // the step's id: a hash of the body, or of whose rows are to be deleted
+}
+
+// start is the message that has a scan started which was asked for.
+type start struct {
+	Version int    `json:"v"` // 1
+	Scan    string `json:"start"`
+}
+
+// StartOf returns the scan that a message's body has started; "" for a step's message.
+func StartOf(body []byte) string {
+	var s start
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if d.Decode(&s) != nil || s.Version != 1 || !ledger.IsID(s.Scan) {
+		return ""
+	}
+	return s.Scan
+}
+
+// Again says which failed rows of earlier attempts a step does again. If At is empty, the step goes through all of them
+// behind a position, and leaves each to a step of its own.
+type Again struct {
+	Attempt int64  `json:"attempt"` // that which does it
+	At      string `json:"at,omitempty"`
+	Behind  string `json:"behind,omitempty"`
+}
+
+// Function names the function that handles the message.
+func (m Message) Function() string {
+	switch {
+	case m.Rows || m.Again != nil || m.Delete != nil:
+		return CopyRows
+	case m.Step.Range.Partition != nil:
+		return ScanPartition
+	}
+	return ScanPrefix
+}
+
+// Ahead estimates the work of the step and all its descendants. It depends on the message
+// alone: every process gets the same answer. Work is reading, so a deletion has none.
+func (m Message) Ahead() scan.Outlook {
+	if m.Delete != nil {
+		return scan.Outlook{}
+	}
+	if m.Rows || m.Again != nil {
+		return scan.Pages(1)
+	}
+	return adaptive.Ahead(m.Step)
+}
+
+// Seal encodes a message that is about to be recorded and sent, and gives its step an id.
+func (m *Message) Seal() error {
+	if m.Version = 1; m.Again != nil || m.Delete != nil {
+		m.Version = MessageVersion
+	}
+	if m.Body = JSON(m); len(m.Body) > MaxMessageBytes {
+		return fmt.Errorf("a step's message is %d bytes, %d is the most", len(m.Body), MaxMessageBytes)
+	}
+	m.identify()
+	return nil
+}
+
+func (m *Message) identify() {
+	m.ID = stepID(m.Body)
+	if m.Delete != nil {
+		m.ID = deletionID(m.Delete.Of)
+	}
+}
+
+// JSON returns the JSON of what is stored or sent, with <, > and & as they are.
+func JSON(v any) []byte {
+	var b bytes.Buffer
+	if err := lines.JSON(&b).Encode(v); err != nil {
+		panic("engine: internal error: " + err.Error()) // our own types have one
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// Pending returns the step of a sealed message as the ledger records it.
+func (m Message) Pending() ledger.Pending {
+	return ledger.Pending{ID: m.ID, Message: m.Body, After: m.After}
+}
+
+func stepID(body []byte) string {
+	sum := sha256.Sum256(body)
+	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15]))
+}
+
+// ParseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. Of a message of a newer
+// version it is [problem.Stale]: the step stays pending, and an instance of that version sends it again.
+func ParseMessage(body []byte) (Message, error) {
+	if len(body) > MaxMessageBytes {
+		return Message{}, problem.TooLargef("", "the message is %d bytes, %d is the most", len(body), MaxMessageBytes)
+	}
+	var format struct {
+		Version int `json:"v"`
+	}
+	if json.Unmarshal(body, &format) == nil && format.Version > MessageVersion {
+		return Message{}, problem.Stalef("", "the message has format %d, and this version of the program knows format %d; the step waits for an instance of a newer version", format.Version, MessageVersion)
+	}
+	m := Message{Body: body}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return m, problem.Invalidf("", "the message is not a step of a scan; it was not made by this app").Because(err)
+	}
+	m.identify()
+	switch {
+	case m.Version < 1 || (m.Version == 2) != (m.Again != nil || m.Delete != nil) || m.Again != nil && m.Delete != nil:
+		return m, problem.Invalidf("v", "the message says that it has format %d, but its members are another format's, or of none; it was not made by this app", m.Version)
+	case !ledger.IsID(m.Scan):
+		return m, problem.Invalidf("scan", "is not the id of a scan")
+	}
+	return m, nil
+}
+
+// Encode returns the text to put into a queue. The host expects base64.
+func Encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
+
+// Send puts a sealed message into the queue of its function.
+func (ss *Scans) Send(ctx context.Context, m Message) error {
+	hidden := time.Duration(0)
+	if !m.After.IsZero() {
+		now, err := ss.Now(ctx)
+		if err != nil {
+			return err
+		}
+		hidden = m.After.Sub(now)
+	}
+	return ss.Queues[m.Function()].PutAfter(ctx, Encode(m.Body), hidden)
+}
+
+// deletion is what a step has read and left to be deleted.
+type deletion struct {
+	Of    string     `json:"of"` // the step's id
+	Pages []ReadPage `json:"pages,omitempty"`
+
+	Rows []storage.Row `json:"-"` // of the pages, if this invocation has read them
+}
+
+func deletionID(step string) string { return stepID([]byte("delete what was read by " + step)) }
+
+// DeletionOf returns the message for the deletion of what m's step has read, without the pages, which the ledger has.
+func (m Message) DeletionOf() Message {
+	return Message{Scan: m.Scan, Delete: &deletion{Of: m.ID}, ID: deletionID(m.ID)}
+}
+
+// ReadPage is how a page was read, so that it can be read again.
+type ReadPage struct {
+	Range key.Range  `json:"range"`
+	Token *key.Token `json:"token,omitempty"`
+	Last  key.Key    `json:"last"` // of the rows that the step did
+	Rows  int64      `json:"rows"` // how many these are, as the action counts them; 0 until they are counted
+	// Partitions are those that the step did, if it left rows between them to another.
+	Partitions []string `json:"partitions,omitempty"`
+
+	Span int `json:"-"` // its rows are in this span
+}
+
+// SendAt sends a pending step's message again, for a time; zero for at once.
+func (ss *Scans) SendAt(ctx context.Context, id string, p ledger.Pending, at time.Time) error {
+	p.After = at
+	ours, err := ss.Ledger.Renew(ctx, id, p)
+	if err != nil || !ours {
+		return err
+	}
+	m, err := ParseMessage(p.Message)
+	if err != nil {
+		return err
+	}
+	m.After = at
+	return ss.Send(ctx, m)
+}
+
+// SendStart sends a message that starts a scan that was asked for.
+func (ss *Scans) SendStart(ctx context.Context, id string) {
+	if err := ss.Queues[ScanPrefix].Put(ctx, Encode(JSON(start{1, id}))); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("message for a start not sent; Maintain will start the scan")
+	}
+}
+
+// MaxDeliveries is how often the host delivers a message: maxDequeueCount in host.json, which a test compares.
+const MaxDeliveries = 5

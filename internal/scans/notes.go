@@ -1,0 +1,82 @@
+package scans
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"tablesweep/internal/split/scan"
+)
+
+// Each done step leaves a note in its row: where its pages ended, how many rows they had, and how many of these could
+// not be written. Ranges and hints come from notes. A step's note is JSON. A folded row has a packed one.
+
+const (
+	// MaxNote keeps a note within a Binary property, in bytes.
+	MaxNote = 60 << 10
+	// maxEnds is how many ends of pages a folded row keeps.
+	maxEnds = 512
+)
+
+// JoinNotes makes one note of those of several steps.
+func JoinNotes(notes [][]byte) []byte {
+	var ends []scan.PageEnd
+	for _, note := range notes {
+		ends = append(ends, ParseNote(note)...)
+	}
+	if len(ends) == 0 {
+		return nil
+	}
+	for most := maxEnds; ; most /= 2 {
+		ends = scan.Thin(ends, most)
+		if packed := Pack(JSON(ends)); len(packed) <= MaxNote {
+			return packed
+		}
+	}
+}
+
+// ParseNote reads a note of one step or of several. An unreadable note counts as empty.
+func ParseNote(note []byte) []scan.PageEnd {
+	text := note
+	if !bytes.HasPrefix(note, []byte("[")) {
+		var err error
+		if text, err = Unpack(note); err != nil {
+			return nil
+		}
+	}
+	var ends []scan.PageEnd
+	if json.Unmarshal(text, &ends) != nil {
+		return nil
+	}
+	return ends
+}
+
+// maxText keeps a text from filling the memory once it is unpacked.
+const maxText = 16 << 20
+
+// Pack returns the stored form of a text.
+func Pack(text []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write(text)
+	if err = errors.Join(err, z.Close()); err != nil {
+		panic("engine: internal error: " + err.Error()) // a buffer takes everything
+	}
+	return b.Bytes()
+}
+
+// Unpack returns the text that was packed. A text of more than maxText bytes is an error.
+func Unpack(packed []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxText+1))
+	if err == nil && len(text) > maxText {
+		err = fmt.Errorf("more than %d bytes", maxText)
+	}
+	return text, err
+}

@@ -1,0 +1,188 @@
+package scans
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/split/strategy"
+	"tablesweep/internal/storage"
+)
+
+// Opened is a scan with what its steps need.
+type Opened struct {
+	Request Request
+	Source  storage.Source // a table, or an [export]
+	Account string         // of the source
+	Began   time.Time      // before it was read, by the service's clock; only check sets it
+	Limiter *action.Limiter
+	plan
+	Strategy scan.Strategy
+	Queries  int      // the most of an invocation
+	Sizes    *Sizes   // of what steps have read in this process; nil for a group
+	Tables   []string // of a group; only check sets it
+
+	Filter string         // of the rows that are read, as the service takes it
+	Other  storage.Source // that a comparison reads beside the source
+	Reader storage.Source // of both; nil for other scans
+}
+
+// Table returns the source if it is a table, and nil if it is not.
+func (o *Opened) Table() *storage.Table {
+	t, _ := o.Source.(*storage.Table)
+	return t
+}
+
+// Export returns the source if it is an export, and nil if it is not.
+func (o *Opened) Export() *Export {
+	x, _ := o.Source.(*Export)
+	return x
+}
+
+// Open turns a request into tables and a strategy without hints. Its errors are [problem.Invalid].
+func (ss *Scans) Open(r Request) (*Opened, error) {
+	if r.IsGroup() {
+		return ss.openGroup(r)
+	}
+	if err := r.checkNames(); err != nil {
+		return nil, err
+	}
+	o := &Opened{Request: r, Strategy: strategyOf(r, nil), Limiter: &ss.limiter, Filter: r.Filter, Sizes: &Sizes{}}
+	a, err := ss.Account("source", r.Source.Connection)
+	if err != nil {
+		if d := r.Action.Destination; d != nil {
+			_, other := ss.Account("action.destination", d.Connection)
+			err = errors.Join(err, other)
+		}
+		return nil, err
+	}
+	o.Account = a.String()
+	if r.Source.Container == "" {
+		o.Source = a.Table(r.Source.Table)
+	} else if o.Source, err = ss.exportAt("source", r.Source); err != nil {
+		return nil, err
+	}
+	if r.Action.Type == Verify {
+		o.plan, err = ss.comparison(r, o)
+	} else {
+		o.plan, err = ss.plan(r, o.Table())
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.Queries = cmp.Or(r.SegmentsPerInvocation, ss.Options.SegmentsPerInvocation, o.Work.queries())
+	if r.Limits != nil && r.SegmentsPerInvocation == 0 && o.Container == nil {
+		o.Queries = 1 // that the rate is even
+	}
+	return o, nil
+}
+
+// RequestOf returns the request of a scan that was recorded.
+func RequestOf(s ledger.Scan) (Request, error) {
+	var r Request
+	if err := json.Unmarshal(s.Request, &r); err != nil {
+		return r, fmt.Errorf("request of scan %s: %w", s.ID, err)
+	}
+	return r, nil
+}
+
+// Loaded is a scan with its state when it was read.
+type Loaded struct {
+	*Opened
+	State   ledger.State
+	Attempt int64
+	Resumed time.Time // when the attempt began; zero in the first
+	Members int64     // of a group
+}
+
+// Ended returns an error that drops the message of a step, if the scan does not run.
+func (s *Loaded) Ended() error {
+	if s.State == ledger.Running {
+		return nil
+	}
+	return problem.Stalef("", "the scan has ended: its state is %s", s.State)
+}
+
+// MayGoOn returns an error unless a step of the scan may begin something, such as a transaction.
+func (ss *Scans) MayGoOn(ctx context.Context, id string) error {
+	s, err := ss.Load(ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.Ended()
+}
+
+// Load returns the scan as it was at most scanTime ago. One that has ended may be restarted at any
+// time, so a state other than running is never older than the call. A group's member runs only while the group does.
+func (ss *Scans) Load(ctx context.Context, id string) (*Loaded, error) {
+	s, err := ss.loadScan(ctx, id)
+	group, _, member := ledger.MemberOf(id)
+	if err != nil || !member || s.State != ledger.Running {
+		return s, err
+	}
+	of, err := ss.loadScan(ctx, group)
+	if err != nil || of.State == ledger.Running {
+		return s, err
+	}
+	ended := *s
+	ended.State = of.State
+	return &ended, nil
+}
+
+func (ss *Scans) loadScan(ctx context.Context, id string) (*Loaded, error) {
+	own, called := false, time.Now()
+	read := func(was *Loaded) (*Loaded, error) {
+		own = true
+		return ss.loadAnew(ctx, id, was)
+	}
+	s, err := ss.Loaded.Get(ctx, id, read)
+	if err != nil || own || s.State == ledger.Running {
+		return s, err
+	}
+	return ss.Loaded.since(ctx, id, called, read) // another caller began that reading, perhaps before a restart
+}
+
+// loadAnew reads a scan. was is the scan as it was read before; nil if it wasn't. Then only its state may have changed.
+func (ss *Scans) loadAnew(ctx context.Context, id string, was *Loaded) (*Loaded, error) {
+	s, err := ss.Ledger.Scan(ctx, id)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, problem.Stalef("scan", "the scan is not in the ledger; its record was deleted").Because(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if was != nil {
+		return &Loaded{was.Opened, s.State, s.Attempt, s.Resumed, s.Members}, nil
+	}
+	r, err := ParseStored(s.Request)
+	if err != nil {
+		return nil, err
+	}
+	o, err := ss.Open(r)
+	if err != nil {
+		return nil, Final(err)
+	}
+	if err := ss.ownHints(ctx, id, o); err != nil {
+		return nil, err
+	}
+	return &Loaded{o, s.State, s.Attempt, s.Resumed, s.Members}, nil
+}
+
+// strategyOf returns the strategy of a request. Only adaptive takes hints.
+func strategyOf(r Request, hints *scan.Hints) scan.Strategy {
+	switch {
+	case r.Action.Type == Keys && r.Strategy == strategy.Prefix:
+		return scan.Prefix{KeepPartitions: true}
+	case r.Action.Type == Keys:
+		return adaptive.Strategy{Partitions: true}
+	}
+	return strategy.New(r.Strategy, strategy.Options{Hints: hints, PageRows: r.PageRows(), FirstSegments: r.SegmentsPerFirstPrefix, NextSegments: r.SegmentsPerSubsequentPrefix})
+}

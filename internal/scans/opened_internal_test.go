@@ -1,0 +1,48 @@
+package scans
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/storage"
+)
+
+// TestLoadRestarted: a step of a restarted scan is not dropped because another step has read the
+// scan before its restart.
+func TestLoadRestarted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, account := emulatortest.NewAccount(t, emulator.Options{})
+		ss, err := New(Options{Own: account, Accounts: map[string]*storage.Account{storage.HostConnection: account}, StateTable: "tablesweep"})
+		proof.Must(t, err)
+		proof.Must(t, ss.TryPrepare(t.Context()))
+		id, count := ledger.NewID(time.Now()), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}}
+		proof.Must(t, ss.Ledger.Create(t.Context(), id, time.Now(), JSON(count), nil, ledger.Pending{ID: "first"}, scan.Outlook{}))
+		running, err := ss.loadAnew(t.Context(), id, nil)
+		proof.Must(t, err)
+		before := make(chan *Loaded) // what a reading that is under way finds in the end
+		go func() {
+			_, _ = ss.Loaded.Get(t.Context(), id, func(*Loaded) (*Loaded, error) { return <-before, nil })
+		}()
+		synctest.Wait()
+		result := make(chan ledger.State)
+		go func() {
+			s, err := ss.Load(t.Context(), id)
+			if err != nil {
+				t.Error(err)
+			}
+			result <- s.State
+		}()
+		synctest.Wait()
+		before <- &Loaded{Opened: running.Opened, State: ledger.Canceled, Attempt: 1}
+		if state := <-result; state != ledger.Running {
+			t.Errorf("the scan is %s, want it %s again", state, ledger.Running)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package scans
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// A scan may read and export every table. It may not change tables of the app or its host: a deletion there would remove
+// records and events while the calls that write them still succeed. Each step and each retry checks this, since the settings may
+// have changed since the scan began.
+
+// hostContainers is the prefix of the containers that the Functions host keeps in the app's account: locks, keys, and state of triggers.
+const hostContainers = "azure-webjobs-"
+
+// Container is a container of an account; the zero value is none.
+type Container struct {
+	Account *storage.Account
+	Name    string
+}
+
+// OwnError refuses work that would change what belongs to the app or its host.
+type OwnError struct{ error }
+
+func (o *OwnError) Unwrap() error { return o.error }
+
+func refuse(field, what string) error {
+	return &OwnError{problem.Invalidf(field, "%s; name another", what)}
+}
+
+// Final makes an [ownError] fatal to a scan that is under way. Other errors of [Scans.open] may be those of an older instance, which
+// does not have a new setting yet: they stay as they are.
+func Final(err error) error {
+	if errors.As(err, new(*OwnError)) {
+		return &FatalError{errors.New(err.Error())}
+	}
+	return err
+}
+
+// CheckTable returns an error about a request's field if no scan may change the table.
+func (ss *Scans) CheckTable(field string, t *storage.Table) error {
+	field += ".table"
+	if slices.ContainsFunc(ss.Options.Kept, t.Same) {
+		return refuse(field, "is a table of this app's catalogs or event log; copy a backup into new tables and set the app to these")
+	}
+	if what := ss.HostsTable(t); what != "" {
+		return refuse(field, what)
+	}
+	return nil
+}
+
+// HostsTable says what a table is that runs this app, and that no group copies; "" for all others.
+func (ss *Scans) HostsTable(t *storage.Table) string {
+	o, name := ss.Options, t.Name()
+	switch {
+	case t.Same(o.Own.Table(o.StateTable)):
+		return "is the table that keeps this app's scans"
+	case storage.OfHost(name) && t.Same(o.Own.Table(name)):
+		return "is a table of the Functions host"
+	}
+	return ""
+}
+
+// checkQueue returns an error if no scan may put messages into a queue of the account.
+func (ss *Scans) checkQueue(field string, a *storage.Account, name string) error {
+	switch {
+	case strings.HasSuffix(name, PoisonSuffix):
+		return refuse(field+".name", "is a queue of messages that a Functions host gave up, which nobody reads")
+	case slices.Contains(slices.Collect(maps.Values(Queues)), name) && a.Same(ss.Options.Own):
+		return refuse(field+".name", "is the app's own queue")
+	}
+	return nil
+}
+
+// checkContainer returns an error if no scan may export into a container of the account.
+func (ss *Scans) checkContainer(field string, a *storage.Account, name string) error {
+	o := ss.Options
+	switch {
+	case strings.HasPrefix(name, hostContainers) && a.Same(o.Own):
+		return refuse(field+".container", "is a container of the Functions host")
+	case o.Packages.Account != nil && name == o.Packages.Name && a.Same(o.Packages.Account):
+		return refuse(field+".container", "is the container that this app is deployed from")
+	}
+	return nil
+}

@@ -1,0 +1,390 @@
+package scans
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/input"
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/record/rowmap"
+	"tablesweep/internal/split/strategy"
+	"tablesweep/internal/storage"
+)
+
+// Request describes a scan. It is the body of POST /api/scans and is stored with the scan.
+type Request struct {
+	// Name says what the scan is for, or who started it: at most maxName characters, only shown.
+	Name        string     `json:"name,omitempty"`
+	Source      TableRef   `json:"source"`
+	Action      Action     `json:"action"`
+	Range       key.Bounds `json:"range,omitzero"`
+	Verify      bool       `json:"verify,omitempty"`      // a copy is verified by a scan of its own once it has succeeded; an export is proved
+	Filter      string     `json:"filter,omitempty"`      // OData, in addition to the range
+	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, just the keys if empty
+	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
+	SegmentSize int        `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
+	// SegmentsPerInvocation is the number of queries that one invocation may
+	// make. 0 means the app's setting; without a setting, 16 for a copy into a container, 4 for a count and 1 for others.
+	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
+	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
+	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
+	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
+	// Limits are none if absent. A segment then has a quarter of a second's rows, unless SegmentSize says another number.
+	Limits *Limits `json:"limits,omitempty"`
+}
+
+// Exports reports whether the request is a copy into a container.
+func (r Request) Exports() bool {
+	return r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container != ""
+}
+
+// TableRef names a table, or an export in a container, where the names of its blobs start with Prefix and a slash.
+type TableRef struct {
+	Table      string `json:"table,omitempty"`
+	Tables     string `json:"tables,omitempty"` // of a source: patterns of the tables of a group, such as * or logs*,orders
+	Container  string `json:"container,omitempty"`
+	Prefix     string `json:"prefix,omitempty"`
+	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
+	// Export is the hash of the export in the container that a scan reads, which Start fills in; with another one there, nothing is read.
+	Export string `json:"export,omitempty"`
+}
+
+// Action is what a scan does with the rows.
+type Action struct {
+	Type string `json:"type"` // one of the action types
+	// Destination is the table that copy and keys write to, or the place of copy's export. Start creates the table or the container if it is missing. keys
+	// writes a row for each partition: the RowKey is the partition's key.
+	Destination *TableRef   `json:"destination,omitempty"`
+	Mode        action.Mode `json:"mode,omitempty"`       // for copy; replace if absent
+	Overwrite   bool        `json:"overwrite,omitempty"`  // a copy of many tables may write over rows that there are
+	Queue       *QueueRef   `json:"queue,omitempty"`      // enqueue puts messages into it; Start creates it if it is missing
+	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify passes over rows that only the destination has
+	Proof       bool        `json:"proof,omitempty"`      // verify reads an export against its hashes; differences to the source are information
+	Message     string      `json:"message,omitempty"`    // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
+	// Map is a program that makes rows of each row, for copy and enqueue; see [rowmap]. MapHash is its hash, which Start fills in.
+	Map     string `json:"map,omitempty"`
+	MapHash string `json:"mapHash,omitempty"`
+}
+
+// QueueRef names a queue of one of the app's accounts.
+type QueueRef struct {
+	Name       string `json:"name"`
+	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
+}
+
+// The action types.
+const (
+	Copy    = "copy"
+	Count   = "count"
+	Keys    = "keys"    // lists the distinct partition keys
+	Enqueue = "enqueue" // puts one message a row into a queue, at least once
+	Delete  = "delete"  // deletes the rows
+	Verify  = "verify"  // compares the rows with those of a destination
+)
+
+// ActionTypes lists them all.
+var ActionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
+
+// MaxSegments is the most queries that an invocation may make. It keeps a commit within one transaction of 100 rows: each segment
+// adds at most three children, and one more if its rows are handed over.
+const MaxSegments = 24
+
+// maxName is the most characters of a scan's name.
+const maxName = 100
+
+// ParseRequest reads a request, strictly. Its errors are [problem.Invalid], joined; those about a field name it.
+func ParseRequest(body []byte) (Request, error) {
+	var r Request
+	if err := input.JSON(body, &r); err != nil {
+		return r, err
+	}
+	r.trim()
+	var given map[string]any
+	if err := input.Part(body, &given); err != nil {
+		return r, err
+	}
+	var errs wrongs
+	for _, s := range r.sizes() {
+		at, field := given, s.field
+		if limit, is := strings.CutPrefix(s.field, "limits."); is {
+			field = limit
+			at, _ = given["limits"].(map[string]any)
+		}
+		if n, is := at[field]; is && n != nil && s.n == 0 {
+			errs.add(s.field, "must be %s", s.allowed())
+		}
+	}
+	return r, errors.Join(append(errs, r.Check())...)
+}
+
+// size is a number of a request, of which 0 stands for one that is not given.
+type size struct {
+	field   string
+	n, most int // most is 0 if there is no bound
+}
+
+func (s size) allowed() string {
+	if s.most == 0 {
+		return "at least 1"
+	}
+	return fmt.Sprintf("1 to %d", s.most)
+}
+
+func (r Request) sizes() []size {
+	l := *cmp.Or(r.Limits, &Limits{})
+	return []size{
+		{"segmentSize", r.SegmentSize, storage.PageRows},
+		{"segmentsPerInvocation", r.SegmentsPerInvocation, MaxSegments},
+		{"segmentsPerFirstPrefix", r.SegmentsPerFirstPrefix, 0},
+		{"segmentsPerSubsequentPrefix", r.SegmentsPerSubsequentPrefix, 0},
+		{"limits.rowsPerSecond", l.RowsPerSecond, 0},
+		{"limits.requestsPerSecond", l.RequestsPerSecond, 0},
+	}
+}
+
+// trim cuts off the blanks that a form or a clipboard leaves around names.
+func (r *Request) trim() {
+	names := []*string{&r.Name, &r.Source.Table, &r.Source.Tables, &r.Source.Connection}
+	if d := r.Action.Destination; d != nil {
+		names = append(names, &d.Table, &d.Connection)
+	}
+	if q := r.Action.Queue; q != nil {
+		names = append(names, &q.Name, &q.Connection)
+	}
+	for _, name := range names {
+		*name = strings.TrimSpace(*name)
+	}
+}
+
+// ParseStored reads the request of a scan that is under way. If only a newer version of this program can do what it
+// asks for, the error is [problem.Stale]: the scan's steps stay pending, and an instance of that version takes them. It
+// does not repeat the checks, which may be stricter now than when the scan began.
+func ParseStored(body []byte) (Request, error) {
+	var r Request
+	err := input.JSON(body, &r)
+	known := slices.Contains(ActionTypes, r.Action.Type) &&
+		(r.Action.Mode == "" || slices.Contains(action.Modes, r.Action.Mode)) &&
+		(r.Strategy == "" || slices.Contains(strategy.Names, r.Strategy))
+	if err != nil || !known {
+		return r, problem.Stalef("", "the scan needs a newer version of this program; its steps wait for an instance of that version").Because(err)
+	}
+	return r, nil
+}
+
+// Check finds all that is wrong with a request. It calls no service and fills in nothing.
+func (r Request) Check() error {
+	if r.IsGroup() {
+		return errors.Join(r.checkGroup(), r.Member(anyTable).Check())
+	}
+	var errs wrongs
+	invalid := errs.add
+	if n := utf8.RuneCountInString(r.Name); n > maxName {
+		invalid("name", "has %d characters; %d are the most", n, maxName)
+	}
+	if secret.InName(r.Name) {
+		invalid("name", "has what looks like a key, a signature or a token; it is stored and shown, and must have none")
+	}
+	if r.Action.Overwrite {
+		invalid("action.overwrite", overwriteMisplaced)
+	}
+	errs = append(errs, r.checkNames())
+	r.Action.check(&errs)
+	for _, s := range r.sizes() {
+		if s.n < 0 || s.most > 0 && s.n > s.most {
+			invalid(s.field, "must be %s", s.allowed())
+		}
+	}
+	r.checkStrategy(invalid)
+	r.checkVerify(invalid)
+	if len(r.Select) > 0 && slices.Contains([]string{Count, Keys, Delete}, r.Action.Type) {
+		invalid("select", "has no effect on %s, which reads only keys; leave it out", r.Action.Type)
+	}
+	if r.Limits != nil && *r.Limits == (Limits{}) {
+		invalid("limits", "must have rowsPerSecond, requestsPerSecond or both, each at least 1")
+	}
+	if slices.ContainsFunc([]string{r.Range.Prefix, r.Range.After, r.Range.Before}, secret.Labelled) {
+		invalid("range", "has what looks like a connection string or a signature; it is stored and shown, and must have none")
+	}
+	if r.Range.Range().Empty() {
+		invalid("range", "prefix, after and before leave no partition key between them")
+	}
+	return errors.Join(errs...)
+}
+
+// checkNames finds what is wrong with what becomes a part of a URL or of a query. [Scans.open] checks it each time: somebody may have edited the
+// row that a request is read from.
+func (r Request) checkNames() error {
+	var errs wrongs
+	errs = append(errs, r.Source.check("source"))
+	if d := r.Action.Destination; d != nil {
+		errs = append(errs, d.check("action.destination"))
+	}
+	if q := r.Action.Queue; q != nil {
+		if q.Name == "" {
+			errs.add("action.queue.name", "is missing; name a queue")
+		} else if err := storage.CheckQueueName(q.Name); err != nil {
+			errs.add("action.queue.name", "%v", err)
+		}
+	}
+	for _, name := range r.Select {
+		if !storage.IsPropertyName(name) {
+			errs.add("select", "%s is not a property's name; list names of letters, digits and underscores", secret.Name(name))
+		}
+	}
+	return errors.Join(append(errs, storage.CheckFilter(r.Filter))...)
+}
+
+// wrongs are what is wrong with a request.
+type wrongs []error
+
+func (w *wrongs) add(field, format string, args ...any) {
+	*w = append(*w, problem.Invalidf(field, format, args...))
+}
+
+// checkStrategy refuses options that the strategy would ignore.
+func (r Request) checkStrategy(invalid func(field, format string, args ...any)) {
+	switch {
+	case r.Strategy != "" && !slices.Contains(strategy.Names, r.Strategy):
+		invalid("strategy", "%s is unknown; use one of %s", secret.Name(r.Strategy), strings.Join(strategy.Names, ", "))
+	case r.Action.Type == Keys && r.Strategy == strategy.Serial:
+		invalid("strategy", "keys steps over rows, which %s can't; leave it out", strategy.Serial)
+	}
+	for _, s := range r.sizes()[2:4] {
+		switch {
+		case s.n <= 0:
+		case r.Strategy != strategy.Prefix:
+			invalid(s.field, "is an option of the strategy %s; leave it out or choose that one", strategy.Prefix)
+		case r.Action.Type == Keys:
+			invalid(s.field, "is not an option of keys, which steps over rows instead; leave it out")
+		}
+	}
+}
+
+func (a Action) check(errs *wrongs) {
+	invalid := errs.add
+	if !slices.Contains(ActionTypes, a.Type) {
+		invalid("action.type", "%s is unknown; use one of %s", secret.Name(a.Type), strings.Join(ActionTypes, ", "))
+		return
+	}
+	for _, f := range []struct {
+		name  string
+		given bool
+		needs bool
+		by    []string
+	}{
+		{"destination", a.Destination != nil, true, []string{Copy, Keys, Verify}},
+		{"mode", a.Mode != "", false, []string{Copy, Verify}},
+		{"queue", a.Queue != nil, true, []string{Enqueue}},
+		{"message", a.Message != "", false, []string{Enqueue}},
+		{"map", a.Map != "", false, []string{Copy, Enqueue}},
+	} {
+		switch takes := slices.Contains(f.by, a.Type); {
+		case f.given && !takes:
+			invalid("action."+f.name, "is not a field of %s; leave it out", a.Type)
+		case takes && f.needs && !f.given:
+			invalid("action."+f.name, "is missing; %s needs it", a.Type)
+		}
+	}
+	if a.Destination != nil {
+		switch {
+		case a.Destination.Container == "":
+		case a.Type == Verify:
+		case a.Type != Copy:
+			invalid("action.destination.container", "is a destination of copy and verify; name a table")
+		case a.Destination.Export != "":
+			invalid("action.destination.export", "belongs to an export that is read")
+		case a.Mode != "":
+			invalid("action.mode", "says what becomes of rows that the destination has; a new export has none: leave it out")
+		}
+	}
+	if _, err := a.rows(); err != nil {
+		invalid("action.map", "%v", err)
+	}
+	if secret.Labelled(a.Map) {
+		invalid("action.map", "has what looks like a connection string or a signature; it is stored and shown, and must have none")
+	}
+	if a.MapHash != "" && a.MapHash != a.HashOfMap() {
+		invalid("action.mapHash", "is not the SHA-256 of action.map; leave it out")
+	}
+	if a.Mode != "" && !slices.Contains(action.Modes, a.Mode) {
+		invalid("action.mode", "%s is unknown; use replace, merge, skip or fail", secret.Name(string(a.Mode)))
+	}
+}
+
+// rows returns the map of the action, nil if there is none.
+func (a Action) rows() (*rowmap.Map, error) {
+	if a.Map == "" {
+		return nil, nil
+	}
+	return rowmap.New(rowmap.Options{Program: a.Map})
+}
+
+// HashOfMap returns the hash of the action's map, "" if there is none.
+func (a Action) HashOfMap() string {
+	if a.Map == "" {
+		return ""
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(a.Map)))
+}
+
+// check finds what is wrong with the place that a request's field names.
+func (t TableRef) check(field string) error {
+	switch {
+	case secret.InName(t.Connection): // schedules are stored and shown before they run
+		return problem.Invalidf(field+".connection", "is what looks like a secret; give the name of the setting that has it")
+	case t.Tables != "":
+		return problem.Invalidf(field+".tables", "belongs to a source")
+	case t.Export != "" && t.Container == "":
+		return problem.Invalidf(field+".export", "belongs to an export in a container")
+	case t.Container == "" && t.Prefix != "":
+		return problem.Invalidf(field+".prefix", "belongs to a container, and there is none")
+	case t.Container == "" && t.Table == "":
+		return problem.Invalidf(field+".table", "is missing; name a table or a container")
+	case t.Container == "":
+		if err := storage.CheckTableName(t.Table); err != nil {
+			return problem.Invalidf(field+".table", "%v", err)
+		}
+	case t.Table != "":
+		return problem.Invalidf(field, "names a table and a container; leave one out")
+	default:
+		if err := storage.CheckContainerName(t.Container); err != nil {
+			return problem.Invalidf(field+".container", "%v", err)
+		}
+		if _, err := place.CleanPrefix(t.Prefix); err != nil {
+			return problem.Invalidf(field+".prefix", "%v", err)
+		}
+	}
+	return nil
+}
+
+// PageRows returns how many rows a query asks for.
+func (r Request) PageRows() int { return cmp.Or(r.SegmentSize, r.Limits.rows(), storage.PageRows) }
+
+// checkVerify finds what is wrong with a request beside what is with any.
+func (r Request) checkVerify(invalid func(field, format string, args ...any)) {
+	a := r.Action
+	switch {
+	case r.Verify && a.Type != Copy:
+		invalid("verify", "is an option of copy")
+	case r.Verify && a.Map != "":
+		invalid("verify", "compares rows as they were read; leave it out, or the map")
+	case a.Type != Verify && (a.AllowExtra || a.Proof):
+		invalid("action.type", "%s takes neither allowExtra nor proof, which are fields of verify", a.Type)
+	case a.Proof && (a.Destination == nil || a.Destination.Container == ""):
+		invalid("action.proof", "is of an export; name its container as the destination")
+	case a.Type == Verify && storage.ComparesTime(r.Filter) && !a.AllowExtra && !a.Proof:
+		invalid("filter", "compares Timestamps, of which each place has its own; leave it out, or set action.allowExtra")
+	}
+}
+
+// VerificationSuffix ends the id of a scan that verifies another one.
+const VerificationSuffix = "-v"

@@ -1,0 +1,404 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/input"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/calendar"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/life"
+	"tablesweep/internal/scans/status"
+	"tablesweep/internal/storage"
+)
+
+// Schedules start scans by themselves. Whoever looks at one decides by its row what is due, writes that down, on condition that the row is
+// unchanged, and only then asks for the scan. So an occurrence is decided once, and a scan that nobody has asked for because a process
+// died is asked for at the next look: it has the same id. Any instance may look, at any time; package schedule decides.
+
+// Schedule is one of the app's settings.
+type Schedule struct {
+	Name       string         `json:"name"`
+	Cron       string         `json:"cron"`
+	Request    jsontext.Value `json:"request"`
+	Keep       *calendar.Keep `json:"keep,omitempty"`
+	KeepDryRun bool           `json:"keepDryRun,omitempty"` // tells which backups keep would delete, and deletes none
+
+	cron    calendar.Cron
+	request scans.Request // of which {date} is not filled in
+}
+
+// scheduleName matches names that need no escaping in a URL or a key.
+var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
+
+// ParseSchedules reads schedules from JSON. The error lists all that is wrong, by their names; those that are right are returned with it.
+func ParseSchedules(text string) ([]Schedule, error) {
+	var given, all []Schedule
+	if err := input.JSON([]byte(text), &given); err != nil {
+		return nil, fmt.Errorf(`must be a JSON array such as [{"name":"nightly","cron":"0 0 3 * * *","request":{…}}]: %w`, err)
+	}
+	var errs error
+	ids := map[string]string{}
+	var exports []Schedule
+	for i, s := range given {
+		err := s.parse()
+		if err == nil && s.request.Exports() {
+			if i := slices.IndexFunc(exports, s.overlaps); i >= 0 {
+				err = fmt.Errorf("request: action.destination is that of %s, or one of both lies within the other; give each a prefix of its own", exports[i].Name)
+			}
+			exports = append(exports, s)
+		}
+		if id := calendar.ID(s.Name, time.Time{}); ids[id] != "" {
+			err = errors.Join(err, fmt.Errorf("has the name of another, or one too much like it (%s); choose another name", ids[id]))
+		} else {
+			ids[id] = s.Name
+		}
+		if err == nil {
+			all = append(all, s)
+			continue
+		}
+		title := s.Name
+		if !scheduleName.MatchString(title) { // it may be a secret
+			title = fmt.Sprint("schedule ", i+1)
+		}
+		errs = errors.Join(errs, fmt.Errorf("%s: %s", title, strings.ReplaceAll(err.Error(), "\n", "; ")))
+	}
+	return all, errs
+}
+
+// overlaps reports whether the exports of two schedules would stand within each other's places.
+func (s Schedule) overlaps(other Schedule) bool {
+	// of returns the place of an occurrence; which one does not matter, since a date stands for itself alone.
+	of := func(s Schedule) (container, prefix string) {
+		to := s.at(time.Unix(0, 0)).Action.Destination
+		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"
+	}
+	container, a := of(s)
+	same, b := of(other)
+	return container == same && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
+}
+
+// parse checks a schedule, and sets what follows from its text.
+func (s *Schedule) parse() (err error) {
+	var errs []error
+	if !scheduleName.MatchString(s.Name) {
+		errs = append(errs, errors.New("name must be 1 to 63 letters, digits, - and _, and start with a letter or a digit"))
+	}
+	if s.cron, err = calendar.ParseCron(s.Cron); err != nil {
+		errs = append(errs, fmt.Errorf("cron: %w", err))
+	} else if seconds, _, _ := strings.Cut(strings.TrimSpace(s.Cron), " "); strings.Trim(seconds, "0123456789") != "" {
+		errs = append(errs, fmt.Errorf("cron: %q fires more than once a minute; its first field, the seconds, must be a number", s.Cron))
+	}
+	if len(s.Request) == 0 {
+		errs = append(errs, errors.New("request is missing: give what POST /api/scans takes"))
+	} else if s.request, err = scans.ParseRequest(s.Request); err != nil {
+		errs = append(errs, fmt.Errorf("request: %w", err))
+	} else if d := s.request.Action.Destination; s.request.Exports() && !strings.Contains(d.Prefix, calendar.Date) {
+		errs = append(errs, errors.New("request: action.destination.prefix must have "+calendar.Date+": each export needs a place of its own"))
+	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
+		errs = append(errs, errors.New("request: action.destination.prefix may have "+tableMark+" at its end alone: the exports of many tables stand together"))
+	}
+	if s.Keep != nil {
+		if err := s.Keep.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("keep: %w", err))
+		}
+		if len(errs) == 0 && !s.request.Exports() {
+			errs = append(errs, errors.New("keep: is about exports, and the request makes none; leave it out"))
+		}
+	} else if s.KeepDryRun {
+		errs = append(errs, errors.New("keepDryRun: there is no keep; leave it out"))
+	}
+	return errors.Join(errs...)
+}
+
+// tableMark stands for the table in prefixes. The exports of many have it at the end of theirs anyway.
+const tableMark = "{table}"
+
+// at returns the request of an occurrence.
+func (s Schedule) at(occurrence time.Time) scans.Request {
+	r := s.request
+	r.Source.Prefix = calendar.Fill(r.Source.Prefix, occurrence)
+	if d := r.Action.Destination; d != nil {
+		filled := *d
+		filled.Prefix = strings.ReplaceAll(calendar.Fill(d.Prefix, occurrence), tableMark, r.Source.Table)
+		r.Action.Destination = &filled
+	}
+	if r.Name == "" {
+		r.Name = s.Name
+	}
+	return r
+}
+
+// Scheduler starts the scans of the app's schedules, and keeps their backups.
+type Scheduler struct {
+	schedules []Schedule
+	scans     *scans.Scans
+	status    *status.Reader
+	life      *life.Life
+	ledger    *ledger.Ledger
+	looks     *scans.Cache[struct{}] // at schedules, by who is about to read them
+}
+
+// New returns a scheduler of the app's schedules.
+func New(of *scans.Scans, reader *status.Reader, lives *life.Life, schedules []Schedule) *Scheduler {
+	return &Scheduler{schedules: schedules, scans: of, status: reader, life: lives, ledger: of.Ledger, looks: scans.NewCache[struct{}](readersLook, readersLook)}
+}
+
+// CheckSchedules finds what is wrong with the app's schedules beside their form, such as a connection that it does not have.
+func (sd *Scheduler) CheckSchedules() (errs error) {
+	for _, s := range sd.schedules {
+		if _, err := sd.scans.Open(s.at(time.Unix(0, 0))); err != nil {
+			errs = errors.Join(errs, fmt.Errorf("%s: request: %w", s.Name, err))
+		}
+	}
+	return errs
+}
+
+// Run is a scan that a schedule has started.
+type Run struct {
+	ID         string    `json:"id"`
+	Occurrence time.Time `json:"occurrence"`
+	// State is that of its end; running until a look has seen that.
+	State ledger.State `json:"state"`
+	Error string       `json:"error,omitempty"`
+	Proof *Proof       `json:"proof,omitempty"` // of the newest success
+}
+
+// Omitted counts occurrences that started no scan.
+type Omitted struct {
+	Count int64     `json:"count"`
+	Last  time.Time `json:"last,omitzero"`
+}
+
+func (o *Omitted) add(n int, last time.Time) {
+	if n > 0 {
+		o.Count, o.Last = o.Count+int64(n), last
+	}
+}
+
+// remembered is a schedule's row.
+type remembered struct {
+	Since   time.Time `json:"since"`   // its first look
+	Decided time.Time `json:"decided"` // the newest occurrence that was started or left out
+	Last    *Run      `json:"last,omitempty"`
+	// Request is that of Last, which any instance may ask for again, until it has succeeded.
+	Request *scans.Request `json:"request,omitempty"`
+	Asked   time.Time      `json:"asked,omitzero"` // when Last was decided
+	Success *Run           `json:"success,omitempty"`
+	Missed  Omitted        `json:"missed"`  // nobody looked in time, and a newer one was due
+	Skipped Omitted        `json:"skipped"` // the last one's scan ran
+	// Unproved are the newest successes whose backups are not proved yet, at most [maxUnproved].
+	Unproved []string `json:"unproved,omitempty"`
+	// Kept is the success after which all backups were deleted that are not kept any more.
+	Kept string `json:"kept,omitempty"`
+
+	row ledger.Record
+}
+
+func rememberedOf(row ledger.Record) (r remembered, err error) {
+	if err = json.Unmarshal(row.Data, &r); err != nil {
+		err = fmt.Errorf("the row of schedule %s: %w", row.Name(), err)
+	}
+	r.row = row
+	return r, err
+}
+
+// save writes a schedule's row, unless another process has looked at it meanwhile. Then ours is false.
+func (sd *Scheduler) save(ctx context.Context, r *remembered) (ours bool, err error) {
+	r.row.Data = scans.JSON(r)
+	return sd.ledger.Save(ctx, &r.row)
+}
+
+// lookTries is how often a look begins anew when other processes look at the same time.
+const lookTries = 3
+
+// LookAtSchedules starts the scans of schedules that are due, and notes the ends of those that were started. Timers fail: so whatever calls
+// the app may call this, at any time. With prune, it also does a minute's share of deleting backups that are not kept any more.
+func (sd *Scheduler) LookAtSchedules(ctx context.Context, prune bool) error {
+	for try := 1; ; try++ {
+		overtaken, err := sd.lookAtAll(ctx, prune)
+		if err != nil || !overtaken || try == lookTries {
+			return err
+		}
+	}
+}
+
+// readersLook is how often those who read schedules have a process look at them.
+const readersLook = 10 * time.Second
+
+// LookBeforeReading is [Scheduler.LookAtSchedules] for whoever is about to read schedules or backups: it deletes nothing, and does nothing if this
+// process has looked for a reader a short while ago.
+func (sd *Scheduler) LookBeforeReading(ctx context.Context) error {
+	_, err := sd.looks.Get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, sd.LookAtSchedules(ctx, false) })
+	return err
+}
+
+func (sd *Scheduler) lookAtAll(ctx context.Context, prune bool) (overtaken bool, err error) {
+	rows, err := sd.ledger.Schedules(ctx)
+	if err != nil {
+		return false, err
+	}
+	now, err := sd.scans.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	var errs error
+	known := map[string]bool{}
+	for _, row := range rows {
+		known[row.Name()] = true
+		ours, err := sd.lookAt(ctx, row, now, prune)
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("schedule %s: %w", row.Name(), err))
+		}
+		overtaken = overtaken || !ours
+	}
+	for _, s := range sd.schedules {
+		if !known[s.Name] { // what was before its first look is not missed
+			_, err := sd.save(ctx, &remembered{Since: now, Decided: now, row: ledger.ScheduleRecord(s.Name)})
+			errs = errors.Join(errs, err)
+		}
+	}
+	return overtaken, errs
+}
+
+// setting returns a schedule's settings, nil if the app does not have it any more.
+func (sd *Scheduler) setting(name string) *Schedule {
+	i := slices.IndexFunc(sd.schedules, func(s Schedule) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &sd.schedules[i]
+}
+
+// lookAt looks at one schedule. ours is false if another process was faster.
+func (sd *Scheduler) lookAt(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
+	r, err := rememberedOf(row)
+	if err != nil {
+		return true, err
+	}
+	ended, err := sd.noteEnd(ctx, &r, now)
+	if err != nil {
+		return true, err
+	}
+	proofs, err := sd.noteProofs(ctx, &r)
+	if err != nil {
+		return true, err
+	}
+	s, changed := sd.setting(row.Name()), ended || proofs
+	if r.Decided.After(now.Add(wrongClock)) { // it is right again
+		changed, r.Decided = true, now
+	}
+	var d calendar.Decision
+	if s != nil {
+		d = s.cron.Decide(r.Decided, r.runs(), now)
+	}
+	if !d.Occurrence.IsZero() {
+		changed, r.Decided = true, d.Occurrence
+		r.Missed.add(d.Missed, d.Occurrence)
+		if d.Start {
+			request := s.at(d.Occurrence)
+			r.Last, r.Request, r.Asked = &Run{ID: calendar.ID(s.Name, d.Occurrence), Occurrence: d.Occurrence, State: ledger.Running}, &request, now
+		} else {
+			r.Skipped.add(1, d.Occurrence)
+		}
+	}
+	if changed {
+		if ours, err := sd.save(ctx, &r); err != nil || !ours {
+			return err != nil, err
+		}
+	}
+	if !d.Occurrence.IsZero() {
+		err = sd.carryOut(ctx, d, &r)
+	}
+	if prune {
+		err = errors.Join(err, sd.prune(ctx, s, &r))
+	}
+	return true, err
+}
+
+// carryOut asks for the scan that a schedule's row says is due, or says that it is skipped.
+func (sd *Scheduler) carryOut(ctx context.Context, d calendar.Decision, r *remembered) error {
+	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", r.Last.ID).Logger()
+	if !d.Start {
+		l.Warn().Msg("occurrence skipped: the scan of the last one runs")
+		return nil
+	}
+	l.Info().Msg("scheduled scan starts")
+	return sd.life.Ask(ctx, r.Last.ID, *r.Request)
+}
+
+// wrongClock is how far ahead a time must be to come from a clock that was wrong.
+const wrongClock = 24 * time.Hour
+
+func (r *remembered) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }
+
+// traceTime is how long a scan may leave no trace before it is given up: somebody may have deleted its rows.
+const traceTime = 24 * time.Hour
+
+// noteEnd notes what became of the scan that a schedule started last: somebody may retry one that has failed. A backup is recorded before its
+// success is.
+func (sd *Scheduler) noteEnd(ctx context.Context, r *remembered, now time.Time) (changed bool, err error) {
+	if r.Last == nil || r.Request == nil {
+		return false, nil
+	}
+	run := *r.Last
+	s, found, err := sd.becameOf(ctx, run.ID)
+	switch {
+	case err != nil:
+	case found:
+		run.State, run.Error = s.State, s.Error
+	case run.State != ledger.Running: // what became of it was kept for its time
+		r.Request = nil
+		return true, nil
+	case now.Sub(r.Asked) < traceTime:
+		err = sd.life.Ask(ctx, run.ID, *r.Request)
+	default:
+		run.State, run.Error = ledger.Failed, "nothing is left of it: its rows were deleted, or the app was away when it was to start"
+	}
+	if err != nil {
+		return false, err
+	}
+	if run == *r.Last {
+		return false, nil
+	}
+	if r.Last = &run; run.State == ledger.Succeeded {
+		success := run
+		if r.Request.Exports() {
+			success.Proof, err = sd.recordBackup(ctx, r, s)
+		}
+		if success.Proof != nil {
+			r.Unproved = append([]string{run.ID}, r.Unproved[:min(len(r.Unproved), maxUnproved-1)]...)
+		}
+		r.Success, r.Request = &success, nil
+	}
+	return true, err
+}
+
+// maxUnproved bounds the backups whose proofs are looked at each minute.
+const maxUnproved = 3
+
+// becameOf returns the status of a scan that was asked for. Of one that is not started yet it has no more than the state. found is false if
+// nothing is left of it.
+func (sd *Scheduler) becameOf(ctx context.Context, id string) (s status.Status, found bool, err error) {
+	s, err = sd.status.Status(ctx, id)
+	if problem.Of(err).Kind != problem.NotFound {
+		return s, err == nil, err
+	}
+	asked, found, err := sd.ledger.AskedFor(ctx, id)
+	if s.State = ledger.Running; asked.Refused != "" {
+		s.State, s.Error = ledger.Failed, "it was not started: "+asked.Refused
+	}
+	return s, found, err
+}

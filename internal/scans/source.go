@@ -1,0 +1,119 @@
+package scans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
+)
+
+// Export is a source of rows: an export in a container. It is opened once, since it never changes.
+type Export struct {
+	objects *place.Blobs
+	Hash    string        // of the one that the scan began with; "" before it begins
+	turn    chan struct{} // has room for the one that opens it, or looks whether it is open
+	Content *place.Export
+}
+
+// Open returns the export, which it reads at its first call. It must be the one that the scan began with.
+func (x *Export) Open(ctx context.Context) (*place.Export, error) {
+	select {
+	case x.turn <- struct{}{}:
+		defer func() { <-x.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if x.Content != nil {
+		return x.Content, nil
+	}
+	content, err := place.Open(ctx, x.objects)
+	if err == nil && x.Hash != "" && x.Hash != content.Hash() {
+		content, err = nil, fmt.Errorf("%s has another export now, %s, not %s; start a new scan", x.objects.Address(), content.Hash(), x.Hash)
+	}
+	x.Content = content
+	return content, err
+}
+
+// Address implements [storage.Source]: an export that is not open yet is where it stands.
+func (x *Export) Address() string { return x.objects.Address() }
+
+// Read implements [storage.Source]. An error that no repetition mends is fatal.
+func (x *Export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
+	content, err := x.Open(ctx)
+	if err == nil {
+		p, queries, err = content.Read(ctx, options, q)
+	}
+	if err != nil && !storage.Passing(err) && !errors.Is(err, memory.ErrFull) {
+		err = &FatalError{fmt.Errorf("read the source: %w", err)}
+	}
+	return p, queries, err
+}
+
+// Hints implements [storage.Hinted]. The export must be open.
+func (x *Export) Hints(fn func(last key.Key, rows int64)) { x.Content.Hints(fn) }
+
+// Probe opens the export, and finds out whether it can be read.
+func (x *Export) Probe(ctx context.Context, field string, r Request) error {
+	_, err := x.Open(ctx)
+	if err := place.CheckFilter(r.Filter); err != nil && field == "source" {
+		return problem.Invalidf("filter", "%v", err)
+	}
+	return Unreadable(field, err)
+}
+
+// Unreadable returns an error of opening exports as the caller's, who named them in a field, unless it may pass.
+func Unreadable(field string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, place.ErrNoExport), errors.Is(err, fs.ErrNotExist):
+		return problem.NotFoundf(field, "%v", err)
+	case storage.BeingDeleted(err):
+		return problem.BeingDeleted(field+".container", err)
+	case storage.Permanent(err):
+		return Refusal(field, "the Blob service refuses to read it; check the connection and its permissions", err)
+	case storage.Passing(err):
+		return err
+	}
+	return problem.Invalidf(field, "%v", err)
+}
+
+// perhaps is a table that has no rows if it is not there: who proves its export reads that to the end.
+type perhaps struct{ storage.Source }
+
+// Read implements [storage.Source].
+func (p perhaps) Read(ctx context.Context, o storage.RequestOptions, q storage.Query) (page storage.Page, queries int, err error) {
+	page, queries, err = p.Source.Read(ctx, o, q)
+	if storage.Gone(err) {
+		return storage.Page{}, queries, nil
+	}
+	return page, queries, err
+}
+
+// exportAt returns an export as a source, which is not open yet.
+func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
+	_, objects, err := ss.Blobs(field, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &Export{objects: objects, Hash: ref.Export, turn: make(chan struct{}, 1)}, nil
+}
+
+// Blobs returns the place in a container that a request's field names, and its account.
+func (ss *Scans) Blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
+	a, err := ss.Account(field, ref.Connection)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := place.InContainer(a, ref.Container, ref.Prefix)
+	if err != nil {
+		return nil, nil, problem.Invalidf(field, "%v", err)
+	}
+	return a, b, nil
+}

@@ -1,0 +1,2 @@
+// Package status tells of scans: their status, lists, ranges, timelines, rates and failed rows. It changes nothing.
+package status

@@ -1,0 +1,132 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tablesweep/internal/scans"
+)
+
+// FailedRows is a page of a scan's failed rows.
+type FailedRows struct {
+	Rows   []scans.FailedRow `json:"rows"`
+	Total  int64             `json:"total"` // failed rows of the scan; of a comparison, rows that differ
+	Kept   int64             `json:"kept"`  // failed rows that are listed; each step keeps its first thousand
+	Cursor string            `json:"cursor,omitempty"`
+	// Groups has the listed rows of the last steps by their reasons' codes, the largest first. The first page has it.
+	Groups  []FailedGroup `json:"groups,omitempty"`
+	Grouped int64         `json:"grouped,omitempty"` // the rows in groups
+}
+
+// FailedGroup is the failed rows with one code.
+type FailedGroup struct {
+	Code  string            `json:"code"` // of the service, or else the reason
+	Count int64             `json:"count"`
+	First []scans.FailedRow `json:"first"` // some of them, in the order of the list
+}
+
+// groupSteps is how many steps' failed rows are grouped: those of ten requests.
+const groupSteps = 100
+
+// maxGroups and firstRows bound what an answer has of groups.
+const maxGroups, firstRows = 50, 5
+
+// Failed returns up to top failed rows of a scan. The steps that ended last come first. cursor
+// comes from an earlier answer; an empty one starts at the beginning.
+func (rd *Reader) Failed(ctx context.Context, id string, top int, cursor string) (FailedRows, error) {
+	found, err := rd.detail(ctx, id)
+	if err != nil {
+		return FailedRows{}, err
+	}
+	f := FailedRows{Rows: []scans.FailedRow{}, Total: max(0, found.Sums.Failed+found.Sums.Differences()), Kept: max(0, found.Sums.Kept)}
+	position, listed, err := parseFailedCursor(cursor)
+	if err != nil {
+		return f, err
+	}
+	groups, left := map[string]*FailedGroup{}, 0
+	if cursor == "" {
+		left = groupSteps
+	}
+	full := false
+	err = rd.ledger.FailedRows(ctx, id, position, func(at string, packed []byte) bool {
+		listing, _ := scans.ParseFailed(packed)
+		rows := listing.Rows
+		from := 0
+		if at == position {
+			from = min(listed, len(rows))
+		}
+		if !full {
+			n := min(len(rows)-from, top-len(f.Rows))
+			f.Rows = append(f.Rows, rows[from:from+n]...)
+			f.Cursor = failedCursor(at, from+n)
+			full = len(f.Rows) == top
+		}
+		if left > 0 {
+			left--
+			f.Grouped += int64(len(rows))
+			group(groups, rows)
+		}
+		return !full || left > 0
+	})
+	if err != nil {
+		return f, err
+	}
+	if !full {
+		f.Cursor = ""
+	}
+	for _, g := range groups {
+		f.Groups = append(f.Groups, *g)
+	}
+	slices.SortFunc(f.Groups, func(a, b FailedGroup) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Code, b.Code)) })
+	f.Groups = f.Groups[:min(len(f.Groups), maxGroups)]
+	return f, nil
+}
+
+func group(groups map[string]*FailedGroup, rows []scans.FailedRow) {
+	for _, row := range rows {
+		code := codeOf(row.Reason)
+		g := groups[code]
+		if g == nil {
+			g = &FailedGroup{Code: code}
+			groups[code] = g
+		}
+		if g.Count++; len(g.First) < firstRows {
+			g.First = append(g.First, row)
+		}
+	}
+}
+
+// serviceCode finds a service's code in a reason: it stands ahead of the message.
+var serviceCode = regexp.MustCompile(`(?:^|: )([A-Z][A-Za-z]+): `)
+
+// codeOf returns the code of a reason, or the whole reason if it has none.
+func codeOf(reason string) string {
+	if m := serviceCode.FindStringSubmatch(reason); m != nil {
+		return m[1]
+	}
+	return reason
+}
+
+// failedCursor names the last step that was listed, and how many of its rows were.
+func failedCursor(position string, listed int) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(position + " " + strconv.Itoa(listed)))
+}
+
+func parseFailedCursor(cursor string) (position string, listed int, err error) {
+	if cursor == "" {
+		return "", 0, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	position, number, _ := strings.Cut(string(text), " ")
+	if err == nil {
+		if listed, err = strconv.Atoi(number); err == nil && listed >= 0 {
+			return position, listed, nil
+		}
+	}
+	return "", 0, foreignCursor()
+}

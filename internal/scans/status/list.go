@@ -1,0 +1,299 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+const (
+	// listPages bounds the pages that a filtered list reads.
+	listPages = 5
+	// listScans is how many open scans a list reads at once, and openMost how many a filtered one reads.
+	listScans = 8
+	openMost  = 100
+)
+
+// states lists the states that a scan may have.
+var states = []ledger.State{ledger.Running, ledger.Succeeded, ledger.Failed, ledger.Canceled}
+
+// ListQuery asks for a page of the list of scans. Empty filters take every scan.
+type ListQuery struct {
+	Top    int
+	Cursor string // of an earlier answer; empty for the first page
+	State  ledger.State
+	Action string    // its type
+	Table  string    // of the source or the destination, in any case
+	Name   string    // a part of the name, in any case
+	Since  time.Time // the earliest start
+}
+
+// ScanList is a page of the list of scans.
+type ScanList struct {
+	Scans  []Status `json:"scans"`
+	Cursor string   `json:"cursor,omitempty"`
+}
+
+// check refuses filters that no scan can fulfil. Its errors are [problem.Invalid].
+func (q ListQuery) check() error {
+	var errs []error
+	if q.State != "" && !slices.Contains(states, q.State) {
+		errs = append(errs, problem.Invalidf("state", "%s is unknown; use running, succeeded, failed or canceled", secret.Name(string(q.State))))
+	}
+	if q.Action != "" && !slices.Contains(scans.ActionTypes, q.Action) {
+		errs = append(errs, problem.Invalidf("action", "%s is unknown; use one of %s", secret.Name(q.Action), strings.Join(scans.ActionTypes, ", ")))
+	}
+	if q.Table != "" {
+		if err := storage.CheckTableName(q.Table); err != nil {
+			errs = append(errs, problem.Invalidf("table", "%v", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (q ListQuery) filtered() bool {
+	return q.State != "" || q.Action != "" || q.Table != "" || q.Name != ""
+}
+
+func (q ListQuery) takes(s Status) bool {
+	tables := []string{s.Source.Table}
+	if d := s.Action.Destination; d != nil {
+		tables = append(tables, d.Table)
+	}
+	return (q.State == "" || s.State == q.State) && (q.Action == "" || s.Action.Type == q.Action) &&
+		(q.Table == "" || s.TakesTable(q.Table) || slices.ContainsFunc(tables, func(t string) bool { return strings.EqualFold(t, q.Table) })) &&
+		strings.Contains(strings.ToLower(s.Name), strings.ToLower(q.Name)) && !s.StartedAt.Before(q.Since)
+}
+
+// List returns a page of the list of scans: first those that may be open, then the others, each the newest
+// first. The first page makes two requests, further ones one, one more for each scan that is open, or may have steps under way, and one for all that are leased. A filtered
+// one reads at most listPages pages of the list, and openMost open scans: it may have few scans, or none, and a cursor.
+func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
+	if err := q.check(); err != nil {
+		return ScanList{}, err
+	}
+	at, err := parseListCursor(q.Cursor)
+	if err != nil {
+		return ScanList{}, err
+	}
+	l := rd.lister(ctx, q)
+	if at.open && (q.State == "" || q.State == ledger.Running) {
+		if err := l.readOpen(ctx, at.behind); err != nil || l.list.Cursor != "" {
+			return l.list, err
+		}
+		at.behind = ""
+	}
+	if q.State == ledger.Running { // what runs is open
+		return l.list, nil
+	}
+	return l.list, l.readAll(ctx, at.behind)
+}
+
+// lister makes one page of the list.
+type lister struct {
+	ListQuery
+	reader *Reader
+	list   ScanList
+	open   map[string]bool // scans that are listed as open
+	beats  func() ([]ledger.Beat, error)
+}
+
+func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
+	beats := sync.OnceValues(func() ([]ledger.Beat, error) { return rd.ledger.Beats(ctx) })
+	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats}
+}
+
+// readOpen adds open scans behind an id.
+func (l *lister) readOpen(ctx context.Context, behind string) error {
+	open, err := l.reader.ledger.Open(ctx)
+	if err != nil {
+		return err
+	}
+	l.open = map[string]bool{}
+	var scans []ledger.Listed
+	for _, o := range open {
+		if _, _, member := ledger.MemberOf(o.ID); member {
+			continue
+		}
+		if oldest := key.Inverted(l.Since) + "~"; o.ID <= behind || l.open[o.ID] || !l.Since.IsZero() && o.ID > oldest {
+			continue
+		}
+		l.open[o.ID] = true
+		scans = append(scans, ledger.Listed{Scan: ledger.Scan{ID: o.ID}})
+	}
+	for read := 0; len(scans) > 0; {
+		if len(l.list.Scans) == l.Top || l.filtered() && read >= openMost {
+			l.list.Cursor = listCursor{open: true, behind: behind}.text()
+			return nil
+		}
+		n := min(len(scans), l.Top-len(l.list.Scans))
+		if err := l.add(ctx, scans[:n]); err != nil {
+			return err
+		}
+		behind, read, scans = scans[n-1].ID, read+n, scans[n:]
+	}
+	if len(l.list.Scans) == l.Top {
+		l.list.Cursor = listCursor{}.text()
+	}
+	return nil
+}
+
+// readAll adds scans of the list of all, behind an id.
+func (l *lister) readAll(ctx context.Context, behind string) error {
+	first := l.open != nil
+	q := ledger.ListQuery{Behind: behind, Since: l.Since, Page: l.Top, Pages: listPages}
+	if l.filtered() {
+		q.Page = storage.PageRows
+	}
+	var scans []ledger.Listed
+	last := behind
+	end, err := l.reader.ledger.Recent(ctx, q, func(s ledger.Listed) bool {
+		last = s.ID
+		switch {
+		case s.Summarized:
+			if st, err := l.reader.summarized(s); err == nil && l.takes(st) {
+				scans = append(scans, s)
+			}
+		case first && !l.open[s.ID]: // it was begun since the open ones were read
+			scans = append(scans, s)
+		}
+		return len(l.list.Scans)+len(scans) < l.Top
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.add(ctx, scans); err != nil {
+		return err
+	}
+	if !end {
+		l.list.Cursor = listCursor{behind: last}.text()
+	}
+	return nil
+}
+
+func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
+	all := make([]Status, len(scans))
+	g, ctx := task.WithContext(ctx)
+	g.SetLimit(listScans)
+	for i := range scans {
+		g.Go(func() error {
+			var err error
+			if all[i], err = l.listed(ctx, scans[i]); errors.Is(err, ledger.ErrNotFound) {
+				return nil // being created, or never completed
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, s := range all {
+		if s.ID != "" && l.takes(s) {
+			l.list.Scans = append(l.list.Scans, s)
+		}
+	}
+	return nil
+}
+
+// listed returns the status of a scan in the list. It reads the scan if its row there has no summary, or one that is not settled.
+func (l *lister) listed(ctx context.Context, s ledger.Listed) (Status, error) {
+	if s.Summarized && !s.Unsettled {
+		return l.reader.summarized(s)
+	}
+	return l.reader.status(ctx, s.ID, l.beats)
+}
+
+func (rd *Reader) summarized(s ledger.Listed) (Status, error) {
+	r, err := scans.RequestOf(s.Scan)
+	st := rd.summaryOf(s.Scan, r, s.Totals, s.Pending, s.Finished)
+	st.Members = membersOf(s.Members)
+	return st, err
+}
+
+// listCursor says where a page of the list begins: behind an id in the list of open scans or of all.
+type listCursor struct {
+	open   bool
+	behind string
+}
+
+func (c listCursor) text() string {
+	list := "a"
+	if c.open {
+		list = "o"
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(list + c.behind))
+}
+
+func parseListCursor(cursor string) (listCursor, error) {
+	if cursor == "" {
+		return listCursor{open: true}, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	behind, open := strings.CutPrefix(string(text), "o")
+	behind, all := strings.CutPrefix(behind, "a")
+	if err != nil || open == all || behind != "" && !ledger.IsID(behind) {
+		return listCursor{}, foreignCursor()
+	}
+	return listCursor{open, behind}, nil
+}
+
+// foreignCursor is the error for a cursor that this app has not made.
+func foreignCursor() error {
+	return problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
+}
+
+// Members returns a page of the scans of a group's tables that were begun, by name. state, if not empty, takes those in it; the page
+// may then have few or none, and a cursor.
+func (rd *Reader) Members(ctx context.Context, id string, top int, cursor string, state ledger.State) (ScanList, error) {
+	q := ListQuery{Top: top, State: state}
+	at, err := parseListCursor(cursor)
+	if err := cmp.Or(err, q.check()); err != nil {
+		return ScanList{}, err
+	}
+	s, err := rd.ledger.Scan(ctx, id)
+	switch {
+	case err != nil:
+		return ScanList{}, NotFound(id, err)
+	case s.Members == 0:
+		return ScanList{}, problem.NotFoundf("id", "the scan is no group: it is of one table")
+	}
+	l := rd.lister(ctx, q)
+	var found []ledger.Listed
+	last := at.behind
+	end, err := rd.ledger.Recent(ctx, ledger.ListQuery{Group: id, Behind: at.behind, Page: storage.PageRows, Pages: listPages}, func(m ledger.Listed) bool {
+		last = m.ID
+		if state == "" || m.State == state || !m.Summarized {
+			found = append(found, m)
+		}
+		return len(found) < top
+	})
+	if err == nil {
+		err = l.add(ctx, found)
+	}
+	if err == nil && !end {
+		l.list.Cursor = listCursor{behind: last}.text()
+	}
+	return l.list, err
+}
+
+// membersOf returns what a status says of a group's tables; nil for other scans.
+func membersOf(m ledger.Members) *ledger.Members {
+	if m.All == 0 {
+		return nil
+	}
+	m.Waiting = max(0, m.All-m.Ended()-m.Running)
+	return &m
+}

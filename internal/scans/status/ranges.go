@@ -1,0 +1,245 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
+)
+
+// maxRanges is the most ranges that are shown of a scan.
+const maxRanges = 500
+
+// Ranges shows which parts of a scan's key range are done.
+type Ranges struct {
+	At     time.Time  `json:"at"` // when they were read; a few seconds ago
+	Ranges []KeyRange `json:"ranges"`
+	// Sampled is true if not all pending steps were read. Then some ranges are pending that are shown as done.
+	Sampled bool `json:"sampled,omitempty"`
+}
+
+// Ranges returns a scan's ranges in table order: at most maxRanges.
+func (rd *Reader) Ranges(ctx context.Context, id string) (Ranges, error) {
+	found, err := rd.detail(ctx, id)
+	if err != nil {
+		return Ranges{}, err
+	}
+	r, err := scans.RequestOf(found.Scan)
+	if err != nil {
+		return Ranges{}, err
+	}
+	var ends []scan.PageEnd
+	for _, note := range found.Notes {
+		ends = append(ends, scans.ParseNote(note)...)
+	}
+	var pending []reach
+	leased := rd.heard.Load().steps(id, found.Date)
+	for _, p := range found.Pending {
+		m, err := scans.ParseMessage(p.Message)
+		if err != nil || m.Again != nil {
+			continue
+		}
+		for _, s := range reachesOf(m) {
+			s.failed = p.Reason != "" && found.Scan.State == ledger.Failed
+			s.leased = leased[p.ID]
+			pending = append(pending, s)
+		}
+	}
+	ranges := atMost(maxRanges, rangesOf(r.Range.Range(), ends, pending))
+	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
+}
+
+// heard has the beats that a status has read. Ranges take the steps in hand from it: that costs no request, and whoever
+// shows ranges also asks for the status.
+type heard struct {
+	beats []ledger.Beat
+	at    time.Time // by the service's clock
+}
+
+// steps returns the steps of a scan that the beats name, none if these were read long before at.
+func (h *heard) steps(scan string, at time.Time) map[string]bool {
+	steps := map[string]bool{}
+	if h == nil || at.Sub(h.at) > detailTime {
+		return steps
+	}
+	for _, b := range h.beats {
+		for _, s := range b.Steps {
+			if s.Scan == scan && b.Age < repairTime {
+				steps[s.Step] = true
+			}
+		}
+	}
+	return steps
+}
+
+// KeyRange is a part of a scan's key range.
+type KeyRange struct {
+	From  *Edge  `json:"from,omitempty"` // absent where the table begins
+	To    *Edge  `json:"to,omitempty"`   // absent where it ends
+	State string `json:"state"`          // RangeDone, rangePending, rangeLeased or RangeFailed
+	Rows  int64  `json:"rows"`           // rows read there until now
+}
+
+// Edge is where a range begins or ends.
+type Edge struct {
+	PartitionKey string `json:"partitionKey"`
+	RowKey       string `json:"rowKey,omitempty"`
+}
+
+// The states of ranges.
+const (
+	RangeDone    = "done"
+	rangePending = "pending"
+	rangeLeased  = "leased" // pending, and an instance has the step in hand
+	RangeFailed  = "failed" // a step failed there, or rows could not be written
+)
+
+// rangesOf divides a scan's range into done, pending and failed ranges, in table order. The ends of pages
+// show how far a continuing step has come: its token is opaque.
+func rangesOf(whole key.Range, ends []scan.PageEnd, pending []reach) []KeyRange {
+	ends = redone(scan.Thin(ends, max(1, len(ends)))) // sorted
+	bounds := rangeReach(whole)
+	d := division{at: bounds.low, ends: ends}
+	for _, p := range disjoint(pending, ends, bounds) {
+		d.done(&p.low)
+		state := rangePending
+		switch {
+		case p.failed:
+			state = RangeFailed
+		case p.leased:
+			state = rangeLeased
+		}
+		d.add(p.high, state)
+		if p.high == nil {
+			return d.ranges
+		}
+	}
+	d.done(bounds.high)
+	return d.ranges
+}
+
+// redone makes one of each page's ends, in table order, and takes failed rows that were done again off the pages that have them. These may have
+// become one with pages behind them.
+func redone(ends []scan.PageEnd) []scan.PageEnd {
+	var pages []scan.PageEnd
+	for _, e := range ends {
+		if n := len(pages); n > 0 && pages[n-1].Last == e.Last {
+			pages[n-1].Rows += e.Rows
+			pages[n-1].Failed += e.Failed
+			continue
+		}
+		pages = append(pages, e)
+	}
+	written := 0 // failed rows that were done again, and are still to be taken off
+	for i, p := range pages {
+		left := p.Failed - written
+		pages[i].Failed, written = max(0, left), max(0, -left)
+	}
+	return pages
+}
+
+// division is a scan's range, divided up to a key.
+type division struct {
+	ranges []KeyRange
+	at     key.Key        // where the next range begins
+	ends   []scan.PageEnd // those of pages behind the ranges, in table order
+}
+
+// done adds the range up to a key, nil for the table's end, as done. Pages with failed rows are failed ranges.
+func (d *division) done(to *key.Key) {
+	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
+	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (to == nil || d.ends[i].Last.Compare(*to) < 0); i = slices.IndexFunc(d.ends, failed) {
+		behind := d.ends[i].Last.Behind()
+		if i > 0 {
+			before := d.ends[i-1].Last.Behind()
+			d.add(&before, RangeDone)
+		}
+		d.add(&behind, RangeFailed)
+	}
+	d.add(to, RangeDone)
+}
+
+// add adds a range up to a key, nil for the table's end. It becomes one with the range before it if both have the same
+// state. An empty range is left out.
+func (d *division) add(to *key.Key, state string) {
+	r := KeyRange{From: edge(d.at), State: state}
+	for len(d.ends) > 0 && (to == nil || d.ends[0].Last.Compare(*to) < 0) {
+		r.Rows += int64(d.ends[0].Rows)
+		d.ends = d.ends[1:]
+	}
+	if to != nil {
+		if d.at.Compare(*to) >= 0 {
+			return
+		}
+		r.To, d.at = edge(*to), *to
+	}
+	if n := len(d.ranges); n > 0 && d.ranges[n-1].State == state {
+		last := &d.ranges[n-1]
+		last.To, last.Rows = r.To, last.Rows+r.Rows
+		return
+	}
+	d.ranges = append(d.ranges, r)
+}
+
+// edge returns a key as callers see it, nil for the table's beginning, and without the NUL that excludes the key.
+func edge(k key.Key) *Edge {
+	if k == (key.Key{}) {
+		return nil
+	}
+	return &Edge{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
+}
+
+// atMost merges neighbours until there are at most so many ranges. A range that is pending or failed in part
+// counts as pending or failed. So atMost first merges the done ranges with the fewest rows into their neighbours:
+// then as many done rows as possible still show as done.
+func atMost(most int, ranges []KeyRange) []KeyRange {
+	for len(ranges) > most {
+		var done []int
+		for i, r := range ranges {
+			if r.State == RangeDone {
+				done = append(done, i)
+			}
+		}
+		if len(done) == 0 {
+			size := (len(ranges) + most - 1) / most
+			return joined(ranges, func(i int, _ KeyRange) bool { return i%size != 0 })
+		}
+		slices.SortStableFunc(done, func(a, b int) int { return cmp.Compare(ranges[a].Rows, ranges[b].Rows) })
+		gone := map[int]bool{} // each merges with its neighbours
+		for _, i := range done[:min(len(done), (len(ranges)-most+1)/2)] {
+			gone[i] = true
+		}
+		ranges = joined(ranges, func(i int, last KeyRange) bool { return gone[i] || gone[i-1] || ranges[i].State == last.State })
+	}
+	return ranges
+}
+
+// joined merges each range for which joins says so into the one before it: last, with what was merged until then.
+func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange {
+	merged := []KeyRange{ranges[0]}
+	for i, r := range ranges[1:] {
+		last := &merged[len(merged)-1]
+		if !joins(i+1, *last) {
+			merged = append(merged, r)
+			continue
+		}
+		last.To, last.Rows, last.State = r.To, last.Rows+r.Rows, worse(last.State, r.State)
+	}
+	return merged
+}
+
+// worse returns the state of two merged neighbours.
+func worse(a, b string) string {
+	for _, state := range []string{RangeFailed, rangePending, rangeLeased} {
+		if a == state || b == state {
+			return state
+		}
+	}
+	return RangeDone
+}

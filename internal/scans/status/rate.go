@@ -1,0 +1,123 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
+)
+
+// The phases of a running scan.
+const (
+	starting  = "starting"  // no step is done yet
+	Working   = "working"   // steps are being done
+	waiting   = "waiting"   // for a connection that gives no good answer, or for memory
+	throttled = "throttled" // working, but the storage throttled at least a fifth of the last minute's requests
+	stalled   = "stalled"   // steps are pending, and none was done for two minutes
+)
+
+const (
+	rateTime    = time.Minute
+	lateTime    = 20 * time.Second // its rate is compared with the last minute's, which is too low while instances are added
+	steady      = 1.75             // the factor by which these rates may differ
+	tellable    = 0.25             // share done from which on the time left is told: most instances are added before
+	idleTime    = 15 * time.Second // without a step; then the last minute's rate tells nothing of now
+	stalledTime = 2 * time.Minute
+	throttling  = 0.2 // share of throttled requests
+)
+
+// rates are a scan's recent progress.
+type rates struct {
+	rate, late float64       // rows a second over the last minute and lateTime
+	lately     ledger.Point  // the last minute's work
+	ran        time.Duration // since the scan's attempt began
+	idle       time.Duration // since the last step was done, or the attempt began
+}
+
+// ratesOf calculates them from the work of intervals. All times come from the service's clock except the attempt's
+// beginning: that comes from an instance's clock, and the first interval bounds it. last is when the last step was done.
+func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last, now time.Time) rates {
+	var p rates
+	if len(points) == 0 {
+		return p
+	}
+	began := s.Resumed
+	if began.IsZero() {
+		began = later(points[0].At, earlier(s.Started, points[0].At.Add(interval)))
+	}
+	p.ran = max(0, now.Sub(began))
+	p.idle = min(p.ran, max(0, now.Sub(last)))
+	over := func(t time.Duration) (ledger.Point, float64) {
+		t = min(p.ran, t)
+		return worked(points, interval, began, now, t), max(1, t.Seconds())
+	}
+	lately, seconds := over(rateTime)
+	p.lately, p.rate = lately, float64(lately.Rows)/seconds
+	late, seconds := over(lateTime)
+	p.late = float64(late.Rows) / seconds
+	return p
+}
+
+// worked sums up the work of the last time. An interval that lies in it partly counts
+// partly. No work was done before the attempt began, nor after now.
+func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
+	var sum ledger.Point
+	from := now.Add(-since)
+	for _, p := range points {
+		begin, end := later(p.At, began), p.At.Add(interval)
+		if !end.After(from) {
+			continue
+		}
+		end = earlier(end, now)
+		share := 1.0
+		if begin.Before(from) {
+			share = float64(end.Sub(from)) / float64(end.Sub(begin))
+		}
+		sum.Rows += int64(share * float64(p.Rows))
+		sum.Requests += int64(share * float64(p.Requests))
+		sum.Throttled += int64(share * float64(p.Throttled))
+	}
+	return sum
+}
+
+func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
+
+// phase returns the phase of a scan with so many steps, some of them leased, and the cause of a bad one.
+func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
+	if l.waits(p.idle) {
+		var causes []string
+		for _, w := range l.Waiting {
+			causes = append(causes, w.Connection+": "+w.Cause)
+		}
+		return waiting, strings.Join(causes, "; ")
+	}
+	requests, busy := p.lately.Requests+l.Requests, p.lately.Throttled+l.Throttled
+	switch {
+	case requests > 0 && float64(busy) >= throttling*float64(requests):
+		return throttled, fmt.Sprintf("the storage throttles %.0f %% of the requests", 100*float64(busy)/float64(requests))
+	case done == 0:
+		return starting, ""
+	case pending > 0 && p.idle >= stalledTime && l.Steps == 0:
+		return stalled, ""
+	}
+	return Working, ""
+}
+
+// left estimates how many more seconds a scan takes. It has read so many rows, which fill so many pages, and has the work
+// ahead. left returns nil if hints do not tell of all that work, or if little is done, or the rate is unsteady.
+func (p rates) left(rows int64, pages float64, ahead scan.Outlook) *float64 {
+	share, ok := ahead.Progress(pages)
+	switch {
+	case !ok || share < tellable || p.ran < rateTime || p.idle >= idleTime:
+		return nil
+	case p.rate <= 0 || p.rate > steady*p.late || p.late > steady*p.rate:
+		return nil
+	}
+	seconds := float64(rows) * (1 - share) / share / p.rate
+	return &seconds
+}

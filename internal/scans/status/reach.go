@@ -1,0 +1,123 @@
+package status
+
+import (
+	"slices"
+
+	"tablesweep/internal/key"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
+)
+
+// reach is a part of the table: what a pending step will read, or a scan's whole range.
+type reach struct {
+	low      key.Key
+	high     *key.Key // the first key behind it; nil where the table ends
+	goesOn   bool     // pages of it have been read
+	last     bool     // it ends with the page that ends at high, and begins behind the page before
+	launches bool     // the step also starts steps behind its reach, along hints
+	failed   bool
+	leased   bool // an instance has the step in hand
+}
+
+// reachesOf returns the reaches of a pending step: those of the pages that it is to delete, or one.
+func reachesOf(m scans.Message) (reaches []reach) {
+	if m.Delete == nil {
+		return []reach{reachOf(m)}
+	}
+	for _, p := range m.Delete.Pages {
+		s := rangeReach(p.Range)
+		s.high, s.goesOn, s.last = &p.Last, true, true
+		reaches = append(reaches, s)
+	}
+	return reaches
+}
+
+// reachOf returns the reach of a pending step that reads.
+func reachOf(m scans.Message) reach {
+	s := rangeReach(m.Step.Range)
+	stop, launches := adaptive.End(m.Step)
+	if stop != nil {
+		s.high = stop
+	}
+	s.goesOn, s.launches = m.Step.Token != nil && !m.Rows, launches
+	return s
+}
+
+func rangeReach(r key.Range) reach {
+	first := func(b key.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
+		k := key.Key{Partition: b.Key}
+		if r.Partition != nil {
+			k = key.Key{Partition: *r.Partition, Row: b.Key}
+		}
+		switch {
+		case !open:
+			return k
+		case r.Partition != nil:
+			return k.Behind()
+		}
+		return key.BehindPartition(b.Key)
+	}
+	var s reach
+	if r.Partition != nil {
+		behind := key.BehindPartition(*r.Partition)
+		s.low, s.high = key.Key{Partition: *r.Partition}, &behind
+	}
+	if r.Low != nil {
+		s.low = first(*r.Low, r.Low.Open)
+	}
+	if r.High != nil {
+		high := first(*r.High, !r.High.Open)
+		s.high = &high
+	}
+	return s
+}
+
+// disjoint returns pending reaches of the whole in order, each without what was read or the one ahead of it has.
+func disjoint(pending []reach, ends []scan.PageEnd, whole reach) []reach {
+	for i, p := range pending {
+		pending[i] = p.advanced(ends)
+	}
+	slices.SortFunc(pending, func(a, b reach) int { return a.low.Compare(b.low) })
+	var left []reach
+	at := whole.low
+	for i, p := range pending {
+		if p.launches { // its other steps follow its reach; only the hints say how far
+			p.high = whole.high
+			if i+1 < len(pending) {
+				p.high = &pending[i+1].low
+			}
+		}
+		if p.low.Compare(at) < 0 {
+			p.low = at
+		}
+		if p.high != nil && p.low.Compare(*p.high) >= 0 {
+			continue
+		}
+		left = append(left, p)
+		if p.high == nil {
+			break
+		}
+		at = *p.high
+	}
+	return left
+}
+
+// advanced returns what is left of a reach, given the ends of the pages that were read.
+func (s reach) advanced(ends []scan.PageEnd) reach {
+	if !s.goesOn {
+		return s
+	}
+	n := len(ends)
+	if s.high != nil {
+		n, _ = slices.BinarySearchFunc(ends, *s.high, func(e scan.PageEnd, k key.Key) int { return e.Last.Compare(k) })
+	}
+	if n > 0 && ends[n-1].Last.Compare(s.low) >= 0 {
+		s.low = ends[n-1].Last.Behind()
+	}
+	if s.last {
+		behind := s.high.Behind()
+		s.high = &behind
+	}
+	return s
+}

@@ -1,0 +1,284 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// Status is the answer to GET /api/scans/{id}.
+type Status struct {
+	ID            string       `json:"id"`
+	State         ledger.State `json:"state"`
+	scans.Request              // as the scan was started
+	StartedAt     time.Time    `json:"startedAt"`
+	FinishedAt    *time.Time   `json:"finishedAt,omitempty"`
+	// Seconds is how long it has run, without the time between an end and a retry.
+	Seconds float64 `json:"seconds"`
+	Rows    struct {
+		Scanned int64 `json:"scanned"`
+		Written int64 `json:"written"`
+		Failed  int64 `json:"failed"`
+		Gone    int64 `json:"gone"` // failed rows that the source had no more when a retry did them again
+	} `json:"rows"`
+	Steps struct {
+		Pending int64 `json:"pending"`
+		Done    int64 `json:"done"`
+	} `json:"steps"`
+	// Differences are those that a comparison has found; nil for other scans.
+	Differences *Differences `json:"differences,omitempty"`
+	// Verification is the scan that verifies this one, and Verifies the id of the one that this verifies. A list has neither.
+	Verification *Verification `json:"verification,omitempty"`
+	Verifies     string        `json:"verifies,omitempty"`
+	// Members counts the tables of a group; nil for other scans. The figures of a group are sums over its members.
+	Members *ledger.Members `json:"members,omitempty"`
+	At      time.Time       `json:"at,omitzero"` // of these figures, by the service's clock; absent in a list of ended scans
+	// LastStepAt is when the last step was done, by the service's clock.
+	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
+	// Leased tells of the steps that processes have had in hand for a while; nil if there are none.
+	Leased *Leased `json:"leased,omitempty"`
+	// Progress is the share of the work that is done, from 0 to 1, as far as hints tell of all that is left; of a scan of
+	// many tables, the share of them that have ended.
+	Progress *float64 `json:"progress,omitempty"`
+	// Phase is one of the phases of a running scan.
+	Phase string `json:"phase,omitempty"`
+	// Cause is why it waits or is throttled; of a deletion that has ended, what it may yet delete.
+	Cause string `json:"cause,omitempty"`
+	// Rate is how many rows a second were read, or done again, over the last minute; nil if no step was done for 15 seconds.
+	Rate *float64 `json:"rate,omitempty"`
+	// SecondsLeft is absent unless progress and rate are known, and can be believed to be right within 2 times.
+	SecondsLeft *float64 `json:"secondsLeft,omitempty"`
+	// Requests are those of done steps and of leased ones.
+	Throttled    int64  `json:"throttled"` // requests that the storage throttled
+	Cost         Cost   `json:"cost"`
+	Queries      int64  `json:"queries"` // of done steps
+	Transactions int64  `json:"transactions"`
+	Error        string `json:"error,omitempty"`
+	LeftOut      bool   `json:"leftOut,omitempty"` // a group's member, which it does without: its table is gone
+	// Note is what else is to be known of it.
+	Note string `json:"note,omitempty"`
+}
+
+// Cost is what a scan's requests cost.
+type Cost struct {
+	Requests int64   `json:"requests"`
+	Dollars  float64 `json:"dollars"`
+}
+
+// Leased tells of steps that were begun, and neither committed nor lost.
+type Leased struct {
+	Steps int64 `json:"steps"`
+	// Until is when their messages are sent again at the latest if their processes are dead now.
+	Until time.Time `json:"until"`
+	// Requests are theirs so far, and Throttled those that the storage throttled. The [Status] counts them, too.
+	Requests  int64 `json:"requests"`
+	Throttled int64 `json:"throttled"`
+	// Instances are the living processes that have them in hand.
+	Instances []Instance `json:"instances"`
+	// Waiting are the scan's connections that give a living process no good answer, and memory if all of its steps there wait for that.
+	Waiting []ledger.Wait `json:"waiting,omitempty"`
+}
+
+// Instance is a living process with steps in hand.
+type Instance struct {
+	Name  string `json:"name"` // random; a new process has another
+	Steps int64  `json:"steps"`
+	waits bool
+}
+
+// AliveTime is how old the last beat of a living process may be. It is enough for two that failed.
+const AliveTime = 3 * ledger.BeatTime
+
+// repairTime is how long after a dead process's last beat its steps are sent again at the latest: Maintain runs every
+// minute, and takes lookTime. It takes a minute longer if the instance is lost that ran Maintain.
+const repairTime = 90 * time.Second
+
+// Reader reads what there is to tell of scans. It changes nothing.
+type Reader struct {
+	scans   *scans.Scans
+	ledger  *ledger.Ledger
+	details *scans.Cache[ledger.Snapshot]
+	heard   atomic.Pointer[heard]
+}
+
+// New returns a reader of what there is to tell of scans.
+func New(of *scans.Scans) *Reader {
+	return &Reader{scans: of, ledger: of.Ledger, details: scans.NewCache[ledger.Snapshot](detailTime, detailTime)}
+}
+
+// Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind.
+func (rd *Reader) Status(ctx context.Context, id string) (Status, error) {
+	s, err := rd.status(ctx, id, func() ([]ledger.Beat, error) { return rd.ledger.Beats(ctx) })
+	if errors.Is(err, ledger.ErrNotFound) {
+		return rd.unstarted(ctx, id)
+	}
+	if err == nil {
+		err = rd.related(ctx, &s)
+	}
+	return s, NotFound(id, err)
+}
+
+// status is what every call tells of a scan that may have steps under way. beats reads them if they are needed.
+func (rd *Reader) status(ctx context.Context, id string, beats func() ([]ledger.Beat, error)) (Status, error) {
+	found, err := rd.ledger.Snapshot(ctx, id)
+	if err != nil {
+		return Status{}, err
+	}
+	running := found.Scan.State == ledger.Running
+	if !running {
+		rd.detailEnded(found.Scan)
+	}
+	r, err := scans.RequestOf(found.Scan)
+	if err != nil {
+		return Status{}, err
+	}
+	var l Leased
+	// Steps of a canceled or failed scan may still be under way.
+	if pending, _ := found.Sums.Pending(); running || pending > 0 && found.Date.Sub(found.Scan.Finished) < ledger.SettleTime {
+		all, err := beats()
+		if err != nil {
+			return Status{}, err
+		}
+		rd.heard.Store(&heard{all, found.Date})
+		l = leased(found, connectionsOf(r), all)
+	}
+	return rd.statusOf(found, r, l), nil
+}
+
+// connectionsOf returns the names of the settings whose storage the scan uses.
+func connectionsOf(r scans.Request) []string {
+	all := []string{storage.HostConnection, r.Source.Connection} // the app's own is always one
+	if d := r.Action.Destination; d != nil {
+		all = append(all, d.Connection)
+	}
+	if q := r.Action.Queue; q != nil {
+		all = append(all, q.Connection)
+	}
+	return all
+}
+
+// waits reports whether all living processes wait for a connection, or one does and no step was done for a while.
+func (l Leased) waits(idle time.Duration) bool {
+	if len(l.Waiting) == 0 {
+		return false
+	}
+	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
+}
+
+// leased tells of the scan's pending steps that beats name. A process without a beat for
+// repairTime holds none. If not all pending steps were read, a step counts as pending
+// unless it is among the newest done ones. The scan uses the connections.
+func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) Leased {
+	held := map[string]bool{}
+	l := Leased{Instances: []Instance{}}
+	waits := map[string]ledger.Wait{} // the longest, by connection
+	for _, b := range beats {
+		if b.Age >= repairTime {
+			continue
+		}
+		i := Instance{Name: b.Process}
+		for _, h := range b.Steps {
+			if h.Scan != s.Scan.ID {
+				continue
+			}
+			if !s.Steps[h.Step] && (s.Whole || s.Done[h.Step]) {
+				continue
+			}
+			held[h.Step] = true
+			i.Steps++
+			l.Requests += h.Requests
+			l.Throttled += h.Throttled
+			l.Until = later(l.Until, b.At.Add(repairTime))
+		}
+		if i.Steps == 0 || b.Age >= AliveTime {
+			continue
+		}
+		for _, w := range b.Waiting {
+			if w.Scan != s.Scan.ID && (w.Scan != "" || !slices.Contains(connections, w.Connection)) {
+				continue
+			}
+			w.Scan = ""
+			i.waits = true
+			if was, ok := waits[w.Connection]; !ok || w.Since.Before(was.Since) {
+				waits[w.Connection] = w
+			}
+		}
+		l.Instances = append(l.Instances, i)
+	}
+	l.Steps = int64(len(held))
+	for _, name := range slices.Sorted(maps.Keys(waits)) {
+		l.Waiting = append(l.Waiting, waits[name])
+	}
+	return l
+}
+
+// statusOf returns the status of a scan whose steps are leased so.
+func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Status {
+	pending, ahead := found.Sums.Pending()
+	totals := found.Sums.Totals
+	totals.Transactions, totals.Throttled = totals.Transactions+l.Requests, totals.Throttled+l.Throttled
+	st := rd.summaryOf(found.Scan, r, totals, pending, found.Date)
+	if st.At = found.Date; l.Steps > 0 {
+		st.Leased = &l
+	}
+	st.Members = membersOf(found.Members)
+	if last := found.Sums.Last; !last.IsZero() {
+		st.LastStepAt = &last
+	}
+	if found.Scan.State != ledger.Running {
+		if len(l.Instances) > 0 && r.Action.Type == scans.Delete {
+			st.Cause = fmt.Sprintf("steps under way at its end: %d; the requests that they had sent may yet delete rows", l.Steps)
+		}
+		return st
+	}
+	pages := float64(st.Rows.Scanned) / float64(st.Request.PageRows())
+	if share, ok := ahead.Progress(pages); ok && pending > 0 {
+		st.Progress = &share
+	}
+	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Sums.Last, found.Date)
+	st.Phase, st.Cause = p.phase(st.Steps.Done, pending, l)
+	if m := found.Members; m.All > 0 { // those that have ended don't tell their rates
+		share := float64(m.Ended()) / float64(m.All)
+		st.Progress = &share
+		return st
+	}
+	if p.idle >= idleTime {
+		return st
+	}
+	st.Rate = &p.rate
+	if st.Progress != nil && st.Phase != waiting {
+		st.SecondsLeft = p.left(st.Rows.Scanned, pages, ahead)
+	}
+	return st
+}
+
+// summaryOf returns the part of a status that an ended scan has, too.
+func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pending int64, now time.Time) Status {
+	st := Status{
+		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
+		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error, LeftOut: s.LeftOut, Note: s.Note,
+		Cost: Cost{Requests: t.Transactions, Dollars: float64(t.Transactions) / 10_000 * rd.scans.Options.Price},
+	}
+	if !s.Finished.IsZero() {
+		st.FinishedAt = &s.Finished
+	}
+	// If somebody has deleted rows of the scan from the state table, sums may be below 0.
+	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed, st.Rows.Gone = max(0, t.Rows), max(0, t.Written), max(0, t.Failed), max(0, t.Gone)
+	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
+	if _, own := strings.CutSuffix(s.ID, scans.VerificationSuffix); r.IsGroup() && r.Action.Proof && !own {
+		st.Note = strings.TrimPrefix(st.Note+"; its tables are those that the source has now, and the proof that follows an export takes those of its tables.json", "; ")
+	}
+	if r.Action.Type == scans.Verify {
+		st.Differences = &Differences{t.Missing, t.Extra, t.Different, s.NoTable}
+	}
+	return st
+}

@@ -1,0 +1,53 @@
+package status
+
+import (
+	"context"
+	"time"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+)
+
+// Timeline shows a scan's work over time.
+type Timeline struct {
+	At       time.Time      `json:"at"`       // when it was read; a few seconds ago
+	Interval float64        `json:"interval"` // of a point, in seconds
+	Points   []ledger.Point `json:"points"`
+}
+
+// Timeline returns a scan's timeline: at most 240 points in order of time. Intervals without work have no point.
+func (rd *Reader) Timeline(ctx context.Context, id string) (Timeline, error) {
+	found, err := rd.detail(ctx, id)
+	if err != nil {
+		return Timeline{}, err
+	}
+	return Timeline{At: found.Date, Interval: found.Sums.Times.Interval().Seconds(), Points: found.Sums.Times.Points()}, nil
+}
+
+// detailTime is how old a scan's timeline and ranges may be. They are read together.
+const detailTime = 15 * time.Second
+
+// detail returns a scan's detail: at most detailTime old. If the scan has ended since, perhaps in another process, that takes scanTime to be seen.
+func (rd *Reader) detail(ctx context.Context, id string) (ledger.Snapshot, error) {
+	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return rd.ledger.Detail(ctx, id) }
+	found, err := rd.details.Get(ctx, id, read)
+	if err == nil && found.Scan.Members > 0 {
+		return found, problem.Conflictf("id", "the scan is a group; ask for this of its members")
+	}
+	if err != nil || found.Scan.State != ledger.Running || rd.details.Age(id) < scans.ScanTime {
+		return found, NotFound(id, err)
+	}
+	now, err := rd.ledger.Scan(ctx, id)
+	if err != nil || now.State == ledger.Running {
+		return found, NotFound(id, err)
+	}
+	rd.detailEnded(now)
+	found, err = rd.details.Get(ctx, id, read)
+	return found, NotFound(id, err)
+}
+
+// detailEnded drops a scan's detail from before its end.
+func (rd *Reader) detailEnded(ended ledger.Scan) {
+	rd.details.Outdate(ended.ID, func(s ledger.Snapshot) bool { return s.Scan.State == ledger.Running || s.Scan.Attempt < ended.Attempt })
+}

@@ -1,0 +1,60 @@
+package status
+
+import (
+	"context"
+	"errors"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/scans/ledger"
+)
+
+// unstarted returns the status of a group's member that was refused. Of other scans that do not exist, the error says whether they were
+// asked for.
+func (rd *Reader) unstarted(ctx context.Context, id string) (Status, error) {
+	if _, _, ok := ledger.MemberOf(id); ok {
+		m, found, err := rd.ledger.Member(ctx, id)
+		if err != nil {
+			return Status{}, err
+		}
+		if found && m.Summarized {
+			return rd.summarized(m)
+		}
+	}
+	a, found, err := rd.ledger.AskedFor(ctx, id)
+	switch {
+	case err != nil:
+		return Status{}, err
+	case !found:
+		return Status{}, NotFound(id, ledger.ErrNotFound)
+	case a.Refused != "":
+		return Status{}, problem.NotFoundf("id", "the scan %s was not started: %s", id, a.Refused)
+	}
+	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
+}
+
+// Absent says of a scan that is not there whether it was asked for, and whether it was refused. Other errors stay as they are.
+func (rd *Reader) Absent(ctx context.Context, id string, err error) error {
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return err
+	}
+	s, err := rd.unstarted(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.LeftOut {
+		return problem.Conflictf("id", "%s", WithoutTable)
+	}
+	return problem.Conflictf("id", "the scan was not started; retry its group when that has ended")
+}
+
+// WithoutTable is why a scan that is left out can't be retried.
+const WithoutTable = "its table is gone, and its group does without it; start a new scan"
+
+// NotFound turns the ledger's error for a missing scan into [problem.NotFound].
+func NotFound(id string, err error) error {
+	if errors.Is(err, ledger.ErrNotFound) {
+		return problem.NotFoundf("id", "there is no scan %s", secret.Name(id))
+	}
+	return err
+}

@@ -1,0 +1,46 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+)
+
+// Differences counts the rows that differ between the places of a comparison.
+type Differences struct {
+	Missing   int64 `json:"missing"`   // only the source has them
+	Extra     int64 `json:"extra"`     // only the destination has them
+	Different int64 `json:"different"` // both have them, with other content
+	// Tables counts those that the source does not have any more. Only a proof goes on without them.
+	Tables int64 `json:"tables,omitempty"`
+}
+
+// Verification is what became of the scan that verifies a copy.
+type Verification struct {
+	ID    string       `json:"id"`
+	State ledger.State `json:"state,omitempty"` // absent until it is started
+	Error string       `json:"error,omitempty"`
+}
+
+// related adds to a status what it says of the scan that verifies it, or that it verifies.
+func (rd *Reader) related(ctx context.Context, st *Status) error {
+	st.Verifies, _ = strings.CutSuffix(st.ID, scans.VerificationSuffix)
+	if st.Verifies == st.ID {
+		st.Verifies = ""
+	}
+	if !st.Verify || st.State != ledger.Succeeded {
+		return nil
+	}
+	v := Verification{ID: st.ID + scans.VerificationSuffix}
+	s, err := rd.ledger.Scan(ctx, v.ID)
+	if v.State, v.Error = s.State, s.Error; errors.Is(err, ledger.ErrNotFound) {
+		var a ledger.Asked
+		a, _, err = rd.ledger.AskedFor(ctx, v.ID)
+		v.Error = a.Refused
+	}
+	st.Verification = &v
+	return err
+}

@@ -1,0 +1,103 @@
+package step
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/storage"
+)
+
+// Deletions. If a step deleted rows before its reading is committed, and died, the next delivery would count others. So it
+// first commits what it has read, and leaves the deletion as a pending child, with the pages and the number of their
+// rows. The same invocation then deletes them, without a message, and commits that number. If it dies, the next delivery
+// finds the step done, and goes on with the deletion, whose id follows from the step's. Maintain and a retry send it, too.
+
+// pagesToDelete are the pages that a step leaves to their deletion. They must fit into a message.
+type pagesToDelete struct {
+	written
+	bytes int // of their JSON
+}
+
+func (*pagesToDelete) wide() bool { return false }
+
+func (d *pagesToDelete) page(_ context.Context, of scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
+	if len(rows) > 0 {
+		d.bytes += len(scans.JSON(scans.ReadPage{Range: of.Range, Token: of.Token, Last: rows[len(rows)-1].Key, Rows: int64(len(rows))}))
+	}
+	return rows, nil
+}
+
+func (d *pagesToDelete) room(read int) int {
+	if d.bytes > scans.MaxMessageBytes/3 { // the largest page takes less than the rest
+		return -1
+	}
+	return d.written.room(read)
+}
+
+func (d *pagesToDelete) end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *yield, out *outcome) error {
+	rows := found.rows()
+	out.done.Rows = int64(len(rows))
+	found.count(d.written)
+	if len(rows) > 0 {
+		left := m.DeletionOf()
+		left.Delete.Pages, left.Delete.Rows = found.pages, rows
+		out.deletion = &left
+	}
+	return nil
+}
+
+// deleteStep is the message of a step that deletes what another one has read.
+type deleteStep struct{ readStep }
+
+func (s deleteStep) inHand() (ledger.Pending, bool) {
+	p := s.Pending()
+	p.FirstEnded = true // if there is need to write that
+	return p, s.Delete.Rows != nil
+}
+
+func (deleteStep) absent(*scans.Opened) *scans.Message { return nil }
+
+// recorded reads the message from the pending row: it may have come with the id alone.
+func (s deleteStep) recorded(p ledger.Pending) (scans.Message, error) {
+	if s.Delete.Rows != nil {
+		return s.Message, nil
+	}
+	return scans.ParseMessage(p.Message)
+}
+
+func (deleteStep) slots() int64 { return 0 }
+
+func (deleteStep) overtaken(context.Context, *ledger.Ledger, *outcome) error { return nil }
+
+// do deletes what a step has read. If another invocation has read it, the pages are read again: deliveries that died have deleted the
+// rows that are gone. All rows count as deleted, except failed ones.
+func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out outcome, err error) {
+	done, w := &out.done, written{Writing: o.Writes()}
+	read, rows, noted := yield{pages: s.Delete.Pages}, s.Delete.Rows, int64(0)
+	for _, p := range read.pages {
+		noted += p.Rows
+		read.ends = append(read.ends, scan.PageEnd{Last: p.Last})
+		if s.Delete.Rows != nil {
+			continue
+		}
+		left, err := o.readAgain(ctx, p, &done.Queries)
+		if err != nil {
+			return out, scans.FatalIfPermanent("read the source", err)
+		}
+		rows = append(rows, left...)
+	}
+	failed, err := w.write(ctx, o, rows, delivery, &done.Totals)
+	if err != nil {
+		return out, err
+	}
+	done.Written = max(0, noted-done.Failed)
+	read.blame(failed, false)
+	scans.KeepFailed(done, failed, read.keptOf(failed, false))
+	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step has noted the pages
+	done.Note = read.note()
+	return out, nil
+}

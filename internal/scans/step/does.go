@@ -1,0 +1,123 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/place"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/storage"
+)
+
+// taking is the work of one step.
+type taking interface {
+	// wide reports whether an invocation may make several queries at once, and leave gaps between their rows.
+	wide() bool
+	// page takes the rows of a page that was read at a time. It returns those that the step holds until its end.
+	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Row) (held []storage.Row, err error)
+	// uses is how many bytes of memory the step holds beside those rows.
+	uses() int64
+	// room is for how many bytes of further pages there is room beside those that were read; below 0 for none.
+	room(read int) int
+	// end does the work with what the step has found. What it adds to the outcome is committed with that.
+	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *yield, out *outcome) error
+}
+
+// begin begins the work of a step.
+func (o *stepScan) begin() taking {
+	switch w := o.Work.(type) {
+	case scans.Writing:
+		return written{Writing: w}
+	case scans.Deleting:
+		return &pagesToDelete{written: written{Writing: w.Writing}}
+	case scans.Exporting:
+		return &draft{FileDraft: place.NewFile(w.Codec), kept: w.Kept, sizes: o.Sizes}
+	case scans.Comparing:
+		return &compared{Comparing: w}
+	}
+	return counted{}
+}
+
+// holding holds all rows until the end.
+type holding struct{}
+
+func (holding) wide() bool { return true }
+
+func (holding) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
+	return rows, nil
+}
+
+func (holding) uses() int64 { return 0 }
+
+func (holding) room(read int) int { return readBytes - read }
+
+// counted is the work of a step that counts rows.
+type counted struct{ holding }
+
+func (counted) end(_ context.Context, _ *stepScan, _ scans.Message, _ int, found *yield, out *outcome) error {
+	out.done.Rows = int64(len(found.rows()))
+	return nil
+}
+
+// written is the work of a step that writes rows.
+type written struct {
+	holding
+	scans.Writing
+}
+
+func (w written) end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *yield, out *outcome) error {
+	if w.Packs {
+		found.handOver(m)
+	}
+	rows := found.rows()
+	out.done.Rows = int64(len(rows))
+	failed, err := w.write(ctx, o, rows, delivery, &out.done.Totals)
+	if err != nil {
+		return err
+	}
+	if found.blame(failed, m.Rows); len(failed) > 0 {
+		found.count(w)
+	}
+	scans.KeepFailed(&out.done, failed, found.keptOf(failed, o.Request.Action.Type == scans.Keys || o.Request.Action.Map != ""))
+	return nil
+}
+
+// count returns how many rows the action makes of the source's, whether it can write them or not.
+func (w written) count(rows []storage.Row) (n int64) {
+	for _, unit := range w.Action.Split(rows) {
+		n += int64(len(unit))
+	}
+	return n
+}
+
+// write does the work with the rows and adds the result to done. It returns the rows that
+// could not be written. Over a broken one, all deliveries but the last fail.
+func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
+	options := o.options
+	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // what is not put now is put again by a retry, with all other messages
+		if err := options.MayProceed(ctx); err != nil {
+			return nil, err
+		}
+		options.MayProceed = nil
+	}
+	r, err := action.All(ctx, options, o.Limiter, w.Action, rows)
+	if err != nil {
+		return nil, scans.FatalIfPermanent(w.What, err)
+	}
+	if i := slices.IndexFunc(r.Failed, func(f action.Failure) bool { return f.Broken }); i >= 0 && delivery < scans.MaxDeliveries {
+		return nil, fmt.Errorf("%s: %v", w.What, r.Failed[i])
+	}
+	done.Written, done.Failed = r.Written, int64(len(r.Failed))
+	if len(r.Failed) > 0 {
+		f := r.Failed[0]
+		zerolog.Ctx(ctx).Warn().Int("rows", len(r.Failed)).Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("rows failed; this is the first")
+	}
+	return r.Failed, nil
+}

@@ -1,0 +1,92 @@
+package step
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"tablesweep/internal/place"
+	"tablesweep/internal/record/rowmap"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task/memory"
+)
+
+// draft collects the rows of a step. It holds no more than encoded pages, and few that are not.
+type draft struct {
+	*place.FileDraft
+	kept  *rowmap.Map
+	sizes *scans.Sizes
+	at    time.Time
+	left  int64 // rows that the map makes nothing of
+}
+
+// mapRows is how many rows a map makes others of until they are added to the file: each may become one of 1 MiB.
+const mapRows = 16
+
+// exportBytes is the JSON of a data file, about: an invocation that has read so much reads no further page.
+const exportBytes = 32 << 20
+
+func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Row) ([]storage.Row, error) {
+	x.at = at
+	if x.kept == nil {
+		return nil, x.Add(rows)
+	}
+	before, read, done := x.Text(), 0, 0
+	for some := range slices.Chunk(rows, mapRows) {
+		kept, err := x.kept.Keep(ctx, some, false)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, scans.Fatal(err)
+		}
+		x.left += int64(len(some) - len(kept))
+		if err := x.Add(kept); err != nil {
+			return nil, err
+		}
+		for _, row := range some {
+			read += len(row.JSON())
+		}
+		done += len(some)
+		x.sizes.Become(done, read, x.Text()-before)
+		if x.Text()-before > exportBytes && x.sizes.Top(done) < done { // the page is read again, with fewer rows
+			return nil, memory.ErrFull
+		}
+	}
+	return nil, nil
+}
+
+func (*draft) wide() bool { return false } // a file has no gap: all pages lie ahead of all steps
+
+func (x *draft) uses() int64 { return x.Held() }
+
+func (x *draft) room(read int) int { return exportBytes - max(read, x.Text()) }
+
+func (x *draft) end(ctx context.Context, o *stepScan, m scans.Message, _ int, _ *yield, out *outcome) (err error) {
+	done := &out.done
+	done.Written, done.File, err = x.put(ctx, o.files, m.ID)
+	done.Rows = done.Written + x.left
+	return err
+}
+
+// put writes the file of a step as a blob, and returns its rows and what the ledger keeps of it: nothing, if there are no rows.
+func (x *draft) put(ctx context.Context, to place.Objects, step string) (rows int64, kept []byte, err error) {
+	if err := x.Pages.End(nil); err != nil {
+		return 0, nil, err
+	}
+	f, content := x.End(step)
+	if f.Rows == 0 {
+		return 0, nil, nil
+	}
+	if _, err := to.Put(ctx, f.Path, content); err != nil { // one of that name has this content
+		return 0, nil, scans.FatalIfPermanent("write to the container", err)
+	}
+	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // of thousands of long names
+		f.Properties = place.Properties{More: true}
+		kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f}))
+	}
+	return f.Rows, kept, nil
+}

@@ -1,0 +1,71 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/life"
+	"tablesweep/internal/storage"
+)
+
+// fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The last
+// delivery's error fails it, except when the storage was away, or memory was short.
+func fatalOf(err error, delivery int) *scans.FatalError {
+	var fatal *scans.FatalError
+	switch {
+	case errors.As(err, &fatal):
+		return fatal
+	case problem.FateOf(err) != problem.Retry || delivery < scans.MaxDeliveries || storage.Passing(err) || errors.Is(err, errMemory):
+		return nil
+	}
+	return scans.Fatal(fmt.Errorf("a step failed %d times, at last with: %w", delivery, err))
+}
+
+// giveUp records that a delivery ended with an error, and the process lives on. With the last delivery of a message
+// it also records why. It does nothing without an error, nor for an error that ends the step for good.
+func (s *Steps) giveUp(ctx context.Context, scan string, p ledger.Pending, delivery int, err error) {
+	var fatal *scans.FatalError
+	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {
+		return
+	}
+	reason := ""
+	if delivery >= scans.MaxDeliveries {
+		reason = scans.Shortened(err.Error())
+	}
+	if unrecorded(p, delivery) {
+		p.FirstEnded = true
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwork)
+	defer cancel()
+	if err := s.ledger.GiveUp(ctx, scan, p, reason); err != nil {
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not record that the step was given up")
+	}
+}
+
+// failScan ends the scan of a step that cannot be done. It has time of its own: the step's may be up.
+func (s *Steps) failScan(ctx context.Context, m scans.Message, fatal *scans.FatalError) (report string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwork)
+	defer cancel()
+	as := ledger.Ending{State: ledger.Failed, Error: fatal.Error()}
+	if errors.As(fatal, new(*life.GoneError)) {
+		of, err := s.scans.Load(ctx, m.Scan)
+		if err != nil {
+			return "", errors.Join(fatal.Unwrap(), err)
+		}
+		as.LeftOut = life.LeavesOut(m.Scan, of.Request, fatal)
+	}
+	if err := s.life.FailIfPending(ctx, m.Scan, m.ID, as); err != nil {
+		return "", errors.Join(fatal.Unwrap(), err)
+	}
+	zerolog.Ctx(ctx).Error().Err(fatal.Unwrap()).Msg("scan failed; the step is kept")
+	return "scan failed: " + fatal.Error(), nil
+}
+
+const afterwork = 30 * time.Second // to record a failure when a step's time is up

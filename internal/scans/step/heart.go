@@ -1,0 +1,186 @@
+package step
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/life"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+const (
+	// beatPause is the pause after a failed beat, beatTry the time for one try. Several fit into lookTime.
+	beatPause = time.Second
+	beatTry   = 3 * time.Second
+)
+
+// heart knows which steps a process has in hand, and publishes them. A beat names each step within ledger.BeatTime of its
+// beginning, unless it has ended by then: short steps cost nothing. A heart is safe for concurrent use.
+//
+// A scan may end with any step that has no children, but not while another step is pending. So only the last step that a
+// process releases checks whether it has ended.
+type heart struct {
+	process string             // the process's name, random
+	waits   func(*ledger.Beat) // adds to a beat what the process waits for
+	write   func(context.Context, ledger.Beat) error
+
+	mu      sync.Mutex       // guards the fields below
+	hands   map[string]*hand // by step
+	beating bool
+}
+
+// hand is a step in hand.
+type hand struct {
+	scan       string
+	since      time.Time          // its beginning
+	deliveries int                // under way
+	until      time.Time          // if it failed: the host delivers it again before this time
+	waits      time.Time          // since when it waits for memory; zero if it does not
+	mayEnd     bool               // this step, or one that was released before it, has ended without children
+	counters   []*storage.Counter // of the deliveries
+}
+
+// newHeart returns a heart that writes its beats by write, which must try once: the storage's growing
+// pauses would delay the next beat, and after an outage, others must hear of this process soon.
+func newHeart(waits func(*ledger.Beat), write func(context.Context, ledger.Beat) error) *heart {
+	return &heart{process: strings.ToLower(rand.Text()), waits: waits, write: write, hands: map[string]*hand{}}
+}
+
+// take records that a delivery of a step has begun, whose requests the counter counts.
+func (h *heart) take(log *zerolog.Logger, scan, step string, counter *storage.Counter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.hands[step] == nil {
+		h.hands[step] = &hand{scan: scan, since: time.Now()}
+	}
+	h.hands[step].deliveries++
+	h.hands[step].counters = append(h.hands[step].counters, counter)
+	if !h.beating {
+		h.beating = true
+		h.beatAfter(log, ledger.BeatTime)
+	}
+}
+
+// waitsSince records that a step in hand has waited for memory since a time; the zero time, that it waits no more.
+func (h *heart) waitsSince(step string, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hands[step].waits = at
+}
+
+// withoutMemory returns the scans whose steps under way here all wait for memory.
+func (h *heart) withoutMemory() (waits []ledger.Wait) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	since := map[string]time.Time{} // by scan; zero if a step of it does not wait
+	for _, held := range h.hands {
+		at, met := since[held.scan]
+		switch {
+		case held.deliveries == 0:
+		case !met || held.waits.Before(at):
+			since[held.scan] = held.waits
+		}
+	}
+	for _, scan := range slices.Sorted(maps.Keys(since)) {
+		if at := since[scan]; !at.IsZero() {
+			waits = append(waits, ledger.Wait{Connection: forMemory, Scan: scan, Cause: memoryTaken, Since: at.UTC()})
+		}
+	}
+	return waits
+}
+
+// childless records that a step in hand was committed without children.
+func (h *heart) childless(step string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hands[step].mayEnd = true
+}
+
+// release records that a delivery of a step has ended. If the host will deliver it again, the
+// step stays in hand until then: its message is hidden, but not lost. release reports whether the
+// scan may have ended: one of its steps had no children, and none is active here any more.
+func (h *heart) release(step string, again bool) (mayHaveEnded bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := h.hands[step]
+	held.deliveries--
+	held.until = time.Time{}
+	if again {
+		held.until = time.Now().Add(life.Redelivery)
+	}
+	if held.ended() {
+		delete(h.hands, step)
+	}
+	if !held.mayEnd {
+		return false
+	}
+	held.mayEnd = false
+	for _, other := range h.hands {
+		if other.scan == held.scan && other.deliveries > 0 {
+			other.mayEnd = true // it is left to that step's release
+			return false
+		}
+	}
+	return true
+}
+
+func (h *hand) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
+
+// held returns the steps in hand, and the age of the oldest. If there are none, the heart stops.
+func (h *heart) held() (steps []ledger.Held, longest time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.hands, func(_ string, held *hand) bool { return held.ended() })
+	for _, held := range h.hands {
+		longest = max(longest, time.Since(held.since))
+	}
+	h.beating = len(h.hands) > 0
+	for _, step := range slices.Sorted(maps.Keys(h.hands)) {
+		s := ledger.Held{Scan: h.hands[step].scan, Step: step}
+		for _, c := range h.hands[step].counters {
+			s.Requests, s.Throttled = s.Requests+c.Requests(), s.Throttled+c.Throttled()
+		}
+		steps = append(steps, s)
+	}
+	return steps, longest
+}
+
+// beatAfter lets the heart beat after the time d, and then on until nothing is in hand.
+func (h *heart) beatAfter(log *zerolog.Logger, d time.Duration) {
+	time.AfterFunc(d, func() {
+		var next time.Duration
+		err := task.Do(func() (err error) { next, err = h.beat(); return err })
+		if err != nil {
+			next = beatPause
+			log.Debug().Err(err).Msg("beat not written")
+		}
+		if next > 0 {
+			h.beatAfter(log, next)
+		}
+	})
+}
+
+// beat writes a beat if the oldest step in hand is old enough, and returns the time until the next; 0 ends them.
+func (h *heart) beat() (next time.Duration, err error) {
+	steps, longest := h.held()
+	switch {
+	case len(steps) == 0:
+		return 0, nil
+	case longest < ledger.BeatTime:
+		return ledger.BeatTime - longest, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
+	defer cancel()
+	b := ledger.Beat{Process: h.process, Steps: steps, Waiting: h.withoutMemory()}
+	h.waits(&b)
+	return ledger.BeatTime, h.write(ctx, b)
+}

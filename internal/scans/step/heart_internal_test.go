@@ -1,0 +1,126 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/scans/life"
+	"tablesweep/internal/storage"
+)
+
+// TestHeart: a process names its steps in hand within half of lookTime, in spite of
+// failed writes. It names a failed step a while longer. With nothing in hand it writes nothing.
+func TestHeart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards said and fail
+		var said [][]string
+		fail := 0
+		h := newHeart(func(*ledger.Beat) {}, func(_ context.Context, b ledger.Beat) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if fail > 0 {
+				if fail--; fail == 1 {
+					panic("lost") // no end of the process
+				}
+				return errors.New("busy")
+			}
+			var names []string
+			for _, s := range b.Steps {
+				names = append(names, s.Step)
+			}
+			said = append(said, names)
+			return nil
+		})
+		log := zerolog.Nop()
+		expect := func(what string, after time.Duration, want ...[]string) {
+			t.Helper()
+			time.Sleep(after)
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.EqualFunc(said, want, slices.Equal[[]string]) {
+				t.Errorf("%s: it said %v, want %v", what, said, want)
+			}
+			said = nil
+		}
+		h.take(&log, "scan", "a", new(storage.Counter))
+		h.release("a", false)
+		expect("a short step", time.Minute)
+		for range 20 { // steps that overlap, so that there is always one in hand
+			h.take(&log, "scan", "a", new(storage.Counter))
+			time.Sleep(ledger.BeatTime / 2)
+			h.take(&log, "scan", "b", new(storage.Counter))
+			h.release("a", false)
+			time.Sleep(ledger.BeatTime / 2)
+			h.release("b", false)
+		}
+		expect("short steps all the time", 0)
+		time.Sleep(time.Minute)
+		h.take(&log, "scan", "a", new(storage.Counter))
+		time.Sleep(ledger.BeatTime - time.Millisecond)
+		h.take(&log, "scan", "b", new(storage.Counter))
+		h.release("a", false)
+		expect("a step taken before the first one's beat was due", ledger.BeatTime+time.Millisecond, []string{"b"})
+		h.release("b", false)
+		time.Sleep(time.Minute)
+		h.take(&log, "scan", "a", new(storage.Counter))
+		h.take(&log, "scan", "b", new(storage.Counter))
+		h.take(&log, "scan", "b", new(storage.Counter)) // twice, by two deliveries
+		h.release("b", false)
+		expect("two steps", ledger.BeatTime+time.Second, []string{"a", "b"})
+		mu.Lock()
+		fail = 3
+		mu.Unlock()
+		expect("failures", life.LookTime-time.Second, []string{"a", "b"})
+		h.release("b", false)
+		h.release("a", true)
+		expect("a failed step", 12*time.Second, []string{"a"}, []string{"a"})
+		time.Sleep(time.Minute)
+		mu.Lock()
+		said = nil
+		mu.Unlock()
+		expect("nothing", time.Hour)
+	})
+}
+
+// TestLastStepEndsTheScan: when the last step of a scan is released that a process is working on, it says that
+// the scan may have ended, if one of them had no children. A step that waits to be delivered again does not count.
+func TestLastStepEndsTheScan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := zerolog.Nop()
+		h := newHeart(nil, func(context.Context, ledger.Beat) error { return nil })
+		release := func(step string, again, want bool) {
+			t.Helper()
+			if got := h.release(step, again); got != want {
+				t.Errorf("release of %s: the scan may have ended: %v, want %v", step, got, want)
+			}
+		}
+		for _, step := range []string{"a", "b", "b", "c", "d"} { // b is delivered twice
+			h.take(&log, "scan", step, new(storage.Counter))
+		}
+		h.take(&log, "other", "x", new(storage.Counter))
+		release("d", true, false)
+		h.childless("a")
+		release("a", false, false)
+		release("b", false, false)
+		release("c", false, false)
+		release("b", false, true)
+		release("x", false, false)
+		h.take(&log, "scan", "d", new(storage.Counter))
+		release("d", false, false) // d had children
+		h.take(&log, "scan", "e", new(storage.Counter))
+		h.childless("e")
+		release("e", false, true)
+		time.Sleep(time.Minute)
+		if len(h.hands) > 0 {
+			t.Errorf("in hand are %v", h.hands)
+		}
+	})
+}

@@ -1,0 +1,351 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/life"
+	"tablesweep/internal/split/adaptive"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+	"tablesweep/internal/task/memory"
+)
+
+// yield is what an invocation has read, and what it leaves to others.
+type yield struct {
+	spans    [][]storage.Row // in table order; no row is missing inside a span
+	children []scans.Message
+	queries  int64
+	ends     []scan.PageEnd   // of the pages, unless they were read before
+	pages    []scans.ReadPage // those that have rows
+}
+
+// pageOrStep is a page that was read, or a step that was found and not made yet.
+type pageOrStep struct {
+	step *scan.Step // nil if it is a page
+	rows []storage.Row
+	of   scan.Step    // that has read the page
+	end  scan.PageEnd // of the page
+}
+
+// reading is what an invocation has read until now.
+type reading struct {
+	found   []pageOrStep // in table order
+	queries int
+	bytes   int
+	page    int64 // bytes of memory that the largest page took
+	into    taking
+	uses    int64 // bytes of memory that into says that it holds
+	full    bool  // there is no memory for another page
+}
+
+// read makes the message's step, and goes on with those that it leaves, if the scan allows an invocation more queries.
+// The adaptive strategy makes as many of them at once as it may: its cuts are guesses, and a guess that finds no rows
+// costs a query here, but a message and a step elsewhere. Other strategies make the first, which continues where the rows
+// end: a partition that the page's end cuts is then written in one piece. So does an export, whose file has no gap, a comparison, and a
+// delete, whose pages must fit into a message.
+func (o *stepScan) read(ctx context.Context, m scans.Message, into taking) (yield, error) {
+	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
+	strategy := o.Strategy
+	if m.Rows {
+		strategy = scan.Serial{}
+	}
+	_, wide := strategy.(adaptive.Strategy)
+	start, n := time.Now(), 1
+	for n > 0 {
+		if err := o.round(ctx, &r, strategy, n); err != nil {
+			return yield{}, err
+		}
+		n = 0
+		if time.Since(start) <= readTime {
+			n = r.affordable(o.Queries)
+		}
+		for n > 0 && (r.full || !o.options.Memory.Spare(int64(n)*r.page)) {
+			n--
+		}
+		if !wide || !into.wide() {
+			n = min(n, 1)
+		}
+	}
+	return r.yield(m), nil
+}
+
+// roundQueries is the most queries at once: a page may have 4 MiB, and nobody knows before it is there.
+const roundQueries = 12
+
+// commitRows is the most rows that a step's commit writes or deletes besides its children's: its pending row, its done row, a file or
+// rows that failed, and those that it has redone; and a child that deletes what it has read.
+const commitRows = 7
+
+// affordable returns how many of the steps that were found the next round may make. All rounds together
+// may make most queries. It expects pages of the mean size: if they are the largest there
+// are, the invocation holds readBytes and those of one round. The steps that are left fit into one commit, however many children
+// those of the round have.
+func (r *reading) affordable(most int) int {
+	steps := 0
+	for _, f := range r.found {
+		if f.step != nil {
+			steps++
+		}
+	}
+	room := r.into.room(r.bytes)
+	if room < 0 {
+		return 0
+	}
+	small := max(1, room/(r.bytes/r.queries+1))
+	commit := max(0, (storage.MaxBatchRows-commitRows-steps)/(scan.MaxChildren-1))
+	return min(steps, most-r.queries, small, roundQueries, commit)
+}
+
+// round makes the first n steps that were found, at once. If there is no memory for all of them beside what was read before, it makes none.
+func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
+	pages, asked, used := make([]storage.Page, n), 0, o.options.Memory.Used()
+	top := o.Sizes.Top(o.Request.PageRows())
+	g, all := task.WithContext(ctx)
+	for _, f := range r.found {
+		if i := asked; f.step != nil && i < n {
+			asked++
+			g.Go(func() (err error) {
+				pages[i], err = o.page(all, *f.step)
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		if r.full = errors.Is(err, memory.ErrFull) && r.queries > 0; r.full {
+			o.options.Memory.Use(used - o.options.Memory.Used())
+			return nil
+		}
+		if o.Table() != nil && o.Reader == nil && storage.Gone(err) { // one that is being deleted is gone after any wait
+			err = scans.Fatal(fmt.Errorf("read the source: %w", life.Gone(err)))
+		}
+		return scans.FatalIfPermanent("read the source", err)
+	}
+	var found []pageOrStep
+	for _, f := range r.found {
+		if f.step == nil || len(pages) == 0 {
+			found = append(found, f)
+			continue
+		}
+		page := pages[0]
+		pages = pages[1:]
+		decided, err := strategy.Advance(*f.step, scan.Page{Keys: page.Keys(), Next: page.Next})
+		if err != nil {
+			return scans.Fatal(err)
+		}
+		r.queries++
+		r.bytes += page.Bytes
+		r.page = max(r.page, storage.MemoryOf(page.Bytes, len(page.Rows)))
+		rows := slices.Clip(page.Rows[:decided.Yield])
+		next := pageOrStep{of: *f.step}
+		if len(rows) > 0 {
+			next.end = scan.PageEnd{Last: rows[len(rows)-1].Key, Rows: len(rows)}
+			if top < o.Request.PageRows() {
+				next.end.Asked = top
+			}
+		}
+		if next.rows, err = r.into.page(ctx, *f.step, page.Date, rows); err != nil {
+			return err
+		}
+		if next.rows == nil && n == 1 { // the work has what it wants of the page
+			uses := r.into.uses()
+			if !o.options.Memory.Use(used + uses - r.uses - o.options.Memory.Used()) {
+				return memory.ErrFull
+			}
+			r.uses = uses
+		}
+		found = append(found, next)
+		for _, c := range decided.Children {
+			found = append(found, pageOrStep{step: &c})
+		}
+	}
+	r.found = found
+	return nil
+}
+
+// yield returns the result of reading for a message: the steps that were not made become its children.
+func (r *reading) yield(m scans.Message) yield {
+	s := yield{queries: int64(r.queries)}
+	gap := true // a step stands between the last rows and the next
+	for _, f := range r.found {
+		switch {
+		case f.step != nil:
+			s.children, gap = append(s.children, scans.Message{Scan: m.Scan, Rows: m.Rows, Step: *f.step}), true
+			continue
+		case f.end.Rows == 0:
+			continue
+		case gap:
+			s.spans, gap = append(s.spans, f.rows), false
+		default:
+			last := len(s.spans) - 1
+			s.spans[last] = append(s.spans[last], f.rows...)
+		}
+		s.pages = append(s.pages, scans.ReadPage{Range: f.of.Range, Token: f.of.Token, Last: f.end.Last, Span: len(s.spans) - 1})
+		if !m.Rows {
+			s.ends = append(s.ends, f.end)
+		}
+	}
+	return s
+}
+
+// rows returns the rows of all spans.
+func (s *yield) rows() []storage.Row { return slices.Concat(s.spans...) }
+
+// count has each page tell how many rows the step does of it.
+func (s *yield) count(w written) {
+	for i := range s.pages {
+		s.pages[i].Rows = w.count(s.rowsOf(i))
+	}
+}
+
+// rowsOf returns the rows of a page that the step does itself.
+func (s *yield) rowsOf(page int) []storage.Row {
+	p := s.pages[page]
+	rows := s.spans[p.Span]
+	behind := func(last key.Key) int {
+		n, found := slices.BinarySearchFunc(rows, last, func(row storage.Row, k key.Key) int { return row.Key.Compare(k) })
+		if found {
+			n++
+		}
+		return n
+	}
+	from := 0
+	if page > 0 && s.pages[page-1].Span == p.Span {
+		from = behind(s.pages[page-1].Last)
+	}
+	return rows[from:behind(p.Last)]
+}
+
+// page makes a step's query. If it is about one partition of a table, it first waits until that may be asked.
+func (o *stepScan) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
+	q := o.query(step)
+	read := func(options storage.RequestOptions) (_ int, err error) {
+		p, _, err = o.Source.Read(ctx, options, q)
+		return len(p.Rows), err
+	}
+	if o.Reader != nil {
+		p, _, err = o.Reader.Read(ctx, o.options, q)
+	} else if t := o.Table(); t != nil && q.Range.Partition != nil {
+		err = o.Limiter.Do(ctx, o.options, action.PartitionName(t, *q.Range.Partition), q.Top, read)
+	} else {
+		_, err = read(o.options)
+	}
+	if err == nil {
+		o.learn(q, p)
+	}
+	return p, err
+}
+
+// learn has the scan's next queries ask for as many rows as suit a page. An export has pages of its own; of a comparison, two answers make one.
+func (o *stepScan) learn(q storage.Query, p storage.Page) {
+	answers := 1
+	if o.Reader != nil {
+		answers = 2
+	} else if o.Table() == nil {
+		return
+	}
+	o.Sizes.Learn(q.Top, len(p.Rows), p.Bytes, answers)
+}
+
+func (o *stepScan) query(step scan.Step) storage.Query {
+	q := storage.Query{
+		Range:  step.Range,
+		Filter: o.Filter,
+		Select: o.Request.Select,
+		Top:    o.Sizes.Top(o.Request.PageRows()),
+		Token:  step.Token,
+	}
+	if !o.Properties {
+		q.Select = []string{} // the keys come anyway
+	}
+	return q
+}
+
+// handOverMost is how many transactions an invocation writes while others wait for its children.
+// It leaves more to CopyRows, but for spans that take no more transactions than the requests that reading them
+// again costs, step and message included.
+const (
+	handOverMost   = 200
+	rereadRequests = 7
+)
+
+// handOver replaces rows by a CopyRows step for each span of them, where they are too many transactions to keep the
+// children waiting. It keeps the rows of a span's first and last partition, which the page's ends may cut: a range that
+// is handed over has whole partitions, and excludes its bounds.
+func (s *yield) handOver(m scans.Message) {
+	if m.Rows || len(s.children) == 0 {
+		return
+	}
+	var handed []scans.Message
+	transactions := 0
+	for i, rows := range s.spans {
+		first, last := rows[0].Key.Partition, rows[len(rows)-1].Key.Partition
+		var kept, middle []storage.Row
+		for _, row := range rows {
+			if pk := row.Key.Partition; pk == first || pk == last {
+				kept = append(kept, row)
+			} else {
+				middle = append(middle, row)
+			}
+		}
+		n := action.Transactions(middle)
+		full := len(s.children)+len(handed)+commitRows >= storage.MaxBatchRows
+		if transactions+n <= handOverMost || n <= rereadRequests || full {
+			transactions += n
+			continue
+		}
+		s.spans[i] = kept
+		for p := range s.pages {
+			if s.pages[p].Span == i {
+				s.pages[p].Partitions = []string{first, last}
+			}
+		}
+		between := key.Range{Low: &key.Bound{Key: first, Open: true}, High: &key.Bound{Key: last, Open: true}}
+		handed = append(handed, scans.Message{Scan: m.Scan, Rows: true, Step: scan.Step{Range: between}})
+	}
+	s.children = append(handed, s.children...)
+}
+
+// note returns a step's note. The ends of many pages of long keys are thinned until they fit.
+func (s *yield) note() []byte {
+	for most := len(s.ends); most > 0; most /= 2 {
+		if b := scans.JSON(scan.Thin(s.ends, most)); len(b) <= scans.MaxNote {
+			return b
+		}
+	}
+	return nil
+}
+
+// blame counts failed rows at the ends of their pages. again: another step has read the rows, and noted its pages.
+func (s *yield) blame(failed []action.Failure, again bool) {
+	if len(failed) == 0 {
+		return
+	}
+	if again {
+		s.ends = []scan.PageEnd{{Last: failed[len(failed)-1].Key, Failed: len(failed)}}
+		return
+	}
+	for _, f := range failed {
+		s.endOf(f.Key).Failed++
+	}
+}
+
+func (s *yield) endOf(k key.Key) *scan.PageEnd {
+	for i := range s.ends {
+		if k.Compare(s.ends[i].Last) <= 0 {
+			return &s.ends[i]
+		}
+	}
+	return &s.ends[len(s.ends)-1]
+}
+
+const readTime = 20 * time.Second // an invocation that has read for so long reads no further page
+
+const readBytes = 16 << 20 // nor does one that has read so much

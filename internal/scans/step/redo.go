@@ -1,0 +1,183 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/key"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/split/scan"
+	"tablesweep/internal/storage"
+)
+
+// redoAtOnce is how many steps go out from one that goes through failed rows.
+const redoAtOnce = 50
+
+// retryStep is the message of a step that does failed rows again.
+type retryStep struct{ readStep }
+
+func (retryStep) absent(*scans.Opened) *scans.Message { return nil }
+
+func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (out outcome, err error) {
+	if s.Again.At == "" {
+		out.children, err = redoEach(ctx, l, s.Message)
+	} else {
+		err = o.redoRows(ctx, l, s.Message, delivery, &out.done)
+	}
+	return out, err
+}
+
+// overtaken makes the step fail if it is pending: then another one has done its rows again.
+func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *outcome) error {
+	if out.done.Redone == "" {
+		return nil
+	}
+	_, pending, err := l.Pending(ctx, s.Scan, s.ID)
+	if err == nil && pending {
+		err = errors.New("another step has done the failed rows again meanwhile")
+	}
+	return err
+}
+
+// redoEach returns the messages of steps that do the failed rows behind a position again, and of one that goes on.
+func redoEach(ctx context.Context, l *ledger.Ledger, m scans.Message) (children []scans.Message, err error) {
+	a := *m.Again
+	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, redoAtOnce)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range positions {
+		children = append(children, scans.Message{Scan: m.Scan, Again: &scans.Again{Attempt: a.Attempt, At: at}})
+	}
+	if last != "" {
+		children = append(children, scans.Message{Scan: m.Scan, Again: &scans.Again{Attempt: a.Attempt, Behind: last}})
+	}
+	return children, nil
+}
+
+// redoRows does the failed rows at a position again. If others have redone them, there is nothing to do.
+func (o *stepScan) redoRows(ctx context.Context, l *ledger.Ledger, m scans.Message, delivery int, done *ledger.Done) error {
+	packed, found, err := l.FailedAt(ctx, m.Scan, m.Again.At)
+	if err != nil || !found {
+		return err
+	}
+	was, err := scans.ParseFailed(packed)
+	if err != nil {
+		return scans.Fatal(fmt.Errorf("failed rows at %s: %w", m.Again.At, err))
+	}
+	all := int64(len(was.Rows)) < was.Failed || o.Request.Action.Type == scans.Keys
+	listed := map[key.Key]bool{}
+	for _, row := range was.Rows {
+		listed[key.Key{Partition: row.PartitionKey, Row: row.RowKey}] = true
+	}
+	var rows []storage.Row
+	w := written{Writing: o.Writes()}
+	of, mapped := w.Action.(action.Mapped)
+	meant := 0          // rows that are listed
+	lacking := int64(0) // rows that the pages had
+	for i, p := range was.Pages {
+		read, err := o.readAgain(ctx, p, &done.Queries)
+		if err != nil {
+			return scans.FatalIfPermanent("read the source", err)
+		}
+		if has := w.count(read); has < p.Rows {
+			lacking += p.Rows - has
+			was.Pages[i].Rows = has // the next retry finds no more of them gone
+		}
+		for _, row := range read {
+			if all || listed[row.Key] {
+				meant++
+			} else if !mapped { // or else they tell which keys are taken
+				continue
+			}
+			rows = append(rows, row)
+		}
+	}
+	if mapped && !all {
+		of.Only = listed
+		w.Action = of
+	}
+	failed, err := w.write(ctx, o, rows, delivery, &done.Totals)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.Deletes(): // what is gone is deleted, perhaps by a delivery that died
+		lacking = 0
+	case !all:
+		lacking = int64(len(was.Rows) - meant)
+	}
+	// Of a list that was cut, nobody knows which rows are missing: as many count as gone as do not fail again.
+	done.Gone = min(lacking, was.Failed-done.Failed)
+	if all || o.Deletes() {
+		done.Written = was.Failed - done.Failed - done.Gone
+	}
+	left := scans.KeptRows{Pages: was.Pages}
+	ends := yield{ends: slices.Clone(was.Ends)}
+	for i := range ends.ends {
+		ends.ends[i].Failed = 0
+	}
+	ends.blame(failed, false)
+	for i, e := range ends.ends {
+		if e.Failed > 0 {
+			left.Ends = append(left.Ends, e)
+		}
+		ends.ends[i].Failed -= was.Ends[i].Failed
+	}
+	done.Note = ends.note()
+	scans.KeepFailed(done, failed, left)
+	done.Kept -= int64(len(was.Rows))
+	done.Failed -= was.Failed
+	done.Redone = m.Again.At
+	return nil
+}
+
+// readAgain reads again the rows of a page that a step did. Rows may have come to the table since, and be on pages between.
+func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int64) (rows []storage.Row, err error) {
+	step, last := scan.Step{Range: p.Range, Token: p.Token}, key.Key{}
+	for {
+		page, err := o.page(ctx, step)
+		if err != nil {
+			return nil, err
+		}
+		*queries++
+		for _, row := range page.Rows {
+			if row.Key.Compare(p.Last) > 0 {
+				return rows, nil
+			}
+			if last = row.Key; p.Partitions == nil || slices.Contains(p.Partitions, row.Key.Partition) {
+				rows = append(rows, row)
+			}
+		}
+		if page.Next == nil || last == p.Last {
+			return rows, nil
+		}
+		step = step.Continue(*page.Next)
+	}
+}
+
+// keptOf returns how failed rows were read: their pages, or all if their keys are not those of the source, or others became rows of one key
+// with them.
+func (s *yield) keptOf(failed []action.Failure, all bool) scans.KeptRows {
+	var r scans.KeptRows
+	for _, e := range s.ends {
+		if e.Failed > 0 {
+			r.Ends = append(r.Ends, scan.PageEnd{Last: e.Last, Failed: e.Failed})
+		}
+	}
+	has := map[int]bool{}
+	for _, f := range failed {
+		i := slices.IndexFunc(s.pages, func(p scans.ReadPage) bool { return f.Key.Compare(p.Last) <= 0 })
+		has[i] = true
+	}
+	for i, p := range s.pages {
+		if all || has[i] {
+			r.Pages = append(r.Pages, p)
+		}
+	}
+	return r
+}

@@ -1,0 +1,94 @@
+package scans
+
+import (
+	"errors"
+	"path"
+	"strings"
+
+	"tablesweep/internal/problem"
+	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/storage"
+)
+
+// IsGroup reports whether the request is for many tables.
+func (r Request) IsGroup() bool { return r.Source.Tables != "" }
+
+const anyTable = "table" // stands for each of a group's tables where its request is checked
+
+// Member returns the request of the scan of one of a group's tables.
+func (r Request) Member(table string) Request {
+	of := func(t TableRef) TableRef {
+		if t.Tables = ""; t.Container == "" {
+			t.Table = table
+		} else {
+			t.Prefix = strings.Trim(t.Prefix, "/") + "/" + table
+		}
+		return t
+	}
+	r.Source, r.Verify, r.Action.Overwrite = of(r.Source), false, false
+	if d := r.Action.Destination; d != nil && r.Action.Type != Keys {
+		to := of(*d)
+		r.Action.Destination = &to
+	}
+	return r
+}
+
+// checkGroup finds what is wrong with the request for a group, beside what is with that of each table.
+func (r Request) checkGroup() error {
+	var errs wrongs
+	switch d := r.Action.Destination; {
+	case r.Source.Table != "":
+		errs.add("source", "names a table, and a pattern of tables; leave one out")
+	case r.Action.Type == Delete:
+		errs.add("source.tables", "is no source of delete; name one table")
+	case r.OverExisting() && r.Source.Container != "" && d.Connection == "":
+		errs.add("action.destination.connection", "is missing: rows of many tables are written only where the request says; name a connection, such as %s", storage.HostConnection)
+	case d != nil && d.Table != "" && r.Action.Type != Keys:
+		errs.add("action.destination.table", "is the name that each table has in the source; leave it out")
+	}
+	if r.Action.Overwrite && !r.OverExisting() {
+		errs.add("action.overwrite", overwriteMisplaced)
+	}
+	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			errs.add("source.tables", "%s is no pattern such as logs* or log[0-9]; commas separate several", secret.Name(pattern))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// OverExisting reports whether the request copies many tables into tables, which may exist.
+func (r Request) OverExisting() bool {
+	return r.IsGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
+}
+
+const overwriteMisplaced = "is about a copy of many tables into tables; leave it out"
+
+// TakesTable reports whether a table is one of those that the request names by patterns. Case does not matter, as in tables' names.
+func (r Request) TakesTable(table string) bool {
+	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
+		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(table)); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// openGroup opens the request for a group, by that for one of its tables.
+func (ss *Scans) openGroup(r Request) (*Opened, error) {
+	o, err := ss.Open(r.Member(anyTable))
+	if err != nil {
+		return nil, err
+	}
+	if d := o.Destination; d != nil && o.Table() != nil && d.Same(o.Table()) {
+		return nil, problem.Invalidf("action.destination.connection", "is the account of the source; name another")
+	}
+	o.Request, o.Source = r, nil
+	if o.Container == nil {
+		o.plan = plan{}
+		return o, nil
+	}
+	_, to, err := ss.Blobs("action.destination", *r.Action.Destination)
+	o.plan = plan{Container: to, Prepare: o.Prepare}
+	return o, err
+}

@@ -1,0 +1,339 @@
+package scans
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/job/verify"
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/record/rowmap"
+	"tablesweep/internal/storage"
+)
+
+// plan is what a request's action comes to: its work, and what that needs of the places.
+type plan struct {
+	Work work
+	// Prepare creates the destination of the writes; nil if there is nothing to create.
+	Prepare func(context.Context) error
+	// Missing reports whether the destination is missing. Its error is a destination that may not
+	// be written to. It changes nothing; nil if nothing is written.
+	Missing func(context.Context) (bool, error)
+	// Destination is the table that it writes to, or compares with, if that is not the source.
+	Destination *storage.Table
+	// Container is the place in a container that it writes files to; nil if it does not.
+	Container *place.Blobs
+	// Properties is set if it needs more of a row than its keys.
+	Properties bool
+}
+
+// work is what the steps of a scan do with the rows that they read: [counting], [writing], [deleting], [exporting] or [comparing].
+// It is idempotent, since a step may be repeated. The steps themselves know how it is done.
+type work interface {
+	// queries is how many queries an invocation makes at most, unless the request says it.
+	queries() int
+}
+
+// counting counts rows.
+type counting struct{}
+
+// queries is more than 1: a large count would commit more often than the ledger's partition allows.
+func (counting) queries() int { return 4 }
+
+// Writing writes rows, or what becomes of them.
+type Writing struct {
+	Action action.Work
+	What   string // names the work in errors, such as "delete rows"
+	// Packs is set if it writes transactions before the commit: a page of many partitions takes long, and is handed over
+	Packs bool
+}
+
+func (Writing) queries() int { return 1 }
+
+// Writes returns the work of a scan that writes or deletes rows. Its action is nil for other scans.
+func (o *Opened) Writes() Writing {
+	switch w := o.Work.(type) {
+	case Writing:
+		return w
+	case Deleting:
+		return w.Writing
+	}
+	return Writing{}
+}
+
+// Deleting deletes rows. A step leaves those that it has read to their deletion.
+type Deleting struct{ Writing }
+
+// Deletes reports whether the scan deletes rows of its source.
+func (o *Opened) Deletes() bool {
+	_, deletes := o.Work.(Deleting)
+	return deletes
+}
+
+// plan returns the plan of a request's action with what its map makes of the rows; source is nil if the rows come from an export. Its errors are [problem.Invalid].
+func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
+	p, err := ss.plain(r, source)
+	if err != nil || r.Action.Map == "" {
+		return p, err
+	}
+	rows, err := r.Action.rows()
+	if err != nil {
+		return p, problem.Invalidf("action.map", "%v", err)
+	}
+	switch w := p.Work.(type) {
+	case Exporting:
+		w.Kept = rows
+		p.Work = w
+	case Writing: // rows of one partition become those of others, so nothing is handed over
+		w.Action, w.Packs = action.Mapped{Work: w.Action, Map: rows.Rows, Limiter: &ss.limiter}, false
+		p.Work = w
+	}
+	return p, nil
+}
+
+// plain returns the plan of a request's action without a map.
+func (ss *Scans) plain(r Request, source *storage.Table) (plan, error) {
+	switch r.Action.Type {
+	case Copy:
+		if r.Exports() {
+			return ss.exportTo(*r.Action.Destination)
+		}
+		p, err := ss.writing(r.Action)
+		p.Work = Writing{Action: action.Copy{Destination: p.Destination, Mode: r.Action.Mode}, What: writeThere, Packs: true}
+		p.Properties = true
+		return p, err
+	case Keys:
+		p, err := ss.writing(r.Action)
+		p.Work = Writing{Action: copyKeys{action.Copy{Destination: p.Destination}, cmp.Or(r.Source.Table, r.Source.Container)}, What: writeThere}
+		return p, err
+	case Delete:
+		if source == nil {
+			return plan{}, problem.Invalidf("source.container", "has an export, which never changes; delete deletes rows of a table")
+		}
+		if err := ss.CheckTable("source", source); err != nil {
+			return plan{}, err
+		}
+		return plan{
+			Work: Deleting{Writing{Action: action.Delete{Table: source}, What: "delete rows"}},
+			Missing: func(ctx context.Context) (bool, error) {
+				return false, Refusal("source", "the Table service refuses to delete from it; check the connection and its permissions", source.MayDelete(ctx))
+			},
+		}, nil
+	case Enqueue:
+		return ss.enqueue(*r.Action.Queue, r.Action.Message)
+	}
+	return plan{Work: counting{}}, nil
+}
+
+const writeThere = "write to the destination"
+
+// writing returns the plan of an action that writes to a destination, without its work.
+func (ss *Scans) writing(a Action) (plan, error) {
+	const field = "action.destination"
+	account, err := ss.Account(field, a.Destination.Connection)
+	if err != nil {
+		return plan{}, err
+	}
+	destination := account.Table(a.Destination.Table)
+	return plan{
+		Destination: destination,
+		Prepare:     func(ctx context.Context) error { return createDestination(ctx, destination) },
+		Missing: func(ctx context.Context) (bool, error) {
+			exists, err := destination.MayWrite(ctx)
+			return !exists, Refusal(field, "the Table service refuses to write to it; check the name, the connection and its permissions", err)
+		},
+	}, ss.CheckTable(field, destination)
+}
+
+func (ss *Scans) enqueue(ref QueueRef, message string) (plan, error) {
+	a, err := ss.Account("action.queue", ref.Connection)
+	if err == nil {
+		err = ss.checkQueue("action.queue", a, ref.Name)
+	}
+	if err != nil {
+		return plan{}, err
+	}
+	q, err := a.Queue(ref.Name)
+	if err != nil {
+		return plan{}, problem.Invalidf("action.queue", "%v", err)
+	}
+	template, err := action.ParseTemplate(cmp.Or(message, action.WholeRow))
+	if err != nil {
+		return plan{}, problem.Invalidf("action.message", "%v", err)
+	}
+	return plan{
+		Work:       Writing{Action: action.Enqueue{Queue: q, Message: template}, What: "enqueue messages"},
+		Properties: true,
+		Missing: func(ctx context.Context) (bool, error) { // it only finds out whether the queue may be read
+			_, err := q.Length(ctx)
+			if storage.Gone(err) {
+				return true, nil
+			}
+			return false, Refusal("action.queue", "the Queue service refuses to show it; check the name, the connection and its permissions", err)
+		},
+		Prepare: func(ctx context.Context) error {
+			err := q.Create(ctx)
+			if storage.BeingDeleted(err) {
+				return problem.BeingDeleted("action.queue", err)
+			}
+			return Refusal("action.queue", "the Queue service refuses to create it; check the name, the connection and its permissions", err)
+		},
+	}, nil
+}
+
+// copyKeys copies the keys of partitions.
+type copyKeys struct {
+	action.Copy
+	source string // the table's name, or the container's
+}
+
+// Split cuts the rows that are written: one for each partition. Its partition key is the source's name: so a hundred
+// fit into a transaction. Its row key is the partition.
+func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
+	var keys []storage.Row
+	for _, row := range rows {
+		if n := len(keys); n == 0 || keys[n-1].Key.Row != row.Key.Partition {
+			keys = append(keys, storage.Row{Key: key.Key{Partition: c.source, Row: row.Key.Partition}})
+		}
+	}
+	return c.Copy.Split(keys)
+}
+
+// Refusal returns an error of a service as the caller's, who named what it refuses; an error that may pass as it is. A key or a role
+// that the service does not take is the connection's.
+func Refusal(field, detail string, err error) error {
+	if storage.Denied(err) {
+		field += ".connection"
+	}
+	if storage.Permanent(err) {
+		return problem.Invalidf(field, "%s", detail).Because(err)
+	}
+	return err
+}
+
+// ExportFile is what the ledger keeps of a step's data file.
+type ExportFile struct {
+	At   time.Time  `json:"at"` // when the step's last page was read, by the service's clock
+	File place.File `json:"file"`
+}
+
+// Exporting writes the rows of each step to a file in a container.
+type Exporting struct {
+	Codec *place.Codec
+	Kept  *rowmap.Map // makes of the rows others with their keys; nil if they stay as they are
+}
+
+func (Exporting) queries() int { return exportQueries }
+
+// exportQueries is how many queries an invocation of an export makes.
+const exportQueries = 16
+
+// Comparing compares the rows of two places.
+type Comparing struct{ AllowExtra bool }
+
+func (Comparing) queries() int { return exportQueries }
+
+// createDestination creates the table unless it exists. Who may not create tables can do with one that can be read.
+func createDestination(ctx context.Context, t *storage.Table) error {
+	err := t.Create(ctx)
+	if err == nil {
+		return nil
+	}
+	if storage.BeingDeleted(err) {
+		return problem.BeingDeleted("action.destination.table", err)
+	}
+	if storage.Denied(err) {
+		if _, readErr := t.Query(ctx, storage.Query{Top: 1}); readErr == nil {
+			return nil
+		}
+	}
+	return Refusal("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions", err)
+}
+
+// comparison returns the plan of a comparison, and sets what it reads. Its errors are [problem.Invalid].
+func (ss *Scans) comparison(r Request, o *Opened) (plan, error) {
+	const field = "action.destination"
+	ref := *r.Action.Destination
+	a, err := ss.Account(field, ref.Connection)
+	if err != nil {
+		return plan{}, err
+	}
+	var table *storage.Table
+	if ref.Container == "" {
+		table = a.Table(ref.Table)
+		o.Other = table
+	} else if o.Other, err = ss.exportAt(field, ref); err != nil {
+		return plan{}, err
+	}
+	filter, only := r.Filter, ""
+	if storage.ComparesTime(filter) { // each place has Timestamps of its own
+		filter, only = "", filter
+	}
+	o.Filter = filter
+	depth := verify.DepthOf(r.Action.Mode)
+	source := o.Source
+	if r.Action.Proof && o.Table() != nil {
+		source = perhaps{source}
+	}
+	o.Reader = verify.Pair(source, o.Other, depth, only, heldBytes, ss.Options.Memory)
+	return plan{Work: Comparing{r.Action.AllowExtra}, Destination: table, Properties: depth != verify.Keys}, nil
+}
+
+// heldBytes is what a scan holds of a place that is ahead.
+const heldBytes = 16 << 20
+
+// exportTo returns the plan of a copy into a container. Its errors are [problem.Invalid].
+func (ss *Scans) exportTo(ref TableRef) (plan, error) {
+	a, to, err := ss.Blobs("action.destination", ref)
+	if err == nil {
+		err = ss.checkContainer("action.destination", a, ref.Container)
+	}
+	if err != nil {
+		return plan{}, err
+	}
+	codec, err := ss.codec()
+	if err != nil {
+		return plan{}, err
+	}
+	return plan{
+		Work: Exporting{Codec: codec}, Container: to, Properties: true,
+		Prepare: func(ctx context.Context) error {
+			err := to.Make(ctx)
+			if storage.BeingDeleted(err) {
+				return problem.BeingDeleted("action.destination.container", err)
+			}
+			return Refusal("action.destination", ExportRefused, err)
+		},
+		Missing: func(ctx context.Context) (bool, error) {
+			err := CheckFree(ctx, to, false)
+			if storage.Gone(err) { // the container
+				return true, nil
+			}
+			return false, Refusal("action.destination", ExportRefused, err)
+		},
+	}, nil
+}
+
+const ExportRefused = "the Blob service refuses what an export needs: to list, to read and to write blobs; check the name, the connection and its permissions"
+
+// takenBy is the error for a place that has an object.
+func takenBy(name string, _ int64) error {
+	return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
+}
+
+// CheckFree fails unless a place has no objects, and does not lie within an export: what reads that would meet this one. An export of many has the
+// places of its members within its own.
+func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
+	err := to.List(ctx, "", takenBy)
+	if err != nil || member {
+		return err
+	}
+	name, err := place.Within(ctx, to)
+	if err == nil && name != "" {
+		err = problem.Conflictf("action.destination", "lies within another export, which has %s; name a prefix that is not below it", name)
+	}
+	return err
+}
