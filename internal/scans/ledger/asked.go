@@ -12,6 +12,9 @@ import (
 // askedPrefix begins the list of scans that are to be started, in the partition of the lists: r|ID.
 const askedPrefix = "r|"
 
+// Requests has the rows of scans that are to be started.
+type Requests struct{ rows }
+
 // Asked is a request for a scan that some instance is to start, by its id.
 type Asked struct {
 	ID      string
@@ -24,7 +27,7 @@ type Asked struct {
 
 // Ask asks for a scan. It inserts and never replaces: everybody may ask, and again. asked is false if somebody had asked
 // before, perhaps a first try of this call.
-func (l *Ledger) Ask(ctx context.Context, id string, request []byte) (asked bool, err error) {
+func (l Requests) Ask(ctx context.Context, id string, request []byte) (asked bool, err error) {
 	err = l.write(ctx, "ask for scan "+id, op(storage.Insert, scansPartition, askedPrefix+id,
 		storage.Int64Property("Version", version), storage.BinaryProperty("Request", request)))
 	if storage.Conflict(err) {
@@ -34,7 +37,7 @@ func (l *Ledger) Ask(ctx context.Context, id string, request []byte) (asked bool
 }
 
 // Asked returns scans that were asked for, at most a thousand. It leaves out those of a newer version.
-func (l *Ledger) Asked(ctx context.Context) (all []Asked, err error) {
+func (l Requests) Asked(ctx context.Context) (all []Asked, err error) {
 	p, err := l.query(ctx, "list scans that were asked for", storage.Query{Range: key.WithPrefix(scansPartition, askedPrefix)})
 	for _, e := range p.Entities() {
 		if e.Int("Version") == version {
@@ -45,7 +48,7 @@ func (l *Ledger) Asked(ctx context.Context) (all []Asked, err error) {
 }
 
 // AskedFor returns the request for a scan. It reports false if there is none.
-func (l *Ledger) AskedFor(ctx context.Context, id string) (Asked, bool, error) {
+func (l Requests) AskedFor(ctx context.Context, id string) (Asked, bool, error) {
 	e, found, err := l.get(ctx, "read the request for scan "+id, scansPartition, askedPrefix+id)
 	if err != nil || !found || e.Int("Version") != version {
 		return Asked{}, false, err
@@ -61,13 +64,13 @@ func askedOf(e storage.Entity, now time.Time) Asked {
 }
 
 // Refuse keeps the reason why a scan is not started.
-func (l *Ledger) Refuse(ctx context.Context, a Asked, reason string) error {
+func (l Requests) Refuse(ctx context.Context, a Asked, reason string) error {
 	refused := op(storage.Merge, scansPartition, askedPrefix+a.ID, storage.StringProperty("Error", reason))
 	refused.IfMatch = a.etag
 	return unlessOvertaken(l.write(ctx, "refuse scan "+a.ID, refused))
 }
 
 // Answered removes the request for a scan that was started, or was refused long ago.
-func (l *Ledger) Answered(ctx context.Context, id string) error {
+func (l Requests) Answered(ctx context.Context, id string) error {
 	return l.unlistInTurn(ctx, "answer the request for scan "+id, askedPrefix+id)
 }

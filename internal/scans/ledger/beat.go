@@ -24,6 +24,9 @@ const (
 	maxBeatCause   = 1000 // characters
 )
 
+// Processes has the rows of living processes, and those of Maintain.
+type Processes struct{ rows }
+
 // BeatTime is how often a process writes a beat, while it has a step in hand for longer than that.
 const BeatTime = 5 * time.Second
 
@@ -54,7 +57,7 @@ type Wait struct {
 }
 
 // Beat writes the beat of a process.
-func (l *Ledger) Beat(ctx context.Context, b Beat) error {
+func (l Processes) Beat(ctx context.Context, b Beat) error {
 	var names []string
 	for _, s := range b.Steps[:min(len(b.Steps), maxBeatSteps)] {
 		names = append(names, fmt.Sprintf("%s/%s/%d/%d", s.Scan, s.Step, s.Throttled, s.Requests))
@@ -73,7 +76,7 @@ func (l *Ledger) Beat(ctx context.Context, b Beat) error {
 }
 
 // Beats returns the last beat of each process. A beat of another version names no steps.
-func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
+func (l Processes) Beats(ctx context.Context) ([]Beat, error) {
 	var beats []Beat
 	for p, err := range l.pages(ctx, "read what is in hand", storage.Query{Range: key.WithPrefix(beatsPartition, "")}) {
 		if err != nil {
@@ -100,7 +103,7 @@ func (l *Ledger) Beats(ctx context.Context) ([]Beat, error) {
 }
 
 // ForgetBeat removes a beat, unless its process has written another since.
-func (l *Ledger) ForgetBeat(ctx context.Context, b Beat) error {
+func (l Processes) ForgetBeat(ctx context.Context, b Beat) error {
 	gone := op(storage.Delete, beatsPartition, b.Process)
 	gone.IfMatch = b.etag
 	return unlessOvertaken(l.write(ctx, "forget process "+b.Process, gone))
@@ -126,7 +129,7 @@ type Look struct {
 }
 
 // NoteLook records a look instead of the one before it. It leaves out steps for which there is no room, and all of them if there is none for the beats.
-func (l *Ledger) NoteLook(ctx context.Context, seen Look) error {
+func (l Processes) NoteLook(ctx context.Context, seen Look) error {
 	kept := Look{Steps: map[string]time.Time{}, Beats: seen.Beats}
 	for step, at := range seen.Steps {
 		if len(kept.Steps) < maxLookSteps && len(kept.Beats) <= maxLookBeats {
@@ -142,7 +145,7 @@ func (l *Ledger) NoteLook(ctx context.Context, seen Look) error {
 }
 
 // LastLook reads the look that was recorded last.
-func (l *Ledger) LastLook(ctx context.Context) (Look, error) {
+func (l Processes) LastLook(ctx context.Context) (Look, error) {
 	var seen Look
 	e, found, err := l.get(ctx, "read the last look at pending steps", maintainPartition, lookRow)
 	if err != nil || !found || e.Int("Version") != lookVersion || json.Unmarshal(dataOf(e), &seen) != nil {
@@ -164,7 +167,7 @@ type Maintained struct {
 func (m Maintained) Age() time.Duration { return m.Now.Sub(m.At) }
 
 // NoteMaintained records that Maintain has run.
-func (l *Ledger) NoteMaintained(ctx context.Context, poison int, failure error) error {
+func (l Processes) NoteMaintained(ctx context.Context, poison int, failure error) error {
 	properties := []storage.Property{storage.Int64Property("Poison", int64(poison))}
 	if failure != nil {
 		text := []rune(failure.Error())
@@ -174,7 +177,7 @@ func (l *Ledger) NoteMaintained(ctx context.Context, poison int, failure error) 
 }
 
 // Maintained reads when Maintain last ran, in one request.
-func (l *Ledger) Maintained(ctx context.Context) (Maintained, error) {
+func (l Processes) Maintained(ctx context.Context) (Maintained, error) {
 	p, err := l.query(ctx, "read when Maintain last ran", storage.Query{Range: key.WithPrefix(maintainPartition, maintainRow), Top: 1})
 	m := Maintained{Now: p.Date}
 	for _, e := range p.Entities() {

@@ -35,9 +35,12 @@ const MaxFailed = 4 * dataPiece
 // failedAtOnce is how many rows of FailedRows are read at once.
 const failedAtOnce = 10
 
+// Kept has what is kept of a scan beside its steps: failed rows, files, hints, and what of its limits is used.
+type Kept struct{ rows }
+
 // FailedRows calls fn with the failed rows of each step, as [Done] had them, until fn returns false. The newest commits
 // come first. Each step has a position in that order; from is where to begin, if it is not empty.
-func (l *Ledger) FailedRows(ctx context.Context, id, from string, fn func(position string, failed []byte) bool) error {
+func (l Kept) FailedRows(ctx context.Context, id, from string, fn func(position string, failed []byte) bool) error {
 	r := key.WithPrefix(id, failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + from}
 	for p, err := range l.pages(ctx, readFailed+id, storage.Query{Range: r, Top: failedAtOnce}) {
@@ -57,14 +60,14 @@ func (l *Ledger) FailedRows(ctx context.Context, id, from string, fn func(positi
 const readFailed = "read failed rows of scan "
 
 // FailedAt returns the failed rows at a position. It reports false if there are none: they have been redone.
-func (l *Ledger) FailedAt(ctx context.Context, id, position string) ([]byte, bool, error) {
+func (l Kept) FailedAt(ctx context.Context, id, position string) ([]byte, bool, error) {
 	e, found, err := l.get(ctx, readFailed+id, id, failedPrefix+position)
 	return dataOf(e), found, err
 }
 
 // FailedBefore returns positions of rows that failed before an attempt, behind a position: at least n, if there are so many.
 // last is the last position that was looked at, empty at the end.
-func (l *Ledger) FailedBefore(ctx context.Context, id, behind string, attempt int64, n int) (positions []string, last string, err error) {
+func (l Kept) FailedBefore(ctx context.Context, id, behind string, attempt int64, n int) (positions []string, last string, err error) {
 	r := key.WithPrefix(id, failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + behind, Open: behind != ""}
 	for p, err := range l.pages(ctx, readFailed+id, storage.Query{Range: r, Select: []string{"Attempt"}, Top: n}) {
@@ -85,7 +88,7 @@ func (l *Ledger) FailedBefore(ctx context.Context, id, behind string, attempt in
 }
 
 // firstFailed returns one of the scan's failed rows, with its reason.
-func (l *Ledger) firstFailed(ctx context.Context, id string) (string, error) {
+func (l Kept) firstFailed(ctx context.Context, id string) (string, error) {
 	for p, err := range l.pages(ctx, readFailed+id, storage.Query{Range: key.WithPrefix(id, failedPrefix), Select: []string{"First"}, Top: 1}) {
 		if err != nil {
 			return "", err
@@ -101,7 +104,7 @@ func (l *Ledger) firstFailed(ctx context.Context, id string) (string, error) {
 const MaxFile = 14 * dataPiece
 
 // Files calls fn with [Done.File] of each done step that has one. No more can come once no step is pending.
-func (l *Ledger) Files(ctx context.Context, id string, fn func(file []byte) error) error {
+func (l Kept) Files(ctx context.Context, id string, fn func(file []byte) error) error {
 	for p, err := range l.pages(ctx, "read files of scan "+id, storage.Query{Range: key.WithPrefix(id, filePrefix)}) {
 		if err != nil {
 			return err
@@ -127,12 +130,12 @@ const (
 )
 
 // SaveHints replaces the hints under a name. They must not exceed MaxHints bytes.
-func (l *Ledger) SaveHints(ctx context.Context, name string, hints []byte) error {
+func (l Kept) SaveHints(ctx context.Context, name string, hints []byte) error {
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }
 
 // SavedHints returns the hints under a name, nil if there are none. The empty name has none.
-func (l *Ledger) SavedHints(ctx context.Context, name string) ([]byte, error) {
+func (l Kept) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -140,11 +143,11 @@ func (l *Ledger) SavedHints(ctx context.Context, name string) ([]byte, error) {
 }
 
 // Hints returns the hints that the scan was created with, nil if there were none.
-func (l *Ledger) Hints(ctx context.Context, id string) ([]byte, error) {
+func (l Kept) Hints(ctx context.Context, id string) ([]byte, error) {
 	return l.hints(ctx, id, scanHintsRow)
 }
 
-func (l *Ledger) hints(ctx context.Context, partition, row string) ([]byte, error) {
+func (l Kept) hints(ctx context.Context, partition, row string) ([]byte, error) {
 	e, _, err := l.get(ctx, "read hints", partition, row)
 	return dataOf(e), err
 }

@@ -40,12 +40,15 @@ func level(id string, n int) key.Range {
 	return key.WithPrefix(id, levelPrefix(n))
 }
 
+// Folds has the rows of done steps, many of which become one.
+type Folds struct{ rows }
+
 // FoldEvery is how many steps, on average, are folded at once. Folding costs two requests.
 const FoldEvery = 48
 
 // FoldAfter folds done steps of a scan behind a step now and then, one in every on average: the step's id decides, since processes share no
 // count. A fold of a level above the first takes as many rows, and is as much rarer.
-func (l *Ledger) FoldAfter(ctx context.Context, id, step string, every int, join Join) error {
+func (l Folds) FoldAfter(ctx context.Context, id, step string, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))
 	for n, level := h.Sum64(), 0; n%uint64(every) == 0 && level < maxLevel; n, level = n/uint64(every), level+1 {
@@ -58,7 +61,7 @@ func (l *Ledger) FoldAfter(ctx context.Context, id, step string, every int, join
 
 // Fold folds the scan's done rows of level n, if there are at least so many. It returns how many it folded. Any
 // number of processes may fold at once: one that finds a row missing stops.
-func (l *Ledger) Fold(ctx context.Context, id string, n, least int, join Join) (int, error) {
+func (l Folds) Fold(ctx context.Context, id string, n, least int, join Join) (int, error) {
 	p, err := l.query(ctx, "fold steps of scan "+id, storage.Query{Range: level(id, n)})
 	if err != nil {
 		return 0, err
@@ -67,7 +70,7 @@ func (l *Ledger) Fold(ctx context.Context, id string, n, least int, join Join) (
 }
 
 // FoldAll folds the scan's done rows of every level, at most one page of them. It reports whether a single row is left.
-func (l *Ledger) FoldAll(ctx context.Context, id string, join Join) (whole bool, err error) {
+func (l Folds) FoldAll(ctx context.Context, id string, join Join) (whole bool, err error) {
 	p, err := l.query(ctx, "fold steps of scan "+id, storage.Query{Range: key.WithPrefix(id, donePrefix)})
 	if err != nil {
 		return false, err
@@ -80,7 +83,7 @@ func (l *Ledger) FoldAll(ctx context.Context, id string, join Join) (whole bool,
 }
 
 // foldRows folds rows into rows of a level, and returns how many it has folded.
-func (l *Ledger) foldRows(ctx context.Context, id string, rows []storage.Entity, into, least int, join Join) (int, error) {
+func (l Folds) foldRows(ctx context.Context, id string, rows []storage.Entity, into, least int, join Join) (int, error) {
 	folded := 0
 	for some := range slices.Chunk(rows, maxFold) {
 		if len(some) < min(least, maxFold) {
@@ -120,7 +123,7 @@ func fold(id string, rows []storage.Entity, into int, join Join) []storage.Op {
 }
 
 // Notes calls fn with the note of each done row that has one. A fold meanwhile may hide notes or repeat them.
-func (l *Ledger) Notes(ctx context.Context, id string, fn func(note []byte)) error {
+func (l Folds) Notes(ctx context.Context, id string, fn func(note []byte)) error {
 	q := storage.Query{Range: key.WithPrefix(id, donePrefix), Select: []string{"Note"}}
 	for p, err := range l.pages(ctx, "read notes of scan "+id, q) {
 		if err != nil {

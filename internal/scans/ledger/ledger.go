@@ -139,8 +139,8 @@ type Done struct {
 	Totals
 	// Ahead estimates the work of the step's children, less that of the step itself.
 	Ahead scan.Outlook
-	Note  []byte // opaque; [Ledger.Notes] returns it
-	// FailedRows lists Kept of the rows that could not be written. It is opaque; [Ledger.FailedRows] returns it.
+	Note  []byte // opaque; [Folds.Notes] returns it
+	// FailedRows lists Kept of the rows that could not be written. It is opaque; [Kept.FailedRows] returns it.
 	FailedRows []byte
 	Kept       int64
 	// FirstFailed is one of them, with its reason, for the scan's error.
@@ -150,7 +150,7 @@ type Done struct {
 	// Redone is the position of failed rows, of an earlier attempt, that the step has done again. The commit deletes
 	// their row, and fails if it is gone. Totals and Kept count what that changes.
 	Redone string
-	File   []byte // opaque; [Ledger.Files] returns it
+	File   []byte // opaque; [Kept.Files] returns it
 }
 
 // ErrNotFound means that there is no such scan.
@@ -162,11 +162,22 @@ var ErrLeftOut = errors.New("its group has left it out")
 // ErrScanLost means that a scan was recorded, and its own row is gone, but not its steps.
 var ErrScanLost = errors.New("the state table lacks the scan's own row; somebody has deleted it. Start a new scan")
 
-// Ledger is the table of scans. It is safe for concurrent use.
-type Ledger struct{ table *storage.Table }
+// Ledger is the table of scans. Its own methods are about scans and their lists; its parts have the others. It is safe for concurrent use.
+type Ledger struct {
+	rows
+	Steps
+	Processes
+	Records
+	Requests
+	Kept
+	Folds
+}
 
 // New returns the ledger kept in the table.
-func New(table *storage.Table) *Ledger { return &Ledger{table: table} }
+func New(table *storage.Table) *Ledger {
+	all := rows{table}
+	return &Ledger{all, Steps{all}, Processes{all}, Records{all}, Requests{all}, Kept{all}, Folds{all}}
+}
 
 // With returns the same ledger by requests that are made with the options.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }

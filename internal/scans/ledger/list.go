@@ -143,7 +143,7 @@ func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	return unlessOvertaken(err)
 }
 
-func (l *Ledger) unlistInTurn(ctx context.Context, what string, rows ...string) error {
+func (l rows) unlistInTurn(ctx context.Context, what string, rows ...string) error {
 	for _, row := range rows {
 		if err := unlessOvertaken(l.write(ctx, what, unlist(row, ""))); err != nil {
 			return err

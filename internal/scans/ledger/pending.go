@@ -38,14 +38,17 @@ func (p Pending) Deaths() int {
 	return p.Begun + 1
 }
 
+// Steps has the rows of pending steps.
+type Steps struct{ rows }
+
 // FirstPending reads up to one page of a scan's pending steps.
-func (l *Ledger) FirstPending(ctx context.Context, id string) ([]Pending, error) {
+func (l Steps) FirstPending(ctx context.Context, id string) ([]Pending, error) {
 	p, err := l.query(ctx, readPending+id, storage.Query{Range: key.WithPrefix(id, pendingPrefix)})
 	return pendingOf(p), err
 }
 
 // EachPending calls fn with every page of a scan's pending steps.
-func (l *Ledger) EachPending(ctx context.Context, id string, fn func([]Pending) error) error {
+func (l Steps) EachPending(ctx context.Context, id string, fn func([]Pending) error) error {
 	for p, err := range l.pages(ctx, readPending+id, storage.Query{Range: key.WithPrefix(id, pendingPrefix)}) {
 		if err == nil {
 			err = fn(pendingOf(p))
@@ -61,7 +64,7 @@ func (l *Ledger) EachPending(ctx context.Context, id string, fn func([]Pending) 
 const readPending = "read pending steps of scan "
 
 // Pending reads a step. It reports false if the step is not pending: it has been committed.
-func (l *Ledger) Pending(ctx context.Context, id, stepID string) (Pending, bool, error) {
+func (l Steps) Pending(ctx context.Context, id, stepID string) (Pending, bool, error) {
 	e, found, err := l.get(ctx, "read step "+stepID+" of scan "+id, id, pendingPrefix+stepID)
 	if err != nil || !found {
 		return Pending{}, false, err
@@ -96,7 +99,7 @@ func pendingStep(e storage.Entity, date time.Time) Pending {
 
 // Resending records that the step's lost message is about to be sent again. It reports false if, since p was read, the
 // step was committed or begun, or another process recorded a resending.
-func (l *Ledger) Resending(ctx context.Context, id string, p Pending) (bool, error) {
+func (l Steps) Resending(ctx context.Context, id string, p Pending) (bool, error) {
 	properties := []storage.Property{storage.Int64Property("Sends", int64(p.Sends+1))}
 	if p.Lost == 0 {
 		properties = append(properties, storage.TimeProperty("Lost", p.date))
@@ -105,18 +108,18 @@ func (l *Ledger) Resending(ctx context.Context, id string, p Pending) (bool, err
 }
 
 // Renew records that the step's message is about to be sent anew, without its trouble. It reports false as Resending.
-func (l *Ledger) Renew(ctx context.Context, id string, p Pending) (bool, error) {
+func (l Steps) Renew(ctx context.Context, id string, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Replace, pendingProperties(p)...)
 }
 
 // Begin records that a repeated delivery begins the step. It reports false as Resending does.
-func (l *Ledger) Begin(ctx context.Context, id string, p Pending) (bool, error) {
+func (l Steps) Begin(ctx context.Context, id string, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
 // GiveUp records that a delivery of the step has failed, and the reason if it was the last of its message. p is the
 // step as it was before that delivery began it, with FirstEnded if it was the first.
-func (l *Ledger) GiveUp(ctx context.Context, id string, p Pending, reason string) error {
+func (l Steps) GiveUp(ctx context.Context, id string, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {
 		properties = append(properties, storage.Int64Property("FirstEnded", 1))
@@ -129,7 +132,7 @@ func (l *Ledger) GiveUp(ctx context.Context, id string, p Pending, reason string
 	return err
 }
 
-func (l *Ledger) change(ctx context.Context, id string, p Pending, kind storage.OpKind, properties ...storage.Property) (bool, error) {
+func (l Steps) change(ctx context.Context, id string, p Pending, kind storage.OpKind, properties ...storage.Property) (bool, error) {
 	row := op(kind, id, pendingPrefix+p.ID, properties...)
 	row.IfMatch = p.etag
 	err := l.write(ctx, "change step "+p.ID+" of scan "+id, row)

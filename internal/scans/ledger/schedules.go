@@ -31,17 +31,20 @@ func BackupRecord(schedule, id string) Record { return Record{row: backupPrefix 
 // Name returns the schedule's name.
 func (r Record) Name() string { return strings.TrimPrefix(r.row, schedulePrefix) }
 
+// Records has the rows of schedules and of their backups.
+type Records struct{ rows }
+
 // Schedules returns the rows of all schedules, but for those of a newer version.
-func (l *Ledger) Schedules(ctx context.Context) ([]Record, error) {
+func (l Records) Schedules(ctx context.Context) ([]Record, error) {
 	return l.records(ctx, "read schedules", schedulePrefix)
 }
 
 // Backups returns the rows of a schedule's backups, the newest first.
-func (l *Ledger) Backups(ctx context.Context, schedule string) ([]Record, error) {
+func (l Records) Backups(ctx context.Context, schedule string) ([]Record, error) {
 	return l.records(ctx, "read backups of "+schedule, backupPrefix+schedule+"|")
 }
 
-func (l *Ledger) records(ctx context.Context, what, prefix string) (all []Record, err error) {
+func (l Records) records(ctx context.Context, what, prefix string) (all []Record, err error) {
 	for p, err := range l.pages(ctx, what, storage.Query{Range: key.WithPrefix(scansPartition, prefix)}) {
 		if err != nil {
 			return nil, err
@@ -57,7 +60,7 @@ func (l *Ledger) records(ctx context.Context, what, prefix string) (all []Record
 
 // Save writes a row, unless somebody has written it since it was read, or has inserted it. It reports whether it has, and then the record
 // is that of the row as it is now.
-func (l *Ledger) Save(ctx context.Context, r *Record) (ours bool, err error) {
+func (l Records) Save(ctx context.Context, r *Record) (ours bool, err error) {
 	write := list(r.row, storage.Int64Property("Version", version), storage.BinaryProperty("Data", r.Data))
 	if write.IfMatch = r.etag; r.etag == "" {
 		write.Kind = storage.Insert
@@ -73,6 +76,6 @@ func (l *Ledger) Save(ctx context.Context, r *Record) (ours bool, err error) {
 }
 
 // Drop removes a row, unless somebody has written it since it was read.
-func (l *Ledger) Drop(ctx context.Context, r Record) error {
+func (l Records) Drop(ctx context.Context, r Record) error {
 	return unlessOvertaken(l.write(ctx, "remove "+r.row, unlist(r.row, r.etag)))
 }

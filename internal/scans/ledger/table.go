@@ -9,28 +9,29 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// What the package asks of its table. An error says what the request was for.
+// rows are those of the ledger's table, as the package asks for them. An error says what the request was for.
+type rows struct{ table *storage.Table }
 
 func op(kind storage.OpKind, partition, row string, properties ...storage.Property) storage.Op {
 	return storage.Op{Kind: kind, Row: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: properties}.Row()}
 }
 
-func (l *Ledger) write(ctx context.Context, what string, ops ...storage.Op) error {
+func (l rows) write(ctx context.Context, what string, ops ...storage.Op) error {
 	return because(what, l.table.Write(ctx, ops...))
 }
 
-func (l *Ledger) get(ctx context.Context, what, partition, row string) (storage.Entity, bool, error) {
+func (l rows) get(ctx context.Context, what, partition, row string) (storage.Entity, bool, error) {
 	e, found, err := l.table.Get(ctx, key.Key{Partition: partition, Row: row})
 	return e, found, because(what, err)
 }
 
-func (l *Ledger) query(ctx context.Context, what string, q storage.Query) (storage.Page, error) {
+func (l rows) query(ctx context.Context, what string, q storage.Query) (storage.Page, error) {
 	p, err := l.table.Query(ctx, q)
 	return p, because(what, err)
 }
 
 // pages yields the pages of a query. An error is the last that it yields.
-func (l *Ledger) pages(ctx context.Context, what string, q storage.Query) iter.Seq2[storage.Page, error] {
+func (l rows) pages(ctx context.Context, what string, q storage.Query) iter.Seq2[storage.Page, error] {
 	return func(yield func(storage.Page, error) bool) {
 		for {
 			p, err := l.query(ctx, what, q)
