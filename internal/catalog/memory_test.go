@@ -3,12 +3,18 @@ package catalog_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
+	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/proof"
 	"tablesweep/internal/record"
 	"tablesweep/internal/task/memory"
@@ -47,6 +53,40 @@ func TestHeadsUseMemory(t *testing.T) {
 				t.Errorf("%s uses %d bytes at once for %d heads", what, most, records)
 			}
 			part.Release()
+		}
+	})
+}
+
+// TestRefusalReadsNoOtherRecords: who is refused looks for what is under way for its record, and does not read the large records of others that are under way.
+func TestRefusalReadsNoOtherRecords(t *testing.T) {
+	inBubble(t, "eid", "lastname", func(t *testing.T, w *world, _ *catalog.Catalog) {
+		const others, bytes = 8, 30_000
+		var got atomic.Int64
+		next := w.emulator.Transport()
+		c := w.via(func(r *http.Request) (*http.Response, error) {
+			resp, err := next.Do(r)
+			if err == nil {
+				got.Add(resp.ContentLength)
+			}
+			return resp, err
+		})
+		shard := store.ShardOf(index.FirstHash("0"))
+		w.did(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"0","lastname":"x"}`), ""))
+		c.Close()
+		for i, n := 1, 0; n < others; i++ {
+			if eid := fmt.Sprint(i); store.ShardOf(index.FirstHash(eid)) == shard {
+				w.orphan(fmt.Sprintf(`{"eid":%q,"lastname":"x","text":%q}`, eid, strings.Repeat("x", bytes)))
+				n++
+			}
+		}
+		got.Store(0)
+		_, err := c.Insert(t.Context(), rec(t, `{"eid":"0","lastname":"x","y":1}`), "")
+		wantKind(t, err, problem.Conflict)
+		if n := got.Load(); n <= 0 || n > bytes {
+			t.Errorf("%d bytes were read for a refusal beside %d records of %d bytes that are under way", n, others, bytes)
+		}
+		if left := w.rows("PeopleWAL", "e|"); len(left) != others {
+			t.Errorf("%d entries of others are left, want %d", len(left), others)
 		}
 	})
 }

@@ -451,7 +451,7 @@ func (c *Catalog) complete(ctx context.Context, shard, id string) error {
 }
 
 // applyFor applies what is under way for records with these first index values, as hashes: a request for each of their
-// shards. some means that there was something but hopeless entries.
+// shards, which may have large entries of others. So it reads no records, but those that it applies, one at a time. some means that there was something but hopeless entries.
 func (c *Catalog) applyFor(ctx context.Context, firstHashes []string) (some bool, err error) {
 	var shards []string
 	for _, first := range firstHashes {
@@ -460,13 +460,15 @@ func (c *Catalog) applyFor(ctx context.Context, firstHashes []string) (some bool
 	slices.Sort(shards)
 	var any atomic.Bool
 	err = store.EachOf(slices.Compact(shards), func(shard string) error {
-		return c.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
+		q := store.PrefixQuery(shard, store.EntryPrefix)
+		q.Select = store.EntryColumns
+		return c.Log.All(ctx, q, func(p storage.Page) error {
 			for _, row := range p.Entities() {
 				e, err := store.EntryOf(row)
 				if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return slices.Contains(firstHashes, w.First) }) {
 					continue // recovery reports entries that it can't read
 				}
-				err = c.applyPending(ctx, e)
+				err = c.complete(ctx, shard, e.ID)
 				if !settled(err) { // a hopeless one must not be in the way
 					return err
 				}

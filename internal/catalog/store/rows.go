@@ -49,6 +49,9 @@ const (
 // SlotColumns are what a [Slot] is made of, unless another program wrote the row.
 var SlotColumns = []string{IdentityColumn, VersionColumn, GoneColumn}
 
+// EntryColumns are what an [Entry] is made of, but for its record.
+var EntryColumns = []string{formatColumn, kindColumn, WritesColumn}
+
 // Entry is an entry, its key in the log and its record.
 type Entry struct {
 	wal.Entry
