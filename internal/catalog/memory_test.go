@@ -34,18 +34,20 @@ func TestHeadsUseMemory(t *testing.T) {
 		for _, done := range c.InsertAll(t.Context(), all, nil) {
 			proof.Must(t, done.Err)
 		}
-		time.Sleep(time.Minute) // or the heads may be those of several moments
-		one := catalog.Lookup{Keys: map[string]string{"eid": "1", "npi": "7"}}
+		one := func(npi string) catalog.Lookup {
+			return catalog.Lookup{Keys: map[string]string{"eid": "1", "npi": npi}}
+		}
 		for what, write := range map[string]func(ctx context.Context) error{
 			"a change": func(ctx context.Context) error {
-				_, err := c.Patch(ctx, []byte(`{"x":1}`), one, always)
+				_, err := c.Patch(ctx, []byte(`{"x":1}`), one("7"), always)
 				return err
 			},
 			"a deletion": func(ctx context.Context) error {
-				_, err := c.Delete(ctx, one, always, nil)
+				_, err := c.Delete(ctx, one("8"), always, nil)
 				return err
 			},
 		} {
+			time.Sleep(time.Minute) // or the heads may be those of several moments
 			part, err := memory.NewBudget(64<<20).Take(t.Context(), 32<<20)
 			proof.Must(t, err)
 			proof.Must(t, write(part.In(t.Context())))
