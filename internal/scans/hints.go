@@ -22,7 +22,7 @@ import (
 // same rows. Scans with a filter leave and take none: their pages show only the rows that match.
 
 // HintsName identifies the rows that a scan reads; it is "" for a scan that leaves no hints.
-func (o *Opened) HintsName() string {
+func (o *RunnableScan) HintsName() string {
 	r := o.Request
 	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // their pages don't show where the rows are, or an export's files do
 		return ""
@@ -47,7 +47,7 @@ func HintsOf(r Request, ends []scan.PageEnd) []byte {
 }
 
 // UseHints returns packed hints made of a source's own, and gives them to o.
-func (o *Opened) UseHints(source storage.Hinted) []byte {
+func (o *RunnableScan) UseHints(source storage.Hinted) []byte {
 	if o.Request.Action.Type == Keys {
 		return nil
 	}
@@ -83,7 +83,7 @@ func packHints(h scan.Hints) (packed []byte, ok bool) {
 // Use gives the scan's strategy packed hints, if there are any. Its error says why they
 // are unusable. For hints of a newer version it is [problem.Stale].
 // A scan without hints is less balanced, but a scan with wrong ones would miss rows.
-func (o *Opened) Use(packed []byte) error {
+func (o *RunnableScan) Use(packed []byte) error {
 	if len(packed) == 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (o *Opened) Use(packed []byte) error {
 
 // ownHints gives o the hints that were stored with the scan. Its steps refer to them: hints
 // of a newer version are [problem.Stale], as the steps are.
-func (ss *Scans) ownHints(ctx context.Context, id string, o *Opened) error {
+func (ss *Scans) ownHints(ctx context.Context, id string, o *RunnableScan) error {
 	packed, err := ss.Ledger.Hints(ctx, id)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ var Queues = map[string]string{
 // PoisonSuffix ends the name of a queue into which a Functions host puts messages that it gave up.
 const PoisonSuffix = "-poison"
 
-// MessageVersion is the newest format of [message]. Messages with neither Again nor Delete have format 1.
+// MessageVersion is the newest format of [message]. Messages with neither RowRetry nor Delete have format 1.
 const MessageVersion = 2
 
 // MaxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the service's limit.
@@ -50,12 +50,12 @@ const MaxMessageBytes = 48 << 10
 
 // Message asks for one step of one scan. Its JSON is the body of a queue message and stands in the step's pending row.
 type Message struct {
-	Version int       `json:"v"` // [message.seal] sets it
-	Scan    string    `json:"scan"`
-	Rows    bool      `json:"rows,omitempty"` // a range handed over to CopyRows
-	Step    scan.Step `json:"step"`
-	Again   *Again    `json:"again,omitempty"`  // to do failed rows again; then Step is empty
-	Delete  *deletion `json:"delete,omitempty"` // of what a step has read; then Step is empty
+	Version  int       `json:"v"` // [message.seal] sets it
+	Scan     string    `json:"scan"`
+	Rows     bool      `json:"rows,omitempty"` // a range handed over to CopyRows
+	Step     scan.Step `json:"step"`
+	RowRetry *RowRetry `json:"again,omitempty"`  // to do failed rows again; then Step is empty
+	Delete   *deletion `json:"delete,omitempty"` // of what a step has read; then Step is empty
 
 	// [parseMessage] and [message.seal] set these.
 	Body  []byte    `json:"-"` // the JSON
@@ -81,9 +81,9 @@ func StartOf(body []byte) string {
 	return s.Scan
 }
 
-// Again says which failed rows of earlier attempts a step does again. If At is empty, the step goes through all of them
+// RowRetry says which failed rows of earlier attempts a step does again. If At is empty, the step goes through all of them
 // behind a position, and leaves each to a step of its own.
-type Again struct {
+type RowRetry struct {
 	Attempt int64  `json:"attempt"` // that which does it
 	At      string `json:"at,omitempty"`
 	Behind  string `json:"behind,omitempty"`
@@ -92,7 +92,7 @@ type Again struct {
 // Function names the function that handles the message.
 func (m Message) Function() string {
 	switch {
-	case m.Rows || m.Again != nil || m.Delete != nil:
+	case m.Rows || m.RowRetry != nil || m.Delete != nil:
 		return CopyRows
 	case m.Step.Range.Partition != nil:
 		return ScanPartition
@@ -106,7 +106,7 @@ func (m Message) Ahead() scan.Outlook {
 	if m.Delete != nil {
 		return scan.Outlook{}
 	}
-	if m.Rows || m.Again != nil {
+	if m.Rows || m.RowRetry != nil {
 		return scan.Pages(1)
 	}
 	return adaptive.Ahead(m.Step)
@@ -114,7 +114,7 @@ func (m Message) Ahead() scan.Outlook {
 
 // Seal encodes a message that is about to be recorded and sent, and gives its step an id.
 func (m *Message) Seal() error {
-	if m.Version = 1; m.Again != nil || m.Delete != nil {
+	if m.Version = 1; m.RowRetry != nil || m.Delete != nil {
 		m.Version = MessageVersion
 	}
 	if m.Body = JSON(m); len(m.Body) > MaxMessageBytes {
@@ -170,7 +170,7 @@ func ParseMessage(body []byte) (Message, error) {
 	}
 	m.identify()
 	switch {
-	case m.Version < 1 || (m.Version == 2) != (m.Again != nil || m.Delete != nil) || m.Again != nil && m.Delete != nil:
+	case m.Version < 1 || (m.Version == 2) != (m.RowRetry != nil || m.Delete != nil) || m.RowRetry != nil && m.Delete != nil:
 		return m, problem.Invalidf("v", "the message says that it has format %d, but its members are another format's, or of none; it was not made by this app", m.Version)
 	case !ledger.IsID(m.Scan):
 		return m, problem.Invalidf("scan", "is not the id of a scan")

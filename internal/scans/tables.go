@@ -75,7 +75,7 @@ func (r Request) TakesTable(table string) bool {
 }
 
 // openGroup opens the request for a group, by that for one of its tables.
-func (ss *Scans) openGroup(r Request) (*Opened, error) {
+func (ss *Scans) openGroup(r Request) (*RunnableScan, error) {
 	o, err := ss.Open(r.Member(anyTable))
 	if err != nil {
 		return nil, err

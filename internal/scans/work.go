@@ -54,7 +54,7 @@ type Writing struct {
 func (Writing) queries() int { return 1 }
 
 // Writes returns the work of a scan that writes or deletes rows. Its action is nil for other scans.
-func (o *Opened) Writes() Writing {
+func (o *RunnableScan) Writes() Writing {
 	switch w := o.Work.(type) {
 	case Writing:
 		return w
@@ -68,7 +68,7 @@ func (o *Opened) Writes() Writing {
 type Deleting struct{ Writing }
 
 // Deletes reports whether the scan deletes rows of its source.
-func (o *Opened) Deletes() bool {
+func (o *RunnableScan) Deletes() bool {
 	_, deletes := o.Work.(Deleting)
 	return deletes
 }
@@ -254,7 +254,7 @@ func createDestination(ctx context.Context, t *storage.Table) error {
 }
 
 // comparison returns the plan of a comparison, and sets what it reads. Its errors are [problem.Invalid].
-func (ss *Scans) comparison(r Request, o *Opened) (plan, error) {
+func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 	const field = "action.destination"
 	ref := *r.Action.Destination
 	a, err := ss.Account(field, ref.Connection)

@@ -49,7 +49,7 @@ func (a App) Check(ctx context.Context) []Check {
 		func() []Check { return []Check{mayWrite(ctx, "state table", table)} },
 		func() []Check { return maintained(ctx, table) },
 		func() []Check {
-			beats, err := ledger.New(table).Beats(ctx)
+			beats, err := ledger.New(table).Heartbeats(ctx)
 			if err != nil && !storage.NotFound(err) {
 				return []Check{Of("steps", "", err)}
 			}

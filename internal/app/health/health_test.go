@@ -95,8 +95,8 @@ func TestAppWhoseDataIsAway(t *testing.T) {
 			others[name] = a
 		}
 		wait := ledger.Wait{Connection: "BUSY", Cause: "it answers 503 ServerBusy", Since: time.Date(2026, 1, 1, 3, 4, 5, 0, time.UTC)}
-		beat := ledger.Beat{Process: "p", Waiting: []ledger.Wait{wait}}
-		proof.Must(t, ledger.New(own.Table("tablesweep")).Beat(t.Context(), beat))
+		beat := ledger.Heartbeat{Process: "p", Waiting: []ledger.Wait{wait}}
+		proof.Must(t, ledger.New(own.Table("tablesweep")).NoteHeartbeat(t.Context(), beat))
 		checks := health.App{Own: own, StateTable: "tablesweep", Root: root, Others: others}.Check(t.Context())
 		if got := states(t, checks); !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD") {
 			t.Errorf("got\n%s", got)

@@ -63,7 +63,7 @@ func judgeOther(connection string, err error) Check {
 }
 
 // judgeBeats says what the connections mean that give living processes no good answer.
-func judgeBeats(beats []ledger.Beat) Check {
+func judgeBeats(beats []ledger.Heartbeat) Check {
 	said := map[string]string{}
 	for _, b := range beats {
 		if b.Age >= status.AliveTime {

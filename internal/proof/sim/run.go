@@ -174,7 +174,7 @@ func (w *world) notCanceled(req *http.Request, body []byte) {
 }
 
 // tally counts requests that ask for messages, and requests that find lost steps:
-// beats, reads of beats, peeks into queues, looks that are kept, and Maintain's second looks at a scan's pending steps.
+// heartbeats, reads of heartbeats, peeks into queues, looks that are kept, and Maintain's second looks at a scan's pending steps.
 func (w *world) tally(req *http.Request, body []byte) {
 	q := req.URL.Query()
 	filter, peeks := q.Get("$filter"), q.Get("peekonly") != ""

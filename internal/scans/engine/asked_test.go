@@ -24,7 +24,7 @@ func TestAsk(t *testing.T) {
 			for range 4 {
 				e := w.newEngine(w.account)
 				all.Go(func() {
-					if err := e.Ask(t.Context(), id, r); err != nil {
+					if err := e.RequestStart(t.Context(), id, r); err != nil {
 						t.Error(err)
 					}
 					if err := e.Maintain(t.Context()); err != nil {
@@ -52,7 +52,7 @@ func TestAskedAndRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		id := ledger.NewID(time.Now())
-		w.must(w.engine.Ask(t.Context(), id, copyRequest("Source", "Target")))
+		w.must(w.engine.RequestStart(t.Context(), id, copyRequest("Source", "Target")))
 		told := func() string {
 			_, err := w.observer.Status(t.Context(), id)
 			if problem.Of(err).Kind != problem.NotFound {
@@ -70,7 +70,7 @@ func TestAskedAndRefused(t *testing.T) {
 			}
 			w.fill("Source", plainRows(1, 1)) // too late
 			time.Sleep(time.Hour)
-			w.must(w.engine.Ask(t.Context(), id, copyRequest("Source", "Target")), w.engine.Maintain(t.Context()))
+			w.must(w.engine.RequestStart(t.Context(), id, copyRequest("Source", "Target")), w.engine.Maintain(t.Context()))
 		}
 		time.Sleep(7 * 24 * time.Hour)
 		w.must(w.engine.Maintain(t.Context()))
@@ -79,7 +79,7 @@ func TestAskedAndRefused(t *testing.T) {
 		}
 
 		w.must(w.emulator.SetFaults("seed=1; busy p=1 on=query table=Source"))
-		w.must(w.engine.Ask(t.Context(), id, copyRequest("Source", "Target")))
+		w.must(w.engine.RequestStart(t.Context(), id, copyRequest("Source", "Target")))
 		if err := w.engine.Maintain(t.Context()); err == nil {
 			t.Error("the source does not answer, and Maintain does not say so")
 		}

@@ -18,15 +18,15 @@
 // # Which steps are lost
 //
 // When a host dies, the messages that it had taken stay hidden for ten minutes, whatever host.json says. So a
-// message's age proves nothing. Instead, a process that has had a step in hand for 5 seconds writes a beat every 5
-// seconds: a row that names all its steps. Short steps cost no beat.
+// message's age proves nothing. Instead, a process that has had a step in hand for 5 seconds writes a heartbeat every 5
+// seconds: a row that names all its steps. Short steps cost no heartbeat.
 //
-// Maintain looks twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the beats. A
-// step is lost if both times its message was not visible, and no process that wrote a beat in between named the step.
+// Maintain looks twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the heartbeats. A
+// step is lost if both times its message was not visible, and no process that wrote a heartbeat in between named the step.
 //
-//   - After an outage, no process counts as dead before an interval in which every living process could write a beat.
-//     A failed beat is tried again after a second, without the SDK's growing pauses.
-//   - No clock is compared: a beat counts if its row has changed. A process names a failed step until the host has
+//   - After an outage, no process counts as dead before an interval in which every living process could write a heartbeat.
+//     A failed heartbeat is tried again after a second, without the SDK's growing pauses.
+//   - No clock is compared: a heartbeat counts if its row has changed. A process names a failed step until the host has
 //     delivered it again.
 //   - A step younger than 10 s may still have its message on the way. If it seems lost, Maintain looks a third time.
 //   - A peek shows the 32 messages that have been visible for longest. A step's message is not behind them if one of
@@ -38,7 +38,7 @@
 // for the next Maintain. So lost steps are found although no process lives for 10 seconds.
 //
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless: a step
-// is committed once. Beats and looks make at most 1 % more requests while a request takes up to 200 ms
+// is committed once. Heartbeats and looks make at most 1 % more requests while a request takes up to 200 ms
 // (sim.TestWatchingIsCheap), and more only if a process makes fewer than 100 requests in 5 seconds over longer steps.
 //
 // # Steps that cannot be done
@@ -54,7 +54,7 @@
 //
 // # Scans that are asked for
 //
-// [life.Life.Ask] leaves a request in the ledger, under the scan's id, and any instance starts it: at its message, at the
+// [life.Life.RequestStart] leaves a request in the ledger, under the scan's id, and any instance starts it: at its message, at the
 // end of another scan, or in Maintain. Starting inserts and never replaces, so all may try. An export's place may be
 // claimed already, by the same id. A start by the API asks for an export, too, before it claims the place.
 //

@@ -242,7 +242,7 @@ func TestProofMembers(t *testing.T) {
 		if err != nil || len(list) != 1 || !strings.Contains(list[0].Note, note) {
 			t.Errorf("listed: %+v, %v", list, err)
 		}
-		w.must(w.engine.Ask(t.Context(), id+"-v", byHand))
+		w.must(w.engine.RequestStart(t.Context(), id+"-v", byHand))
 		w.drain()
 		proof(id+"-v", 4, "any more: Table03")
 	})

@@ -25,9 +25,9 @@ type Asked struct {
 	etag string
 }
 
-// Ask asks for a scan. It inserts and never replaces: everybody may ask, and again. asked is false if somebody had asked
+// NoteStartRequest asks for a scan. It inserts and never replaces: everybody may ask, and again. asked is false if somebody had asked
 // before, perhaps a first try of this call.
-func (l Requests) Ask(ctx context.Context, id string, request []byte) (asked bool, err error) {
+func (l Requests) NoteStartRequest(ctx context.Context, id string, request []byte) (asked bool, err error) {
 	err = l.write(ctx, "ask for scan "+id, op(storage.Insert, scansPartition, askedPrefix+id,
 		storage.Int64Property("Version", version), storage.BinaryProperty("Request", request)))
 	if storage.Conflict(err) {

@@ -35,7 +35,7 @@ const (
 	notedScan     = "2524556145000000000-noted"
 )
 
-var everyBeat = ledger.Beat{
+var everyBeat = ledger.Heartbeat{
 	Process: "process", Steps: []ledger.Held{{Scan: failedScan, Step: "c", Throttled: 3, Requests: 8}},
 	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}},
 }
@@ -151,7 +151,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 			t.Fatal(changed, err)
 		}
 	}
-	proof.Must(t, l.Beat(ctx, everyBeat), l.NoteLook(ctx, everyLook))
+	proof.Must(t, l.NoteHeartbeat(ctx, everyBeat), l.NoteLook(ctx, everyLook))
 	_, err = l.End(ctx, failedScan, time.Now(), ledger.Ending{State: ledger.Canceled})
 	proof.Must(t, err)
 	canceled, err := l.Scan(ctx, failedScan)
@@ -187,7 +187,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	proof.Must(t, err)
 	ended, err := l.Scan(ctx, groupScan)
 	proof.Must(t, err, l.RestartGroup(ctx, ended, time.Now(), []int{2, 3}))
-	_, err = l.Ask(ctx, failedScan, []byte("request"))
+	_, err = l.NoteStartRequest(ctx, failedScan, []byte("request"))
 	proof.Must(t, err)
 	asked, _, err := l.AskedFor(ctx, failedScan)
 	proof.Must(t, err, l.Refuse(ctx, asked, "why it was refused"))
@@ -199,8 +199,8 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	ctx := t.Context()
 	check := func(what string, got, want any, err error) {
 		t.Helper()
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ledger.Used{}, ledger.Scan{}, ledger.Pending{}, ledger.Beat{}, ledger.OpenScan{}, ledger.EndedScan{}, ledger.Asked{}),
-			cmpopts.IgnoreTypes(time.Duration(0)), cmpopts.IgnoreFields(ledger.Pending{}, "At"), cmpopts.IgnoreFields(ledger.Beat{}, "At")); diff != "" || err != nil {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ledger.Used{}, ledger.Scan{}, ledger.Pending{}, ledger.Heartbeat{}, ledger.OpenScan{}, ledger.EndedScan{}, ledger.Asked{}),
+			cmpopts.IgnoreTypes(time.Duration(0)), cmpopts.IgnoreFields(ledger.Pending{}, "At"), cmpopts.IgnoreFields(ledger.Heartbeat{}, "At")); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 		}
 	}
@@ -237,8 +237,8 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	var failed []string
 	err = l.FailedRows(ctx, failedScan, "", func(_ string, rows []byte) bool { failed = append(failed, string(rows)); return true })
 	check("failed rows", failed, []string{"refused a"}, err)
-	beats, err := l.Beats(ctx)
-	check("beats", beats, []ledger.Beat{everyBeat}, err)
+	beats, err := l.Heartbeats(ctx)
+	check("beats", beats, []ledger.Heartbeat{everyBeat}, err)
 	look, err := l.LastLook(ctx)
 	if look.At.IsZero() {
 		t.Error("the last look has no time")

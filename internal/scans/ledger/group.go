@@ -179,7 +179,7 @@ func (l *Ledger) RefuseMember(ctx context.Context, id string, request []byte, no
 		return err
 	}
 	s := Scan{ID: id, State: as.State, Attempt: max(1, e.Int("Attempt")), Request: request, Started: now, Finished: now, Error: as.Error, LeftOut: as.LeftOut}
-	row := summary(Listed{Scan: s}, true, e.ETag)
+	row := endedRow(Listed{Scan: s}, true, e.ETag)
 	if !found {
 		row.Kind = storage.Insert
 	}

@@ -18,7 +18,7 @@
 // STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has four lists: "a|ID" of all
 // scans, with the figures of those that have ended; "o|ID|ATTEMPT" of those that may be open; "t|ID" of ended ones that
 // are yet to be tidied up (see retire.go); and "r|ID" of those that are to be started (see asked.go). It also has "s|NAME" of each schedule, and "b|NAME|ID" of each backup that one has made (see schedules.go). The partition "beats" names the steps that living processes have in hand,
-// the partition "maintain" when Maintain last ran, and what it saw (see beat.go). An id starts with inverted ticks: lists are newest
+// the partition "maintain" when Maintain last ran, and what it saw (see heartbeat.go). An id starts with inverted ticks: lists are newest
 // first. Version in a scan's row is 1; a reader refuses any other.
 //
 // A restarted scan begins a new attempt. Each is listed as open under its own key, before the scan's row becomes
@@ -44,7 +44,7 @@
 //
 // A status reads one page, which shows one moment: folded rows sort first, then done rows, pending ones, and the scan's
 // own row. What a status does not want stands behind that: x, and w. With many pending steps the scan's row takes a
-// second request; beats take a third.
+// second request; heartbeats take a third.
 //
 // When a scan ends, one transaction takes it off the list of open scans and puts its summary into the list of all, on
 // condition that no later attempt has been listed there. A canceled or failed scan may still have steps under way:

@@ -35,8 +35,8 @@ func listed(id string, attempt int64) storage.Op {
 	return list(listRow(id), storage.Int64Property("Attempt", attempt))
 }
 
-// summary puts an ended scan's figures into its row in the list of all, which has the etag.
-func summary(s Listed, settled bool, etag string) storage.Op {
+// endedRow puts an ended scan's figures into its row in the list of all, which has the etag.
+func endedRow(s Listed, settled bool, etag string) storage.Op {
 	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
 		storage.StringProperty("State", string(s.State)),
@@ -100,10 +100,10 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	return open, nil
 }
 
-// Close takes an attempt that has ended, or never began, off the list of open scans, and lists the
+// MoveToEnded takes an attempt that has ended, or never began, off the list of open scans, and lists the
 // scan as ended. If o comes from [Ledger.Open], an attempt that was listed again since then stays: it
-// may be about to begin. Close does not touch a later attempt's row in the list of all.
-func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
+// may be about to begin. MoveToEnded does not touch a later attempt's row in the list of all.
+func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	what, ops := "close scan "+o.ID, []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.cameTo(ctx, o.ID)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -117,7 +117,7 @@ func (l *Ledger) Close(ctx context.Context, o OpenScan) error {
 		}
 		if found && e.Int("Attempt") <= o.Attempt {
 			settled := s.Pending == 0
-			ops = append(ops, summary(s, settled, e.ETag), ended(o.ID, settled))
+			ops = append(ops, endedRow(s, settled, e.ETag), ended(o.ID, settled))
 			summarized = e.Get("State") != ""
 		}
 	}

@@ -29,7 +29,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	// As if the first restart had been abandoned after it listed the attempt: it is listed again.
 	proof.Must(t, l.Restart(ctx, canceled, now, nil, scan.Outlook{}))
 	for _, late := range []ledger.OpenScan{seen[0], {ID: id, Attempt: 1}} {
-		proof.Must(t, l.Close(ctx, late))
+		proof.Must(t, l.MoveToEnded(ctx, late))
 	}
 	if s, err := l.Scan(ctx, id); err != nil || s.State != ledger.Running || s.Attempt != 2 {
 		t.Errorf("scan %+v, %v, want the second attempt running", s, err)
@@ -38,7 +38,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	if err != nil || len(open) != 1 {
 		t.Fatalf("open: %+v, %v, want the running attempt", open, err)
 	}
-	proof.Must(t, l.Close(ctx, open[0]))
+	proof.Must(t, l.MoveToEnded(ctx, open[0]))
 	if open, err = l.Open(ctx); err != nil || len(open) != 0 {
 		t.Errorf("open: %+v, %v, want none", open, err)
 	}

@@ -57,7 +57,7 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	}
 	settled := ended(s.ID, true)
 	settled.IfMatch = old.etag
-	return unlessOvertaken(l.write(ctx, "settle scan "+s.ID, summary(s, true, e.ETag), settled))
+	return unlessOvertaken(l.write(ctx, "settle scan "+s.ID, endedRow(s, true, e.ETag), settled))
 }
 
 // cameTo returns a scan with its present figures.

@@ -133,7 +133,7 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 	if err != nil {
 		return false, err
 	}
-	_ = l.Close(ctx, OpenScan{ID: s.ID, Attempt: s.Attempt})
+	_ = l.MoveToEnded(ctx, OpenScan{ID: s.ID, Attempt: s.Attempt})
 	return true, nil
 }
 

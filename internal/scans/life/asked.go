@@ -24,10 +24,10 @@ const (
 	askedTime    = time.Minute // for all of them; the next Maintain goes on
 )
 
-// Ask has an instance start a scan with an id, unless that exists or was asked for before. It makes a message for that;
+// RequestStart has an instance start a scan with an id, unless that exists or was asked for before. It makes a message for that;
 // without it, Maintain starts the scan.
-func (l *Life) Ask(ctx context.Context, id string, r scans.Request) error {
-	asked, err := l.ledger.Ask(ctx, id, scans.JSON(r))
+func (l *Life) RequestStart(ctx context.Context, id string, r scans.Request) error {
+	asked, err := l.ledger.NoteStartRequest(ctx, id, scans.JSON(r))
 	if err != nil || !asked {
 		return err
 	}

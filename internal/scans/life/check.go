@@ -32,7 +32,7 @@ type Checker struct {
 func NewChecker(of *scans.Scans) *Checker { return &Checker{of, of.Ledger} }
 
 // check opens a request, and finds what would keep its scan from running or would do damage.
-func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.Opened, error) {
+func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableScan, error) {
 	o, err := ck.scans.Open(r)
 	if err != nil {
 		return nil, &unopenedError{err}
@@ -55,7 +55,7 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.Opened, e
 }
 
 // probe reads one row of the source with the request's filter and properties. An export has no clock of its own: it is read now.
-func probe(ctx context.Context, o *scans.Opened, now time.Time) error {
+func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	r := o.Request
 	if x := o.Export(); x != nil {
 		o.Began = now.UTC()
@@ -83,7 +83,7 @@ func probe(ctx context.Context, o *scans.Opened, now time.Time) error {
 }
 
 // probeOther finds out whether the other place of a comparison can be read, and keeps to the export that is there.
-func probeOther(ctx context.Context, o *scans.Opened) error {
+func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 	const field = "action.destination"
 	if x, ok := o.Other.(*scans.Export); ok {
 		if err := x.Probe(ctx, field, o.Request); err != nil {
@@ -106,7 +106,7 @@ func probeOther(ctx context.Context, o *scans.Opened) error {
 }
 
 // ready makes ready what the scan of a request that was checked needs: the destination, and hints.
-func (ck *Checker) ready(ctx context.Context, id string, o *scans.Opened) (hints []byte, err error) {
+func (ck *Checker) ready(ctx context.Context, id string, o *scans.RunnableScan) (hints []byte, err error) {
 	if o.Request.IsGroup() {
 		if o.Tables, err = ck.tablesOf(ctx, id, o.Request); err != nil {
 			return nil, err
@@ -129,7 +129,7 @@ func (ck *Checker) ready(ctx context.Context, id string, o *scans.Opened) (hints
 }
 
 // savedHints gives o the hints of an earlier scan of the same rows, and returns them packed. It drops unusable ones.
-func (ck *Checker) savedHints(ctx context.Context, o *scans.Opened) (packed []byte, err error) {
+func (ck *Checker) savedHints(ctx context.Context, o *scans.RunnableScan) (packed []byte, err error) {
 	if source, ok := o.Source.(storage.Hinted); ok {
 		return o.UseHints(source), nil
 	}
@@ -219,7 +219,7 @@ const lookAtOnce = 32
 
 // mayOverwrite refuses a copy of many tables that would write over rows, unless its request says that it may. A scan that has started is not
 // checked: what it writes itself is no rows of others.
-func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.Opened) error {
+func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) error {
 	r := o.Request
 	if !r.OverExisting() || r.Action.Overwrite || r.Action.Mode == action.Skip || r.Action.Mode == action.Fail {
 		return nil

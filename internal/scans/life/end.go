@@ -38,7 +38,7 @@ func (l *Life) afterEnd(ctx context.Context, scan string) {
 		l.remindOfAsked(ctx)
 		return
 	}
-	if err := l.tend(ctx, group, number); err != nil {
+	if err := l.advanceGroup(ctx, group, number); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", group).Msg("the group does not go on; Maintain will see to it")
 	}
 }

@@ -31,9 +31,9 @@ const (
 	namedMembers  = 10 // that a group's error names
 )
 
-// tend carries a group on. It begins members while too few are open, and has those started that nobody has started. It ends the group
+// advanceGroup carries a group on. It begins members while too few are open, and has those started that nobody has started. It ends the group
 // behind its last one. Several may do so at once. A member that has just ended is the only one that is looked at; 0 is for all.
-func (l *Life) tend(ctx context.Context, id string, ended int) error {
+func (l *Life) advanceGroup(ctx context.Context, id string, ended int) error {
 	var start []int
 	for {
 		s, err := l.scans.Load(ctx, id)
@@ -79,7 +79,7 @@ func (l *Life) tend(ctx context.Context, id string, ended int) error {
 			}
 		}
 		if len(g.Open) == 0 {
-			return l.endGroup(ctx, id, s.Opened)
+			return l.endGroup(ctx, id, s.RunnableScan)
 		}
 		return nil
 	}
@@ -116,7 +116,7 @@ func (l *Life) seen(ctx context.Context, group *scans.Loaded, id string) (over, 
 		return false, false, err
 	}
 	if s.State != ledger.Running {
-		err = l.ledger.Close(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
+		err = l.ledger.MoveToEnded(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
 	}
 	return s.State != ledger.Running && !listed, true, err
 }
@@ -153,7 +153,7 @@ func (l *Life) startMember(ctx context.Context, group string, n int) error {
 	case before(s, m):
 		err = l.retryMember(ctx, id)
 	default:
-		return l.tend(ctx, group, n) // perhaps it has ended
+		return l.advanceGroup(ctx, group, n) // perhaps it has ended
 	}
 	as := ledger.Ending{State: ledger.Failed, LeftOut: LeavesOut(id, r, err)}
 	switch {
@@ -175,12 +175,12 @@ func (l *Life) startMember(ctx context.Context, group string, n int) error {
 	if err := l.ledger.RefuseMember(ctx, id, scans.JSON(r), now, as); err != nil {
 		return err
 	}
-	return l.tend(ctx, group, n)
+	return l.advanceGroup(ctx, group, n)
 }
 
 // endGroup ends a group whose members have all ended. An export gets the manifest of many tables first, and a proof reads that as a restore does. It has
 // failed if a table has.
-func (l *Life) endGroup(ctx context.Context, id string, o *scans.Opened) error {
+func (l *Life) endGroup(ctx context.Context, id string, o *scans.RunnableScan) error {
 	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func (l *Life) endGroup(ctx context.Context, id string, o *scans.Opened) error {
 
 // completes does what is left of a group whose members have succeeded, but for those that are left out: it seals an export of these tables, or begins a
 // restore of one that was proved.
-func (l *Life) completes(ctx context.Context, id string, o *scans.Opened, names []string, out []ledger.Scan) error {
+func (l *Life) completes(ctx context.Context, id string, o *scans.RunnableScan, names []string, out []ledger.Scan) error {
 	switch r := o.Request; {
 	case o.Container != nil:
 		err := l.exports.withdraw(ctx, out)
@@ -304,7 +304,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 	if err != nil {
 		return status.NotFound(s.ID, err)
 	}
-	if err := l.tend(ctx, s.ID, 0); err != nil {
+	if err := l.advanceGroup(ctx, s.ID, 0); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", s.ID).Msg("scans of a group not started; Maintain will start them")
 	}
 	return nil

@@ -25,7 +25,7 @@ func (l *Life) askForVerification(ctx context.Context, s ledger.Scan) error {
 	if err != nil || !r.Verify {
 		return err
 	}
-	_, err = l.ledger.Ask(ctx, s.ID+scans.VerificationSuffix, scans.JSON(verificationOf(r)))
+	_, err = l.ledger.NoteStartRequest(ctx, s.ID+scans.VerificationSuffix, scans.JSON(verificationOf(r)))
 	return err
 }
 
@@ -98,7 +98,7 @@ func differing(format string, args ...any) ledger.Ending {
 }
 
 // lacks returns 1, and a note, if the source is a table that is gone. Of its rows alone, [perhaps] does not tell that from an empty one.
-func lacks(ctx context.Context, o *scans.Opened) (tables int64, note string, err error) {
+func lacks(ctx context.Context, o *scans.RunnableScan) (tables int64, note string, err error) {
 	if o.Table() == nil {
 		return 0, "", nil
 	}

@@ -14,9 +14,9 @@ const (
 	// Redelivery is the time in which the host delivers a failed message again:
 	// host.json's visibilityTimeout plus its longest pause between two polls.
 	Redelivery = 30 * time.Second
-	// LookTime is how far apart two looks are: each living process can write a beat between them.
-	// One look is not enough, since a process may have begun a step after its last beat.
-	LookTime = 2 * ledger.BeatTime
+	// LookTime is how far apart two looks are: each living process can write a heartbeat between them.
+	// One look is not enough, since a process may have begun a step after its last heartbeat.
+	LookTime = 2 * ledger.HeartbeatTime
 	// looks is the most looks of one Maintain. The first may be too early for a step whose message is about to be sent.
 	looks = 3
 	// lookKept is how long a look counts from which another Maintain may go on: the timer runs each minute.
@@ -33,12 +33,12 @@ const (
 // look is what was seen at one moment.
 type look struct {
 	steps map[string]ledger.Pending // pending steps by id
-	said  map[string]time.Time      // the time of each process's last beat
-	held  map[string][]string       // the processes whose beats name a step, by step
+	said  map[string]time.Time      // the time of each process's last heartbeat
+	held  map[string][]string       // the processes whose heartbeats name a step, by step
 	waits map[string]front          // the messages that wait, by function
 }
 
-func newLook(steps map[string]ledger.Pending, beats []ledger.Beat, waits map[string]front) look {
+func newLook(steps map[string]ledger.Pending, beats []ledger.Heartbeat, waits map[string]front) look {
 	l := look{steps: steps, said: map[string]time.Time{}, held: map[string][]string{}, waits: waits}
 	for _, b := range beats {
 		l.said[b.Process] = b.At

@@ -15,7 +15,7 @@ func TestLost(t *testing.T) {
 	const step, process = "s", "p"
 	early, late := time.Unix(100, 0), time.Unix(105, 0)
 	written := time.Unix(50, 0)
-	at := func(age time.Duration, sends int, waits bool, beats ...ledger.Beat) look {
+	at := func(age time.Duration, sends int, waits bool, beats ...ledger.Heartbeat) look {
 		p := ledger.Pending{ID: step, At: written, Age: age, Sends: sends}
 		return newLook(map[string]ledger.Pending{step: p}, beats, map[string]front{scans.ScanPrefix: {all: !waits}})
 	}
@@ -25,10 +25,10 @@ func TestLost(t *testing.T) {
 		l.steps[step] = p
 		return l
 	}
-	holds := func(when time.Time) ledger.Beat {
-		return ledger.Beat{Process: process, Steps: []ledger.Held{{Step: step}}, At: when}
+	holds := func(when time.Time) ledger.Heartbeat {
+		return ledger.Heartbeat{Process: process, Steps: []ledger.Held{{Step: step}}, At: when}
 	}
-	idle := func(when time.Time) ledger.Beat { return ledger.Beat{Process: process, At: when} }
+	idle := func(when time.Time) ledger.Heartbeat { return ledger.Heartbeat{Process: process, At: when} }
 	const old = 10 * time.Minute
 	for _, tt := range []struct {
 		name          string

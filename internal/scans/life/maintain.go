@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// beatKept is the age at which a beat is removed: its process has nothing in hand, or is dead.
+	// beatKept is the age at which a heartbeat is removed: its process has nothing in hand, or is dead.
 	beatKept = 10 * time.Minute
 	// resends is how many messages Maintain sends again at once.
 	resends = 32
@@ -144,13 +144,13 @@ func (u *Upkeep) look(ctx context.Context, scans []string, again []suspect) ([]s
 	if !slices.ContainsFunc(all, peeked) {
 		return all, seen, errs
 	}
-	beats, err := u.ledger.Beats(ctx)
+	beats, err := u.ledger.Heartbeats(ctx)
 	if err != nil {
 		return nil, look{}, errors.Join(errs, err)
 	}
 	for _, b := range beats {
 		if b.Age > beatKept {
-			errs = errors.Join(errs, u.ledger.ForgetBeat(ctx, b))
+			errs = errors.Join(errs, u.ledger.ForgetHeartbeat(ctx, b))
 		}
 	}
 	return all, newLook(steps, beats, waits), errs

@@ -47,7 +47,7 @@ func (l *Life) retry(ctx context.Context, id string, rows bool) error {
 	var root *ledger.Pending
 	var ahead scan.Outlook
 	if rows {
-		m := scans.Message{Scan: id, Again: &scans.Again{Attempt: s.Attempt + 1}}
+		m := scans.Message{Scan: id, RowRetry: &scans.RowRetry{Attempt: s.Attempt + 1}}
 		if err := m.Seal(); err != nil {
 			return err
 		}

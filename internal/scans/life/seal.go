@@ -35,7 +35,7 @@ type exports struct {
 
 // claim makes the place this scan's, before it has another object. It first asks for the scan: if this process dies behind the claim,
 // another one starts the scan.
-func (ex *exports) claim(ctx context.Context, o *scans.Opened, id string) error {
+func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id string) error {
 	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(id, scans.JSON(o.Request), o.Began, program)
 	if o.Request.IsGroup() {
 		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(id, scans.JSON(o.Request), o.Began, program)
@@ -69,7 +69,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.Opened, id string) error 
 		return scans.Refusal("action.destination", scans.ExportRefused, err)
 	}
 	if !member {
-		if _, err := ex.ledger.Ask(ctx, id, scans.JSON(o.Request)); err != nil {
+		if _, err := ex.ledger.NoteStartRequest(ctx, id, scans.JSON(o.Request)); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func claimed(err error) error {
 
 // collected is a scan that exports, with all that it has written.
 type collected struct {
-	*scans.Opened
+	*scans.RunnableScan
 	claim place.Claim
 	files []scans.ExportFile // that commits have recorded, in table order
 }

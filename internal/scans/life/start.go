@@ -85,7 +85,7 @@ func (l *Life) start(ctx context.Context, r scans.Request, id string) (string, e
 
 // launch checks a request, and records its scan under an id; "" for a new one. may, unless nil, refuses a scan that is ready. launch returns the
 // id if the scan may have been recorded.
-func (l *Life) launch(ctx context.Context, r scans.Request, id string, may func(context.Context, *scans.Opened) error) (string, error) {
+func (l *Life) launch(ctx context.Context, r scans.Request, id string, may func(context.Context, *scans.RunnableScan) error) (string, error) {
 	o, err := l.checker.check(ctx, r)
 	if err != nil {
 		return "", err
@@ -106,7 +106,7 @@ func (l *Life) launch(ctx context.Context, r scans.Request, id string, may func(
 }
 
 // create records a scan that is ready under an id, and sends its first message. It may be repeated, by several at once.
-func (l *Life) create(ctx context.Context, id string, now time.Time, o *scans.Opened, hints []byte) error {
+func (l *Life) create(ctx context.Context, id string, now time.Time, o *scans.RunnableScan, hints []byte) error {
 	if o.Container != nil {
 		if err := l.exports.claim(ctx, o, id); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (l *Life) create(ctx context.Context, id string, now time.Time, o *scans.Op
 		if err := l.ledger.CreateGroup(ctx, id, now, scans.JSON(o.Request), scans.JSON(o.Tables), len(o.Tables)); err != nil {
 			return err
 		}
-		if err := l.tend(ctx, id, 0); err != nil {
+		if err := l.advanceGroup(ctx, id, 0); err != nil {
 			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("scans of a group not started; Maintain will start them")
 		}
 		return nil

@@ -39,13 +39,13 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	switch {
 	case open.Attempt > s.Attempt: // about to be restarted
 		if open.Age > unfinishedStart {
-			return false, u.ledger.Close(ctx, open)
+			return false, u.ledger.MoveToEnded(ctx, open)
 		}
 		return false, nil
 	case open.Attempt < s.Attempt || s.State != ledger.Running:
-		return false, u.ledger.Close(ctx, open)
+		return false, u.ledger.MoveToEnded(ctx, open)
 	case s.Members > 0:
-		return false, u.life.tend(ctx, s.ID, 0)
+		return false, u.life.advanceGroup(ctx, s.ID, 0)
 	}
 	if _, _, member := ledger.MemberOf(s.ID); member {
 		switch of, err := u.scans.Load(ctx, s.ID); {

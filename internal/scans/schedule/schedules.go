@@ -336,7 +336,7 @@ func (sd *Scheduler) carryOut(ctx context.Context, d calendar.Decision, r *remem
 		return nil
 	}
 	l.Info().Msg("scheduled scan starts")
-	return sd.life.Ask(ctx, r.Last.ID, *r.Request)
+	return sd.life.RequestStart(ctx, r.Last.ID, *r.Request)
 }
 
 // wrongClock is how far ahead a time must be to come from a clock that was wrong.
@@ -363,7 +363,7 @@ func (sd *Scheduler) noteEnd(ctx context.Context, r *remembered, now time.Time) 
 		r.Request = nil
 		return true, nil
 	case now.Sub(r.Asked) < traceTime:
-		err = sd.life.Ask(ctx, run.ID, *r.Request)
+		err = sd.life.RequestStart(ctx, run.ID, *r.Request)
 	default:
 		run.State, run.Error = ledger.Failed, "nothing is left of it: its rows were deleted, or the app was away when it was to start"
 	}

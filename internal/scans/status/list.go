@@ -108,11 +108,11 @@ type lister struct {
 	reader *Reader
 	list   ScanList
 	open   map[string]bool // scans that are listed as open
-	beats  func() ([]ledger.Beat, error)
+	beats  func() ([]ledger.Heartbeat, error)
 }
 
 func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
-	beats := sync.OnceValues(func() ([]ledger.Beat, error) { return rd.ledger.Beats(ctx) })
+	beats := sync.OnceValues(func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats}
 }
 

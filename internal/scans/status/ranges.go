@@ -38,11 +38,11 @@ func (rd *Reader) Ranges(ctx context.Context, id string) (Ranges, error) {
 	for _, note := range found.Notes {
 		ends = append(ends, scans.ParseNote(note)...)
 	}
-	var pending []reach
+	var pending []pendingRange
 	leased := rd.heard.Load().steps(id, found.Date)
 	for _, p := range found.Pending {
 		m, err := scans.ParseMessage(p.Message)
-		if err != nil || m.Again != nil {
+		if err != nil || m.RowRetry != nil {
 			continue
 		}
 		for _, s := range reachesOf(m) {
@@ -55,15 +55,15 @@ func (rd *Reader) Ranges(ctx context.Context, id string) (Ranges, error) {
 	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
 }
 
-// heard has the beats that a status has read. Ranges take the steps in hand from it: that costs no request, and whoever
+// latestHeartbeats has the heartbeats that a status has read. Ranges take the steps in hand from it: that costs no request, and whoever
 // shows ranges also asks for the status.
-type heard struct {
-	beats []ledger.Beat
+type latestHeartbeats struct {
+	beats []ledger.Heartbeat
 	at    time.Time // by the service's clock
 }
 
-// steps returns the steps of a scan that the beats name, none if these were read long before at.
-func (h *heard) steps(scan string, at time.Time) map[string]bool {
+// steps returns the steps of a scan that the heartbeats name, none if these were read long before at.
+func (h *latestHeartbeats) steps(scan string, at time.Time) map[string]bool {
 	steps := map[string]bool{}
 	if h == nil || at.Sub(h.at) > detailTime {
 		return steps
@@ -102,7 +102,7 @@ const (
 
 // rangesOf divides a scan's range into done, pending and failed ranges, in table order. The ends of pages
 // show how far a continuing step has come: its token is opaque.
-func rangesOf(whole key.Range, ends []scan.PageEnd, pending []reach) []KeyRange {
+func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []KeyRange {
 	ends = redone(scan.Thin(ends, max(1, len(ends)))) // sorted
 	bounds := rangeReach(whole)
 	d := division{at: bounds.low, ends: ends}

@@ -29,7 +29,7 @@ func TestRangesOf(t *testing.T) {
 		}
 		return r
 	}
-	step := func(low, high string, goesOn bool) reach {
+	step := func(low, high string, goesOn bool) pendingRange {
 		m := scans.Message{Step: scan.Step{Range: partitions(low, high)}}
 		if goesOn {
 			m.Step.Token = &key.Token{Partition: "opaque"}
@@ -41,21 +41,21 @@ func TestRangesOf(t *testing.T) {
 		name    string
 		whole   key.Range
 		ends    []scan.PageEnd
-		pending []reach
+		pending []pendingRange
 		want    string
 	}{
-		{"before the first page", partitions("", ""), nil, []reach{step("", "", false)}, "(-) pending 0"},
+		{"before the first page", partitions("", ""), nil, []pendingRange{step("", "", false)}, "(-) pending 0"},
 		{"all done", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("a", 1, 0)}, nil, "(-) done 3"},
-		{"one goes on", partitions("", ""), []scan.PageEnd{end("b", 2, 0)}, []reach{step("", "", true)}, "(-b) done 2, (b-) pending 0"},
-		{"bounds", partitions("c", "x"), []scan.PageEnd{end("d", 2, 0)}, []reach{step("c", "x", true)}, "(c-d) done 2, (d-x) pending 0"},
-		{"two pieces", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("n", 3, 0)}, []reach{step("m", "", true), step("", "m", true)},
+		{"one goes on", partitions("", ""), []scan.PageEnd{end("b", 2, 0)}, []pendingRange{step("", "", true)}, "(-b) done 2, (b-) pending 0"},
+		{"bounds", partitions("c", "x"), []scan.PageEnd{end("d", 2, 0)}, []pendingRange{step("c", "x", true)}, "(c-d) done 2, (d-x) pending 0"},
+		{"two pieces", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("n", 3, 0)}, []pendingRange{step("m", "", true), step("", "m", true)},
 			"(-b) done 2, (b-m) pending 0, (m-n) done 3, (n-) pending 0"},
-		{"a piece between", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("z", 3, 0)}, []reach{step("k", "m", false)}, "(-k) done 2, (k-m) pending 0, (m-) done 3"},
-		{"what was handed over", partitions("", ""), []scan.PageEnd{end("d", 9, 0)}, []reach{step("b", "c", false), step("", "", true)},
+		{"a piece between", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("z", 3, 0)}, []pendingRange{step("k", "m", false)}, "(-k) done 2, (k-m) pending 0, (m-) done 3"},
+		{"what was handed over", partitions("", ""), []scan.PageEnd{end("d", 9, 0)}, []pendingRange{step("b", "c", false), step("", "", true)},
 			"(-b) done 0, (b-c) pending 0, (c-d) done 9, (d-) pending 0"},
 		{"failed rows", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("d", 2, 1), end("f", 2, 0)}, nil, "(-b) done 2, (b-d) failed 2, (d-) done 2"},
 		{"a partition", partitions("", ""), []scan.PageEnd{{Last: key.Key{Partition: "m", Row: "5"}, Rows: 7}},
-			[]reach{reachOf(scans.Message{Step: scan.Step{Range: key.Range{Partition: &p}, Token: &key.Token{}}})}, "(-m/5) done 7, (m/5-m) pending 0, (m-) done 0"},
+			[]pendingRange{reachOf(scans.Message{Step: scan.Step{Range: key.Range{Partition: &p}, Token: &key.Token{}}})}, "(-m/5) done 7, (m/5-m) pending 0, (m-) done 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := text(rangesOf(tt.whole, tt.ends, tt.pending)); got != tt.want {

@@ -95,10 +95,10 @@ type Instance struct {
 	waits bool
 }
 
-// AliveTime is how old the last beat of a living process may be. It is enough for two that failed.
-const AliveTime = 3 * ledger.BeatTime
+// AliveTime is how old the last heartbeat of a living process may be. It is enough for two that failed.
+const AliveTime = 3 * ledger.HeartbeatTime
 
-// repairTime is how long after a dead process's last beat its steps are sent again at the latest: Maintain runs every
+// repairTime is how long after a dead process's last heartbeat its steps are sent again at the latest: Maintain runs every
 // minute, and takes lookTime. It takes a minute longer if the instance is lost that ran Maintain.
 const repairTime = 90 * time.Second
 
@@ -107,7 +107,7 @@ type Reader struct {
 	scans   *scans.Scans
 	ledger  *ledger.Ledger
 	details *scans.Cache[ledger.Snapshot]
-	heard   atomic.Pointer[heard]
+	heard   atomic.Pointer[latestHeartbeats]
 }
 
 // New returns a reader of what there is to tell of scans.
@@ -117,7 +117,7 @@ func New(of *scans.Scans) *Reader {
 
 // Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind.
 func (rd *Reader) Status(ctx context.Context, id string) (Status, error) {
-	s, err := rd.status(ctx, id, func() ([]ledger.Beat, error) { return rd.ledger.Beats(ctx) })
+	s, err := rd.status(ctx, id, func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
 		return rd.unstarted(ctx, id)
 	}
@@ -127,8 +127,8 @@ func (rd *Reader) Status(ctx context.Context, id string) (Status, error) {
 	return s, NotFound(id, err)
 }
 
-// status is what every call tells of a scan that may have steps under way. beats reads them if they are needed.
-func (rd *Reader) status(ctx context.Context, id string, beats func() ([]ledger.Beat, error)) (Status, error) {
+// status is what every call tells of a scan that may have steps under way. heartbeats reads them if they are needed.
+func (rd *Reader) status(ctx context.Context, id string, beats func() ([]ledger.Heartbeat, error)) (Status, error) {
 	found, err := rd.ledger.Snapshot(ctx, id)
 	if err != nil {
 		return Status{}, err
@@ -148,7 +148,7 @@ func (rd *Reader) status(ctx context.Context, id string, beats func() ([]ledger.
 		if err != nil {
 			return Status{}, err
 		}
-		rd.heard.Store(&heard{all, found.Date})
+		rd.heard.Store(&latestHeartbeats{all, found.Date})
 		l = leased(found, connectionsOf(r), all)
 	}
 	return rd.statusOf(found, r, l), nil
@@ -174,10 +174,10 @@ func (l Leased) waits(idle time.Duration) bool {
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
-// leased tells of the scan's pending steps that beats name. A process without a beat for
+// leased tells of the scan's pending steps that heartbeats name. A process without a heartbeat for
 // repairTime holds none. If not all pending steps were read, a step counts as pending
 // unless it is among the newest done ones. The scan uses the connections.
-func leased(s ledger.Snapshot, connections []string, beats []ledger.Beat) Leased {
+func leased(s ledger.Snapshot, connections []string, beats []ledger.Heartbeat) Leased {
 	held := map[string]bool{}
 	l := Leased{Instances: []Instance{}}
 	waits := map[string]ledger.Wait{} // the longest, by connection

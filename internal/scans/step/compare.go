@@ -52,7 +52,7 @@ func (c *compared) uses() int64 { return c.bytes }
 
 func (*compared) room(read int) int { return readBytes - read }
 
-func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *yield, out *outcome) error {
+func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *readResult, out *stepResult) error {
 	out.differences = c.differences
 	out.done.Rows, out.done.Missing, out.done.Extra, out.done.Different = c.done.Rows, c.done.Missing, c.done.Extra, c.done.Different
 	found.blame(out.differences, m.Rows)
@@ -60,7 +60,7 @@ func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, f
 }
 
 // listDifferences has the ledger keep differences of a step, as many as the scan may still list.
-func (s *Steps) listDifferences(ctx context.Context, scan string, out *outcome) error {
+func (s *Steps) listDifferences(ctx context.Context, scan string, out *stepResult) error {
 	if len(out.differences) == 0 {
 		return nil
 	}

@@ -38,7 +38,7 @@ func (d *pagesToDelete) room(read int) int {
 	return d.written.room(read)
 }
 
-func (d *pagesToDelete) end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *yield, out *outcome) error {
+func (d *pagesToDelete) end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *readResult, out *stepResult) error {
 	rows := found.rows()
 	out.done.Rows = int64(len(rows))
 	found.count(d.written)
@@ -59,7 +59,7 @@ func (s deleteStep) inHand() (ledger.Pending, bool) {
 	return p, s.Delete.Rows != nil
 }
 
-func (deleteStep) absent(*scans.Opened) *scans.Message { return nil }
+func (deleteStep) absent(*scans.RunnableScan) *scans.Message { return nil }
 
 // recorded reads the message from the pending row: it may have come with the id alone.
 func (s deleteStep) recorded(p ledger.Pending) (scans.Message, error) {
@@ -71,13 +71,13 @@ func (s deleteStep) recorded(p ledger.Pending) (scans.Message, error) {
 
 func (deleteStep) slots() int64 { return 0 }
 
-func (deleteStep) overtaken(context.Context, *ledger.Ledger, *outcome) error { return nil }
+func (deleteStep) overtaken(context.Context, *ledger.Ledger, *stepResult) error { return nil }
 
 // do deletes what a step has read. If another invocation has read it, the pages are read again: deliveries that died have deleted the
 // rows that are gone. All rows count as deleted, except failed ones.
-func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out outcome, err error) {
+func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
 	done, w := &out.done, written{Writing: o.Writes()}
-	read, rows, noted := yield{pages: s.Delete.Pages}, s.Delete.Rows, int64(0)
+	read, rows, noted := readResult{pages: s.Delete.Pages}, s.Delete.Rows, int64(0)
 	for _, p := range read.pages {
 		noted += p.Rows
 		read.ends = append(read.ends, scan.PageEnd{Last: p.Last})

@@ -27,7 +27,7 @@ type taking interface {
 	// room is for how many bytes of further pages there is room beside those that were read; below 0 for none.
 	room(read int) int
 	// end does the work with what the step has found. What it adds to the outcome is committed with that.
-	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *yield, out *outcome) error
+	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error
 }
 
 // begin begins the work of a step.
@@ -61,7 +61,7 @@ func (holding) room(read int) int { return readBytes - read }
 // counted is the work of a step that counts rows.
 type counted struct{ holding }
 
-func (counted) end(_ context.Context, _ *stepScan, _ scans.Message, _ int, found *yield, out *outcome) error {
+func (counted) end(_ context.Context, _ *stepScan, _ scans.Message, _ int, found *readResult, out *stepResult) error {
 	out.done.Rows = int64(len(found.rows()))
 	return nil
 }
@@ -72,7 +72,7 @@ type written struct {
 	scans.Writing
 }
 
-func (w written) end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *yield, out *outcome) error {
+func (w written) end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error {
 	if w.Packs {
 		found.handOver(m)
 	}

@@ -65,7 +65,7 @@ func (x *draft) uses() int64 { return x.Held() }
 
 func (x *draft) room(read int) int { return exportBytes - max(read, x.Text()) }
 
-func (x *draft) end(ctx context.Context, o *stepScan, m scans.Message, _ int, _ *yield, out *outcome) (err error) {
+func (x *draft) end(ctx context.Context, o *stepScan, m scans.Message, _ int, _ *readResult, out *stepResult) (err error) {
 	done := &out.done
 	done.Written, done.File, err = x.put(ctx, o.files, m.ID)
 	done.Rows = done.Written + x.left

@@ -32,7 +32,7 @@ var errMemory = errors.New("the process's memory was taken by other steps and ca
 // inMemory is a step with its part of the memory.
 type inMemory struct {
 	budget *memory.Budget
-	heart  *heart
+	heart  *heartbeats
 	step   string
 	sizes  *scans.Sizes
 	part   *memory.Part

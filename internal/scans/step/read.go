@@ -18,8 +18,8 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// yield is what an invocation has read, and what it leaves to others.
-type yield struct {
+// readResult is what an invocation has read, and what it leaves to others.
+type readResult struct {
 	spans    [][]storage.Row // in table order; no row is missing inside a span
 	children []scans.Message
 	queries  int64
@@ -51,7 +51,7 @@ type reading struct {
 // costs a query here, but a message and a step elsewhere. Other strategies make the first, which continues where the rows
 // end: a partition that the page's end cuts is then written in one piece. So does an export, whose file has no gap, a comparison, and a
 // delete, whose pages must fit into a message.
-func (o *stepScan) read(ctx context.Context, m scans.Message, into taking) (yield, error) {
+func (o *stepScan) read(ctx context.Context, m scans.Message, into taking) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
 	if m.Rows {
@@ -61,7 +61,7 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into taking) (yiel
 	start, n := time.Now(), 1
 	for n > 0 {
 		if err := o.round(ctx, &r, strategy, n); err != nil {
-			return yield{}, err
+			return readResult{}, err
 		}
 		n = 0
 		if time.Since(start) <= readTime {
@@ -74,7 +74,7 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into taking) (yiel
 			n = min(n, 1)
 		}
 	}
-	return r.yield(m), nil
+	return r.result(m), nil
 }
 
 // roundQueries is the most queries at once: a page may have 4 MiB, and nobody knows before it is there.
@@ -170,9 +170,9 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 	return nil
 }
 
-// yield returns the result of reading for a message: the steps that were not made become its children.
-func (r *reading) yield(m scans.Message) yield {
-	s := yield{queries: int64(r.queries)}
+// result returns the result of reading for a message: the steps that were not made become its children.
+func (r *reading) result(m scans.Message) readResult {
+	s := readResult{queries: int64(r.queries)}
 	gap := true // a step stands between the last rows and the next
 	for _, f := range r.found {
 		switch {
@@ -196,17 +196,17 @@ func (r *reading) yield(m scans.Message) yield {
 }
 
 // rows returns the rows of all spans.
-func (s *yield) rows() []storage.Row { return slices.Concat(s.spans...) }
+func (s *readResult) rows() []storage.Row { return slices.Concat(s.spans...) }
 
 // count has each page tell how many rows the step does of it.
-func (s *yield) count(w written) {
+func (s *readResult) count(w written) {
 	for i := range s.pages {
 		s.pages[i].Rows = w.count(s.rowsOf(i))
 	}
 }
 
 // rowsOf returns the rows of a page that the step does itself.
-func (s *yield) rowsOf(page int) []storage.Row {
+func (s *readResult) rowsOf(page int) []storage.Row {
 	p := s.pages[page]
 	rows := s.spans[p.Span]
 	behind := func(last key.Key) int {
@@ -279,7 +279,7 @@ const (
 // handOver replaces rows by a CopyRows step for each span of them, where they are too many transactions to keep the
 // children waiting. It keeps the rows of a span's first and last partition, which the page's ends may cut: a range that
 // is handed over has whole partitions, and excludes its bounds.
-func (s *yield) handOver(m scans.Message) {
+func (s *readResult) handOver(m scans.Message) {
 	if m.Rows || len(s.children) == 0 {
 		return
 	}
@@ -314,7 +314,7 @@ func (s *yield) handOver(m scans.Message) {
 }
 
 // note returns a step's note. The ends of many pages of long keys are thinned until they fit.
-func (s *yield) note() []byte {
+func (s *readResult) note() []byte {
 	for most := len(s.ends); most > 0; most /= 2 {
 		if b := scans.JSON(scan.Thin(s.ends, most)); len(b) <= scans.MaxNote {
 			return b
@@ -324,7 +324,7 @@ func (s *yield) note() []byte {
 }
 
 // blame counts failed rows at the ends of their pages. again: another step has read the rows, and noted its pages.
-func (s *yield) blame(failed []action.Failure, again bool) {
+func (s *readResult) blame(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return
 	}
@@ -337,7 +337,7 @@ func (s *yield) blame(failed []action.Failure, again bool) {
 	}
 }
 
-func (s *yield) endOf(k key.Key) *scan.PageEnd {
+func (s *readResult) endOf(k key.Key) *scan.PageEnd {
 	for i := range s.ends {
 		if k.Compare(s.ends[i].Last) <= 0 {
 			return &s.ends[i]

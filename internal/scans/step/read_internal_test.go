@@ -46,7 +46,7 @@ func TestOneCommit(t *testing.T) {
 		r.queries += n
 		r.found = steps(len(r.found) + n*(scan.MaxChildren-1))
 	}
-	s := yield{children: make([]scans.Message, len(r.found))}
+	s := readResult{children: make([]scans.Message, len(r.found))}
 	for range r.queries {
 		var rows []storage.Entity
 		for i := range 1000 {
@@ -70,7 +70,7 @@ func TestHandOverKeepsShortSpans(t *testing.T) {
 		return rows
 	}
 	// The first and the last partition of a span stay in any case.
-	s := yield{spans: [][]storage.Row{span("a", 202), span("b", 9), span("c", 10)}, children: []scans.Message{{}}}
+	s := readResult{spans: [][]storage.Row{span("a", 202), span("b", 9), span("c", 10)}, children: []scans.Message{{}}}
 	s.handOver(scans.Message{})
 	if len(s.spans[0]) != 202 || len(s.spans[1]) != 9 || len(s.spans[2]) != 2 || len(s.children) != 2 {
 		t.Errorf("keeps %d, %d and %d rows and has %d children, want 202, 9, 2 and 2", len(s.spans[0]), len(s.spans[1]), len(s.spans[2]), len(s.children))
@@ -90,7 +90,7 @@ func TestNoteOfLongKeys(t *testing.T) {
 		{"漢", scans.MaxSegments, scans.MaxSegments / 2},
 		{"\u2028", scans.MaxSegments, scans.MaxSegments / 4},
 	} {
-		var s yield
+		var s readResult
 		long := strings.Repeat(tt.letter, 500)
 		for i := range tt.pages {
 			s.ends = append(s.ends, scan.PageEnd{Last: key.Key{Partition: long, Row: long + fmt.Sprintf("%02d", i)}, Rows: 10, Failed: 1})

@@ -29,13 +29,13 @@ type Steps struct {
 	scans  *scans.Scans
 	life   *life.Life
 	ledger *ledger.Ledger
-	heart  *heart
+	heart  *heartbeats
 }
 
 // New returns what makes steps.
 func New(of *scans.Scans, lives *life.Life) *Steps {
 	s := &Steps{scans: of, life: lives, ledger: of.Ledger}
-	s.heart = newHeart(s.waits, s.ledger.With(storage.RequestOptions{Once: true}).Beat)
+	s.heart = newHeartbeats(s.waits, s.ledger.With(storage.RequestOptions{Once: true}).NoteHeartbeat)
 	return s
 }
 
@@ -106,7 +106,7 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 		return "", nil, err
 	}
 	if !pending {
-		if left = kindOf(m).absent(o.Opened); left == nil {
+		if left = kindOf(m).absent(o.RunnableScan); left == nil {
 			err = s.repeated(ctx, m.Scan, delivery)
 		}
 		return "", left, err
@@ -117,10 +117,10 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	defer func() { s.giveUp(ctx, m.Scan, p, delivery, err) }()
 	asking := counted
 	asking.MayProceed = func(ctx context.Context) error { return s.scans.MayGoOn(ctx, m.Scan) }
-	var out outcome
+	var out stepResult
 	err = held.do(ctx, func(part *memory.Part) (err error) {
 		asking.Memory = part
-		out, err = kindOf(m).do(ctx, stepScanOf(o.Opened, asking, held), s.ledger.With(counted), delivery)
+		out, err = kindOf(m).do(ctx, stepScanOf(o.RunnableScan, asking, held), s.ledger.With(counted), delivery)
 		return err
 	})
 	if err == nil {
@@ -155,8 +155,8 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	return reportOf(m, out, time.Since(start), committed), out.deletion, nil
 }
 
-// outcome is what a step has done, and what it leaves. One commit records both.
-type outcome struct {
+// stepResult is what a step has done, and what it leaves. One commit records both.
+type stepResult struct {
 	done     ledger.Done
 	children []scans.Message // whose messages are sent
 	deletion *scans.Message  // which is left to the same invocation; nil if there is none
@@ -165,7 +165,7 @@ type outcome struct {
 }
 
 // ahead estimates the work that the step leaves, less that of the step itself.
-func (out outcome) ahead(m scans.Message) scan.Outlook {
+func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	ahead := scan.Outlook{}.Minus(m.Ahead())
 	for _, c := range out.children {
 		ahead = ahead.Plus(c.Ahead())
@@ -214,7 +214,7 @@ func (s *Steps) repeated(ctx context.Context, scan string, delivery int) error {
 // commit records a step's outcome in one transaction: the step is done, and what it leaves is pending. committed
 // is false if the step was not pending any more. maybe then tells that the transaction was sent more than
 // once: its first try may have committed the step, and lost its answer.
-func (s *Steps) commit(ctx context.Context, m scans.Message, out outcome) (committed, maybe bool, err error) {
+func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (committed, maybe bool, err error) {
 	var left []*scans.Message
 	for i := range out.children {
 		left = append(left, &out.children[i])
@@ -236,7 +236,7 @@ func (s *Steps) commit(ctx context.Context, m scans.Message, out outcome) (commi
 
 // follow sends the children's messages. If a step leaves nothing, the scan may have ended. Maintain sends what
 // follow cannot: the step is committed, and must not be repeated.
-func (s *Steps) follow(ctx context.Context, m scans.Message, out outcome) {
+func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	if len(out.children) == 0 && out.deletion == nil {
 		s.heart.childless(m.ID)
 		return
@@ -257,7 +257,7 @@ func (s *Steps) fold(ctx context.Context, m scans.Message) {
 	}
 }
 
-func reportOf(m scans.Message, out outcome, took time.Duration, committed bool) string {
+func reportOf(m scans.Message, out stepResult, took time.Duration, committed bool) string {
 	done := out.done
 	report := fmt.Sprintf("scan %s, step %s: read %d rows in %d queries, wrote %d, %d failed, sent %d messages; %d requests, throttled %d times; took %v",
 		m.Scan, m.ID, done.Rows, done.Queries, done.Written, done.Failed, len(out.children), done.Transactions, done.Throttled, took.Round(time.Millisecond))
@@ -298,8 +298,8 @@ func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan str
 
 const stepTime = 8 * time.Minute // a step's own deadline, below host.json's functionTimeout
 
-// waits adds to a beat the app's connections that give no good answer, in their order.
-func (s *Steps) waits(b *ledger.Beat) {
+// waits adds to a heartbeat the app's connections that give no good answer, in their order.
+func (s *Steps) waits(b *ledger.Heartbeat) {
 	accounts := map[string]*storage.Account{storage.HostConnection: s.scans.Options.Own}
 	maps.Copy(accounts, s.scans.Options.Accounts)
 	for _, name := range slices.Sorted(maps.Keys(accounts)) {

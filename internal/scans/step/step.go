@@ -15,27 +15,27 @@ type kind interface {
 	// inHand returns the step if this invocation has just committed it as pending, so that it needn't be read.
 	inHand() (p ledger.Pending, ok bool)
 	// absent returns the message of the step that is to be done if this one is not pending; nil if that is none.
-	absent(o *scans.Opened) *scans.Message
+	absent(o *scans.RunnableScan) *scans.Message
 	// recorded returns the message that counts: as it came, or as the pending row has it.
 	recorded(p ledger.Pending) (scans.Message, error)
 	// do does the step. Doing it twice has the same effect as once.
-	do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (outcome, error)
+	do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (stepResult, error)
 	// slots is how many slots of the scan's limits the step had.
 	slots() int64
 	// overtaken tells what it means that another delivery has committed the step: an error has it done again.
-	overtaken(ctx context.Context, l *ledger.Ledger, out *outcome) error
+	overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error
 }
 
 // stepScan is a scan as one of its steps has it.
 type stepScan struct {
-	*scans.Opened
+	*scans.RunnableScan
 	options storage.RequestOptions // of the step's requests
 	files   *place.Blobs           // the container that the scan writes files to, by these options; nil if it does not
 	held    *inMemory              // by the step
 }
 
-func stepScanOf(o *scans.Opened, options storage.RequestOptions, held *inMemory) *stepScan {
-	s := &stepScan{Opened: o, options: options, held: held}
+func stepScanOf(o *scans.RunnableScan, options storage.RequestOptions, held *inMemory) *stepScan {
+	s := &stepScan{RunnableScan: o, options: options, held: held}
 	if o.Container != nil {
 		s.files = o.Container.With(options)
 	}
@@ -47,7 +47,7 @@ func kindOf(m scans.Message) kind {
 	switch {
 	case m.Delete != nil:
 		return deleteStep{readStep{m}}
-	case m.Again != nil:
+	case m.RowRetry != nil:
 		return retryStep{readStep{m}}
 	}
 	return readStep{m}
@@ -59,7 +59,7 @@ type readStep struct{ scans.Message }
 func (readStep) inHand() (ledger.Pending, bool) { return ledger.Pending{}, false }
 
 // absent returns the deletion of the rows that the step has read: a process may have died over it.
-func (s readStep) absent(o *scans.Opened) *scans.Message {
+func (s readStep) absent(o *scans.RunnableScan) *scans.Message {
 	if !o.Deletes() {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (s readStep) absent(o *scans.Opened) *scans.Message {
 
 func (s readStep) recorded(ledger.Pending) (scans.Message, error) { return s.Message, nil }
 
-func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out outcome, err error) {
+func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
 	taking := o.begin()
 	found, err := o.read(ctx, s.Message, taking)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliver
 func (readStep) slots() int64 { return 1 }
 
 // overtaken forgets the rows that were read: the other delivery may have read others.
-func (s readStep) overtaken(_ context.Context, _ *ledger.Ledger, out *outcome) error {
+func (s readStep) overtaken(_ context.Context, _ *ledger.Ledger, out *stepResult) error {
 	if out.deletion != nil {
 		*out.deletion = s.DeletionOf()
 	}

@@ -40,7 +40,7 @@ func TestLoadRestarted(t *testing.T) {
 			result <- s.State
 		}()
 		synctest.Wait()
-		before <- &Loaded{Opened: running.Opened, State: ledger.Canceled, Attempt: 1}
+		before <- &Loaded{RunnableScan: running.RunnableScan, State: ledger.Canceled, Attempt: 1}
 		if state := <-result; state != ledger.Running {
 			t.Errorf("the scan is %s, want it %s again", state, ledger.Running)
 		}

@@ -23,7 +23,7 @@ func TestHeart(t *testing.T) {
 		var mu sync.Mutex // guards said and fail
 		var said [][]string
 		fail := 0
-		h := newHeart(func(*ledger.Beat) {}, func(_ context.Context, b ledger.Beat) error {
+		h := newHeartbeats(func(*ledger.Heartbeat) {}, func(_ context.Context, b ledger.Heartbeat) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if fail > 0 {
@@ -55,26 +55,26 @@ func TestHeart(t *testing.T) {
 		expect("a short step", time.Minute)
 		for range 20 { // steps that overlap, so that there is always one in hand
 			h.take(&log, "scan", "a", new(storage.Counter))
-			time.Sleep(ledger.BeatTime / 2)
+			time.Sleep(ledger.HeartbeatTime / 2)
 			h.take(&log, "scan", "b", new(storage.Counter))
 			h.release("a", false)
-			time.Sleep(ledger.BeatTime / 2)
+			time.Sleep(ledger.HeartbeatTime / 2)
 			h.release("b", false)
 		}
 		expect("short steps all the time", 0)
 		time.Sleep(time.Minute)
 		h.take(&log, "scan", "a", new(storage.Counter))
-		time.Sleep(ledger.BeatTime - time.Millisecond)
+		time.Sleep(ledger.HeartbeatTime - time.Millisecond)
 		h.take(&log, "scan", "b", new(storage.Counter))
 		h.release("a", false)
-		expect("a step taken before the first one's beat was due", ledger.BeatTime+time.Millisecond, []string{"b"})
+		expect("a step taken before the first one's beat was due", ledger.HeartbeatTime+time.Millisecond, []string{"b"})
 		h.release("b", false)
 		time.Sleep(time.Minute)
 		h.take(&log, "scan", "a", new(storage.Counter))
 		h.take(&log, "scan", "b", new(storage.Counter))
 		h.take(&log, "scan", "b", new(storage.Counter)) // twice, by two deliveries
 		h.release("b", false)
-		expect("two steps", ledger.BeatTime+time.Second, []string{"a", "b"})
+		expect("two steps", ledger.HeartbeatTime+time.Second, []string{"a", "b"})
 		mu.Lock()
 		fail = 3
 		mu.Unlock()
@@ -95,7 +95,7 @@ func TestHeart(t *testing.T) {
 func TestLastStepEndsTheScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := zerolog.Nop()
-		h := newHeart(nil, func(context.Context, ledger.Beat) error { return nil })
+		h := newHeartbeats(nil, func(context.Context, ledger.Heartbeat) error { return nil })
 		release := func(step string, again, want bool) {
 			t.Helper()
 			if got := h.release(step, again); got != want {

@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Opened is a scan with what its steps need.
-type Opened struct {
+// RunnableScan is a scan with what its steps need.
+type RunnableScan struct {
 	Request Request
 	Source  storage.Source // a table, or an [export]
 	Account string         // of the source
@@ -36,26 +36,26 @@ type Opened struct {
 }
 
 // Table returns the source if it is a table, and nil if it is not.
-func (o *Opened) Table() *storage.Table {
+func (o *RunnableScan) Table() *storage.Table {
 	t, _ := o.Source.(*storage.Table)
 	return t
 }
 
 // Export returns the source if it is an export, and nil if it is not.
-func (o *Opened) Export() *Export {
+func (o *RunnableScan) Export() *Export {
 	x, _ := o.Source.(*Export)
 	return x
 }
 
 // Open turns a request into tables and a strategy without hints. Its errors are [problem.Invalid].
-func (ss *Scans) Open(r Request) (*Opened, error) {
+func (ss *Scans) Open(r Request) (*RunnableScan, error) {
 	if r.IsGroup() {
 		return ss.openGroup(r)
 	}
 	if err := r.checkNames(); err != nil {
 		return nil, err
 	}
-	o := &Opened{Request: r, Strategy: strategyOf(r, nil), Limiter: &ss.limiter, Filter: r.Filter, Sizes: &Sizes{}}
+	o := &RunnableScan{Request: r, Strategy: strategyOf(r, nil), Limiter: &ss.limiter, Filter: r.Filter, Sizes: &Sizes{}}
 	a, err := ss.Account("source", r.Source.Connection)
 	if err != nil {
 		if d := r.Action.Destination; d != nil {
@@ -96,7 +96,7 @@ func RequestOf(s ledger.Scan) (Request, error) {
 
 // Loaded is a scan with its state when it was read.
 type Loaded struct {
-	*Opened
+	*RunnableScan
 	State   ledger.State
 	Attempt int64
 	Resumed time.Time // when the attempt began; zero in the first
@@ -160,7 +160,7 @@ func (ss *Scans) loadAnew(ctx context.Context, id string, was *Loaded) (*Loaded,
 		return nil, err
 	}
 	if was != nil {
-		return &Loaded{was.Opened, s.State, s.Attempt, s.Resumed, s.Members}, nil
+		return &Loaded{was.RunnableScan, s.State, s.Attempt, s.Resumed, s.Members}, nil
 	}
 	r, err := ParseStored(s.Request)
 	if err != nil {

@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// beatPause is the pause after a failed beat, beatTry the time for one try. Several fit into lookTime.
+	// beatPause is the pause after a failed heartbeat, beatTry the time for one try. Several fit into lookTime.
 	beatPause = time.Second
 	beatTry   = 3 * time.Second
 )
 
-// heart knows which steps a process has in hand, and publishes them. A beat names each step within ledger.BeatTime of its
-// beginning, unless it has ended by then: short steps cost nothing. A heart is safe for concurrent use.
+// heartbeats knows which steps a process has in hand, and publishes them. A heartbeat names each step within ledger.HeartbeatTime of its
+// beginning, unless it has ended by then: short steps cost nothing. It is safe for concurrent use.
 //
 // A scan may end with any step that has no children, but not while another step is pending. So only the last step that a
 // process releases checks whether it has ended.
-type heart struct {
-	process string             // the process's name, random
-	waits   func(*ledger.Beat) // adds to a beat what the process waits for
-	write   func(context.Context, ledger.Beat) error
+type heartbeats struct {
+	process string                  // the process's name, random
+	waits   func(*ledger.Heartbeat) // adds to a heartbeat what the process waits for
+	write   func(context.Context, ledger.Heartbeat) error
 
-	mu      sync.Mutex       // guards the fields below
-	hands   map[string]*hand // by step
+	mu      sync.Mutex           // guards the fields below
+	hands   map[string]*heldStep // by step
 	beating bool
 }
 
-// hand is a step in hand.
-type hand struct {
+// heldStep is a step in hand.
+type heldStep struct {
 	scan       string
 	since      time.Time          // its beginning
 	deliveries int                // under way
@@ -49,36 +49,36 @@ type hand struct {
 	counters   []*storage.Counter // of the deliveries
 }
 
-// newHeart returns a heart that writes its beats by write, which must try once: the storage's growing
-// pauses would delay the next beat, and after an outage, others must hear of this process soon.
-func newHeart(waits func(*ledger.Beat), write func(context.Context, ledger.Beat) error) *heart {
-	return &heart{process: strings.ToLower(rand.Text()), waits: waits, write: write, hands: map[string]*hand{}}
+// newHeartbeats returns what sends its heartbeats by write, which must try once: the storage's growing
+// pauses would delay the next heartbeat, and after an outage, others must hear of this process soon.
+func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
+	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, hands: map[string]*heldStep{}}
 }
 
 // take records that a delivery of a step has begun, whose requests the counter counts.
-func (h *heart) take(log *zerolog.Logger, scan, step string, counter *storage.Counter) {
+func (h *heartbeats) take(log *zerolog.Logger, scan, step string, counter *storage.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.hands[step] == nil {
-		h.hands[step] = &hand{scan: scan, since: time.Now()}
+		h.hands[step] = &heldStep{scan: scan, since: time.Now()}
 	}
 	h.hands[step].deliveries++
 	h.hands[step].counters = append(h.hands[step].counters, counter)
 	if !h.beating {
 		h.beating = true
-		h.beatAfter(log, ledger.BeatTime)
+		h.beatAfter(log, ledger.HeartbeatTime)
 	}
 }
 
 // waitsSince records that a step in hand has waited for memory since a time; the zero time, that it waits no more.
-func (h *heart) waitsSince(step string, at time.Time) {
+func (h *heartbeats) waitsSince(step string, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hands[step].waits = at
 }
 
 // withoutMemory returns the scans whose steps under way here all wait for memory.
-func (h *heart) withoutMemory() (waits []ledger.Wait) {
+func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	since := map[string]time.Time{} // by scan; zero if a step of it does not wait
@@ -99,7 +99,7 @@ func (h *heart) withoutMemory() (waits []ledger.Wait) {
 }
 
 // childless records that a step in hand was committed without children.
-func (h *heart) childless(step string) {
+func (h *heartbeats) childless(step string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hands[step].mayEnd = true
@@ -108,7 +108,7 @@ func (h *heart) childless(step string) {
 // release records that a delivery of a step has ended. If the host will deliver it again, the
 // step stays in hand until then: its message is hidden, but not lost. release reports whether the
 // scan may have ended: one of its steps had no children, and none is active here any more.
-func (h *heart) release(step string, again bool) (mayHaveEnded bool) {
+func (h *heartbeats) release(step string, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held := h.hands[step]
@@ -133,13 +133,13 @@ func (h *heart) release(step string, again bool) (mayHaveEnded bool) {
 	return true
 }
 
-func (h *hand) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
+func (h *heldStep) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
 
-// held returns the steps in hand, and the age of the oldest. If there are none, the heart stops.
-func (h *heart) held() (steps []ledger.Held, longest time.Duration) {
+// held returns the steps in hand, and the age of the oldest. If there are none, the heartbeats stop.
+func (h *heartbeats) held() (steps []ledger.Held, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	maps.DeleteFunc(h.hands, func(_ string, held *hand) bool { return held.ended() })
+	maps.DeleteFunc(h.hands, func(_ string, held *heldStep) bool { return held.ended() })
 	for _, held := range h.hands {
 		longest = max(longest, time.Since(held.since))
 	}
@@ -154,11 +154,11 @@ func (h *heart) held() (steps []ledger.Held, longest time.Duration) {
 	return steps, longest
 }
 
-// beatAfter lets the heart beat after the time d, and then on until nothing is in hand.
-func (h *heart) beatAfter(log *zerolog.Logger, d time.Duration) {
+// beatAfter sends a heartbeat after the time d, and then on until nothing is in hand.
+func (h *heartbeats) beatAfter(log *zerolog.Logger, d time.Duration) {
 	time.AfterFunc(d, func() {
 		var next time.Duration
-		err := task.Do(func() (err error) { next, err = h.beat(); return err })
+		err := task.Do(func() (err error) { next, err = h.send(); return err })
 		if err != nil {
 			next = beatPause
 			log.Debug().Err(err).Msg("beat not written")
@@ -169,18 +169,18 @@ func (h *heart) beatAfter(log *zerolog.Logger, d time.Duration) {
 	})
 }
 
-// beat writes a beat if the oldest step in hand is old enough, and returns the time until the next; 0 ends them.
-func (h *heart) beat() (next time.Duration, err error) {
+// heartbeat writes a heartbeat if the oldest step in hand is old enough, and returns the time until the next; 0 ends them.
+func (h *heartbeats) send() (next time.Duration, err error) {
 	steps, longest := h.held()
 	switch {
 	case len(steps) == 0:
 		return 0, nil
-	case longest < ledger.BeatTime:
-		return ledger.BeatTime - longest, nil
+	case longest < ledger.HeartbeatTime:
+		return ledger.HeartbeatTime - longest, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
 	defer cancel()
-	b := ledger.Beat{Process: h.process, Steps: steps, Waiting: h.withoutMemory()}
+	b := ledger.Heartbeat{Process: h.process, Steps: steps, Waiting: h.withoutMemory()}
 	h.waits(&b)
-	return ledger.BeatTime, h.write(ctx, b)
+	return ledger.HeartbeatTime, h.write(ctx, b)
 }

@@ -20,19 +20,19 @@ const redoAtOnce = 50
 // retryStep is the message of a step that does failed rows again.
 type retryStep struct{ readStep }
 
-func (retryStep) absent(*scans.Opened) *scans.Message { return nil }
+func (retryStep) absent(*scans.RunnableScan) *scans.Message { return nil }
 
-func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (out outcome, err error) {
-	if s.Again.At == "" {
-		out.children, err = redoEach(ctx, l, s.Message)
+func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (out stepResult, err error) {
+	if s.RowRetry.At == "" {
+		out.children, err = retryEachRow(ctx, l, s.Message)
 	} else {
-		err = o.redoRows(ctx, l, s.Message, delivery, &out.done)
+		err = o.retryRows(ctx, l, s.Message, delivery, &out.done)
 	}
 	return out, err
 }
 
 // overtaken makes the step fail if it is pending: then another one has done its rows again.
-func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *outcome) error {
+func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error {
 	if out.done.Redone == "" {
 		return nil
 	}
@@ -44,30 +44,30 @@ func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *outcome
 }
 
 // redoEach returns the messages of steps that do the failed rows behind a position again, and of one that goes on.
-func redoEach(ctx context.Context, l *ledger.Ledger, m scans.Message) (children []scans.Message, err error) {
-	a := *m.Again
+func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (children []scans.Message, err error) {
+	a := *m.RowRetry
 	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, redoAtOnce)
 	if err != nil {
 		return nil, err
 	}
 	for _, at := range positions {
-		children = append(children, scans.Message{Scan: m.Scan, Again: &scans.Again{Attempt: a.Attempt, At: at}})
+		children = append(children, scans.Message{Scan: m.Scan, RowRetry: &scans.RowRetry{Attempt: a.Attempt, At: at}})
 	}
 	if last != "" {
-		children = append(children, scans.Message{Scan: m.Scan, Again: &scans.Again{Attempt: a.Attempt, Behind: last}})
+		children = append(children, scans.Message{Scan: m.Scan, RowRetry: &scans.RowRetry{Attempt: a.Attempt, Behind: last}})
 	}
 	return children, nil
 }
 
 // redoRows does the failed rows at a position again. If others have redone them, there is nothing to do.
-func (o *stepScan) redoRows(ctx context.Context, l *ledger.Ledger, m scans.Message, delivery int, done *ledger.Done) error {
-	packed, found, err := l.FailedAt(ctx, m.Scan, m.Again.At)
+func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Message, delivery int, done *ledger.Done) error {
+	packed, found, err := l.FailedAt(ctx, m.Scan, m.RowRetry.At)
 	if err != nil || !found {
 		return err
 	}
 	was, err := scans.ParseFailed(packed)
 	if err != nil {
-		return scans.Fatal(fmt.Errorf("failed rows at %s: %w", m.Again.At, err))
+		return scans.Fatal(fmt.Errorf("failed rows at %s: %w", m.RowRetry.At, err))
 	}
 	all := int64(len(was.Rows)) < was.Failed || o.Request.Action.Type == scans.Keys
 	listed := map[key.Key]bool{}
@@ -117,7 +117,7 @@ func (o *stepScan) redoRows(ctx context.Context, l *ledger.Ledger, m scans.Messa
 		done.Written = was.Failed - done.Failed - done.Gone
 	}
 	left := scans.KeptRows{Pages: was.Pages}
-	ends := yield{ends: slices.Clone(was.Ends)}
+	ends := readResult{ends: slices.Clone(was.Ends)}
 	for i := range ends.ends {
 		ends.ends[i].Failed = 0
 	}
@@ -132,7 +132,7 @@ func (o *stepScan) redoRows(ctx context.Context, l *ledger.Ledger, m scans.Messa
 	scans.KeepFailed(done, failed, left)
 	done.Kept -= int64(len(was.Rows))
 	done.Failed -= was.Failed
-	done.Redone = m.Again.At
+	done.Redone = m.RowRetry.At
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 
 // keptOf returns how failed rows were read: their pages, or all if their keys are not those of the source, or others became rows of one key
 // with them.
-func (s *yield) keptOf(failed []action.Failure, all bool) scans.KeptRows {
+func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {
 		if e.Failed > 0 {

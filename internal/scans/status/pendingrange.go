@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// reach is a part of the table: what a pending step will read, or a scan's whole range.
-type reach struct {
+// pendingRange is a part of the table: what a pending step will read, or a scan's whole range.
+type pendingRange struct {
 	low      key.Key
 	high     *key.Key // the first key behind it; nil where the table ends
 	goesOn   bool     // pages of it have been read
@@ -21,9 +21,9 @@ type reach struct {
 }
 
 // reachesOf returns the reaches of a pending step: those of the pages that it is to delete, or one.
-func reachesOf(m scans.Message) (reaches []reach) {
+func reachesOf(m scans.Message) (reaches []pendingRange) {
 	if m.Delete == nil {
-		return []reach{reachOf(m)}
+		return []pendingRange{reachOf(m)}
 	}
 	for _, p := range m.Delete.Pages {
 		s := rangeReach(p.Range)
@@ -34,7 +34,7 @@ func reachesOf(m scans.Message) (reaches []reach) {
 }
 
 // reachOf returns the reach of a pending step that reads.
-func reachOf(m scans.Message) reach {
+func reachOf(m scans.Message) pendingRange {
 	s := rangeReach(m.Step.Range)
 	stop, launches := adaptive.End(m.Step)
 	if stop != nil {
@@ -44,7 +44,7 @@ func reachOf(m scans.Message) reach {
 	return s
 }
 
-func rangeReach(r key.Range) reach {
+func rangeReach(r key.Range) pendingRange {
 	first := func(b key.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
 		k := key.Key{Partition: b.Key}
 		if r.Partition != nil {
@@ -58,7 +58,7 @@ func rangeReach(r key.Range) reach {
 		}
 		return key.BehindPartition(b.Key)
 	}
-	var s reach
+	var s pendingRange
 	if r.Partition != nil {
 		behind := key.BehindPartition(*r.Partition)
 		s.low, s.high = key.Key{Partition: *r.Partition}, &behind
@@ -74,12 +74,12 @@ func rangeReach(r key.Range) reach {
 }
 
 // disjoint returns pending reaches of the whole in order, each without what was read or the one ahead of it has.
-func disjoint(pending []reach, ends []scan.PageEnd, whole reach) []reach {
+func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) []pendingRange {
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)
 	}
-	slices.SortFunc(pending, func(a, b reach) int { return a.low.Compare(b.low) })
-	var left []reach
+	slices.SortFunc(pending, func(a, b pendingRange) int { return a.low.Compare(b.low) })
+	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
 		if p.launches { // its other steps follow its reach; only the hints say how far
@@ -104,7 +104,7 @@ func disjoint(pending []reach, ends []scan.PageEnd, whole reach) []reach {
 }
 
 // advanced returns what is left of a reach, given the ends of the pages that were read.
-func (s reach) advanced(ends []scan.PageEnd) reach {
+func (s pendingRange) advanced(ends []scan.PageEnd) pendingRange {
 	if !s.goesOn {
 		return s
 	}

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A process with steps in hand writes a beat every few seconds: a row of its own in the
+// A process with steps in hand writes a heartbeat every few seconds: a row of its own in the
 // partition "beats". It has Version, in Steps "SCAN/STEP/THROTTLES/REQUESTS" for each of the steps, with spaces between them, and in
 // Waiting the connections that give the process no good answer, as JSON.
 const (
@@ -27,11 +27,11 @@ const (
 // Processes has the rows of living processes, and those of Maintain.
 type Processes struct{ rows }
 
-// BeatTime is how often a process writes a beat, while it has a step in hand for longer than that.
-const BeatTime = 5 * time.Second
+// HeartbeatTime is how often a process writes a heartbeat, while it has a step in hand for longer than that.
+const HeartbeatTime = 5 * time.Second
 
-// Beat tells what a process had in hand when it wrote the beat, and what it waited for.
-type Beat struct {
+// Heartbeat tells what a process had in hand when it wrote the heartbeat, and what it waited for.
+type Heartbeat struct {
 	Process string
 	Steps   []Held
 	Waiting []Wait        // in order of the connections
@@ -56,8 +56,8 @@ type Wait struct {
 	Since      time.Time `json:"since"`          // by the process's clock
 }
 
-// Beat writes the beat of a process.
-func (l Processes) Beat(ctx context.Context, b Beat) error {
+// Heartbeat writes the heartbeat of a process.
+func (l Processes) NoteHeartbeat(ctx context.Context, b Heartbeat) error {
 	var names []string
 	for _, s := range b.Steps[:min(len(b.Steps), maxBeatSteps)] {
 		names = append(names, fmt.Sprintf("%s/%s/%d/%d", s.Scan, s.Step, s.Throttled, s.Requests))
@@ -75,15 +75,15 @@ func (l Processes) Beat(ctx context.Context, b Beat) error {
 	return l.write(ctx, "record what is in hand", op(storage.Replace, beatsPartition, b.Process, properties...))
 }
 
-// Beats returns the last beat of each process. A beat of another version names no steps.
-func (l Processes) Beats(ctx context.Context) ([]Beat, error) {
-	var beats []Beat
+// Heartbeats returns the last heartbeat of each process. A heartbeat of another version names no steps.
+func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
+	var beats []Heartbeat
 	for p, err := range l.pages(ctx, "read what is in hand", storage.Query{Range: key.WithPrefix(beatsPartition, "")}) {
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range p.Entities() {
-			b := Beat{Process: e.Key.Row, At: e.Timestamp, Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
+			b := Heartbeat{Process: e.Key.Row, At: e.Timestamp, Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
 			if e.Int("Version") == beatVersion {
 				for name := range strings.FieldsSeq(e.Get("Steps")) {
 					scan, rest, _ := strings.Cut(name, "/")
@@ -102,8 +102,8 @@ func (l Processes) Beats(ctx context.Context) ([]Beat, error) {
 	return beats, nil
 }
 
-// ForgetBeat removes a beat, unless its process has written another since.
-func (l Processes) ForgetBeat(ctx context.Context, b Beat) error {
+// ForgetHeartbeat removes a heartbeat, unless its process has written another since.
+func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 	gone := op(storage.Delete, beatsPartition, b.Process)
 	gone.IfMatch = b.etag
 	return unlessOvertaken(l.write(ctx, "forget process "+b.Process, gone))
@@ -128,7 +128,7 @@ type Look struct {
 	Beats map[string]time.Time `json:"beats"` // when each process wrote its last beat
 }
 
-// NoteLook records a look instead of the one before it. It leaves out steps for which there is no room, and all of them if there is none for the beats.
+// NoteLook records a look instead of the one before it. It leaves out steps for which there is no room, and all of them if there is none for the heartbeats.
 func (l Processes) NoteLook(ctx context.Context, seen Look) error {
 	kept := Look{Steps: map[string]time.Time{}, Beats: seen.Beats}
 	for step, at := range seen.Steps {
