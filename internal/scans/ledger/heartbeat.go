@@ -56,7 +56,7 @@ type Wait struct {
 	Since      time.Time `json:"since"`          // by the process's clock
 }
 
-// Heartbeat writes the heartbeat of a process.
+// NoteHeartbeat writes the heartbeat of a process.
 func (l Processes) NoteHeartbeat(ctx context.Context, b Heartbeat) error {
 	var names []string
 	for _, s := range b.Steps[:min(len(b.Steps), maxBeatSteps)] {
