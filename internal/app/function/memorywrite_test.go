@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,9 +118,12 @@ func TestWritesOfLargeRecords(t *testing.T) {
 func TestDeletionWithoutMemoryForTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})
+		var mu sync.Mutex // guards the following
 		var b *memory.Budget
 		var others []*memory.Part
 		a := newAppVia(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			if b != nil && others == nil && strings.Contains(body, "tsw_kind") { // a deletion's commit
 				for ok := true; ok; {
 					var p *memory.Part
@@ -138,7 +142,9 @@ func TestDeletionWithoutMemoryForTheRest(t *testing.T) {
 		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(stored), nil) {
 			proof.Must(t, done.Err)
 		}
+		mu.Lock()
 		b = memory.NewBudget(64 << 20)
+		mu.Unlock()
 		a.parts.Memory = b
 		a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
 		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":1000,"more":true}`)
