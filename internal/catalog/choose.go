@@ -26,7 +26,7 @@ func (c *Catalog) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	held := part.Used()
 	return c.once(ctx, o, shards, func() (Written, error) {
 		return c.write(ctx, o, func() (decision, error) {
-			part.Use(held - part.Used()) // what was read for a decision before this one may go
+			part.SetUsed(held) // what was read for a decision before this one may go
 			h, err := c.choose(ctx, selector, on)
 			if err != nil {
 				return decision{}, err
@@ -91,7 +91,7 @@ func (c *Catalog) chooseHead(ctx context.Context, p plan, firstHashes []string) 
 	held := part.Used()
 	var chosen *store.Head
 	for _, first := range firstHashes {
-		part.Use(held - part.Used()) // those of the one before may go
+		part.SetUsed(held) // those of the one before may go
 		heads, err := c.headsOf(ctx, p, first)
 		if err != nil {
 			return nil, err
@@ -109,7 +109,7 @@ func (c *Catalog) chooseHead(ctx context.Context, p plan, firstHashes []string) 
 			}
 		}
 	}
-	part.Use(held - part.Used())
+	part.SetUsed(held)
 	return chosen, checked()
 }
 
@@ -122,8 +122,8 @@ func (c *Catalog) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, e
 	part := memory.PartIn(ctx)
 	held := part.Used()
 	r, found, err := c.contents(ctx, h)
-	part.Use(held - part.Used()) // it may go
-	if err != nil || !found {    // overtaken: the write that follows will notice
+	part.SetUsed(held)        // it may go
+	if err != nil || !found { // overtaken: the write that follows will notice
 		return !found, err
 	}
 	id, err := c.Identify(r)
@@ -171,7 +171,7 @@ func (c *Catalog) headsOf(ctx context.Context, p plan, first string) ([]*store.H
 		if pages == 1 || !changed {
 			return heads, nil
 		}
-		part.Use(held - part.Used())
+		part.SetUsed(held)
 	}
 	return nil, c.busy()
 }

@@ -260,7 +260,7 @@ func (c *Catalog) Count(ctx context.Context, q Lookup) (Total, error) {
 		if err != nil {
 			return Total{}, err
 		}
-		part.Use(before - part.Used())
+		part.SetUsed(before)
 		t.Count += len(a.found)
 		if q.Cursor = a.next; q.Cursor == "" || time.Since(start) > fillTime {
 			t.Cursor = q.Cursor

@@ -50,7 +50,7 @@ func (l *list) check(err error) error {
 
 // texts returns the JSON of each item once: l has no item then.
 func (l *list) texts() iter.Seq[[]byte] {
-	l.part.Use(int64(l.bytes) - l.part.Used()) // the rows that they were made of may go
+	l.part.SetUsed(int64(l.bytes)) // the rows that they were made of may go
 	return func(yield func([]byte) bool) {
 		for len(l.items) > 0 && yield(l.items[0]) {
 			l.items = l.items[1:]

@@ -120,7 +120,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 	}
 	if err := g.Wait(); err != nil {
 		if r.full = errors.Is(err, memory.ErrFull) && r.queries > 0; r.full {
-			o.options.Memory.Use(used - o.options.Memory.Used())
+			o.options.Memory.SetUsed(used)
 			return nil
 		}
 		if o.Table() != nil && o.Reader == nil && storage.Gone(err) { // one that is being deleted is gone after any wait
@@ -156,7 +156,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 		}
 		if next.rows == nil && n == 1 { // the work has what it wants of the page
 			uses := r.into.uses()
-			if !o.options.Memory.Use(used + uses - r.uses - o.options.Memory.Used()) {
+			if !o.options.Memory.SetUsed(used + uses - r.uses) {
 				return memory.ErrFull
 			}
 			r.uses = uses

@@ -247,11 +247,25 @@ func (p *Part) Use(bytes int64) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wanted = max(p.wanted, p.used+bytes)
-	if !p.grow(p.used + bytes - p.bytes) {
+	return p.use(p.used + bytes)
+}
+
+// SetUsed counts so many bytes of the part as used, and no others, by the rule of Use.
+func (p *Part) SetUsed(bytes int64) bool {
+	if p == nil {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.use(bytes)
+}
+
+func (p *Part) use(all int64) bool {
+	p.wanted = max(p.wanted, all)
+	if !p.grow(all - p.bytes) {
 		return false
 	}
-	p.used += bytes
+	p.used = all
 	return true
 }
 

@@ -121,6 +121,9 @@ func TestUse(t *testing.T) {
 	if p.Wanted() != 6*mib || !p.Spare(mib) || p.Spare(2*mib) {
 		t.Errorf("%d wanted, %+v", p.Wanted(), b.Usage())
 	}
+	if !p.SetUsed(2*mib) || p.Used() != 2*mib || p.SetUsed(7*mib) || p.Used() != 2*mib || !p.SetUsed(4*mib) {
+		t.Errorf("%d used, %+v", p.Used(), b.Usage())
+	}
 	p.Release()
 	if p.Used() != 0 || b.Usage().Used != 10*mib {
 		t.Errorf("%+v", b.Usage())
