@@ -183,7 +183,7 @@ func (c *Catalog) raceKeys(ctx context.Context, p plan, keys []wanted, rows inde
 	for _, k := range keys { // ask does not wait for slower ones: they end with ctx
 		c.reading.Go(func() error {
 			s := mergedPage{key: k}
-			if err := task.Do(func() error { s = c.readSheet(ctx, p, k, rows, top); return nil }); err != nil {
+			if err := task.Do(func() error { s = c.readMergedPage(ctx, p, k, rows, top); return nil }); err != nil {
 				s.err = err
 			}
 			answers <- s
@@ -217,9 +217,9 @@ func (s mergedPage) matches() int {
 	return n
 }
 
-// readSheet reads a page of each of the key's partitions, and keeps the rows up to the
+// readMergedPage reads a page of each of the key's partitions, and keeps the rows up to the
 // point that all pages have reached.
-func (c *Catalog) readSheet(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) mergedPage {
+func (c *Catalog) readMergedPage(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) mergedPage {
 	top = c.rowSizes.Rows(ctx, top, readMost/int64(len(k.partitions)))
 	pages := make([]storage.Page, len(k.partitions))
 	tries := make([]int, len(pages))
@@ -282,7 +282,7 @@ func (c *Catalog) readRows(ctx context.Context, q storage.Query) (storage.Page, 
 // candidate decodes a row that was read under the key read.
 func (c *Catalog) candidate(p plan, read wanted, row storage.Row) candidate {
 	e := row.Entity()
-	found := candidate{match: match{row: row, version: e.Int(store.VersionColumn), state: standingOf(e)}, gone: e.Get(store.GoneColumn) != ""}
+	found := candidate{match: match{row: row, version: e.Int(store.VersionColumn), state: versionClaimOf(e)}, gone: e.Get(store.GoneColumn) != ""}
 	id, err := c.Identify(record.FromProperties(e.Properties))
 	if err != nil || !p.window.Contains(id.Sort) {
 		return found // not a record: package check reports it
@@ -296,8 +296,8 @@ func (c *Catalog) candidate(p plan, read wanted, row storage.Row) candidate {
 	return found
 }
 
-// standingOf returns a row's standing among the writes of its record.
-func standingOf(row storage.Entity) wal.VersionClaim {
+// versionClaimOf returns where a row stands among the writes of its record.
+func versionClaimOf(row storage.Entity) wal.VersionClaim {
 	s := wal.VersionClaim{Identity: row.Get(store.IdentityColumn), Version: row.Int(store.VersionColumn)}
 	if text := row.Get(store.LineColumn); text != "" {
 		s.Lineage = &wal.FormerIdentity{}

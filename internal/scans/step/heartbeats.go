@@ -66,7 +66,7 @@ func (h *heartbeats) take(log *zerolog.Logger, scan, step string, counter *stora
 	h.hands[step].counters = append(h.hands[step].counters, counter)
 	if !h.beating {
 		h.beating = true
-		h.beatAfter(log, ledger.HeartbeatTime)
+		h.sendAfter(log, ledger.HeartbeatTime)
 	}
 }
 
@@ -154,8 +154,8 @@ func (h *heartbeats) held() (steps []ledger.Held, longest time.Duration) {
 	return steps, longest
 }
 
-// beatAfter sends a heartbeat after the time d, and then on until nothing is in hand.
-func (h *heartbeats) beatAfter(log *zerolog.Logger, d time.Duration) {
+// sendAfter sends a heartbeat after the time d, and then on until nothing is in hand.
+func (h *heartbeats) sendAfter(log *zerolog.Logger, d time.Duration) {
 	time.AfterFunc(d, func() {
 		var next time.Duration
 		err := task.Do(func() (err error) { next, err = h.send(); return err })
@@ -164,7 +164,7 @@ func (h *heartbeats) beatAfter(log *zerolog.Logger, d time.Duration) {
 			log.Debug().Err(err).Msg("beat not written")
 		}
 		if next > 0 {
-			h.beatAfter(log, next)
+			h.sendAfter(log, next)
 		}
 	})
 }
