@@ -239,6 +239,7 @@ func (d dice) groups(i int, source []storage.Entity) []PlannedScan {
 		return []PlannedScan{s}
 	}
 	s.Request.Action.Destination = &scans.TableRef{Connection: other}
+	s.Request.Action.Overwrite = s.Request.OverExisting() // rows of some tables are there before
 	if d.chance(0.3) {
 		return []PlannedScan{s}
 	}
