@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"tablesweep/internal/key"
 	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
@@ -227,6 +228,11 @@ func (w *world) lose(id string, after time.Duration) {
 		return
 	}
 	rows := w.table(w.account, stateTable)
+	if slices.ContainsFunc(rows, func(row storage.Entity) bool {
+		return row.Key == key.Key{Partition: id, Row: "s"} && row.Get("State") == string(ledger.Succeeded)
+	}) {
+		return // nobody looks at its steps again
+	}
 	lose := func(what, kinds string) {
 		some := slices.DeleteFunc(slices.Clone(rows), func(row storage.Entity) bool {
 			kind, _, _ := strings.Cut(row.Key.Row, "|")
