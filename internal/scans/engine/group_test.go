@@ -149,6 +149,28 @@ func TestGroup(t *testing.T) {
 	})
 }
 
+// A copy of many tables that may write over rows is verified, although a verification itself writes over none.
+func TestGroupOverRowsIsVerified(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 3)
+		_, other := emulatortest.NewAccount(t, emulator.Options{})
+		w.engine = w.newEngine(w.account, func(o *options) { o.Accounts["OTHER"] = other })
+		w.end(w.start(groupExport("p")))
+		id := w.start(scans.Request{
+			Source: scans.TableRef{Container: "exports", Prefix: "p", Tables: "*"},
+			Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Connection: "OTHER"}, Overwrite: true},
+			Verify: true,
+		})
+		if s := w.end(id); s.State != ledger.Succeeded {
+			t.Fatalf("copy: %+v", s)
+		}
+		if s := w.end(id + "-v"); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
+			t.Errorf("verification: %+v", s)
+		}
+	})
+}
+
 // A table that fails does not stop the others, and is named. A retry does those that failed, and then the export is complete.
 func TestGroupFails(t *testing.T) {
 	testsize.WithoutRace(t)

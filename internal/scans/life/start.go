@@ -151,7 +151,7 @@ func (l *Life) create(ctx context.Context, id string, now time.Time, o *scans.Ru
 
 // verificationOf returns the request for the scan that verifies a copy. An export is proved; what differs in the source by then is told.
 func verificationOf(r scans.Request) scans.Request {
-	r.Verify = false
+	r.Verify, r.Action.Overwrite = false, false
 	r.Action.Type, r.Action.Proof, r.Action.AllowExtra = scans.Verify, r.Exports(), !r.Exports()
 	return r
 }
