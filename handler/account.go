@@ -85,7 +85,9 @@ func connect(name string, to *connection, standard, usage string) option {
 
 // Set implements [pflag.Value].
 func (v *connection) Set(text string) error {
-	v.text = text
+	if v.text = text; text == "" { // which would be the default
+		return errNoValue
+	}
 	return nil
 }
 
@@ -101,10 +103,12 @@ func (v *connection) words() []string { return connectionSettings(os.Environ()) 
 // given reports whether it was named, even if it is the standard.
 func (v *connection) given() bool { return v.text != "" }
 
-// or returns the connection, whose standard is another one.
-func (v connection) or(other connection) *connection {
-	v.standard = other.String()
-	return &v
+// or returns the connection, or the other one if only that was named.
+func (v *connection) or(other *connection) *connection {
+	if !v.given() && other.given() {
+		return other
+	}
+	return v
 }
 
 // openAccount opens the account of a connection. While requests wait for an account

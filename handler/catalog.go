@@ -97,7 +97,9 @@ func (f *catalogFlags) with(r *call, all needs, fn func(ctx context.Context, cat
 	if err != nil {
 		return err
 	}
-	account, err := f.openAccount(r, f.connection.or(connection{text: settings.Setting}))
+	of := f.connection
+	of.standard = settings.Setting
+	account, err := f.openAccount(r, &of)
 	if err != nil {
 		return err
 	}

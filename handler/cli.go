@@ -176,12 +176,14 @@ func asValue(c *cobra.Command, err error) error {
 	return err
 }
 
+var errNoValue = job.Hint(errors.New("has no value"), "give it one, or leave the flag out")
+
 // noEmptyFlags refuses a flag that is given without a value. In a script, it is most often a
 // variable that is not set, and delete --rows "" must not delete all rows.
 func noEmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if valueText(f.Value) == "" {
-			err = job.Hint(usagef("--%s has no value", f.Name), "give it one, or leave the flag out")
+			err = usagef("--%s %w", f.Name, errNoValue)
 		}
 	})
 	return err

@@ -53,16 +53,17 @@ func (o *copyOptions) options() []option {
 type pairFlags struct {
 	accountFlags
 	manyFlags
-	from, to                     location
-	fromConnection, toConnection connection
+	from, to                                 location
+	connection, fromConnection, toConnection connection
 }
 
 func (p *pairFlags) options() []option {
 	return slices.Concat(p.accountFlags.options(), p.manyFlags.options(), []option{
 		{"from", fixed, &p.from, nil, "the source: a table, or files"},
 		{"to", fixed, &p.to, nil, "the destination: a table, or files"},
-		connect("from-connection", &p.fromConnection, storage.HostConnection, "the source's account"),
-		connect("to-connection", &p.toConnection, "", "the destination's account (default the source's)"),
+		connect("connection", &p.connection, storage.HostConnection, "the account of both places"),
+		connect("from-connection", &p.fromConnection, storage.HostConnection, "the source's account, if it is another"),
+		connect("to-connection", &p.toConnection, storage.HostConnection, "the destination's account, if it is another"),
 	})
 }
 

@@ -19,14 +19,12 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	case inLines && to != place.KindTable:
 		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from.path)
 	}
-	err := o.conflicts(r, []conflict{
+	err := o.conflicts(r, append(o.besideAccounts(from, to), []conflict{
 		{"rows mirror", o.Many(), "it is about one table"},
 		{"mode failed rows mirror overwrite", to != place.KindTable, "only tables take it as destinations"},
-		{"to-connection", to != place.KindTable && !place.InBlobs(o.to.path), "it is about a destination in an account"},
 		{"compress with-timestamp", to == place.KindTable, "it says how files are written"},
 		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to.path) && !o.Many() && r.part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
 		{"checkpoint resume verify compress", single, "only an export takes it"},
-		{"from-connection", from != place.KindTable && !place.InBlobs(o.from.path), "it is about a source in an account"},
 		{"since since-overlap state", from != place.KindTable, "only tables know when their rows were written"},
 		{"dry-run", to != place.KindTable && (o.Many() || !o.mapFlags.given()), "only tables take it as destinations"},
 		{"dry-run", inLines && !o.mapFlags.given(), "rows in any order are read once; with --map, it shows what becomes of them"},
@@ -46,7 +44,7 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 		{"dry-run", o.mirror, "--mirror changes rows; verify compares and changes nothing"},
 		{"failed", o.mirror, "--mirror lists failed rows on stderr"},
 		{"checkpoint resume", o.mirror, "an interrupted --mirror is run again"},
-	})
+	}...))
 	if err == nil {
 		err = o.Check()
 	}

@@ -52,10 +52,13 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 	if !t.Compares {
 		r.changes = p.to.path == "" || place.InBlobs(p.to.path) // of many tables, none may be an account's
 	}
-	if t.From, err = p.openHome(r, "from", p.from, &p.fromConnection); err != nil {
+	if err := p.namesBoth(p.to.path == ""); err != nil {
 		return err
 	}
-	to, err := p.openHome(r, "to", p.to, p.toConnection.or(p.fromConnection))
+	if t.From, err = p.openHome(r, "from", p.from, p.fromConnection.or(&p.connection)); err != nil {
+		return err
+	}
+	to, err := p.openHome(r, "to", p.to, p.toConnection.or(&p.connection))
 	if err != nil {
 		return err
 	}
@@ -66,7 +69,7 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 	if same {
 		return job.Hint(usagef("%v: the source and the destination are both %s", p.Choice, to.Address()), "--to-connection names another account, and --to other places, such as backup/")
 	}
-	if !t.Compares && t.From.Account == nil && to.Account != nil && !p.toConnection.given() && r.point.File == nil {
+	if !t.Compares && t.From.Account == nil && to.Account != nil && !p.toConnection.or(&p.connection).given() && r.point.File == nil {
 		return job.Hint(usagef("--to-connection is missing: rows of many tables are written only where the command says"), "it takes the name of a setting, such as AzureWebJobsStorage; --dry-run shows which tables are there")
 	}
 	if err := fits(r, t.From.Kind, to.Kind); err != nil {

@@ -141,12 +141,39 @@ func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	return from, to, err
 }
 
+// namesBoth refuses connections of which the source's is named, and not the destination's: nobody would know which account is meant. table
+// tells that the destination is tables of an account.
+func (p *pairFlags) namesBoth(table bool) error {
+	inAccount := table || place.InBlobs(p.to.path) && !place.IsURL(p.to.path)
+	if !inAccount || !p.fromConnection.given() || p.toConnection.or(&p.connection).given() {
+		return nil
+	}
+	return job.Hint(usagef("--to-connection is missing: who names the source's connection names the destination's, too"), "--connection names both at once; "+storage.HostConnection+" is the default of both")
+}
+
+// besideAccounts are the connections for which a pair's places have no use.
+func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
+	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
+	return []conflict{
+		{"from-connection", fromFiles, "it is about a source in an account"},
+		{"to-connection", toFiles, "it is about a destination in an account"},
+		{"connection", fromFiles && toFiles, "neither is in an account"},
+	}
+}
+
 // openAndAnnounce opens the places of a pair, which must differ, and says where rows go. reads tells whether the second one is read, too.
 func (p *pairFlags) openAndAnnounce(r *call, reads bool) (from, to job.Place, err error) {
-	if from, err = p.openPlace(r, "from", p.from, &p.fromConnection); err != nil {
+	_, toKind, err := p.kinds()
+	if err == nil {
+		err = p.namesBoth(toKind == place.KindTable)
+	}
+	if err != nil {
 		return from, to, err
 	}
-	if to, err = p.openPlace(r, "to", p.to, p.toConnection.or(p.fromConnection)); err != nil {
+	if from, err = p.openPlace(r, "from", p.from, p.fromConnection.or(&p.connection)); err != nil {
+		return from, to, err
+	}
+	if to, err = p.openPlace(r, "to", p.to, p.toConnection.or(&p.connection)); err != nil {
 		return from, to, err
 	}
 	if err = from.Read(r.ctx, "from"); err == nil && reads {

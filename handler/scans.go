@@ -210,18 +210,19 @@ func whatIsDone(s status.Status) string {
 	if s.Action.Destination != nil {
 		what += " to " + tableName(*s.Action.Destination)
 	}
+	if q := s.Action.Queue; q != nil {
+		what += " to " + tableName(scans.TableRef{Table: q.Name, Connection: q.Connection})
+	}
 	return what
 }
 
+// tableName names a place with its connection, since each side of a scan may be in another account.
 func tableName(t scans.TableRef) string {
 	name := cmp.Or(t.Table, t.Tables)
 	if t.Container != "" {
 		name = strings.TrimSuffix("blob:"+t.Container+"/"+t.Prefix, "/")
 	}
-	if t.Connection == "" || t.Connection == storage.HostConnection {
-		return name
-	}
-	return t.Connection + "/" + name
+	return cmp.Or(t.Connection, storage.HostConnection) + "/" + name
 }
 
 // stateOf writes a scan's state, and its phase while it runs.

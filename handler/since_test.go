@@ -76,7 +76,7 @@ func (w *sinceWorld) rows(table string) string {
 
 // run runs a command in this process, and returns what it says.
 func (w *sinceWorld) run(ctx context.Context, args ...string) (stdout, stderr string, code int) {
-	out, told, err := inProcess(ctx, strings.NewReader(""), append(args, "--from-connection", w.connection)...)
+	out, told, err := inProcess(ctx, strings.NewReader(""), append(args, "--connection", w.connection)...)
 	if err != nil {
 		told += err.Error()
 	}

@@ -101,11 +101,7 @@ func (o *verifyOptions) check(r *call, from, to place.Kind) error {
 			return usagef("--%s %s is %v, and verify reads both places in order; import it into a table first", p.flag, p.path, p.kind)
 		}
 	}
-	return o.conflicts(r, []conflict{
-		{"from-connection", from != place.KindTable && !place.InBlobs(o.from.path), "it is about a source in an account"},
-		{"to-connection", to != place.KindTable && !place.InBlobs(o.to.path), "it is about a destination in an account"},
-		{"repair", to != place.KindTable, "it is about a destination that is a table"},
-	})
+	return o.conflicts(r, append(o.besideAccounts(from, to), conflict{"repair", to != place.KindTable, "it is about a destination that is a table"}))
 }
 
 // difference is a row that differs, as it is printed.

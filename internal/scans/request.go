@@ -123,7 +123,26 @@ func ParseRequest(body []byte) (Request, error) {
 			errs.add(s.field, "must be %s", s.allowed())
 		}
 	}
+	errs = append(errs, r.checkSides())
 	return r, errors.Join(append(errs, r.Check())...)
+}
+
+// checkSides refuses a request that names the source's connection and not that of what it writes to: nobody would know which account is meant.
+// Only requests that come in are checked, so that stored ones keep their meaning: a side without a connection is the app's own storage.
+func (r Request) checkSides() error {
+	var errs wrongs
+	missing := func(field, connection string) {
+		if r.Source.Connection != "" && connection == "" && !(r.OverExisting() && r.Source.Container != "") { // checkGroup says that
+			errs.add(field+".connection", "is missing: who names the source's connection names this one, too; the app's own storage is %s", storage.HostConnection)
+		}
+	}
+	if d := r.Action.Destination; d != nil {
+		missing("action.destination", d.Connection)
+	}
+	if q := r.Action.Queue; q != nil {
+		missing("action.queue", q.Connection)
+	}
+	return errors.Join(errs...)
 }
 
 // size is a number of a request, of which 0 stands for one that is not given.

@@ -267,7 +267,7 @@ const cases = {
     await badge(page, "succeeded");
     assert.equal(await page.locator("h1").textContent(), `copy Source → ${place}`);
     assert.equal(await written.textContent(), "200");
-    assert.match(await about.textContent(), new RegExp(`from Source to ${place}$`));
+    assert.match(await about.textContent(), new RegExp(`from Source \\(AzureWebJobsStorage\\) to ${place} \\(AzureWebJobsStorage\\)$`));
     await page.getByRole("link", { name: "Start again" }).click(); // with all that was filled in, and the place is taken
     assert.equal(await page.locator('[name="action.type"]').inputValue(), "export");
     await page.getByRole("button", { name: "Check and estimate" }).click();
@@ -277,7 +277,7 @@ const cases = {
     await badge(page, "succeeded");
     assert.equal(await page.locator("h1").textContent(), `copy ${place} → Imported`);
     assert.equal(await written.textContent(), "200");
-    assert.match(await about.textContent(), new RegExp(`from ${place} to Imported, replace$`));
+    assert.match(await about.textContent(), new RegExp(`from ${place} \\(AzureWebJobsStorage\\) to Imported \\(AzureWebJobsStorage\\), replace$`));
   },
 
   async "a scan by the form, watched to its end"() {

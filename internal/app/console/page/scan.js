@@ -181,7 +181,7 @@ export function showScan(main, { path }) {
     document.title = `${running ? (s.progress === undefined ? '' : `${percent(s.progress)} · `) : `${s.state} · `}${is} · Tablesweep`;
     set(title, is);
     if (!shown) {
-      const place = (ref) => tableOf(ref, ref) + (ref?.connection ? ` (${quoted(ref.connection)})` : ''), to = s.action?.destination;
+      const place = (ref) => `${tableOf(ref, ref)} (${quoted(ref?.connection ?? 'AzureWebJobsStorage')})`, to = s.action?.destination;
       about.append(...(s.name ? [' · by ', name(s.name)] : []), ' · started ', moment(s.startedAt, both), ended, ` · from ${place(s.source)}`,
         to ? ` to ${place(to)}${to.container ? '' : `, ${s.action.mode ?? 'replace'}`}` : '', partOf(s) && ` · ${partOf(s)}`);
       repeat.href = again(s);
