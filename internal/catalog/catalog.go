@@ -54,7 +54,6 @@ type Options struct {
 type Catalog struct {
 	store.Store
 	keepChanges time.Duration
-	now         func() time.Time
 
 	background task.Group
 	reading    task.Group
@@ -75,15 +74,9 @@ func New(o Options) *Catalog {
 	if o.KeepChanges == 0 {
 		o.KeepChanges = 30 * 24 * time.Hour
 	}
-	c := &Catalog{Store: store.Store{Name: o.Name, Index: o.Index, Log: o.Log, Schema: o.Schema}, keepChanges: o.KeepChanges, now: o.Now}
+	c := &Catalog{Store: store.Store{Name: o.Name, Index: o.Index, Log: o.Log, Schema: o.Schema, Clock: o.Now}, keepChanges: o.KeepChanges}
 	c.background.SetLimit(maxBackground)
 	return c
-}
-
-// serviceNow returns the service's time or, before its first answer, our own.
-func (c *Catalog) serviceNow() time.Time {
-	now, _ := c.Log.Now(c.now())
-	return now
 }
 
 // Close waits for the work that goes on after writes and queries were answered.
@@ -111,23 +104,23 @@ func (c *Catalog) later(ctx context.Context, do func(context.Context) error) {
 	}
 }
 
-// taken: another record has the identity.
-func (c *Catalog) taken(row string) error {
+// identityTaken is the refusal because another record has the identity.
+func identityTaken(row string) error {
 	return problem.Conflictf("", "a record with the same index values and row key (%s) exists with other contents; PUT replaces it", row)
 }
 
-// inTheWay: another record has the row key, see collision.
-func (c *Catalog) inTheWay(cause error) error {
-	return problem.Conflictf(c.Schema.Sort.Field, "another record is in the way, and the record was not written; change this value a little in one of the two").Because(cause)
+// rowKeyTaken is the refusal because another record has the row key, see collision.
+func rowKeyTaken(s index.Schema, cause error) error {
+	return problem.Conflictf(s.Sort.Field, "another record is in the way, and the record was not written; change this value a little in one of the two").Because(cause)
 }
 
-// unknown: only index rows know the record.
-func (c *Catalog) unknown() error {
+// unknownToLog is the refusal because only index rows know the record.
+func unknownToLog() error {
 	return problem.Conflictf("", "the catalog's log does not know the record; tablesweep catalog check lists such rows, and tablesweep catalog export and catalog import bring them into another catalog")
 }
 
-// busy: the write was overtaken maxRaces times.
-func (c *Catalog) busy() error {
+// tooManyRaces is the error of a call that others have overtaken maxRaces times.
+func tooManyRaces() error {
 	return problem.Busyf("", "others keep changing this record; try again")
 }
 

@@ -46,9 +46,9 @@ func changeOf(row storage.Row) (Change, error) {
 	return change, nil
 }
 
-// changes returns the changes of some shards as a log.
-func (c *Catalog) changes(shards ...string) logtail.Log {
-	return logtail.Log{Table: c.Log, Partitions: shards, Prefix: store.ChangePrefix, Sizes: &c.logSizes}
+// changeLog returns the changes of all shards in the log's table as one log.
+func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
+	return logtail.Log{Table: table, Partitions: store.ShardNames(), Prefix: store.ChangePrefix, Sizes: sizes}
 }
 
 // Changes calls take with at most top changes (1 to MaxTop), newest first, until take refuses one: those older than cursor,
@@ -71,7 +71,7 @@ func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since tim
 	if !since.IsZero() {
 		span.Newer = logtail.Since(since)
 	}
-	more, err := c.changes(store.ShardNames()...).Newest(ctx, span, top, func(row storage.Row) (taken bool, err error) {
+	more, err := changeLog(c.Log, &c.logSizes).Newest(ctx, span, top, func(row storage.Row) (taken bool, err error) {
 		change, err := changeOf(row)
 		if err == nil && take(change) {
 			next, taken = change.ID, true
@@ -98,7 +98,7 @@ func (c *Catalog) ChangesAfter(ctx context.Context, after string, top int, take 
 	if _, err := c.Now(ctx); err != nil {
 		return logtail.Next{}, err
 	}
-	feed := logtail.Feed{Log: c.changes(store.ShardNames()...), Now: c.serviceNow, Oldest: c.oldestPending}
+	feed := logtail.Feed{Log: changeLog(c.Log, &c.logSizes), Now: c.ServiceNow, Oldest: c.oldestPending}
 	next, err := feed.After(ctx, after, top)
 	if err == nil {
 		err = next.Each(func(row storage.Row) error {
@@ -117,7 +117,7 @@ func (c *Catalog) ChangesAfter(ctx context.Context, after string, top int, take 
 
 // oldestPending returns the time of the oldest write that was committed and is no change yet; now, if there is none.
 func (c *Catalog) oldestPending(ctx context.Context) (time.Time, error) {
-	oldest := c.serviceNow()
+	oldest := c.ServiceNow()
 	var mu sync.Mutex
 	err := store.EachShard(func(shard string) error {
 		q := store.PrefixQuery(shard, store.EntryPrefix)

@@ -18,7 +18,7 @@ import (
 
 // writeOne writes the only record that the selector finds, for a request with the id. decide is given its head.
 func (c *Catalog) writeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, decide func(*store.Head) (decision, error)) (Written, error) {
-	shards, err := c.shardsOf(selector)
+	shards, err := shardsOf(c.Schema, selector)
 	if err != nil {
 		return Written{}, err
 	}
@@ -65,7 +65,7 @@ func (c *Catalog) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHas
 		h, err = c.headOf(ctx, q.ID)
 		return h, nil, err
 	}
-	p, err := c.plan(q)
+	p, err := newPlan(c.Schema, q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -173,7 +173,7 @@ func (c *Catalog) headsOf(ctx context.Context, p plan, first string) ([]*store.H
 		}
 		part.SetUsed(held)
 	}
-	return nil, c.busy()
+	return nil, tooManyRaces()
 }
 
 // heads returns the live heads of a page that the query names. The part of the memory gives back what the page took, but for their share, which is bytes.
@@ -214,7 +214,7 @@ func (c *Catalog) chooseRow(ctx context.Context, q Lookup, firstHashes *[]string
 		case err != nil:
 			return nil, err
 		case h == nil:
-			return nil, c.unknown()
+			return nil, unknownToLog()
 		case h.Version == m.version:
 			return h, nil
 		}
@@ -223,5 +223,5 @@ func (c *Catalog) chooseRow(ctx context.Context, q Lookup, firstHashes *[]string
 			return nil, err
 		}
 	}
-	return nil, c.busy()
+	return nil, tooManyRaces()
 }

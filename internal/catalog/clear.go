@@ -184,7 +184,7 @@ func (c *Catalog) pendingIdentities(ctx context.Context, shard string) (pending 
 // clearDue deletes what is noted for deletion after a day, once the day is over.
 func (c *Catalog) clearDue(ctx context.Context, shard string) error {
 	due := store.PrefixQuery(shard, store.ClearPrefix)
-	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(c.now())} // later ones sort ahead
+	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(c.Clock())} // later ones sort ahead
 	return c.Log.All(ctx, due, func(p storage.Page) error {
 		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
 			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // our clock or the writer's is wrong

@@ -73,7 +73,7 @@ func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition, noted func
 	var p plan
 	if q.ID == "" {
 		var err error
-		if p, err = c.plan(q); err != nil {
+		if p, err = newPlan(c.Schema, q); err != nil {
 			return Deleted{}, err
 		}
 	}
@@ -89,13 +89,13 @@ func (c *Catalog) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	var claimed claim.Claim
 	if !o.None() {
 		var err error
-		if claimed, err = c.claims().Take(ctx, o); err != nil {
+		if claimed, err = claimsIn(c.Log).Take(ctx, o); err != nil {
 			return Deleted{}, fmt.Errorf("catalog %s: %w", c.Name, err)
 		}
 	}
 	if claimed.Known {
 		var err error
-		if claimed, err = c.claims().TakeOver(ctx, claimed); err != nil {
+		if claimed, err = claimsIn(c.Log).TakeOver(ctx, claimed); err != nil {
 			return Deleted{}, fmt.Errorf("catalog %s: %w", c.Name, err)
 		}
 	}
@@ -103,14 +103,14 @@ func (c *Catalog) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 		var first Deleted
 		return first, store.Decode(claimed.Answer, &first)
 	}
-	x := deleting{Catalog: c, plan: p, start: c.now(), claim: claimed, removed: map[string]bool{}, noted: noted}
+	x := deleting{Catalog: c, plan: p, start: c.Clock(), claim: claimed, removed: map[string]bool{}, noted: noted}
 	x.done.Repeated = claimed.Known
 	err := x.all(ctx, q)
 	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Told() == "" { // it begins anew, and is no repetition
-		err = cmp.Or(c.claims().Release(ctx, claimed), err)
+		err = cmp.Or(claimsIn(c.Log).Release(ctx, claimed), err)
 	}
 	if err == nil && !o.None() && !x.done.More {
-		switch kept, err := c.claims().Record(ctx, claimed, store.Encode(x.done)); {
+		switch kept, err := claimsIn(c.Log).Record(ctx, claimed, store.Encode(x.done)); {
 		case err != nil: // then a repetition counts what it finds
 			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("answer of a deletion not kept")
 		case !kept: // a repetition has ended before: its answer is the one
@@ -145,7 +145,7 @@ func (x *deleting) all(ctx context.Context, q Lookup) error {
 			return err
 		}
 	}
-	return x.busy()
+	return tooManyRaces()
 }
 
 // errStays: a record is not to be deleted.
@@ -167,7 +167,7 @@ func (x *deleting) stays(ctx context.Context, h *store.Head, row storage.Entity,
 	case x.claim.Known:
 		return errStays
 	}
-	if held, err := x.claims().Held(ctx, x.claim); err != nil {
+	if held, err := claimsIn(x.Log).Held(ctx, x.claim); err != nil {
 		return fmt.Errorf("catalog %s: %w", x.Name, err)
 	} else if !held {
 		return errStays
@@ -247,7 +247,7 @@ func writingAtOnce(found []match) int64 {
 
 // over reports whether no further record is begun.
 func (x *deleting) over() bool {
-	return x.err != nil || x.done.Records > 0 && x.now().Sub(x.start) >= deleteTime
+	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
 
 // member returns the deletion of an identity with this first index value by do, unless the deletion is over. do returns as Catalog.removeAt does.

@@ -71,7 +71,7 @@ type answer struct {
 // one. So search follows the tombstones that may be younger than the call; see
 // trail.follow. Several partitions are never one moment.
 func (c *Catalog) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
-	p, err := c.plan(q)
+	p, err := newPlan(c.Schema, q)
 	if err != nil {
 		return answer{}, err
 	}

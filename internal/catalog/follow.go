@@ -48,7 +48,7 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 
 // older reports whether a row was written so long before the call began.
 func (t *trail) older(row storage.Entity, by time.Duration) bool {
-	now, _ := t.Index.Now(t.now())
+	now, _ := t.Index.Now(t.Clock())
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - by)) // the service dates its answers by the second
 }
 
@@ -56,7 +56,7 @@ func (t *trail) older(row storage.Entity, by time.Duration) bool {
 // move, and one for the record. It returns nil if the query does not ask for the record, or if that was deleted. The error is Busy if
 // nobody can tell where it is.
 func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) {
-	lost := t.busy()
+	lost := tooManyRaces()
 	if t.older(row, 0) { // the move from there has ended, and its row was read
 		lost = nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
@@ -56,7 +57,7 @@ func (c *Catalog) commitAll(ctx context.Context, all []*commitment) {
 		}
 	}
 	for _, m := range all {
-		t := c.serviceNow()
+		t := c.ServiceNow()
 		for _, u := range m.updates {
 			t = wal.After(t, u.from.State())
 		}
@@ -153,7 +154,7 @@ func (c *Catalog) finishing(e applied) []storage.Op {
 	}
 	if gone := slices.DeleteFunc(slices.Clone(e.Writes), func(w wal.Write) bool { return !w.Gone }); len(gone) > 0 {
 		what := storage.StringProperty("Writes", store.Encode(gone))
-		later := c.clearLater(e.Shard, e.ID, what)
+		later := clearLater(c.Clock(), e.Shard, e.ID, what)
 		ops = append(ops, later, storage.Op{Kind: storage.Replace, Row: storage.Entity{
 			Key: key.Key{Partition: e.Shard, Row: store.TombstonePrefix + e.ID},
 			Properties: []storage.Property{
@@ -191,7 +192,7 @@ func (c *Catalog) toChanges(ctx context.Context, all ...applied) error {
 		case asked != nil:
 			return asked
 		case !there: // the answer is about an upsert: others write that row at this moment
-			return c.busy()
+			return tooManyRaces()
 		}
 		err = c.Log.Write(ctx, ops[0][0]) // a backup has brought the entry back
 	}
@@ -230,11 +231,11 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: e.Shard, Row: store.EntryPrefix + e.ID}}}
 }
 
-// clearLater returns the operation that notes something for deletion after clearAfter. id keeps it apart from
+// clearLater returns the operation that notes something for deletion clearAfter from now. id keeps it apart from
 // other notes.
-func (c *Catalog) clearLater(shard, id string, what storage.Property) storage.Op {
+func clearLater(now time.Time, shard, id string, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
-		Key:        key.Key{Partition: shard, Row: store.ClearPrefix + key.Inverted(c.now().Add(clearAfter)) + "|" + id},
+		Key:        key.Key{Partition: shard, Row: store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + id},
 		Properties: []storage.Property{what},
 	}.Row()}
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
@@ -103,7 +104,7 @@ func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, erro
 			return r, metaOf(h.Write), err
 		}
 	}
-	return record.Record{}, Meta{}, c.busy()
+	return record.Record{}, Meta{}, tooManyRaces()
 }
 
 // headOf reads the head of the record with an ID, nil for none.
@@ -131,7 +132,7 @@ func (c *Catalog) List(ctx context.Context, q Lookup) (Matches, error) {
 }
 
 func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
-	p, err := c.planOf(q, nil, nil)
+	p, err := planOf(c.Schema, q, nil, nil)
 	var last key.Key // of the page before, and then the last row that was taken
 	if err == nil && p.after != "" && store.Decode(p.after, &last) != nil {
 		err = problem.Invalidf("cursor", "is not one that this list returned")
@@ -142,7 +143,7 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 	checked := c.checking(ctx)
 	x := newTrail(c, p)
 	more := func() (answer, error) { return x.answer(p.writeCursor(store.Encode(last))), checked() }
-	for _, r := range c.listRanges(last) {
+	for _, r := range listRanges(c.Schema, last) {
 		for token := (*key.Token)(nil); ; {
 			top := c.rowSizes.Rows(ctx, min(storage.PageRows, p.top-len(x.found)+1), readMost)
 			page, err := c.readRows(ctx, storage.Query{Range: r, Top: top, Token: token})
@@ -193,12 +194,12 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 }
 
 // listRanges returns the key ranges of the first index key's rows behind a row.
-func (c *Catalog) listRanges(at key.Key) []key.Range {
+func listRanges(s index.Schema, at key.Key) []key.Range {
 	var ranges []key.Range
 	if at.Partition != "" {
 		ranges = append(ranges, key.Range{Partition: &at.Partition, Low: &key.Bound{Key: at.Row, Open: true}})
 	}
-	for _, prefix := range c.Schema.FirstPrefixes() {
+	for _, prefix := range s.FirstPrefixes() {
 		r := key.Range{Low: &key.Bound{Key: prefix}, High: key.PrefixEnd(prefix)}
 		if at.Partition != "" && r.High != nil && !key.Less(at.Partition, r.High.Key) {
 			continue

@@ -29,13 +29,13 @@ func (c *Catalog) Maintain(ctx context.Context) error {
 		err := c.recoverShard(ctx, shard, inFlight, false)
 		return errors.Join(err, c.clearDue(ctx, shard))
 	})
-	_, trimErr := c.changes(store.ShardNames()...).Trim(ctx, c.now().Add(-c.keepChanges))
+	_, trimErr := changeLog(c.Log, nil).Trim(ctx, c.Clock().Add(-c.keepChanges))
 	return errors.Join(err, trimErr, c.tidy(ctx))
 }
 
 // tidy deletes the claims that are no longer needed, and the answers that were kept beside records, if it is due.
 func (c *Catalog) tidy(ctx context.Context) error {
-	now := c.serviceNow()
+	now := c.ServiceNow()
 	return c.tidying.Due(now, func() error {
 		err := store.EachOf(append(store.ShardNames(), store.ClaimsPartition), func(partition string) error {
 			_, err := claim.Tidy(ctx, c.Log, key.WithPrefix(partition, claim.Prefix), now)

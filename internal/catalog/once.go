@@ -13,15 +13,16 @@ import (
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/claim"
 )
 
 // deleted is the outcome of a deletion, in the row that keeps its answer.
 const deleted Outcome = "deleted"
 
-// claims are those of all requests.
-func (c *Catalog) claims() claim.Claims {
-	return claim.Claims{Table: c.Log, Partition: store.ClaimsPartition}
+// claimsIn returns the claims of all requests, which are in the log's table.
+func claimsIn(log *storage.Table) claim.Claims {
+	return claim.Claims{Table: log, Partition: store.ClaimsPartition}
 }
 
 // onceOf returns the id of a write that parts describe, by its Idempotency-Key.
@@ -45,7 +46,7 @@ func (c *Catalog) once(ctx context.Context, o claim.ID, shards []string, write f
 	var claimed claim.Claim
 	if o.Keyed() || len(shards) > 1 { // else the answer's row is enough: no caller has chosen the id, and nothing is done twice within a shard
 		var err error
-		if claimed, err = c.claims().Take(ctx, o); err != nil {
+		if claimed, err = claimsIn(c.Log).Take(ctx, o); err != nil {
 			return Written{}, fmt.Errorf("catalog %s: %w", c.Name, err)
 		}
 	}
@@ -61,20 +62,20 @@ func (c *Catalog) once(ctx context.Context, o claim.ID, shards []string, write f
 		}
 	}
 	if wrong := problem.Of(err).Kind; o.Keyed() && (wrong == problem.Invalid || wrong == problem.TooLarge) {
-		err = cmp.Or(c.claims().Release(ctx, claimed), err)
+		err = cmp.Or(claimsIn(c.Log).Release(ctx, claimed), err)
 	}
 	return done, err
 }
 
 // shardsOf checks a selector, and returns the shards of what it may find. A record stays in its shard.
-func (c *Catalog) shardsOf(selector Lookup) ([]string, error) {
+func shardsOf(s index.Schema, selector Lookup) ([]string, error) {
 	if first, _, ok := splitID(selector.ID); ok {
 		return []string{store.ShardOf(first)}, nil
 	}
 	if selector.ID != "" {
 		return nil, nil // it finds nothing
 	}
-	p, err := c.plan(selector)
+	p, err := newPlan(s, selector)
 	if err != nil || p.keys[0].rank > 0 {
 		return store.ShardNames(), err
 	}

@@ -44,29 +44,29 @@ func (p plan) wants(id index.Identity) bool {
 	return p.window.Contains(id.Sort) && !slices.ContainsFunc(p.keys, func(k wanted) bool { return !k.value(id.Values[k.rank]) })
 }
 
-// plan checks a query by index keys.
-func (c *Catalog) plan(q Lookup) (plan, error) {
+// newPlan checks a query by index keys.
+func newPlan(s index.Schema, q Lookup) (plan, error) {
 	var errs error
 	if len(q.Keys) == 0 {
-		errs = problem.Invalidf("", "give the value of an index key: %s", c.Schema.Fields())
+		errs = problem.Invalidf("", "give the value of an index key: %s", s.Fields())
 	}
 	var keys []wanted
 	for _, field := range slices.Sorted(maps.Keys(q.Keys)) {
-		k, err := c.wanted(field, append([]string{q.Keys[field]}, q.Or[field]...))
+		k, err := wantedValues(s, field, append([]string{q.Keys[field]}, q.Or[field]...))
 		if err == nil && slices.ContainsFunc(keys, func(other wanted) bool { return k.rank == other.rank }) {
 			err = problem.Invalidf(field, "is given twice; give one value for an index key")
 		}
 		keys, errs = append(keys, k), errors.Join(errs, err)
 	}
 	slices.SortFunc(keys, func(a, b wanted) int { return a.rank - b.rank })
-	return c.planOf(q, keys, errs)
+	return planOf(s, q, keys, errs)
 }
 
-// wanted returns the partitions of an index key's values.
-func (c *Catalog) wanted(field string, values []string) (wanted, error) {
-	k := wanted{rank: c.Schema.Rank(field)}
+// wantedValues returns the partitions of an index key's values.
+func wantedValues(s index.Schema, field string, values []string) (wanted, error) {
+	k := wanted{rank: s.Rank(field)}
 	for _, value := range values {
-		all, err := c.Schema.Partitions(field, value)
+		all, err := s.Partitions(field, value)
 		if err != nil {
 			return k, err
 		}
@@ -80,11 +80,11 @@ func (c *Catalog) wanted(field string, values []string) (wanted, error) {
 }
 
 // planOf completes a plan. It joins its errors to errs.
-func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
+func planOf(s index.Schema, q Lookup, keys []wanted, errs error) (plan, error) {
 	p := plan{keys: keys, top: cmp.Or(q.Top, DefaultTop), counts: q.counts}
 	errs = errors.Join(errs, input.Top(p.top, MaxTop))
 	var err error
-	p.window, err = c.Schema.Window(q.RowFrom, q.RowTo)
+	p.window, err = s.Window(q.RowFrom, q.RowTo)
 	if errs = errors.Join(errs, err); errs != nil {
 		return plan{}, errs
 	}
@@ -94,9 +94,9 @@ func (c *Catalog) planOf(q Lookup, keys []wanted, errs error) (plan, error) {
 		for _, p := range k.partitions[1:] {
 			all = append(all, p.Value)
 		}
-		values[strings.ToLower(c.Schema.Keys[k.rank].Field)] = all
+		values[strings.ToLower(s.Keys[k.rank].Field)] = all
 	}
-	sum := sha256.Sum256([]byte(store.Encode([]any{c.Schema.String(), values, q.RowFrom, q.RowTo})))
+	sum := sha256.Sum256([]byte(store.Encode([]any{s.String(), values, q.RowFrom, q.RowTo})))
 	p.digest = hex.EncodeToString(sum[:8])
 	p.after, err = p.readCursor(q.Cursor)
 	return p, err

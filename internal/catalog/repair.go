@@ -30,9 +30,9 @@ func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r 
 	case err != nil:
 		return err
 	case target != nil && !target.Gone && target.Content != r.Hash():
-		return c.taken(w.Row)
+		return identityTaken(w.Row)
 	case target == nil || target.Gone || target.Version < h.Version: // a change of schema that is taken back meets the record as it was
-		w = wal.TakeIdentity(h.State(), target.State(), w, c.now())
+		w = wal.TakeIdentity(h.State(), target.State(), w, c.Clock())
 		if _, err := c.do(ctx, entering(target, w, r), claim.ID{}); err != nil {
 			return err
 		}
@@ -67,14 +67,14 @@ func (c *Catalog) Adopt(ctx context.Context, id index.Identity, r record.Record)
 			return problem.Conflictf("", "the row %q of %q has the same index and sort values, and other contents", x.At.Row, x.At.Partition)
 		}
 	}
-	w, _ = wal.Insertion(before, w, "", c.now())
+	w, _ = wal.Insertion(before, w, "", c.Clock())
 	_, err = c.do(ctx, entering(nil, w, r), claim.ID{})
 	return err
 }
 
 // Restore writes a record whose identity has the head of a deletion.
 func (c *Catalog) Restore(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
-	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), r.Hash(), c.now())
+	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), r.Hash(), c.Clock())
 	if verdict != wal.Commit {
 		return ErrRaced
 	}

@@ -64,12 +64,12 @@ func (c *Catalog) Readable(ctx context.Context) error {
 
 // Now returns the service's time. It takes a request if no answer has told it yet.
 func (c *Catalog) Now(ctx context.Context) (time.Time, error) {
-	if _, known := c.Log.Now(c.now()); !known {
+	if _, known := c.Log.Now(c.Clock()); !known {
 		if err := c.Readable(ctx); err != nil {
 			return time.Time{}, err
 		}
 	}
-	return c.serviceNow(), nil
+	return c.ServiceNow(), nil
 }
 
 // errEnough ends a query early.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
@@ -89,7 +90,7 @@ func (c *Catalog) write(ctx context.Context, o claim.ID, decide func() (decision
 			return Written{}, err
 		}
 	}
-	return Written{}, c.busy()
+	return Written{}, tooManyRaces()
 }
 
 // do does what was decided.
@@ -131,7 +132,7 @@ func (c *Catalog) removeAt(ctx context.Context, read *store.Head, first, identit
 		}
 		switch {
 		case h == nil:
-			return decision{}, c.unknown()
+			return decision{}, unknownToLog()
 		case h.Gone:
 			return decision{same: h}, nil
 		case stays != nil:
@@ -170,12 +171,12 @@ func (c *Catalog) room(ctx context.Context, bytes int64) error {
 }
 
 // insertion decides about inserting the record. h is its identity's head.
-func (c *Catalog) insertion(h *store.Head, id index.Identity, r record.Record) (decision, error) {
-	switch w, verdict := wal.Insertion(h.State(), store.WriteFor(id), r.Hash(), c.now()); verdict {
+func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record) (decision, error) {
+	switch w, verdict := wal.Insertion(h.State(), store.WriteFor(id), r.Hash(), now); verdict {
 	case wal.Same:
 		return decision{record: r, same: h}, nil
 	case wal.Taken:
-		return decision{}, refuse(c.taken(id.Row), id.First())
+		return decision{}, refuse(identityTaken(id.Row), id.First())
 	default:
 		return entering(h, w, r), nil
 	}
@@ -196,7 +197,7 @@ func (c *Catalog) replacement(ctx context.Context, old *store.Head, w wal.Write,
 		}
 	}
 	content := r.Hash()
-	writes, verdict := wal.Replacement(old.State(), target.State(), w, content, c.now())
+	writes, verdict := wal.Replacement(old.State(), target.State(), w, content, c.Clock())
 	switch verdict {
 	case wal.Same:
 		return decision{record: r, same: old}, nil
@@ -206,7 +207,7 @@ func (c *Catalog) replacement(ctx context.Context, old *store.Head, w wal.Write,
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return decision{}, ErrRaced
 		}
-		return decision{}, cmp.Or(err, refuse(c.taken(w.Row), w.First))
+		return decision{}, cmp.Or(err, refuse(identityTaken(w.Row), w.First))
 	}
 	updates := []headUpdate{{old, writes[0], content}}
 	if len(writes) == 2 {
@@ -224,7 +225,7 @@ func (c *Catalog) free(ctx context.Context, w wal.Write) error {
 	all, err := c.Copies(ctx, w)
 	for _, x := range all {
 		if err == nil && wal.Decide(x.Slot.IndexRow, w) == wal.Collide {
-			err = c.inTheWay(&collision{x.At.Partition, w.Row})
+			err = rowKeyTaken(c.Schema, &collision{x.At.Partition, w.Row})
 		}
 	}
 	return err
@@ -375,7 +376,7 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 			}
 		}
 	}
-	return "", c.busy()
+	return "", tooManyRaces()
 }
 
 // readSlot reads the slot of the write's row in a partition, without the record, which may be large: only that of a row that another
@@ -554,7 +555,7 @@ func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) erro
 	if h != nil && h.Entry == e.ID {
 		undo := decision{kind: wal.Undo, record: e.Record, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, more: []storage.Op{deletion(e)}}
 		if _, err := c.do(ctx, undo, claim.ID{}); err == nil {
-			return c.takenBack(cause)
+			return withdrawnFor(cause, c.Schema)
 		} else if !errors.Is(err, ErrRaced) {
 			return err
 		}
@@ -569,7 +570,7 @@ func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) erro
 	if !settled(err) {
 		return err
 	}
-	return c.takenBack(cause)
+	return withdrawnFor(cause, c.Schema)
 }
 
 // withdrawn means that an insertion can't be applied, and was withdrawn.
@@ -577,10 +578,10 @@ type withdrawn struct{ error }
 
 func (e *withdrawn) Unwrap() error { return e.error }
 
-// takenBack returns the error of an insertion that was withdrawn.
-func (c *Catalog) takenBack(cause error) error {
+// withdrawnFor returns the error of an insertion that was withdrawn for this cause.
+func withdrawnFor(cause error, s index.Schema) error {
 	if errors.As(cause, new(*collision)) {
-		return &withdrawn{c.inTheWay(cause)}
+		return &withdrawn{rowKeyTaken(s, cause)}
 	}
 	return &withdrawn{unstorable(cause)}
 }

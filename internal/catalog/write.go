@@ -47,7 +47,7 @@ func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Wri
 		if fresh = false; err != nil {
 			return decision{}, err
 		}
-		return c.insertion(h, id, r)
+		return insertion(c.Clock(), h, id, r)
 	})
 }
 
@@ -67,7 +67,7 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 		case h.Live():
 			return c.replacement(ctx, h, store.WriteFor(id), r)
 		}
-		return c.insertion(h, id, r)
+		return insertion(c.Clock(), h, id, r)
 	})
 }
 
@@ -99,7 +99,7 @@ func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Lookup,
 	if moveErr != nil || h == nil || h.Content != r.Hash() {
 		return done, cmp.Or(moveErr, err)
 	}
-	if p, planErr := c.plan(selector); planErr != nil || !p.mayMatch(from) {
+	if p, planErr := newPlan(c.Schema, selector); planErr != nil || !p.mayMatch(from) {
 		return done, err
 	}
 	return Written{Unchanged, metaOf(h.Write), r}, c.complete(ctx, store.ShardOf(h.First), h.Entry)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
@@ -24,6 +25,13 @@ type Store struct {
 	Index  *storage.Table
 	Log    *storage.Table
 	Schema index.Schema
+	Clock  func() time.Time // our own clock
+}
+
+// ServiceNow returns the service's time or, before its first answer, our own.
+func (s *Store) ServiceNow() time.Time {
+	now, _ := s.Log.Now(s.Clock())
+	return now
 }
 
 const (
