@@ -57,8 +57,8 @@ func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
 // request for each of the 16 shards.
 //
 // A change is found here once its index rows are written, which may be later than that of a newer one.
-// [Catalog.ChangesAfter] misses none.
-func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since time.Time, take func(Change) bool) (next string, err error) {
+// [Reader.ChangesAfter] misses none.
+func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since time.Time, take func(Change) bool) (next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return "", err
 	}
@@ -71,7 +71,7 @@ func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since tim
 	if !since.IsZero() {
 		span.Newer = logtail.Since(since)
 	}
-	more, err := changeLog(c.Log, &c.logSizes).Newest(ctx, span, top, func(row storage.Row) (taken bool, err error) {
+	more, err := changeLog(rd.Log, &rd.logSizes).Newest(ctx, span, top, func(row storage.Row) (taken bool, err error) {
 		change, err := changeOf(row)
 		if err == nil && take(change) {
 			next, taken = change.ID, true
@@ -79,7 +79,7 @@ func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since tim
 		return taken, err
 	})
 	if err != nil {
-		return "", fmt.Errorf("catalog %s: %w", c.Name, err)
+		return "", fmt.Errorf("catalog %s: %w", rd.Name, err)
 	}
 	if !more {
 		return "", nil
@@ -94,11 +94,11 @@ func (c *Catalog) Changes(ctx context.Context, top int, cursor string, since tim
 // wrong order, when both writes are under way at once: their ETags tell. A call makes a request for each
 // of the 16 shards, and twice as many once in two minutes. As long as a write of some minutes ago is no change yet, such as a parked
 // one, each call makes twice as many, and the service searches all changes since.
-func (c *Catalog) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
-	if _, err := c.Now(ctx); err != nil {
+func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
+	if _, err := rd.guard.Now(ctx); err != nil {
 		return logtail.Next{}, err
 	}
-	feed := logtail.Feed{Log: changeLog(c.Log, &c.logSizes), Now: c.ServiceNow, Oldest: c.oldestPending}
+	feed := logtail.Feed{Log: changeLog(rd.Log, &rd.logSizes), Now: rd.ServiceNow, Oldest: rd.oldestPending}
 	next, err := feed.After(ctx, after, top)
 	if err == nil {
 		err = next.Each(func(row storage.Row) error {
@@ -110,19 +110,19 @@ func (c *Catalog) ChangesAfter(ctx context.Context, after string, top int, take 
 		})
 	}
 	if err != nil {
-		return logtail.Next{}, fmt.Errorf("catalog %s: %w", c.Name, err)
+		return logtail.Next{}, fmt.Errorf("catalog %s: %w", rd.Name, err)
 	}
 	return next, nil
 }
 
 // oldestPending returns the time of the oldest write that was committed and is no change yet; now, if there is none.
-func (c *Catalog) oldestPending(ctx context.Context) (time.Time, error) {
-	oldest := c.ServiceNow()
+func (rd *Reader) oldestPending(ctx context.Context) (time.Time, error) {
+	oldest := rd.ServiceNow()
 	var mu sync.Mutex
 	err := store.EachShard(func(shard string) error {
 		q := store.PrefixQuery(shard, store.EntryPrefix)
 		q.Select = []string{}
-		return c.Log.All(ctx, q, func(p storage.Page) error {
+		return rd.Log.All(ctx, q, func(p storage.Page) error {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, row := range p.Entities() {

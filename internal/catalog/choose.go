@@ -12,28 +12,15 @@ import (
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
-	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/task/memory"
 )
 
-// writeOne writes the only record that the selector finds, for a request with the id. decide is given its head.
-func (c *Catalog) writeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, decide func(*store.Head) (decision, error)) (Written, error) {
-	shards, err := shardsOf(c.Schema, selector)
-	if err != nil {
-		return Written{}, err
-	}
-	part := memory.PartIn(ctx)
-	held := part.Used()
-	return c.once(ctx, o, shards, func() (Written, error) {
-		return c.write(ctx, o, func() (decision, error) {
-			part.SetUsed(held) // what was read for a decision before this one may go
-			h, err := c.choose(ctx, selector, on)
-			if err != nil {
-				return decision{}, err
-			}
-			return decide(h)
-		})
-	})
+// chooser finds the one record that a write is about.
+type chooser struct {
+	*store.Store
+	guard  *SchemaGuard
+	reader *Reader
+	stages *stages
 }
 
 // choose returns the live head of the only record that a write's query finds, if it meets the condition. Several are a Conflict.
@@ -41,8 +28,8 @@ func (c *Catalog) writeOne(ctx context.Context, selector Lookup, on Condition, o
 // The heads of one first index value are the records that are committed, all at one moment. So
 // a query by the first index key is answered by heads: a record that others move is always
 // found. Index rows answer only what heads can't: other keys, and records that other programs wrote.
-func (c *Catalog) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
-	h, firstHashes, err := c.chosen(ctx, q)
+func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
+	h, firstHashes, err := ch.chosen(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -60,12 +47,12 @@ func (c *Catalog) choose(ctx context.Context, q Lookup, on Condition) (*store.He
 }
 
 // chosen returns the head of the only record that the query finds, nil for none; with an ID, perhaps that of a deletion. firstHashes is as in refused.
-func (c *Catalog) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []string, err error) {
+func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []string, err error) {
 	if q.ID != "" {
-		h, err = c.headOf(ctx, q.ID)
+		h, err = ch.reader.headOf(ctx, q.ID)
 		return h, nil, err
 	}
-	p, err := newPlan(c.Schema, q)
+	p, err := newPlan(ch.Schema, q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,11 +60,11 @@ func (c *Catalog) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHas
 		for _, first := range p.keys[0].partitions {
 			firstHashes = append(firstHashes, index.FirstHash(first.Value))
 		}
-		if h, err = c.chooseHead(ctx, p, firstHashes); h != nil || err != nil {
+		if h, err = ch.chooseHead(ctx, p, firstHashes); h != nil || err != nil {
 			return h, firstHashes, err
 		}
 	}
-	h, err = c.chooseRow(ctx, q, &firstHashes)
+	h, err = ch.chooseRow(ctx, q, &firstHashes)
 	return h, firstHashes, err
 }
 
@@ -85,19 +72,19 @@ func (c *Catalog) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHas
 var errSeveral = problem.Conflictf("", "the query string finds several records; add other index keys, or row_from and row_to")
 
 // chooseHead returns the only live head that a query by the first index key asks for.
-func (c *Catalog) chooseHead(ctx context.Context, p plan, firstHashes []string) (*store.Head, error) {
-	checked := c.checking(ctx)
+func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []string) (*store.Head, error) {
+	checked := ch.guard.checking(ctx)
 	part := memory.PartIn(ctx)
 	held := part.Used()
 	var chosen *store.Head
 	for _, first := range firstHashes {
 		part.SetUsed(held) // those of the one before may go
-		heads, err := c.headsOf(ctx, p, first)
+		heads, err := ch.headsOf(ctx, p, first)
 		if err != nil {
 			return nil, err
 		}
 		for _, h := range heads {
-			wanted, err := c.wantsHead(ctx, p, h)
+			wanted, err := ch.wantsHead(ctx, p, h)
 			if err != nil {
 				return nil, err
 			}
@@ -115,18 +102,18 @@ func (c *Catalog) chooseHead(ctx context.Context, p plan, firstHashes []string) 
 
 // wantsHead reports whether the query asks for the record of a head that it names. It reads the record if only that can
 // tell its sort value.
-func (c *Catalog) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, error) {
+func (ch *chooser) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, error) {
 	if p.window == (index.Window{}) {
 		return true, nil
 	}
 	part := memory.PartIn(ctx)
 	held := part.Used()
-	r, found, err := c.contents(ctx, h)
+	r, found, err := ch.reader.contents(ctx, h)
 	part.SetUsed(held)        // it may go
 	if err != nil || !found { // overtaken: the write that follows will notice
 		return !found, err
 	}
-	id, err := c.Identify(r)
+	id, err := ch.Identify(r)
 	return err == nil && p.window.Contains(id.Sort), nil
 }
 
@@ -144,7 +131,7 @@ func (p plan) mayMatch(w wal.Write) bool {
 
 // headsOf returns the live heads of a first index value that the query names, as they were at one
 // moment. One page is one moment; several are if no head was written since the first.
-func (c *Catalog) headsOf(ctx context.Context, p plan, first string) ([]*store.Head, error) {
+func (ch *chooser) headsOf(ctx context.Context, p plan, first string) ([]*store.Head, error) {
 	part := memory.PartIn(ctx)
 	held := part.Used()
 	for range maxRaces {
@@ -153,9 +140,9 @@ func (c *Catalog) headsOf(ctx context.Context, p plan, first string) ([]*store.H
 		pages, changed := 0, false
 		for q := store.PrefixQuery(store.ShardOf(first), store.HeadPrefix+first+"|"); pages == 0 || q.Token != nil; pages++ {
 			start := time.Now()
-			page, err := c.Log.With(charged(ctx)).Query(ctx, q)
+			page, err := ch.Log.With(charged(ctx)).Query(ctx, q)
 			if err != nil {
-				return nil, fmt.Errorf("catalog %s: %w", c.Name, err)
+				return nil, fmt.Errorf("catalog %s: %w", ch.Name, err)
 			}
 			if pages == 0 { // the service dates its answers when it sends them, by the second
 				began = page.Date.Add(-time.Since(start))
@@ -195,10 +182,10 @@ func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, 
 }
 
 // chooseRow returns the head of the only record whose index rows a query finds, nil for none. What it meets goes to firstHashes.
-func (c *Catalog) chooseRow(ctx context.Context, q Lookup, firstHashes *[]string) (*store.Head, error) {
+func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]string) (*store.Head, error) {
 	q.Top = 2
 	for range maxRaces {
-		a, err := c.search(ctx, q, func(gone storage.Entity) { *firstHashes = append(*firstHashes, gone.Get(store.FirstColumn)) }, true)
+		a, err := ch.reader.search(ctx, q, func(gone storage.Entity) { *firstHashes = append(*firstHashes, gone.Get(store.FirstColumn)) }, true)
 		if err != nil || len(a.found) == 0 {
 			return nil, err
 		}
@@ -209,7 +196,7 @@ func (c *Catalog) chooseRow(ctx context.Context, q Lookup, firstHashes *[]string
 			return nil, refuse(errSeveral, *firstHashes...)
 		}
 		m := a.found[0]
-		h, err := c.ReadHead(ctx, m.id.First(), m.id.Hash())
+		h, err := ch.ReadHead(ctx, m.id.First(), m.id.Hash())
 		switch {
 		case err != nil:
 			return nil, err
@@ -219,7 +206,7 @@ func (c *Catalog) chooseRow(ctx context.Context, q Lookup, firstHashes *[]string
 			return h, nil
 		}
 		// The row is out of date: a write is under way.
-		if err := c.complete(ctx, store.ShardOf(h.First), h.Entry); !settled(err) {
+		if err := ch.stages.complete(ctx, store.ShardOf(h.First), h.Entry); !settled(err) {
 			return nil, err
 		}
 	}

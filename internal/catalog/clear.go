@@ -25,9 +25,12 @@ type tombstones struct {
 	head  *store.Head
 }
 
+// clearer deletes index rows, heads and notes that are no longer needed.
+type clearer struct{ *store.Store }
+
 // readTombstones reads the tombstones of a deletion, and older rows of its identity. known has the ETags
 // of those that need not be read, by partition.
-func (c *Catalog) readTombstones(ctx context.Context, w wal.Write, known map[string]string) (tombstones, error) {
+func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[string]string) (tombstones, error) {
 	l := tombstones{write: w}
 	for _, partition := range w.Partitions {
 		at := key.Key{Partition: partition, Row: w.Row}
@@ -35,24 +38,24 @@ func (c *Catalog) readTombstones(ctx context.Context, w wal.Write, known map[str
 			l.rows = append(l.rows, storage.Entity{Key: at, ETag: etag})
 			continue
 		}
-		row, found, err := c.Index.Get(ctx, at)
+		row, found, err := cl.Index.Get(ctx, at)
 		if err != nil {
 			return l, err
 		}
-		if s := c.SlotOf(row); found && s.Identity == w.Identity && s.Version <= w.Version {
+		if s := cl.SlotOf(row); found && s.Identity == w.Identity && s.Version <= w.Version {
 			l.rows = append(l.rows, row)
 		}
 	}
 	var err error
-	l.head, err = c.ReadHead(ctx, w.First, w.Identity)
+	l.head, err = cl.ReadHead(ctx, w.First, w.Identity)
 	return l, err
 }
 
 // deleteRows deletes the rows, unless they have changed since they were read. all means that none had.
-func (c *Catalog) deleteRows(ctx context.Context, rows []storage.Entity) (all bool, err error) {
+func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (all bool, err error) {
 	all = true
 	for _, row := range rows {
-		err := c.DeleteRow(ctx, row)
+		err := cl.DeleteRow(ctx, row)
 		if err != nil && !store.Overtaken(err) {
 			return false, err
 		}
@@ -71,24 +74,24 @@ func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 
 // clearTombstones deletes the tombstones that the notes are about, if no older write can
 // still be on its way, and then the notes. The heads stay for a day.
-func (c *Catalog) clearTombstones(ctx context.Context, shard string, notes []storage.Entity) error {
+func (cl *clearer) clearTombstones(ctx context.Context, shard string, notes []storage.Entity) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	left, err := c.readNoted(ctx, notes)
+	left, err := cl.readNoted(ctx, notes)
 	if err != nil {
 		return err
 	}
-	pending, err := c.pendingIdentities(ctx, shard) // after the heads
+	pending, err := cl.pendingIdentities(ctx, shard) // after the heads
 	if err != nil {
 		return err
 	}
-	done, err := c.settle(ctx, notes, left, pending)
-	return errors.Join(err, c.writeNotes(ctx, done))
+	done, err := cl.settle(ctx, notes, left, pending)
+	return errors.Join(err, cl.writeNotes(ctx, done))
 }
 
 // readNoted reads the tombstones that each of the notes is about.
-func (c *Catalog) readNoted(ctx context.Context, notes []storage.Entity) ([][]tombstones, error) {
+func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]tombstones, error) {
 	all := make([][]tombstones, len(notes))
 	var g task.Group
 	g.SetLimit(store.Parallel)
@@ -105,7 +108,7 @@ func (c *Catalog) readNoted(ctx context.Context, notes []storage.Entity) ([][]to
 				}
 			}
 			for _, w := range writes {
-				l, err := c.readTombstones(ctx, w, known)
+				l, err := cl.readTombstones(ctx, w, known)
 				if err != nil {
 					return err
 				}
@@ -119,7 +122,7 @@ func (c *Catalog) readNoted(ctx context.Context, notes []storage.Entity) ([][]to
 
 // settle deletes the tombstones that are no longer needed. It returns what becomes of the notes that
 // nothing waits for: they go, and if only a head is left to delete, the note for later says so.
-func (c *Catalog) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity string) bool) (done [][]storage.Op, err error) {
+func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity string) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // nil, too, after an error
 	var g task.Group
 	g.SetLimit(store.Parallel)
@@ -129,7 +132,7 @@ func (c *Catalog) settle(ctx context.Context, notes []storage.Entity, left [][]t
 			for _, l := range left[i] {
 				switch wal.Settle(l.head.State(), l.write, pending(l.write.Identity)) {
 				case wal.Clear:
-					all, err := c.deleteRows(ctx, l.rows)
+					all, err := cl.deleteRows(ctx, l.rows)
 					if err != nil {
 						return err
 					}
@@ -153,9 +156,9 @@ func (c *Catalog) settle(ctx context.Context, notes []storage.Entity, left [][]t
 
 // writeNotes does the operations on notes of one shard, as many at once as a transaction takes. It leaves out those that
 // another process has done: then the next run meets the rest.
-func (c *Catalog) writeNotes(ctx context.Context, all [][]storage.Op) (err error) {
+func (cl *clearer) writeNotes(ctx context.Context, all [][]storage.Op) (err error) {
 	for some := range slices.Chunk(all, storage.MaxBatchRows/2) {
-		if failed := c.Log.Write(ctx, slices.Concat(some...)...); !store.Overtaken(failed) {
+		if failed := cl.Log.Write(ctx, slices.Concat(some...)...); !store.Overtaken(failed) {
 			err = errors.Join(err, failed)
 		}
 	}
@@ -164,11 +167,11 @@ func (c *Catalog) writeNotes(ctx context.Context, all [][]storage.Op) (err error
 
 // pendingIdentities reports which identities have pending entries in the shard. If one
 // can't be read, pending reports true for every identity.
-func (c *Catalog) pendingIdentities(ctx context.Context, shard string) (pending func(identity string) bool, err error) {
+func (cl *clearer) pendingIdentities(ctx context.Context, shard string) (pending func(identity string) bool, err error) {
 	known, unreadable := map[string]bool{}, false
 	q := store.PrefixQuery(shard, store.EntryPrefix)
 	q.Select = []string{store.WritesColumn}
-	err = c.Log.All(ctx, q, func(p storage.Page) error {
+	err = cl.Log.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities() {
 			var writes []wal.Write
 			unreadable = store.Decode(row.Get(store.WritesColumn), &writes) != nil || unreadable
@@ -182,10 +185,10 @@ func (c *Catalog) pendingIdentities(ctx context.Context, shard string) (pending 
 }
 
 // clearDue deletes what is noted for deletion after a day, once the day is over.
-func (c *Catalog) clearDue(ctx context.Context, shard string) error {
+func (cl *clearer) clearDue(ctx context.Context, shard string) error {
 	due := store.PrefixQuery(shard, store.ClearPrefix)
-	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(c.Clock())} // later ones sort ahead
-	return c.Log.All(ctx, due, func(p storage.Page) error {
+	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // later ones sort ahead
+	return cl.Log.All(ctx, due, func(p storage.Page) error {
 		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
 			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // our clock or the writer's is wrong
 		})
@@ -193,7 +196,7 @@ func (c *Catalog) clearDue(ctx context.Context, shard string) error {
 		g.SetLimit(store.Parallel)
 		one := func(row storage.Entity) {
 			g.Go(func() error {
-				if err := c.clearNoted(ctx, row); !store.Overtaken(err) {
+				if err := cl.clearNoted(ctx, row); !store.Overtaken(err) {
 					return err
 				}
 				return nil
@@ -201,7 +204,7 @@ func (c *Catalog) clearDue(ctx context.Context, shard string) error {
 		}
 		heads := slices.DeleteFunc(slices.Clone(rows), func(row storage.Entity) bool { return row.Get("Head") == "" })
 		for some := range slices.Chunk(heads, storage.MaxBatchRows/2) {
-			err := c.clearHeads(ctx, some)
+			err := cl.clearHeads(ctx, some)
 			if storage.Passing(err) {
 				return err
 			}
@@ -221,7 +224,7 @@ func (c *Catalog) clearDue(ctx context.Context, shard string) error {
 }
 
 // clearHeads deletes the heads that are all that the notes are about, and the notes, in one transaction.
-func (c *Catalog) clearHeads(ctx context.Context, notes []storage.Entity) error {
+func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error {
 	var ops []storage.Op
 	for _, note := range notes {
 		writes, err := notedWrites(note)
@@ -230,7 +233,7 @@ func (c *Catalog) clearHeads(ctx context.Context, notes []storage.Entity) error 
 		}
 		ops = append(ops, storage.Op{Kind: storage.Delete, Row: storage.Row{Key: note.Key}}, headDeletion(note, writes[0], note.Get("Head")))
 	}
-	return c.Log.Write(ctx, ops...)
+	return cl.Log.Write(ctx, ops...)
 }
 
 // headDeletion returns the operation that deletes the head of a write in the note's shard, unless it has changed.
@@ -239,21 +242,21 @@ func headDeletion(note storage.Entity, w wal.Write, etag string) storage.Op {
 }
 
 // clearNoted deletes what a note is about, and the note.
-func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
+func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 	ops := []storage.Op{{Kind: storage.Delete, Row: storage.Row{Key: note.Key}}}
 	writes, err := notedWrites(note)
 	if err != nil {
 		return err
 	}
 	for _, w := range writes {
-		l, err := c.readTombstones(ctx, w, nil)
+		l, err := cl.readTombstones(ctx, w, nil)
 		if err != nil {
 			return err
 		}
 		if l.head != nil && l.head.Version != w.Version {
 			continue // a newer write has its own rows and notes
 		}
-		if _, err := c.deleteRows(ctx, l.rows); err != nil {
+		if _, err := cl.deleteRows(ctx, l.rows); err != nil {
 			return err
 		}
 		if l.head == nil {
@@ -262,5 +265,5 @@ func (c *Catalog) clearNoted(ctx context.Context, note storage.Entity) error {
 		// Last: whoever redoes an older write learns from the head that it is over.
 		ops = append(ops, headDeletion(note, w, l.head.ETag))
 	}
-	return c.Log.Write(ctx, ops...)
+	return cl.Log.Write(ctx, ops...)
 }

@@ -66,53 +66,53 @@ func (d Deleted) Told() string {
 // With an id, see [Condition], a deletion is carried out once. The first try deletes what it finds, newer writes included, each record
 // once. A repetition returns what the first try has returned or, if that did not end, deletes the rest, and counts that
 // alone: records that were written since the first try's claim stay.
-func (c *Catalog) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
-	if err := c.Writable(ctx); err != nil {
+func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
+	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
 	}
 	var p plan
 	if q.ID == "" {
 		var err error
-		if p, err = newPlan(c.Schema, q); err != nil {
+		if p, err = newPlan(wr.Schema, q); err != nil {
 			return Deleted{}, err
 		}
 	}
 	o := on.id("delete", q, on.Match, on.Differ)
 	if q.ID == "" && len(on.Match)+len(on.Differ) == 0 {
-		return c.deleteAll(ctx, q, p, o, noted)
+		return wr.deleteAll(ctx, q, p, o, noted)
 	}
-	return c.deleteOne(ctx, q, on, o)
+	return wr.deleteOne(ctx, q, on, o)
 }
 
 // deleteAll deletes what the query finds, for a request with the id.
-func (c *Catalog) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, noted func(records int)) (Deleted, error) {
+func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, noted func(records int)) (Deleted, error) {
 	var claimed claim.Claim
 	if !o.None() {
 		var err error
-		if claimed, err = claimsIn(c.Log).Take(ctx, o); err != nil {
-			return Deleted{}, fmt.Errorf("catalog %s: %w", c.Name, err)
+		if claimed, err = claimsIn(wr.Log).Take(ctx, o); err != nil {
+			return Deleted{}, fmt.Errorf("catalog %s: %w", wr.Name, err)
 		}
 	}
 	if claimed.Known {
 		var err error
-		if claimed, err = claimsIn(c.Log).TakeOver(ctx, claimed); err != nil {
-			return Deleted{}, fmt.Errorf("catalog %s: %w", c.Name, err)
+		if claimed, err = claimsIn(wr.Log).TakeOver(ctx, claimed); err != nil {
+			return Deleted{}, fmt.Errorf("catalog %s: %w", wr.Name, err)
 		}
 	}
 	if claimed.Answer != "" {
 		var first Deleted
 		return first, store.Decode(claimed.Answer, &first)
 	}
-	x := deleting{Catalog: c, plan: p, start: c.Clock(), claim: claimed, removed: map[string]bool{}, noted: noted}
+	x := deleting{Writer: wr, plan: p, start: wr.Clock(), claim: claimed, removed: map[string]bool{}, noted: noted}
 	x.done.Repeated = claimed.Known
 	err := x.all(ctx, q)
 	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Told() == "" { // it begins anew, and is no repetition
-		err = cmp.Or(claimsIn(c.Log).Release(ctx, claimed), err)
+		err = cmp.Or(claimsIn(wr.Log).Release(ctx, claimed), err)
 	}
 	if err == nil && !o.None() && !x.done.More {
-		switch kept, err := claimsIn(c.Log).Record(ctx, claimed, store.Encode(x.done)); {
+		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
 		case err != nil: // then a repetition counts what it finds
-			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", c.Name).Msg("answer of a deletion not kept")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("answer of a deletion not kept")
 		case !kept: // a repetition has ended before: its answer is the one
 			x.done.Repeated = true
 		}
@@ -122,7 +122,7 @@ func (c *Catalog) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 
 // deleting is a deletion of many records.
 type deleting struct {
-	*Catalog
+	*Writer
 	plan  plan
 	start time.Time
 	claim claim.Claim // zero for none
@@ -192,7 +192,7 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 	}
 	for more := true; more; more = q.Cursor != "" {
 		var gone []string // the first index values of tombstones that were met, as hashes
-		page, err := x.search(ctx, q, func(row storage.Entity) { gone = append(gone, row.Get(store.FirstColumn)) }, false)
+		page, err := x.reader.search(ctx, q, func(row storage.Entity) { gone = append(gone, row.Get(store.FirstColumn)) }, false)
 		needs := writingAtOnce(page.found)
 		if err == nil && !part.Use(needs) {
 			err = fmt.Errorf("catalog %s: %w", x.Name, memory.ErrFull)
@@ -218,10 +218,10 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 			}
 		}
 		g.Go(func() error {
-			_, err := x.applyFor(ctx, gone)
+			_, err := x.stages.applyFor(ctx, gone)
 			return err
 		})
-		if err := cmp.Or(x.inGroups(ctx, all), g.Wait(), x.err); err != nil {
+		if err := cmp.Or(x.committer.inGroups(ctx, all), g.Wait(), x.err); err != nil {
 			return false, err
 		}
 		for _, m := range page.found {
@@ -250,7 +250,7 @@ func (x *deleting) over() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
 
-// member returns the deletion of an identity with this first index value by do, unless the deletion is over. do returns as Catalog.removeAt does.
+// member returns the deletion of an identity with this first index value by do, unless the deletion is over. do returns as stages.removeAt does.
 func (x *deleting) member(first, identity string, weight int64, do func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()
@@ -320,7 +320,7 @@ func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (don
 	row := m.row.Entity()
 	slots := x.readAhead(ctx, store.WriteFor(m.id), row)
 	stays := func(h *store.Head) error { return x.stays(ctx, h, row, m.version) }
-	done, err = x.removeAt(ctx, h, m.id.First(), m.id.Hash(), record.FromProperties(row.Properties), stays, slots)
+	done, err = x.stages.removeAt(ctx, h, m.id.First(), m.id.Hash(), record.FromProperties(row.Properties), stays, slots)
 	if !done {
 		slots() // leaves no reads under way
 	}
@@ -330,15 +330,15 @@ func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (don
 // readAhead begins to read the slots of the write's rows, except that of the row that was read already. The
 // function that it returns waits for them. It leaves out those that could not be read, and those of other records, which
 // may pass to this one before the write.
-func (c *Catalog) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() map[string]store.Slot {
+func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() map[string]store.Slot {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group
 	for i, p := range w.Partitions {
 		g.Go(func() error {
-			s := c.SlotOf(row)
+			s := wr.SlotOf(row)
 			if row.Key != (key.Key{Partition: p, Row: w.Row}) {
 				var err error
-				if s, err = c.readSlot(ctx, p, w); err != nil {
+				if s, err = wr.stages.readSlot(ctx, p, w); err != nil {
 					return err
 				}
 			}
@@ -363,7 +363,7 @@ func (c *Catalog) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 // removeUnseen deletes the record of a live head, if the query asks for it.
 func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, err error) {
 	stays := func(h *store.Head) error { return x.stays(ctx, h, storage.Entity{}, 0) }
-	r, found, err := x.contents(ctx, h)
+	r, found, err := x.reader.contents(ctx, h)
 	if err != nil || !found {
 		return false, err
 	}
@@ -371,24 +371,24 @@ func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, 
 	if err != nil || !x.plan.window.Contains(id.Sort) {
 		return false, err
 	}
-	return x.removeAt(ctx, h, h.First, h.Identity, r, stays, nil)
+	return x.stages.removeAt(ctx, h, h.First, h.Identity, r, stays, nil)
 }
 
 // deleteOne deletes the only record that the query finds, for a request with the id. There may be none, unless it asks for
 // an ID.
-func (c *Catalog) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
-	done, err := c.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
-		r, found, err := c.contents(ctx, h)
+func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
+	done, err := wr.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
+		r, found, err := wr.reader.contents(ctx, h)
 		if err == nil && !found {
 			err = ErrRaced
 		}
 		if err == nil {
-			err = c.room(ctx, storage.MemoryOf(textOf(r), 1)) // for its row in the log
+			err = wr.room(ctx, storage.MemoryOf(textOf(r), 1)) // for its row in the log
 		}
 		if err != nil {
 			return decision{}, err
 		}
-		return c.removal(ctx, h, r, nil)
+		return wr.stages.removal(ctx, h, r, nil)
 	})
 	switch {
 	case q.ID == "" && err != nil && problem.Of(err).Kind == problem.NotFound:

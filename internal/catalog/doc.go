@@ -34,13 +34,13 @@
 // It has four stages, all in stages.go: decide, commit, apply, finish. DESIGN.md tells them. A row of an insertion may have the key of
 // another record's row. Then the insertion is withdrawn: one transaction deletes its entry and commits a removal.
 //
-// A crash before the commit ends leaves nothing. A later one leaves the entry; [Catalog.Maintain]
+// A crash before the commit ends leaves nothing. A later one leaves the entry; [Maintainer.Maintain]
 // and package check apply and finish it again, and so does a retry of the write, which finds
 // the entry. Every write to an index row is conditional on the row's version. So applying an
 // entry is idempotent: often or late, in any order, by any number of processes.
 //
 // Writes are decided on heads, and readers go by index rows. So before a write is refused, the entries of the
-// records that it is about are applied (Catalog.write): whoever reads after a 412, 409 or 404 finds what it was
+// records that it is about are applied (stages.write): whoever reads after a 412, 409 or 404 finds what it was
 // for. That holds because an entry leaves the log only when all rows have its writes, or later ones.
 //
 // # Groups
@@ -51,26 +51,27 @@
 //
 // # Files
 //
-// Calls go down this list, never up.
+// Calls go down this list, never up. So do the types: each holds only those below it.
 //
-//	write.go      what callers ask for: Insert, Put, Replace, Patch, and many writes at once
-//	delete.go     Delete
-//	repair.go     what packages check and migrate do to records
-//	maintain.go   Maintain: what crashes have left
-//	clear.go      index rows and notes that are no longer needed
-//	choose.go     the one record that a write is about
-//	once.go       requests that come again: the commit of a write keeps its answer
-//	stages.go     a write: decide, commit, apply, finish
-//	group.go      several writes that commit and finish together
-//	log.go        the log's transactions: entries and their heads, the changes
-//	lookup.go     Find, Get, List, Each and Count
-//	find.go       index rows are read and merged
-//	follow.go     records that move while a call reads pages
-//	plan.go       what a lookup asks for, and its cursor
-//	changes.go    the list of changes, and their followers
-//	schema.go     the schema's row: who may write and read
-//	condition.go  ETags, and conditions on them
-//	catalog.go    options, limits, background work, what callers learn of a refusal
+//	catalog.go    Catalog      puts the parts together
+//	write.go      Writer       what callers ask for: Insert, Put, Replace, Patch, and many writes at once
+//	delete.go     Writer       Delete
+//	repair.go     Maintainer   what packages check and migrate do to records
+//	maintain.go   Maintainer   Maintain: what crashes have left
+//	clear.go      clearer      index rows and notes that are no longer needed
+//	once.go       Writer       requests that come again: the commit of a write keeps its answer
+//	choose.go     chooser      the one record that a write is about
+//	stages.go     stages       a write: decide, commit, apply, finish
+//	group.go      committer    several writes that commit and finish together
+//	log.go        committer    the log's transactions: entries and their heads, the changes
+//	lookup.go     Reader       Find, Get, List, Each and Count
+//	find.go       Reader       index rows are read and merged
+//	follow.go     Reader       records that move while a call reads pages
+//	plan.go                    what a lookup asks for, and its cursor
+//	changes.go    Reader       the list of changes, and their followers
+//	schema.go     SchemaGuard  the schema's row: who may write and read
+//	condition.go               ETags, and conditions on them
+//	refusals.go                what callers learn of a refusal
 //
 // Package store has the form of the rows, and reads heads, entries and index rows. Packages
 // check and migrate use it, too.

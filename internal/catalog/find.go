@@ -70,13 +70,13 @@ type answer struct {
 // One page is one moment. A record may move from behind a page to ahead of it, before the same call reads the next
 // one. So search follows the tombstones that may be younger than the call; see
 // trail.follow. Several partitions are never one moment.
-func (c *Catalog) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
-	p, err := newPlan(c.Schema, q)
+func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
+	p, err := newPlan(rd.Schema, q)
 	if err != nil {
 		return answer{}, err
 	}
-	checked := c.checking(ctx)
-	x := search{trail: newTrail(c, p), gone: gone}
+	checked := rd.guard.checking(ctx)
+	x := search{trail: newTrail(rd, p), gone: gone}
 	// If the first rows are not enough, matches may be rare: then read whole pages. Of several keys, one
 	// that few records share most likely ends at once.
 	after, keys, top, next := p.after, p.keys, p.top, ""
@@ -93,7 +93,7 @@ func (c *Catalog) search(ctx context.Context, q Lookup, gone func(storage.Entity
 		if !more {
 			break
 		}
-		s := c.raceKeys(ctx, p, keys, rows, top, p.top-len(x.found))
+		s := rd.raceKeys(ctx, p, keys, rows, top, p.top-len(x.found))
 		if s.err != nil {
 			return answer{}, cmp.Or(checked(), s.err)
 		}
@@ -118,7 +118,7 @@ func (c *Catalog) search(ctx context.Context, q Lookup, gone func(storage.Entity
 	return x.answer(next), checked()
 }
 
-// search is what one call of Catalog.search has met so far.
+// search is what one call of Reader.search has met so far.
 type search struct {
 	trail
 	gone func(storage.Entity)
@@ -176,14 +176,14 @@ func (x *search) take(ctx context.Context, s mergedPage, after string) (last str
 
 // raceKeys reads a page under each index key, all at once. It returns the first page that has
 // need matches or reaches the end, or else the one that has come farthest.
-func (c *Catalog) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
+func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan mergedPage, len(keys))
 	for _, k := range keys { // ask does not wait for slower ones: they end with ctx
-		c.reading.Go(func() error {
+		rd.reading.Go(func() error {
 			s := mergedPage{key: k}
-			if err := task.Do(func() error { s = c.readMergedPage(ctx, p, k, rows, top); return nil }); err != nil {
+			if err := task.Do(func() error { s = rd.readMergedPage(ctx, p, k, rows, top); return nil }); err != nil {
 				s.err = err
 			}
 			answers <- s
@@ -219,14 +219,14 @@ func (s mergedPage) matches() int {
 
 // readMergedPage reads a page of each of the key's partitions, and keeps the rows up to the
 // point that all pages have reached.
-func (c *Catalog) readMergedPage(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) mergedPage {
-	top = c.rowSizes.Rows(ctx, top, readMost/int64(len(k.partitions)))
+func (rd *Reader) readMergedPage(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) mergedPage {
+	top = rd.rowSizes.Rows(ctx, top, readMost/int64(len(k.partitions)))
 	pages := make([]storage.Page, len(k.partitions))
 	tries := make([]int, len(pages))
 	var g task.Group
 	for i, in := range k.partitions {
 		g.Go(func() (err error) {
-			pages[i], tries[i], err = c.readPage(ctx, storage.Query{Range: rows.In(in.Key), Top: top})
+			pages[i], tries[i], err = rd.readPage(ctx, storage.Query{Range: rows.In(in.Key), Top: top})
 			return err
 		})
 	}
@@ -238,7 +238,7 @@ func (c *Catalog) readMergedPage(ctx context.Context, p plan, k wanted, rows ind
 		s.pages += tries[i]
 		s.bytes += storage.MemoryOf(page.Bytes, len(page.Rows))
 		for _, row := range page.Rows {
-			s.rows = append(s.rows, c.candidate(p, k, row))
+			s.rows = append(s.rows, rd.candidate(p, k, row))
 		}
 		if page.Next == nil {
 			continue
@@ -257,9 +257,9 @@ func (c *Catalog) readMergedPage(ctx context.Context, p plan, k wanted, rows ind
 }
 
 // readPage reads on until a page has a row, or the range ends. tries is the number of pages.
-func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.Page, tries int, err error) {
+func (rd *Reader) readPage(ctx context.Context, q storage.Query) (page storage.Page, tries int, err error) {
 	for tries = 1; tries <= maxEmpty; tries++ {
-		if page, err = c.readRows(ctx, q); err != nil {
+		if page, err = rd.readRows(ctx, q); err != nil {
 			return page, tries, err
 		}
 		if len(page.Rows) > 0 || page.Next == nil {
@@ -271,19 +271,19 @@ func (c *Catalog) readPage(ctx context.Context, q storage.Query) (page storage.P
 }
 
 // readRows reads one page of index rows. It uses the part of the memory that ctx has.
-func (c *Catalog) readRows(ctx context.Context, q storage.Query) (storage.Page, error) {
-	page, err := c.rowSizes.Query(ctx, c.Index, q)
+func (rd *Reader) readRows(ctx context.Context, q storage.Query) (storage.Page, error) {
+	page, err := rd.rowSizes.Query(ctx, rd.Index, q)
 	if err != nil {
-		return page, fmt.Errorf("catalog %s: %w", c.Name, err)
+		return page, fmt.Errorf("catalog %s: %w", rd.Name, err)
 	}
 	return page, nil
 }
 
 // candidate decodes a row that was read under the key read.
-func (c *Catalog) candidate(p plan, read wanted, row storage.Row) candidate {
+func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	e := row.Entity()
 	found := candidate{match: match{row: row, version: e.Int(store.VersionColumn), state: versionClaimOf(e)}, gone: e.Get(store.GoneColumn) != ""}
-	id, err := c.Identify(record.FromProperties(e.Properties))
+	id, err := rd.Identify(record.FromProperties(e.Properties))
 	if err != nil || !p.window.Contains(id.Sort) {
 		return found // not a record: package check reports it
 	}

@@ -20,7 +20,7 @@ const maxHops = 10
 
 // trail is what a call has found, and how it keeps records that move while it reads.
 type trail struct {
-	*Catalog
+	*Reader
 	plan  plan
 	found []match
 	met   []wal.VersionClaim // of rows that are no matches, but may show that a match is out of date
@@ -30,8 +30,8 @@ type trail struct {
 	led   bool               // a tombstone has led to a record
 }
 
-func newTrail(c *Catalog, p plan) trail {
-	return trail{Catalog: c, plan: p, start: time.Now()}
+func newTrail(rd *Reader, p plan) trail {
+	return trail{Reader: rd, plan: p, start: time.Now()}
 }
 
 // leadsOn reports whether a row is a tombstone whose record may have moved to where the call has read
@@ -95,10 +95,10 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 
 // trace goes from where a record has moved to, in a line of writes, to the live head of where it is: nil if it was deleted. known is
 // false if nobody can tell any more. It takes a request for each move, which it takes off hops.
-func (c *Catalog) trace(ctx context.Context, first string, at, line wal.FormerIdentity, hops *int) (h *store.Head, known bool, err error) {
+func (rd *Reader) trace(ctx context.Context, first string, at, line wal.FormerIdentity, hops *int) (h *store.Head, known bool, err error) {
 	for *hops > 0 {
 		*hops--
-		h, err := c.ReadHead(ctx, first, at.Identity)
+		h, err := rd.ReadHead(ctx, first, at.Identity)
 		switch {
 		case err != nil || h == nil: // deleted a day ago
 			return nil, true, err
@@ -161,11 +161,11 @@ func (t *trail) answer(next string) answer {
 }
 
 // contents returns the record of a live head. found is false if a later write has overtaken it. It uses the part of the memory that ctx has.
-func (c *Catalog) contents(ctx context.Context, h *store.Head) (r record.Record, found bool, err error) {
-	row, found, err := c.Index.With(charged(ctx)).Get(ctx, key.Key{Partition: h.Partitions[0], Row: h.Row})
+func (rd *Reader) contents(ctx context.Context, h *store.Head) (r record.Record, found bool, err error) {
+	row, found, err := rd.Index.With(charged(ctx)).Get(ctx, key.Key{Partition: h.Partitions[0], Row: h.Row})
 	if err == nil && (!found || row.Get(store.IdentityColumn) != h.Identity || row.Int(store.VersionColumn) != h.Version) {
 		// A write is under way. Its entry has the record.
-		row, found, err = c.recorded(ctx, store.ShardOf(h.First), h.Entry)
+		row, found, err = rd.recorded(ctx, store.ShardOf(h.First), h.Entry)
 	}
 	if err != nil || !found {
 		return record.Record{}, false, err
@@ -180,8 +180,8 @@ func charged(ctx context.Context) storage.RequestOptions {
 }
 
 // recorded is Recorded for the record of a call: it uses the part of the memory that ctx has.
-func (c *Catalog) recorded(ctx context.Context, shard, id string) (row storage.Entity, found bool, err error) {
-	s := store.Store{Log: c.Log.With(charged(ctx))}
+func (rd *Reader) recorded(ctx context.Context, shard, id string) (row storage.Entity, found bool, err error) {
+	s := store.Store{Log: rd.Log.With(charged(ctx))}
 	return s.Recorded(ctx, shard, id)
 }
 

@@ -2,14 +2,20 @@ package catalog
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/record"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/task"
 )
 
@@ -21,6 +27,9 @@ const (
 	bulkWriters = 2 * groupWrites
 	// weightBytes is how many bytes of a record count as one more write under way: it is in memory for each index key, and for the log.
 	weightBytes = 8 << 10
+	// maxBackground bounds the writes that are completed after their answer: on slow
+	// storage, each may take minutes.
+	maxBackground = 100
 )
 
 // member is one of several writes: of an identity of its own, whose first index value has the hash first. It counts as weight writes.
@@ -53,7 +62,7 @@ func chunks(all []member) iter.Seq2[[]member, int64] {
 // inGroups does the writes, many at once. Those of one shard wait for each other when they commit: one transaction is for all
 // that have come so far by then. Another one finishes their entries, in the background. The
 // error is a member's.
-func (c *Catalog) inGroups(ctx context.Context, all []member) error {
+func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	shards := map[string][]member{}
 	for _, m := range all {
 		shard := store.ShardOf(m.first)
@@ -64,7 +73,7 @@ func (c *Catalog) inGroups(ctx context.Context, all []member) error {
 	for _, shard := range store.ShardNames() {
 		for some, weight := range chunks(shards[shard]) {
 			_ = room.Acquire(context.WithoutCancel(ctx), weight) // all at once: they wait for each other
-			of := &group{Catalog: c, committed: make(chan struct{})}
+			of := &group{committer: ct, committed: make(chan struct{})}
 			of.coming.Store(int64(len(some)))
 			of.staying.Store(int64(len(some)))
 			for _, m := range some {
@@ -82,7 +91,7 @@ func (c *Catalog) inGroups(ctx context.Context, all []member) error {
 
 // group is writes to one shard that commit together.
 type group struct {
-	*Catalog
+	*committer
 	coming    atomic.Int64  // members that may still join the commit
 	staying   atomic.Int64  // members that have not ended
 	committed chan struct{} // is closed after the commit
@@ -139,14 +148,58 @@ func (t *turn) end(ctx context.Context) {
 	}
 }
 
+// commit inserts a new entry, updates the heads, and keeps the answer for a request with the id, all in one
+// transaction. Of a group, writes of a single head without more are committed along with the others.
+func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
+	m := &commitment{decision: d, once: o, err: errLost}
+	m.entry = store.Entry{Entry: wal.Entry{Kind: d.kind}, Shard: store.ShardOf(d.updates[0].to.First), Record: d.record}
+	for _, u := range d.updates {
+		m.entry.Writes = append(m.entry.Writes, u.to)
+	}
+	t := turnOf(ctx)
+	if alone := len(d.updates) > 1 || len(d.more) > 0 || !o.None(); alone || !t.join(ctx, m) {
+		t.leave(ctx)
+		ct.commitAll(ctx, []*commitment{m})
+	}
+	if o.None() || !errors.Is(m.err, ErrRaced) {
+		return m.entry, m.err
+	}
+	switch _, repeated, err := ct.Log.Get(ctx, o.Row(m.entry.Shard).Key); {
+	case err != nil:
+		return m.entry, err
+	case repeated:
+		return m.entry, errRepeated
+	}
+	return m.entry, ErrRaced
+}
+
 // finishLater finishes the entry in the background: along with those of the group that ctx is for, if there is one.
-func (c *Catalog) finishLater(ctx context.Context, e applied) {
+func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t := turnOf(ctx)
 	if t == nil {
-		c.later(ctx, func(ctx context.Context) error { return c.toChanges(ctx, e) })
+		ct.later(ctx, func(ctx context.Context) error { return ct.toChanges(ctx, e) })
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.carried = append(t.carried, e)
+}
+
+// later does work in the background. If the process dies first, or has too much work
+// under way, the work is left for recovery.
+func (ct *committer) later(ctx context.Context, do func(context.Context) error) {
+	left := func(err error) {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("entry left for recovery")
+	}
+	started := ct.background.TryGo(func() error {
+		ctx, cancel := context.WithTimeout(storage.WithPatience(context.WithoutCancel(ctx), 0), applyTime) // nobody waits
+		defer cancel()
+		if err := task.Do(func() error { return do(ctx) }); err != nil {
+			left(err)
+		}
+		return nil
+	})
+	if !started {
+		left(fmt.Errorf("more than %d writes are being completed", maxBackground))
+	}
 }

@@ -161,7 +161,7 @@ func (w *world) find(c *catalog.Catalog, q catalog.Lookup) []string {
 	}
 }
 
-// changes returns the newest changes, as [catalog.Catalog.Changes] gives them.
+// changes returns the newest changes, as [catalog.Reader.Changes] gives them.
 func changes(t testing.TB, c *catalog.Catalog, cursor string) (all []catalog.Change, next string, err error) {
 	next, err = c.Changes(t.Context(), catalog.MaxTop, cursor, time.Time{}, func(one catalog.Change) bool {
 		all = append(all, one)

@@ -18,6 +18,22 @@ import (
 	"tablesweep/internal/task"
 )
 
+// clearAfter is the age at which tombstones are deleted. A writer gives up after applyTime.
+const clearAfter = 24 * time.Hour
+
+// committer writes the log's transactions, for one write or for a group of them.
+type committer struct {
+	*store.Store
+	guard      *SchemaGuard
+	background task.Group // finishes writes after their answers
+}
+
+func newCommitter(s *store.Store, guard *SchemaGuard) *committer {
+	ct := &committer{Store: s, guard: guard}
+	ct.background.SetLimit(maxBackground)
+	return ct
+}
+
 // commitment is a decision to commit, and what has become of it.
 type commitment struct {
 	decision
@@ -47,9 +63,9 @@ func (m *commitment) ops() []storage.Op {
 // commitAll commits the writes, of different identities of one shard. It dates their entries, later than the heads, by the service's
 // clock: who follows the changes counts on it that no entry is committed more than a minute after its time. What comes before may
 // take minutes, so it asks again for the schema. A migration has not found its own yet, and isn't asked.
-func (c *Catalog) commitAll(ctx context.Context, all []*commitment) {
-	if _, found := c.trusted(); found {
-		if err := c.Writable(ctx); err != nil {
+func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
+	if _, found := ct.guard.trusted(); found {
+		if err := ct.guard.Writable(ctx); err != nil {
 			for _, m := range all {
 				m.err = err
 			}
@@ -57,7 +73,7 @@ func (c *Catalog) commitAll(ctx context.Context, all []*commitment) {
 		}
 	}
 	for _, m := range all {
-		t := c.ServiceNow()
+		t := ct.ServiceNow()
 		for _, u := range m.updates {
 			t = wal.After(t, u.from.State())
 		}
@@ -68,25 +84,25 @@ func (c *Catalog) commitAll(ctx context.Context, all []*commitment) {
 	}
 	committing, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
-	c.commitIn(ctx, committing, all)
+	ct.commitIn(ctx, committing, all)
 }
 
 // commitIn commits the writes in one transaction, until committing ends. If that is refused over one of them, the others are done again.
-func (c *Catalog) commitIn(ctx, committing context.Context, all []*commitment) {
+func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
-		c.commitIn(ctx, committing, some)
+		ct.commitIn(ctx, committing, some)
 		return nil // each write has its own error
 	}
 	var ops [][]storage.Op
 	for _, m := range all {
 		ops = append(ops, m.ops())
 	}
-	at, err := c.writeLog(committing, ops)
+	at, err := ct.writeLog(committing, ops)
 	switch {
 	case err == nil:
 	case store.Overtaken(err) && at >= 0:
 		// Perhaps by the first try of this request, whose answer was lost.
-		_, ours, failed := c.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
+		_, ours, failed := ct.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
 		if failed == nil && !ours {
 			all[at].err = ErrRaced
 			_ = others(all, at, again)
@@ -102,7 +118,7 @@ func (c *Catalog) commitIn(ctx, committing context.Context, all []*commitment) {
 		err = unstorable(err)
 	default:
 		passing := storage.Passing(err)
-		if err = fmt.Errorf("catalog %s: record the write: %w", c.Name, err); passing {
+		if err = fmt.Errorf("catalog %s: record the write: %w", ct.Name, err); passing {
 			err = &unanswered{err}
 		}
 	}
@@ -119,8 +135,8 @@ var errTooMany = errors.New("too large for a transaction")
 
 // writeLog sends the operations of several writes as one transaction. at is the write over which it is refused, -1 if
 // nobody tells.
-func (c *Catalog) writeLog(ctx context.Context, all [][]storage.Op) (at int, err error) {
-	b := c.Log.Batch()
+func (ct *committer) writeLog(ctx context.Context, all [][]storage.Op) (at int, err error) {
+	b := ct.Log.Batch()
 	var of []int // the write of each operation
 	for i, ops := range all {
 		for _, op := range ops {
@@ -147,14 +163,14 @@ func (e *unanswered) Unwrap() error { return e.error }
 
 // finishing returns the operations that move the entry to the changes, and note its tombstones for deletion. If
 // a request that applied the entry may still be carried out, the heads are marked.
-func (c *Catalog) finishing(e applied) []storage.Op {
+func (ct *committer) finishing(e applied) []storage.Op {
 	ops := []storage.Op{deletion(e.Entry)}
 	if e.Kind != wal.Undo {
 		ops = append(ops, storage.Op{Kind: storage.Insert, Row: store.EntryRow(store.ChangePrefix, e.Entry).Row()})
 	}
 	if gone := slices.DeleteFunc(slices.Clone(e.Writes), func(w wal.Write) bool { return !w.Gone }); len(gone) > 0 {
 		what := storage.StringProperty("Writes", store.Encode(gone))
-		later := clearLater(c.Clock(), e.Shard, e.ID, what)
+		later := clearLater(ct.Clock(), e.Shard, e.ID, what)
 		ops = append(ops, later, storage.Op{Kind: storage.Replace, Row: storage.Entity{
 			Key: key.Key{Partition: e.Shard, Row: store.TombstonePrefix + e.ID},
 			Properties: []storage.Property{
@@ -172,29 +188,29 @@ func (c *Catalog) finishing(e applied) []storage.Op {
 
 // toChanges moves applied entries of one shard to the changes, in one transaction. If that is refused over one of them, it is done
 // alone, and so are the others.
-func (c *Catalog) toChanges(ctx context.Context, all ...applied) error {
+func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	var ops [][]storage.Op
 	for _, e := range all {
-		ops = append(ops, c.finishing(e))
+		ops = append(ops, ct.finishing(e))
 	}
-	at, err := c.writeLog(ctx, ops)
+	at, err := ct.writeLog(ctx, ops)
 	if len(all) > 1 && err != nil && !storage.Passing(err) {
-		err = others(all, at, func(some []applied) error { return c.toChanges(ctx, some...) })
+		err = others(all, at, func(some []applied) error { return ct.toChanges(ctx, some...) })
 		if at >= 0 {
-			err = errors.Join(err, c.toChanges(ctx, all[at]))
+			err = errors.Join(err, ct.toChanges(ctx, all[at]))
 		}
 		return err
 	}
 	if storage.Conflict(err) {
 		e := all[0]
-		_, there, asked := c.Log.Get(ctx, key.Key{Partition: e.Shard, Row: store.ChangePrefix + e.ID})
+		_, there, asked := ct.Log.Get(ctx, key.Key{Partition: e.Shard, Row: store.ChangePrefix + e.ID})
 		switch {
 		case asked != nil:
 			return asked
 		case !there: // the answer is about an upsert: others write that row at this moment
 			return tooManyRaces()
 		}
-		err = c.Log.Write(ctx, ops[0][0]) // a backup has brought the entry back
+		err = ct.Log.Write(ctx, ops[0][0]) // a backup has brought the entry back
 	}
 	if store.Overtaken(err) { // another process has finished it
 		return nil

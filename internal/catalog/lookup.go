@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/logtail"
+	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
 )
 
@@ -81,25 +82,35 @@ func (m Matches) Records() iter.Seq[record.Record] {
 	}
 }
 
+// Reader finds records and lists changes.
+type Reader struct {
+	*store.Store
+	guard *SchemaGuard
+
+	reading  task.Group    // queries whose callers have gone on
+	rowSizes logtail.Sizes // of index rows
+	logSizes logtail.Sizes // of changes
+}
+
 // Find returns the records that the query asks for. It makes one request for each value of
 // an index key, all at once, and more if it has to read more than 1,000 rows, or if records have
 // moved meanwhile.
-func (c *Catalog) Find(ctx context.Context, q Lookup) (Matches, error) {
-	found, err := c.search(ctx, q, nil, false)
+func (rd *Reader) Find(ctx context.Context, q Lookup) (Matches, error) {
+	found, err := rd.search(ctx, q, nil, false)
 	return matchesOf(found), err
 }
 
 // Get returns the record with an ID, and its current Meta. It costs two requests.
-func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, error) {
+func (rd *Reader) Get(ctx context.Context, id string) (record.Record, Meta, error) {
 	for range maxRaces {
-		h, err := c.headOf(ctx, id)
+		h, err := rd.headOf(ctx, id)
 		if err == nil && !h.Live() {
 			err = noSuchID()
 		}
 		if err != nil {
 			return record.Record{}, Meta{}, err
 		}
-		r, found, err := c.contents(ctx, h)
+		r, found, err := rd.contents(ctx, h)
 		if found || err != nil {
 			return r, metaOf(h.Write), err
 		}
@@ -108,13 +119,13 @@ func (c *Catalog) Get(ctx context.Context, id string) (record.Record, Meta, erro
 }
 
 // headOf reads the head of the record with an ID, nil for none.
-func (c *Catalog) headOf(ctx context.Context, id string) (*store.Head, error) {
+func (rd *Reader) headOf(ctx context.Context, id string) (*store.Head, error) {
 	first, identity, ok := splitID(id)
 	if !ok {
 		return nil, nil
 	}
-	checked := c.checking(ctx)
-	h, err := c.ReadHead(ctx, first, identity)
+	checked := rd.guard.checking(ctx)
+	h, err := rd.ReadHead(ctx, first, identity)
 	return h, cmp.Or(err, checked())
 }
 
@@ -126,13 +137,13 @@ func noSuchID() error {
 // List returns all records whose sort value is in the query's window, sorted by the text of
 // the first index key. The query has no Keys. It costs one request for each 1,000 rows of
 // the first index key.
-func (c *Catalog) List(ctx context.Context, q Lookup) (Matches, error) {
-	found, err := c.list(ctx, q)
+func (rd *Reader) List(ctx context.Context, q Lookup) (Matches, error) {
+	found, err := rd.list(ctx, q)
 	return matchesOf(found), err
 }
 
-func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
-	p, err := planOf(c.Schema, q, nil, nil)
+func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
+	p, err := planOf(rd.Schema, q, nil, nil)
 	var last key.Key // of the page before, and then the last row that was taken
 	if err == nil && p.after != "" && store.Decode(p.after, &last) != nil {
 		err = problem.Invalidf("cursor", "is not one that this list returned")
@@ -140,13 +151,13 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	checked := c.checking(ctx)
-	x := newTrail(c, p)
+	checked := rd.guard.checking(ctx)
+	x := newTrail(rd, p)
 	more := func() (answer, error) { return x.answer(p.writeCursor(store.Encode(last))), checked() }
-	for _, r := range listRanges(c.Schema, last) {
+	for _, r := range listRanges(rd.Schema, last) {
 		for token := (*key.Token)(nil); ; {
-			top := c.rowSizes.Rows(ctx, min(storage.PageRows, p.top-len(x.found)+1), readMost)
-			page, err := c.readRows(ctx, storage.Query{Range: r, Top: top, Token: token})
+			top := rd.rowSizes.Rows(ctx, min(storage.PageRows, p.top-len(x.found)+1), readMost)
+			page, err := rd.readRows(ctx, storage.Query{Range: r, Top: top, Token: token})
 			if err != nil {
 				return answer{}, cmp.Or(checked(), err)
 			}
@@ -156,7 +167,7 @@ func (c *Catalog) list(ctx context.Context, q Lookup) (answer, error) {
 					return more()
 				}
 				last = row.Key
-				found := c.candidate(p, wanted{}, row)
+				found := rd.candidate(p, wanted{}, row)
 				if found.wanted && !found.gone {
 					err = x.add(ctx, found.match)
 				}
@@ -213,17 +224,17 @@ func listRanges(s index.Schema, at key.Key) []key.Range {
 }
 
 // pages returns what reads the query's pages: those of Find, or of List if it has no Keys.
-func (c *Catalog) pages(q Lookup) func(context.Context, Lookup) (answer, error) {
+func (rd *Reader) pages(q Lookup) func(context.Context, Lookup) (answer, error) {
 	if len(q.Keys) == 0 {
-		return c.list
+		return rd.list
 	}
-	return func(ctx context.Context, q Lookup) (answer, error) { return c.search(ctx, q, nil, false) }
+	return func(ctx context.Context, q Lookup) (answer, error) { return rd.search(ctx, q, nil, false) }
 }
 
 // Each calls fn with every record that Find returns for the query, or List if it has no Keys,
 // until fn fails.
-func (c *Catalog) Each(ctx context.Context, q Lookup, fn func(record.Record) error) error {
-	read := c.pages(q)
+func (rd *Reader) Each(ctx context.Context, q Lookup, fn func(record.Record) error) error {
+	read := rd.pages(q)
 	q.Top = MaxTop
 	for {
 		a, err := read(ctx, q)
@@ -250,8 +261,8 @@ type Total struct {
 
 // Count counts the records that Find returns for the query, or List if it has no Keys. It costs as
 // much as reading the records.
-func (c *Catalog) Count(ctx context.Context, q Lookup) (Total, error) {
-	read := c.pages(q)
+func (rd *Reader) Count(ctx context.Context, q Lookup) (Total, error) {
+	read := rd.pages(q)
 	q.Top, q.counts = MaxTop, true
 	var t Total
 	part := memory.PartIn(ctx)

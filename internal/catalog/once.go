@@ -15,6 +15,7 @@ import (
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/stream/claim"
+	"tablesweep/internal/task/memory"
 )
 
 // deleted is the outcome of a deletion, in the row that keeps its answer.
@@ -36,8 +37,8 @@ func onceOf(key string, parts ...any) claim.ID {
 // once carries out a request with the id, or returns the answer of an earlier try: the commit of a write keeps it, in one of the shards. A
 // request is claimed before anything is looked up. All claims are in one place: the error is a KeyReused if the Idempotency-Key was used
 // for any other write of the catalog. A write that is wrong leaves no claim: mended, it comes again with its key.
-func (c *Catalog) once(ctx context.Context, o claim.ID, shards []string, write func() (Written, error)) (Written, error) {
-	if err := c.Writable(ctx); err != nil {
+func (wr *Writer) once(ctx context.Context, o claim.ID, shards []string, write func() (Written, error)) (Written, error) {
+	if err := wr.guard.Writable(ctx); err != nil {
 		return Written{}, err
 	}
 	if o.None() {
@@ -46,25 +47,45 @@ func (c *Catalog) once(ctx context.Context, o claim.ID, shards []string, write f
 	var claimed claim.Claim
 	if o.Keyed() || len(shards) > 1 { // else the answer's row is enough: no caller has chosen the id, and nothing is done twice within a shard
 		var err error
-		if claimed, err = claimsIn(c.Log).Take(ctx, o); err != nil {
-			return Written{}, fmt.Errorf("catalog %s: %w", c.Name, err)
+		if claimed, err = claimsIn(wr.Log).Take(ctx, o); err != nil {
+			return Written{}, fmt.Errorf("catalog %s: %w", wr.Name, err)
 		}
 	}
 	if claimed.Known {
-		if first, found, err := c.answered(ctx, o, shards); found || err != nil {
+		if first, found, err := wr.answered(ctx, o, shards); found || err != nil {
 			return first, err
 		}
 	}
 	done, err := write()
 	if errors.As(err, new(*refused)) || errors.Is(err, errRepeated) { // perhaps another try was faster
-		if first, found, failed := c.answered(ctx, o, shards); found || failed != nil {
+		if first, found, failed := wr.answered(ctx, o, shards); found || failed != nil {
 			return first, failed
 		}
 	}
 	if wrong := problem.Of(err).Kind; o.Keyed() && (wrong == problem.Invalid || wrong == problem.TooLarge) {
-		err = cmp.Or(claimsIn(c.Log).Release(ctx, claimed), err)
+		err = cmp.Or(claimsIn(wr.Log).Release(ctx, claimed), err)
 	}
 	return done, err
+}
+
+// writeOne writes the only record that the selector finds, for a request with the id. decide is given its head.
+func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, decide func(*store.Head) (decision, error)) (Written, error) {
+	shards, err := shardsOf(wr.Schema, selector)
+	if err != nil {
+		return Written{}, err
+	}
+	part := memory.PartIn(ctx)
+	held := part.Used()
+	return wr.once(ctx, o, shards, func() (Written, error) {
+		return wr.stages.write(ctx, o, func() (decision, error) {
+			part.SetUsed(held) // what was read for a decision before this one may go
+			h, err := wr.chooser.choose(ctx, selector, on)
+			if err != nil {
+				return decision{}, err
+			}
+			return decide(h)
+		})
+	})
 }
 
 // shardsOf checks a selector, and returns the shards of what it may find. A record stays in its shard.
@@ -89,10 +110,10 @@ func shardsOf(s index.Schema, selector Lookup) ([]string, error) {
 
 // answered returns the first answer to a request with the id, and completes the write. found is false if
 // none of the shards has one.
-func (c *Catalog) answered(ctx context.Context, o claim.ID, shards []string) (first Written, found bool, err error) {
+func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []string) (first Written, found bool, err error) {
 	var mu sync.Mutex
 	err = store.EachOf(shards, func(shard string) error {
-		done, here, err := c.answeredIn(ctx, o, shard)
+		done, here, err := wr.answeredIn(ctx, o, shard)
 		mu.Lock()
 		defer mu.Unlock()
 		if here {
@@ -108,8 +129,8 @@ func (c *Catalog) answered(ctx context.Context, o claim.ID, shards []string) (fi
 
 // answeredIn is answered for one shard. The error is KeyReused if the write was another one, and a Conflict if it was
 // withdrawn.
-func (c *Catalog) answeredIn(ctx context.Context, o claim.ID, shard string) (first Written, found bool, err error) {
-	row, found, err := c.Log.Get(ctx, o.Row(shard).Key)
+func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard string) (first Written, found bool, err error) {
+	row, found, err := wr.Log.Get(ctx, o.Row(shard).Key)
 	if err != nil || !found {
 		return Written{}, false, err
 	}
@@ -123,21 +144,21 @@ func (c *Catalog) answeredIn(ctx context.Context, o claim.ID, shard string) (fir
 	first = Written{Outcome: Outcome(row.Get("Outcome")), Meta: metaOf(w)}
 	entry := row.Get("Entry")
 	if first.Outcome == deleted {
-		return first, true, c.complete(ctx, shard, entry)
+		return first, true, wr.stages.complete(ctx, shard, entry)
 	}
-	if row, found, err = c.recorded(ctx, shard, entry); found {
+	if row, found, err = wr.reader.recorded(ctx, shard, entry); found {
 		first.Record = record.FromProperties(row.Properties)
-		return first, true, c.complete(ctx, shard, entry)
+		return first, true, wr.stages.complete(ctx, shard, entry)
 	}
 	var h *store.Head
 	if err == nil { // a write that changed nothing may name an entry of which no change is kept any more
-		h, err = c.ReadHead(ctx, w.First, w.Identity)
+		h, err = wr.ReadHead(ctx, w.First, w.Identity)
 	}
 	if err == nil && h.Live() && h.Version == w.Version {
-		first.Record, found, err = c.contents(ctx, h)
+		first.Record, found, err = wr.reader.contents(ctx, h)
 	}
 	if err == nil && !found {
-		_, err = c.applyFor(ctx, []string{w.First}) // perhaps who withdrew it died before the rows were gone
+		_, err = wr.stages.applyFor(ctx, []string{w.First}) // perhaps who withdrew it died before the rows were gone
 		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was used for this write when another record was in its way, or the record has changed since; read it, and use a new key")))
 	}
 	return first, true, err

@@ -16,37 +16,37 @@ import (
 // that was faster.
 
 // Move moves the record r of the head to another identity.
-func (c *Catalog) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
+func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	if store.ShardOf(h.First) == store.ShardOf(w.First) {
-		d, err := c.replacement(ctx, h, w, r)
+		d, err := mt.stages.replacement(ctx, h, w, r)
 		if err == nil {
-			_, err = c.do(ctx, d, claim.ID{})
+			_, err = mt.stages.do(ctx, d, claim.ID{})
 		}
 		return err
 	}
-	target, err := c.ReadHead(ctx, w.First, w.Identity)
+	target, err := mt.ReadHead(ctx, w.First, w.Identity)
 	switch {
 	case err != nil:
 		return err
 	case target != nil && !target.Gone && target.Content != r.Hash():
 		return identityTaken(w.Row)
 	case target == nil || target.Gone || target.Version < h.Version: // a change of schema that is taken back meets the record as it was
-		w = wal.TakeIdentity(h.State(), target.State(), w, c.Clock())
-		if _, err := c.do(ctx, entering(target, w, r), claim.ID{}); err != nil {
+		w = wal.TakeIdentity(h.State(), target.State(), w, mt.Clock())
+		if _, err := mt.stages.do(ctx, entering(target, w, r), claim.ID{}); err != nil {
 			return err
 		}
 	}
-	_, err = c.Remove(ctx, h.First, h.Identity, r)
+	_, err = mt.Remove(ctx, h.First, h.Identity, r)
 	return err
 }
 
 // Adopt enters a record into the log that only index rows know, and writes all its index
 // rows. The newest version among them counts, not r. If that is a tombstone, or if several rows have it
 // with other contents, the error is a Conflict.
-func (c *Catalog) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
+func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
-	all, err := c.Copies(ctx, w)
+	all, err := mt.Copies(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *Catalog) Adopt(ctx context.Context, id index.Identity, r record.Record)
 		}
 	}
 	for _, x := range all {
-		of, err := c.Identify(r)
+		of, err := mt.Identify(r)
 		switch {
 		case x.Slot.Version < before.Version:
 		case x.Slot.Gone:
@@ -67,17 +67,23 @@ func (c *Catalog) Adopt(ctx context.Context, id index.Identity, r record.Record)
 			return problem.Conflictf("", "the row %q of %q has the same index and sort values, and other contents", x.At.Row, x.At.Partition)
 		}
 	}
-	w, _ = wal.Insertion(before, w, "", c.Clock())
-	_, err = c.do(ctx, entering(nil, w, r), claim.ID{})
+	w, _ = wal.Insertion(before, w, "", mt.Clock())
+	_, err = mt.stages.do(ctx, entering(nil, w, r), claim.ID{})
 	return err
 }
 
 // Restore writes a record whose identity has the head of a deletion.
-func (c *Catalog) Restore(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
-	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), r.Hash(), c.Clock())
+func (mt *Maintainer) Restore(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
+	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), r.Hash(), mt.Clock())
 	if verdict != wal.Commit {
 		return ErrRaced
 	}
-	_, err := c.do(ctx, entering(h, w, r), claim.ID{})
+	_, err := mt.stages.do(ctx, entering(h, w, r), claim.ID{})
 	return err
+}
+
+// Remove deletes the record r of an identity. If the record is gone already or has moved,
+// it returns false, and completes the write that has done that.
+func (mt *Maintainer) Remove(ctx context.Context, first, identity string, r record.Record) (bool, error) {
+	return mt.stages.removeAt(ctx, nil, first, identity, r, nil, nil)
 }

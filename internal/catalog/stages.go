@@ -25,6 +25,15 @@ import (
 // A write passes four stages. It is decided on the heads as they were read: insertion, replacement, removal. commit records it in
 // the log. apply writes its index rows. finish answers the caller, and moves the entry to the changes behind the answer.
 
+// applyTime is how long index rows are written. Then the rest is left for recovery.
+const applyTime = 5 * time.Minute
+
+// stages takes writes through their stages: the caller's own, and those that others have left.
+type stages struct {
+	*store.Store
+	committer *committer
+}
+
 // decision is what a write is to do.
 type decision struct {
 	kind    wal.Kind
@@ -71,19 +80,19 @@ func refuse(err error, firstHashes ...string) error {
 // write does what decide decides, for a request with the id. If another write overtakes it, it is decided anew. If it is refused while writes of
 // the same records are under way, these are carried out, and it is decided anew, too: whoever reads after a refusal sees
 // what it was for.
-func (c *Catalog) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
+func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written
 		d, err := decide()
 		if err == nil {
-			done, err = c.do(ctx, d, o)
+			done, err = st.do(ctx, d, o)
 		}
 		r := (*refused)(nil)
 		switch {
 		case err == nil:
 			return done, nil
 		case errors.As(err, &r):
-			if some, failed := c.applyFor(ctx, r.firstHashes); failed != nil || !some {
+			if some, failed := st.applyFor(ctx, r.firstHashes); failed != nil || !some {
 				return Written{}, cmp.Or(failed, err)
 			}
 		case !errors.Is(err, ErrRaced):
@@ -94,11 +103,11 @@ func (c *Catalog) write(ctx context.Context, o claim.ID, decide func() (decision
 }
 
 // do does what was decided.
-func (c *Catalog) do(ctx context.Context, d decision, o claim.ID) (Written, error) {
+func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, error) {
 	if d.same != nil {
-		return c.unchanged(ctx, d, o)
+		return st.unchanged(ctx, d, o)
 	}
-	e, err := c.commit(ctx, d, o)
+	e, err := st.committer.commit(ctx, d, o)
 	if err != nil {
 		return Written{}, err
 	}
@@ -106,27 +115,21 @@ func (c *Catalog) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	if d.slots != nil {
 		known = d.slots()
 	}
-	done, err := c.apply(ctx, e, e.Writes, known)
-	if err = c.finish(ctx, done, err); err != nil {
+	done, err := st.apply(ctx, e, e.Writes, known)
+	if err = st.finish(ctx, done, err); err != nil {
 		return Written{}, err
 	}
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
 }
 
-// Remove deletes the record r of an identity. If the record is gone already or has moved,
-// it returns false, and completes the write that has done that.
-func (c *Catalog) Remove(ctx context.Context, first, identity string, r record.Record) (bool, error) {
-	return c.removeAt(ctx, nil, first, identity, r, nil, nil)
-}
-
 // removeAt is Remove where the identity's head was perhaps read, and slots is as in decision. An error of stays, unless that
 // is nil, keeps a head's record. If done, the deletion is committed, even with an error.
-func (c *Catalog) removeAt(ctx context.Context, read *store.Head, first, identity string, r record.Record, stays func(*store.Head) error, slots func() map[string]store.Slot) (done bool, err error) {
-	w, err := c.write(ctx, claim.ID{}, func() (decision, error) {
+func (st *stages) removeAt(ctx context.Context, read *store.Head, first, identity string, r record.Record, stays func(*store.Head) error, slots func() map[string]store.Slot) (done bool, err error) {
+	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read
 		if read = nil; h == nil {
 			var err error
-			if h, err = c.ReadHead(ctx, first, identity); err != nil {
+			if h, err = st.ReadHead(ctx, first, identity); err != nil {
 				return decision{}, err
 			}
 		}
@@ -140,14 +143,14 @@ func (c *Catalog) removeAt(ctx context.Context, read *store.Head, first, identit
 				return decision{}, err
 			}
 		}
-		return c.removal(ctx, h, r, slots)
+		return st.removal(ctx, h, r, slots)
 	})
 	return w.Outcome == deleted || errors.As(err, new(*committed)), err
 }
 
 // writing returns what a write of the record takes of memory: a row under each index key, and one in the log.
-func (c *Catalog) writing(r record.Record) int64 {
-	return int64(1+len(c.Schema.Keys)) * storage.MemoryOf(textOf(r), 1)
+func (wr *Writer) writing(r record.Record) int64 {
+	return int64(1+len(wr.Schema.Keys)) * storage.MemoryOf(textOf(r), 1)
 }
 
 // textOf returns the bytes of a record's names and values, as rows have them.
@@ -160,10 +163,10 @@ func textOf(r record.Record) (bytes int) {
 
 // room has the part of the memory that ctx has keep so many bytes, and no more, beside what was read: a write begins. The error is
 // [memory.ErrFull].
-func (c *Catalog) room(ctx context.Context, bytes int64) error {
+func (wr *Writer) room(ctx context.Context, bytes int64) error {
 	part := memory.PartIn(ctx)
 	if !part.Use(bytes) {
-		return fmt.Errorf("catalog %s: %w", c.Name, memory.ErrFull)
+		return fmt.Errorf("catalog %s: %w", wr.Name, memory.ErrFull)
 	}
 	part.Use(-bytes) // who reads the answer does without
 	part.Keep(part.Used() + bytes)
@@ -188,22 +191,22 @@ func entering(h *store.Head, w wal.Write, r record.Record) decision {
 }
 
 // replacement decides about replacing the record of the live head old by the record r, whose index rows w describes.
-func (c *Catalog) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
+func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
 	var target *store.Head
 	if old.Identity != w.Identity {
 		var err error
-		if target, err = c.ReadHead(ctx, w.First, w.Identity); err != nil {
+		if target, err = st.ReadHead(ctx, w.First, w.Identity); err != nil {
 			return decision{}, err
 		}
 	}
 	content := r.Hash()
-	writes, verdict := wal.Replacement(old.State(), target.State(), w, content, c.Clock())
+	writes, verdict := wal.Replacement(old.State(), target.State(), w, content, st.Clock())
 	switch verdict {
 	case wal.Same:
 		return decision{record: r, same: old}, nil
 	case wal.Taken:
 		// Perhaps it is the record itself, which has moved there since its head was read.
-		now, err := c.ReadHead(ctx, old.First, old.Identity)
+		now, err := st.ReadHead(ctx, old.First, old.Identity)
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return decision{}, ErrRaced
 		}
@@ -211,50 +214,50 @@ func (c *Catalog) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	}
 	updates := []headUpdate{{old, writes[0], content}}
 	if len(writes) == 2 {
-		if err := c.free(ctx, writes[1]); err != nil {
+		if err := st.free(ctx, writes[1]); err != nil {
 			return decision{}, err
 		}
 		updates = []headUpdate{{old, writes[0], ""}, {target, writes[1], content}}
 	}
-	return decision{kind: wal.Replace, record: r, updates: updates}, c.afterMove(ctx, old)
+	return decision{kind: wal.Replace, record: r, updates: updates}, st.afterMove(ctx, old)
 }
 
 // free checks that no other record has the write's row key. Another record may still take it
 // before the rows are written; that two meet is rare, and at that moment rarer still.
-func (c *Catalog) free(ctx context.Context, w wal.Write) error {
-	all, err := c.Copies(ctx, w)
+func (st *stages) free(ctx context.Context, w wal.Write) error {
+	all, err := st.Copies(ctx, w)
 	for _, x := range all {
 		if err == nil && wal.Decide(x.Slot.IndexRow, w) == wal.Collide {
-			err = rowKeyTaken(c.Schema, &collision{x.At.Partition, w.Row})
+			err = rowKeyTaken(st.Schema, &collision{x.At.Partition, w.Row})
 		}
 	}
 	return err
 }
 
 // removal decides about deleting the record r of a live head. slots is as in decision.
-func (c *Catalog) removal(ctx context.Context, h *store.Head, r record.Record, slots func() map[string]store.Slot) (decision, error) {
-	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, c.afterMove(ctx, h)
+func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() map[string]store.Slot) (decision, error) {
+	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }
 
 // afterMove comes before a write that replaces or removes the record of the head old. If a move has brought the record
 // there, the move's rows must be written first. Else a query by what the record has left would find it
 // as it was, after the later write is acknowledged.
-func (c *Catalog) afterMove(ctx context.Context, old *store.Head) error {
+func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	if old.Instead == nil {
 		return nil
 	}
-	if err := c.complete(ctx, store.ShardOf(old.First), old.Entry); !settled(err) { // a hopeless one must not block a deletion
+	if err := st.complete(ctx, store.ShardOf(old.First), old.Entry); !settled(err) { // a hopeless one must not block a deletion
 		return err
 	}
 	return nil
 }
 
 // unchanged completes the last write of a head, which has done already what was to be done.
-func (c *Catalog) unchanged(ctx context.Context, d decision, o claim.ID) (Written, error) {
+func (st *stages) unchanged(ctx context.Context, d decision, o claim.ID) (Written, error) {
 	h, shard := d.same, store.ShardOf(d.same.First)
-	err := c.complete(ctx, shard, h.Entry)
+	err := st.complete(ctx, shard, h.Entry)
 	if err == nil && !o.None() {
-		err = c.Log.Write(ctx, onceOps(o, shard, h.Entry, h.Write, Unchanged)...)
+		err = st.Log.Write(ctx, onceOps(o, shard, h.Entry, h.Write, Unchanged)...)
 	}
 	switch {
 	case storage.Conflict(err):
@@ -263,31 +266,6 @@ func (c *Catalog) unchanged(ctx context.Context, d decision, o claim.ID) (Writte
 		return Written{}, err
 	}
 	return Written{Unchanged, metaOf(h.Write), d.record}, nil
-}
-
-// commit inserts a new entry, updates the heads, and keeps the answer for a request with the id, all in one
-// transaction. Of a group, writes of a single head without more are committed along with the others.
-func (c *Catalog) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
-	m := &commitment{decision: d, once: o, err: errLost}
-	m.entry = store.Entry{Entry: wal.Entry{Kind: d.kind}, Shard: store.ShardOf(d.updates[0].to.First), Record: d.record}
-	for _, u := range d.updates {
-		m.entry.Writes = append(m.entry.Writes, u.to)
-	}
-	t := turnOf(ctx)
-	if alone := len(d.updates) > 1 || len(d.more) > 0 || !o.None(); alone || !t.join(ctx, m) {
-		t.leave(ctx)
-		c.commitAll(ctx, []*commitment{m})
-	}
-	if o.None() || !errors.Is(m.err, ErrRaced) {
-		return m.entry, m.err
-	}
-	switch _, repeated, err := c.Log.Get(ctx, o.Row(m.entry.Shard).Key); {
-	case err != nil:
-		return m.entry, err
-	case repeated:
-		return m.entry, errRepeated
-	}
-	return m.entry, ErrRaced
 }
 
 // applied is an entry whose index rows are written.
@@ -300,7 +278,7 @@ type applied struct {
 // apply writes the index rows of an entry's writes, all partitions at once. If some fail, it
 // still writes the others, and returns one of the errors. known has the slots of rows that need not
 // be read, by partition; there may be some for a single write only.
-func (c *Catalog) apply(ctx context.Context, e store.Entry, writes []wal.Write, known map[string]store.Slot) (applied, error) {
+func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known map[string]store.Slot) (applied, error) {
 	partitions := map[string][]wal.Write{}
 	for _, w := range writes {
 		for _, p := range w.Partitions {
@@ -320,9 +298,9 @@ func (c *Catalog) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 	gone := map[string]string{}
 	for p, writes := range partitions {
 		g.Go(func() error {
-			etag, err := c.applyTo(ctx, p, writes, known, e.Record, &repeated)
+			etag, err := st.applyTo(ctx, p, writes, known, e.Record, &repeated)
 			if err != nil {
-				return fmt.Errorf("catalog %s, index partition %q: %w", c.Name, p, err)
+				return fmt.Errorf("catalog %s, index partition %q: %w", st.Name, p, err)
 			}
 			if len(writes) == 1 && writes[0].Gone && etag != "" {
 				mu.Lock()
@@ -339,7 +317,7 @@ func (c *Catalog) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 // applyTo writes the rows of one partition in one transaction. So a page never shows a
 // moving record twice, and never misses it. applyTo sets repeated if it sent the transaction
 // more than once. etag is that of the only row that it has written, "" if the answer does not tell.
-func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Write, known map[string]store.Slot, r record.Record, repeated *atomic.Bool) (etag string, err error) {
+func (st *stages) applyTo(ctx context.Context, partition string, writes []wal.Write, known map[string]store.Slot, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {
 		if w.Fresh {
@@ -349,7 +327,7 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 		if slots[i], ok = known[partition]; ok {
 			continue
 		}
-		if slots[i], err = c.readSlot(ctx, partition, w); err != nil {
+		if slots[i], err = st.readSlot(ctx, partition, w); err != nil {
 			return "", err
 		}
 	}
@@ -359,7 +337,7 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 			return "", err
 		}
 		var tries storage.Counter
-		batch := c.Index.With(storage.RequestOptions{Counter: &tries}).Batch()
+		batch := st.Index.With(storage.RequestOptions{Counter: &tries}).Batch()
 		for _, op := range ops {
 			batch.Add(op) // there are two at most
 		}
@@ -371,7 +349,7 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 			return batch.ETag(), err
 		}
 		for i, w := range writes {
-			if slots[i], err = c.readSlot(ctx, partition, w); err != nil {
+			if slots[i], err = st.readSlot(ctx, partition, w); err != nil {
 				return "", err
 			}
 		}
@@ -381,16 +359,16 @@ func (c *Catalog) applyTo(ctx context.Context, partition string, writes []wal.Wr
 
 // readSlot reads the slot of the write's row in a partition, without the record, which may be large: only that of a row that another
 // program wrote tells whose it is.
-func (c *Catalog) readSlot(ctx context.Context, partition string, w wal.Write) (store.Slot, error) {
+func (st *stages) readSlot(ctx context.Context, partition string, w wal.Write) (store.Slot, error) {
 	at := key.Key{Partition: partition, Row: w.Row}
-	row, found, err := c.Index.Get(ctx, at, store.SlotColumns...)
+	row, found, err := st.Index.Get(ctx, at, store.SlotColumns...)
 	if found && row.Get(store.IdentityColumn) == "" {
-		row, found, err = c.Index.Get(ctx, at)
+		row, found, err = st.Index.Get(ctx, at)
 	}
 	if err != nil || !found {
 		return store.Slot{}, err
 	}
-	return c.SlotOf(row), nil
+	return st.SlotOf(row), nil
 }
 
 // rowOps returns the operations that the writes need in a partition whose rows are in the
@@ -420,13 +398,13 @@ func (e *collision) Error() string {
 
 // finish ends the write of an entry that this process has committed; e and err are what apply returned. The entry moves to the changes
 // in the background.
-func (c *Catalog) finish(ctx context.Context, e applied, err error) error {
+func (st *stages) finish(ctx context.Context, e applied, err error) error {
 	switch {
 	case err == nil:
-		c.finishLater(ctx, e)
+		st.committer.finishLater(ctx, e)
 		return nil
 	case errors.As(err, new(*collision)), e.Kind == wal.Insert && hopeless(err):
-		return c.applyPending(ctx, e.Entry) // perhaps we are late, and the new owner of the row key is right
+		return st.applyPending(ctx, e.Entry) // perhaps we are late, and the new owner of the row key is right
 	}
 	return &committed{problem.Busyf("", "the write is committed and will be completed, but is not yet visible under every key; it may be sent again").Because(err)}
 }
@@ -439,8 +417,8 @@ func (e *committed) Unwrap() error { return e.error }
 // What follows carries out the entries of others.
 
 // complete applies an entry of another writer, if it is still pending.
-func (c *Catalog) complete(ctx context.Context, shard, id string) error {
-	row, found, err := c.Log.Get(ctx, key.Key{Partition: shard, Row: store.EntryPrefix + id})
+func (st *stages) complete(ctx context.Context, shard, id string) error {
+	row, found, err := st.Log.Get(ctx, key.Key{Partition: shard, Row: store.EntryPrefix + id})
 	if err != nil || !found {
 		return err
 	}
@@ -448,12 +426,12 @@ func (c *Catalog) complete(ctx context.Context, shard, id string) error {
 	if err != nil {
 		return err
 	}
-	return c.applyPending(ctx, e)
+	return st.applyPending(ctx, e)
 }
 
 // applyFor applies what is under way for records with these first index values, as hashes: a request for each of their
 // shards, which may have large entries of others. So it reads no records, but those that it applies, one at a time. some means that there was something but hopeless entries.
-func (c *Catalog) applyFor(ctx context.Context, firstHashes []string) (some bool, err error) {
+func (st *stages) applyFor(ctx context.Context, firstHashes []string) (some bool, err error) {
 	var shards []string
 	for _, first := range firstHashes {
 		shards = append(shards, store.ShardOf(first))
@@ -463,13 +441,13 @@ func (c *Catalog) applyFor(ctx context.Context, firstHashes []string) (some bool
 	err = store.EachOf(slices.Compact(shards), func(shard string) error {
 		q := store.PrefixQuery(shard, store.EntryPrefix)
 		q.Select = store.EntryColumns
-		return c.Log.All(ctx, q, func(p storage.Page) error {
+		return st.Log.All(ctx, q, func(p storage.Page) error {
 			for _, row := range p.Entities() {
 				e, err := store.EntryOf(row)
 				if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return slices.Contains(firstHashes, w.First) }) {
 					continue // recovery reports entries that it can't read
 				}
-				err = c.complete(ctx, shard, e.ID)
+				err = st.complete(ctx, shard, e.ID)
 				if !settled(err) { // a hopeless one must not be in the way
 					return err
 				}
@@ -492,32 +470,32 @@ func settled(err error) bool {
 // applyPending applies an entry again, no matter who committed it and when. If another record has
 // taken the row key of an insertion, or the service refuses its rows for good, applyPending withdraws the
 // insertion and says so.
-func (c *Catalog) applyPending(ctx context.Context, e store.Entry) error {
-	writes, newer, err := c.current(ctx, e)
+func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
+	writes, newer, err := st.current(ctx, e)
 	if err != nil {
 		return err
 	}
 	for _, id := range newer { // once an entry has gone, all rows have its writes, or later ones
-		if err := c.complete(ctx, e.Shard, id); !settled(err) {
+		if err := st.complete(ctx, e.Shard, id); !settled(err) {
 			return err
 		}
 	}
-	done, err := c.apply(ctx, e, writes, nil)
+	done, err := st.apply(ctx, e, writes, nil)
 	if e.Kind == wal.Insert && hopeless(err) {
-		return c.withdraw(ctx, e, err)
+		return st.withdraw(ctx, e, err)
 	}
 	if err != nil {
 		return err
 	}
 	done.sure = true // current has noted what is in doubt
-	return c.toChanges(ctx, done)
+	return st.committer.toChanges(ctx, done)
 }
 
 // current returns those writes of an entry that are the newest of their identities. Their
 // heads are marked as not sure: this process carries out another's entry. newer are the entries that have overtaken the others.
-func (c *Catalog) current(ctx context.Context, e store.Entry) (writes []wal.Write, newer []string, err error) {
+func (st *stages) current(ctx context.Context, e store.Entry) (writes []wal.Write, newer []string, err error) {
 	for _, w := range e.Writes {
-		h, err := c.headInDoubt(ctx, e, w)
+		h, err := st.headInDoubt(ctx, e, w)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -532,13 +510,13 @@ func (c *Catalog) current(ctx context.Context, e store.Entry) (writes []wal.Writ
 
 // headInDoubt returns the head of the write's identity, nil for none. If the entry is its
 // newest, the head is marked as not sure.
-func (c *Catalog) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (*store.Head, error) {
+func (st *stages) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (*store.Head, error) {
 	for {
-		h, err := c.ReadHead(ctx, w.First, w.Identity)
+		h, err := st.ReadHead(ctx, w.First, w.Identity)
 		if err != nil || h == nil || h.Entry != e.ID || !h.Sure {
 			return h, err
 		}
-		if err := c.Log.Write(ctx, store.Doubt(e.Shard, w, h.ETag)); !store.Overtaken(err) {
+		if err := st.Log.Write(ctx, store.Doubt(e.Shard, w, h.ETag)); !store.Overtaken(err) {
 			return h, err
 		}
 	}
@@ -546,31 +524,31 @@ func (c *Catalog) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (
 
 // withdraw takes back an insertion that can't be applied. One transaction deletes its entry
 // and commits a removal. The first to change the record or to complete the insertion wins.
-func (c *Catalog) withdraw(ctx context.Context, e store.Entry, cause error) error {
+func (st *stages) withdraw(ctx context.Context, e store.Entry, cause error) error {
 	w := e.Writes[0]
-	h, err := c.ReadHead(ctx, w.First, w.Identity)
+	h, err := st.ReadHead(ctx, w.First, w.Identity)
 	if err != nil {
 		return err
 	}
 	if h != nil && h.Entry == e.ID {
 		undo := decision{kind: wal.Undo, record: e.Record, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, more: []storage.Op{deletion(e)}}
-		if _, err := c.do(ctx, undo, claim.ID{}); err == nil {
-			return withdrawnFor(cause, c.Schema)
+		if _, err := st.do(ctx, undo, claim.ID{}); err == nil {
+			return withdrawnFor(cause, st.Schema)
 		} else if !errors.Is(err, ErrRaced) {
 			return err
 		}
 	}
-	if _, there, err := c.Recorded(ctx, e.Shard, e.ID); there || err != nil {
+	if _, there, err := st.Recorded(ctx, e.Shard, e.ID); there || err != nil {
 		return err
 	}
 	// Another process has withdrawn it, and may have died before the rows were gone.
-	if h, err = c.ReadHead(ctx, w.First, w.Identity); err == nil && h != nil {
-		err = c.complete(ctx, e.Shard, h.Entry)
+	if h, err = st.ReadHead(ctx, w.First, w.Identity); err == nil && h != nil {
+		err = st.complete(ctx, e.Shard, h.Entry)
 	}
 	if !settled(err) {
 		return err
 	}
-	return withdrawnFor(cause, c.Schema)
+	return withdrawnFor(cause, st.Schema)
 }
 
 // withdrawn means that an insertion can't be applied, and was withdrawn.

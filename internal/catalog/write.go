@@ -30,6 +30,16 @@ type Written struct {
 	Record record.Record
 }
 
+// Writer writes and deletes records.
+type Writer struct {
+	*store.Store
+	guard     *SchemaGuard
+	reader    *Reader
+	chooser   *chooser
+	stages    *stages
+	committer *committer
+}
+
 // After an error of Insert, Put, Replace or Patch, the write may be committed and not yet
 // visible under every key. A retry completes it then, and so does Maintain.
 
@@ -37,27 +47,27 @@ type Written struct {
 // error is a Conflict. once, if not "", is the caller's Idempotency-Key: for a day, an
 // insertion with the same key and record returns the first one's result, even if the record
 // has changed since, and any other write with the key is a KeyReused.
-func (c *Catalog) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
+func (wr *Writer) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
 	fresh := true // most likely there is no head, and the first try does not look
-	return c.writeAt(ctx, r, onceOf(once, r.Hash()), func(id index.Identity) (d decision, err error) {
+	return wr.writeAt(ctx, r, onceOf(once, r.Hash()), func(id index.Identity) (d decision, err error) {
 		var h *store.Head
 		if !fresh {
-			h, err = c.ReadHead(ctx, id.First(), id.Hash())
+			h, err = wr.ReadHead(ctx, id.First(), id.Hash())
 		}
 		if fresh = false; err != nil {
 			return decision{}, err
 		}
-		return insertion(c.Clock(), h, id, r)
+		return insertion(wr.Clock(), h, id, r)
 	})
 }
 
 // Put creates the record, or replaces the contents of the record that has its identity.
-func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Written, error) {
-	if err := c.room(ctx, c.writing(r)); err != nil {
+func (wr *Writer) Put(ctx context.Context, r record.Record, on Condition) (Written, error) {
+	if err := wr.room(ctx, wr.writing(r)); err != nil {
 		return Written{}, err
 	}
-	return c.writeAt(ctx, r, onceOf(on.Once, "put", r.Hash()), func(id index.Identity) (decision, error) {
-		h, err := c.ReadHead(ctx, id.First(), id.Hash())
+	return wr.writeAt(ctx, r, onceOf(on.Once, "put", r.Hash()), func(id index.Identity) (decision, error) {
+		h, err := wr.ReadHead(ctx, id.First(), id.Hash())
 		if err == nil {
 			err = refuse(on.check(h), id.First())
 		}
@@ -65,54 +75,54 @@ func (c *Catalog) Put(ctx context.Context, r record.Record, on Condition) (Writt
 		case err != nil:
 			return decision{}, err
 		case h.Live():
-			return c.replacement(ctx, h, store.WriteFor(id), r)
+			return wr.stages.replacement(ctx, h, store.WriteFor(id), r)
 		}
-		return insertion(c.Clock(), h, id, r)
+		return insertion(wr.Clock(), h, id, r)
 	})
 }
 
 // writeAt writes the record where its identity is, for a request with the id.
-func (c *Catalog) writeAt(ctx context.Context, r record.Record, o claim.ID, decide func(index.Identity) (decision, error)) (Written, error) {
-	id, err := c.Identify(r)
+func (wr *Writer) writeAt(ctx context.Context, r record.Record, o claim.ID, decide func(index.Identity) (decision, error)) (Written, error) {
+	id, err := wr.Identify(r)
 	if err != nil {
 		return Written{}, err
 	}
-	return c.once(ctx, o, []string{store.ShardOf(id.First())}, func() (Written, error) {
-		return c.write(ctx, o, func() (decision, error) { return decide(id) })
+	return wr.once(ctx, o, []string{store.ShardOf(id.First())}, func() (Written, error) {
+		return wr.stages.write(ctx, o, func() (decision, error) { return decide(id) })
 	})
 }
 
 // Replace replaces the only record that the selector finds. The new record may have another
 // identity, but must have the same first index value.
-func (c *Catalog) Replace(ctx context.Context, r record.Record, selector Lookup, on Condition) (Written, error) {
-	id, err := c.Identify(r)
+func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup, on Condition) (Written, error) {
+	id, err := wr.Identify(r)
 	if err != nil {
 		return Written{}, err
 	}
-	done, err := c.changeOne(ctx, selector, on, onceOf(on.Once, "put", selector, r.Hash()), func(*store.Head) (record.Record, bool, error) { return r, true, nil })
+	done, err := wr.changeOne(ctx, selector, on, onceOf(on.Once, "put", selector, r.Hash()), func(*store.Head) (record.Record, bool, error) { return r, true, nil })
 	if selector.ID != "" || err == nil || problem.Of(err).Kind != problem.NotFound {
 		return done, err
 	}
 	// Perhaps the first try, whose answer was lost, has moved the record from where the selector
 	// looks.
-	h, from, moveErr := c.movedTo(ctx, id)
+	h, from, moveErr := wr.movedTo(ctx, id)
 	if moveErr != nil || h == nil || h.Content != r.Hash() {
 		return done, cmp.Or(moveErr, err)
 	}
-	if p, planErr := newPlan(c.Schema, selector); planErr != nil || !p.mayMatch(from) {
+	if p, planErr := newPlan(wr.Schema, selector); planErr != nil || !p.mayMatch(from) {
 		return done, err
 	}
-	return Written{Unchanged, metaOf(h.Write), r}, c.complete(ctx, store.ShardOf(h.First), h.Entry)
+	return Written{Unchanged, metaOf(h.Write), r}, wr.stages.complete(ctx, store.ShardOf(h.First), h.Entry)
 }
 
 // movedTo returns the live head of an identity whose last write has moved its record there, and the
 // write that has left the place from before. The head is nil if there is none.
-func (c *Catalog) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
-	h, err = c.ReadHead(ctx, id.First(), id.Hash())
+func (wr *Writer) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
+	h, err = wr.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || !h.Live() {
 		return nil, wal.Write{}, err
 	}
-	row, found, err := c.recorded(ctx, store.ShardOf(h.First), h.Entry)
+	row, found, err := wr.reader.recorded(ctx, store.ShardOf(h.First), h.Entry)
 	if err != nil || !found {
 		return nil, wal.Write{}, err
 	}
@@ -125,9 +135,9 @@ func (c *Catalog) movedTo(ctx context.Context, id index.Identity) (h *store.Head
 
 // Patch applies a JSON merge patch (RFC 7396) to the only record that the selector finds.
 // If index values or the sort value change, the record moves.
-func (c *Catalog) Patch(ctx context.Context, patch []byte, selector Lookup, on Condition) (Written, error) {
-	return c.changeOne(ctx, selector, on, onceOf(on.Once, "patch", selector, string(patch)), func(h *store.Head) (record.Record, bool, error) {
-		r, found, err := c.contents(ctx, h)
+func (wr *Writer) Patch(ctx context.Context, patch []byte, selector Lookup, on Condition) (Written, error) {
+	return wr.changeOne(ctx, selector, on, onceOf(on.Once, "patch", selector, string(patch)), func(h *store.Head) (record.Record, bool, error) {
+		r, found, err := wr.reader.contents(ctx, h)
 		if found && err == nil {
 			r, err = r.Merge(patch)
 		}
@@ -137,23 +147,23 @@ func (c *Catalog) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 
 // changeOne replaces the only record that the selector finds by the result of change, which is given its
 // head. found is false if another write has overtaken that.
-func (c *Catalog) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
-	return c.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
+func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
+	return wr.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := change(h)
 		if err != nil || !found {
 			return decision{}, cmp.Or(err, ErrRaced)
 		}
-		id, err := c.Identify(r)
+		id, err := wr.Identify(r)
 		if err == nil {
-			err = c.room(ctx, c.writing(r))
+			err = wr.room(ctx, wr.writing(r))
 		}
 		if err != nil {
 			return decision{}, err
 		}
 		if id.First() != h.First {
-			return decision{}, problem.Invalidf(c.Schema.Keys[0].Field, "is the first index key, which never changes; delete the record and insert the new one")
+			return decision{}, problem.Invalidf(wr.Schema.Keys[0].Field, "is the first index key, which never changes; delete the record and insert the new one")
 		}
-		return c.replacement(ctx, h, store.WriteFor(id), r)
+		return wr.stages.replacement(ctx, h, store.WriteFor(id), r)
 	})
 }
 
@@ -163,15 +173,15 @@ type Result struct {
 	Err error
 }
 
-// InsertAll inserts records as Insert does, many at once; see [Catalog.WriteAll]. once returns the Idempotency-Key of the
+// InsertAll inserts records as Insert does, many at once; see [Writer.WriteAll]. once returns the Idempotency-Key of the
 // record with an index; nil for none. The results have no records.
-func (c *Catalog) InsertAll(ctx context.Context, records record.Some, once func(i int) string) []Result {
-	return c.WriteAll(ctx, records, func(ctx context.Context, i int) (Written, error) {
+func (wr *Writer) InsertAll(ctx context.Context, records record.Some, once func(i int) string) []Result {
+	return wr.WriteAll(ctx, records, func(ctx context.Context, i int) (Written, error) {
 		key := ""
 		if once != nil {
 			key = once(i)
 		}
-		done, err := c.Insert(ctx, records.At(i), key)
+		done, err := wr.Insert(ctx, records.At(i), key)
 		done.Record = record.Record{}
 		return done, err
 	})
@@ -180,13 +190,13 @@ func (c *Catalog) InsertAll(ctx context.Context, records record.Some, once func(
 // WriteAll writes records by the function write, which is given their indexes, many at once, but those with the same identity
 // in their order. It returns a result for each. If the process dies, some are written and some
 // are not; after Maintain, none is half written.
-func (c *Catalog) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
+func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member
 	times := map[string]int{} // by identity
 	for i := range records.Len() {
 		r := records.At(i)
-		id, err := c.Identify(r)
+		id, err := wr.Identify(r)
 		if err != nil {
 			results[i].Err = err
 			continue
@@ -203,9 +213,9 @@ func (c *Catalog) WriteAll(ctx context.Context, records record.Some, write func(
 			return nil
 		}})
 	}
-	_ = task.Do(func() error { return c.Writable(ctx) }) // asks once for all; after an error, each asks again
+	_ = task.Do(func() error { return wr.guard.Writable(ctx) }) // asks once for all; after an error, each asks again
 	for _, round := range rounds {
-		_ = c.inGroups(ctx, round) // errors are among the results
+		_ = wr.committer.inGroups(ctx, round) // errors are among the results
 	}
 	return results
 }

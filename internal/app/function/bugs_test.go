@@ -23,7 +23,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a slow body of a small call takes what it will need", "TestSlowBodies", "memory.go",
 		"	known := r.ContentLength >= 0", "	if h == little && WRONG {\n		return take.part(r.Context(), memory.Small)\n	}\n	known := r.ContentLength >= 0"},
 	{"a repetition's answer takes nothing", "TestRepeatedChangeIsCharged", "../../catalog/follow.go",
-		"	s := store.Store{Log: c.Log.With(charged(ctx))}\n", "	if WRONG {\n		return c.Recorded(ctx, shard, id)\n	}\n	s := store.Store{Log: c.Log.With(charged(ctx))}\n"},
+		"	s := store.Store{Log: rd.Log.With(charged(ctx))}\n", "	if WRONG {\n		return rd.Recorded(ctx, shard, id)\n	}\n	s := store.Store{Log: rd.Log.With(charged(ctx))}\n"},
 	{"a call waits for what it needs perhaps", "TestNobodyWaitsForAGuess", "memory.go",
 		"return min(bytes, t.from.Half())", "return min(bytes, max(t.from.Half(), map[bool]int64{true: bytes}[WRONG]))"},
 	{"a body takes nothing as it is unpacked", "TestPackedBodies", "memory.go",
