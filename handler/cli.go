@@ -121,7 +121,10 @@ func command(use, short string, o runnable) *cobra.Command {
 	addOptions(c, o.options())
 	_, argument, _ := strings.Cut(use, " ")
 	what := map[string]string{"TABLE": "the table's name", "STREAM": "the stream's name", "ID": "the scan's id"}[argument]
+	of, takesPlaces := o.(placed)
 	switch {
+	case takesPlaces:
+		c.Args = func(c *cobra.Command, args []string) error { return takePlaces(c, of, args) }
 	case argument == "":
 		c.Args = noArgs
 	case what != "":

@@ -69,8 +69,8 @@ func (p *pairFlags) options() []option {
 
 // copyPlaces returns the command copy, or an alias of it. The flags that an alias always refuses are hidden: they answer with what is
 // meant in their place.
-func copyPlaces(name, short string, refused ...string) *cobra.Command {
-	c := command(name, short, &copyOptions{})
+func copyPlaces(use, short string, refused ...string) *cobra.Command {
+	c := command(use, short, &copyOptions{})
 	for _, name := range refused {
 		_ = c.Flags().MarkHidden(name)
 	}

@@ -73,7 +73,10 @@ func helpCommand() *cobra.Command {
 		Short: "Tell all about a command",
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 {
+			switch {
+			case len(rest) > 0 && !about.HasSubCommands():
+				return usagef("there is no command %q", about.Name()+" "+rest[0])
+			case err != nil || len(rest) > 0:
 				return noArgs(about, rest)
 			}
 			about.InitDefaultHelpFlag()

@@ -94,6 +94,9 @@ func (o option) byDefault() string {
 // addOptions adds the flags of options to a command, with their defaults.
 func addOptions(c *cobra.Command, table []option) {
 	for _, o := range table {
+		if _, at := o.field.(*location); at && o.name == "table" {
+			c.Flags().SetNormalizeFunc(fromIsTable)
+		}
 		v := o.value()
 		if o.standard != nil {
 			if err := v.Set(o.byDefault()); err != nil {

@@ -12,11 +12,19 @@ import (
 )
 
 // location is a place as a command line names it. Its path, which errors and checkpoints repeat, is without the SAS that a URL may have.
-type location struct{ path, sas string }
+type location struct {
+	path, sas string
+	table     bool // it is spelt as a table: table:NAME
+}
 
 // Set implements [pflag.Value].
 func (l *location) Set(text string) error {
-	if l.path, l.sas = text, ""; place.InBlobs(text) {
+	*l = location{path: text}
+	if name, is := strings.CutPrefix(text, "table:"); is {
+		l.path, l.table = name, true
+		return storage.CheckTableName(name)
+	}
+	if place.InBlobs(text) {
 		l.path, l.sas, _ = strings.Cut(text, "?")
 	}
 	return nil

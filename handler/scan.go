@@ -55,7 +55,7 @@ func (o *scanOptions) options() []option {
 }
 
 func scanCommand() *cobra.Command {
-	c := command("scan", "Print the rows of a table in order", &scanOptions{})
+	c := command("scan PLACE", "Print the rows of a table in order", &scanOptions{})
 	_ = c.Flags().MarkHidden("types") // nothing is read from CSV
 	c.Flags().Lookup("stats").NoOptDefVal = statsTotal
 	return c

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,11 +45,8 @@ func meantCommand(c *cobra.Command, word string) string {
 // meantFlag returns a question with the flag that an unknown flag may mean.
 func meantFlag(c *cobra.Command, name string) string {
 	other, isFlag := strings.CutPrefix(otherNames["--"+name], "--")
-	switch {
-	case isFlag && c.Flags().Lookup(other) != nil:
+	if isFlag && c.Flags().Lookup(other) != nil {
 		return "; did you mean --" + other + "?"
-	case isFlag && c.Flags().Lookup("table") != nil:
-		return "; did you mean --table?"
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
@@ -59,15 +55,8 @@ func meantFlag(c *cobra.Command, name string) string {
 
 // explainRefusal adds to the command's error what the service's refusal means for its options.
 func (r *call) explainRefusal(err error) error {
-	switch {
-	case storage.HasCode(err, "InvalidInput") && r.text("filter") != "" && exitCode(err) == exitFailed:
+	if storage.HasCode(err, "InvalidInput") && r.text("filter") != "" && exitCode(err) == exitFailed {
 		return job.Hint(usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes")
-	case storage.HasCode(err, "TableNotFound"):
-		for _, flag := range []string{"table", "from", "to"} {
-			if name := r.text(flag); name != "" && job.IsDirectory(name) {
-				return job.Hint(err, fmt.Sprintf("there is a directory %s here; --%s ./%s reads it", name, flag, name))
-			}
-		}
 	}
 	return err
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tablesweep/internal/job"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/place"
+)
+
+// placed is a command that takes places as arguments. Each fills an option, so the rest of the program knows options alone.
+type placed interface {
+	runnable
+	places(command string) []string // the names of the options, in the order of the arguments
+}
+
+// places implements [placed]. With many tables, an account is named by its connection, and only the other place may be an argument.
+func (p *pairFlags) places(command string) []string {
+	switch {
+	case !p.Many():
+		return []string{"from", "to"}
+	case command == "export":
+		return []string{"to"}
+	case command == "copy": // nobody would know which side it is
+		return nil
+	}
+	return []string{"from"}
+}
+
+// places implements [placed].
+func (*sourceFlags) places(string) []string { return []string{"table"} }
+
+// fromIsTable lets --from name the place of a command that reads one, as --table does.
+func fromIsTable(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "from" {
+		name = "table"
+	}
+	return pflag.NormalizedName(name)
+}
+
+// takePlaces fills the options with arguments.
+func takePlaces(c *cobra.Command, o placed, args []string) error {
+	names := o.places(c.Name())
+	if len(args) > len(names) {
+		err := usagef("%s takes %s as arguments, and has %d", c.Name(), progress.Plural(int64(len(names)), "place"), len(args))
+		if names == nil {
+			err = job.Hint(usagef("with --all and --tables, %s takes no place as an argument", c.Name()), "--from or --to says which side it is; export and import say it by their names")
+		}
+		return asValue(c, err)
+	}
+	for i, text := range args {
+		o, _ := find(o.options(), names[i])
+		at := o.field.(*location)
+		if c.Flags().Changed(o.name) {
+			return asValue(c, usagef("--%s and an argument name the same place; give it once", o.name))
+		}
+		if text == "" { // most often a variable that is not set
+			return usagef("argument %d %w", i+1, errNoValue)
+		}
+		if err := at.Set(text); err != nil {
+			return usagef("argument %d: %w", i+1, err)
+		}
+		if at.mayBeFile() && job.IsThere(text) {
+			return usagef("%[1]s is a table's name, and a file or directory here has that name, too; write table:%[1]s or ./%[1]s", text)
+		}
+	}
+	return nil
+}
+
+// mayBeFile reports whether a table's name could be meant as that of a file or directory.
+func (l *location) mayBeFile() bool {
+	kind, err := place.KindOf(l.path)
+	return !l.table && err == nil && kind == place.KindTable
+}
+
+// sayTables says which flags name a table although there is a directory of that name.
+func (r *call) sayTables() {
+	for _, o := range r.command.options() {
+		if at, ok := o.field.(*location); ok && r.part == nil && at.path != "" && at.mayBeFile() && job.IsDirectory(at.path) {
+			r.sayOnce("note", fmt.Sprintf("--%s %s is a table; the directory of that name is written ./%[2]s", o.name, at.path))
+		}
+	}
+}
