@@ -202,6 +202,35 @@ func TestWaitsUntilTheDeadline(t *testing.T) {
 	}
 }
 
+// One sentence says which connection has not answered, and for how long: since the outage began, not since this request.
+func TestOutageInOneSentence(t *testing.T) {
+	for _, tt := range []struct {
+		name, setting string
+		away          func(*http.Request) (*http.Response, error)
+		want          string
+	}{
+		{"silent", storage.HostConnection, hangs, "the app's own storage (AzureWebJobsStorage) has not answered for 60 s"},
+		{"refused", "SRC", refuses, "the storage of SRC has not answered for 60 s: connection refused"},
+		{"busy", "SRC", isBusy, "the storage of SRC has answered only 503 ServerBusy for 60 s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := open(t, signed, storage.Options{Name: tt.setting, Transport: &service{begin: time.Now(), to: time.Hour, away: tt.away}})
+			var away *storage.AwayError
+			for range 2 {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				_, err := a.Table("Orders").Query(ctx, storage.Query{})
+				cancel()
+				if !errors.As(err, &away) {
+					t.Fatal(err)
+				}
+			}
+			if got := away.Sentence(); got != tt.want {
+				t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+			}
+		})
+	}
+}
+
 // When a host is back, all who wait for it go on at once.
 func TestAllGoOnAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -84,11 +84,13 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 	return decided
 }
 
-// The causes of tries without a connection.
+// The causes of tries without a connection, and how those of others begin.
 const (
 	connectionRefused = "connection refused"
 	noHost            = "no such host"
 	connectionBroken  = "connection broken"
+	itAnswers         = "it answers "
+	noAnswerWithin    = "no answer within "
 )
 
 // noAnswerYet is the cause while no try has failed.
@@ -150,7 +152,7 @@ func (x *exchange) causeOf(resp *http.Response, err error) string {
 	case errors.As(err, &given) && given.after < time.Second:
 		return ""
 	case err == nil:
-		return fmt.Sprintf("it answers %d %s", resp.StatusCode, cmp.Or(x.hide(codeOf(resp.Header, x.answer)), http.StatusText(resp.StatusCode)))
+		return fmt.Sprintf(itAnswers+"%d %s", resp.StatusCode, cmp.Or(x.hide(codeOf(resp.Header, x.answer)), http.StatusText(resp.StatusCode)))
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return connectionRefused
 	case noSuchHost(err):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,8 +46,39 @@ type Outage struct {
 }
 
 // ErrAway is the error of a request that ended because there was no good answer for the
-// account's patience, or before the request's own deadline.
+// account's patience, or before the request's own deadline. It is in an [AwayError].
 var ErrAway = errors.New("no good answer")
+
+// AwayError is an [ErrAway] with what is known of the outage.
+type AwayError struct {
+	connection string        // as in [Outage]
+	cause      string        // how the newest try failed
+	since      time.Time     // when the host gave its last good answer, or was first asked
+	waited     time.Duration // by the request
+}
+
+func (e *AwayError) Error() string {
+	return fmt.Sprintf("%v for %v: %s", ErrAway, e.waited.Round(time.Second), e.cause)
+}
+
+func (e *AwayError) Unwrap() error { return ErrAway }
+
+// Sentence says for how long which connection has not answered, and why if that is known.
+func (e *AwayError) Sentence() string {
+	which := "the storage of " + e.connection
+	if e.connection == HostConnection {
+		which = "the app's own storage (" + HostConnection + ")"
+	}
+	lasts := max(time.Since(e.since), e.waited).Round(time.Second).Seconds()
+	if status, answers := strings.CutPrefix(e.cause, itAnswers); answers {
+		return fmt.Sprintf("%s has answered only %s for %.0f s", which, status, lasts)
+	}
+	sentence := fmt.Sprintf("%s has not answered for %.0f s", which, lasts)
+	if strings.HasPrefix(e.cause, noAnswerWithin) {
+		return sentence
+	}
+	return sentence + ": " + e.cause
+}
 
 // retries is a per-call policy. It retries a request while that may help, and records
 // since when the host has given no good answer. All requests to a host share one.
@@ -88,7 +120,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	defer r.end()
 	for try := 1; ; try++ {
 		if !o.Rows.use(ctx, x.rows, o.Stop) || !o.Requests.use(ctx, 1, o.Stop) {
-			return nil, c.ended(ctx)
+			return nil, r.ended(ctx, c)
 		}
 		if o.MayProceed != nil {
 			if err := o.MayProceed(ctx); err != nil {
@@ -101,7 +133,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			o.Counter.doubtful()
 		}
 		if err != nil && ctx.Err() != nil {
-			return nil, c.ended(ctx)
+			return nil, r.ended(ctx, c)
 		}
 		is := x.outcomeOf(resp, err, r.awaits)
 		if is == decided {
@@ -141,7 +173,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		r.pausing(-1)
 		switch {
 		case !wanted:
-			return nil, c.ended(ctx)
+			return nil, r.ended(ctx, c)
 		case is == deleting && pause >= left: // a try that begins now is given up, and has no answer to tell
 			return resp, nil
 		}
@@ -204,9 +236,11 @@ func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-c
 }
 
 // ended is the error of a request that its caller ends.
-func (c *course) ended(ctx context.Context) error {
+func (r *retries) ended(ctx context.Context, c course) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &late{away(c.began, c.cause)}
+		return &late{r.away(c.began, c.cause)}
 	}
 	return context.Canceled
 }
@@ -216,9 +250,9 @@ type late struct{ error }
 
 func (l *late) Unwrap() []error { return []error{l.error, context.DeadlineExceeded} }
 
-// away is the error of a request that has waited long enough.
-func away(began time.Time, cause string) error {
-	return fmt.Errorf("%w for %v: %s", ErrAway, time.Since(began).Round(time.Second), cause)
+// away is the error of a request that has waited long enough. The caller holds r.mu.
+func (r *retries) away(began time.Time, cause string) error {
+	return &AwayError{r.connection, cause, r.since, time.Since(began)}
 }
 
 func (r *retries) begin() (good int64) {
@@ -308,9 +342,9 @@ func (r *retries) left(c *course, err error, h callerPatience) (left time.Durati
 	}
 	switch left, patient := limit-time.Since(since), h.left(asked); {
 	case patient <= 0:
-		return 0, away(asked, r.cause)
+		return 0, r.away(asked, r.cause)
 	case left <= 0:
-		return 0, away(since, r.cause)
+		return 0, r.away(since, r.cause)
 	default:
 		return min(left, patient), nil
 	}

@@ -53,7 +53,7 @@ func (h watchedBody) Read(b []byte) (int, error) {
 type noAnswer struct{ after time.Duration }
 
 func (n noAnswer) Error() string {
-	return fmt.Sprintf("no answer within %v", n.after.Round(time.Second))
+	return fmt.Sprintf(noAnswerWithin+"%v", n.after.Round(time.Second))
 }
 
 // once makes the given try of a request, which began at a time. It gives a try up that hangs, or

@@ -304,9 +304,12 @@ func problemBody(p *problem.Error, err error) any {
 // problemOf is [problem.Of], but storage that gave no good answer, or refuses the app, is [problem.Busy]: callers learn which, and why.
 func problemOf(err error) *problem.Error {
 	var p *problem.Error
+	var away *storage.AwayError
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &away):
+		return problem.Busyf("", "%s", away.Sentence())
 	case errors.Is(err, memory.ErrFull):
 		return full()
 	case storage.BeingDeleted(err):

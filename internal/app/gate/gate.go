@@ -93,7 +93,7 @@ func (g *Gate) look() (changed <-chan struct{}, act bool, err error) {
 	case errors.As(g.err, &p):
 		return g.changed, true, p
 	}
-	return g.changed, false, problem.NotReadyf("", "the app is not ready: its storage does not answer; try again later").Because(g.err)
+	return g.changed, false, problem.NotReadyf("", "the app is not ready, because its storage does not answer").Because(g.err)
 }
 
 // Wait waits until the gate opens or ctx ends. Its errors are [problem.Error].
