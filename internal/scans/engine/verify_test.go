@@ -44,8 +44,28 @@ func TestVerifyAfterCopy(t *testing.T) {
 				t.Errorf("%+v %+v, want %d rows", v.Rows, v.Differences, s.Rows.Scanned)
 			}
 			w.fill("Table03", plainRows(1, 1)) // a group's verification has the tables that the group had
+			for _, q := range []status.ListQuery{{Top: 1}, {Top: 2}, {Top: 50}, {Top: 5, Action: scans.Copy}} { // wherever a page ends
+				if got := w.listed(q, id); got.Verification == nil || *got.Verification != *s.Verification {
+					t.Errorf("%+v lists it with %+v", q, got.Verification)
+				}
+			}
 		}
 	})
+}
+
+// listed returns a scan as the list has it.
+func (w *world) listed(q status.ListQuery, id string) status.Status {
+	w.Helper()
+	for {
+		l, err := w.observer.List(w.Context(), q)
+		w.must(err)
+		if i := slices.IndexFunc(l.Scans, func(s status.Status) bool { return s.ID == id }); i >= 0 {
+			return l.Scans[i]
+		}
+		if q.Cursor = l.Cursor; q.Cursor == "" {
+			w.Fatalf("%s is not listed", id)
+		}
+	}
 }
 
 // What a proof must find: a page that is not as it was written, and rows that are missing without a trace. What the source has by now is information.

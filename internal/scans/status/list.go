@@ -79,8 +79,8 @@ func (q ListQuery) takes(s Status) bool {
 }
 
 // List returns a page of the list of scans: first those that may be open, then the others, each the newest
-// first. The first page makes two requests, further ones one, one more for each scan that is open, or may have steps under way, and one for all that are leased. A filtered
-// one reads at most listPages pages of the list, and openMost open scans: it may have few scans, or none, and a cursor.
+// first. The first page makes two requests, further ones one, one more for each scan that is open, or may have steps under way, one for a copy whose verification is not on it,
+// and one for all that are leased. A filtered one reads at most listPages pages of the list, and openMost open scans: it may have few scans, or none, and a cursor.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
@@ -108,12 +108,14 @@ type lister struct {
 	reader *Reader
 	list   ScanList
 	open   map[string]bool // scans that are listed as open
+	// verified has what became of copies' verifications, by the ids of the copies. In the list, each stands behind its copy.
+	verified map[string]Verification
 	beats  func() ([]ledger.Heartbeat, error)
 }
 
 func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
 	beats := sync.OnceValues(func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
-	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats}
+	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats, verified: map[string]Verification{}}
 }
 
 // readOpen adds open scans behind an id.
@@ -158,24 +160,27 @@ func (l *lister) readAll(ctx context.Context, behind string) error {
 	if l.filtered() {
 		q.Page = storage.PageRows
 	}
-	var scans []ledger.Listed
+	var found []ledger.Listed
 	last := behind
 	end, err := l.reader.ledger.Recent(ctx, q, func(s ledger.Listed) bool {
 		last = s.ID
+		if copied, is := strings.CutSuffix(s.ID, scans.VerificationSuffix); is {
+			l.verified[copied] = Verification{s.ID, cmp.Or(s.State, ledger.Running), s.Error}
+		}
 		switch {
 		case s.Summarized:
 			if st, err := l.reader.summarized(s); err == nil && l.takes(st) {
-				scans = append(scans, s)
+				found = append(found, s)
 			}
 		case first && !l.open[s.ID]: // it was begun since the open ones were read
-			scans = append(scans, s)
+			found = append(found, s)
 		}
-		return len(l.list.Scans)+len(scans) < l.Top
+		return len(l.list.Scans)+len(found) < l.Top
 	})
 	if err != nil {
 		return err
 	}
-	if err := l.add(ctx, scans); err != nil {
+	if err := l.add(ctx, found); err != nil {
 		return err
 	}
 	if !end {
@@ -208,12 +213,20 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	return nil
 }
 
-// listed returns the status of a scan in the list. It reads the scan if its row there has no summary, or one that is not settled.
-func (l *lister) listed(ctx context.Context, s ledger.Listed) (Status, error) {
+// listed returns the status of a scan in the list. It reads the scan if its row there has no summary, or one that is not settled. It also reads a
+// copy's verification if that was not listed: the page may end between the two.
+func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
-		return l.reader.summarized(s)
+		st, err = l.reader.summarized(s)
+	} else {
+		st, err = l.reader.status(ctx, s.ID, l.beats)
 	}
-	return l.reader.status(ctx, s.ID, l.beats)
+	if v, seen := l.verified[s.ID]; seen {
+		st.Verification = &v
+	} else if err == nil {
+		err = l.reader.addVerification(ctx, &st)
+	}
+	return st, err
 }
 
 func (rd *Reader) summarized(s ledger.Listed) (Status, error) {

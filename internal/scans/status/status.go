@@ -36,7 +36,7 @@ type Status struct {
 	} `json:"steps"`
 	// Differences are those that a comparison has found; nil for other scans.
 	Differences *Differences `json:"differences,omitempty"`
-	// Verification is the scan that verifies this one, and Verifies the id of the one that this verifies. A list has neither.
+	// Verification is the scan that verifies this one, and Verifies the id of the one that this verifies.
 	Verification *Verification `json:"verification,omitempty"`
 	Verifies     string        `json:"verifies,omitempty"`
 	// Members counts the tables of a group; nil for other scans. The figures of a group are sums over its members.
@@ -122,7 +122,7 @@ func (rd *Reader) Status(ctx context.Context, id string) (Status, error) {
 		return rd.unstarted(ctx, id)
 	}
 	if err == nil {
-		err = rd.related(ctx, &s)
+		err = rd.addVerification(ctx, &s)
 	}
 	return s, NotFound(id, err)
 }
@@ -274,7 +274,11 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	// If somebody has deleted rows of the scan from the state table, sums may be below 0.
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed, st.Rows.Gone = max(0, t.Rows), max(0, t.Written), max(0, t.Failed), max(0, t.Gone)
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
-	if _, own := strings.CutSuffix(s.ID, scans.VerificationSuffix); r.IsGroup() && r.Action.Proof && !own {
+	verified, own := strings.CutSuffix(s.ID, scans.VerificationSuffix)
+	if own {
+		st.Verifies = verified
+	}
+	if r.IsGroup() && r.Action.Proof && !own {
 		st.Note = strings.TrimPrefix(st.Note+"; its tables are those that the source has now, and the proof that follows an export takes those of its tables.json", "; ")
 	}
 	if r.Action.Type == scans.Verify {

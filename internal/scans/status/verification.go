@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
@@ -25,12 +24,8 @@ type Verification struct {
 	Error string       `json:"error,omitempty"`
 }
 
-// related adds to a status what it says of the scan that verifies it, or that it verifies.
-func (rd *Reader) related(ctx context.Context, st *Status) error {
-	st.Verifies, _ = strings.CutSuffix(st.ID, scans.VerificationSuffix)
-	if st.Verifies == st.ID {
-		st.Verifies = ""
-	}
+// addVerification adds to the status of a copy what became of the scan that verifies it.
+func (rd *Reader) addVerification(ctx context.Context, st *Status) error {
 	if !st.Verify || st.State != ledger.Succeeded {
 		return nil
 	}
