@@ -334,7 +334,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     cut = true;
     await page.getByRole("button", { name: "Try now" }).click();
     await page.locator("#banner").getByText("The answer of the app is cut off.").waitFor();
-    await page.locator("#banner").getByText(/^Next try in \d+ s\.$/).waitFor();
+    await page.locator("#banner").getByText(/Next try in \d+ s$/).waitFor();
     [cut, away] = [false, false];
     await page.getByRole("button", { name: "Try now" }).click();
     await page.getByText("No stream yet").waitFor(); // of #/logs/, which is the list
@@ -345,6 +345,77 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     away = true;
     await page.clock.fastForward(20_000);
     await page.getByText("Not answering").waitFor(); // before somebody has filled the form in
+  },
+
+  async "an answer that is late is told, and one that fails: the time of the figures stays, and what is old is grey"() {
+    const page = await open("about:blank");
+    let hold, asked = 0, refuses = false;
+    await play(page, {
+      scans: async () => {
+        asked++;
+        await hold?.until;
+        return refuses ? problem(503, "the app's own storage (AzureWebJobsStorage) has not answered for 26 s: connection refused") : json({ scans: [scan({ state: "running", rate: 5 })] });
+      },
+    });
+    const turnAway = (hidden) => page.evaluate((hidden) => {
+      Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+    await page.clock.install();
+    await page.goto(`${home}#/scans`);
+    await page.getByText(/^Live · /).waitFor();
+    const colour = () => page.evaluate(() => [".badge", "td.number"].map((of) => getComputedStyle(document.querySelector(`tbody ${of}`)).color).join());
+    const [fresh, read] = [await colour(), (await page.locator("#live").textContent()).replace("Live · ", "")];
+    const next = async () => {
+      hold = held();
+      const before = asked;
+      await page.clock.runFor(4000);
+      await until("another request", () => asked > before);
+    };
+    await next();
+    await turnAway(true);
+    await page.clock.runFor(20_000);
+    assert.doesNotMatch(await page.locator("#live").textContent(), /Late/); // nobody waits
+    await turnAway(false);
+    await page.clock.runFor(500);
+    await page.getByText(/^Live · /).waitFor();
+    await page.clock.runFor(6000);
+    await page.locator("#live.late").getByText(/^Late · read at \d\d:\d\d:\d\d$/).waitFor();
+    await page.locator("#banner.waits").getByText("The app has not answered for more than 5 s.").waitFor();
+    await page.locator("#banner").getByText(`Figures of ${read}`, { exact: true }).waitFor();
+    assert.notEqual(await colour(), fresh);
+    hold.release();
+    await page.locator("#banner").waitFor({ state: "hidden" });
+    await until("fresh colours", async () => (await colour()) === fresh);
+    await next();
+    refuses = true;
+    hold.release();
+    await page.locator("#live.bad").getByText(/^Not answering · read at \d\d:\d\d:\d\d$/).waitFor();
+    assert.equal(await page.locator("#banner [role=alert]").textContent(), "The app's own storage (AzureWebJobsStorage) has not answered for 26 s: connection refused.");
+    assert.notEqual(await colour(), fresh);
+    await page.setViewportSize({ width: 390, height: 300 });
+    await page.evaluate(() => { document.querySelector("main").style.height = "3000px"; window.scrollTo(0, 2000); });
+    assert.equal(await page.locator("#banner").evaluate((e) => e.getBoundingClientRect().top), 0); // it stays in sight
+  },
+
+  async "a verification stands in its copy's row"() {
+    const page = await open("about:blank");
+    const copied = (id, verification) => scan({ id, verify: true, verification });
+    await play(page, {
+      scans: (query) => json({
+        scans: query.get("cursor") ? [scan({ id: "d-v", action: { type: "verify", destination: { table: "Bigger", connection: "BACKUP" } }, verifies: "d" })]
+          : [copied("a", { id: "a-v", state: "running" }), scan({ id: "a-v", state: "running" }), copied("b", { id: "b-v", state: "failed", error: hostile }), scan({ id: "b-v", state: "failed" }), copied("c", { id: "c-v" }), copied("d", { id: "d-v", state: "succeeded" })],
+        cursor: query.get("cursor") ? undefined : "c", // between the last two
+      }),
+    });
+    await page.goto(`${home}#/scans`);
+    await until("four rows", async () => (await page.locator("tbody tr").count()) === 4);
+    for (const [i, says] of [/is being verified/, /verification failed: <img src=x onerror=/, /is about to be verified/, /verified/].entries()) assert.match(await page.locator("tbody tr").nth(i).textContent(), says);
+    assert.equal(await page.getByRole("link", { name: "verification failed" }).getAttribute("href"), "#/scans/b-v");
+    await page.getByRole("link", { name: "Older scans" }).click();
+    await page.getByRole("link", { name: "verify Big against BACKUP:Bigger" }).waitFor();
+    await page.getByLabel("Action").selectOption("verify");
+    await page.waitForURL(/action=verify/);
   },
 
   async "the focus stays where it was"() {

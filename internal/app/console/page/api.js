@@ -3,6 +3,7 @@ import { tellClock } from './dom.js';
 
 const keyPlace = 'tablesweep-key'; // in the tab's own storage, which no other tab sees
 const patience = 45_000; // the app needs up to 30 s to tell which storage does not answer
+const lateAfter = 5000; // an answer
 
 // untilAsked is the interval of a task that is repeated on demand only.
 export const untilAsked = 3_600_000;
@@ -85,7 +86,7 @@ export async function call(method, path, { query = [], body, parse = JSON.parse 
   if (response.ok && json) {
     try {
       const answer = parse(text);
-      if (Live.current) Live.current.last = Date.now();
+      if (Live.current) Object.assign(Live.current, { last: Date.now(), asked: performance.now() });
       return answer;
     } catch {
       throw new Problem('The answer of the app is cut off.');
@@ -104,7 +105,8 @@ export async function call(method, path, { query = [], body, parse = JSON.parse 
 }
 
 // Live repeats a task while its page is open: every interval, more rarely while the page is hidden, and with growing
-// pauses while the app is away. No clock that somebody may set has a say in that. It calls tell with its state; last is the time of the last answer.
+// pauses while the app is away. No clock that somebody may set has a say in that. It calls tell with its state; last is the time of the last answer,
+// and asked is when the app was asked for the next one.
 export class Live {
   static hiddenInterval = 60_000;
   static longestPause = 60_000;
@@ -113,21 +115,27 @@ export class Live {
   static current = null;
 
   constructor(task, interval) {
-    Object.assign(this, { task, interval, failures: 0, timer: 0, next: 0, since: 0, running: false, again: false, gone: new AbortController() });
+    Object.assign(this, { task, interval, failures: 0, timer: 0, next: 0, running: false, again: false, asked: 0, hid: performance.now(), gone: new AbortController() });
     Live.current?.stop();
     Live.current = this;
     this.wake = () => { if (document.hidden) this.plan(); else this.now(); };
-    document.addEventListener('visibilitychange', this.wake);
+    this.turn = () => {
+      if (document.hidden) this.hid = performance.now();
+      else this.asked += performance.now() - this.hid; // a hidden page waits for nothing
+      this.wake();
+    };
+    document.addEventListener('visibilitychange', this.turn);
     window.addEventListener('online', this.wake);
     this.now();
   }
 
   get stopped() { return this.gone.signal.aborted; }
+  get late() { return this.running && !document.hidden && performance.now() - this.asked >= lateAfter; }
 
   stop() {
     this.gone.abort();
     clearTimeout(this.timer);
-    document.removeEventListener('visibilitychange', this.wake);
+    document.removeEventListener('visibilitychange', this.turn);
     window.removeEventListener('online', this.wake);
     if (Live.current === this) Live.current = null;
   }
@@ -137,18 +145,17 @@ export class Live {
     clearTimeout(this.timer);
     this.again = this.running;
     if (this.running || this.stopped) return;
-    this.running = true;
+    Object.assign(this, { running: true, next: 0, asked: performance.now() });
     try {
       const again = await this.task();
       if (again) this.interval = again;
-      Object.assign(this, { failures: 0, since: 0, problem: null });
+      Object.assign(this, { failures: 0, problem: null });
     } catch (error) {
       if (!(error instanceof Problem)) console.error(error);
       const problem = error instanceof Problem ? error : new Problem('This page has failed; reload it.', { status: -1 });
       this.asks = problem.needsKey && !this.problem?.needsKey; // also after other failures
       this.problem = problem;
       this.failures += 1;
-      this.since ||= Date.now();
     }
     this.running = false;
     if (this.stopped) return;

@@ -44,6 +44,7 @@ function open() {
   show(banner, false);
   set(live, '');
   live.className = 'live';
+  main.classList.remove('old');
   for (const link of document.querySelectorAll('nav a')) {
     const current = link.hash === `#/${at.path[0]}`;
     if (current) link.setAttribute('aria-current', 'page');
@@ -77,24 +78,27 @@ const again = h('button', { class: 'link', onclick: () => Live.current?.now() },
 const enter = h('button', { class: 'link', onclick: () => askKey() }, 'Enter a key');
 banner.append(message, ' ', next, ' ', again, enter);
 
-// tell shows the state of the refreshes, at every change, and each second while it shows a time.
+// tell shows the state of the refreshes, at every change and each second: an answer that is late is told before it has failed. The time of the
+// figures stays, and what may have changed since is grey.
 function tell() {
   const l = Live.current;
   if (!l) return;
-  const problem = l.problem;
-  live.classList.toggle('bad', Boolean(problem));
-  if (!problem) {
-    const often = l.interval < Live.hiddenInterval;
-    if (l.last) set(live, !often ? `Read at ${time(l.last)}` : document.hidden ? 'Once a minute while hidden' : `Live · ${time(l.last)}`);
-    show(banner, false);
+  const { problem, late } = l, often = l.interval < Live.hiddenInterval;
+  live.className = problem ? 'live bad' : late ? 'live late' : 'live';
+  main.classList.toggle('old', Boolean(problem || late));
+  const at = l.last && time(l.last);
+  show(banner, Boolean(problem || late));
+  if (!problem && !late) {
+    if (at) set(live, !often ? `Read at ${at}` : document.hidden ? 'Once a minute while hidden' : `Live · ${at}`);
     return;
   }
-  set(live, problem.needsKey ? 'No access' : problem.away ? 'Not answering' : 'Stopped');
-  set(message, problem.message.replace(/^./, (c) => c.toUpperCase()).replace(/[^.]$/, '$&.') + (l.failures > 1 ? ` Since ${time(l.since)}.` : ''));
-  show(enter, problem.needsKey);
-  show(again, !problem.needsKey);
-  set(next, l.next ? `Next try in ${Math.max(0, Math.ceil((l.next - performance.now()) / 1000))} s.` : '');
-  show(banner, true);
+  set(live, [!problem ? 'Late' : problem.needsKey ? 'No access' : problem.away ? 'Not answering' : 'Stopped', at && `read at ${at}`].filter(Boolean).join(' · '));
+  banner.className = problem ? 'banner' : 'banner waits';
+  set(message, problem ? problem.message.replace(/^./, (c) => c.toUpperCase()).replace(/[^.]$/, '$&.') : 'The app has not answered for more than 5 s.');
+  show(enter, Boolean(problem?.needsKey));
+  show(again, Boolean(problem && !problem.needsKey));
+  const tries = problem?.away && (l.running ? 'Trying …' : `Next try in ${Math.max(0, Math.ceil((l.next - performance.now()) / 1000))} s`);
+  set(next, [at && `Figures of ${at}`, tries].filter(Boolean).join(' · '));
 }
 
 Live.askKey = askKey;
@@ -104,7 +108,7 @@ Live.tell = (l) => {
   show(keyButton, Boolean(key.get() || l.problem?.needsKey) || !keyButton.hidden);
   tell();
 };
-setInterval(() => { if (Live.current?.problem?.away) tell(); }, 1000);
+setInterval(tell, 1000);
 
 // askKey asks for the key, and retries with it. The page keeps its content.
 function askKey(problem = Live.current?.problem) {

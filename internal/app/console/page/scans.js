@@ -30,6 +30,7 @@ export function titleOf(s) {
     case 'copy': return `copy ${of} → ${tableOf(action.destination, source)}`;
     case 'keys': return `keys of ${of} → ${tableOf(action.destination, source)}`;
     case 'enqueue': return `enqueue ${of} → ${quoted(action.queue?.name ?? '?')}`;
+    case 'verify': return `verify ${of} against ${tableOf(action.destination, source)}`;
     default: return `${action?.type ?? '?'} ${of}`;
   }
 }
@@ -72,10 +73,18 @@ export function causeText({ cause, phase, leased }) {
   return visible(cause) + (since ? `, since ${when(since)}` : '');
 }
 
+const verdicts = { running: ['', 'is being verified'], succeeded: ['', 'verified'], failed: ['bad', 'verification failed'], canceled: ['warn', 'verification canceled'] };
+
+// verdict shows what became of a copy's verification.
+function verdict({ id, state, error }) {
+  const [kind, text] = verdicts[state] ?? (error ? ['bad', 'not verified'] : ['', 'is about to be verified']);
+  return [h('a', { class: kind, href: `#/scans/${encodeURIComponent(id)}` }, text), error && `: ${visible(error)}`];
+}
+
 export function scanRow(id) {
   const badge = stateBadge(), bar = progressBar('progress');
   const title = h('a', { href: `#/scans/${encodeURIComponent(id)}` });
-  const name = h('span'), failed = h('span', { class: 'bad' }), cause = h('span', { class: 'sub warn' });
+  const name = h('span'), failed = h('span', { class: 'bad' }), verified = h('span'), cause = h('span', { class: 'sub warn' });
   // Two lines each: a number, and what belongs to it.
   const cell = (label, kind) => {
     const [first, second] = [h('span'), h('span', { class: 'sub' })];
@@ -83,7 +92,7 @@ export function scanRow(id) {
   };
   const rows = cell('Rows', 'rows'), steps = cell('Steps', 'steps'), time = h('span', { class: 'sub' });
   const started = h('td', { class: 'started', 'data-name': 'Started' });
-  const element = h('tr', {}, h('td', { class: 'wide' }, title, h('span', { class: 'sub parts' }, name, failed), cause), h('td', { class: 'state' }, badge.element), h('td', { class: 'doing' }, bar.element, time), rows.element, steps.element, started);
+  const element = h('tr', {}, h('td', { class: 'wide' }, title, h('span', { class: 'sub parts' }, name, failed, verified), cause), h('td', { class: 'state' }, badge.element), h('td', { class: 'doing' }, bar.element, time), rows.element, steps.element, started);
   return {
     element,
     update(s) {
@@ -94,6 +103,9 @@ export function scanRow(id) {
       set(title, titleOf(s));
       set(failed, s.rows?.failed ? plural(s.rows.failed, 'failed row') : '');
       set(cause, causeText(s));
+      const said = JSON.stringify(s.verification);
+      if (verified.said !== said) verified.replaceChildren(...(s.verification ? verdict(s.verification).filter(Boolean) : []));
+      verified.said = said;
       set(time, !running ? `took ${duration(s.seconds)}` : s.secondsLeft === undefined ? `for ${duration(s.seconds)}` : `${duration(s.secondsLeft)} left`);
       rows.update(count(s.rows?.scanned), running && s.rate !== undefined ? `${rate(s.rate)}/s` : '');
       steps.update(count(s.steps?.done), s.steps?.pending ? `${count(s.steps.pending)} pending` : '');
@@ -108,7 +120,7 @@ export const scanHead = (first) => h('thead', {}, h('tr', {}, [first, 'State', '
 
 const filters = [
   { name: 'state', label: 'State', options: ['running', 'succeeded', 'failed', 'canceled'] },
-  { name: 'action', label: 'Action', options: ['copy', 'count', 'keys', 'enqueue', 'delete'] },
+  { name: 'action', label: 'Action', options: ['copy', 'count', 'keys', 'enqueue', 'delete', 'verify'] },
   { name: 'table', label: 'Table' },
   { name: 'name', label: 'Name' },
   { name: 'since', label: 'Since', hint: '2h, 2026-11-20' },
@@ -153,7 +165,8 @@ export function listScans(main, { query }) {
       show(trouble, true);
     }
     if (asked !== query) return undefined; // another turn follows
-    const { scans, cursor } = answer;
+    const { cursor } = answer, verifications = new Set(answer.scans.map((s) => s.verification?.id));
+    const scans = answer.scans.filter((s) => !verifications.has(s.id)); // a copy's row has its verification
     rows = new Map(scans.map((s) => [s.id, rows.get(s.id) ?? scanRow(s.id)]));
     for (const s of scans) {
       rows.get(s.id).update(s);
