@@ -30,10 +30,10 @@ type Mapped struct {
 }
 
 const (
-	// maxHeld is how many bytes of rows are held until they are written: a page's rows may become a hundred times as much.
-	maxHeld = 8 << 20
-	// heldWeight is how many bytes of memory one of them takes: as a value, as text, and in the transaction that writes it.
-	heldWeight = 3
+	// maxMapped is how many bytes of rows are held until they are written: a page's rows may become a hundred times as much.
+	maxMapped = 8 << 20
+	// mappedWeight is how many bytes of memory one of them takes: as a value, as text, and in the transaction that writes it.
+	mappedWeight = 3
 	// maxText is the most text, in bytes, of a row that a map makes: it has 1 MiB as the service counts, of two bytes a character, of which
 	// each takes six at most.
 	maxText = 3 << 20
@@ -45,7 +45,7 @@ func (m Mapped) reserved(part *memory.Part) (Work, error) {
 	if _, keyed := m.Work.(Changing); keyed {
 		return m, nil
 	}
-	if !part.Use(heldWeight * maxText) {
+	if !part.Use(mappedWeight * maxText) {
 		return m, memory.ErrFull
 	}
 	m.reserve = &sync.Mutex{}
@@ -68,7 +68,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	if m.Slots != nil {
 		w = slotted{w, m.Slots}
 	}
-	h := held{memory: o.Memory, reserve: m.reserve}
+	h := mappedRows{memory: o.Memory, reserve: m.reserve}
 	defer h.clear()
 	from := make(map[key.Key]int, len(rows)) // what a row became, and its place
 	written, failed := map[int]bool{}, map[int]bool{}
@@ -142,8 +142,8 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	return r, err
 }
 
-// held is what rows became, until it is written.
-type held struct {
+// mappedRows is what rows became, until it is written.
+type mappedRows struct {
 	memory   *memory.Part
 	reserve  *sync.Mutex // see [Mapped.reserved]
 	rows     []storage.Row
@@ -153,16 +153,16 @@ type held struct {
 }
 
 // fits reports whether there is room for one more row. Beside one in the reserve there is none: its unit would wait for itself.
-func (h *held) fits(row storage.Row) bool {
+func (h *mappedRows) fits(row storage.Row) bool {
 	bytes := len(row.JSON())
-	return !h.reserved && h.size+bytes <= maxHeld && h.memory.Spare(heldWeight*int64(bytes))
+	return !h.reserved && h.size+bytes <= maxMapped && h.memory.Spare(mappedWeight*int64(bytes))
 }
 
-func (h *held) add(row storage.Row) error {
+func (h *mappedRows) add(row storage.Row) error {
 	bytes := len(row.JSON())
 	switch {
-	case h.memory.Use(heldWeight * int64(bytes)):
-		h.used += heldWeight * int64(bytes)
+	case h.memory.Use(mappedWeight * int64(bytes)):
+		h.used += mappedWeight * int64(bytes)
 	case h.reserve == nil:
 		return memory.ErrFull
 	default:
@@ -173,7 +173,7 @@ func (h *held) add(row storage.Row) error {
 	return nil
 }
 
-func (h *held) clear() {
+func (h *mappedRows) clear() {
 	clear(h.rows)
 	h.memory.Use(-h.used)
 	if h.reserved {

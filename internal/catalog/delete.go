@@ -167,7 +167,7 @@ func (x *deleting) stays(ctx context.Context, h *store.Head, row storage.Entity,
 	case x.claim.Known:
 		return errStays
 	}
-	if held, err := claimsIn(x.Log).Held(ctx, x.claim); err != nil {
+	if held, err := claimsIn(x.Log).Unchanged(ctx, x.claim); err != nil {
 		return fmt.Errorf("catalog %s: %w", x.Name, err)
 	} else if !held {
 		return errStays

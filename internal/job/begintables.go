@@ -171,7 +171,7 @@ func (t *Tables) find(ctx context.Context) error {
 		return err
 	}
 	if t.Overwrites != nil {
-		there, err := t.To.Account.Look(ctx, names, tablesAtOnce)
+		there, err := t.To.Account.TableStates(ctx, names, tablesAtOnce)
 		if err != nil {
 			return err
 		}
@@ -232,7 +232,7 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 }
 
 // Look chooses the tables, and returns what the destination, an account, has of them. It changes nothing.
-func (t *Tables) Look(ctx context.Context) ([]storage.There, error) {
+func (t *Tables) Look(ctx context.Context) ([]storage.TableState, error) {
 	if err := t.whole(ctx); err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (t *Tables) Look(ctx context.Context) ([]storage.There, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.To.Account.Look(ctx, names, tablesAtOnce)
+	return t.To.Account.TableStates(ctx, names, tablesAtOnce)
 }
 
 // claim claims the place for the export of many tables.

@@ -88,12 +88,12 @@ type csvReader struct {
 
 // csvColumn is a column of a property, or of a key.
 type csvColumn struct {
-	name  string
-	typed int           // the column of its types, -1 if there is none
-	skip  bool          // it is one of types, or of nothing that a row keeps
-	told  *storage.Type // by [CSV.Types]
-	types *columnTypes
-	said  bool // that it is mixed
+	name   string
+	typed  int           // the column of its types, -1 if there is none
+	skip   bool          // it is one of types, or of nothing that a row keeps
+	given  *storage.Type // by [CSV.Types]
+	types  *columnTypes
+	warned bool // that it is mixed
 }
 
 func (c CSV) reader(from io.Reader) *csvReader {
@@ -361,7 +361,7 @@ func (r *csvReader) name(cells []string) error {
 			c.typed = typed
 		}
 		if t, told := r.Types[name]; told {
-			c.told = &t
+			c.given = &t
 		}
 		if learned := r.learned[name]; learned != nil {
 			c.types = learned
@@ -439,9 +439,9 @@ func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 
 // decide returns the type of a text, and learns from it if that was not done before.
 func (r *csvReader) decide(c *csvColumn, t storage.Type, typed, first bool, line int) (storage.Type, error) {
-	if c.told != nil {
+	if c.given != nil {
 		if !typed {
-			t = *c.told
+			t = *c.given
 		}
 		return t, nil
 	}
@@ -454,9 +454,9 @@ func (r *csvReader) decide(c *csvColumn, t storage.Type, typed, first bool, line
 			return t, fmt.Errorf("line %d: %s is an %v, and the one of line %d, which has no type, was read as an %v; give --types %[2]s:%[3]v, or the rows in a file, which is read twice", line, c.name, t, c.types.untyped, before)
 		}
 	}
-	if c.types.mixed() && !c.said && r.Mixed != nil {
+	if c.types.mixed() && !c.warned && r.Mixed != nil {
 		r.Mixed(fmt.Sprintf("%s has several types, and values without one, which become %v", c.name, c.types.usual()))
-		c.said = true
+		c.warned = true
 	}
 	if !typed {
 		t = c.types.usual()

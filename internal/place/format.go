@@ -327,8 +327,8 @@ type page struct {
 	first, last key.Key
 	properties  Properties
 
-	columns []storage.Column // of the last rows
-	alike   int64            // rows that have these columns, and are not among the properties yet
+	columns     []storage.Column // of the last rows
+	sameColumns int64            // rows that have these columns, and are not among the properties yet
 }
 
 // add appends a row, which must be behind the last one in table order. It reports false, and adds nothing, if the page
@@ -359,7 +359,7 @@ func (p *page) add(row storage.Row, timestamp bool) bool {
 		p.tally()
 		p.columns = row.Columns
 	}
-	p.alike++
+	p.sameColumns++
 	return true
 }
 
@@ -371,9 +371,9 @@ func shared(a, b []storage.Column) bool {
 // tally counts the columns of the last rows.
 func (p *page) tally() {
 	for _, one := range p.columns {
-		p.properties.count(one.Name, one.Type.String(), p.alike)
+		p.properties.count(one.Name, one.Type.String(), p.sameColumns)
 	}
-	p.alike = 0
+	p.sameColumns = 0
 }
 
 // FileDraft collects the rows of a data file. Make it with [NewFile].

@@ -19,14 +19,14 @@ type Pages struct {
 	take      func(p *page, last bool) error
 
 	page   page
-	last   *key.Key // of the rows so far, nil if there is none
-	json   int      // of the file, before the page
-	coming []coming // are being encoded, in order
-	err    error    // of a page that could not be handed on: none behind it is
+	last   *key.Key       // of the rows so far, nil if there is none
+	json   int            // of the file, before the page
+	coming []encodingPage // are being encoded, in order
+	err    error          // of a page that could not be handed on: none behind it is
 }
 
-// coming is a page that is being encoded.
-type coming struct {
+// encodingPage is a page that is being encoded.
+type encodingPage struct {
 	page  *page
 	last  bool // of its file
 	json  int  // bytes, before it is encoded
@@ -80,17 +80,17 @@ func (p *Pages) flush(last bool) error {
 	if p.json += size; last {
 		p.json = 0
 	}
-	next := coming{&full, last, size, &task.Group{}}
+	next := encodingPage{&full, last, size, &task.Group{}}
 	next.group.Go(func() error {
 		full.text = p.codec.Encode(full.text)
 		return nil
 	})
 	p.coming = append(p.coming, next)
-	return p.handOn(runtime.GOMAXPROCS(0))
+	return p.writeEncoded(runtime.GOMAXPROCS(0))
 }
 
-// handOn hands pages on, until no more than most are being encoded.
-func (p *Pages) handOn(most int) error {
+// writeEncoded writes pages, until no more than most are being encoded.
+func (p *Pages) writeEncoded(most int) error {
 	for p.err == nil && len(p.coming) > most {
 		first := p.coming[0]
 		p.coming = slices.Delete(p.coming, 0, 1)
@@ -107,7 +107,7 @@ func (p *Pages) End(err error) error {
 	if err == nil {
 		err = p.flush(true)
 	}
-	if handErr := p.handOn(0); err == nil {
+	if handErr := p.writeEncoded(0); err == nil {
 		err = handErr
 	}
 	return err

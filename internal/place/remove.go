@@ -113,7 +113,7 @@ func (r *remover) tables(ctx context.Context, id string) error {
 	if !listed && !r.Gone {
 		names, err := ExportsIn(ctx, r)
 		if len(names) > 0 {
-			return lost(TablesName, "the exports of tables")
+			return lostList(TablesName, "the exports of tables")
 		}
 		if err != nil && !storage.NotFound(err) { // the container
 			return err
@@ -159,8 +159,8 @@ func (r *remover) one(ctx context.Context, id string) error {
 	return r.lists(ctx, "", id)
 }
 
-// lost is the error for a list that is not there although there is what it has named.
-func lost(name, what string) error {
+// lostList is the error for a list that is not there although there is what it has named.
+func lostList(name, what string) error {
 	return fmt.Errorf("%s is lost, and %s are there, which nothing names any more; delete them by hand", name, what)
 }
 
@@ -291,7 +291,7 @@ func (r *remover) data(ctx context.Context, prefix, id string) error {
 	case err != nil:
 		return err
 	case !claimed && !sealed:
-		return lost(prefix+ClaimName, "the export's objects")
+		return lostList(prefix+ClaimName, "the export's objects")
 	case sealed && m.Files.SHA256 != hash:
 		return fmt.Errorf("%s is not the list that %s vouches for", prefix+FilesName, ManifestName)
 	case sealed:
@@ -326,7 +326,7 @@ func (r *remover) withoutFiles(ctx context.Context, prefix string, sealed bool) 
 		return nil
 	})
 	if left {
-		return lost(prefix+FilesName, "data files")
+		return lostList(prefix+FilesName, "data files")
 	}
 	if storage.NotFound(err) { // the container
 		return nil

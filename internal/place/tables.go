@@ -59,7 +59,7 @@ func Claimed(ctx context.Context, o Objects) (bool, error) {
 
 // FreeOfTables fails with [ErrTaken] if the place has an export, or one under way, or lies within one.
 func FreeOfTables(ctx context.Context, to Objects) error {
-	name, err := firstOf(ctx, to, signs...)
+	name, err := firstOf(ctx, to, markers...)
 	if name != "" {
 		err = fmt.Errorf("%w: it has %s", ErrTaken, name)
 	}

@@ -17,26 +17,26 @@ import (
 // No export begins within another one, or around one: what reads the outer one would meet the inner one. The tables of an export of many stand
 // within that, which has looked for all of them.
 
-// signs are the names of the objects that say whose a place is.
-var signs = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
+// markers are the names of the objects that say whose a place is.
+var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
 
-// ours begins what they have. Others may have objects of such names.
-const ours = `{"format":"tablesweep-`
+// formatPrefix begins what they have. Others may have objects of such names.
+const formatPrefix = `{"format":"tablesweep-`
 
-// signed reports whether an object is there that says that the place is an export's.
-func signed(ctx context.Context, o Objects, name string) (bool, error) {
-	begins, err := o.Get(ctx, name, 0, int64(len(ours)))
+// hasMarker reports whether an object is there that says that the place is an export's.
+func hasMarker(ctx context.Context, o Objects, name string) (bool, error) {
+	begins, err := o.Get(ctx, name, 0, int64(len(formatPrefix)))
 	if _, local := o.(Directory); local || errors.Is(err, fs.ErrNotExist) || storage.Gone(err) {
 		err = nil // what this user can't read of the directories above, nothing meets that he runs
 	}
-	return string(begins) == ours, err
+	return string(begins) == formatPrefix, err
 }
 
 // Within returns which object says that a place lies within an export; "" if none does.
 func Within(ctx context.Context, o Objects) (string, error) {
 	for _, above := range o.Above() {
-		for _, name := range signs {
-			if is, err := signed(ctx, above, name); is || err != nil {
+		for _, name := range markers {
+			if is, err := hasMarker(ctx, above, name); is || err != nil {
 				return above.Address() + "/" + name, err
 			}
 		}
@@ -48,7 +48,7 @@ func Within(ctx context.Context, o Objects) (string, error) {
 func around(ctx context.Context, o Objects) (string, error) {
 	var names []string
 	err := o.List(ctx, "", func(name string, _ int64) error {
-		if i := strings.LastIndexByte(name, '/'); i > 0 && slices.Contains(signs, name[i+1:]) {
+		if i := strings.LastIndexByte(name, '/'); i > 0 && slices.Contains(markers, name[i+1:]) {
 			names = append(names, name)
 		}
 		return nil
@@ -57,7 +57,7 @@ func around(ctx context.Context, o Objects) (string, error) {
 		return "", err
 	}
 	for _, name := range names {
-		if is, err := signed(ctx, o, name); is || err != nil {
+		if is, err := hasMarker(ctx, o, name); is || err != nil {
 			return name, err
 		}
 	}

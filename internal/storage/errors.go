@@ -149,7 +149,7 @@ func wrap(op string, x *exchange, err error) error {
 	op += " of " + x.connection
 	var re *azcore.ResponseError
 	if !errors.As(err, &re) {
-		if err = x.told(err); Passing(err) || errors.Is(err, memory.ErrFull) {
+		if err = x.redact(err); Passing(err) || errors.Is(err, memory.ErrFull) {
 			return fmt.Errorf("%s: %w", op, err)
 		}
 		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)
@@ -179,20 +179,20 @@ func (x *exchange) hide(text string) string {
 	return secret.Hide(secret.Cut(text, signature, token, q.Get("sig"), x.clientSecret))
 }
 
-// told is an error whose text is hidden as [exchange.hide] does it.
-type told struct {
+// redactedError is an error whose text is hidden as [exchange.hide] does it.
+type redactedError struct {
 	text  string
 	cause error
 }
 
-func (t *told) Error() string { return t.text }
-func (t *told) Unwrap() error { return t.cause }
+func (t *redactedError) Error() string { return t.text }
+func (t *redactedError) Unwrap() error { return t.cause }
 
-// told returns an error of a request with a text that may be shown: without the URL, of which a shared access signature is part.
-func (x *exchange) told(err error) error {
+// redact returns an error of a request with a text that may be shown: without the URL, of which a shared access signature is part.
+func (x *exchange) redact(err error) error {
 	err = withoutURL(err)
 	if text := x.hide(err.Error()); text != err.Error() {
-		return &told{text, err}
+		return &redactedError{text, err}
 	}
 	return err
 }

@@ -160,5 +160,5 @@ func (x *exchange) causeOf(resp *http.Response, err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op) && op.Op != "dial":
 		return connectionBroken
 	}
-	return x.told(err).Error()
+	return x.redact(err).Error()
 }

@@ -225,7 +225,7 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 		return Page{}, err
 	}
 	if unreadable != nil {
-		return Page{}, fmt.Errorf("query table %s: %w", t.name, x.told(unreadable))
+		return Page{}, fmt.Errorf("query table %s: %w", t.name, x.redact(unreadable))
 	}
 	x.options.Rows.had(len(p.Rows), x.rows*float64(x.tries))
 	p.Bytes = len(x.answer)

@@ -19,7 +19,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a slow body takes what it will need", "TestSlowBodies", "memory.go",
 		"weigh: func(bytes int64) int64 { return bytes }}", "weigh: func(bytes int64) int64 { return bytes * map[bool]int64{true: recordsWeight, false: 1}[WRONG] }}"},
 	{"a record that is changed takes nothing", "TestWritesOfLargeRecords", "memory.go",
-		"	case itsRecord:\n		r = r.WithContext(part.In(r.Context()))\n", "	case itsRecord:\n		if !WRONG {\n			r = r.WithContext(part.In(r.Context()))\n		}\n		r = r.WithContext(r.Context())\n"},
+		"	case needsForRecord:\n		r = r.WithContext(part.In(r.Context()))\n", "	case needsForRecord:\n		if !WRONG {\n			r = r.WithContext(part.In(r.Context()))\n		}\n		r = r.WithContext(r.Context())\n"},
 	{"a slow body of a small call takes what it will need", "TestSlowBodies", "memory.go",
 		"	known := r.ContentLength >= 0", "	if h == little && WRONG {\n		return take.part(r.Context(), memory.Small)\n	}\n	known := r.ContentLength >= 0"},
 	{"a repetition's answer takes nothing", "TestRepeatedChangeIsCharged", "../../catalog/follow.go",

@@ -36,7 +36,7 @@ func (h Host) only(next http.Handler) http.Handler {
 			notFound(w, r)
 		case h.Secret == "" && h.Development && foreign:
 			writeProblem(w, r, problem.NotFoundf("Host", "%q is not a name of this machine; in the environment Development, only localhost and loopback addresses are served", name))
-		case unasked(r) && ofOtherSite(r):
+		case withoutPreflight(r) && ofOtherSite(r):
 			writeProblem(w, r, problem.Forbiddenf("Content-Type", "a page of another site has sent this request, and a browser asks nobody before it sends one of this type; "+
 				"send application/json, and allow the site in the host's CORS settings"))
 		default:
@@ -67,9 +67,9 @@ func pastHost(r *http.Request) bool {
 	return has(r, "Origin", "Sec-Fetch-Site") && !has(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }
 
-// unasked reports whether a browser sends such a request for any page without asking first, by a preflight, whether the page may: its
+// withoutPreflight reports whether a browser sends such a request for any page without asking first, by a preflight, whether the page may: its
 // Content-Type is a form's, or is missing. (WHATWG Fetch, "CORS-safelisted request-header")
-func unasked(r *http.Request) bool {
+func withoutPreflight(r *http.Request) bool {
 	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
 }
 

@@ -32,7 +32,7 @@ type Catalogs map[string]*catalog.Catalog
 // resource is one of every catalog, such as records, with a method and its handler.
 type resource struct {
 	method, path string
-	holds        holds
+	holds        memoryNeed
 	serve        func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 

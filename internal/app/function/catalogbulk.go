@@ -20,8 +20,8 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// maxTold is the most errors that an answer tells of all its records. Beyond that, each record has its first one alone.
-const maxTold = 1000
+// maxListedErrors is the most errors that an answer tells of all its records. Beyond that, each record has its first one alone.
+const maxListedErrors = 1000
 
 // insertRecords inserts several records, and answers with a result for each. If once is not "", item n has the Idempotency-Key
 // "once n": the records are in several shards, and some may be refused. Each record is decoded to be checked, and again when its turn
@@ -33,7 +33,7 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.R
 	told := 0
 	for n, text := range texts {
 		if _, err := record.Parse(text); err != nil {
-			results[n] = refused(err, max(1, min(maxErrors, maxTold-told)))
+			results[n] = refused(err, max(1, min(maxErrors, maxListedErrors-told)))
 			told += len(problem.All(err))
 			continue
 		}
@@ -69,7 +69,7 @@ func refused(err error, most int) inserted {
 func detailOf(err error, most int) string {
 	var all []string
 	for _, p := range firstOf(err, most) {
-		text := told(p)
+		text := publicText(p)
 		if p.Field != "" && len(all) > 0 {
 			text = p.Field + " " + text
 		}

@@ -34,7 +34,7 @@ func consoleCalls(on bool) []call {
 	if !on {
 		return nil
 	}
-	return []call{{method: "GET", path: "console", holds: nothing, serve: getConsole}, {method: "GET", path: "console/{file}", holds: nothing, serve: getConsole}}
+	return []call{{method: "GET", path: "console", needs: needsNothing, serve: getConsole}, {method: "GET", path: "console/{file}", needs: needsNothing, serve: getConsole}}
 }
 
 func getConsole(w http.ResponseWriter, r *http.Request) error {

@@ -32,9 +32,9 @@ func logCalls(of *logtail.Streams) (calls []call) {
 	s := streams{of}
 	for _, path := range []string{"log", "log/*"} {
 		calls = append(calls,
-			call{method: "POST", path: path, holds: itsEvents, serve: taking(s.append, "stream")},
-			call{method: "GET", path: path, holds: itsRows, serve: taking(s.read, "stream", "top", "since", "cursor", "after")},
-			call{method: "DELETE", path: path, holds: itsRows, serve: taking(s.delete, "stream")},
+			call{method: "POST", path: path, needs: needsForEvents, serve: taking(s.append, "stream")},
+			call{method: "GET", path: path, needs: needsForRows, serve: taking(s.read, "stream", "top", "since", "cursor", "after")},
+			call{method: "DELETE", path: path, needs: needsForRows, serve: taking(s.delete, "stream")},
 		)
 	}
 	return calls

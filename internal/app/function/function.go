@@ -140,21 +140,21 @@ func Functions(a App) []Function {
 		{
 			Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"},
 			maxBody: maxRecord, gates: settings, calls: a.catalogCalls(
-				resource{"POST", "records", itsRecords, insertRecord},
-				resource{"PUT", "records", itsRecord, replaceRecord}, resource{"PUT", oneRecord, itsRecord, replaceRecord},
-				resource{"PATCH", "records", itsRecord, patchRecord}, resource{"PATCH", oneRecord, itsRecord, patchRecord}),
+				resource{"POST", "records", needsForRecords, insertRecord},
+				resource{"PUT", "records", needsForRecord, replaceRecord}, resource{"PUT", oneRecord, needsForRecord, replaceRecord},
+				resource{"PATCH", "records", needsForRecord, patchRecord}, resource{"PATCH", oneRecord, needsForRecord, patchRecord}),
 		},
 		{
 			Name: "CatalogQuery", Trigger: HTTP, Route: catalogRoute, Methods: []string{"GET", "HEAD", "OPTIONS"},
 			gates: settings, calls: append(a.catalogCalls(
-				resource{"GET", "records", itsRows, findRecords}, resource{"GET", "count", itsRows, countRecords},
-				resource{"GET", oneRecord, itsRows, getRecord}, resource{"GET", "changes", itsRows, listChanges}),
-				call{method: "GET", path: "catalog", holds: nothing, serve: taking(a.Catalogs.list)}),
+				resource{"GET", "records", needsForRows, findRecords}, resource{"GET", "count", needsForRows, countRecords},
+				resource{"GET", oneRecord, needsForRows, getRecord}, resource{"GET", "changes", needsForRows, listChanges}),
+				call{method: "GET", path: "catalog", needs: needsNothing, serve: taking(a.Catalogs.list)}),
 		},
 		{
 			Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
 			gates: settings, calls: a.catalogCalls(
-				resource{"DELETE", "records", itsRows, deleteRecords}, resource{"DELETE", oneRecord, itsRows, deleteRecords}),
+				resource{"DELETE", "records", needsForRows, deleteRecords}, resource{"DELETE", oneRecord, needsForRows, deleteRecords}),
 		},
 	}
 	for i := range functions {

@@ -298,7 +298,7 @@ func problemBody(p *problem.Error, err error) any {
 		Field  string       `json:"field,omitempty"`
 		Detail string       `json:"detail"`
 		Errors []fieldError `json:"errors,omitempty"`
-	}{http.StatusText(status), status, p.Field, told(p), fieldErrors(err)}
+	}{http.StatusText(status), status, p.Field, publicText(p), fieldErrors(err)}
 }
 
 // problemOf is [problem.Of], but storage that gave no good answer, or refuses the app, is [problem.Busy]: callers learn which, and why.
@@ -322,8 +322,8 @@ func problemOf(err error) *problem.Error {
 	return problem.Of(err)
 }
 
-// told returns what callers see of an error: the cause, too, unless it is the log's alone. What storage says is not.
-func told(p *problem.Error) string {
+// publicText returns what callers see of an error: the cause, too, unless it is the log's alone. What storage says is not.
+func publicText(p *problem.Error) string {
 	if p.Err == nil || problem.Status(p) >= http.StatusInternalServerError && !(p.Kind == problem.NotReady && (storage.Passing(p.Err) || storage.Denied(p.Err))) {
 		return p.Detail
 	}

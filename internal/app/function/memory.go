@@ -12,24 +12,24 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// holds says what a call holds of the app's memory. Each call takes its part once, before it reads its body or any row.
-type holds int
+// memoryNeed says what a call holds of the app's memory. Each call takes its part once, before it reads its body or any row.
+type memoryNeed int
 
 const (
-	// little is [memory.Small] at most, also with a body of [maxRequest]. Such calls pass while large ones wait.
-	little holds = iota
-	// nothing is what the app has all the time.
-	nothing
-	// itsRecords is a body of records, and what is made of them. Who sends a short one passes as well.
-	itsRecords
-	// itsEvents is a body of events.
-	itsEvents
-	// itsRecord is a body that makes one record of another, and what is read and written then. It is served as itsRows, unless the body is
+	// needsLittle is [memory.Small] at most, also with a body of [maxRequest]. Such calls pass while large ones wait.
+	needsLittle memoryNeed = iota
+	// needsNothing is what the app has all the time.
+	needsNothing
+	// needsForRecords is a body of records, and what is made of them. Who sends a short one passes as well.
+	needsForRecords
+	// needsForEvents is a body of events.
+	needsForEvents
+	// needsForRecord is a body that makes one record of another, and what is read and written then. It is served as needsForRows, unless the body is
 	// too long to be kept meanwhile.
-	itsRecord
-	// itsRows is the rows that it reads, what it answers with, and what it writes. If these are small it passes. The call is served again, with a
+	needsForRecord
+	// needsForRows is the rows that it reads, what it answers with, and what it writes. If these are small it passes. The call is served again, with a
 	// larger part and then by smaller pages, if one does not suffice: so it changes nothing before it has what it needs.
-	itsRows
+	needsForRows
 )
 
 const (
@@ -51,21 +51,21 @@ const (
 )
 
 // ofBody returns what a body of so many bytes takes of memory, with what is made of it.
-func (h holds) ofBody(bytes int64) int64 {
+func (h memoryNeed) ofBody(bytes int64) int64 {
 	switch h {
-	case little:
+	case needsLittle:
 		return memory.Small
-	case itsEvents:
+	case needsForEvents:
 		return eventsWeight * bytes
-	case itsRecord:
+	case needsForRecord:
 		return min(recordWeight*bytes, bodyWeight*bytes+recordMost)
 	}
 	return min(recordsWeight*bytes, bodyWeight*bytes+recordsMost)
 }
 
 // whole is the most bytes of a body that are kept until its call has a part for them.
-func (h holds) whole() int64 {
-	if h == itsRecords {
+func (h memoryNeed) whole() int64 {
+	if h == needsForRecords {
 		return memory.Small / recordsWeight
 	}
 	return memory.Small / eventsWeight
@@ -73,12 +73,12 @@ func (h holds) whole() int64 {
 
 // takeBody takes the part for a request's body, and for what is made of it. A small body has come by then: so who sends it slowly holds
 // what has come. A larger one of unknown length takes what the largest would, until it ends.
-func (f Function) takeBody(h holds, take *taker, r *http.Request) (*memory.Part, error) {
+func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.Part, error) {
 	known := r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == ""
 	if known && r.ContentLength > h.whole() {
 		return take.part(r.Context(), h.ofBody(min(r.ContentLength, f.maxBody)))
 	}
-	body := &begun{ReadCloser: r.Body}
+	body := &replayableBody{ReadCloser: r.Body}
 	if err := body.begin(f.memory.Coming(), h.whole()); err != nil {
 		return nil, err
 	}
@@ -86,14 +86,14 @@ func (f Function) takeBody(h holds, take *taker, r *http.Request) (*memory.Part,
 	switch {
 	case body.err == nil:
 		return take.part(r.Context(), take.guess(h.ofBody(f.maxBody)))
-	case h == itsRecord:
+	case h == needsForRecord:
 		return take.little(r.Context())
 	}
 	return take.part(r.Context(), h.ofBody(int64(len(body.text))))
 }
 
-// begun is a body of which the beginning has come. It can be read again, if that is all.
-type begun struct {
+// replayableBody is a body of which the beginning has come. It can be read again, if that is all.
+type replayableBody struct {
 	io.ReadCloser
 	text []byte
 	next int   // the first byte of text that was not read
@@ -101,7 +101,7 @@ type begun struct {
 }
 
 // begin reads the beginning, of so many bytes at most. It is in the part until it has come.
-func (b *begun) begin(part *memory.Part, most int64) error {
+func (b *replayableBody) begin(part *memory.Part, most int64) error {
 	defer part.Release()
 	coming := &heldBody{ReadCloser: b.ReadCloser, part: part, weigh: func(bytes int64) int64 { return bytes }}
 	var err error
@@ -116,7 +116,7 @@ func (b *begun) begin(part *memory.Part, most int64) error {
 }
 
 // Read implements [io.Reader].
-func (b *begun) Read(p []byte) (n int, err error) {
+func (b *replayableBody) Read(p []byte) (n int, err error) {
 	switch {
 	case b.next < len(b.text):
 		n = copy(p, b.text[b.next:])
@@ -130,7 +130,7 @@ func (b *begun) Read(p []byte) (n int, err error) {
 
 // readAgain has the body of a call read from its beginning. It reports false if more of it was read than is kept.
 func readAgain(r *http.Request) bool {
-	body, ok := r.Body.(*begun)
+	body, ok := r.Body.(*replayableBody)
 	if ok {
 		body.next = 0
 	}
@@ -142,12 +142,12 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 	take := taker{f.memory, memoryTime}
 	var part *memory.Part
 	var err error
-	switch c.holds {
-	case nothing:
+	switch c.needs {
+	case needsNothing:
 		return c.serve(w, r)
-	case little, itsRecords, itsEvents, itsRecord:
-		part, err = f.takeBody(c.holds, &take, r)
-	case itsRows:
+	case needsLittle, needsForRecords, needsForEvents, needsForRecord:
+		part, err = f.takeBody(c.needs, &take, r)
+	case needsForRows:
 		part, err = take.little(r.Context())
 	}
 	for again := false; ; again = true {
@@ -155,7 +155,7 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 			return err
 		}
 		err = serveWith(part, c, w, r)
-		if !errors.Is(err, memory.ErrFull) || c.holds != itsRows && (c.holds != itsRecord || !readAgain(r)) {
+		if !errors.Is(err, memory.ErrFull) || c.needs != needsForRows && (c.needs != needsForRecord || !readAgain(r)) {
 			return err
 		}
 		wanted := part.Wanted()
@@ -163,7 +163,7 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 			r = r.WithContext(logtail.Fewer(r.Context()))
 		}
 		most := int64(againMemory)
-		if c.holds == itsRecord {
+		if c.needs == needsForRecord {
 			most = recordMost
 		}
 		part, err = take.part(r.Context(), max(wanted, take.guess(max(wanted+wanted/4, most))))
@@ -174,33 +174,33 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request) error {
 	defer part.Release()
 	needs := part.Used // while the caller reads the answer
-	switch c.holds {
-	case itsRows:
+	switch c.needs {
+	case needsForRows:
 		r = r.WithContext(part.In(r.Context()))
-	case itsRecord:
+	case needsForRecord:
 		r = r.WithContext(part.In(r.Context()))
 		r.Body = &heldBody{ReadCloser: r.Body, part: part, weigh: func(bytes int64) int64 { return bodyWeight * bytes }}
-	case itsRecords, itsEvents:
-		body := &heldBody{ReadCloser: r.Body, part: part, weigh: c.holds.ofBody, all: true}
+	case needsForRecords, needsForEvents:
+		body := &heldBody{ReadCloser: r.Body, part: part, weigh: c.needs.ofBody, all: true}
 		needs = func() int64 { return body.bytes }
 		r = r.WithContext(r.Context())
 		r.Body = body
 	}
-	return c.serve(&lessHeld{w, part, needs}, r)
+	return c.serve(&releasingAnswer{w, part, needs}, r)
 }
 
-// lessHeld is an answer. Once it begins, its call holds what that takes, and no longer what reading took: who reads slowly keeps nobody waiting.
-type lessHeld struct {
+// releasingAnswer is an answer. Once it begins, its call holds what that takes, and no longer what reading took: who reads slowly keeps nobody waiting.
+type releasingAnswer struct {
 	http.ResponseWriter
 	part  *memory.Part
 	needs func() int64
 }
 
 // Unwrap is for [http.ResponseController].
-func (l *lessHeld) Unwrap() http.ResponseWriter { return l.ResponseWriter }
+func (l *releasingAnswer) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
-func (l *lessHeld) WriteHeader(status int) {
+func (l *releasingAnswer) WriteHeader(status int) {
 	l.part.Keep(max(l.needs(), smallAnswer))
 	l.ResponseWriter.WriteHeader(status)
 }

@@ -16,7 +16,7 @@ import (
 // call is a method and a path of an HTTP function, and what answers it.
 type call struct {
 	method, path string // the path is one below /api
-	holds        holds
+	needs        memoryNeed
 	behind       func(*http.Request) error // a gate of the call's own; nil for none
 	serve        func(http.ResponseWriter, *http.Request) error
 }

@@ -35,21 +35,21 @@ func scanCalls(e engine.Engine) []call {
 		{method: "POST", path: "scans", serve: taking(s.start)},
 		{method: "GET", path: "scans", serve: taking(s.list, "top", "cursor", "state", "action", "table", "name", "since")},
 		{method: "POST", path: "scans/estimate", serve: taking(s.estimate)},
-		{method: "GET", path: "scans/connections", serve: tell(e.Connections)},
-		{method: "GET", path: "scans/connections/{id}/tables", serve: tell(e.TableNames)},
-		{method: "GET", path: "scans/connections/{id}/queues", serve: tell(e.QueueNames)},
-		{method: "GET", path: "scans/{id}", serve: tell(e.Status)},
+		{method: "GET", path: "scans/connections", serve: answerByID(e.Connections)},
+		{method: "GET", path: "scans/connections/{id}/tables", serve: answerByID(e.TableNames)},
+		{method: "GET", path: "scans/connections/{id}/queues", serve: answerByID(e.QueueNames)},
+		{method: "GET", path: "scans/{id}", serve: answerByID(e.Status)},
 		{method: "DELETE", path: "scans/{id}", serve: taking(s.cancel)},
-		{method: "GET", path: "scans/{id}/timeline", serve: tell(e.Timeline)},
-		{method: "GET", path: "scans/{id}/ranges", serve: tell(e.Ranges)},
+		{method: "GET", path: "scans/{id}/timeline", serve: answerByID(e.Timeline)},
+		{method: "GET", path: "scans/{id}/ranges", serve: answerByID(e.Ranges)},
 		{method: "GET", path: "scans/{id}/members", serve: taking(s.members, "top", "cursor", "state")},
 		{method: "GET", path: "scans/{id}/failed", serve: taking(s.failed, "top", "cursor")},
 		{method: "POST", path: "scans/{id}/retry", serve: taking(s.retry)},
 	}
 }
 
-// tell returns a handler that answers with what ask returns for the scan or the connection in the path.
-func tell[T any](ask func(ctx context.Context, id string) (T, error)) func(http.ResponseWriter, *http.Request) error {
+// answerByID returns a handler that answers with what ask returns for the scan or the connection in the path.
+func answerByID[T any](ask func(ctx context.Context, id string) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return taking(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 		told, err := ask(r.Context(), r.PathValue("id"))
 		return answer(w, r, told, err)

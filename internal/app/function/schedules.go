@@ -24,7 +24,7 @@ func scheduleCalls(a App) []call {
 }
 
 func (a App) listSchedules(w http.ResponseWriter, r *http.Request, _ url.Values) error {
-	if err := a.look(r.Context()); err != nil {
+	if err := a.refreshSchedules(r.Context()); err != nil {
 		return err
 	}
 	list, err := a.Engine.Schedules(r.Context())
@@ -39,7 +39,7 @@ func (a App) listBackups(w http.ResponseWriter, r *http.Request, given url.Value
 	if err != nil {
 		return err
 	}
-	if err := a.look(r.Context()); err != nil {
+	if err := a.refreshSchedules(r.Context()); err != nil {
 		return err
 	}
 	list, err := a.Engine.Backups(r.Context(), r.PathValue("name"), top, given.Get("cursor"))
@@ -47,9 +47,9 @@ func (a App) listBackups(w http.ResponseWriter, r *http.Request, given url.Value
 	return answer(w, r, list, err)
 }
 
-// look looks at the schedules, so that what is read of them next is true: timers may fail. It deletes no backups: that takes long. Its error is
+// refreshSchedules looks at the schedules, so that what is read of them next is true: timers may fail. It deletes no backups: that takes long. Its error is
 // storage that is away, which the caller would wait for once more.
-func (a App) look(ctx context.Context) error {
+func (a App) refreshSchedules(ctx context.Context) error {
 	err := a.Engine.LookBeforeReading(ctx)
 	if errors.Is(err, storage.ErrAway) {
 		return err
@@ -65,7 +65,7 @@ func (a App) checkSchedules(ctx context.Context) []health.Check {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
 	var list schedule.ScheduleList
-	err := a.look(ctx)
+	err := a.refreshSchedules(ctx)
 	if err == nil {
 		list, err = a.Engine.Schedules(ctx)
 	}

@@ -25,10 +25,10 @@ const healthTime = 10 * time.Second
 func serviceCalls(a App) []call {
 	h := healthCache{app: a, last: make(chan health.Report, 1)}
 	h.last <- health.Report{}
-	return []call{{method: "GET", path: "health", holds: nothing, serve: taking(h.tell)}, {method: "GET", path: "openapi.json", holds: nothing, serve: taking(tellOpenAPI)}}
+	return []call{{method: "GET", path: "health", needs: needsNothing, serve: taking(h.serve)}, {method: "GET", path: "openapi.json", needs: needsNothing, serve: taking(getOpenAPI)}}
 }
 
-func tellOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+func getOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	writeBytes(w, r, http.StatusOK, "application/json", docs.OpenAPI)
 	return nil
 }
@@ -39,7 +39,7 @@ type healthCache struct {
 	last chan health.Report // one
 }
 
-func (h healthCache) tell(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+func (h healthCache) serve(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	report, status := h.get(r.Context()), http.StatusOK
 	if report.Status == health.Failed {
 		status = http.StatusServiceUnavailable

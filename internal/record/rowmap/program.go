@@ -31,8 +31,8 @@ const (
 	maxSearches  = 1 << 10   // before a compiled program is replaced, with the regular expressions that it keeps
 )
 
-// unlike are functions whose answer follows from more than the row, or that end more than the row's turn.
-var unlike = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
+// impure are functions whose answer follows from more than the row, or that end more than the row's turn.
+var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
 // unbounded are functions that take more than a row's share of memory or time for small values, in one instruction.
 var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
@@ -40,8 +40,8 @@ var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
 // searches are functions that look for a regular expression.
 var searches = strings.Fields("test match capture scan split splits sub gsub")
 
-// small are functions whose single instructions take no longer for a large value, and make none.
-var small = strings.Fields("empty error select first limit skip until while repeat nulls values strings numbers booleans arrays objects iterables scalars " +
+// cheap are functions whose single instructions take no longer for a large value, and make none.
+var cheap = strings.Fields("empty error select first limit skip until while repeat nulls values strings numbers booleans arrays objects iterables scalars " +
 	"finites normals range type has in not isempty toboolean floor ceil round sqrt pow log abs fabs")
 
 // parse reads a program, refuses what a map must not do, and puts the checks of [budget] at its instructions that make values.
@@ -157,7 +157,7 @@ func (g *guard) made(t *gojq.Term) *gojq.Query {
 // function guards a call; nil if it needs no guard.
 func (g *guard) function(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
-	case slices.Contains(unlike, f.Name):
+	case slices.Contains(impure, f.Name):
 		g.refuse("uses %s: the same row must become the same each time", f.Name)
 		return nil
 	case slices.Contains(unbounded, f.Name):
@@ -166,7 +166,7 @@ func (g *guard) function(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	case strings.HasPrefix(f.Name, "_"), strings.HasPrefix(f.Name, "$__"):
 		g.refuse("uses %s; names that begin with _ or $__ are those of the library", f.Name)
 		return nil
-	case f.Name[0] == '$', slices.Contains(small, f.Name):
+	case f.Name[0] == '$', slices.Contains(cheap, f.Name):
 		return nil
 	}
 	for i := range f.Args {
@@ -239,7 +239,7 @@ type budget struct {
 // Deadline implements [context.Context].
 func (*budget) Deadline() (at time.Time, ok bool) { return at, false }
 
-var closed = func() chan struct{} {
+var closedChannel = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
@@ -255,7 +255,7 @@ func (b *budget) Done() <-chan struct{} {
 		return nil
 	}
 	b.exceed("takes more than %d instructions with this row; each 64 bytes of a value count as one", maxSteps)
-	return closed
+	return closedChannel
 }
 
 // Err implements [context.Context].

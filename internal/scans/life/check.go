@@ -229,7 +229,7 @@ func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) erro
 		return err
 	}
 	others := slices.DeleteFunc(slices.Clone(o.Tables), func(name string) bool { return ck.scans.CheckTable("", to.Table(name)) != nil }) // which are left out
-	there, err := to.Look(ctx, others, lookAtOnce)
+	there, err := to.TableStates(ctx, others, lookAtOnce)
 	if err != nil {
 		return scans.Refusal("action.destination", "the Table service refuses to read its tables; check the connection and its permissions", err)
 	}

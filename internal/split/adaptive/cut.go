@@ -52,7 +52,7 @@ func (st *strand) divide(g *gauge, cuts []string) {
 	if !st.Hinted {
 		st.Credit = max(st.leastCredit(), st.Credit)
 	}
-	if depth := common([]rune(cuts[0]), g.here); !st.Trail.knows(depth) {
+	if depth := commonPrefix([]rune(cuts[0]), g.here); !st.Trail.measured(depth) {
 		st.Trail.Tries++
 	}
 }

@@ -35,7 +35,7 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 	var to []rune
 	if end != nil {
 		to = []rune(*end)
-		g.top = common(g.here, to)
+		g.top = commonPrefix(g.here, to)
 	}
 	g.ruler = newRuler(a, g.here, to)
 	return g
@@ -141,14 +141,14 @@ func (g *gauge) position(k []rune, depth int) float64 {
 	return sum
 }
 
-// slant pulls cuts towards here: what is near is known best.
-const slant = 1.6
+// cutBias pulls cuts towards here: what is near is known best.
+const cutBias = 1.6
 
 // cuts returns up to pieces-1 keys, in order, that divide what lies ahead.
 func (g *gauge) cuts(pieces int) []string {
 	var cuts []string
 	for i := 1; i < pieces; i++ {
-		if k, ok := g.at(g.total * math.Pow(float64(i)/float64(pieces), slant)); ok {
+		if k, ok := g.at(g.total * math.Pow(float64(i)/float64(pieces), cutBias)); ok {
 			cuts = append(cuts, k)
 		}
 	}
@@ -164,15 +164,15 @@ func (g *gauge) at(pages float64) (k string, ok bool) {
 			pages -= s.pages
 			continue
 		}
-		k := g.spell(s, pages/s.pages)
+		k := g.keyAt(s, pages/s.pages)
 		return k, key.Less(string(g.here), k) && (g.end == nil || key.Less(k, *g.end))
 	}
 	return "", false
 }
 
-// spell returns the key at a share of the stretch. It is no longer than it takes
+// keyAt returns the key at a share of the stretch. It is no longer than it takes
 // to be exact to a fraction of a page.
-func (g *gauge) spell(s stretch, share float64) string {
+func (g *gauge) keyAt(s stretch, share float64) string {
 	const longest, exact = 10, 0.05
 	u := s.from + share*(s.to-s.from)
 	k := append([]rune(nil), g.here[:s.depth]...)
@@ -189,7 +189,7 @@ func (g *gauge) spell(s stretch, share float64) string {
 	return string(k)
 }
 
-func common(a, b []rune) int {
+func commonPrefix(a, b []rune) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++

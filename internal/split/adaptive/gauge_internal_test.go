@@ -99,7 +99,7 @@ func TestTrail(t *testing.T) {
 		}
 	}
 	piece := whole.inherit("var/9")
-	if !piece.knows(0) || piece.Here != nil || piece.at(0).pages >= whole.at(0).pages {
+	if !piece.measured(0) || piece.Here != nil || piece.at(0).pages >= whole.at(0).pages {
 		t.Errorf("the piece from var/9 takes over %+v", piece)
 	}
 }

@@ -64,8 +64,8 @@ func upTo(end string) *key.Bound {
 	return &key.Bound{Key: end, Open: true}
 }
 
-// told is the report of a thief that has found something, or nothing, in what it took of the piece.
-func (s *Piece) told(thief *Piece, found bool) {
+// noteTheft takes the report of a thief that has found something, or nothing, in what it took of the piece.
+func (s *Piece) noteTheft(thief *Piece, found bool) {
 	s.ahead = nil
 	switch {
 	case found:
@@ -79,8 +79,8 @@ func (s *Piece) told(thief *Piece, found bool) {
 	}
 }
 
-// inside reports whether what is left lies in the partition of the last key read.
-func (s *Piece) inside() bool {
+// inLastPartition reports whether what is left lies in the partition of the last key read.
+func (s *Piece) inLastPartition() bool {
 	return s.End != nil && s.End.Compare(key.BehindPartition(s.last.Partition)) <= 0
 }
 

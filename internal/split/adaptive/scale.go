@@ -89,7 +89,7 @@ func newRuler(a alphabet, here, end []rune) ruler {
 	from, to := top, key.Rank(0xFFFF)
 	depth := 0
 	if end != nil {
-		depth, to = common(here, end), 0
+		depth, to = commonPrefix(here, end), 0
 		if depth < len(end) {
 			to = key.Rank(end[depth])
 		}

@@ -57,13 +57,13 @@ func (t trail) at(depth int) level {
 	return level{depth: depth}
 }
 
-// knows reports whether siblings were met at the depth.
-func (t trail) knows(depth int) bool { return t.at(depth).pages > grain }
+// measured reports whether siblings were met at the depth.
+func (t trail) measured(depth int) bool { return t.at(depth).pages > grain }
 
 // inherit returns the trail of a piece that starts at a key: it knows the density
 // of the levels that it shares, and how often cuts were tried.
 func (t trail) inherit(start string) trail {
-	fork := common([]rune(start), []rune(*t.Here))
+	fork := commonPrefix([]rune(start), []rune(*t.Here))
 	piece := trail{Tries: t.Tries}
 	for _, l := range t.Levels {
 		if l.depth <= fork {
@@ -84,9 +84,9 @@ func (t trail) read(g *gauge, keys []string, share float64, start string) trail 
 		before = []rune(*t.Here)
 	}
 	last := keys[len(keys)-1]
-	fork := common(before, g.here)
+	fork := commonPrefix(before, g.here)
 	next := trail{Here: &last, Fresh: min(t.Fresh, fork), Tries: t.Tries}
-	if t.Here != nil && !t.knows(fork) {
+	if t.Here != nil && !t.measured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
 	// Whatever was read at the fork or below it has become a sibling there.

@@ -28,7 +28,7 @@ func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest [
 	yield = p.Before(s.End)
 	more := p.Next != nil && yield == len(p.Keys)
 	if s.victim != nil && (yield > 0 || !more) {
-		s.victim.told(s, yield > 0)
+		s.victim.noteTheft(s, yield > 0)
 		s.victim = nil
 	}
 	if yield > 0 {
@@ -62,7 +62,7 @@ func (w *Workers) read(s *Piece, keys []key.Key) {
 		s.streak = 0
 	}
 	s.last, s.ahead = &last, nil
-	inside := s.inside()
+	inside := s.inLastPartition()
 	if !inside {
 		start := ""
 		if before == nil {
@@ -109,7 +109,7 @@ func (w *Workers) aheadOf(s *Piece) *ahead {
 		g.survey(t, w.forks)
 		return g
 	}
-	a, inside := &ahead{}, s.inside()
+	a, inside := &ahead{}, s.inLastPartition()
 	if s.inner.Here != nil && (inside || s.streak >= longStreak) {
 		a.rows = measure(s.last.Row, s.endRow(), s.inner)
 		a.total += a.rows.total
@@ -215,7 +215,7 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	a := w.aheadOf(s)
 	var cuts []key.Key
 	for i := 1; i <= n; i++ {
-		k, ok := a.at(a.total*math.Pow(float64(i)/float64(n+1), slant), s.last.Partition)
+		k, ok := a.at(a.total*math.Pow(float64(i)/float64(n+1), cutBias), s.last.Partition)
 		if ok && s.holds(k) {
 			cuts = append(cuts, k)
 		}

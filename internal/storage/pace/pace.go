@@ -44,15 +44,15 @@ const (
 
 // Of the share of requests that are refused:
 const (
-	enough     = 100         // a measurement has so many requests
-	longest    = time.Second // or ends after this time
-	tolerated  = 1.25        // times the floor is no reason for a trial
-	deviations = 3           // standard deviations more are none, either
-	crowded    = 0.3         // a larger share needs no trial
-	fallen     = 0.4         // a limit was exceeded if, in a trial, the share falls by at least this part of it
-	spared     = 0.75        // or if, with half of the load, more than this part of the answers still come
-	telling    = 10          // a trial goes on until so many refusals are to be expected
-	high       = 0.05        // a share above it is believed to be the floor after a second trial
+	enough         = 100         // a measurement has so many requests
+	longest        = time.Second // or ends after this time
+	tolerated      = 1.25        // times the floor is no reason for a trial
+	deviations     = 3           // standard deviations more are none, either
+	crowded        = 0.3         // a larger share needs no trial
+	fallen         = 0.4         // a limit was exceeded if, in a trial, the share falls by at least this part of it
+	spared         = 0.75        // or if, with half of the load, more than this part of the answers still come
+	enoughRefusals = 10          // a trial goes on until so many refusals are to be expected
+	high           = 0.05        // a share above it is believed to be the floor after a second trial
 )
 
 // Pace is the number of requests to have under way. Make it with [New].
@@ -133,7 +133,7 @@ func (p *Pace) count(s Seen) bool {
 	p.counting += s.Elapsed
 	want := max(enough, rounds*p.limit)
 	if p.trial > 0 {
-		want = max(want, telling/p.before)
+		want = max(want, enoughRefusals/p.before)
 	}
 	return p.counting >= longest || p.counted >= want
 }

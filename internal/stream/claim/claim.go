@@ -151,7 +151,7 @@ func claimOf(known bool, row storage.Entity) Claim {
 	return Claim{known, made, row.Get(answerColumn), row}
 }
 
-// TakeOver takes over a known claim that has no answer, for a repetition: from then on, the first try's [Claims.Held] is false. It
+// TakeOver takes over a known claim that has no answer, for a repetition: from then on, the first try's [Claims.Unchanged] is false. It
 // returns the claim as it is then, perhaps with the answer of another try.
 func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	for range maxRaces {
@@ -176,8 +176,8 @@ func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	return of, problem.Busyf("", "the request's claim keeps changing; try again")
 }
 
-// Held reports whether a claim is as it was made: no repetition has taken it over.
-func (c Claims) Held(ctx context.Context, of Claim) (bool, error) {
+// Unchanged reports whether a claim is as it was made: no repetition has taken it over.
+func (c Claims) Unchanged(ctx context.Context, of Claim) (bool, error) {
 	there, found, err := c.Table.Get(ctx, of.row.Key)
 	if err != nil {
 		return false, fmt.Errorf("read the request's claim: %w", err)

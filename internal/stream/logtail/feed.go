@@ -115,7 +115,7 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	if rows, err = f.fill(ctx, rows, top, known); err != nil {
 		return Next{}, nil, err
 	}
-	found, more := wanted(rows, top, known)
+	found, more := takeDue(rows, top, known)
 	return Next{found, from.after(rows, known, oldest).String(), more}, rows, nil
 }
 

@@ -28,7 +28,7 @@ type listing struct {
 	age    time.Duration
 	etag   string
 	empty  bool      // it was deleted; a writer that reads this clears it
-	asked  time.Time // our time before the row was read
+	readAt time.Time // our time before the row was read
 }
 
 // lookUp reads a stream's row.
@@ -41,7 +41,7 @@ func (s *Streams) lookUp(ctx context.Context, escaped string) (listing, error) {
 		}
 		return err
 	})
-	l.asked = asked
+	l.readAt = asked
 	return l, err
 }
 
@@ -57,7 +57,7 @@ func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 	s.mu.Lock()
 	l, ok := s.known[escaped]
 	s.mu.Unlock()
-	if !ok || !fresh(l.asked) {
+	if !ok || !fresh(l.readAt) {
 		var err error
 		if l, err = s.lookUp(ctx, escaped); err != nil {
 			return listing{}, err

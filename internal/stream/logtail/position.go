@@ -185,9 +185,9 @@ func due(rows []arrival, known ticks) iter.Seq[*arrival] {
 	}
 }
 
-// wanted returns the oldest of the rows that are due, at most top and of [MaxAnswer] bytes, and marks them as given. They are sorted by
+// takeDue returns the oldest of the rows that are due, at most top and of [MaxAnswer] bytes, and marks them as given. They are sorted by
 // their keys, oldest first. more reports whether others are due. The first one has its contents.
-func wanted(rows []arrival, top int, known ticks) (found []storage.Row, more bool) {
+func takeDue(rows []arrival, top int, known ticks) (found []storage.Row, more bool) {
 	bytes := 0
 	for a := range due(rows, known) {
 		if len(found) == top || len(found) > 0 && (a.row == nil || bytes+a.bytes() > MaxAnswer) {

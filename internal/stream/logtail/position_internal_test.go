@@ -84,7 +84,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 					rows, known := s.read(from, first && !stop)
 					from.settle(rows)
 					var found []storage.Row
-					found, more = wanted(rows, tt.top, max(from.known, known))
+					found, more = takeDue(rows, tt.top, max(from.known, known))
 					for _, e := range found {
 						if seen[e.Key.Row] {
 							t.Fatalf("%+v, seed %d, call %d: an event comes twice", tt, seed, call)
@@ -105,7 +105,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 				oldest := s.oldest()
 				rows, known := s.read(from, false)
 				from.settle(rows)
-				found, more := wanted(rows, max(tt.top, 1000), max(from.known, known))
+				found, more := takeDue(rows, max(tt.top, 1000), max(from.known, known))
 				for _, e := range found {
 					if seen[e.Key.Row] {
 						t.Fatalf("%+v, seed %d: an event comes twice", tt, seed)

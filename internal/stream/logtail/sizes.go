@@ -34,13 +34,14 @@ func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (s
 	}
 	page, err := t.With(storage.RequestOptions{Memory: part}).Query(ctx, q)
 	if err == nil {
-		s.saw(q.Top, page)
+		s.learn(q.Top, page)
 	}
 	return page, err
 }
 
-// saw learns from a page for which asked rows were asked: larger rows from one with much text, smaller ones from one behind which may be more.
-func (s *Sizes) saw(asked int, p storage.Page) {
+// learn takes the size of rows from a page for which asked rows were asked: a larger one from a page with much text, a smaller one from a page
+// behind which may be more.
+func (s *Sizes) learn(asked int, p storage.Page) {
 	rows := len(p.Rows)
 	if rows == 0 {
 		return

@@ -342,7 +342,7 @@ func (s *Streams) read(ctx context.Context, stream string, span Span, top int) (
 		if err != nil {
 			return nil, fmt.Errorf("read stream %q: %w", stream, err)
 		}
-		if fresh(l.asked) {
+		if fresh(l.readAt) {
 			return m, nil
 		}
 	}

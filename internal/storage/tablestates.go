@@ -7,17 +7,17 @@ import (
 	"tablesweep/internal/task"
 )
 
-// There says what an account has of a table.
-type There struct {
+// TableState says what an account has of a table.
+type TableState struct {
 	Table  string `json:"table"`
 	Exists bool   `json:"exists"`
 	Rows   bool   `json:"hasRows"`
 }
 
-// Look returns what the account has of tables, in their order, by one query each, so many at once. A name that no table can have leads
+// TableStates returns what the account has of tables, in their order, by one query each, so many at once. A name that no table can have leads
 // nowhere: it counts as one that does not exist.
-func (a *Account) Look(ctx context.Context, tables []string, atOnce int) ([]There, error) {
-	there := make([]There, len(tables))
+func (a *Account) TableStates(ctx context.Context, tables []string, atOnce int) ([]TableState, error) {
+	there := make([]TableState, len(tables))
 	g, all := task.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for i, name := range tables {
@@ -34,7 +34,7 @@ func (a *Account) Look(ctx context.Context, tables []string, atOnce int) ([]Ther
 }
 
 // WithRows returns the names of the tables that have rows.
-func WithRows(all []There) (names []string) {
+func WithRows(all []TableState) (names []string) {
 	for _, t := range all {
 		if t.Rows {
 			names = append(names, t.Table)
