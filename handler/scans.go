@@ -115,7 +115,7 @@ func (o *scansListOptions) run(r *call) error {
 			return flagError(err)
 		}
 		for _, s := range page.Scans {
-			l.add(s, s.ID, stateOf(s), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s"), shownName(s.Name), s.Cause)
+			l.add(s, string(s.ID), stateOf(s), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s"), shownName(s.Name), s.Cause)
 		}
 		most -= len(page.Scans)
 		if q.Cursor = page.Cursor; most == 0 || q.Cursor == "" {
@@ -145,7 +145,7 @@ func flagError(err error) error {
 type scanDetail[T any] struct {
 	scansFlags
 	answer string // as the API has it
-	get    func(*engine.Engine, context.Context, string) (T, error)
+	get    func(*engine.Engine, context.Context, ledger.ScanID) (T, error)
 	show   func(io.Writer, T)
 }
 
@@ -156,7 +156,7 @@ func (o *scanDetail[T]) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	found, err := o.get(e, r.ctx, r.args[0])
+	found, err := o.get(e, r.ctx, ledger.ScanID(r.args[0]))
 	if err != nil {
 		return scanError(err)
 	}
@@ -180,7 +180,7 @@ func (o *scansFailedOptions) run(r *call) error {
 	}
 	out := lines.JSON(r.Out)
 	for cursor, first := "", true; first || cursor != ""; first = false {
-		page, err := e.Failed(r.ctx, r.args[0], failedPage, cursor)
+		page, err := e.Failed(r.ctx, ledger.ScanID(r.args[0]), failedPage, cursor)
 		if err != nil {
 			return scanError(err)
 		}

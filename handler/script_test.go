@@ -26,6 +26,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
 
@@ -107,7 +108,7 @@ func TestScripts(t *testing.T) {
 			"runscan": func(ts *testscript.TestScript, _ bool, args []string) {
 				id, err := runScan(ts, copyRequest(args[1], args[2]))
 				ts.Check(err)
-				ts.Setenv(args[0], id)
+				ts.Setenv(args[0], string(id))
 			},
 			"lying": func(ts *testscript.TestScript, _ bool, args []string) {
 				status, err := strconv.Atoi(args[0])
@@ -248,7 +249,7 @@ func copyRequest(from, to string) scans.Request {
 }
 
 // runScan runs a scan by the engine, with the test in the place of the host.
-func runScan(ts *testscript.TestScript, r scans.Request) (id string, err error) {
+func runScan(ts *testscript.TestScript, r scans.Request) (id ledger.ScanID, err error) {
 	a, err := account(ts, "AzureWebJobsStorage")
 	if err != nil {
 		return "", err

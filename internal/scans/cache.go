@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
 
@@ -15,7 +16,7 @@ type Cache[T any] struct {
 	kept  time.Duration // for so long, it is kept for the next reading
 
 	mu   sync.Mutex // guards byID and the values' fields
-	byID map[string]*cached[T]
+	byID map[ledger.ScanID]*cached[T]
 }
 
 // cached is what a cache holds of one scan.
@@ -29,16 +30,16 @@ type cached[T any] struct {
 
 // NewCache returns an empty cache whose values are fresh for a time, and kept for another.
 func NewCache[T any](fresh, kept time.Duration) *Cache[T] {
-	return &Cache[T]{fresh: fresh, kept: kept, byID: map[string]*cached[T]{}}
+	return &Cache[T]{fresh: fresh, kept: kept, byID: map[ledger.ScanID]*cached[T]{}}
 }
 
 // Get returns a scan's value that was fresh at the call. If there is none, it reads one, and others wait for that.
-func (c *Cache[T]) Get(ctx context.Context, id string, read func(was T) (T, error)) (T, error) {
+func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (T, error)) (T, error) {
 	return c.since(ctx, id, time.Now().Add(-c.fresh), read)
 }
 
 // since is get for a value whose reading began after a time.
-func (c *Cache[T]) since(ctx context.Context, id string, oldest time.Time, read func(was T) (T, error)) (T, error) {
+func (c *Cache[T]) since(ctx context.Context, id ledger.ScanID, oldest time.Time, read func(was T) (T, error)) (T, error) {
 	for {
 		c.mu.Lock()
 		c.forget()
@@ -74,7 +75,7 @@ func (c *Cache[T]) since(ctx context.Context, id string, oldest time.Time, read 
 }
 
 // Age returns how long ago the reading of a scan's value began, 0 if there is none.
-func (c *Cache[T]) Age(id string) time.Duration {
+func (c *Cache[T]) Age(id ledger.ScanID) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if of := c.byID[id]; of != nil {
@@ -112,7 +113,7 @@ func (c *Cache[T]) forget() {
 }
 
 // Outdate has a scan's value read again if it is outdated, even if a reading is under way.
-func (c *Cache[T]) Outdate(id string, outdated func(T) bool) {
+func (c *Cache[T]) Outdate(id ledger.ScanID, outdated func(T) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if of := c.byID[id]; of != nil && outdated(of.value) {

@@ -100,7 +100,7 @@ func (o *RunnableScan) Use(packed []byte) error {
 
 // ownHints gives o the hints that were stored with the scan. Its steps refer to them: hints
 // of a newer version are [problem.Stale], as the steps are.
-func (ss *Scans) ownHints(ctx context.Context, id string, o *RunnableScan) error {
+func (ss *Scans) ownHints(ctx context.Context, id ledger.ScanID, o *RunnableScan) error {
 	packed, err := ss.Ledger.Hints(ctx, id)
 	if err != nil {
 		return err

@@ -74,11 +74,11 @@ func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 }
 
 // TakeSlots adds what ended steps of a scan have used, and takes a slot for each of the messages.
-func (ss *Scans) TakeSlots(ctx context.Context, limits *Limits, id string, ended int64, done ledger.Totals, messages []Message) error {
+func (ss *Scans) TakeSlots(ctx context.Context, limits *Limits, id ledger.ScanID, ended int64, done ledger.Totals, messages []Message) error {
 	if limits == nil {
 		return nil
 	}
-	id = LimitsOf(id)
+	id = id.GroupOrSelf() // all scans of a group share its limits
 	for range slotTries {
 		u, err := ss.Ledger.Used(ctx, id)
 		if err != nil {
@@ -109,12 +109,4 @@ func (ss *Scans) TakeSlots(ctx context.Context, limits *Limits, id string, ended
 		}
 	}
 	return problem.Busyf("", "too many steps of the scan end at once; try again")
-}
-
-// LimitsOf returns whose limits a scan keeps to: all scans of a group share those of the group.
-func LimitsOf(id string) string {
-	if group, _, member := ledger.MemberOf(id); member {
-		return group
-	}
-	return id
 }

@@ -50,32 +50,32 @@ const MaxMessageBytes = 48 << 10
 
 // Message asks for one step of one scan. Its JSON is the body of a queue message and stands in the step's pending row.
 type Message struct {
-	Version  int       `json:"v"` // [message.seal] sets it
-	Scan     string    `json:"scan"`
-	Rows     bool      `json:"rows,omitempty"` // a range handed over to CopyRows
-	Step     scan.Step `json:"step"`
-	RowRetry *RowRetry `json:"again,omitempty"`  // to do failed rows again; then Step is empty
-	Delete   *deletion `json:"delete,omitempty"` // of what a step has read; then Step is empty
+	Version  int           `json:"v"` // [message.seal] sets it
+	Scan     ledger.ScanID `json:"scan"`
+	Rows     bool          `json:"rows,omitempty"` // a range handed over to CopyRows
+	Step     scan.Step     `json:"step"`
+	RowRetry *RowRetry     `json:"again,omitempty"`  // to do failed rows again; then Step is empty
+	Delete   *deletion     `json:"delete,omitempty"` // of what a step has read; then Step is empty
 
 	// [parseMessage] and [message.seal] set these.
 	Body  []byte    `json:"-"` // the JSON
 	After time.Time `json:"-"` // before which the step does not begin; zero for at once
 
-	ID string `json:"-"` // the step's id: a hash of the body, or of whose rows are to be deleted
+	ID ledger.StepID `json:"-"` // the step's id: a hash of the body, or of whose rows are to be deleted
 }
 
 // start is the message that has a scan started which was asked for.
 type start struct {
-	Version int    `json:"v"` // 1
-	Scan    string `json:"start"`
+	Version int           `json:"v"` // 1
+	Scan    ledger.ScanID `json:"start"`
 }
 
 // StartOf returns the scan that a message's body has started; "" for a step's message.
-func StartOf(body []byte) string {
+func StartOf(body []byte) ledger.ScanID {
 	var s start
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
-	if d.Decode(&s) != nil || s.Version != 1 || !ledger.IsID(s.Scan) {
+	if d.Decode(&s) != nil || s.Version != 1 || !s.Scan.Valid() {
 		return ""
 	}
 	return s.Scan
@@ -145,9 +145,9 @@ func (m Message) Pending() ledger.Pending {
 	return ledger.Pending{ID: m.ID, Message: m.Body, After: m.After}
 }
 
-func stepID(body []byte) string {
+func stepID(body []byte) ledger.StepID {
 	sum := sha256.Sum256(body)
-	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15]))
+	return ledger.StepID(strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15])))
 }
 
 // ParseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. Of a message of a newer
@@ -172,7 +172,7 @@ func ParseMessage(body []byte) (Message, error) {
 	switch {
 	case m.Version < 1 || (m.Version == 2) != (m.RowRetry != nil || m.Delete != nil) || m.RowRetry != nil && m.Delete != nil:
 		return m, problem.Invalidf("v", "the message says that it has format %d, but its members are another format's, or of none; it was not made by this app", m.Version)
-	case !ledger.IsID(m.Scan):
+	case !m.Scan.Valid():
 		return m, problem.Invalidf("scan", "is not the id of a scan")
 	}
 	return m, nil
@@ -196,13 +196,15 @@ func (ss *Scans) Send(ctx context.Context, m Message) error {
 
 // deletion is what a step has read and left to be deleted.
 type deletion struct {
-	Of    string     `json:"of"` // the step's id
-	Pages []ReadPage `json:"pages,omitempty"`
+	Of    ledger.StepID `json:"of"` // the step's id
+	Pages []ReadPage    `json:"pages,omitempty"`
 
 	Rows []storage.Row `json:"-"` // of the pages, if this invocation has read them
 }
 
-func deletionID(step string) string { return stepID([]byte("delete what was read by " + step)) }
+func deletionID(step ledger.StepID) ledger.StepID {
+	return stepID([]byte("delete what was read by " + step))
+}
 
 // DeletionOf returns the message for the deletion of what m's step has read, without the pages, which the ledger has.
 func (m Message) DeletionOf() Message {
@@ -222,7 +224,7 @@ type ReadPage struct {
 }
 
 // SendAt sends a pending step's message again, for a time; zero for at once.
-func (ss *Scans) SendAt(ctx context.Context, id string, p ledger.Pending, at time.Time) error {
+func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending, at time.Time) error {
 	p.After = at
 	ours, err := ss.Ledger.Renew(ctx, id, p)
 	if err != nil || !ours {
@@ -237,9 +239,9 @@ func (ss *Scans) SendAt(ctx context.Context, id string, p ledger.Pending, at tim
 }
 
 // SendStart sends a message that starts a scan that was asked for.
-func (ss *Scans) SendStart(ctx context.Context, id string) {
+func (ss *Scans) SendStart(ctx context.Context, id ledger.ScanID) {
 	if err := ss.Queues[ScanPrefix].Put(ctx, Encode(JSON(start{1, id}))); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("message for a start not sent; Maintain will start the scan")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("message for a start not sent; Maintain will start the scan")
 	}
 }
 

@@ -404,6 +404,3 @@ func (r Request) checkVerify(invalid func(field, format string, args ...any)) {
 		invalid("filter", "compares Timestamps, of which each place has its own; leave it out, or set action.allowExtra")
 	}
 }
-
-// VerificationSuffix ends the id of a scan that verifies another one.
-const VerificationSuffix = "-v"

@@ -112,7 +112,7 @@ func (s *Loaded) Ended() error {
 }
 
 // MayGoOn returns an error unless a step of the scan may begin something, such as a transaction.
-func (ss *Scans) MayGoOn(ctx context.Context, id string) error {
+func (ss *Scans) MayGoOn(ctx context.Context, id ledger.ScanID) error {
 	s, err := ss.Load(ctx, id)
 	if err != nil {
 		return err
@@ -122,9 +122,9 @@ func (ss *Scans) MayGoOn(ctx context.Context, id string) error {
 
 // Load returns the scan as it was at most scanTime ago. One that has ended may be restarted at any
 // time, so a state other than running is never older than the call. A group's member runs only while the group does.
-func (ss *Scans) Load(ctx context.Context, id string) (*Loaded, error) {
+func (ss *Scans) Load(ctx context.Context, id ledger.ScanID) (*Loaded, error) {
 	s, err := ss.loadScan(ctx, id)
-	group, _, member := ledger.MemberOf(id)
+	group, _, member := id.InGroup()
 	if err != nil || !member || s.State != ledger.Running {
 		return s, err
 	}
@@ -137,7 +137,7 @@ func (ss *Scans) Load(ctx context.Context, id string) (*Loaded, error) {
 	return &ended, nil
 }
 
-func (ss *Scans) loadScan(ctx context.Context, id string) (*Loaded, error) {
+func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error) {
 	own, called := false, time.Now()
 	read := func(was *Loaded) (*Loaded, error) {
 		own = true
@@ -151,7 +151,7 @@ func (ss *Scans) loadScan(ctx context.Context, id string) (*Loaded, error) {
 }
 
 // loadAnew reads a scan. was is the scan as it was read before; nil if it wasn't. Then only its state may have changed.
-func (ss *Scans) loadAnew(ctx context.Context, id string, was *Loaded) (*Loaded, error) {
+func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, was *Loaded) (*Loaded, error) {
 	s, err := ss.Ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, problem.Stalef("scan", "the scan is not in the ledger; its record was deleted").Because(err)

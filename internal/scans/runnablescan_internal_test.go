@@ -22,7 +22,7 @@ func TestLoadRestarted(t *testing.T) {
 		ss, err := New(Options{Own: account, Accounts: map[string]*storage.Account{storage.HostConnection: account}, StateTable: "tablesweep"})
 		proof.Must(t, err)
 		proof.Must(t, ss.TryPrepare(t.Context()))
-		id, count := ledger.NewID(time.Now()), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}}
+		id, count := ledger.NewScanID(time.Now()), Request{Source: TableRef{Table: "Source"}, Action: Action{Type: Count}}
 		proof.Must(t, ss.Ledger.Create(t.Context(), id, time.Now(), JSON(count), nil, ledger.Pending{ID: "first"}, scan.Outlook{}))
 		running, err := ss.loadAnew(t.Context(), id, nil)
 		proof.Must(t, err)

@@ -49,19 +49,22 @@ func scanCalls(e engine.Engine) []call {
 }
 
 // answerByID returns a handler that answers with what ask returns for the scan or the connection in the path.
-func answerByID[T any](ask func(ctx context.Context, id string) (T, error)) func(http.ResponseWriter, *http.Request) error {
+func answerByID[ID ~string, T any](ask func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return taking(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
-		told, err := ask(r.Context(), r.PathValue("id"))
+		told, err := ask(r.Context(), ID(r.PathValue("id")))
 		return answer(w, r, told, err)
 	})
 }
+
+// scanID returns the scan that a path names. Whether there is one is the engine's to say.
+func scanID(r *http.Request) ledger.ScanID { return ledger.ScanID(r.PathValue("id")) }
 
 func (s scanAPI) failed(w http.ResponseWriter, r *http.Request, given url.Values) error {
 	top, err := readTop(given, maxTop, maxFailedTop)
 	if err != nil {
 		return err
 	}
-	failed, err := s.Failed(r.Context(), r.PathValue("id"), top, given.Get("cursor"))
+	failed, err := s.Failed(r.Context(), scanID(r), top, given.Get("cursor"))
 	linkNext(w, r, failed.Cursor)
 	return answer(w, r, failed, err)
 }
@@ -71,13 +74,13 @@ func (s scanAPI) members(w http.ResponseWriter, r *http.Request, given url.Value
 	if err != nil {
 		return err
 	}
-	list, err := s.Members(r.Context(), r.PathValue("id"), top, given.Get("cursor"), ledger.State(given.Get("state")))
+	list, err := s.Members(r.Context(), scanID(r), top, given.Get("cursor"), ledger.State(given.Get("state")))
 	linkNext(w, r, list.Cursor)
 	return answer(w, r, list, err)
 }
 
 func (s scanAPI) cancel(w http.ResponseWriter, r *http.Request, _ url.Values) error {
-	id := r.PathValue("id")
+	id := scanID(r)
 	return writeStarted(w, r, id, s.Cancel(r.Context(), id))
 }
 
@@ -103,16 +106,16 @@ func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) err
 			return problem.Invalidf("rows", "%s is unknown; use failed, or leave it out", secret.Name(asked.Rows))
 		}
 	}
-	id := r.PathValue("id")
+	id := scanID(r)
 	return writeStarted(w, r, id, retry(r.Context(), id))
 }
 
 // writeStarted answers a scan's start, cancellation or retry. If there was an error, it only returns it.
-func writeStarted(w http.ResponseWriter, r *http.Request, id string, err error) error {
+func writeStarted(w http.ResponseWriter, r *http.Request, id ledger.ScanID, err error) error {
 	if err == nil {
 		writeJSON(w, r, http.StatusAccepted, struct {
-			ID        string `json:"id"`
-			StatusURL string `json:"statusUrl"`
+			ID        ledger.ScanID `json:"id"`
+			StatusURL string        `json:"statusUrl"`
 		}{id, statusPath(id)})
 	}
 	return err
@@ -120,7 +123,7 @@ func writeStarted(w http.ResponseWriter, r *http.Request, id string, err error) 
 
 // statusPath is where the scan's status is, on the host that the caller has used. Only the caller knows that by its right name and scheme: a host
 // behind a TLS proxy says http.
-func statusPath(id string) string { return "/api/scans/" + id }
+func statusPath(id ledger.ScanID) string { return "/api/scans/" + string(id) }
 
 func (s scanAPI) start(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	req, err := scanRequest(r)

@@ -287,7 +287,7 @@ func (d *demo) scan(ctx context.Context, r scans.Request) (Figures, error) {
 		case ledger.Running:
 			continue
 		case ledger.Succeeded:
-			return Figures{s.ID, s.Rows.Scanned, s.Steps.Done, s.Queries, s.Transactions, time.Since(start).Seconds()}, nil
+			return Figures{string(s.ID), s.Rows.Scanned, s.Steps.Done, s.Queries, s.Transactions, time.Since(start).Seconds()}, nil
 		}
 		return Figures{}, fmt.Errorf("scan %s: %s", s.State, s.Error)
 	}

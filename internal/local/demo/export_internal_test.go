@@ -44,7 +44,7 @@ func (d *demo) copied(t *testing.T, from, to scans.TableRef, rows, kills int) {
 	}, http.StatusAccepted, &s)
 	proof.Must(t, err)
 	killed := 0
-	for at := "/api/scans/" + s.ID; s.State == "" || s.State == "running"; time.Sleep(10 * time.Millisecond) {
+	for at := "/api/scans/" + string(s.ID); s.State == "" || s.State == "running"; time.Sleep(10 * time.Millisecond) {
 		if err := d.call(t.Context(), "GET", at, nil, http.StatusOK, &s); err != nil {
 			t.Logf("one that was killed did not answer: %v", err)
 			continue

@@ -157,7 +157,7 @@ func (w *world) check() {
 }
 
 // lost reports whether a scan has not succeeded that may have lost rows.
-func (w *world) lost(id string, s PlannedScan) bool {
+func (w *world) lost(id ledger.ScanID, s PlannedScan) bool {
 	return s.Lose > 0 && w.witness.succeeded[id] == 0
 }
 
@@ -165,20 +165,20 @@ func (w *world) lost(id string, s PlannedScan) bool {
 func (w *world) checkLedger() {
 	scans := w.listed()
 	for _, row := range w.table(w.account, stateTable) {
-		kind, id, _ := strings.Cut(row.Key.Row, "|")
+		kind, rest, _ := strings.Cut(row.Key.Row, "|")
+		id, listed := ledger.ScanID(row.Key.Partition), ledger.ScanID(strings.ReplaceAll(rest, "|", "-"))
 		switch pk := row.Key.Partition; {
 		case pk == "hints" || pk == "beats" || pk == "maintain":
-		case pk == "scans" && (kind == "a" || kind == "t") && slices.Contains(scans, id):
-		case pk == "scans" && kind == "m" && slices.Contains(scans, strings.ReplaceAll(id, "|", "-")):
+		case pk == "scans" && (kind == "a" || kind == "t" || kind == "m") && slices.Contains(scans, listed):
 		case pk == "scans" && kind == "i": // the claim of a start, which may never have begun
-		case slices.Contains(scans, pk) && slices.Contains([]string{"s", "h", "d", "x", "w", "g"}, kind):
-		case slices.Contains(scans, pk) && kind == "y":
-			if s, ok := w.planned(pk); ok && s.Request.Limits == nil {
-				w.violated("scan %s has no limits, and their row", pk)
+		case slices.Contains(scans, id) && slices.Contains([]string{"s", "h", "d", "x", "w", "g"}, kind):
+		case slices.Contains(scans, id) && kind == "y":
+			if s, ok := w.planned(id); ok && s.Request.Limits == nil {
+				w.violated("scan %s has no limits, and their row", id)
 			}
-		case slices.Contains(scans, pk) && kind == "p":
-			if s, ok := w.planned(pk); !ok || !w.lost(pk, s) {
-				w.violated("scan %s is over, and its step %q is pending", pk, row.Key.Row)
+		case slices.Contains(scans, id) && kind == "p":
+			if s, ok := w.planned(id); !ok || !w.lost(id, s) {
+				w.violated("scan %s is over, and its step %q is pending", id, row.Key.Row)
 			}
 		default:
 			w.violated("the ledger keeps a row %q %q", pk, row.Key.Row)
@@ -187,7 +187,7 @@ func (w *world) checkLedger() {
 }
 
 // checkScan checks the figures of a scan: one that the plan has, or one of its group, or one that verifies it.
-func (w *world) checkScan(id string, p PlannedScan) {
+func (w *world) checkScan(id ledger.ScanID, p PlannedScan) {
 	ctx := context.Background()
 	_, verifies, number := whose(id)
 	if verifies {
@@ -213,7 +213,7 @@ func (w *world) checkScan(id string, p PlannedScan) {
 	page, err := e.List(ctx, status.ListQuery{Top: maxListed})
 	list := page.Scans
 	if number > 0 && err == nil {
-		group, _, _ := ledger.MemberOf(id)
+		group, _, _ := id.InGroup()
 		page, err = e.Members(ctx, group, maxListed, "", "")
 		list = page.Scans
 	}
@@ -222,8 +222,8 @@ func (w *world) checkScan(id string, p PlannedScan) {
 	}
 	var totals ledger.Totals // of the rows that stand in the table
 	for _, row := range w.table(w.account, stateTable) {
-		of, _, _ := ledger.MemberOf(row.Key.Partition)
-		if (row.Key.Partition == id || of == id) && strings.HasPrefix(row.Key.Row, "d|") {
+		of := ledger.ScanID(row.Key.Partition)
+		if group, _, _ := of.InGroup(); (of == id || group == id) && strings.HasPrefix(row.Key.Row, "d|") {
 			totals.Steps += row.Int("Steps")
 			totals.Rows += row.Int("Rows")
 		}

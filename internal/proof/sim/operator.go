@@ -69,14 +69,14 @@ func (w *world) request(method, path string, body []byte) answer {
 }
 
 // startScan returns the id of a scan. Without an answer, it waits until that would be listed, and may start another.
-func (w *world) startScan(s PlannedScan) string {
+func (w *world) startScan(s PlannedScan) ledger.ScanID {
 	body, err := json.Marshal(s.Request)
 	if err != nil {
 		w.violated("request: %v", err)
 	}
 	for range maxRetries {
 		a := w.request(http.MethodPost, "/api/scans", body)
-		var started struct{ ID string }
+		var started struct{ ID ledger.ScanID }
 		switch {
 		case a.status == http.StatusAccepted:
 			if err := json.Unmarshal(a.body, &started); err != nil {
@@ -113,25 +113,27 @@ func target(r scans.Request) string {
 }
 
 // listed returns the ids of all scans that exist, in order.
-func (w *world) listed() []string {
+func (w *world) listed() []ledger.ScanID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Sorted(maps.Keys(w.witness.scans))
 }
 
 // whose takes the id of a scan apart: the one that the operator has started, whether it verifies that, and its number in its group.
-func whose(id string) (root string, verifies bool, number int) {
-	if group, n, ok := ledger.MemberOf(id); ok {
+func whose(id ledger.ScanID) (root ledger.ScanID, verifies bool, number int) {
+	if group, n, ok := id.InGroup(); ok {
 		id, number = group, n
 	}
-	root, verifies = strings.CutSuffix(id, "-v")
-	return root, verifies, number
+	if of, ok := id.Verifies(); ok {
+		return of, true, number
+	}
+	return id, false, number
 }
 
-func isRoot(id string) bool { root, _, _ := whose(id); return root == id }
+func isRoot(id ledger.ScanID) bool { root, _, _ := whose(id); return root == id }
 
 // planned returns the plan's scan for an existing one, or for the one that it verifies, or of whose group it is.
-func (w *world) planned(id string) (PlannedScan, bool) {
+func (w *world) planned(id ledger.ScanID) (PlannedScan, bool) {
 	root, _, _ := whose(id)
 	w.mu.Lock()
 	request := w.witness.scans[root].Request
@@ -150,27 +152,27 @@ func (w *world) planned(id string) (PlannedScan, bool) {
 }
 
 // follow cancels a scan if the plan says so, retries it if that helps, and returns when it has ended for good.
-func (w *world) follow(id string, s PlannedScan) {
+func (w *world) follow(id ledger.ScanID, s PlannedScan) {
 	if s.Lose > 0 {
 		w.group.Go(func() { w.lose(id, s.Lose) })
 	}
 	if s.Meddle > 0 && s.Cancel == 0 { // the member may have ended
 		for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 			w.mu.Lock()
-			begun := w.witness.scans[ledger.MemberID(id, 1)].State != ""
+			begun := w.witness.scans[id.Member(1)].State != ""
 			w.mu.Unlock()
 			if begun {
 				break
 			}
 		}
 		time.Sleep(s.Meddle)
-		w.request(http.MethodDelete, "/api/scans/"+ledger.MemberID(id, 1), nil)
+		w.request(http.MethodDelete, "/api/scans/"+string(id.Member(1)), nil)
 		time.Sleep(s.Rest)
-		w.request(http.MethodPost, "/api/scans/"+ledger.MemberID(id, 1)+"/retry", nil)
+		w.request(http.MethodPost, "/api/scans/"+string(id.Member(1))+"/retry", nil)
 	}
 	if s.Cancel > 0 {
 		time.Sleep(s.Cancel)
-		if a := w.change(http.MethodDelete, "/api/scans/"+id, nil); a.status == http.StatusAccepted {
+		if a := w.change(http.MethodDelete, "/api/scans/"+string(id), nil); a.status == http.StatusAccepted {
 			w.cancel(s, true)
 		}
 	}
@@ -197,7 +199,7 @@ func (w *world) follow(id string, s PlannedScan) {
 			w.violated("scan %s did not succeed in %d retries: %+v", id, retries, row)
 			return
 		}
-		a := w.change(http.MethodPost, "/api/scans/"+id+"/retry", nil)
+		a := w.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", nil)
 		if a.status == http.StatusConflict && strings.Contains(string(a.body), "every step is done") {
 			if s.Request.Action.Destination == nil || s.Request.Action.Type == scans.Verify || !w.mend(s) {
 				return
@@ -223,39 +225,39 @@ func (w *world) cancel(s PlannedScan, canceled bool) {
 
 // lose deletes one of a scan's pending steps or files from the state table after a time, if it has one then, and perhaps a pending or done step
 // besides. A fault may keep it from that.
-func (w *world) lose(id string, after time.Duration) {
+func (w *world) lose(id ledger.ScanID, after time.Duration) {
 	if !task.Sleep(w.over, after) {
 		return
 	}
 	rows := w.table(w.account, stateTable)
 	if slices.ContainsFunc(rows, func(row storage.Entity) bool {
-		return row.Key == key.Key{Partition: id, Row: "s"} && row.Get("State") == string(ledger.Succeeded)
+		return row.Key == key.Key{Partition: string(id), Row: "s"} && row.Get("State") == string(ledger.Succeeded)
 	}) {
 		return // nobody looks at its steps again
 	}
 	lose := func(what, kinds string) {
 		some := slices.DeleteFunc(slices.Clone(rows), func(row storage.Entity) bool {
 			kind, _, _ := strings.Cut(row.Key.Row, "|")
-			return row.Key.Partition != id || !strings.Contains(kinds, kind)
+			return row.Key.Partition != string(id) || !strings.Contains(kinds, kind)
 		})
 		if len(some) == 0 {
 			return
 		}
-		lost := some[draw(w.plan.Seed, what, id)%uint64(len(some))].Key
+		lost := some[draw(w.plan.Seed, what, string(id))%uint64(len(some))].Key
 		err := w.account.Table(stateTable).With(storage.RequestOptions{Once: true}).Write(w.over, storage.Op{Kind: storage.Delete, Row: storage.Row{Key: lost}})
 		w.log.Info().Str("row", lost.Row).Err(err).Msg("lost")
 		if err == nil {
 			w.count(&w.stats.Lost)
 		}
 	}
-	if lose("lose", "pw"); chance(0.5, draw(w.plan.Seed, "another", id)) {
+	if lose("lose", "pw"); chance(0.5, draw(w.plan.Seed, "another", string(id))) {
 		lose("lose another", "pd")
 	}
 }
 
 // failure checks that a failed scan gives a reason, and that the plan allows that reason. One is that rows of the scan are lost. It reports whether
 // failed rows are the only reason.
-func (w *world) failure(id string, row scanRow, s PlannedScan) (onlyRows bool) {
+func (w *world) failure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRows bool) {
 	if s.group() {
 		return w.groupFailure(id, row, s)
 	}
@@ -273,7 +275,7 @@ func (w *world) failure(id string, row scanRow, s PlannedScan) (onlyRows bool) {
 }
 
 // groupFailure is failure for a group, whose scans give the reasons.
-func (w *world) groupFailure(id string, row scanRow, s PlannedScan) (onlyRows bool) {
+func (w *world) groupFailure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRows bool) {
 	if !strings.Contains(row.Error, fmt.Sprintf(" of %d tables failed: ", s.Tables)) || strings.Contains(row.Error, ": running") {
 		w.violated("a group failed with %q", row.Error)
 	}
@@ -281,13 +283,13 @@ func (w *world) groupFailure(id string, row scanRow, s PlannedScan) (onlyRows bo
 	onlyRows = true
 	for i, m := range s.members() {
 		w.mu.Lock()
-		member := w.witness.scans[ledger.MemberID(id, i+1)]
+		member := w.witness.scans[id.Member(i+1)]
 		w.mu.Unlock()
 		switch member.State {
 		case ledger.Succeeded:
 		case ledger.Failed:
 			failed = true
-			onlyRows = w.failure(ledger.MemberID(id, i+1), member, m) && onlyRows
+			onlyRows = w.failure(id.Member(i+1), member, m) && onlyRows
 		default:
 			if onlyRows = false; s.Meddle == 0 && s.Cancel == 0 {
 				w.violated("a group failed with its scan %d %+v", i+1, member)
@@ -297,7 +299,7 @@ func (w *world) groupFailure(id string, row scanRow, s PlannedScan) (onlyRows bo
 	return onlyRows && failed
 }
 
-func (w *world) waitForEnd(id string) (scanRow, bool) {
+func (w *world) waitForEnd(id ledger.ScanID) (scanRow, bool) {
 	for {
 		w.mu.Lock()
 		row := w.witness.scans[id]
@@ -335,13 +337,13 @@ func (w *world) mend(s PlannedScan) bool {
 }
 
 // retryRows has the scan's failed rows done again.
-func (w *world) retryRows(id string, twice bool) {
+func (w *world) retryRows(id ledger.ScanID, twice bool) {
 	body := []byte(`{"rows":"failed"}`)
 	var calls sync.WaitGroup
 	if twice {
-		calls.Go(func() { w.change(http.MethodPost, "/api/scans/"+id+"/retry", body) })
+		calls.Go(func() { w.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", body) })
 	}
-	w.change(http.MethodPost, "/api/scans/"+id+"/retry", body)
+	w.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", body)
 	calls.Wait()
 	w.count(&w.stats.Redone)
 }

@@ -20,13 +20,13 @@ import (
 // applies to it: so the witness takes no time and changes nothing.
 type witness struct {
 	table *aztables.Client
-	scans map[string]scanRow // by id, as they were seen last
-	first time.Time          // when the first scan was recorded
-	last  time.Time          // when a scan's row was last written
+	scans map[ledger.ScanID]scanRow // by id, as they were seen last
+	first time.Time                 // when the first scan was recorded
+	last  time.Time                 // when a scan's row was last written
 
-	events    int            // puts of blobs, and ends of scans
-	puts      map[string]int // when a blob was put first, by the request: the number of the event
-	succeeded map[string]int // when a scan ended so
+	events    int                   // puts of blobs, and ends of scans
+	puts      map[string]int        // when a blob was put first, by the request: the number of the event
+	succeeded map[ledger.ScanID]int // when a scan ended so
 }
 
 // blobPut identifies a request that puts an object of an export.
@@ -46,12 +46,12 @@ func newWitness(e *emulator.Emulator) (*witness, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &witness{table: service.NewClient(stateTable), scans: map[string]scanRow{}, puts: map[string]int{}, succeeded: map[string]int{}}, nil
+	return &witness{table: service.NewClient(stateTable), scans: map[ledger.ScanID]scanRow{}, puts: map[string]int{}, succeeded: map[ledger.ScanID]int{}}, nil
 }
 
 // read returns a scan's row; its State is "" if there is none.
-func (w *witness) read(id string) (scanRow, error) {
-	resp, err := w.table.GetEntity(context.Background(), id, "s", nil)
+func (w *witness) read(id ledger.ScanID) (scanRow, error) {
+	resp, err := w.table.GetEntity(context.Background(), string(id), "s", nil)
 	var status *azcore.ResponseError
 	if errors.As(err, &status) && status.StatusCode == http.StatusNotFound {
 		return scanRow{}, nil
@@ -78,11 +78,12 @@ func (w *world) observe(ev emulator.Event) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	row, err := w.witness.read(ev.Partition)
+	id := ledger.ScanID(ev.Partition)
+	row, err := w.witness.read(id)
 	if err != nil {
 		w.violations = append(w.violations, "witness: "+err.Error())
 	}
-	old := w.witness.scans[ev.Partition]
+	old := w.witness.scans[id]
 	if row.ETag == old.ETag {
 		return
 	}
@@ -92,9 +93,9 @@ func (w *world) observe(ev emulator.Event) {
 	if !created && !ended && !restarted {
 		w.violations = append(w.violations, fmt.Sprintf("the scan's row went from %+v to %+v", old, row))
 	}
-	w.witness.scans[ev.Partition] = row
+	w.witness.scans[id] = row
 	if w.witness.events++; row.State == ledger.Succeeded {
-		w.witness.succeeded[ev.Partition] = w.witness.events
+		w.witness.succeeded[id] = w.witness.events
 	}
 	w.witness.last = time.Now()
 	if w.witness.first.IsZero() {

@@ -47,7 +47,7 @@ func ExampleFill() {
 
 func TestID(t *testing.T) {
 	early, late := calendar.ID("nightly", at("2026-11-22T03:00:00")), calendar.ID("nightly", at("2026-11-23T03:00:00"))
-	if !ledger.IsID(early) || late >= early || early != calendar.ID("nightly", at("2026-11-22T03:00:00")) || early == calendar.ID("weekly", at("2026-11-22T03:00:00")) {
+	if !ledger.ScanID(early).Valid() || late >= early || early != calendar.ID("nightly", at("2026-11-22T03:00:00")) || early == calendar.ID("weekly", at("2026-11-22T03:00:00")) {
 		t.Errorf("%s, %s", early, late)
 	}
 }

@@ -18,7 +18,7 @@ func TestAsk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 5, 1)
-		id := ledger.NewID(time.Now())
+		id := ledger.NewScanID(time.Now())
 		for _, r := range []scans.Request{exportRequest("Source", "p"), copyRequest("Source", "Other")} { // the first counts
 			var all sync.WaitGroup
 			for range 4 {
@@ -51,7 +51,7 @@ func TestAskedAndRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		id := ledger.NewID(time.Now())
+		id := ledger.NewScanID(time.Now())
 		w.must(w.engine.RequestStart(t.Context(), id, copyRequest("Source", "Target")))
 		told := func() string {
 			_, err := w.observer.Status(t.Context(), id)

@@ -27,7 +27,7 @@ func TestScheduleProofs(t *testing.T) {
 			// night lets one pass. Before its proof begins, something happens.
 			night := func(before func(data *place.Blobs)) {
 				w.onMessage = func(body []byte) {
-					if id := w.schedule().Last.ID + "-v"; before != nil && strings.Contains(string(body), id) {
+					if id := w.schedule().Last.ID.Verification(); before != nil && strings.Contains(string(body), string(id)) {
 						at := *w.status(w.schedule().Last.ID).Action.Destination
 						if strings.Contains(source, "tables") {
 							at.Prefix += "/Source"

@@ -26,7 +26,7 @@ const lease = 10 * time.Minute
 
 // settle delivers messages and runs Maintain once a minute until the scan has
 // ended, and returns how long that took in the virtual time of a synctest bubble.
-func (w *world) settle(id string) time.Duration {
+func (w *world) settle(id ledger.ScanID) time.Duration {
 	w.Helper()
 	start := time.Now()
 	for {
@@ -66,7 +66,7 @@ func (w *world) tidy() {
 }
 
 // checkEnd checks what must hold after every end: exact counts, equal tables, nothing left behind.
-func (w *world) checkEnd(id string, rows int) {
+func (w *world) checkEnd(id ledger.ScanID, rows int) {
 	w.Helper()
 	w.counted(id, ledger.Succeeded, rows, rows, 0)
 	steps := int64(0)
@@ -103,8 +103,8 @@ func crashPoints(t *testing.T, step int, run func(t *testing.T, n int, applied b
 // start. The scan then either runs to its end or is never seen again. Once an export has its place, it runs.
 func TestCrashWhileStarting(t *testing.T) {
 	crashPoints(t, testsize.Of(3, 1), func(t *testing.T, n int, applied bool) bool {
-		copied := crashWhileStarting(t, n, applied, copyRequest("Source", "Target"), func(w *world, id string) { w.checkEnd(id, 5) })
-		exported := crashWhileStarting(t, n, applied, exportRequest("Source", "p"), func(w *world, id string) {
+		copied := crashWhileStarting(t, n, applied, copyRequest("Source", "Target"), func(w *world, id ledger.ScanID) { w.checkEnd(id, 5) })
+		exported := crashWhileStarting(t, n, applied, exportRequest("Source", "p"), func(w *world, id ledger.ScanID) {
 			w.counted(id, ledger.Succeeded, 5, 5, 0)
 			w.sealed("p", "Source")
 			if left := w.ledgerRows("scans", "r|"); len(left) > 0 {
@@ -115,7 +115,7 @@ func TestCrashWhileStarting(t *testing.T) {
 	})
 }
 
-func crashWhileStarting(t *testing.T, n int, applied bool, r scans.Request, check func(w *world, id string)) (survived bool) {
+func crashWhileStarting(t *testing.T, n int, applied bool, r scans.Request, check func(w *world, id ledger.ScanID)) (survived bool) {
 	w := withSource(t, 5, 1)
 	w.process.DieWith(n, applied)
 	_, started := w.engine.Start(t.Context(), r)
@@ -408,7 +408,7 @@ func TestNewerVersion(t *testing.T) {
 					poison, text := w.queue(q.Name()+"-poison"), base64.StdEncoding.EncodeToString(newer)
 					w.must(q.Delete(t.Context(), first[0]), poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text))
 				}
-				was := w.replaceProperty(id, stored)
+				was := w.replaceProperty(string(id), stored)
 				w.restart() // by an older version
 				for range 4 {
 					w.drain()
@@ -419,7 +419,7 @@ func TestNewerVersion(t *testing.T) {
 					}
 				}
 				w.drain()
-				w.replaceProperty(id, was)
+				w.replaceProperty(string(id), was)
 				if s := w.status(id); s.State != ledger.Running || s.Steps.Pending != 1 || s.Steps.Done != 0 {
 					t.Errorf("%+v; want it running with its step pending", s)
 				}

@@ -45,14 +45,14 @@ func TestEditedNames(t *testing.T) {
 			id := w.start(copyRequest("Source", "Target"))
 			var r scans.Request
 			for _, row := range w.rows("tablesweep") {
-				if row.Key.Partition == id && len(row.Bytes("Request")) > 0 {
+				if row.Key.Partition == string(id) && len(row.Bytes("Request")) > 0 {
 					w.must(json.Unmarshal(row.Bytes("Request"), &r))
 				}
 			}
 			tt.edit(&r)
 			edited, err := json.Marshal(r)
 			w.must(err)
-			w.replaceProperty(id, storage.BinaryProperty("Request", edited))
+			w.replaceProperty(string(id), storage.BinaryProperty("Request", edited))
 			next := w.process.Next
 			w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
 				if strings.Contains(r.URL.Path, "Mmm") || strings.Contains(r.URL.Path, "exports") || strings.Contains(r.URL.RawQuery, "true") {

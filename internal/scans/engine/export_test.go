@@ -135,13 +135,13 @@ func TestExportAndImport(t *testing.T) {
 // An export that lacks a data blob, or has one of another length, or lacks the record of one, gets no manifest. No blob is deleted then.
 func TestVanishedBlobs(t *testing.T) {
 	t.Parallel()
-	for says, damage := range map[string]func(w *world, id, name string){
-		" is damaged: data/": func(w *world, _, name string) { w.must(w.objects("p").Delete(t.Context(), name)) },
-		"damaged: data/": func(w *world, _, name string) {
+	for says, damage := range map[string]func(w *world, id ledger.ScanID, name string){
+		" is damaged: data/": func(w *world, _ ledger.ScanID, name string) { w.must(w.objects("p").Delete(t.Context(), name)) },
+		"damaged: data/": func(w *world, _ ledger.ScanID, name string) {
 			w.must(w.objects("p").Delete(t.Context(), name))
 			w.put("p", name, "x")
 		},
-		"lacks data files that steps have written": func(w *world, id, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
+		"lacks data files that steps have written": func(w *world, id ledger.ScanID, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
 	} {
 		w := withSource(t, 20, 1)
 		r := exportRequest("Source", "p")

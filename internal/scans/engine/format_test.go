@@ -68,7 +68,7 @@ func TestFormatOfSteps(t *testing.T) {
 		w.must(w.engine.RetryFailed(t.Context(), failed.ID))
 		w.restart()
 		w.drain()
-		w.must(w.engine.RequestStart(t.Context(), ledger.NewID(time.Now()), copyRequest("Few", "Target")))
+		w.must(w.engine.RequestStart(t.Context(), ledger.NewScanID(time.Now()), copyRequest("Few", "Target")))
 		d := deleteRequest("serial", 1)
 		d.Source.Table, d.Range.After = "Wide", "a"
 		var deletions atomic.Int32

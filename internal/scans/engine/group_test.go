@@ -44,7 +44,7 @@ func (w *world) tablesAt(prefix string) (t place.Tables, err error) {
 }
 
 // end runs Maintain and delivers until a scan has ended.
-func (w *world) end(id string) status.Status {
+func (w *world) end(id ledger.ScanID) status.Status {
 	w.Helper()
 	for range 300 {
 		w.drain()
@@ -58,7 +58,7 @@ func (w *world) end(id string) status.Status {
 	return status.Status{}
 }
 
-func (w *world) members(id string, state ledger.State) (all []status.Status) {
+func (w *world) members(id ledger.ScanID, state ledger.State) (all []status.Status) {
 	w.Helper()
 	for cursor := ""; ; {
 		page, err := w.observer.Members(w.Context(), id, 7, cursor, state)
@@ -275,7 +275,7 @@ func TestGroupWaits(t *testing.T) {
 		for function := range scans.Queues {
 			q, messages := w.take(function, 32)
 			for _, m := range messages {
-				if body := w.bodyOf(m); !strings.Contains(string(body), first) {
+				if body := w.bodyOf(m); !strings.Contains(string(body), string(first)) {
 					_, err := w.engine.Run(t.Context(), body, 1)
 					w.must(err, q.Delete(t.Context(), m))
 				}

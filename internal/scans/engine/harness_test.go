@@ -122,7 +122,7 @@ func (w *world) rows(table string) []storage.Entity {
 	return emulatortest.Rows(w, w.account.Table(table))
 }
 
-func (w *world) start(r scans.Request) string {
+func (w *world) start(r scans.Request) ledger.ScanID {
 	w.Helper()
 	id, err := w.engine.Start(w.Context(), r)
 	w.must(err)
@@ -200,7 +200,7 @@ func (w *world) drain() {
 }
 
 // status reads a scan's status.
-func (w *world) status(id string) status.Status {
+func (w *world) status(id ledger.ScanID) status.Status {
 	w.Helper()
 	s, err := w.observer.Status(w.Context(), id)
 	w.must(err)
@@ -232,7 +232,7 @@ func (w *world) succeed(r scans.Request) status.Status {
 }
 
 // counted fails the test unless a scan is in a state, with so many rows.
-func (w *world) counted(id string, state ledger.State, scanned, written, failed int) {
+func (w *world) counted(id ledger.ScanID, state ledger.State, scanned, written, failed int) {
 	w.Helper()
 	rows := [3]int64{int64(scanned), int64(written), int64(failed)}
 	if s := w.status(id); s.State != state || [3]int64{s.Rows.Scanned, s.Rows.Written, s.Rows.Failed} != rows || state == ledger.Succeeded && s.Steps.Pending != 0 {

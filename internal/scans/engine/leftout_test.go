@@ -18,7 +18,7 @@ import (
 )
 
 // without returns a world with so many tables, an export of all of them that was started, and its request. Of a table of 40 rows, a step reads 10.
-func without(t *testing.T, tables int) (w *world, id string, r scans.Request) {
+func without(t *testing.T, tables int) (w *world, id ledger.ScanID, r scans.Request) {
 	w = withTables(t, tables)
 	w.fill("Wide", plainRows(40, 1))
 	r = groupExport("p")
@@ -27,13 +27,13 @@ func without(t *testing.T, tables int) (w *world, id string, r scans.Request) {
 }
 
 // at does something once, ahead of the n-th message of a scan; 0 is for at once.
-func (w *world) at(n int, scan string, do func()) {
+func (w *world) at(n int, scan ledger.ScanID, do func()) {
 	messages := 0
 	if n == 0 {
 		do()
 	}
 	w.onMessage = func(body []byte) {
-		if strings.Contains(string(body), `"scan":"`+scan) {
+		if strings.Contains(string(body), `"scan":"`+string(scan)) {
 			if messages++; messages == n {
 				do()
 			}
@@ -50,7 +50,7 @@ func (w *world) drop(tables ...string) {
 }
 
 // left fails the test unless a group has succeeded without some tables, and names them, and its proof has succeeded with all others.
-func (w *world) left(id string, tables int, out ...string) {
+func (w *world) left(id ledger.ScanID, tables int, out ...string) {
 	w.Helper()
 	s := w.end(id)
 	m := ledger.Members{All: int64(tables), Succeeded: int64(tables - len(out)), LeftOut: int64(len(out))}
@@ -103,8 +103,9 @@ func TestGroupLeavesOut(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
-		name, table, member string
-		behind              int // messages of its scan, until it is deleted; 0 for before its scan begins
+		name, table string
+		member      ledger.ScanID // its end
+		behind      int           // messages of its scan, until it is deleted; 0 for before its scan begins
 	}{
 		{"before its scan begins", "Table09", "-00010", 0},
 		{"one of the first", "Table00", "-00001", 0},
@@ -275,7 +276,7 @@ func TestLateBlobs(t *testing.T) {
 				var r place.Removal
 				for !r.Done {
 					var err error
-					r, err = place.Remove(t.Context(), w.objects("p"), id, true, r, &left)
+					r, err = place.Remove(t.Context(), w.objects("p"), string(id), true, r, &left)
 					w.must(err)
 				}
 			}

@@ -25,16 +25,16 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 1)
 	w.fill("Other", nil)
-	var running, all []string
+	var running, all []ledger.ScanID
 	for range 2 {
 		r := inSteps
 		r.Name = "Nightly <b>"
-		running = append([]string{w.start(r)}, running...)
+		running = append([]ledger.ScanID{w.start(r)}, running...)
 	}
 	for function := range scans.Queues { // nobody works on them
 		w.take(function, 10)
 	}
-	want := map[string][]string{} // by filter
+	want := map[string][]ledger.ScanID{} // by filter
 	for i := range 30 {
 		r := scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}}
 		switch i % 3 {
@@ -47,19 +47,19 @@ func TestList(t *testing.T) {
 		if i%10 == 0 {
 			w.must(w.engine.Cancel(t.Context(), s))
 		}
-		all = append([]string{s}, all...)
-		want[fmt.Sprint(i%3)] = append([]string{s}, want[fmt.Sprint(i%3)]...)
+		all = append([]ledger.ScanID{s}, all...)
+		want[fmt.Sprint(i%3)] = append([]ledger.ScanID{s}, want[fmt.Sprint(i%3)]...)
 		if i%10 == 0 {
-			want["canceled"] = append([]string{s}, want["canceled"]...)
+			want["canceled"] = append([]ledger.ScanID{s}, want["canceled"]...)
 		}
 	}
 	w.drain()
 	copies := want["2"]
-	done := slices.DeleteFunc(slices.Clone(copies), func(id string) bool { return slices.Contains(want["canceled"], id) })
+	done := slices.DeleteFunc(slices.Clone(copies), func(id ledger.ScanID) bool { return slices.Contains(want["canceled"], id) })
 	everything := append(slices.Clone(running), all...)
 	for name, tt := range map[string]struct {
 		q    status.ListQuery
-		want []string
+		want []ledger.ScanID
 	}{
 		"all":           {status.ListQuery{}, everything},
 		"running":       {status.ListQuery{State: ledger.Running}, running},
@@ -75,7 +75,7 @@ func TestList(t *testing.T) {
 		for _, top := range []int{1, 2, 7, 100} {
 			q := tt.q
 			q.Top = top
-			var got []string
+			var got []ledger.ScanID
 			for page := 0; ; page++ {
 				l, err := w.observer.List(t.Context(), q)
 				if err != nil || len(l.Scans) > top || page > 100 {

@@ -23,8 +23,8 @@ import (
 var lostKinds, lostGroupKinds = []string{"s", "p|", "d|", "d|-", "x|", "w|", "h", "y", "a|", "o|"}, []string{"g", "m|"}
 
 // kindOfRow returns the kind of a row of a scan; "" for another row.
-func kindOfRow(id string, k key.Key) (kind string) {
-	if k.Partition != "scans" && !strings.HasPrefix(k.Partition, id) || k.Partition == "scans" && !strings.Contains(k.Row, id) {
+func kindOfRow(id ledger.ScanID, k key.Key) (kind string) {
+	if k.Partition != "scans" && !strings.HasPrefix(k.Partition, string(id)) || k.Partition == "scans" && !strings.Contains(k.Row, string(id)) {
 		return ""
 	}
 	for _, prefix := range slices.Concat(lostKinds, lostGroupKinds) {
@@ -36,7 +36,7 @@ func kindOfRow(id string, k key.Key) (kind string) {
 }
 
 // lose deletes rows of a scan, or of its group, from the state table: two of a kind, one of two kinds, or all of a kind.
-func (w *world) lose(id string, r *rand.Rand) (lost []key.Key) {
+func (w *world) lose(id ledger.ScanID, r *rand.Rand) (lost []key.Key) {
 	w.Helper()
 	rows := map[string][]key.Key{}
 	for _, e := range w.rows("tablesweep") {
@@ -152,7 +152,7 @@ func lostRows(t *testing.T, seed uint64) {
 		fail("a count below zero: %+v", s)
 	}
 	switch {
-	case problem.Of(err).Kind == problem.NotFound && slices.Contains(lost, key.Key{Partition: id, Row: "s"}):
+	case problem.Of(err).Kind == problem.NotFound && slices.Contains(lost, key.Key{Partition: string(id), Row: "s"}):
 	case err != nil:
 		fail("%v", err)
 	case s.State == ledger.Failed && strings.Contains(s.Error, "the state table lacks "):

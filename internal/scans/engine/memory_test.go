@@ -38,7 +38,7 @@ func sized(partition, row string, bytes int) storage.Entity {
 }
 
 // scansOfPartitions starts a copy of each of so many partitions, and returns their first messages.
-func (w *world) scansOfPartitions(n int) (ids []string, bodies [][]byte) {
+func (w *world) scansOfPartitions(n int) (ids []ledger.ScanID, bodies [][]byte) {
 	w.Helper()
 	for i := range n {
 		r := copyRequest("Source", "Target")

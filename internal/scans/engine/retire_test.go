@@ -22,9 +22,9 @@ import (
 )
 
 // ledgerRows returns the rows of the ledger that belong to a scan, in its partition and in lists, of those with a prefix.
-func (w *world) ledgerRows(id, prefix string) []storage.Entity {
+func (w *world) ledgerRows(id ledger.ScanID, prefix string) []storage.Entity {
 	return slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool {
-		return e.Key.Partition != id && !strings.Contains(e.Key.Row, id) || !strings.HasPrefix(e.Key.Row, prefix)
+		return e.Key.Partition != string(id) && !strings.Contains(e.Key.Row, string(id)) || !strings.HasPrefix(e.Key.Row, prefix)
 	})
 }
 
@@ -95,7 +95,7 @@ func retention(t *testing.T, n int, applied bool) bool {
 	w.maintain(2)
 	w.restart()
 	w.maintain(3)
-	for _, id := range []string{ended, canceled} {
+	for _, id := range []ledger.ScanID{ended, canceled} {
 		if left := w.ledgerRows(id, ""); len(left) > 0 {
 			t.Errorf("%d rows are left of scan %s: %v", len(left), id, left)
 		}
@@ -147,7 +147,7 @@ func TestOldScansAreFolded(t *testing.T) {
 		for range storage.PageRows / 100 {
 			var ops []storage.Op
 			for range 100 {
-				row := key.Key{Partition: "scans", Row: "t|" + ledger.NewID(time.Now())}
+				row := key.Key{Partition: "scans", Row: "t|" + string(ledger.NewScanID(time.Now()))}
 				ops = append(ops, storage.Op{Kind: storage.Insert, Row: storage.Row{Key: row}})
 			}
 			w.must(w.account.Table("tablesweep").Write(t.Context(), ops...))
@@ -167,7 +167,7 @@ func TestOldScansAreFolded(t *testing.T) {
 }
 
 // checkTold checks that timeline and ranges tell of all rows of a scan that is done.
-func (w *world) checkTold(id string, rows int64) {
+func (w *world) checkTold(id ledger.ScanID, rows int64) {
 	w.Helper()
 	timeline, err := w.engine.Timeline(w.Context(), id)
 	w.must(err)
@@ -254,7 +254,7 @@ func TestRetryWhileRemoved(t *testing.T) {
 		if err := l.Restart(t.Context(), read, time.Now(), nil, scan.Outlook{}); !errors.Is(err, ledger.ErrNotFound) {
 			t.Errorf("restart of a scan that was removed: %v, want %v", err, ledger.ErrNotFound)
 		}
-		alone := storage.Entity{Key: key.Key{Partition: "scans", Row: "o|" + id + "|1"}}
+		alone := storage.Entity{Key: key.Key{Partition: "scans", Row: "o|" + string(id) + "|1"}}
 		w.must(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Insert, Row: alone.Row()}))
 		w.maintain(20)
 		if left := w.ledgerRows(id, "o|"); len(left) > 0 {

@@ -19,7 +19,7 @@ import (
 )
 
 // canceled starts a copy of 50 rows and cancels it half-way.
-func (w *world) canceled() string {
+func (w *world) canceled() ledger.ScanID {
 	w.Helper()
 	w.fill("Source", plainRows(50, 1))
 	r := copyRequest("Source", "Target")
@@ -142,10 +142,11 @@ func TestRetryRefuses(t *testing.T) {
 	canceled := w.start(inSteps)
 	w.must(w.engine.Cancel(t.Context(), canceled))
 	for _, tt := range []struct {
-		name, id string
-		retry    func(context.Context, string) error
-		kind     problem.Kind
-		detail   string
+		name   string
+		id     ledger.ScanID
+		retry  func(context.Context, ledger.ScanID) error
+		kind   problem.Kind
+		detail string
 	}{
 		{"unknown", "0-none", w.engine.Retry, problem.NotFound, "there is no scan"},
 		{"unknown, failed rows", "0-none", w.engine.RetryFailed, problem.NotFound, "there is no scan"},

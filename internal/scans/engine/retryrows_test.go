@@ -17,7 +17,7 @@ import (
 )
 
 // failedCopy runs a copy of partitions with a row each, of which every third is in the way.
-func (w *world) failedCopy(rows, segment int) (id string, taken []key.Key) {
+func (w *world) failedCopy(rows, segment int) (id ledger.ScanID, taken []key.Key) {
 	w.Helper()
 	source := plainRows(rows, 1)
 	w.fill("Source", source)
@@ -139,7 +139,7 @@ func deleteRequest(strategy string, queries int) scans.Request {
 }
 
 // checkDeleted checks that a delete of so many rows has counted each once, and has left nothing.
-func (w *world) checkDeleted(id string, rows int) {
+func (w *world) checkDeleted(id ledger.ScanID, rows int) {
 	w.Helper()
 	s := w.status(id)
 	if n := int64(rows); s.State != ledger.Succeeded || s.Rows.Scanned != n || s.Rows.Written != n || s.Rows.Failed+s.Rows.Gone != 0 || s.Steps.Pending != 0 {

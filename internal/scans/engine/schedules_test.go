@@ -418,7 +418,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 		id = w.schedule().Last.ID
 		w.drain()
 		for _, row := range w.rows("tablesweep") {
-			if row.Key.Partition == id || strings.Contains(row.Key.Row, id) {
+			if row.Key.Partition == string(id) || strings.Contains(row.Key.Row, string(id)) {
 				w.remove("tablesweep", row.Key)
 			}
 		}
@@ -430,12 +430,12 @@ func TestScheduleOnBadDays(t *testing.T) {
 		}
 		// A process dies behind its decision to start a scan, which it has not asked for yet.
 		w.until(3, 0)
-		last = w.schedule().Last.ID
-		w.process.DieWhen(func(*http.Request) bool { return w.schedule().Last.ID != last })
+		started := w.schedule().Last.ID
+		w.process.DieWhen(func(*http.Request) bool { return w.schedule().Last.ID != started })
 		for range 4 {
 			w.minute()
 		}
-		if s := w.schedule(); s.Last.ID == last || s.Last.State != ledger.Succeeded {
+		if s := w.schedule(); s.Last.ID == started || s.Last.State != ledger.Succeeded {
 			t.Errorf("after a decision: %+v", s)
 		}
 	})

@@ -90,7 +90,7 @@ func TestStartOnceByTwo(t *testing.T) {
 			for at, met := 2, true; met; at += testsize.Slow(2, 2, 1) {
 				w := withSource(t, 1, 1)
 				process := &emulatortest.Process{Next: w.emulator.Transport()}
-				var ids [2]string
+				var ids [2]ledger.ScanID
 				var errs [2]error
 				requests := 0 // of the first
 				w.process.Next = transport(func(q *http.Request) (*http.Response, error) {

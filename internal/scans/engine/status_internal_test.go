@@ -41,9 +41,9 @@ func TestStatusOfManySteps(t *testing.T) {
 	}
 	step, rows := first[0], int64(0)
 	for n := range int64(*manySteps) {
-		next := ledger.Pending{ID: fmt.Sprint(n), Message: step.Message}
+		next := ledger.Pending{ID: ledger.StepID(fmt.Sprint(n)), Message: step.Message}
 		done := ledger.Done{Totals: ledger.Totals{Rows: 1 + n%1000, Queries: 1, Transactions: 4}}
-		done.Note, err = json.Marshal([]scan.PageEnd{{Last: key.Key{Partition: step.ID, Row: "000001"}, Rows: int(done.Rows)}})
+		done.Note, err = json.Marshal([]scan.PageEnd{{Last: key.Key{Partition: string(step.ID), Row: "000001"}, Rows: int(done.Rows)}})
 		proof.Must(t, err)
 		rows += done.Rows
 		if ok, err := steps.Commit(t.Context(), id, step.ID, time.Now(), done, []ledger.Pending{next}); err != nil || !ok {

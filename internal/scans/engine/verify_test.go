@@ -37,13 +37,13 @@ func TestVerifyAfterCopy(t *testing.T) {
 			w.must(w.account.Table("Table00").Write(t.Context(), storage.Op{Kind: storage.Replace, Row: storage.Row{Key: key.Key{Partition: "a", Row: cmp.Or(r.Action.Destination.Prefix, "b")}}}))
 			w.drain()
 			s := w.status(id)
-			if s.State != ledger.Succeeded || s.Verification == nil || s.Verification.ID != id+"-v" || s.Verification.State != ledger.Succeeded {
+			if s.State != ledger.Succeeded || s.Verification == nil || s.Verification.ID != id.Verification() || s.Verification.State != ledger.Succeeded {
 				t.Fatalf("%s %s %+v", s.State, s.Error, s.Verification)
 			}
-			if v := w.status(id + "-v"); v.Verifies != id || v.Rows.Scanned != s.Rows.Scanned || v.Differences.Missing+v.Differences.Different+v.Differences.Extra != 0 {
+			if v := w.status(id.Verification()); v.Verifies != id || v.Rows.Scanned != s.Rows.Scanned || v.Differences.Missing+v.Differences.Different+v.Differences.Extra != 0 {
 				t.Errorf("%+v %+v, want %d rows", v.Rows, v.Differences, s.Rows.Scanned)
 			}
-			w.fill("Table03", plainRows(1, 1)) // a group's verification has the tables that the group had
+			w.fill("Table03", plainRows(1, 1))                                                                  // a group's verification has the tables that the group had
 			for _, q := range []status.ListQuery{{Top: 1}, {Top: 2}, {Top: 50}, {Top: 5, Action: scans.Copy}} { // wherever a page ends
 				if got := w.listed(q, id); got.Verification == nil || *got.Verification != *s.Verification {
 					t.Errorf("%+v lists it with %+v", q, got.Verification)
@@ -54,7 +54,7 @@ func TestVerifyAfterCopy(t *testing.T) {
 }
 
 // listed returns a scan as the list has it.
-func (w *world) listed(q status.ListQuery, id string) status.Status {
+func (w *world) listed(q status.ListQuery, id ledger.ScanID) status.Status {
 	w.Helper()
 	for {
 		l, err := w.observer.List(w.Context(), q)
@@ -97,7 +97,7 @@ func TestProof(t *testing.T) {
 			id := w.start(r)
 			want, done := "", false
 			w.onMessage = func(body []byte) {
-				if strings.Contains(string(body), id+"-v") && !done {
+				if strings.Contains(string(body), string(id.Verification())) && !done {
 					want, done = damage(w.objects(fmt.Sprint("p", i))), true
 				}
 			}
@@ -107,7 +107,7 @@ func TestProof(t *testing.T) {
 				w.must(w.engine.Maintain(t.Context()))
 				w.drain()
 			}
-			v := w.status(id + "-v")
+			v := w.status(id.Verification())
 			if state := map[bool]ledger.State{true: ledger.Succeeded, false: ledger.Failed}[want == ""]; !done || v.State != state || !strings.Contains(v.Error, want) {
 				t.Errorf("%s %s, want %q; %+v", v.State, v.Error, want, v.Differences)
 			}
@@ -204,9 +204,9 @@ func TestProofOfTables(t *testing.T) {
 			id := w.start(r)
 			done := false
 			w.onMessage = func(body []byte) {
-				mark := id + "-v-0000"
+				mark := string(id.Verification()) + "-0000"
 				if tt.before {
-					mark = `"start":"` + id + `-v"`
+					mark = `"start":"` + string(id.Verification()) + `"`
 				}
 				if done || !strings.Contains(string(body), mark) {
 					return
@@ -220,7 +220,7 @@ func TestProofOfTables(t *testing.T) {
 				}
 			}
 			w.drain()
-			v := w.end(id + "-v")
+			v := w.end(id.Verification())
 			if failed := v.State == ledger.Failed; !done || failed != (tt.want != "") || !strings.Contains(v.Error, tt.want) || *v.Members != (ledger.Members{All: 3, Succeeded: 3}) {
 				t.Errorf("%s %q %+v, want %q", v.State, v.Error, v.Members, tt.want)
 			}
@@ -243,7 +243,7 @@ func TestProofMembers(t *testing.T) {
 		w.counted(id, ledger.Succeeded, 14, 14, 0)
 		w.must(w.account.Table("Table03").Delete(t.Context()))
 		byHand := scans.Request{Source: scans.TableRef{Tables: "*"}, Action: scans.Action{Type: scans.Verify, Proof: true, Destination: r.Action.Destination}}
-		proof := func(id string, tables int, note string) {
+		proof := func(id ledger.ScanID, tables int, note string) {
 			t.Helper()
 			v := w.status(id)
 			if v.State != ledger.Succeeded || v.Members.Succeeded != int64(tables) || !strings.Contains(v.Note, note) || (v.Note == "") != (note == "") {
@@ -262,9 +262,9 @@ func TestProofMembers(t *testing.T) {
 		if err != nil || len(list) != 1 || !strings.Contains(list[0].Note, note) {
 			t.Errorf("listed: %+v, %v", list, err)
 		}
-		w.must(w.engine.RequestStart(t.Context(), id+"-v", byHand))
+		w.must(w.engine.RequestStart(t.Context(), id.Verification(), byHand))
 		w.drain()
-		proof(id+"-v", 4, "any more: Table03")
+		proof(id.Verification(), 4, "any more: Table03")
 	})
 }
 

@@ -83,7 +83,7 @@ func TestWaiting(t *testing.T) {
 }
 
 // work handles messages as an instance does, several at once, until the scan has ended.
-func (w *world) work(e *engine.Engine, id string) error {
+func (w *world) work(e *engine.Engine, id ledger.ScanID) error {
 	const atOnce = 12 // as host.json allows
 	var g task.Group
 	for range atOnce {

@@ -19,7 +19,7 @@ import (
 )
 
 // claims returns whose claims of exports stand in the container, but for those of a group's members.
-func (w *world) claims() (ids []string) {
+func (w *world) claims() (ids []ledger.ScanID) {
 	w.Helper()
 	for name := range w.blobs("") {
 		at, object := "", name
@@ -35,8 +35,8 @@ func (w *world) claims() (ids []string) {
 		}
 		c, err := claimOf()
 		w.must(err)
-		if _, _, member := ledger.MemberOf(c.ID); !member {
-			ids = append(ids, c.ID)
+		if id := ledger.ScanID(c.ID); !id.IsMember() {
+			ids = append(ids, id)
 		}
 	}
 	return ids
@@ -76,7 +76,7 @@ func exportsStartAtOnce(t *testing.T, seed uint64) int {
 	if dies {
 		w.process.DieWith(8+r.IntN(50), r.IntN(2) == 0)
 	}
-	var ids [2]string
+	var ids [2]ledger.ScanID
 	var errs [2]error
 	var both sync.WaitGroup
 	for i, prefix := range []string{"p", "p/a/b"} {
@@ -104,7 +104,7 @@ func exportsStartAtOnce(t *testing.T, seed uint64) int {
 	}
 	list, err := w.list(10)
 	w.must(err)
-	var succeeded []string
+	var succeeded []ledger.ScanID
 	which := 0
 	for _, s := range list {
 		if s.State != ledger.Succeeded {

@@ -40,10 +40,10 @@ type Kept struct{ rows }
 
 // FailedRows calls fn with the failed rows of each step, as [Done] had them, until fn returns false. The newest commits
 // come first. Each step has a position in that order; from is where to begin, if it is not empty.
-func (l Kept) FailedRows(ctx context.Context, id, from string, fn func(position string, failed []byte) bool) error {
-	r := key.WithPrefix(id, failedPrefix)
+func (l Kept) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
+	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + from}
-	for p, err := range l.pages(ctx, readFailed+id, storage.Query{Range: r, Top: failedAtOnce}) {
+	for p, err := range l.pages(ctx, readFailed+string(id), storage.Query{Range: r, Top: failedAtOnce}) {
 		if err != nil {
 			return err
 		}
@@ -60,17 +60,17 @@ func (l Kept) FailedRows(ctx context.Context, id, from string, fn func(position 
 const readFailed = "read failed rows of scan "
 
 // FailedAt returns the failed rows at a position. It reports false if there are none: they have been redone.
-func (l Kept) FailedAt(ctx context.Context, id, position string) ([]byte, bool, error) {
-	e, found, err := l.get(ctx, readFailed+id, id, failedPrefix+position)
+func (l Kept) FailedAt(ctx context.Context, id ScanID, position string) ([]byte, bool, error) {
+	e, found, err := l.get(ctx, readFailed+string(id), string(id), failedPrefix+position)
 	return dataOf(e), found, err
 }
 
 // FailedBefore returns positions of rows that failed before an attempt, behind a position: at least n, if there are so many.
 // last is the last position that was looked at, empty at the end.
-func (l Kept) FailedBefore(ctx context.Context, id, behind string, attempt int64, n int) (positions []string, last string, err error) {
-	r := key.WithPrefix(id, failedPrefix)
+func (l Kept) FailedBefore(ctx context.Context, id ScanID, behind string, attempt int64, n int) (positions []string, last string, err error) {
+	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + behind, Open: behind != ""}
-	for p, err := range l.pages(ctx, readFailed+id, storage.Query{Range: r, Select: []string{"Attempt"}, Top: n}) {
+	for p, err := range l.pages(ctx, readFailed+string(id), storage.Query{Range: r, Select: []string{"Attempt"}, Top: n}) {
 		if err != nil {
 			return nil, "", err
 		}
@@ -88,8 +88,8 @@ func (l Kept) FailedBefore(ctx context.Context, id, behind string, attempt int64
 }
 
 // firstFailed returns one of the scan's failed rows, with its reason.
-func (l Kept) firstFailed(ctx context.Context, id string) (string, error) {
-	for p, err := range l.pages(ctx, readFailed+id, storage.Query{Range: key.WithPrefix(id, failedPrefix), Select: []string{"First"}, Top: 1}) {
+func (l Kept) firstFailed(ctx context.Context, id ScanID) (string, error) {
+	for p, err := range l.pages(ctx, readFailed+string(id), storage.Query{Range: id.rows(failedPrefix), Select: []string{"First"}, Top: 1}) {
 		if err != nil {
 			return "", err
 		}
@@ -104,8 +104,8 @@ func (l Kept) firstFailed(ctx context.Context, id string) (string, error) {
 const MaxFile = 14 * dataPiece
 
 // Files calls fn with [Done.File] of each done step that has one. No more can come once no step is pending.
-func (l Kept) Files(ctx context.Context, id string, fn func(file []byte) error) error {
-	for p, err := range l.pages(ctx, "read files of scan "+id, storage.Query{Range: key.WithPrefix(id, filePrefix)}) {
+func (l Kept) Files(ctx context.Context, id ScanID, fn func(file []byte) error) error {
+	for p, err := range l.pages(ctx, "read files of scan "+string(id), storage.Query{Range: id.rows(filePrefix)}) {
 		if err != nil {
 			return err
 		}
@@ -143,8 +143,8 @@ func (l Kept) SavedHints(ctx context.Context, name string) ([]byte, error) {
 }
 
 // Hints returns the hints that the scan was created with, nil if there were none.
-func (l Kept) Hints(ctx context.Context, id string) ([]byte, error) {
-	return l.hints(ctx, id, scanHintsRow)
+func (l Kept) Hints(ctx context.Context, id ScanID) ([]byte, error) {
+	return l.hints(ctx, string(id), scanHintsRow)
 }
 
 func (l Kept) hints(ctx context.Context, partition, row string) ([]byte, error) {

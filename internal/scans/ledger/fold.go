@@ -33,11 +33,11 @@ func isFolded(e storage.Entity) bool { return strings.HasPrefix(e.Key.Row, folde
 func levelPrefix(level int) string { return fmt.Sprintf("%s%d|", foldedPrefix, level) }
 
 // level is the range of a scan's done rows of a level. Level 0 has the rows of single steps.
-func level(id string, n int) key.Range {
+func level(id ScanID, n int) key.Range {
 	if n == 0 {
-		return key.Range{Partition: &id, Low: &key.Bound{Key: donePrefix + "0"}, High: &key.Bound{Key: donePrefix + ":", Open: true}}
+		return key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix + "0"}, High: &key.Bound{Key: donePrefix + ":", Open: true}}
 	}
-	return key.WithPrefix(id, levelPrefix(n))
+	return id.rows(levelPrefix(n))
 }
 
 // Folds has the rows of done steps, many of which become one.
@@ -48,7 +48,7 @@ const FoldEvery = 48
 
 // FoldAfter folds done steps of a scan behind a step now and then, one in every on average: the step's id decides, since processes share no
 // count. A fold of a level above the first takes as many rows, and is as much rarer.
-func (l Folds) FoldAfter(ctx context.Context, id, step string, every int, join Join) error {
+func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))
 	for n, level := h.Sum64(), 0; n%uint64(every) == 0 && level < maxLevel; n, level = n/uint64(every), level+1 {
@@ -61,8 +61,8 @@ func (l Folds) FoldAfter(ctx context.Context, id, step string, every int, join J
 
 // Fold folds the scan's done rows of level n, if there are at least so many. It returns how many it folded. Any
 // number of processes may fold at once: one that finds a row missing stops.
-func (l Folds) Fold(ctx context.Context, id string, n, least int, join Join) (int, error) {
-	p, err := l.query(ctx, "fold steps of scan "+id, storage.Query{Range: level(id, n)})
+func (l Folds) Fold(ctx context.Context, id ScanID, n, least int, join Join) (int, error) {
+	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: level(id, n)})
 	if err != nil {
 		return 0, err
 	}
@@ -70,8 +70,8 @@ func (l Folds) Fold(ctx context.Context, id string, n, least int, join Join) (in
 }
 
 // FoldAll folds the scan's done rows of every level, at most one page of them. It reports whether a single row is left.
-func (l Folds) FoldAll(ctx context.Context, id string, join Join) (whole bool, err error) {
-	p, err := l.query(ctx, "fold steps of scan "+id, storage.Query{Range: key.WithPrefix(id, donePrefix)})
+func (l Folds) FoldAll(ctx context.Context, id ScanID, join Join) (whole bool, err error) {
+	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: id.rows(donePrefix)})
 	if err != nil {
 		return false, err
 	}
@@ -83,13 +83,13 @@ func (l Folds) FoldAll(ctx context.Context, id string, join Join) (whole bool, e
 }
 
 // foldRows folds rows into rows of a level, and returns how many it has folded.
-func (l Folds) foldRows(ctx context.Context, id string, rows []storage.Entity, into, least int, join Join) (int, error) {
+func (l Folds) foldRows(ctx context.Context, id ScanID, rows []storage.Entity, into, least int, join Join) (int, error) {
 	folded := 0
 	for some := range slices.Chunk(rows, maxFold) {
 		if len(some) < min(least, maxFold) {
 			break
 		}
-		err := l.write(ctx, "fold steps of scan "+id, fold(id, some, into, join)...)
+		err := l.write(ctx, "fold steps of scan "+string(id), fold(id, some, into, join)...)
 		if storage.NotFound(err) {
 			return folded, nil // folded by another, or by our own first try
 		}
@@ -101,7 +101,7 @@ func (l Folds) foldRows(ctx context.Context, id string, rows []storage.Entity, i
 	return folded, nil
 }
 
-func fold(id string, rows []storage.Entity, into int, join Join) []storage.Op {
+func fold(id ScanID, rows []storage.Entity, into int, join Join) []storage.Op {
 	var ops []storage.Op
 	var sums Sums
 	var notes [][]byte
@@ -123,9 +123,9 @@ func fold(id string, rows []storage.Entity, into int, join Join) []storage.Op {
 }
 
 // Notes calls fn with the note of each done row that has one. A fold meanwhile may hide notes or repeat them.
-func (l Folds) Notes(ctx context.Context, id string, fn func(note []byte)) error {
-	q := storage.Query{Range: key.WithPrefix(id, donePrefix), Select: []string{"Note"}}
-	for p, err := range l.pages(ctx, "read notes of scan "+id, q) {
+func (l Folds) Notes(ctx context.Context, id ScanID, fn func(note []byte)) error {
+	q := storage.Query{Range: id.rows(donePrefix), Select: []string{"Note"}}
+	for p, err := range l.pages(ctx, "read notes of scan "+string(id), q) {
 		if err != nil {
 			return err
 		}

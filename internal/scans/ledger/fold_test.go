@@ -21,10 +21,10 @@ import (
 // book is what a scan's ledger must hold: the model of the tests below.
 type book struct {
 	mu      sync.Mutex // guards the fields below
-	pending map[string]scan.Outlook
+	pending map[ledger.StepID]scan.Outlook
 	totals  ledger.Totals
 	next    int
-	born    map[string]scan.Outlook // by steps that are not committed yet
+	born    map[ledger.StepID]scan.Outlook // by steps that are not committed yet
 }
 
 // committed notes that steps are pending.
@@ -37,11 +37,11 @@ func (b *book) committed(children []ledger.Pending) {
 }
 
 func newBook() *book {
-	return &book{pending: map[string]scan.Outlook{"000000": {Unknown: 1}}, born: map[string]scan.Outlook{}}
+	return &book{pending: map[ledger.StepID]scan.Outlook{"000000": {Unknown: 1}}, born: map[ledger.StepID]scan.Outlook{}}
 }
 
 // take picks a pending step and decides what comes of it.
-func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledger.Pending) {
+func (b *book) take(r *rand.Rand) (id ledger.StepID, done ledger.Done, children []ledger.Pending) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ids := slices.Sorted(maps.Keys(b.pending))
@@ -58,7 +58,7 @@ func (b *book) take(r *rand.Rand) (id string, done ledger.Done, children []ledge
 	}
 	for range n {
 		b.next++
-		c := ledger.Pending{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
+		c := ledger.Pending{ID: ledger.StepID(fmt.Sprintf("%06d", b.next)), Message: []byte("{}")}
 		o := scan.Outlook{Millipages: r.Int64N(9999), Unknown: r.Int64N(2)}
 		b.born[c.ID] = o
 		done.Ahead = done.Ahead.Plus(o)
@@ -99,11 +99,11 @@ func (b *book) check(t *testing.T, s ledger.Snapshot) {
 }
 
 // begunScan returns a ledger's table with a scan whose first step is that of a new book.
-func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, string) {
+func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, ledger.ScanID) {
 	t.Helper()
 	em, table := newTable(t)
 	now := time.Now()
-	id := ledger.NewID(now)
+	id := ledger.NewScanID(now)
 	first := ledger.Pending{ID: "000000", Message: []byte("{}")}
 	proof.Must(t, ledger.New(table).Create(t.Context(), id, now, []byte("{}"), nil, first, scan.Outlook{Unknown: 1}))
 	return em, table, id
@@ -117,7 +117,7 @@ func succeeds(ledger.Listed) (ledger.Ending, error) {
 func join(notes [][]byte) []byte { return nil }
 
 // commitOne commits a step, sometimes twice, by a clock that is minutes off. It reports false if none is pending.
-func (b *book) commitOne(ctx context.Context, t *testing.T, l *ledger.Ledger, id string, r *rand.Rand) bool {
+func (b *book) commitOne(ctx context.Context, t *testing.T, l *ledger.Ledger, id ledger.ScanID, r *rand.Rand) bool {
 	step, done, children := b.take(r)
 	if step == "" {
 		return false
@@ -243,7 +243,7 @@ func TestManyPending(t *testing.T) {
 		step, done, children := b.take(r)
 		for range 60 { // a step with many children
 			b.next++
-			c := ledger.Pending{ID: fmt.Sprintf("%06d", b.next), Message: []byte("{}")}
+			c := ledger.Pending{ID: ledger.StepID(fmt.Sprintf("%06d", b.next)), Message: []byte("{}")}
 			b.born[c.ID] = scan.Outlook{Unknown: 1}
 			done.Ahead.Unknown++
 			children = append(children, c)

@@ -28,11 +28,11 @@ var rewrite = flag.Bool("rewrite", false, "rewrite "+formatFile+"; only before a
 
 // The scans of the fixture, and the attempts and figures that it has of the first.
 const (
-	failedScan    = "2524556143000000000-failed"
-	succeededScan = "2524556142000000000-ended"
-	openScan      = "2524556141000000000-open"
-	groupScan     = "2524556144000000000-group"
-	notedScan     = "2524556145000000000-noted"
+	failedScan    ledger.ScanID = "2524556143000000000-failed"
+	succeededScan ledger.ScanID = "2524556142000000000-ended"
+	openScan      ledger.ScanID = "2524556141000000000-open"
+	groupScan     ledger.ScanID = "2524556144000000000-group"
+	notedScan     ledger.ScanID = "2524556145000000000-noted"
 )
 
 var everyBeat = ledger.Heartbeat{
@@ -42,7 +42,7 @@ var everyBeat = ledger.Heartbeat{
 
 var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Waiting: 2, Next: began.Add(time.Minute)}
 
-var everyLook = ledger.Look{Steps: map[string]time.Time{"c": began.Add(1500 * time.Millisecond)}, Beats: map[string]time.Time{"process": began}}
+var everyLook = ledger.Look{Steps: map[ledger.StepID]time.Time{"c": began.Add(1500 * time.Millisecond)}, Beats: map[string]time.Time{"process": began}}
 
 var (
 	began    = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // synctest's clock
@@ -121,8 +121,10 @@ func dump(t *testing.T, table *storage.Table) []byte {
 func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	ctx := t.Context()
-	step := func(id string) ledger.Pending { return ledger.Pending{ID: id, Message: []byte("message " + id)} }
-	commit := func(scan, id string, done ledger.Done, children ...ledger.Pending) {
+	step := func(id ledger.StepID) ledger.Pending {
+		return ledger.Pending{ID: id, Message: []byte("message " + id)}
+	}
+	commit := func(scan ledger.ScanID, id ledger.StepID, done ledger.Done, children ...ledger.Pending) {
 		t.Helper()
 		if committed, err := l.Commit(ctx, scan, id, time.Now(), done, children); err != nil || !committed {
 			t.Fatal(committed, err)
@@ -176,11 +178,11 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	proof.Must(t, err)
 	group.Begun, group.Open = 2, []int{1, 2}
 	_, err = l.ChangeGroup(ctx, group)
-	proof.Must(t, err, l.Create(ctx, ledger.MemberID(groupScan, 1), time.Now(), []byte("request"), nil, step("a"), scan.Outlook{}))
-	commit(ledger.MemberID(groupScan, 1), "a", ledger.Done{Totals: compared})
-	_, err = l.Finish(ctx, ledger.MemberID(groupScan, 1), time.Now(), succeeds)
-	proof.Must(t, err, l.RefuseMember(ctx, ledger.MemberID(groupScan, 2), []byte("request"), time.Now(), ledger.Ending{State: ledger.Failed, Error: "why it was refused"}),
-		l.RefuseMember(ctx, ledger.MemberID(groupScan, 3), []byte("request"), time.Now(), ledger.Ending{State: ledger.Failed, Error: "why it is left out", LeftOut: true}))
+	proof.Must(t, err, l.Create(ctx, groupScan.Member(1), time.Now(), []byte("request"), nil, step("a"), scan.Outlook{}))
+	commit(groupScan.Member(1), "a", ledger.Done{Totals: compared})
+	_, err = l.Finish(ctx, groupScan.Member(1), time.Now(), succeeds)
+	proof.Must(t, err, l.RefuseMember(ctx, groupScan.Member(2), []byte("request"), time.Now(), ledger.Ending{State: ledger.Failed, Error: "why it was refused"}),
+		l.RefuseMember(ctx, groupScan.Member(3), []byte("request"), time.Now(), ledger.Ending{State: ledger.Failed, Error: "why it is left out", LeftOut: true}))
 	_, err = l.End(ctx, groupScan, time.Now(), ledger.Ending{State: ledger.Failed, Error: "a table failed"})
 	proof.Must(t, err, l.CreateGroup(ctx, notedScan, time.Now(), []byte("request"), []byte("tables"), 1))
 	_, err = l.End(ctx, notedScan, time.Now(), ledger.Ending{State: ledger.Succeeded, Note: "what else is to be known", NoTable: 2})
@@ -261,7 +263,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	open, err := l.Open(ctx)
 	check("open scans", open, []ledger.OpenScan{{ID: openScan, Attempt: 1}, {ID: groupScan, Attempt: 2}}, err)
 	ended, _, err := l.Ended(ctx, "")
-	check("ended scans", ended, []ledger.EndedScan{{ID: succeededScan, Settled: true}, {ID: failedScan}, {ID: groupScan, Settled: true}, {ID: ledger.MemberID(groupScan, 1), Settled: true}, {ID: notedScan, Settled: true}}, err)
+	check("ended scans", ended, []ledger.EndedScan{{ID: succeededScan, Settled: true}, {ID: failedScan}, {ID: groupScan, Settled: true}, {ID: groupScan.Member(1), Settled: true}, {ID: notedScan, Settled: true}}, err)
 	members, err := l.Snapshot(ctx, groupScan)
 	check("members", members.Members, ledger.Members{All: 3, Succeeded: 1, Failed: 1, LeftOut: 1}, err)
 	check("their totals", members.Sums.Totals, compared, nil)

@@ -22,25 +22,12 @@ const (
 	groupRow     = "g"
 )
 
-// MemberID returns the id of a group's member, from 1.
-func MemberID(group string, number int) string { return fmt.Sprintf("%s-%05d", group, number) }
-
-// MemberOf takes the id of a member apart. It reports false for other scans.
-func MemberOf(id string) (group string, number int, ok bool) {
-	at := strings.LastIndexByte(id, '-')
-	if at < 0 || len(id)-at != len("-00001") {
-		return "", 0, false
-	}
-	number, err := strconv.Atoi(id[at+1:])
-	return id[:at], number, err == nil
-}
-
 // listRow is the key of a scan in the list of all, or of its group's members.
-func listRow(id string) string {
-	if group, _, ok := MemberOf(id); ok {
-		return memberPrefix + group + "|" + id[len(group)+1:]
+func listRow(id ScanID) string {
+	if group, _, ok := id.InGroup(); ok {
+		return memberPrefix + string(group) + "|" + string(id[len(group)+1:])
 	}
-	return allPrefix + id
+	return allPrefix + string(id)
 }
 
 // Members counts the members of a group, which are its tables, by what has become of them. It is zero for other scans.
@@ -82,7 +69,7 @@ func (m *Members) Add(s Scan) {
 
 // Group is how far an attempt of a group has come.
 type Group struct {
-	ID     string
+	ID     ScanID
 	Tables []byte // opaque: those of all members
 	Begun  int    // how many members of the attempt were begun
 	Open   []int  // of these, those that have not been seen to end
@@ -104,7 +91,7 @@ func (g Group) Next(members int64) (int, bool) {
 }
 
 // CreateGroup records a group of so many members. Like [Ledger.Create] it inserts and never replaces.
-func (l *Ledger) CreateGroup(ctx context.Context, id string, now time.Time, request, tables []byte, members int) error {
+func (l *Ledger) CreateGroup(ctx context.Context, id ScanID, now time.Time, request, tables []byte, members int) error {
 	s := Scan{ID: id, Attempt: 1, Started: now, Request: request, Members: int64(members)}
 	return l.create(ctx, s, op(storage.Insert, id, groupRow, append(dataProperties(tables), storage.Int64Property("Begun", 0))...))
 }
@@ -120,9 +107,9 @@ func (l *Ledger) RestartGroup(ctx context.Context, s Scan, now time.Time, todo [
 }
 
 // Group reads how far a group has come.
-func (l *Ledger) Group(ctx context.Context, id string) (Group, error) {
+func (l *Ledger) Group(ctx context.Context, id ScanID) (Group, error) {
 	row := &key.Bound{Key: groupRow}
-	for p, err := range l.pages(ctx, "read group "+id, storage.Query{Range: key.Range{Partition: &id, Low: row, High: row}}) {
+	for p, err := range l.pages(ctx, "read group "+string(id), storage.Query{Range: key.Range{Partition: id.partition(), Low: row, High: row}}) {
 		if err != nil {
 			return Group{}, err
 		}
@@ -142,7 +129,7 @@ func (l *Ledger) Group(ctx context.Context, id string) (Group, error) {
 func (l *Ledger) ChangeGroup(ctx context.Context, g Group) (bool, error) {
 	row := op(storage.Merge, g.ID, groupRow, storage.Int64Property("Begun", int64(g.Begun)), storage.StringProperty("Open", joinNumbers(g.Open)))
 	row.IfMatch = g.etag
-	err := l.write(ctx, "change group "+g.ID, row)
+	err := l.write(ctx, "change group "+string(g.ID), row)
 	return err == nil, unlessOvertaken(err)
 }
 
@@ -164,8 +151,8 @@ func numbers(text string) (all []int) {
 }
 
 // Member returns a member as its group lists it. It reports false if it was not begun.
-func (l *Ledger) Member(ctx context.Context, id string) (Listed, bool, error) {
-	e, found, err := l.get(ctx, "read member "+id, scansPartition, listRow(id))
+func (l *Ledger) Member(ctx context.Context, id ScanID) (Listed, bool, error) {
+	e, found, err := l.get(ctx, "read member "+string(id), scansPartition, listRow(id))
 	if err != nil || !found {
 		return Listed{}, false, err
 	}
@@ -173,8 +160,8 @@ func (l *Ledger) Member(ctx context.Context, id string) (Listed, bool, error) {
 }
 
 // RefuseMember lists a member as ended that can't be started. A member that runs, or was restarted, keeps its place.
-func (l *Ledger) RefuseMember(ctx context.Context, id string, request []byte, now time.Time, as Ending) error {
-	e, found, err := l.get(ctx, "read member "+id, scansPartition, listRow(id))
+func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, now time.Time, as Ending) error {
+	e, found, err := l.get(ctx, "read member "+string(id), scansPartition, listRow(id))
 	if err != nil {
 		return err
 	}
@@ -183,7 +170,7 @@ func (l *Ledger) RefuseMember(ctx context.Context, id string, request []byte, no
 	if !found {
 		row.Kind = storage.Insert
 	}
-	err = l.write(ctx, "refuse member "+id, row)
+	err = l.write(ctx, "refuse member "+string(id), row)
 	if storage.Conflict(err) {
 		return nil
 	}
@@ -194,7 +181,7 @@ func (l *Ledger) RefuseMember(ctx context.Context, id string, request []byte, no
 func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m := &group.Members
 	m.All = group.Scan.Members
-	var open []string
+	var open []ScanID
 	_, err := l.Recent(ctx, ListQuery{Group: group.Scan.ID, Page: storage.PageRows}, func(s Listed) bool {
 		m.Add(s.Scan)
 		if s.LeftOut {

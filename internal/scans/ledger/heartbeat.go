@@ -43,15 +43,16 @@ type Heartbeat struct {
 
 // Held is a step in hand.
 type Held struct {
-	Scan, Step string // their ids
-	Requests   int64  // so far
-	Throttled  int64  // of them, those that the storage throttled
+	Scan      ScanID
+	Step      StepID
+	Requests  int64 // so far
+	Throttled int64 // of them, those that the storage throttled
 }
 
 // Wait is what a process waits for: a connection that gives it no good answer, or memory for all steps of a scan that it has in hand.
 type Wait struct {
 	Connection string    `json:"connection"`     // its setting's name, or "memory"
-	Scan       string    `json:"scan,omitempty"` // whose steps wait for memory; "" for a connection
+	Scan       ScanID    `json:"scan,omitempty"` // whose steps wait for memory; "" for a connection
 	Cause      string    `json:"cause"`          // how the last request failed, without its URL
 	Since      time.Time `json:"since"`          // by the process's clock
 }
@@ -89,7 +90,7 @@ func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 					scan, rest, _ := strings.Cut(name, "/")
 					step, counts, _ := strings.Cut(rest, "/")
 					throttled, requests, _ := strings.Cut(counts, "/")
-					h := Held{Scan: scan, Step: step}
+					h := Held{Scan: ScanID(scan), Step: StepID(step)}
 					h.Throttled, _ = strconv.ParseInt(throttled, 10, 64) // both are only shown
 					h.Requests, _ = strconv.ParseInt(requests, 10, 64)
 					b.Steps = append(b.Steps, h)
@@ -124,13 +125,13 @@ const (
 // Look is what a look at pending steps has seen. Another process may go on from it.
 type Look struct {
 	At    time.Time            `json:"-"`     // when it had ended, by the service's clock; zero if there is none
-	Steps map[string]time.Time `json:"steps"` // the steps that may be lost, by id, and when their rows were last written
+	Steps map[StepID]time.Time `json:"steps"` // the steps that may be lost, by id, and when their rows were last written
 	Beats map[string]time.Time `json:"beats"` // when each process wrote its last beat
 }
 
 // NoteLook records a look instead of the one before it. It leaves out steps for which there is no room, and all of them if there is none for the heartbeats.
 func (l Processes) NoteLook(ctx context.Context, seen Look) error {
-	kept := Look{Steps: map[string]time.Time{}, Beats: seen.Beats}
+	kept := Look{Steps: map[StepID]time.Time{}, Beats: seen.Beats}
 	for step, at := range seen.Steps {
 		if len(kept.Steps) < maxLookSteps && len(kept.Beats) <= maxLookBeats {
 			kept.Steps[step] = at

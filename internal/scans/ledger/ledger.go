@@ -64,11 +64,8 @@ package ledger
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 	"time"
 
 	"tablesweep/internal/key"
@@ -101,7 +98,7 @@ const (
 
 // Scan is a scan's row.
 type Scan struct {
-	ID       string
+	ID       ScanID
 	State    State
 	Attempt  int64  // 1, and one more with each restart
 	Request  []byte // opaque, JSON
@@ -195,23 +192,12 @@ func (l *Ledger) Now(ctx context.Context, own time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// idForm matches what [NewID] returns, the id of the scan that verifies such a scan, and those of members.
-var idForm = regexp.MustCompile(`^[0-9]{19}-[a-z2-7]{6}(-v)?(-[0-9]{5})?$`)
-
-// IsID reports whether a text has the form of a scan's id.
-func IsID(text string) bool { return idForm.MatchString(text) }
-
-// NewID returns a new scan's id; ids of later scans sort first.
-func NewID(now time.Time) string {
-	return key.Inverted(now) + "-" + strings.ToLower(rand.Text()[:6])
-}
-
 // Create records a scan, its first step, which counts as a child of the scan itself, and its hints, if there are any.
 // ahead estimates the scan's work. After an error the scan may have been recorded, and its message not sent:
 // [Ledger.Open] finds it. Create inserts and never replaces: if the service carries out a request late, after it was
 // repeated, it can't bring back a first step that is done. Several processes may create a scan that was asked for: the
 // first record counts.
-func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
+func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
 	ops := []storage.Op{begun(id, now, ahead), pending}
@@ -225,10 +211,10 @@ func (l *Ledger) Create(ctx context.Context, id string, now time.Time, request, 
 func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	inAll := listed(s.ID, 1)
 	inAll.Kind = storage.Merge // it may have the figures of a scan that was started and has ended since
-	if err := l.write(ctx, "list scan "+s.ID, inAll, list(openRow(s.ID, 1))); err != nil {
+	if err := l.write(ctx, "list scan "+string(s.ID), inAll, list(openRow(s.ID, 1))); err != nil {
 		return err
 	}
-	err := l.write(ctx, "record scan "+s.ID, append([]storage.Op{runningScan(storage.Insert, s)}, more...)...)
+	err := l.write(ctx, "record scan "+string(s.ID), append([]storage.Op{runningScan(storage.Insert, s)}, more...)...)
 	if storage.Conflict(err) { // a try whose answer was lost recorded the scan, or another process that was asked for it
 		switch there, err := l.Scan(ctx, s.ID); {
 		case errors.Is(err, ErrNotFound):
@@ -242,7 +228,7 @@ func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 }
 
 // begun adds the scan's own done row, whose child is a step that begins an attempt.
-func begun(id string, now time.Time, ahead scan.Outlook) storage.Op {
+func begun(id ScanID, now time.Time, ahead scan.Outlook) storage.Op {
 	sums := Sums{children: 1, ahead: ahead}
 	return op(storage.Insert, id, donePrefix+key.Inverted(now)+"|", properties(sums.counts())...)
 }
@@ -268,8 +254,8 @@ func (s Scan) resumption() []storage.Property {
 	return []storage.Property{storage.TimeProperty("ResumedAt", s.Resumed), storage.Int64Property("RanMillis", s.ran.Milliseconds())}
 }
 
-func addPending(id string, p Pending) storage.Op {
-	return op(storage.Replace, id, pendingPrefix+p.ID, pendingProperties(p)...)
+func addPending(id ScanID, p Pending) storage.Op {
+	return op(storage.Replace, id, pendingPrefix+string(p.ID), pendingProperties(p)...)
 }
 
 // pendingProperties are those of a pending step that was not sent again.
@@ -282,8 +268,8 @@ func pendingProperties(p Pending) []storage.Property {
 }
 
 // Scan reads a scan's row. It returns [ErrNotFound] if there is none.
-func (l *Ledger) Scan(ctx context.Context, id string) (Scan, error) {
-	e, found, err := l.get(ctx, "read scan "+id, id, scanRow)
+func (l *Ledger) Scan(ctx context.Context, id ScanID) (Scan, error) {
+	e, found, err := l.get(ctx, "read scan "+string(id), string(id), scanRow)
 	if err != nil {
 		return Scan{}, err
 	}
@@ -293,7 +279,7 @@ func (l *Ledger) Scan(ctx context.Context, id string) (Scan, error) {
 	return scanOf(id, e)
 }
 
-func scanOf(id string, e storage.Entity) (Scan, error) {
+func scanOf(id ScanID, e storage.Entity) (Scan, error) {
 	if v := e.Int("Version"); v != version {
 		return Scan{}, fmt.Errorf("scan %s has version %d of the ledger's format, and this program knows version %d: use the program that made it", id, v, version)
 	}
@@ -307,19 +293,19 @@ func scanOf(id string, e storage.Entity) (Scan, error) {
 // Commit records that a step is done and that its children are pending, all or nothing. It reports false if the step was
 // committed before, perhaps by a first try of this very call whose answer was lost, or if the failed rows that it has
 // redone are gone. The children must fit in one transaction with four more rows.
-func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, done Done, children []Pending) (bool, error) {
+func (l *Ledger) Commit(ctx context.Context, id ScanID, stepID StepID, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead, balance: -hashOf(stepID)}
 	for _, c := range children {
 		sums.balance += hashOf(c.ID)
 	}
-	at := key.Inverted(now) + "|" + stepID
+	at := key.Inverted(now) + "|" + string(stepID)
 	step := properties(sums.counts())
 	if len(done.Note) > 0 {
 		step = append(step, storage.BinaryProperty("Note", done.Note))
 	}
 	ops := []storage.Op{
-		op(storage.Delete, id, pendingPrefix+stepID),
+		op(storage.Delete, id, pendingPrefix+string(stepID)),
 		op(storage.Replace, id, donePrefix+at, step...),
 	}
 	if done.Redone != "" {
@@ -330,12 +316,12 @@ func (l *Ledger) Commit(ctx context.Context, id, stepID string, now time.Time, d
 		ops = append(ops, op(storage.Replace, id, failedPrefix+at, failed...))
 	}
 	if len(done.File) > 0 {
-		ops = append(ops, op(storage.Replace, id, filePrefix+stepID, dataProperties(done.File)...))
+		ops = append(ops, op(storage.Replace, id, filePrefix+string(stepID), dataProperties(done.File)...))
 	}
 	for _, c := range children {
 		ops = append(ops, addPending(id, c))
 	}
-	err := l.write(ctx, "commit step "+stepID+" of scan "+id, ops...)
+	err := l.write(ctx, fmt.Sprintf("commit step %s of scan %s", stepID, id), ops...)
 	if storage.HasCode(err, "ResourceNotFound", "EntityNotFound") {
 		return false, nil
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"tablesweep/internal/storage"
@@ -20,19 +21,19 @@ type Used struct {
 }
 
 // Used reads what the steps of a scan have used.
-func (l Kept) Used(ctx context.Context, id string) (Used, error) {
-	e, _, err := l.get(ctx, "read what scan "+id+" has used", id, limitsRow)
+func (l Kept) Used(ctx context.Context, id ScanID) (Used, error) {
+	e, _, err := l.get(ctx, fmt.Sprintf("read what scan %s has used", id), string(id), limitsRow)
 	return Used{e.Int("Steps"), e.Int("Rows"), e.Int("Requests"), e.Int("Waiting"), e.Time("Next"), e.ETag}, err
 }
 
 // Use records what the steps of a scan have used. It reports false if another process has done so since u was read.
-func (l Kept) Use(ctx context.Context, id string, u Used) (bool, error) {
+func (l Kept) Use(ctx context.Context, id ScanID, u Used) (bool, error) {
 	row := op(storage.Replace, id, limitsRow, storage.Int64Property("Steps", u.Steps), storage.Int64Property("Rows", u.Rows),
 		storage.Int64Property("Requests", u.Requests), storage.Int64Property("Waiting", u.Waiting), storage.TimeProperty("Next", u.Next))
 	if row.IfMatch = u.etag; u.etag == "" {
 		row.Kind = storage.Insert
 	}
-	err := l.write(ctx, "record what scan "+id+" has used", row)
+	err := l.write(ctx, fmt.Sprintf("record what scan %s has used", id), row)
 	if storage.Conflict(err) {
 		return false, nil
 	}

@@ -31,7 +31,7 @@ func unlist(row, etag string) storage.Op {
 }
 
 // listed puts a running scan on the list of all.
-func listed(id string, attempt int64) storage.Op {
+func listed(id ScanID, attempt int64) storage.Op {
 	return list(listRow(id), storage.Int64Property("Attempt", attempt))
 }
 
@@ -58,15 +58,15 @@ func endedRow(s Listed, settled bool, etag string) storage.Op {
 
 // ended puts a scan on the list of those to be tidied up. It is settled if its figures can't change any more:
 // a canceled or failed scan may still have steps under way.
-func ended(id string, settled bool) storage.Op {
+func ended(id ScanID, settled bool) storage.Op {
 	if settled {
-		return list(endedPrefix+id, storage.Int64Property("Settled", 1))
+		return list(endedPrefix+string(id), storage.Int64Property("Settled", 1))
 	}
-	return list(endedPrefix + id)
+	return list(endedPrefix + string(id))
 }
 
-func openRow(id string, attempt int64) string {
-	return openPrefix + id + "|" + strconv.FormatInt(attempt, 10)
+func openRow(id ScanID, attempt int64) string {
+	return openPrefix + string(id) + "|" + strconv.FormatInt(attempt, 10)
 }
 
 // ListsPartition has the lists, and the claims of requests that start scans.
@@ -74,7 +74,7 @@ const ListsPartition = scansPartition
 
 // OpenScan is an attempt of a scan that has not been closed.
 type OpenScan struct {
-	ID      string
+	ID      ScanID
 	Attempt int64
 	Age     time.Duration // since it was listed, by the service's clock
 
@@ -94,7 +94,7 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 			if err != nil {
 				continue // not ours; it must not hide ours
 			}
-			open = append(open, OpenScan{ID: id, Attempt: n, Age: p.Date.Sub(e.Timestamp), etag: e.ETag})
+			open = append(open, OpenScan{ID: ScanID(id), Attempt: n, Age: p.Date.Sub(e.Timestamp), etag: e.ETag})
 		}
 	}
 	return open, nil
@@ -104,7 +104,7 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 // scan as ended. If o comes from [Ledger.Open], an attempt that was listed again since then stays: it
 // may be about to begin. MoveToEnded does not touch a later attempt's row in the list of all.
 func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
-	what, ops := "close scan "+o.ID, []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
+	what, ops := "close scan "+string(o.ID), []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.cameTo(ctx, o.ID)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
@@ -132,11 +132,11 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 // the first attempt, its start failed, and the list of all loses it as well; a member of a group is started again. A later one came
 // while the scan was being removed: the list of all keeps the scan until nothing of it is left.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
-	what, open := "forget scan "+o.ID, unlist(openRow(o.ID, o.Attempt), o.etag)
-	if _, _, member := MemberOf(o.ID); member || o.Attempt > 1 {
+	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
+	if member := o.ID.IsMember(); member || o.Attempt > 1 {
 		return unlessOvertaken(l.write(ctx, what, open))
 	}
-	err := l.write(ctx, what, unlist(allPrefix+o.ID, ""), open)
+	err := l.write(ctx, what, unlist(allPrefix+string(o.ID), ""), open)
 	if storage.NotFound(err) { // an older version of the program has begun with the list of all
 		err = l.write(ctx, what, open)
 	}
@@ -165,8 +165,8 @@ type Listed struct {
 
 // ListQuery asks for a part of the list of all scans, or of a group's members, which come in the order of their numbers.
 type ListQuery struct {
-	Group  string    // its members; all scans but members if it is empty
-	Behind string    // an id: scans behind it; all if it is empty
+	Group  ScanID    // its members; all scans but members if it is empty
+	Behind ScanID    // scans behind it; all if it is empty
 	Since  time.Time // those that were started then or later; all if it is zero
 	Page   int       // how many are read at once
 	Pages  int       // the most pages that are read
@@ -176,7 +176,7 @@ type ListQuery struct {
 func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) (end bool, err error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	if q.Group != "" {
-		r = key.WithPrefix(scansPartition, memberPrefix+q.Group+"|")
+		r = key.WithPrefix(scansPartition, memberPrefix+string(q.Group)+"|")
 	}
 	if q.Behind != "" {
 		r.Low = &key.Bound{Key: listRow(q.Behind), Open: true}
@@ -205,9 +205,9 @@ func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) 
 }
 
 func listedOf(e storage.Entity) Listed {
-	id := strings.TrimPrefix(e.Key.Row, allPrefix)
+	id := ScanID(strings.TrimPrefix(e.Key.Row, allPrefix))
 	if member, ok := strings.CutPrefix(e.Key.Row, memberPrefix); ok {
-		id = strings.Replace(member, "|", "-", 1)
+		id = ScanID(strings.Replace(member, "|", "-", 1))
 	}
 	s, err := scanOf(id, e)
 	if err != nil {

@@ -2,17 +2,17 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
-	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
 )
 
 // Pending is a step that has not been committed. A new one has an ID and a Message. The ledger
 // records trouble only when there is some: an undisturbed step costs nothing more.
 type Pending struct {
-	ID      string
+	ID      StepID
 	Message []byte        // opaque; at most 48 KiB
 	Sends   int           // how often its message was sent again
 	Reason  string        // why it failed, if its deliveries are used up
@@ -42,14 +42,14 @@ func (p Pending) Deaths() int {
 type Steps struct{ rows }
 
 // FirstPending reads up to one page of a scan's pending steps.
-func (l Steps) FirstPending(ctx context.Context, id string) ([]Pending, error) {
-	p, err := l.query(ctx, readPending+id, storage.Query{Range: key.WithPrefix(id, pendingPrefix)})
+func (l Steps) FirstPending(ctx context.Context, id ScanID) ([]Pending, error) {
+	p, err := l.query(ctx, readPending+string(id), storage.Query{Range: id.rows(pendingPrefix)})
 	return pendingOf(p), err
 }
 
 // EachPending calls fn with every page of a scan's pending steps.
-func (l Steps) EachPending(ctx context.Context, id string, fn func([]Pending) error) error {
-	for p, err := range l.pages(ctx, readPending+id, storage.Query{Range: key.WithPrefix(id, pendingPrefix)}) {
+func (l Steps) EachPending(ctx context.Context, id ScanID, fn func([]Pending) error) error {
+	for p, err := range l.pages(ctx, readPending+string(id), storage.Query{Range: id.rows(pendingPrefix)}) {
 		if err == nil {
 			err = fn(pendingOf(p))
 		}
@@ -64,8 +64,8 @@ func (l Steps) EachPending(ctx context.Context, id string, fn func([]Pending) er
 const readPending = "read pending steps of scan "
 
 // Pending reads a step. It reports false if the step is not pending: it has been committed.
-func (l Steps) Pending(ctx context.Context, id, stepID string) (Pending, bool, error) {
-	e, found, err := l.get(ctx, "read step "+stepID+" of scan "+id, id, pendingPrefix+stepID)
+func (l Steps) Pending(ctx context.Context, id ScanID, stepID StepID) (Pending, bool, error) {
+	e, found, err := l.get(ctx, fmt.Sprintf("read step %s of scan %s", stepID, id), string(id), pendingPrefix+string(stepID))
 	if err != nil || !found {
 		return Pending{}, false, err
 	}
@@ -83,7 +83,7 @@ func pendingOf(p storage.Page) []Pending {
 // pendingStep returns a step that was read at a time of the service's clock; if it is zero, ages mean nothing.
 func pendingStep(e storage.Entity, date time.Time) Pending {
 	p := Pending{
-		ID: strings.TrimPrefix(e.Key.Row, pendingPrefix), Message: e.Bytes("Message"),
+		ID: StepID(strings.TrimPrefix(e.Key.Row, pendingPrefix)), Message: e.Bytes("Message"),
 		Sends: int(e.Int("Sends")), Begun: int(e.Int("Begun")), FirstEnded: e.Int("FirstEnded") > 0, Reason: e.Get("Reason"),
 		After: e.Time("After"), At: e.Timestamp, etag: e.ETag, date: date,
 	}
@@ -99,7 +99,7 @@ func pendingStep(e storage.Entity, date time.Time) Pending {
 
 // Resending records that the step's lost message is about to be sent again. It reports false if, since p was read, the
 // step was committed or begun, or another process recorded a resending.
-func (l Steps) Resending(ctx context.Context, id string, p Pending) (bool, error) {
+func (l Steps) Resending(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	properties := []storage.Property{storage.Int64Property("Sends", int64(p.Sends+1))}
 	if p.Lost == 0 {
 		properties = append(properties, storage.TimeProperty("Lost", p.date))
@@ -108,18 +108,18 @@ func (l Steps) Resending(ctx context.Context, id string, p Pending) (bool, error
 }
 
 // Renew records that the step's message is about to be sent anew, without its trouble. It reports false as Resending.
-func (l Steps) Renew(ctx context.Context, id string, p Pending) (bool, error) {
+func (l Steps) Renew(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Replace, pendingProperties(p)...)
 }
 
 // Begin records that a repeated delivery begins the step. It reports false as Resending does.
-func (l Steps) Begin(ctx context.Context, id string, p Pending) (bool, error) {
+func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
 // GiveUp records that a delivery of the step has failed, and the reason if it was the last of its message. p is the
 // step as it was before that delivery began it, with FirstEnded if it was the first.
-func (l Steps) GiveUp(ctx context.Context, id string, p Pending, reason string) error {
+func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {
 		properties = append(properties, storage.Int64Property("FirstEnded", 1))
@@ -132,9 +132,9 @@ func (l Steps) GiveUp(ctx context.Context, id string, p Pending, reason string) 
 	return err
 }
 
-func (l Steps) change(ctx context.Context, id string, p Pending, kind storage.OpKind, properties ...storage.Property) (bool, error) {
-	row := op(kind, id, pendingPrefix+p.ID, properties...)
+func (l Steps) change(ctx context.Context, id ScanID, p Pending, kind storage.OpKind, properties ...storage.Property) (bool, error) {
+	row := op(kind, id, pendingPrefix+string(p.ID), properties...)
 	row.IfMatch = p.etag
-	err := l.write(ctx, "change step "+p.ID+" of scan "+id, row)
+	err := l.write(ctx, fmt.Sprintf("change step %s of scan %s", p.ID, id), row)
 	return err == nil, unlessOvertaken(err)
 }

@@ -48,7 +48,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 func TestGroupBehindEmptyPages(t *testing.T) {
 	t.Parallel()
 	em, table, _ := begunScan(t)
-	l, id := ledger.New(table), ledger.NewID(time.Now())
+	l, id := ledger.New(table), ledger.NewScanID(time.Now())
 	proof.Must(t, l.CreateGroup(t.Context(), id, time.Now(), nil, []byte(`["A","B"]`), 2), em.SetFaults("seed=1; empty-page p=0.9"))
 	if g, err := l.Group(t.Context(), id); err != nil || string(g.Tables) != `["A","B"]` {
 		t.Errorf("%+v, %v", g, err)

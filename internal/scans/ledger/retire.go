@@ -13,7 +13,7 @@ import (
 
 // EndedScan is a scan that has ended and is yet to be tidied up.
 type EndedScan struct {
-	ID      string
+	ID      ScanID
 	Settled bool          // the list of all has its final figures
 	Age     time.Duration // since it ended, or since it was settled; by the service's clock
 
@@ -24,15 +24,15 @@ type EndedScan struct {
 const SettleTime = 15 * time.Minute
 
 // Ended returns at most a thousand ended scans that are yet to be tidied up, newest first, and whether there are more.
-func (l *Ledger) Ended(ctx context.Context, behind string) (scans []EndedScan, more bool, err error) {
+func (l *Ledger) Ended(ctx context.Context, behind ScanID) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
 	if behind != "" {
-		r.Low = &key.Bound{Key: endedPrefix + behind, Open: true}
+		r.Low = &key.Bound{Key: endedPrefix + string(behind), Open: true}
 	}
 	p, err := l.query(ctx, "list ended scans", storage.Query{Range: r})
 	for _, e := range p.Entities() {
 		scans = append(scans, EndedScan{
-			ID: strings.TrimPrefix(e.Key.Row, endedPrefix), Settled: e.Int("Settled") > 0, Age: p.Date.Sub(e.Timestamp), etag: e.ETag,
+			ID: ScanID(strings.TrimPrefix(e.Key.Row, endedPrefix)), Settled: e.Int("Settled") > 0, Age: p.Date.Sub(e.Timestamp), etag: e.ETag,
 		})
 	}
 	return scans, p.Next != nil, err
@@ -48,7 +48,7 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	if err != nil {
 		return err
 	}
-	e, listed, err := l.get(ctx, "settle scan "+old.ID, scansPartition, listRow(old.ID))
+	e, listed, err := l.get(ctx, "settle scan "+string(old.ID), scansPartition, listRow(old.ID))
 	if err != nil {
 		return err
 	}
@@ -57,11 +57,11 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	}
 	settled := ended(s.ID, true)
 	settled.IfMatch = old.etag
-	return unlessOvertaken(l.write(ctx, "settle scan "+s.ID, endedRow(s, true, e.ETag), settled))
+	return unlessOvertaken(l.write(ctx, "settle scan "+string(s.ID), endedRow(s, true, e.ETag), settled))
 }
 
 // cameTo returns a scan with its present figures.
-func (l *Ledger) cameTo(ctx context.Context, id string) (Listed, error) {
+func (l *Ledger) cameTo(ctx context.Context, id ScanID) (Listed, error) {
 	found, err := l.Snapshot(ctx, id)
 	if err != nil {
 		return Listed{}, err
@@ -78,18 +78,18 @@ func (s Snapshot) listed() Listed {
 
 // Tidied takes a scan off the list of ended ones, unless it has ended once more since it was listed.
 func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
-	return unlessOvertaken(l.write(ctx, "tidy up scan "+old.ID, unlist(endedPrefix+old.ID, old.etag)))
+	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
 // Outdated returns at most n ids of scans whose start and last change of their row in the list are older than age.
-func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]string, error) {
+func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
 	p, err := l.query(ctx, "list old scans", storage.Query{Range: r})
-	var old []string
+	var old []ScanID
 	for _, e := range p.Entities() {
 		if len(old) < n && p.Date.Sub(e.Timestamp) >= age {
-			old = append(old, strings.TrimPrefix(e.Key.Row, allPrefix))
+			old = append(old, ScanID(strings.TrimPrefix(e.Key.Row, allPrefix)))
 		}
 	}
 	return old, err
@@ -98,8 +98,8 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 // Remove removes a listed scan that ended longer ago than age. The scan's own row goes first:
 // then nobody can continue it. Remove makes at most so many transactions, and returns how many it
 // has made. The scan stays listed until nothing of it is left. A group's members go before the group.
-func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.Duration, most int) (made int, err error) {
-	what := "remove scan " + id
+func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, most int) (made int, err error) {
+	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound): // removed in part
@@ -115,7 +115,7 @@ func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.
 		}
 		made++
 	}
-	var members []string
+	var members []ScanID
 	_, err = l.Recent(ctx, ListQuery{Group: id, Page: storage.PageRows, Pages: 1}, func(m Listed) bool { members = append(members, m.ID); return true })
 	for _, m := range members {
 		if err != nil || made >= most {
@@ -128,7 +128,7 @@ func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.
 	if err != nil || len(members) > 0 { // the group itself next time
 		return made, err
 	}
-	for p, err := range l.pages(ctx, what, storage.Query{Range: key.Range{Partition: &id}, Select: []string{}}) {
+	for p, err := range l.pages(ctx, what, storage.Query{Range: key.Range{Partition: id.partition()}, Select: []string{}}) {
 		if err != nil {
 			return made, err
 		}
@@ -146,5 +146,5 @@ func (l *Ledger) Remove(ctx context.Context, id string, now time.Time, age time.
 			made++
 		}
 	}
-	return made, l.unlistInTurn(ctx, what, endedPrefix+id, listRow(id))
+	return made, l.unlistInTurn(ctx, what, endedPrefix+string(id), listRow(id))
 }

@@ -26,7 +26,9 @@ type Record struct {
 func ScheduleRecord(name string) Record { return Record{row: schedulePrefix + name} }
 
 // BackupRecord returns the row that a backup does not have yet.
-func BackupRecord(schedule, id string) Record { return Record{row: backupPrefix + schedule + "|" + id} }
+func BackupRecord(schedule string, id ScanID) Record {
+	return Record{row: backupPrefix + schedule + "|" + string(id)}
+}
 
 // Name returns the schedule's name.
 func (r Record) Name() string { return strings.TrimPrefix(r.row, schedulePrefix) }

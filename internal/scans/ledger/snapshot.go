@@ -20,8 +20,8 @@ type Snapshot struct {
 	Sums Sums
 	// Steps holds the ids of pending steps, and Done those of the newest done steps. Whole
 	// reports whether Steps has all of them.
-	Steps map[string]bool
-	Done  map[string]bool
+	Steps map[StepID]bool
+	Done  map[StepID]bool
 	Whole bool
 	// Lost says which steps' rows somebody has deleted. It is empty if none are missing, and if the scan takes more than a page, which
 	// shows one moment.
@@ -38,18 +38,18 @@ type Snapshot struct {
 // keeps done rows few. Many pending steps take a second one, and folding that is far behind, or short pages, more. The
 // done rows come from a single page, which shows one moment, or from several pages without a fold in between: a fold
 // could hide a row, or count it twice. It returns [ErrNotFound] if there is no such scan.
-func (l *Ledger) Snapshot(ctx context.Context, id string) (Snapshot, error) {
+func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
 
 // Detail reads a scan with the notes of its done rows and at most a few thousand pending
 // steps. It makes a request for each thousand rows or 4 MiB.
-func (l *Ledger) Detail(ctx context.Context, id string) (Snapshot, error) {
+func (l *Ledger) Detail(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, true)
 }
 
-func (l *Ledger) snapshot(ctx context.Context, id string, detail bool) (Snapshot, error) {
-	what := "sum up scan " + id
+func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot, error) {
+	what := "sum up scan " + string(id)
 	for range snapshotTries {
 		d, err := l.read(ctx, what, id, detail)
 		if err != nil {
@@ -96,13 +96,13 @@ type draft struct {
 }
 
 // read reads all done rows, and what follows them on their pages: pending steps, and the scan's own row. A detail reads more pages of these.
-func (l *Ledger) read(ctx context.Context, what, id string, detail bool) (d draft, err error) {
-	r := key.Range{Partition: &id, Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
+func (l *Ledger) read(ctx context.Context, what string, id ScanID, detail bool) (d draft, err error) {
+	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
 	q := storage.Query{Range: r, Select: slices.Concat(sumColumns, scanColumns)}
 	if detail {
 		q.Select = append(q.Select, "Note", "Message", "Reason")
 	}
-	d.Steps, d.Done = map[string]bool{}, map[string]bool{}
+	d.Steps, d.Done = map[StepID]bool{}, map[StepID]bool{}
 	for p, err := range l.pages(ctx, what, q) {
 		if err != nil {
 			return d, err
@@ -123,7 +123,7 @@ func (l *Ledger) read(ctx context.Context, what, id string, detail bool) (d draf
 					return d, because(what, err)
 				}
 			} else if step, pending := strings.CutPrefix(e.Key.Row, pendingPrefix); pending {
-				d.Steps[step] = true
+				d.Steps[StepID(step)] = true
 				if detail {
 					d.Pending = append(d.Pending, pendingStep(e, p.Date))
 				}
@@ -145,13 +145,13 @@ func (d *draft) addDone(e storage.Entity) {
 	if isFolded(e) {
 		d.folded = append(d.folded, e.Key.Row)
 	} else {
-		d.Done[e.Key.Row[strings.LastIndexByte(e.Key.Row, '|')+1:]] = true
+		d.Done[StepID(e.Key.Row[strings.LastIndexByte(e.Key.Row, '|')+1:])] = true
 	}
 }
 
 // folded returns the keys of the scan's folded rows. Each fold adds one with a new key.
-func (l *Ledger) folded(ctx context.Context, what, id string) (rows []string, err error) {
-	for p, err := range l.pages(ctx, what, storage.Query{Range: key.WithPrefix(id, foldedPrefix), Select: []string{}}) {
+func (l *Ledger) folded(ctx context.Context, what string, id ScanID) (rows []string, err error) {
+	for p, err := range l.pages(ctx, what, storage.Query{Range: id.rows(foldedPrefix), Select: []string{}}) {
 		if err != nil {
 			return nil, err
 		}

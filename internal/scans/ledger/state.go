@@ -16,7 +16,7 @@ const emptyTries = 5
 // Finish ends the scan if it is running and no step is pending. It reports
 // whether this call ended it. A scan ends as failed if it has failed rows, or if rows of its own are missing in the
 // table. Before any other ends, seal is called, perhaps by several processes: it says how the scan ends, and after an error the scan runs on.
-func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
+func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
 	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps
 		return false, err
@@ -43,7 +43,7 @@ func (l *Ledger) Finish(ctx context.Context, id string, now time.Time, seal func
 }
 
 // lacking says what is missing in the table if these steps are pending, and no others; "" if nothing is.
-func (s Snapshot) lacking(pending map[string]bool) string {
+func (s Snapshot) lacking(pending map[StepID]bool) string {
 	const otherwise = "; somebody has deleted rows of this scan. Start a new scan"
 	left, _ := s.Sums.Pending()
 	balance := s.Scan.first + s.Sums.balance
@@ -64,10 +64,10 @@ func (s Snapshot) lacking(pending map[string]bool) string {
 // nothingPending returns the scan as it was when no step was pending, or none. It reads the first row from pending steps to the scan's own:
 // a restart changes that, so it can't bring a step that nobody sees. Only an answer of a single page counts: between two pages, a step behind
 // the first page may commit a child ahead of it, and both pages would be empty.
-func (l *Ledger) nothingPending(ctx context.Context, id string) (Scan, error) {
-	r := key.Range{Partition: &id, Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
+func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
+	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {
-		p, err := l.query(ctx, "look for pending steps of scan "+id, storage.Query{Range: r, Select: scanColumns, Top: 1})
+		p, err := l.query(ctx, "look for pending steps of scan "+string(id), storage.Query{Range: r, Select: scanColumns, Top: 1})
 		if err != nil {
 			return Scan{}, err
 		}
@@ -106,7 +106,7 @@ func (e Ending) properties() (more []storage.Property) {
 
 // End ends a running scan as failed or canceled, or a group as succeeded. Its pending steps stay, for a later
 // retry. It reports whether this call ended it. It returns [ErrNotFound] if there is no such scan.
-func (l *Ledger) End(ctx context.Context, id string, now time.Time, as Ending) (bool, error) {
+func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (bool, error) {
 	s, err := l.Scan(ctx, id)
 	if err != nil || s.State != Running {
 		return false, err
@@ -126,7 +126,7 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 	}, as.properties()...)
 	end := op(storage.Merge, s.ID, scanRow, row...)
 	end.IfMatch = s.etag
-	err := l.write(ctx, "end scan "+s.ID, end)
+	err := l.write(ctx, "end scan "+string(s.ID), end)
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
 		return false, nil // another process or our own first try has ended it
 	}
@@ -154,12 +154,12 @@ func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pendi
 
 func (l *Ledger) restart(ctx context.Context, s Scan, now time.Time, more ...storage.Op) error {
 	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now), Members: s.Members, first: s.first}
-	if err := l.write(ctx, "list scan "+s.ID, listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
+	if err := l.write(ctx, "list scan "+string(s.ID), listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
 		return err
 	}
 	running := runningScan(storage.Replace, next)
 	running.IfMatch = s.etag
-	err := l.write(ctx, "restart scan "+s.ID, append([]storage.Op{running}, more...)...)
+	err := l.write(ctx, "restart scan "+string(s.ID), append([]storage.Op{running}, more...)...)
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
 		return nil // another process or our own first try has begun it
 	}

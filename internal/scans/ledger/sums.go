@@ -79,7 +79,7 @@ func (s Sums) Pending() (steps int64, ahead scan.Outlook) {
 }
 
 // hashOf returns a step's part in a balance.
-func hashOf(step string) int64 {
+func hashOf(step StepID) int64 {
 	sum := sha256.Sum256([]byte(step))
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }

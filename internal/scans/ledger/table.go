@@ -12,8 +12,9 @@ import (
 // rows are those of the ledger's table, as the package asks for them. An error says what the request was for.
 type rows struct{ table *storage.Table }
 
-func op(kind storage.OpKind, partition, row string, properties ...storage.Property) storage.Op {
-	return storage.Op{Kind: kind, Row: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: properties}.Row()}
+// op is a write of one row, in a scan's partition or another.
+func op[P ~string](kind storage.OpKind, partition P, row string, properties ...storage.Property) storage.Op {
+	return storage.Op{Kind: kind, Row: storage.Entity{Key: key.Key{Partition: string(partition), Row: row}, Properties: properties}.Row()}
 }
 
 func (l rows) write(ctx context.Context, what string, ops ...storage.Op) error {

@@ -26,7 +26,7 @@ const (
 
 // RequestStart has an instance start a scan with an id, unless that exists or was asked for before. It makes a message for that;
 // without it, Maintain starts the scan.
-func (l *Life) RequestStart(ctx context.Context, id string, r scans.Request) error {
+func (l *Life) RequestStart(ctx context.Context, id ledger.ScanID, r scans.Request) error {
 	asked, err := l.ledger.NoteStartRequest(ctx, id, scans.JSON(r))
 	if err != nil || !asked {
 		return err
@@ -49,8 +49,8 @@ func (l *Life) remindOfAsked(ctx context.Context) {
 }
 
 // StartAskedFor starts a scan that was asked for, or a group's member that was begun, unless another instance has done it.
-func (l *Life) StartAskedFor(ctx context.Context, id string) error {
-	if group, number, ok := ledger.MemberOf(id); ok {
+func (l *Life) StartAskedFor(ctx context.Context, id ledger.ScanID) error {
+	if group, number, ok := id.InGroup(); ok {
 		return l.startMember(ctx, group, number)
 	}
 	a, found, err := l.ledger.AskedFor(ctx, id)
@@ -86,7 +86,7 @@ func (l *Life) startOne(ctx context.Context, a ledger.Asked) error {
 	case !refused(err, a.Age):
 		return fmt.Errorf("start scan %s, which was asked for: %w", a.ID, err)
 	}
-	zerolog.Ctx(ctx).Error().Err(err).Str("scan", a.ID).Msg("scan refused that was asked for")
+	zerolog.Ctx(ctx).Error().Err(err).Str("scan", string(a.ID)).Msg("scan refused that was asked for")
 	return l.ledger.Refuse(ctx, a, scans.Shortened(err.Error()))
 }
 
@@ -99,7 +99,7 @@ func refused(err error, age time.Duration) bool {
 }
 
 // startAs starts the scan of a stored request under an id, unless it exists.
-func (l *Life) startAs(ctx context.Context, id string, request []byte) error {
+func (l *Life) startAs(ctx context.Context, id ledger.ScanID, request []byte) error {
 	_, err := l.ledger.Scan(ctx, id)
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
@@ -115,7 +115,7 @@ func (l *Life) startAs(ctx context.Context, id string, request []byte) error {
 }
 
 // startNow starts a scan under an id.
-func (l *Life) startNow(ctx context.Context, id string, r scans.Request) error {
+func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
 	_, err := l.launch(ctx, r, id, nil)

@@ -106,7 +106,7 @@ func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 }
 
 // ready makes ready what the scan of a request that was checked needs: the destination, and hints.
-func (ck *Checker) ready(ctx context.Context, id string, o *scans.RunnableScan) (hints []byte, err error) {
+func (ck *Checker) ready(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) (hints []byte, err error) {
 	if o.Request.IsGroup() {
 		if o.Tables, err = ck.tablesOf(ctx, id, o.Request); err != nil {
 			return nil, err
@@ -147,8 +147,8 @@ func (ck *Checker) savedHints(ctx context.Context, o *scans.RunnableScan) (packe
 const maxMembers = 5000
 
 // tablesOf returns the tables of a group, by name: those of an account or of an export of many tables.
-func (ck *Checker) tablesOf(ctx context.Context, id string, r scans.Request) (names []string, err error) {
-	if of, ok := strings.CutSuffix(id, scans.VerificationSuffix); ok {
+func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Request) (names []string, err error) {
+	if of, ok := id.Verifies(); ok {
 		if names, err = ck.copied(ctx, of, r); !errors.Is(err, ledger.ErrNotFound) {
 			return names, err
 		}
@@ -184,7 +184,7 @@ func (ck *Checker) tablesOf(ctx context.Context, id string, r scans.Request) (na
 }
 
 // copied returns the tables that a group has copied. Who proves its export asks tables.json; if that can't be read, the proof fails at its end.
-func (ck *Checker) copied(ctx context.Context, group string, r scans.Request) (names []string, err error) {
+func (ck *Checker) copied(ctx context.Context, group ledger.ScanID, r scans.Request) (names []string, err error) {
 	if r.Action.Proof {
 		var from *place.Blobs
 		if _, from, err = ck.scans.Blobs("action.destination", *r.Action.Destination); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // end ends a running scan. It reports whether this call ended it.
-func (l *Life) end(ctx context.Context, scan string, as ledger.Ending) (bool, error) {
+func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (bool, error) {
 	now, err := l.scans.Now(ctx)
 	if err != nil {
 		return false, err
@@ -22,7 +22,7 @@ func (l *Life) end(ctx context.Context, scan string, as ledger.Ending) (bool, er
 	ended, err := l.ledger.End(ctx, scan, now, as)
 	if ended && as.LeftOut {
 		if err := l.exports.tidyExport(ctx, scan); err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", scan).Msg("the export of a table that is left out is not deleted; Maintain will")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(scan)).Msg("the export of a table that is left out is not deleted; Maintain will")
 		}
 	}
 	if ended {
@@ -32,19 +32,19 @@ func (l *Life) end(ctx context.Context, scan string, as ledger.Ending) (bool, er
 }
 
 // afterEnd begins what has waited for a scan's end: the next member of its group, or a scan that was asked for.
-func (l *Life) afterEnd(ctx context.Context, scan string) {
-	group, number, member := ledger.MemberOf(scan)
+func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
+	group, number, member := scan.InGroup()
 	if !member {
 		l.remindOfAsked(ctx)
 		return
 	}
 	if err := l.advanceGroup(ctx, group, number); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", group).Msg("the group does not go on; Maintain will see to it")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(group)).Msg("the group does not go on; Maintain will see to it")
 	}
 }
 
 // EndIfDone ends the scan if no step is pending.
-func (l *Life) EndIfDone(ctx context.Context, scan string) {
+func (l *Life) EndIfDone(ctx context.Context, scan ledger.ScanID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	ended, err := l.Finish(ctx, scan)
@@ -58,7 +58,7 @@ func (l *Life) EndIfDone(ctx context.Context, scan string) {
 
 // Finish ends the scan if no step is pending, and saves hints for the next scan of the table.
 // An export that can't be sealed fails. It reports whether this call ended the scan.
-func (l *Life) Finish(ctx context.Context, scan string) (bool, error) {
+func (l *Life) Finish(ctx context.Context, scan ledger.ScanID) (bool, error) {
 	var unsealed error
 	now, err := l.scans.Now(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (l *Life) Finish(ctx context.Context, scan string) (bool, error) {
 }
 
 // saveHints makes hints of the scan's notes for the next scan of the same rows.
-func (l *Life) saveHints(ctx context.Context, id string) error {
+func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	o, err := l.scans.Load(ctx, id)
 	if err != nil || o.HintsName() == "" {
 		return err
@@ -105,7 +105,7 @@ func (l *Life) saveHints(ctx context.Context, id string) error {
 
 // Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, no step and no request
 // of a step begins, except commits and the rest of an enqueue's page. Requests under way end.
-func (l *Life) Cancel(ctx context.Context, id string) error {
+func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	ended, err := l.end(ctx, id, ledger.Ending{State: ledger.Canceled})
 	l.scans.Loaded.Outdate(id, func(*scans.Loaded) bool { return true })
 	if ended {

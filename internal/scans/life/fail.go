@@ -14,7 +14,7 @@ import (
 
 // DiedOver is why a scan fails whose step has ended MaxDeliveries processes. The first
 // delivery isn't recorded. It counts unless it is known to have ended.
-func DiedOver(step string) error {
+func DiedOver(step ledger.StepID) error {
 	return fmt.Errorf("step %s was begun %d times and never finished: the handler died or ran out of time each time", step, scans.MaxDeliveries)
 }
 
@@ -34,7 +34,7 @@ func hopeless(p ledger.Pending) error {
 }
 
 // FailIfPending fails the scan unless the step was committed after all. The step keeps the reason, for the ranges.
-func (l *Life) FailIfPending(ctx context.Context, scan, step string, as ledger.Ending) error {
+func (l *Life) FailIfPending(ctx context.Context, scan ledger.ScanID, step ledger.StepID, as ledger.Ending) error {
 	p, pending, err := l.ledger.Pending(ctx, scan, step)
 	if err != nil || !pending {
 		return err

@@ -33,7 +33,7 @@ const (
 
 // advanceGroup carries a group on. It begins members while too few are open, and has those started that nobody has started. It ends the group
 // behind its last one. Several may do so at once. A member that has just ended is the only one that is looked at; 0 is for all.
-func (l *Life) advanceGroup(ctx context.Context, id string, ended int) error {
+func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {
 		s, err := l.scans.Load(ctx, id)
@@ -53,7 +53,7 @@ func (l *Life) advanceGroup(ctx context.Context, id string, ended int) error {
 				return false
 			}
 			var over, started bool
-			over, started, err = l.seen(ctx, s, ledger.MemberID(id, n))
+			over, started, err = l.seen(ctx, s, id.Member(n))
 			if !over && !started {
 				start = append(start, n)
 			}
@@ -75,7 +75,7 @@ func (l *Life) advanceGroup(ctx context.Context, id string, ended int) error {
 		}
 		for _, n := range g.Open {
 			if slices.Contains(start, n) {
-				l.scans.SendStart(ctx, ledger.MemberID(id, n))
+				l.scans.SendStart(ctx, id.Member(n))
 			}
 		}
 		if len(g.Open) == 0 {
@@ -89,7 +89,7 @@ func (l *Life) advanceGroup(ctx context.Context, id string, ended int) error {
 const groupLost = "the state table lacks the group's row, which names its tables; somebody has deleted it. Start a new scan"
 
 // endLost ends a running group that lacks its row.
-func (l *Life) endLost(ctx context.Context, id string) error {
+func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
 	_, err := l.end(ctx, id, ledger.Ending{State: ledger.Failed, Error: groupLost})
 	if errors.Is(err, ledger.ErrNotFound) { // removed meanwhile
 		return nil
@@ -99,7 +99,7 @@ func (l *Life) endLost(ctx context.Context, id string) error {
 
 // seen looks at a member of a group: whether it is over in this attempt of the group, and whether it was started. One that has ended is not
 // over before it is listed so. If its rows in the lists are lost, it is over: the end of the group finds out.
-func (l *Life) seen(ctx context.Context, group *scans.Loaded, id string) (over, started bool, err error) {
+func (l *Life) seen(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (over, started bool, err error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	if err != nil {
 		return false, false, err
@@ -127,7 +127,7 @@ func before(group *scans.Loaded, m ledger.Scan) bool {
 }
 
 // startMember starts a member that was begun, or retries it. If that is refused, it counts as failed, and the group goes on.
-func (l *Life) startMember(ctx context.Context, group string, n int) error {
+func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) error {
 	s, err := l.scans.Load(ctx, group)
 	if err != nil || s.State != ledger.Running {
 		return err
@@ -143,7 +143,7 @@ func (l *Life) startMember(ctx context.Context, group string, n int) error {
 	if err := json.Unmarshal(g.Tables, &tables); err != nil || n > len(tables) {
 		return fmt.Errorf("group %s has no table %d: %w", group, n, err)
 	}
-	id := ledger.MemberID(group, n)
+	id := group.Member(n)
 	r := s.Request.Member(tables[n-1])
 	switch m, scanErr := l.ledger.Scan(ctx, id); {
 	case errors.Is(scanErr, ledger.ErrNotFound):
@@ -166,7 +166,7 @@ func (l *Life) startMember(ctx context.Context, group string, n int) error {
 	if as.LeftOut { // the group's note names it
 		level = zerolog.InfoLevel
 	}
-	zerolog.Ctx(ctx).WithLevel(level).Err(err).Str("scan", id).Str("table", tables[n-1]).Msg("scan of a group refused")
+	zerolog.Ctx(ctx).WithLevel(level).Err(err).Str("scan", string(id)).Str("table", tables[n-1]).Msg("scan of a group refused")
 	now, nowErr := l.scans.Now(ctx)
 	if nowErr != nil {
 		return nowErr
@@ -180,7 +180,7 @@ func (l *Life) startMember(ctx context.Context, group string, n int) error {
 
 // endGroup ends a group whose members have all ended. An export gets the manifest of many tables first, and a proof reads that as a restore does. It has
 // failed if a table has.
-func (l *Life) endGroup(ctx context.Context, id string, o *scans.RunnableScan) error {
+func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) error {
 	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {
 		return err
@@ -235,12 +235,12 @@ func (l *Life) endGroup(ctx context.Context, id string, o *scans.RunnableScan) e
 
 // completes does what is left of a group whose members have succeeded, but for those that are left out: it seals an export of these tables, or begins a
 // restore of one that was proved.
-func (l *Life) completes(ctx context.Context, id string, o *scans.RunnableScan, names []string, out []ledger.Scan) error {
+func (l *Life) completes(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan, names []string, out []ledger.Scan) error {
 	switch r := o.Request; {
 	case o.Container != nil:
 		err := l.exports.withdraw(ctx, out)
 		if err == nil {
-			err = place.SealTables(ctx, o.Container, id, names)
+			err = place.SealTables(ctx, o.Container, string(id), names)
 		}
 		if err == nil || storage.Passing(err) {
 			return err
@@ -257,14 +257,14 @@ func (l *Life) completes(ctx context.Context, id string, o *scans.RunnableScan, 
 }
 
 // cancelMembers cancels the open members of a group that was canceled. What it can't, Maintain does; their steps have ended.
-func (l *Life) cancelMembers(ctx context.Context, id string) {
+func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	g, err := l.ledger.Group(ctx, id)
 	for _, n := range g.Open {
-		_, endErr := l.end(ctx, ledger.MemberID(id, n), ledger.Ending{State: ledger.Canceled})
+		_, endErr := l.end(ctx, id.Member(n), ledger.Ending{State: ledger.Canceled})
 		err = cmp.Or(err, endErr)
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("not all scans of a group canceled; Maintain will cancel them")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("not all scans of a group canceled; Maintain will cancel them")
 	}
 }
 
@@ -277,7 +277,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 	}
 	succeeded, latest := map[int]bool{}, s.Finished
 	_, err := l.ledger.Recent(ctx, ledger.ListQuery{Group: s.ID, Page: storage.PageRows}, func(m ledger.Listed) bool {
-		_, n, _ := ledger.MemberOf(m.ID)
+		_, n, _ := m.ID.InGroup()
 		succeeded[n] = m.State == ledger.Succeeded || m.LeftOut
 		if m.Finished.After(latest) {
 			latest = m.Finished
@@ -305,13 +305,13 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 		return status.NotFound(s.ID, err)
 	}
 	if err := l.advanceGroup(ctx, s.ID, 0); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", s.ID).Msg("scans of a group not started; Maintain will start them")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(s.ID)).Msg("scans of a group not started; Maintain will start them")
 	}
 	return nil
 }
 
 // retryMember retries a member, with its failed rows.
-func (l *Life) retryMember(ctx context.Context, id string) error {
+func (l *Life) retryMember(ctx context.Context, id ledger.ScanID) error {
 	found, err := l.ledger.Snapshot(ctx, id)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/key"
@@ -25,13 +24,13 @@ func (l *Life) askForVerification(ctx context.Context, s ledger.Scan) error {
 	if err != nil || !r.Verify {
 		return err
 	}
-	_, err = l.ledger.NoteStartRequest(ctx, s.ID+scans.VerificationSuffix, scans.JSON(verificationOf(r)))
+	_, err = l.ledger.NoteStartRequest(ctx, s.ID.Verification(), scans.JSON(verificationOf(r)))
 	return err
 }
 
 // mayVerify reports whether a scan that verifies another one may start, and whether it is off: the other one has not succeeded.
-func (l *Life) mayVerify(ctx context.Context, id string) (may, off bool, err error) {
-	of, ok := strings.CutSuffix(id, scans.VerificationSuffix)
+func (l *Life) mayVerify(ctx context.Context, id ledger.ScanID) (may, off bool, err error) {
+	of, ok := id.Verifies()
 	if !ok {
 		return true, false, nil
 	}

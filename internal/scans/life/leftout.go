@@ -25,8 +25,8 @@ func Gone(err error) error { return &GoneError{err} }
 
 // LeavesOut reports whether an error of a scan has its group go on without it: an export without a table that is gone, a copy without those that
 // the app keeps for itself.
-func LeavesOut(id string, r scans.Request, err error) bool {
-	if _, _, member := ledger.MemberOf(id); !member {
+func LeavesOut(id ledger.ScanID, r scans.Request, err error) bool {
+	if !id.IsMember() {
 		return false
 	}
 	return r.Exports() && errors.As(err, new(*GoneError)) || r.Action.Type == scans.Copy && errors.As(err, new(*scans.OwnError))

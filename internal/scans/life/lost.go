@@ -32,14 +32,14 @@ const (
 
 // look is what was seen at one moment.
 type look struct {
-	steps map[string]ledger.Pending // pending steps by id
-	said  map[string]time.Time      // the time of each process's last heartbeat
-	held  map[string][]string       // the processes whose heartbeats name a step, by step
-	waits map[string]front          // the messages that wait, by function
+	steps map[ledger.StepID]ledger.Pending // pending steps by id
+	said  map[string]time.Time             // the time of each process's last heartbeat
+	held  map[ledger.StepID][]string       // the processes whose heartbeats name a step, by step
+	waits map[string]front                 // the messages that wait, by function
 }
 
-func newLook(steps map[string]ledger.Pending, beats []ledger.Heartbeat, waits map[string]front) look {
-	l := look{steps: steps, said: map[string]time.Time{}, held: map[string][]string{}, waits: waits}
+func newLook(steps map[ledger.StepID]ledger.Pending, beats []ledger.Heartbeat, waits map[string]front) look {
+	l := look{steps: steps, said: map[string]time.Time{}, held: map[ledger.StepID][]string{}, waits: waits}
 	for _, b := range beats {
 		l.said[b.Process] = b.At
 		for _, step := range b.Steps {
@@ -51,7 +51,7 @@ func newLook(steps map[string]ledger.Pending, beats []ledger.Heartbeat, waits ma
 
 // kept returns what another Maintain needs of a look: the steps that may be lost. Some are too young for that.
 func (l look) kept(suspects []suspect) ledger.Look {
-	k := ledger.Look{Steps: map[string]time.Time{}, Beats: l.said}
+	k := ledger.Look{Steps: map[ledger.StepID]time.Time{}, Beats: l.said}
 	for _, s := range suspects {
 		if s.seen.Age >= LookTime {
 			k.Steps[s.seen.ID] = s.seen.At
@@ -62,7 +62,7 @@ func (l look) kept(suspects []suspect) ledger.Look {
 
 // lookOf returns the look that another Maintain has kept, of those steps that were seen again long enough after it, and soon enough.
 func lookOf(k ledger.Look, again []suspect) look {
-	l := look{steps: map[string]ledger.Pending{}, said: k.Beats, waits: map[string]front{}}
+	l := look{steps: map[ledger.StepID]ledger.Pending{}, said: k.Beats, waits: map[string]front{}}
 	for _, s := range again {
 		at, was := k.Steps[s.seen.ID]
 		if later := s.seen.At.Add(s.seen.Age).Sub(k.At); was && LookTime <= later && later <= lookKept {
@@ -74,20 +74,20 @@ func lookOf(k ledger.Look, again []suspect) look {
 }
 
 // missing reports whether the step may be lost, as far as one look shows. function has the queue of its message.
-func (l look) missing(step, function string) bool {
+func (l look) missing(step ledger.StepID, function string) bool {
 	p, pending := l.steps[step]
 	return pending && (!l.waits[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))
 }
 
 // front is the result of a peek into a queue: the messages that have been visible for longest.
 type front struct {
-	steps  map[string]bool // their steps
-	all    bool            // no other messages were visible
-	newest time.Time       // when the youngest of them was put into the queue
+	steps  map[ledger.StepID]bool // their steps
+	all    bool                   // no other messages were visible
+	newest time.Time              // when the youngest of them was put into the queue
 }
 
 func newFront(messages []storage.Message) front {
-	f := front{steps: map[string]bool{}, all: len(messages) < storage.MaxGetMessages}
+	f := front{steps: map[ledger.StepID]bool{}, all: len(messages) < storage.MaxGetMessages}
 	for _, m := range messages {
 		if body, err := base64.StdEncoding.DecodeString(m.Text); err == nil {
 			m, _ := scans.ParseMessage(body) // whatever else is wrong with it
@@ -112,7 +112,7 @@ func (f front) mayHave(p ledger.Pending) bool {
 }
 
 // lost reports whether the step was lost when it was looked at twice, lookTime apart.
-func lost(before, after look, step, function string) bool {
+func lost(before, after look, step ledger.StepID, function string) bool {
 	was, is := before.steps[step], after.steps[step]
 	switch {
 	case !before.missing(step, function) || !after.missing(step, function):

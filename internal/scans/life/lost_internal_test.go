@@ -17,7 +17,7 @@ func TestLost(t *testing.T) {
 	written := time.Unix(50, 0)
 	at := func(age time.Duration, sends int, waits bool, beats ...ledger.Heartbeat) look {
 		p := ledger.Pending{ID: step, At: written, Age: age, Sends: sends}
-		return newLook(map[string]ledger.Pending{step: p}, beats, map[string]front{scans.ScanPrefix: {all: !waits}})
+		return newLook(map[ledger.StepID]ledger.Pending{step: p}, beats, map[string]front{scans.ScanPrefix: {all: !waits}})
 	}
 	rewritten := func(l look) look {
 		p := l.steps[step]

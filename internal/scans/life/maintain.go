@@ -30,9 +30,9 @@ type Upkeep struct {
 	scans  *scans.Scans
 	life   *Life
 	ledger *ledger.Ledger
-	poison []*storage.Queue       // into which a host puts messages that it gave up
-	keys   claim.Tidying          // of requests that start scans
-	tidied atomic.Pointer[string] // up to which ended scan it has tidied up; nil to begin with the newest
+	poison []*storage.Queue              // into which a host puts messages that it gave up
+	keys   claim.Tidying                 // of requests that start scans
+	tidied atomic.Pointer[ledger.ScanID] // up to which ended scan it has tidied up; nil to begin with the newest
 }
 
 // NewUpkeep returns what Maintain does.
@@ -60,7 +60,7 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(errs, err)
 	}
-	var running []string
+	var running []ledger.ScanID
 	for _, s := range open {
 		runs, err := u.tidy(ctx, s)
 		if err != nil {
@@ -75,7 +75,7 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 
 // sendLost looks for lost steps of the running scans, and sends them again. Its first look is the second one to that of a Maintain a minute ago,
 // which may have died since.
-func (u *Upkeep) sendLost(ctx context.Context, running []string) error {
+func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	suspects, before, errs := u.look(ctx, running, nil)
 	suspects, err := u.goOn(ctx, suspects, before)
 	errs = errors.Join(errs, err)
@@ -123,9 +123,9 @@ type suspect struct {
 
 // look looks at the pending steps of scans, or at suspects once more. It returns the steps that may be lost. It peeks
 // into no queue for steps that are too young to be lost: in a healthy scan they will be committed soon.
-func (u *Upkeep) look(ctx context.Context, scans []string, again []suspect) ([]suspect, look, error) {
+func (u *Upkeep) look(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, look, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
-	steps, waits := map[string]ledger.Pending{}, map[string]front{}
+	steps, waits := map[ledger.StepID]ledger.Pending{}, map[string]front{}
 	for _, s := range all {
 		steps[s.seen.ID] = s.seen
 		function := s.Function()
@@ -158,8 +158,8 @@ func (u *Upkeep) look(ctx context.Context, scans []string, again []suspect) ([]s
 
 // pendingSteps reads the pending steps of scans, or suspects once more. It ends scans without a pending step. It
 // leaves a scan that it can't read for the next time.
-func (u *Upkeep) pendingSteps(ctx context.Context, ids []string, again []suspect) (steps []suspect, errs error) {
-	known := map[string]bool{}
+func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []suspect) (steps []suspect, errs error) {
+	known := map[ledger.StepID]bool{}
 	for _, s := range again {
 		known[s.seen.ID] = true
 		if !slices.Contains(ids, s.Scan) {
@@ -217,7 +217,7 @@ func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	if err := u.scans.Send(ctx, s.Message); err != nil {
 		return err
 	}
-	zerolog.Ctx(ctx).Warn().Str("scan", s.Scan).Str("step", s.seen.ID).Dur("age", s.seen.Age).Int("sends", s.seen.Sends+1).Msg("message lost; sent again")
+	zerolog.Ctx(ctx).Warn().Str("scan", string(s.Scan)).Str("step", string(s.seen.ID)).Dur("age", s.seen.Age).Int("sends", s.seen.Sends+1).Msg("message lost; sent again")
 	return nil
 }
 

@@ -25,12 +25,14 @@ const retrySends = 32
 // Old messages of the scan do no harm, except that one may fail the scan again with fewer deliveries than a new one
 // gets. A group is retried by all of its scans that have not succeeded, their failed rows included. A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no error: a proxying
 // Functions host may send one request several times.
-func (l *Life) Retry(ctx context.Context, id string) error { return l.retry(ctx, id, false) }
+func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false) }
 
 // RetryFailed is Retry that also does the failed rows again. It refuses a scan without any.
-func (l *Life) RetryFailed(ctx context.Context, id string) error { return l.retry(ctx, id, true) }
+func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
+	return l.retry(ctx, id, true)
+}
 
-func (l *Life) retry(ctx context.Context, id string, rows bool) error {
+func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {
 		return l.status.Absent(ctx, id, err)
@@ -65,7 +67,7 @@ func (l *Life) retry(ctx context.Context, id string, rows bool) error {
 	}
 	// The scan runs now. Maintain sends what this call does not.
 	if err := l.sendPending(ctx, id, s); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("not all messages sent; Maintain will send them")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("not all messages sent; Maintain will send them")
 	}
 	return nil
 }
@@ -77,7 +79,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	if s.State == ledger.Succeeded {
 		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
 	}
-	if group, _, member := ledger.MemberOf(s.ID); member {
+	if group, _, member := s.ID.InGroup(); member {
 		if err := l.scans.MayGoOn(ctx, group); err != nil {
 			return problem.Conflictf("id", "is a scan of the group %s, which does not run; retry the group", group).Because(err)
 		}
@@ -117,7 +119,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 }
 
 // sendPending sends the messages of all pending steps. If there are none, it ends the scan.
-func (l *Life) sendPending(ctx context.Context, id string, s ledger.Scan) error {
+func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan) error {
 	r, err := scans.RequestOf(s)
 	if err != nil {
 		return err

@@ -35,12 +35,12 @@ type exports struct {
 
 // claim makes the place this scan's, before it has another object. It first asks for the scan: if this process dies behind the claim,
 // another one starts the scan.
-func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id string) error {
-	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(id, scans.JSON(o.Request), o.Began, program)
+func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.ScanID) error {
+	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(string(id), scans.JSON(o.Request), o.Began, program)
 	if o.Request.IsGroup() {
-		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(id, scans.JSON(o.Request), o.Began, program)
+		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(string(id), scans.JSON(o.Request), o.Began, program)
 	}
-	_, _, member := ledger.MemberOf(id)
+	member := id.IsMember()
 	begun := func() (bool, error) {
 		_, err := ex.ledger.Scan(ctx, id)
 		if errors.Is(err, ledger.ErrNotFound) {
@@ -58,7 +58,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id string) 
 	}
 	err := scans.CheckFree(ctx, to, member)
 	if problem.Of(err).Kind == problem.Conflict {
-		if there, err := claimOf(ctx, to); err == nil && there.ID == id { // of a process that has died, or is faster
+		if there, err := claimOf(ctx, to); err == nil && there.ID == string(id) { // of a process that has died, or is faster
 			if is, err := begun(); is || err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*col
 	if err != nil {
 		return nil, err
 	}
-	if claim.ID != s.ID {
+	if claim.ID != string(s.ID) {
 		return nil, fmt.Errorf("%s belongs to scan %s now", to.Address(), claim.ID)
 	}
 	files, err := ex.exported(ctx, s.ID, rows)
@@ -149,7 +149,7 @@ func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {
 		return err
 	}
-	return place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(s.ID))
+	return place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(string(s.ID)))
 }
 
 // incomplete says why an export can't be completed, and what to do.
@@ -165,7 +165,7 @@ func incomplete(err error) string {
 var errFilesLost = errors.New("the state table lacks data files that steps have written")
 
 // exported returns the files that commits have recorded, in table order, which must have as many rows as were written.
-func (ex *exports) exported(ctx context.Context, id string, rows int64) ([]scans.ExportFile, error) {
+func (ex *exports) exported(ctx context.Context, id ledger.ScanID, rows int64) ([]scans.ExportFile, error) {
 	var files []scans.ExportFile
 	has := int64(0)
 	err := ex.ledger.Files(ctx, id, func(packed []byte) error {
@@ -211,7 +211,7 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportF
 }
 
 // tidyExport deletes what deliveries put into an export after it was sealed, or was deleted, and what is left of one that is left out.
-func (ex *exports) tidyExport(ctx context.Context, id string) error {
+func (ex *exports) tidyExport(ctx context.Context, id ledger.ScanID) error {
 	found, err := ex.ledger.Snapshot(ctx, id)
 	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {
 		err = ex.tidyPlace(ctx, s, found.Sums.Written)
@@ -233,7 +233,7 @@ func (ex *exports) tidyPlace(ctx context.Context, s ledger.Scan, written int64) 
 		return err
 	}
 	if s.LeftOut {
-		err = place.Withdraw(ctx, to, s.ID)
+		err = place.Withdraw(ctx, to, string(s.ID))
 	}
 	if err == nil {
 		err = place.ClearLate(ctx, to)
@@ -259,7 +259,7 @@ func (ex *exports) withdraw(ctx context.Context, out []ledger.Scan) error {
 	for _, s := range out {
 		to, err := ex.placeOf(s)
 		if err == nil {
-			err = place.Withdraw(ctx, to, s.ID)
+			err = place.Withdraw(ctx, to, string(s.ID))
 		}
 		if err != nil {
 			return err

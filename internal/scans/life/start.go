@@ -33,14 +33,14 @@ func New(of *scans.Scans, reader *status.Reader, checker *Checker) *Life {
 // Start records a scan and sends its first message. It returns the scan's id. It first reads one row of the source,
 // which finds a missing table or a bad filter at once, and creates the destination table or queue. An account that
 // gives no good answer ends it after startTime.
-func (l *Life) Start(ctx context.Context, r scans.Request) (string, error) {
+func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error) {
 	return l.StartOnce(ctx, r, claim.Sent{})
 }
 
 // StartOnce is Start for a request that may be sent again: a repetition gets the id of the scan that the first try has
 // started, or starts it under that id. The claim has the id before the scan is recorded, and is kept as long as the scan.
 // A request that is refused keeps its claim: another try of it may be starting the scan.
-func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (string, error) {
+func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (ledger.ScanID, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
 	once := sent.ID(string(scans.JSON(r)))
@@ -52,32 +52,33 @@ func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) 
 		return "", err
 	}
 	claims := l.claims()
-	made, err := claims.TakeWith(ctx, once, ledger.NewID(now))
+	made, err := claims.TakeWith(ctx, once, string(ledger.NewScanID(now)))
 	if err != nil {
 		return "", err
 	}
 	if made.Known {
-		if _, err := l.ledger.Scan(ctx, made.Answer); !errors.Is(err, ledger.ErrNotFound) {
-			return made.Answer, err
+		id := ledger.ScanID(made.Answer)
+		if _, err := l.ledger.Scan(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
+			return id, err
 		}
 		if now.Sub(made.Made) >= l.scans.Options.Retention { // the scan was removed, perhaps not yet with all of its rows
 			if err := claims.Release(ctx, made); err != nil {
 				return "", err
 			}
-			if made, err = claims.TakeWith(ctx, once, ledger.NewID(now)); err != nil {
+			if made, err = claims.TakeWith(ctx, once, string(ledger.NewScanID(now))); err != nil {
 				return "", err
 			}
 		}
 	}
-	return l.start(ctx, r, made.Answer)
+	return l.start(ctx, r, ledger.ScanID(made.Answer))
 }
 
 // start launches a scan, and removes the request that its export has left for others to launch it.
-func (l *Life) start(ctx context.Context, r scans.Request, id string) (string, error) {
+func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (ledger.ScanID, error) {
 	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
 	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
 		if err := l.ledger.Answered(ctx, id); err != nil {
-			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", id).Msg("request for a scan not removed; Maintain will")
+			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", string(id)).Msg("request for a scan not removed; Maintain will")
 		}
 	}
 	return id, err
@@ -85,7 +86,7 @@ func (l *Life) start(ctx context.Context, r scans.Request, id string) (string, e
 
 // launch checks a request, and records its scan under an id; "" for a new one. may, unless nil, refuses a scan that is ready. launch returns the
 // id if the scan may have been recorded.
-func (l *Life) launch(ctx context.Context, r scans.Request, id string, may func(context.Context, *scans.RunnableScan) error) (string, error) {
+func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, may func(context.Context, *scans.RunnableScan) error) (ledger.ScanID, error) {
 	o, err := l.checker.check(ctx, r)
 	if err != nil {
 		return "", err
@@ -94,7 +95,7 @@ func (l *Life) launch(ctx context.Context, r scans.Request, id string, may func(
 	if err != nil {
 		return "", err
 	}
-	id = cmp.Or(id, ledger.NewID(now))
+	id = cmp.Or(id, ledger.NewScanID(now))
 	hints, err := l.checker.ready(ctx, id, o)
 	if err == nil && may != nil {
 		err = may(ctx, o)
@@ -106,7 +107,7 @@ func (l *Life) launch(ctx context.Context, r scans.Request, id string, may func(
 }
 
 // create records a scan that is ready under an id, and sends its first message. It may be repeated, by several at once.
-func (l *Life) create(ctx context.Context, id string, now time.Time, o *scans.RunnableScan, hints []byte) error {
+func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *scans.RunnableScan, hints []byte) error {
 	if o.Container != nil {
 		if err := l.exports.claim(ctx, o, id); err != nil {
 			return err
@@ -117,7 +118,7 @@ func (l *Life) create(ctx context.Context, id string, now time.Time, o *scans.Ru
 			return err
 		}
 		if err := l.advanceGroup(ctx, id, 0); err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("scans of a group not started; Maintain will start them")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("scans of a group not started; Maintain will start them")
 		}
 		return nil
 	}
@@ -125,7 +126,7 @@ func (l *Life) create(ctx context.Context, id string, now time.Time, o *scans.Ru
 	if err := first.Seal(); err != nil {
 		return err
 	}
-	if _, _, member := ledger.MemberOf(id); member { // a group of small tables has no other steps
+	if id.IsMember() { // a group of small tables has no other steps
 		slot := []scans.Message{first}
 		if err := l.scans.TakeSlots(ctx, o.Request.Limits, id, 0, ledger.Totals{}, slot); err != nil {
 			return err
@@ -134,7 +135,7 @@ func (l *Life) create(ctx context.Context, id string, now time.Time, o *scans.Ru
 	}
 	err := l.ledger.Create(ctx, id, now, scans.JSON(o.Request), hints, first.Pending(), first.Ahead())
 	if errors.Is(err, ledger.ErrLeftOut) { // this process was late, and has claimed the place anew
-		return place.Withdraw(ctx, o.Container, id)
+		return place.Withdraw(ctx, o.Container, string(id))
 	}
 	if errors.Is(err, ledger.ErrScanLost) {
 		return problem.Conflictf("id", "%v", ledger.ErrScanLost)
@@ -144,7 +145,7 @@ func (l *Life) create(ctx context.Context, id string, now time.Time, o *scans.Ru
 	}
 	// The scan is recorded now: if its message is lost, Maintain sends it.
 	if err := l.scans.Send(ctx, first); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", id).Msg("first message not sent; Maintain will send it")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("first message not sent; Maintain will send it")
 	}
 	return nil
 }

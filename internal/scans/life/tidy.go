@@ -47,7 +47,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	case s.Members > 0:
 		return false, u.life.advanceGroup(ctx, s.ID, 0)
 	}
-	if _, _, member := ledger.MemberOf(s.ID); member {
+	if s.ID.IsMember() {
 		switch of, err := u.scans.Load(ctx, s.ID); {
 		case errors.Is(err, ledger.ErrNotFound):
 			_, err = u.life.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of its group; somebody has deleted it. Start a new scan"})
@@ -67,7 +67,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 // tidyEnded does a minute's share of the work on ended scans: on one page of their list, each in turn. It lists canceled and failed ones with their
 // final figures, and folds done rows.
 func (u *Upkeep) tidyEnded(ctx context.Context) error {
-	behind := ""
+	behind := ledger.ScanID("")
 	if last := u.tidied.Load(); last != nil {
 		behind = *last
 	}
@@ -145,7 +145,7 @@ func (l *Life) claims() claim.Claims {
 func (u *Upkeep) forgetKeys(ctx context.Context, now time.Time) error {
 	claims := u.life.claims()
 	return claims.Outdated(ctx, now, u.scans.Options.Retention, func(old claim.Claim) error {
-		if _, err := u.ledger.Scan(ctx, old.Answer); !errors.Is(err, ledger.ErrNotFound) {
+		if _, err := u.ledger.Scan(ctx, ledger.ScanID(old.Answer)); !errors.Is(err, ledger.ErrNotFound) {
 			return err
 		}
 		return claims.Release(ctx, old)

@@ -30,7 +30,7 @@ const removeBlobs = 2000
 
 // Backup is an export that a schedule has made.
 type Backup struct {
-	ID         string         `json:"id"` // of its scan
+	ID         ledger.ScanID  `json:"id"` // of its scan
 	Occurrence time.Time      `json:"occurrence"`
 	FinishedAt *time.Time     `json:"finishedAt,omitempty"`
 	Place      scans.TableRef `json:"place"`
@@ -49,10 +49,10 @@ type Backup struct {
 
 // Proof is what became of the scan that reads a backup back.
 type Proof struct {
-	ID    string     `json:"id"` // of that scan
-	State ProofState `json:"state"`
-	Error string     `json:"error,omitempty"`
-	Note  string     `json:"note,omitempty"` // which tables the source does not have any more
+	ID    ledger.ScanID `json:"id"` // of that scan
+	State ProofState    `json:"state"`
+	Error string        `json:"error,omitempty"`
+	Note  string        `json:"note,omitempty"` // which tables the source does not have any more
 }
 
 // ProofState is the state of a [Proof].
@@ -78,7 +78,7 @@ func (sd *Scheduler) recordBackup(ctx context.Context, r *remembered, s status.S
 		b.Tables = s.Members.Succeeded
 	}
 	if s.Verify {
-		b.Proof = &Proof{ID: s.ID + scans.VerificationSuffix, State: ProofRuns}
+		b.Proof = &Proof{ID: s.ID.Verification(), State: ProofRuns}
 	}
 	b.row = ledger.BackupRecord(r.row.Name(), s.ID)
 	_, err := sd.saveBackup(ctx, &b)
@@ -175,7 +175,7 @@ func (sd *Scheduler) noteProofs(ctx context.Context, r *remembered) (changed boo
 	if err != nil {
 		return false, err
 	}
-	var left []string
+	var left []ledger.ScanID
 	for _, id := range r.Unproved {
 		i := slices.IndexFunc(all, func(b Backup) bool { return b.ID == id && b.Deleting == nil })
 		if i < 0 {
@@ -206,8 +206,8 @@ func (sd *Scheduler) noteProofs(ctx context.Context, r *remembered) (changed boo
 }
 
 // proofOf returns what became of the scan that proves a backup. was is what is known of it.
-func (sd *Scheduler) proofOf(ctx context.Context, id string, was *Proof) (Proof, error) {
-	p := Proof{ID: id + scans.VerificationSuffix, State: ProofFailed}
+func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, was *Proof) (Proof, error) {
+	p := Proof{ID: id.Verification(), State: ProofFailed}
 	s, found, err := sd.becameOf(ctx, p.ID)
 	switch p.Error, p.Note = s.Error, s.Note; {
 	case err != nil:
@@ -233,13 +233,13 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)
 		if err == nil {
-			*b.Deleting, err = place.Remove(ctx, to, b.ID, b.Tables > 0, *b.Deleting, left)
+			*b.Deleting, err = place.Remove(ctx, to, string(b.ID), b.Tables > 0, *b.Deleting, left)
 		}
 		switch {
 		case err != nil && storage.Passing(err):
 			return err
 		case err == nil && b.Deleting.Done:
-			zerolog.Ctx(ctx).Info().Str("backup", b.ID).Str("place", to.Address()).Msg("backup deleted that is not kept any more")
+			zerolog.Ctx(ctx).Info().Str("backup", string(b.ID)).Str("place", to.Address()).Msg("backup deleted that is not kept any more")
 			return sd.ledger.Drop(ctx, b.row)
 		}
 		if b.Error = ""; err != nil {
@@ -251,7 +251,7 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 			}
 		}
 		if err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("backup", b.ID).Msg("backup that is not kept any more can't be deleted")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("backup", string(b.ID)).Msg("backup that is not kept any more can't be deleted")
 		}
 		if err != nil || !b.Deleting.Gone || *left <= 0 {
 			return nil
@@ -356,11 +356,11 @@ func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor s
 	}
 	outdated := sd.setting(name).outdated(all)
 	for i, b := range all {
-		if b.ID <= cursor {
+		if string(b.ID) <= cursor {
 			continue
 		}
 		if len(l.Backups) == top {
-			l.Cursor = l.Backups[top-1].ID
+			l.Cursor = string(l.Backups[top-1].ID)
 			break
 		}
 		l.Backups = append(l.Backups, BackupStatus{b, slices.Contains(outdated, i), b.restore()})

@@ -168,8 +168,8 @@ func (sd *Scheduler) CheckSchedules() (errs error) {
 
 // Run is a scan that a schedule has started.
 type Run struct {
-	ID         string    `json:"id"`
-	Occurrence time.Time `json:"occurrence"`
+	ID         ledger.ScanID `json:"id"`
+	Occurrence time.Time     `json:"occurrence"`
 	// State is that of its end; running until a look has seen that.
 	State ledger.State `json:"state"`
 	Error string       `json:"error,omitempty"`
@@ -200,9 +200,9 @@ type remembered struct {
 	Missed  Omitted        `json:"missed"`  // nobody looked in time, and a newer one was due
 	Skipped Omitted        `json:"skipped"` // the last one's scan ran
 	// Unproved are the newest successes whose backups are not proved yet, at most [maxUnproved].
-	Unproved []string `json:"unproved,omitempty"`
+	Unproved []ledger.ScanID `json:"unproved,omitempty"`
 	// Kept is the success after which all backups were deleted that are not kept any more.
-	Kept string `json:"kept,omitempty"`
+	Kept ledger.ScanID `json:"kept,omitempty"`
 
 	row ledger.Record
 }
@@ -309,7 +309,7 @@ func (sd *Scheduler) lookAt(ctx context.Context, row ledger.Record, now time.Tim
 		r.Missed.add(d.Missed, d.Occurrence)
 		if d.Start {
 			request := s.at(d.Occurrence)
-			r.Last, r.Request, r.Asked = &Run{ID: calendar.ID(s.Name, d.Occurrence), Occurrence: d.Occurrence, State: ledger.Running}, &request, now
+			r.Last, r.Request, r.Asked = &Run{ID: ledger.ScanID(calendar.ID(s.Name, d.Occurrence)), Occurrence: d.Occurrence, State: ledger.Running}, &request, now
 		} else {
 			r.Skipped.add(1, d.Occurrence)
 		}
@@ -330,7 +330,7 @@ func (sd *Scheduler) lookAt(ctx context.Context, row ledger.Record, now time.Tim
 
 // carryOut asks for the scan that a schedule's row says is due, or says that it is skipped.
 func (sd *Scheduler) carryOut(ctx context.Context, d calendar.Decision, r *remembered) error {
-	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", r.Last.ID).Logger()
+	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", string(r.Last.ID)).Logger()
 	if !d.Start {
 		l.Warn().Msg("occurrence skipped: the scan of the last one runs")
 		return nil
@@ -379,7 +379,7 @@ func (sd *Scheduler) noteEnd(ctx context.Context, r *remembered, now time.Time) 
 			success.Proof, err = sd.recordBackup(ctx, r, s)
 		}
 		if success.Proof != nil {
-			r.Unproved = append([]string{run.ID}, r.Unproved[:min(len(r.Unproved), maxUnproved-1)]...)
+			r.Unproved = append([]ledger.ScanID{run.ID}, r.Unproved[:min(len(r.Unproved), maxUnproved-1)]...)
 		}
 		r.Success, r.Request = &success, nil
 	}
@@ -391,7 +391,7 @@ const maxUnproved = 3
 
 // becameOf returns the status of a scan that was asked for. Of one that is not started yet it has no more than the state. found is false if
 // nothing is left of it.
-func (sd *Scheduler) becameOf(ctx context.Context, id string) (s status.Status, found bool, err error) {
+func (sd *Scheduler) becameOf(ctx context.Context, id ledger.ScanID) (s status.Status, found bool, err error) {
 	s, err = sd.status.Status(ctx, id)
 	if problem.Of(err).Kind != problem.NotFound {
 		return s, err == nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
 )
 
 // FailedRows is a page of a scan's failed rows.
@@ -38,7 +39,7 @@ const maxGroups, firstRows = 50, 5
 
 // Failed returns up to top failed rows of a scan. The steps that ended last come first. cursor
 // comes from an earlier answer; an empty one starts at the beginning.
-func (rd *Reader) Failed(ctx context.Context, id string, top int, cursor string) (FailedRows, error) {
+func (rd *Reader) Failed(ctx context.Context, id ledger.ScanID, top int, cursor string) (FailedRows, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {
 		return FailedRows{}, err

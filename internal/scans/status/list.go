@@ -107,30 +107,30 @@ type lister struct {
 	ListQuery
 	reader *Reader
 	list   ScanList
-	open   map[string]bool // scans that are listed as open
+	open   map[ledger.ScanID]bool // scans that are listed as open
 	// verified has what became of copies' verifications, by the ids of the copies. In the list, each stands behind its copy.
-	verified map[string]Verification
-	beats  func() ([]ledger.Heartbeat, error)
+	verified map[ledger.ScanID]Verification
+	beats    func() ([]ledger.Heartbeat, error)
 }
 
 func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
 	beats := sync.OnceValues(func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
-	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats, verified: map[string]Verification{}}
+	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats, verified: map[ledger.ScanID]Verification{}}
 }
 
 // readOpen adds open scans behind an id.
-func (l *lister) readOpen(ctx context.Context, behind string) error {
+func (l *lister) readOpen(ctx context.Context, behind ledger.ScanID) error {
 	open, err := l.reader.ledger.Open(ctx)
 	if err != nil {
 		return err
 	}
-	l.open = map[string]bool{}
+	l.open = map[ledger.ScanID]bool{}
 	var scans []ledger.Listed
 	for _, o := range open {
-		if _, _, member := ledger.MemberOf(o.ID); member {
+		if o.ID.IsMember() {
 			continue
 		}
-		if oldest := key.Inverted(l.Since) + "~"; o.ID <= behind || l.open[o.ID] || !l.Since.IsZero() && o.ID > oldest {
+		if oldest := ledger.ScanID(key.Inverted(l.Since) + "~"); o.ID <= behind || l.open[o.ID] || !l.Since.IsZero() && o.ID > oldest {
 			continue
 		}
 		l.open[o.ID] = true
@@ -154,7 +154,7 @@ func (l *lister) readOpen(ctx context.Context, behind string) error {
 }
 
 // readAll adds scans of the list of all, behind an id.
-func (l *lister) readAll(ctx context.Context, behind string) error {
+func (l *lister) readAll(ctx context.Context, behind ledger.ScanID) error {
 	first := l.open != nil
 	q := ledger.ListQuery{Behind: behind, Since: l.Since, Page: l.Top, Pages: listPages}
 	if l.filtered() {
@@ -164,7 +164,7 @@ func (l *lister) readAll(ctx context.Context, behind string) error {
 	last := behind
 	end, err := l.reader.ledger.Recent(ctx, q, func(s ledger.Listed) bool {
 		last = s.ID
-		if copied, is := strings.CutSuffix(s.ID, scans.VerificationSuffix); is {
+		if copied, is := s.ID.Verifies(); is {
 			l.verified[copied] = Verification{s.ID, cmp.Or(s.State, ledger.Running), s.Error}
 		}
 		switch {
@@ -239,7 +239,7 @@ func (rd *Reader) summarized(s ledger.Listed) (Status, error) {
 // listCursor says where a page of the list begins: behind an id in the list of open scans or of all.
 type listCursor struct {
 	open   bool
-	behind string
+	behind ledger.ScanID
 }
 
 func (c listCursor) text() string {
@@ -247,7 +247,7 @@ func (c listCursor) text() string {
 	if c.open {
 		list = "o"
 	}
-	return base64.RawURLEncoding.EncodeToString([]byte(list + c.behind))
+	return base64.RawURLEncoding.EncodeToString([]byte(list + string(c.behind)))
 }
 
 func parseListCursor(cursor string) (listCursor, error) {
@@ -255,9 +255,10 @@ func parseListCursor(cursor string) (listCursor, error) {
 		return listCursor{open: true}, nil
 	}
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	behind, open := strings.CutPrefix(string(text), "o")
-	behind, all := strings.CutPrefix(behind, "a")
-	if err != nil || open == all || behind != "" && !ledger.IsID(behind) {
+	after, open := strings.CutPrefix(string(text), "o")
+	after, all := strings.CutPrefix(after, "a")
+	behind := ledger.ScanID(after)
+	if err != nil || open == all || behind != "" && !behind.Valid() {
 		return listCursor{}, foreignCursor()
 	}
 	return listCursor{open, behind}, nil
@@ -270,7 +271,7 @@ func foreignCursor() error {
 
 // Members returns a page of the scans of a group's tables that were begun, by name. state, if not empty, takes those in it; the page
 // may then have few or none, and a cursor.
-func (rd *Reader) Members(ctx context.Context, id string, top int, cursor string, state ledger.State) (ScanList, error) {
+func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor string, state ledger.State) (ScanList, error) {
 	q := ListQuery{Top: top, State: state}
 	at, err := parseListCursor(cursor)
 	if err := cmp.Or(err, q.check()); err != nil {

@@ -25,7 +25,7 @@ type Ranges struct {
 }
 
 // Ranges returns a scan's ranges in table order: at most maxRanges.
-func (rd *Reader) Ranges(ctx context.Context, id string) (Ranges, error) {
+func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {
 		return Ranges{}, err
@@ -63,8 +63,8 @@ type latestHeartbeats struct {
 }
 
 // steps returns the steps of a scan that the heartbeats name, none if these were read long before at.
-func (h *latestHeartbeats) steps(scan string, at time.Time) map[string]bool {
-	steps := map[string]bool{}
+func (h *latestHeartbeats) steps(scan ledger.ScanID, at time.Time) map[ledger.StepID]bool {
+	steps := map[ledger.StepID]bool{}
 	if h == nil || at.Sub(h.at) > detailTime {
 		return steps
 	}

@@ -17,11 +17,11 @@ import (
 
 // Status is the answer to GET /api/scans/{id}.
 type Status struct {
-	ID            string       `json:"id"`
-	State         ledger.State `json:"state"`
-	scans.Request              // as the scan was started
-	StartedAt     time.Time    `json:"startedAt"`
-	FinishedAt    *time.Time   `json:"finishedAt,omitempty"`
+	ID            ledger.ScanID `json:"id"`
+	State         ledger.State  `json:"state"`
+	scans.Request               // as the scan was started
+	StartedAt     time.Time     `json:"startedAt"`
+	FinishedAt    *time.Time    `json:"finishedAt,omitempty"`
 	// Seconds is how long it has run, without the time between an end and a retry.
 	Seconds float64 `json:"seconds"`
 	Rows    struct {
@@ -38,7 +38,7 @@ type Status struct {
 	Differences *Differences `json:"differences,omitempty"`
 	// Verification is the scan that verifies this one, and Verifies the id of the one that this verifies.
 	Verification *Verification `json:"verification,omitempty"`
-	Verifies     string        `json:"verifies,omitempty"`
+	Verifies     ledger.ScanID `json:"verifies,omitempty"`
 	// Members counts the tables of a group; nil for other scans. The figures of a group are sums over its members.
 	Members *ledger.Members `json:"members,omitempty"`
 	At      time.Time       `json:"at,omitzero"` // of these figures, by the service's clock; absent in a list of ended scans
@@ -116,7 +116,7 @@ func New(of *scans.Scans) *Reader {
 }
 
 // Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind.
-func (rd *Reader) Status(ctx context.Context, id string) (Status, error) {
+func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) {
 	s, err := rd.status(ctx, id, func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
 		return rd.unstarted(ctx, id)
@@ -128,7 +128,7 @@ func (rd *Reader) Status(ctx context.Context, id string) (Status, error) {
 }
 
 // status is what every call tells of a scan that may have steps under way. heartbeats reads them if they are needed.
-func (rd *Reader) status(ctx context.Context, id string, beats func() ([]ledger.Heartbeat, error)) (Status, error) {
+func (rd *Reader) status(ctx context.Context, id ledger.ScanID, beats func() ([]ledger.Heartbeat, error)) (Status, error) {
 	found, err := rd.ledger.Snapshot(ctx, id)
 	if err != nil {
 		return Status{}, err
@@ -178,7 +178,7 @@ func (l Leased) waits(idle time.Duration) bool {
 // repairTime holds none. If not all pending steps were read, a step counts as pending
 // unless it is among the newest done ones. The scan uses the connections.
 func leased(s ledger.Snapshot, connections []string, beats []ledger.Heartbeat) Leased {
-	held := map[string]bool{}
+	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}
 	waits := map[string]ledger.Wait{} // the longest, by connection
 	for _, b := range beats {
@@ -274,11 +274,8 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	// If somebody has deleted rows of the scan from the state table, sums may be below 0.
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed, st.Rows.Gone = max(0, t.Rows), max(0, t.Written), max(0, t.Failed), max(0, t.Gone)
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
-	verified, own := strings.CutSuffix(s.ID, scans.VerificationSuffix)
-	if own {
-		st.Verifies = verified
-	}
-	if r.IsGroup() && r.Action.Proof && !own {
+	st.Verifies, _ = s.ID.Verifies()
+	if r.IsGroup() && r.Action.Proof && st.Verifies == "" {
 		st.Note = strings.TrimPrefix(st.Note+"; its tables are those that the source has now, and the proof that follows an export takes those of its tables.json", "; ")
 	}
 	if r.Action.Type == scans.Verify {

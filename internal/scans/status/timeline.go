@@ -17,7 +17,7 @@ type Timeline struct {
 }
 
 // Timeline returns a scan's timeline: at most 240 points in order of time. Intervals without work have no point.
-func (rd *Reader) Timeline(ctx context.Context, id string) (Timeline, error) {
+func (rd *Reader) Timeline(ctx context.Context, id ledger.ScanID) (Timeline, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {
 		return Timeline{}, err
@@ -29,7 +29,7 @@ func (rd *Reader) Timeline(ctx context.Context, id string) (Timeline, error) {
 const detailTime = 15 * time.Second
 
 // detail returns a scan's detail: at most detailTime old. If the scan has ended since, perhaps in another process, that takes scanTime to be seen.
-func (rd *Reader) detail(ctx context.Context, id string) (ledger.Snapshot, error) {
+func (rd *Reader) detail(ctx context.Context, id ledger.ScanID) (ledger.Snapshot, error) {
 	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return rd.ledger.Detail(ctx, id) }
 	found, err := rd.details.Get(ctx, id, read)
 	if err == nil && found.Scan.Members > 0 {

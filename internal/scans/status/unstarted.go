@@ -11,8 +11,8 @@ import (
 
 // unstarted returns the status of a group's member that was refused. Of other scans that do not exist, the error says whether they were
 // asked for.
-func (rd *Reader) unstarted(ctx context.Context, id string) (Status, error) {
-	if _, _, ok := ledger.MemberOf(id); ok {
+func (rd *Reader) unstarted(ctx context.Context, id ledger.ScanID) (Status, error) {
+	if id.IsMember() {
 		m, found, err := rd.ledger.Member(ctx, id)
 		if err != nil {
 			return Status{}, err
@@ -34,7 +34,7 @@ func (rd *Reader) unstarted(ctx context.Context, id string) (Status, error) {
 }
 
 // Absent says of a scan that is not there whether it was asked for, and whether it was refused. Other errors stay as they are.
-func (rd *Reader) Absent(ctx context.Context, id string, err error) error {
+func (rd *Reader) Absent(ctx context.Context, id ledger.ScanID, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
 	}
@@ -52,9 +52,9 @@ func (rd *Reader) Absent(ctx context.Context, id string, err error) error {
 const WithoutTable = "its table is gone, and its group does without it; start a new scan"
 
 // NotFound turns the ledger's error for a missing scan into [problem.NotFound].
-func NotFound(id string, err error) error {
+func NotFound(id ledger.ScanID, err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
-		return problem.NotFoundf("id", "there is no scan %s", secret.Name(id))
+		return problem.NotFoundf("id", "there is no scan %s", secret.Name(string(id)))
 	}
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/ledger"
 )
 
@@ -19,9 +18,9 @@ type Differences struct {
 
 // Verification is what became of the scan that verifies a copy.
 type Verification struct {
-	ID    string       `json:"id"`
-	State ledger.State `json:"state,omitempty"` // absent until it is started
-	Error string       `json:"error,omitempty"`
+	ID    ledger.ScanID `json:"id"`
+	State ledger.State  `json:"state,omitempty"` // absent until it is started
+	Error string        `json:"error,omitempty"`
 }
 
 // addVerification adds to the status of a copy what became of the scan that verifies it.
@@ -29,7 +28,7 @@ func (rd *Reader) addVerification(ctx context.Context, st *Status) error {
 	if !st.Verify || st.State != ledger.Succeeded {
 		return nil
 	}
-	v := Verification{ID: st.ID + scans.VerificationSuffix}
+	v := Verification{ID: st.ID.Verification()}
 	s, err := rd.ledger.Scan(ctx, v.ID)
 	if v.State, v.Error = s.State, s.Error; errors.Is(err, ledger.ErrNotFound) {
 		var a ledger.Asked

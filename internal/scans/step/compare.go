@@ -60,7 +60,7 @@ func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, f
 }
 
 // listDifferences has the ledger keep differences of a step, as many as the scan may still list.
-func (s *Steps) listDifferences(ctx context.Context, scan string, out *stepResult) error {
+func (s *Steps) listDifferences(ctx context.Context, scan ledger.ScanID, out *stepResult) error {
 	if len(out.differences) == 0 {
 		return nil
 	}

@@ -73,11 +73,11 @@ func (x *draft) end(ctx context.Context, o *stepScan, m scans.Message, _ int, _ 
 }
 
 // put writes the file of a step as a blob, and returns its rows and what the ledger keeps of it: nothing, if there are no rows.
-func (x *draft) put(ctx context.Context, to place.Objects, step string) (rows int64, kept []byte, err error) {
+func (x *draft) put(ctx context.Context, to place.Objects, step ledger.StepID) (rows int64, kept []byte, err error) {
 	if err := x.Pages.End(nil); err != nil {
 		return 0, nil, err
 	}
-	f, content := x.End(step)
+	f, content := x.End(string(step))
 	if f.Rows == 0 {
 		return 0, nil, nil
 	}

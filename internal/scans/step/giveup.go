@@ -30,7 +30,7 @@ func fatalOf(err error, delivery int) *scans.FatalError {
 
 // giveUp records that a delivery ended with an error, and the process lives on. With the last delivery of a message
 // it also records why. It does nothing without an error, nor for an error that ends the step for good.
-func (s *Steps) giveUp(ctx context.Context, scan string, p ledger.Pending, delivery int, err error) {
+func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending, delivery int, err error) {
 	var fatal *scans.FatalError
 	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {
 		return

@@ -33,14 +33,14 @@ type heartbeats struct {
 	waits   func(*ledger.Heartbeat) // adds to a heartbeat what the process waits for
 	write   func(context.Context, ledger.Heartbeat) error
 
-	mu      sync.Mutex           // guards the fields below
-	hands   map[string]*heldStep // by step
+	mu      sync.Mutex                  // guards the fields below
+	hands   map[ledger.StepID]*heldStep // by step
 	beating bool
 }
 
 // heldStep is a step in hand.
 type heldStep struct {
-	scan       string
+	scan       ledger.ScanID
 	since      time.Time          // its beginning
 	deliveries int                // under way
 	until      time.Time          // if it failed: the host delivers it again before this time
@@ -52,11 +52,11 @@ type heldStep struct {
 // newHeartbeats returns what sends its heartbeats by write, which must try once: the storage's growing
 // pauses would delay the next heartbeat, and after an outage, others must hear of this process soon.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
-	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, hands: map[string]*heldStep{}}
+	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, hands: map[ledger.StepID]*heldStep{}}
 }
 
 // take records that a delivery of a step has begun, whose requests the counter counts.
-func (h *heartbeats) take(log *zerolog.Logger, scan, step string, counter *storage.Counter) {
+func (h *heartbeats) take(log *zerolog.Logger, scan ledger.ScanID, step ledger.StepID, counter *storage.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.hands[step] == nil {
@@ -71,7 +71,7 @@ func (h *heartbeats) take(log *zerolog.Logger, scan, step string, counter *stora
 }
 
 // waitsSince records that a step in hand has waited for memory since a time; the zero time, that it waits no more.
-func (h *heartbeats) waitsSince(step string, at time.Time) {
+func (h *heartbeats) waitsSince(step ledger.StepID, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hands[step].waits = at
@@ -81,7 +81,7 @@ func (h *heartbeats) waitsSince(step string, at time.Time) {
 func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	since := map[string]time.Time{} // by scan; zero if a step of it does not wait
+	since := map[ledger.ScanID]time.Time{} // by scan; zero if a step of it does not wait
 	for _, held := range h.hands {
 		at, met := since[held.scan]
 		switch {
@@ -99,7 +99,7 @@ func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 }
 
 // childless records that a step in hand was committed without children.
-func (h *heartbeats) childless(step string) {
+func (h *heartbeats) childless(step ledger.StepID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hands[step].mayEnd = true
@@ -108,7 +108,7 @@ func (h *heartbeats) childless(step string) {
 // release records that a delivery of a step has ended. If the host will deliver it again, the
 // step stays in hand until then: its message is hidden, but not lost. release reports whether the
 // scan may have ended: one of its steps had no children, and none is active here any more.
-func (h *heartbeats) release(step string, again bool) (mayHaveEnded bool) {
+func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	held := h.hands[step]
@@ -139,7 +139,7 @@ func (h *heldStep) ended() bool { return h.deliveries == 0 && !time.Now().Before
 func (h *heartbeats) held() (steps []ledger.Held, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	maps.DeleteFunc(h.hands, func(_ string, held *heldStep) bool { return held.ended() })
+	maps.DeleteFunc(h.hands, func(_ ledger.StepID, held *heldStep) bool { return held.ended() })
 	for _, held := range h.hands {
 		longest = max(longest, time.Since(held.since))
 	}

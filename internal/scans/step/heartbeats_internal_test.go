@@ -34,7 +34,7 @@ func TestHeart(t *testing.T) {
 			}
 			var names []string
 			for _, s := range b.Steps {
-				names = append(names, s.Step)
+				names = append(names, string(s.Step))
 			}
 			said = append(said, names)
 			return nil
@@ -96,13 +96,13 @@ func TestLastStepEndsTheScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := zerolog.Nop()
 		h := newHeartbeats(nil, func(context.Context, ledger.Heartbeat) error { return nil })
-		release := func(step string, again, want bool) {
+		release := func(step ledger.StepID, again, want bool) {
 			t.Helper()
 			if got := h.release(step, again); got != want {
 				t.Errorf("release of %s: the scan may have ended: %v, want %v", step, got, want)
 			}
 		}
-		for _, step := range []string{"a", "b", "b", "c", "d"} { // b is delivered twice
+		for _, step := range []ledger.StepID{"a", "b", "b", "c", "d"} { // b is delivered twice
 			h.take(&log, "scan", step, new(storage.Counter))
 		}
 		h.take(&log, "other", "x", new(storage.Counter))

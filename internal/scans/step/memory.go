@@ -7,6 +7,7 @@ import (
 
 	"tablesweep/internal/problem"
 	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/task/memory"
 )
 
@@ -33,14 +34,14 @@ var errMemory = errors.New("the process's memory was taken by other steps and ca
 type inMemory struct {
 	budget *memory.Budget
 	heart  *heartbeats
-	step   string
+	step   ledger.StepID
 	sizes  *scans.Sizes
 	part   *memory.Part
 	again  bool // the step has begun anew
 }
 
 // hold waits for memory for a step that is in hand.
-func (s *Steps) hold(ctx context.Context, step string, of *scans.Sizes) (*inMemory, error) {
+func (s *Steps) hold(ctx context.Context, step ledger.StepID, of *scans.Sizes) (*inMemory, error) {
 	h := &inMemory{budget: s.scans.Options.Memory, heart: s.heart, step: step, sizes: of}
 	return h, h.take(ctx, min(of.Need(), h.budget.Half()))
 }

@@ -50,7 +50,9 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	if err != nil {
 		return "", err
 	}
-	zerolog.Ctx(ctx).UpdateContext(func(c zerolog.Context) zerolog.Context { return c.Str("scan", m.Scan).Str("step", m.ID) })
+	zerolog.Ctx(ctx).UpdateContext(func(c zerolog.Context) zerolog.Context {
+		return c.Str("scan", string(m.Scan)).Str("step", string(m.ID))
+	})
 	working, cancel := context.WithTimeout(ctx, stepTime)
 	defer cancel()
 	report, left, err := s.step(ctx, working, m, delivery)
@@ -202,7 +204,7 @@ func unrecorded(p ledger.Pending, delivery int) bool {
 
 // repeated handles the message of a step that was committed before. On a repeated delivery the process
 // may have died between the commit and the scan's end: it notices that end now.
-func (s *Steps) repeated(ctx context.Context, scan string, delivery int) error {
+func (s *Steps) repeated(ctx context.Context, scan ledger.ScanID, delivery int) error {
 	if delivery > 1 {
 		if _, err := s.life.Finish(ctx, scan); err != nil {
 			return err
@@ -270,7 +272,7 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, committed boo
 // waitsForSlot returns an error that drops the message of a step that can't begin yet: of long before its slot, since it is left from
 // before a retry, and another one comes at the slot; or of a scan that has used more than its limits allow, since the steps before it
 // cost more than was foreseen. Then the step takes another slot, behind all others.
-func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan string, p ledger.Pending, delivery int) error {
+func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)
 	if err != nil {
 		return err
@@ -282,7 +284,7 @@ func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan str
 	if !unrecorded(p, delivery) {
 		return nil
 	}
-	u, err := s.ledger.Used(ctx, scans.LimitsOf(scan))
+	u, err := s.ledger.Used(ctx, scan.GroupOrSelf())
 	if err != nil || u.Next.Sub(now) <= scans.SlotEarly {
 		return err
 	}
