@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -266,7 +267,7 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	st := Status{
 		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
 		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error, LeftOut: s.LeftOut, Note: s.Note,
-		Cost: Cost{Requests: t.Transactions, Dollars: float64(t.Transactions) / 10_000 * rd.scans.Options.Price},
+		Cost: Cost{Requests: t.Transactions, Dollars: dollars(t.Transactions, rd.scans.Options.Price)},
 	}
 	if !s.Finished.IsZero() {
 		st.FinishedAt = &s.Finished
@@ -282,4 +283,9 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 		st.Differences = &Differences{t.Missing, t.Extra, t.Different, s.NoTable}
 	}
 	return st
+}
+
+// dollars returns what requests cost, to a billionth of a dollar: floating point's own digits behind that say nothing.
+func dollars(requests int64, per10000 float64) float64 {
+	return math.Round(float64(requests)/10_000*per10000*1e9) / 1e9
 }
