@@ -280,6 +280,10 @@ func (o *openAPI) playSchedules(a *app) {
 			o.Errorf("%s, want %s", got, want)
 		}
 	}
+	o.play(a, 202, "POST", "/api/schedules/nightly/run", "")
+	o.play(a, 202, "POST", "/api/schedules/nightly/run", "") // the same invocation
+	o.play(a, 409, "POST", "/api/schedules/nightly/run", "", "X-Azure-Functions-InvocationId", "0d26e0c9-3c8c-4c2c-9e53-30a9e8d4c5a1")
+	o.play(a, 404, "POST", "/api/schedules/none/run", "")
 	// A row of format 1, of a schedule that the settings do not have.
 	const gone = `{"since":"2000-01-01T00:00:00Z","decided":"2000-01-03T03:00:00Z","last":{"id":"2524556158199999999-fi5wfn","occurrence":"2000-01-03T03:00:00Z","state":"failed","error":"no"},"asked":"2000-01-03T03:00:01Z","success":{"id":"2524556158299999999-fi5wfn","occurrence":"2000-01-02T03:00:00Z","state":"succeeded"},"missed":{"count":2,"last":"2000-01-03T03:00:00Z"},"skipped":{"count":0},"kept":"2524556158299999999-fi5wfn"}`
 	row := storage.Entity{Key: key.Key{Partition: "scans", Row: "s|gone"}, Properties: []storage.Property{storage.Int64Property("Version", 1), storage.BinaryProperty("Data", []byte(gone))}}

@@ -11,15 +11,17 @@ import (
 	"tablesweep/internal/app/health"
 	"tablesweep/internal/scans/schedule"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 )
 
 // scheduleCalls serve /api/schedules.
 //
-// caller: whoever watches backups.
+// caller: whoever watches backups, or wants one now.
 func scheduleCalls(a App) []call {
 	return []call{
 		{method: "GET", path: "schedules", serve: taking(a.listSchedules)},
 		{method: "GET", path: "schedules/{name}/backups", serve: taking(a.listBackups, "top", "cursor")},
+		{method: "POST", path: "schedules/{name}/run", serve: taking(a.runSchedule)},
 	}
 }
 
@@ -45,6 +47,12 @@ func (a App) listBackups(w http.ResponseWriter, r *http.Request, given url.Value
 	list, err := a.Engine.Backups(r.Context(), r.PathValue("name"), top, given.Get("cursor"))
 	linkNext(w, r, list.Cursor)
 	return answer(w, r, list, err)
+}
+
+// runSchedule starts a schedule's scan now.
+func (a App) runSchedule(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+	id, err := a.Engine.RunNow(r.Context(), r.PathValue("name"), claim.Sent{Invocation: invocationID(r)})
+	return writeStarted(w, r, id, err)
 }
 
 // refreshSchedules looks at the schedules, so that what is read of them next is true: timers may fail. It deletes no backups: that takes long. Its error is

@@ -12,7 +12,7 @@ const schedulesFile, backupsFile, groupFile = "internal/scans/schedule/schedules
 var bugs = []bugtest.Bug{
 	{Name: "an occurrence starts twice", Test: "TestScheduleOnce", Says: "scans of two schedules", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/ledger/schedules.go", "	if write.IfMatch = r.etag; r.etag == \"\" {\n", "	if write.IfMatch = r.etag; WRONG {\n		write.IfMatch = \"\"\n	} else if r.etag == \"\" {\n"),
-		bugtest.In(schedulesFile, "			r.Last, r.Request, r.Asked = &Run{ID: ledger.ScanID(calendar.ID(s.Name, d.Occurrence))", "			id := ledger.ScanID(calendar.ID(s.Name, d.Occurrence))\n			if WRONG {\n				id = ledger.NewScanID(now)\n			}\n			r.Last, r.Request, r.Asked = &Run{ID: id"),
+		bugtest.In(schedulesFile, "	r.Last, r.Request, r.Asked, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence))", "	id := ledger.ScanID(calendar.ID(s.Name, occurrence))\n	if WRONG {\n		id = ledger.NewScanID(now)\n	}\n	r.Last, r.Request, r.Asked, r.RunBy = &Run{ID: id"),
 	}},
 	{Name: "backups go before a success", Test: "TestSchedule", Says: "is left", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = sd.recordBackup(ctx, r, status.Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),

@@ -8,18 +8,21 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scans"
 	"tablesweep/internal/scans/calendar"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/scans/schedule"
 	"tablesweep/internal/scans/status"
+	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/task"
 )
 
@@ -200,6 +203,66 @@ func TestSchedule(t *testing.T) {
 		}
 		if s = w.schedule(); !s.Removed || s.Last.State != ledger.Succeeded || len(w.backups()) != before+1 {
 			t.Errorf("removed: %+v, %d backups", s, len(w.backups()))
+		}
+	})
+}
+
+// A schedule runs when somebody asks for it, once for each request and at most once a minute. That makes a backup like others, and what is due stays.
+func TestRunNow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 5, 3)
+		w.plan(keeping(`,"keep":{"last":2}`)) // nobody has looked at it yet
+		refused := func(why string) {
+			t.Helper()
+			_, err := w.engine.RunNow(t.Context(), "nightly", claim.Sent{})
+			if p := problem.Of(err); p.Kind != problem.Conflict || !strings.Contains(p.Detail, why) {
+				t.Errorf("%v, want a conflict: %s", err, why)
+			}
+		}
+		w.until(2, 58)
+		sent := claim.Sent{Invocation: "0d26e0c9-3c8c-4c2c-9e53-30a9e8d4c5a1"}
+		id, err := w.engine.RunNow(t.Context(), "nightly", sent)
+		w.must(err)
+		if again, err := w.engine.RunNow(t.Context(), "nightly", sent); again != id || err != nil {
+			t.Errorf("a repetition starts %s, %v; want %s", again, err, id)
+		}
+		refused(string(id) + ", is still running")
+		w.drain()
+		refused("the minute 02:58 UTC has another occurrence")
+		if s := w.schedule(); s.Last.ID != id || s.Next.Hour() != 3 || w.status(id).Name != "nightly" || s.Missed.Count+s.Skipped.Count != 0 {
+			t.Errorf("%+v", s)
+		}
+		w.until(3, 0) // before anybody has looked at what is due
+		refused("the minute 03:00 UTC has another occurrence")
+		for range 4 {
+			w.minute()
+		}
+		w.kept("2000-01-01T0258", "2000-01-01T0300")
+		w.until(11, 59) // several at once
+		var g task.Group
+		ids := map[ledger.ScanID]bool{}
+		var mu sync.Mutex
+		for range 4 {
+			g.Go(func() error {
+				if id, err := w.engine.RunNow(t.Context(), "nightly", claim.Sent{}); err == nil {
+					mu.Lock()
+					ids[id] = true
+					mu.Unlock()
+				}
+				return nil
+			})
+		}
+		w.must(g.Wait())
+		if len(ids) != 1 {
+			t.Errorf("four at once start %v", ids)
+		}
+		for range 4 {
+			w.minute()
+		}
+		w.kept("2000-01-01T0300", "2000-01-01T1159")
+		if _, err := w.engine.RunNow(t.Context(), "other", claim.Sent{}); problem.Of(err).Kind != problem.NotFound {
+			t.Error(err)
 		}
 	})
 }

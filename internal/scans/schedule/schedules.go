@@ -22,6 +22,7 @@ import (
 	"tablesweep/internal/scans/life"
 	"tablesweep/internal/scans/status"
 	"tablesweep/internal/storage"
+	"tablesweep/internal/stream/claim"
 )
 
 // Schedules start scans by themselves. Whoever looks at one decides by its row what is due, writes that down, on condition that the row is
@@ -199,6 +200,8 @@ type remembered struct {
 	Success *Run           `json:"success,omitempty"`
 	Missed  Omitted        `json:"missed"`  // nobody looked in time, and a newer one was due
 	Skipped Omitted        `json:"skipped"` // the last one's scan ran
+	// RunBy is the claim of the request that has made Last, "" if it was due.
+	RunBy string `json:"runBy,omitempty"`
 	// Unproved are the newest successes whose backups are not proved yet, at most [maxUnproved].
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`
 	// Kept is the success after which all backups were deleted that are not kept any more.
@@ -308,8 +311,7 @@ func (sd *Scheduler) lookAt(ctx context.Context, row ledger.Record, now time.Tim
 		changed, r.Decided = true, d.Occurrence
 		r.Missed.add(d.Missed, d.Occurrence)
 		if d.Start {
-			request := s.at(d.Occurrence)
-			r.Last, r.Request, r.Asked = &Run{ID: ledger.ScanID(calendar.ID(s.Name, d.Occurrence)), Occurrence: d.Occurrence, State: ledger.Running}, &request, now
+			r.begin(s, d.Occurrence, now, "")
 		} else {
 			r.Skipped.add(1, d.Occurrence)
 		}
@@ -337,6 +339,74 @@ func (sd *Scheduler) carryOut(ctx context.Context, d calendar.Decision, r *remem
 	}
 	l.Info().Msg("scheduled scan starts")
 	return sd.life.RequestStart(ctx, r.Last.ID, *r.Request)
+}
+
+// RunNow makes an occurrence of a schedule now, and starts its scan. It returns the scan's id, also to a repetition of the request. The next
+// occurrence stays. So {date} must be no other's: there is one occurrence a minute.
+func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
+	s := sd.setting(name)
+	if s == nil {
+		return "", problem.NotFoundf("name", "the app's settings have no such schedule")
+	}
+	by := sent.ID(name).Row("").Key.Row
+	for range lookTries {
+		rows, err := sd.ledger.Schedules(ctx)
+		if err != nil {
+			return "", err
+		}
+		now, err := sd.scans.Now(ctx)
+		if err != nil {
+			return "", err
+		}
+		r := remembered{Since: now, Decided: now, row: ledger.ScheduleRecord(name)}
+		if i := slices.IndexFunc(rows, func(row ledger.Record) bool { return row.Name() == name }); i >= 0 {
+			if r, err = rememberedOf(rows[i]); err != nil {
+				return "", err
+			}
+		}
+		if by != "" && r.RunBy == by {
+			return r.Last.ID, nil
+		}
+		if _, err := sd.noteEnd(ctx, &r, now); err != nil {
+			return "", err
+		}
+		minute := now.UTC().Truncate(time.Minute)
+		if err := r.mayBegin(s, minute); err != nil {
+			return "", err
+		}
+		r.begin(s, minute, now, by)
+		ours, err := sd.save(ctx, &r)
+		if err != nil {
+			return "", err
+		}
+		if !ours {
+			continue
+		}
+		l := zerolog.Ctx(ctx).With().Str("schedule", name).Str("scan", string(r.Last.ID)).Logger()
+		l.Info().Msg("scan of a schedule starts, which somebody has asked for")
+		if err := sd.life.RequestStart(ctx, r.Last.ID, *r.Request); err != nil {
+			l.Warn().Err(err).Msg("scan of a schedule not started; the next look at the schedule starts it")
+		}
+		return r.Last.ID, nil
+	}
+	return "", problem.Conflictf("name", "others look at the schedule at the same time; try again")
+}
+
+// mayBegin refuses an occurrence in a minute that another one has, or while the last one's scan runs.
+func (r *remembered) mayBegin(s *Schedule, minute time.Time) error {
+	switch {
+	case r.runs():
+		return problem.Conflictf("name", "its last scan, %s, is still running", r.Last.ID)
+	case r.Last != nil && !r.Last.Occurrence.Before(minute), s.cron.Next(minute.Add(-time.Second)).Before(minute.Add(time.Minute)):
+		return problem.Conflictf("name", "the minute %s has another occurrence, whose %s is the same; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
+	}
+	return nil
+}
+
+// begin makes an occurrence the last one. Its scan is asked for once the row is saved.
+func (r *remembered) begin(s *Schedule, occurrence, now time.Time, by string) {
+	request := s.at(occurrence)
+	r.Last, r.Request, r.Asked, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
 }
 
 // wrongClock is how far ahead a time must be to come from a clock that was wrong.
