@@ -68,17 +68,13 @@ func (l *Life) startOne(ctx context.Context, a ledger.Asked) error {
 		}
 		return l.ledger.Answered(ctx, a.ID)
 	}
-	may, off, err := l.mayVerify(ctx, a.ID)
-	if err == nil && !may {
-		if off {
-			return l.ledger.Answered(ctx, a.ID)
-		}
-		return nil
-	}
-	if err == nil {
+	turn, err := l.turnOf(ctx, a.ID)
+	if err == nil && turn == starts {
 		err = l.startAs(ctx, a.ID, a.Request)
 	}
 	switch {
+	case err == nil && turn == waits:
+		return nil
 	case err == nil:
 		return l.ledger.Answered(ctx, a.ID)
 	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts it

@@ -52,12 +52,11 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 			if err != nil || ended != 0 && n != ended {
 				return false
 			}
-			var over, started bool
-			over, started, err = l.seen(ctx, s, id.Member(n))
-			if !over && !started {
+			var is memberState
+			if is, err = l.memberState(ctx, s, id.Member(n)); is == memberWaits {
 				start = append(start, n)
 			}
-			return over
+			return is == memberOver
 		})
 		if err != nil {
 			return err
@@ -97,28 +96,39 @@ func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
 	return err
 }
 
-// seen looks at a member of a group: whether it is over in this attempt of the group, and whether it was started. One that has ended is not
-// over before it is listed so. If its rows in the lists are lost, it is over: the end of the group finds out.
-func (l *Life) seen(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (over, started bool, err error) {
+// memberState is where a member stands in an attempt of its group that has begun it.
+type memberState int
+
+const (
+	memberWaits   memberState = iota // nobody has started it yet
+	memberStarted                    // it runs, or is not listed as ended yet
+	memberOver
+)
+
+// memberState returns where a member of a group stands. One that has ended is not over before it is listed so. If its rows in the lists are lost, it
+// is over: the end of the group finds out.
+func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
-	if err != nil {
-		return false, false, err
-	}
-	if m.Summarized {
-		over = !before(group, m.Scan)
-		return over, over, nil
+	switch {
+	case err != nil || m.Summarized && before(group, m.Scan):
+		return memberWaits, err
+	case m.Summarized:
+		return memberOver, nil
 	}
 	s, err := l.ledger.Scan(ctx, id)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return false, false, nil
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return memberWaits, nil
+	case err != nil || before(group, s):
+		return memberWaits, err
+	case s.State == ledger.Running:
+		return memberStarted, nil
 	}
-	if err != nil || before(group, s) {
-		return false, false, err
+	is := memberStarted
+	if !listed {
+		is = memberOver
 	}
-	if s.State != ledger.Running {
-		err = l.ledger.MoveToEnded(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
-	}
-	return s.State != ledger.Running && !listed, true, err
+	return is, l.ledger.MoveToEnded(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
 }
 
 // before reports whether a member has ended without success before the group's attempt, which does it again.

@@ -28,17 +28,31 @@ func (l *Life) askForVerification(ctx context.Context, s ledger.Scan) error {
 	return err
 }
 
-// mayVerify reports whether a scan that verifies another one may start, and whether it is off: the other one has not succeeded.
-func (l *Life) mayVerify(ctx context.Context, id ledger.ScanID) (may, off bool, err error) {
+// turn says whether a scan that was asked for may start.
+type turn int
+
+const (
+	starts  turn = iota
+	waits        // it verifies a scan that runs
+	dropped      // it was to verify a scan that has not succeeded
+)
+
+// turnOf returns whether a scan that was asked for may start: one that verifies another one follows that one's success.
+func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	of, ok := id.Verifies()
 	if !ok {
-		return true, false, nil
+		return starts, nil
 	}
 	s, err := l.ledger.Scan(ctx, of)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return true, false, nil
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return starts, nil
+	case err != nil || s.State == ledger.Running:
+		return waits, err
+	case s.State == ledger.Succeeded:
+		return starts, nil
 	}
-	return s.State == ledger.Succeeded, s.State == ledger.Failed || s.State == ledger.Canceled, err
+	return dropped, nil
 }
 
 // judge says how a scan ends whose steps are done. A comparison fails if there are differences, or if an export lacks rows of its manifest.

@@ -15,27 +15,26 @@ type pendingRange struct {
 	high     *key.Key // the first key behind it; nil where the table ends
 	goesOn   bool     // pages of it have been read
 	last     bool     // it ends with the page that ends at high, and begins behind the page before
-	launches bool     // the step also starts steps behind its reach, along hints
-	failed   bool
-	leased   bool // an instance has the step in hand
+	launches bool     // the step also starts steps behind its range, along hints
+	state    string   // of the range, as it is shown
 }
 
-// reachesOf returns the reaches of a pending step: those of the pages that it is to delete, or one.
-func reachesOf(m scans.Message) (reaches []pendingRange) {
+// pendingRangesOf returns the ranges of a pending step: those of the pages that it is to delete, or one.
+func pendingRangesOf(m scans.Message) (ranges []pendingRange) {
 	if m.Delete == nil {
-		return []pendingRange{reachOf(m)}
+		return []pendingRange{rangeToRead(m)}
 	}
 	for _, p := range m.Delete.Pages {
-		s := rangeReach(p.Range)
+		s := unreadRange(p.Range)
 		s.high, s.goesOn, s.last = &p.Last, true, true
-		reaches = append(reaches, s)
+		ranges = append(ranges, s)
 	}
-	return reaches
+	return ranges
 }
 
-// reachOf returns the reach of a pending step that reads.
-func reachOf(m scans.Message) pendingRange {
-	s := rangeReach(m.Step.Range)
+// rangeToRead returns the range of a pending step that reads.
+func rangeToRead(m scans.Message) pendingRange {
+	s := unreadRange(m.Step.Range)
 	stop, launches := adaptive.End(m.Step)
 	if stop != nil {
 		s.high = stop
@@ -44,7 +43,7 @@ func reachOf(m scans.Message) pendingRange {
 	return s
 }
 
-func rangeReach(r key.Range) pendingRange {
+func unreadRange(r key.Range) pendingRange {
 	first := func(b key.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
 		k := key.Key{Partition: b.Key}
 		if r.Partition != nil {
@@ -58,7 +57,7 @@ func rangeReach(r key.Range) pendingRange {
 		}
 		return key.BehindPartition(b.Key)
 	}
-	var s pendingRange
+	s := pendingRange{state: rangePending}
 	if r.Partition != nil {
 		behind := key.BehindPartition(*r.Partition)
 		s.low, s.high = key.Key{Partition: *r.Partition}, &behind
@@ -73,7 +72,7 @@ func rangeReach(r key.Range) pendingRange {
 	return s
 }
 
-// disjoint returns pending reaches of the whole in order, each without what was read or the one ahead of it has.
+// disjoint returns pending ranges of the whole in order, each without what was read or the one ahead of it has.
 func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) []pendingRange {
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)
@@ -82,7 +81,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // its other steps follow its reach; only the hints say how far
+		if p.launches { // its other steps follow its range; only the hints say how far
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low
@@ -103,7 +102,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	return left
 }
 
-// advanced returns what is left of a reach, given the ends of the pages that were read.
+// advanced returns what is left of a range, given the ends of the pages that were read.
 func (s pendingRange) advanced(ends []scan.PageEnd) pendingRange {
 	if !s.goesOn {
 		return s

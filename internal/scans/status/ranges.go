@@ -45,9 +45,13 @@ func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) 
 		if err != nil || m.RowRetry != nil {
 			continue
 		}
-		for _, s := range reachesOf(m) {
-			s.failed = p.Reason != "" && found.Scan.State == ledger.Failed
-			s.leased = leased[p.ID]
+		for _, s := range pendingRangesOf(m) {
+			switch {
+			case p.Reason != "" && found.Scan.State == ledger.Failed:
+				s.state = RangeFailed
+			case leased[p.ID]:
+				s.state = rangeLeased
+			}
 			pending = append(pending, s)
 		}
 	}
@@ -104,18 +108,11 @@ const (
 // show how far a continuing step has come: its token is opaque.
 func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []KeyRange {
 	ends = redone(scan.Thin(ends, max(1, len(ends)))) // sorted
-	bounds := rangeReach(whole)
+	bounds := unreadRange(whole)
 	d := division{at: bounds.low, ends: ends}
 	for _, p := range disjoint(pending, ends, bounds) {
 		d.done(&p.low)
-		state := rangePending
-		switch {
-		case p.failed:
-			state = RangeFailed
-		case p.leased:
-			state = rangeLeased
-		}
-		d.add(p.high, state)
+		d.add(p.high, p.state)
 		if p.high == nil {
 			return d.ranges
 		}

@@ -34,7 +34,7 @@ func TestRangesOf(t *testing.T) {
 		if goesOn {
 			m.Step.Token = &key.Token{Partition: "opaque"}
 		}
-		return reachOf(m)
+		return rangeToRead(m)
 	}
 	p := "m"
 	for _, tt := range []struct {
@@ -55,7 +55,7 @@ func TestRangesOf(t *testing.T) {
 			"(-b) done 0, (b-c) pending 0, (c-d) done 9, (d-) pending 0"},
 		{"failed rows", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("d", 2, 1), end("f", 2, 0)}, nil, "(-b) done 2, (b-d) failed 2, (d-) done 2"},
 		{"a partition", partitions("", ""), []scan.PageEnd{{Last: key.Key{Partition: "m", Row: "5"}, Rows: 7}},
-			[]pendingRange{reachOf(scans.Message{Step: scan.Step{Range: key.Range{Partition: &p}, Token: &key.Token{}}})}, "(-m/5) done 7, (m/5-m) pending 0, (m-) done 0"},
+			[]pendingRange{rangeToRead(scans.Message{Step: scan.Step{Range: key.Range{Partition: &p}, Token: &key.Token{}}})}, "(-m/5) done 7, (m/5-m) pending 0, (m-) done 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := text(rangesOf(tt.whole, tt.ends, tt.pending)); got != tt.want {

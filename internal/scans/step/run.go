@@ -139,8 +139,8 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	if err := s.scans.TakeSlots(ctx, o.Request.Limits, m.Scan, kindOf(m).slots(), out.done.Totals, out.children); err != nil {
 		return "", nil, err
 	}
-	committed, maybe, err := s.commit(ctx, m, out)
-	if err == nil && !committed {
+	result, err := s.commit(ctx, m, out)
+	if err == nil && result != committed {
 		err = kindOf(m).overtaken(ctx, s.ledger, &out)
 	}
 	if err != nil {
@@ -148,13 +148,13 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	}
 	// Of two deliveries at once, only the one that committed the step sends messages: else each step below it would be
 	// done twice, too. A message for a child that does not exist does no harm: no pending row is found for it.
-	if committed || maybe {
+	if result != overtaken {
 		s.follow(ctx, m, out)
 	}
-	if committed {
+	if result == committed {
 		s.fold(ctx, m)
 	}
-	return reportOf(m, out, time.Since(start), committed), out.deletion, nil
+	return reportOf(m, out, time.Since(start), result), out.deletion, nil
 }
 
 // stepResult is what a step has done, and what it leaves. One commit records both.
@@ -213,10 +213,17 @@ func (s *Steps) repeated(ctx context.Context, scan ledger.ScanID, delivery int) 
 	return problem.Stalef("", "the step was committed by an earlier delivery")
 }
 
-// commit records a step's outcome in one transaction: the step is done, and what it leaves is pending. committed
-// is false if the step was not pending any more. maybe then tells that the transaction was sent more than
-// once: its first try may have committed the step, and lost its answer.
-func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (committed, maybe bool, err error) {
+// commitResult is what became of a step's commit.
+type commitResult int
+
+const (
+	committed      commitResult = iota
+	maybeCommitted              // the step was not pending any more; a first try of the commit may have recorded it, and lost its answer
+	overtaken                   // another delivery has committed the step
+)
+
+// commit records a step's outcome in one transaction: the step is done, and what it leaves is pending.
+func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (commitResult, error) {
 	var left []*scans.Message
 	for i := range out.children {
 		left = append(left, &out.children[i])
@@ -227,13 +234,19 @@ func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (co
 	var pending []ledger.Pending
 	for _, c := range left {
 		if err := c.Seal(); err != nil {
-			return false, false, err
+			return overtaken, err
 		}
 		pending = append(pending, c.Pending())
 	}
 	var sent storage.Counter
-	committed, err = s.ledger.With(storage.RequestOptions{Counter: &sent}).Commit(ctx, m.Scan, m.ID, s.scans.Options.Now(), out.done, pending)
-	return committed, sent.Requests() > 1, err
+	ours, err := s.ledger.With(storage.RequestOptions{Counter: &sent}).Commit(ctx, m.Scan, m.ID, s.scans.Options.Now(), out.done, pending)
+	switch {
+	case ours:
+		return committed, err
+	case sent.Requests() > 1:
+		return maybeCommitted, err
+	}
+	return overtaken, err
 }
 
 // follow sends the children's messages. If a step leaves nothing, the scan may have ended. Maintain sends what
@@ -259,11 +272,11 @@ func (s *Steps) fold(ctx context.Context, m scans.Message) {
 	}
 }
 
-func reportOf(m scans.Message, out stepResult, took time.Duration, committed bool) string {
+func reportOf(m scans.Message, out stepResult, took time.Duration, result commitResult) string {
 	done := out.done
 	report := fmt.Sprintf("scan %s, step %s: read %d rows in %d queries, wrote %d, %d failed, sent %d messages; %d requests, throttled %d times; took %v",
 		m.Scan, m.ID, done.Rows, done.Queries, done.Written, done.Failed, len(out.children), done.Transactions, done.Throttled, took.Round(time.Millisecond))
-	if !committed {
+	if result != committed {
 		report += "; another delivery had committed it"
 	}
 	return report
