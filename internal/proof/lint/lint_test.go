@@ -1,8 +1,8 @@
 //go:build lint
 
 // Package lint holds the project's own rules as tests: which package may import
-// what, how large files, functions and packages may grow, and that every exported
-// name is documented and used. An exception is a line here, with its reason.
+// what, how large files and functions may grow, how many methods a type may have, and that
+// every exported name is documented and used. An exception is a line here, with its reason.
 // The build tag keeps the rules out of go test ./...: scripts/test.sh checks them, and make lint.
 package lint
 
@@ -11,6 +11,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ const (
 	root             = "../../.."
 	maxFileLines     = 600
 	maxFunctionLines = 90
+	maxMethods       = 40
 )
 
 // pure packages decide; they know no network, no SDK and no storage.
@@ -253,6 +255,21 @@ func TestSizes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMethods: a type that does one thing has few methods. Where many belong together, some are those of a part of it.
+func TestMethods(t *testing.T) {
+	for _, p := range shipped(t) {
+		for _, n := range p.Types.Scope().Names() {
+			o, ok := p.Types.Scope().Lookup(n).(*types.TypeName)
+			if !ok || o.IsAlias() {
+				continue
+			}
+			if named := o.Type().(*types.Named); named.NumMethods() > maxMethods {
+				t.Errorf("%s.%s has %d methods, want at most %d", strings.TrimPrefix(p.PkgPath, module()), n, named.NumMethods(), maxMethods)
+			}
+		}
+	}
 }
 
 func TestExportedNamesAreDocumented(t *testing.T) {

@@ -87,14 +87,17 @@ func (w *world) clearQueues() {
 	}
 }
 
+// checker finds what is wrong once all is done.
+type checker struct{ *world }
+
 // checkQueue checks that there are messages of rows, and no others. A row may have several.
-func (w *world) checkQueue(rows []storage.Entity) {
+func (c checker) checkQueue(rows []storage.Entity) {
 	got, want := map[string]bool{}, map[string]bool{}
 	for _, row := range rows {
 		want[row.Key.Partition+"|"+row.Key.Row] = true
 	}
 	for {
-		messages, err := queue(w.account, sink).Get(context.Background(), storage.MaxGetMessages, host.MessageLease)
+		messages, err := queue(c.account, sink).Get(context.Background(), storage.MaxGetMessages, host.MessageLease)
 		if err != nil || len(messages) == 0 {
 			break
 		}
@@ -104,67 +107,67 @@ func (w *world) checkQueue(rows []storage.Entity) {
 		}
 	}
 	if !maps.Equal(got, want) {
-		w.violated("the queue has messages %v, want %v", got, want)
+		c.violated("the queue has messages %v, want %v", got, want)
 	}
 }
 
-func (w *world) check() {
-	w.stats.Duplicates = w.storage.FaultCounts()[string(fault.Duplicate)]
-	if err := w.setFaults(""); err != nil {
-		w.violated("faults: %v", err)
+func (c checker) check() {
+	c.stats.Duplicates = c.storage.FaultCounts()[string(fault.Duplicate)]
+	if err := c.setFaults(""); err != nil {
+		c.violated("faults: %v", err)
 	}
 	unfinished := map[string]bool{} // scans that lost rows, by their targets
-	for _, id := range w.listed() {
-		switch s, ok := w.planned(id); {
+	for _, id := range c.listed() {
+		switch s, ok := c.planned(id); {
 		case !ok:
-		case w.lost(id, s):
+		case c.lost(id, s):
 			unfinished[target(s.Request)] = true
 		default:
-			w.checkScan(id, s)
+			c.checkScan(id, s)
 		}
 	}
-	for _, s := range w.plan.Scans {
+	for _, s := range c.plan.Scans {
 		switch to := s.Request.Action.Destination; {
 		case unfinished[target(s.Request)]:
 		case s.Request.Action.Type == scans.Delete:
-			w.checkTable(w.account, s.Request.Source.Table, nil)
+			c.checkTable(c.account, s.Request.Source.Table, nil)
 		case s.Request.Action.Type == scans.Enqueue:
-			w.checkQueue(expect(s, w.plan.Source).rows)
+			c.checkQueue(expect(s, c.plan.Source).rows)
 		case to == nil:
 		case s.Request.Action.Type == scans.Verify:
-			w.checkTable(w.account, to.Table, s.Destination)
+			c.checkTable(c.account, to.Table, s.Destination)
 		default:
 			for _, m := range s.members() {
 				if to := m.Request.Action.Destination; to.Container != "" {
-					w.checkExport(m)
+					c.checkExport(m)
 				} else {
-					w.checkTable(w.accountOf(m), to.Table, expect(m, w.plan.Source).rows)
+					c.checkTable(c.accountOf(m), to.Table, expect(m, c.plan.Source).rows)
 				}
 			}
 			if s.group() && to.Container != "" {
-				w.checkSummary(s)
+				c.checkSummary(s)
 			}
 		}
 	}
-	w.checkLedger()
-	w.checkTable(w.account, "Source", w.plan.Source)
-	if w.plan.Calm && w.stats.Resent > 0 {
-		w.violated("Maintain took %d messages for lost although nothing failed", w.stats.Resent)
+	c.checkLedger()
+	c.checkTable(c.account, "Source", c.plan.Source)
+	if c.plan.Calm && c.stats.Resent > 0 {
+		c.violated("Maintain took %d messages for lost although nothing failed", c.stats.Resent)
 	}
-	if messages, open := w.left(); messages > 0 || open > 0 {
-		w.violated("%d messages and %d open scans are left", messages, open)
+	if messages, open := c.left(); messages > 0 || open > 0 {
+		c.violated("%d messages and %d open scans are left", messages, open)
 	}
 }
 
 // lost reports whether a scan has not succeeded that may have lost rows.
-func (w *world) lost(id ledger.ScanID, s PlannedScan) bool {
-	return s.Lose > 0 && w.witness.succeeded[id] == 0
+func (c checker) lost(id ledger.ScanID, s PlannedScan) bool {
+	return s.Lose > 0 && c.witness.succeeded[id] == 0
 }
 
 // checkLedger checks that the ledger has only hints, and rows of scans that the witness saw begin.
-func (w *world) checkLedger() {
-	scans := w.listed()
-	for _, row := range w.table(w.account, stateTable) {
+func (c checker) checkLedger() {
+	scans := c.listed()
+	for _, row := range c.table(c.account, stateTable) {
 		kind, rest, _ := strings.Cut(row.Key.Row, "|")
 		id, listed := ledger.ScanID(row.Key.Partition), ledger.ScanID(strings.ReplaceAll(rest, "|", "-"))
 		switch pk := row.Key.Partition; {
@@ -173,41 +176,41 @@ func (w *world) checkLedger() {
 		case pk == "scans" && kind == "i": // the claim of a start, which may never have begun
 		case slices.Contains(scans, id) && slices.Contains([]string{"s", "h", "d", "x", "w", "g"}, kind):
 		case slices.Contains(scans, id) && kind == "y":
-			if s, ok := w.planned(id); ok && s.Request.Limits == nil {
-				w.violated("scan %s has no limits, and their row", id)
+			if s, ok := c.planned(id); ok && s.Request.Limits == nil {
+				c.violated("scan %s has no limits, and their row", id)
 			}
 		case slices.Contains(scans, id) && kind == "p":
-			if s, ok := w.planned(id); !ok || !w.lost(id, s) {
-				w.violated("scan %s is over, and its step %q is pending", id, row.Key.Row)
+			if s, ok := c.planned(id); !ok || !c.lost(id, s) {
+				c.violated("scan %s is over, and its step %q is pending", id, row.Key.Row)
 			}
 		default:
-			w.violated("the ledger keeps a row %q %q", pk, row.Key.Row)
+			c.violated("the ledger keeps a row %q %q", pk, row.Key.Row)
 		}
 	}
 }
 
 // checkScan checks the figures of a scan: one that the plan has, or one of its group, or one that verifies it.
-func (w *world) checkScan(id ledger.ScanID, p PlannedScan) {
+func (c checker) checkScan(id ledger.ScanID, p PlannedScan) {
 	ctx := context.Background()
 	_, verifies, number := whose(id)
 	if verifies {
-		p = p.verification(w.plan.Source)
+		p = p.verification(c.plan.Source)
 	}
 	if number > p.Tables {
-		w.violated("a group has a scan %s too many", id)
+		c.violated("a group has a scan %s too many", id)
 		return
 	}
 	if number > 0 {
 		p = p.members()[number-1]
 	}
-	want := expect(p, w.plan.Source)
-	e, err := engine.New(scans.Options{Own: w.account, Accounts: w.accounts(w.account, w.beside), StateTable: stateTable})
+	want := expect(p, c.plan.Source)
+	e, err := engine.New(scans.Options{Own: c.account, Accounts: c.accounts(c.account, c.beside), StateTable: stateTable})
 	if err != nil {
-		w.violated("engine.New: %v", err)
+		c.violated("engine.New: %v", err)
 	}
 	s, err := e.Status(ctx, id)
 	if err != nil {
-		w.violated("status of scan %s: %v", id, err)
+		c.violated("status of scan %s: %v", id, err)
 		return
 	}
 	page, err := e.List(ctx, status.ListQuery{Top: maxListed})
@@ -218,10 +221,10 @@ func (w *world) checkScan(id ledger.ScanID, p PlannedScan) {
 		list = page.Scans
 	}
 	if i := slices.IndexFunc(list, func(l status.Status) bool { return l.ID == id }); i < 0 || list[i].Rows != s.Rows || list[i].Steps != s.Steps || list[i].State != s.State {
-		w.violated("scan %s is not listed as its status has it: %v, %+v", id, err, list)
+		c.violated("scan %s is not listed as its status has it: %v, %+v", id, err, list)
 	}
 	var totals ledger.Totals // of the rows that stand in the table
-	for _, row := range w.table(w.account, stateTable) {
+	for _, row := range c.table(c.account, stateTable) {
 		of := ledger.ScanID(row.Key.Partition)
 		if group, _, _ := of.InGroup(); (of == id || group == id) && strings.HasPrefix(row.Key.Row, "d|") {
 			totals.Steps += row.Int("Steps")
@@ -229,42 +232,42 @@ func (w *world) checkScan(id ledger.ScanID, p PlannedScan) {
 		}
 	}
 	if s.Steps.Pending != 0 {
-		w.violated("scan %s has %d pending steps", id, s.Steps.Pending)
+		c.violated("scan %s has %d pending steps", id, s.Steps.Pending)
 	}
 	state := want.state()
 	got := expected{scanned: s.Rows.Scanned, written: s.Rows.Written, failed: s.Rows.Failed}
 	if s.State != state || got.scanned != want.scanned || got.written != want.written || got.failed != want.failed || s.Rows.Gone != 0 || s.Steps.Done != totals.Steps || totals.Rows != want.scanned {
-		w.violated("scan %s: %+v, done steps %+v, want %s with %d rows scanned, %d written, %d failed", id, s, totals, state, want.scanned, want.written, want.failed)
+		c.violated("scan %s: %+v, done steps %+v, want %s with %d rows scanned, %d written, %d failed", id, s, totals, state, want.scanned, want.written, want.failed)
 	}
 	if d := s.Differences; d != nil && *d != (status.Differences{Missing: want.missing, Extra: want.extra, Different: want.changed}) || (d == nil) != (p.Request.Action.Type != scans.Verify) {
-		w.violated("scan %s has found %+v, want %d rows missing, %d extra, %d different", id, d, want.missing, want.extra, want.changed)
+		c.violated("scan %s has found %+v, want %d rows missing, %d extra, %d different", id, d, want.missing, want.extra, want.changed)
 	}
 	if m := s.Members; p.group() && (m.All != int64(p.Tables) || m.Succeeded+m.Failed != m.All || (m.Failed > 0) != (want.failed > 0)) {
-		w.violated("group %s has the scans %+v, want %d", id, m, p.Tables)
+		c.violated("group %s has the scans %+v, want %d", id, m, p.Tables)
 	}
 	if v := s.Verification; p.Request.Verify && state == ledger.Succeeded && (v == nil || v.State != ledger.Succeeded) {
-		w.violated("scan %s is not verified: %+v", id, v)
+		c.violated("scan %s is not verified: %+v", id, v)
 	}
 	if !p.group() {
 		kept, err := e.Failed(ctx, id, 1000, "")
 		if bad := want.failed + want.differences(); err != nil || int64(len(kept.Rows)) != bad || kept.Kept != bad {
-			w.violated("scan %s lists %d failed rows, and counts %d, %v; want %d", id, len(kept.Rows), kept.Kept, err, bad)
+			c.violated("scan %s lists %d failed rows, and counts %d, %v; want %d", id, len(kept.Rows), kept.Kept, err, bad)
 		}
 		for _, k := range want.bad {
 			if !slices.ContainsFunc(kept.Rows, func(r scans.FailedRow) bool { return r.PartitionKey == k.Partition && r.RowKey == k.Row }) {
-				w.violated("scan %s does not list %v as failed", id, k)
+				c.violated("scan %s does not list %v as failed", id, k)
 			}
 		}
 		told, err := e.Ranges(ctx, id)
 		if failed := slices.ContainsFunc(told.Ranges, func(r status.KeyRange) bool { return r.State == status.RangeFailed }); err != nil || failed != (state == ledger.Failed) {
-			w.violated("scan %s shows failed ranges: %v, %v", id, failed, err)
+			c.violated("scan %s shows failed ranges: %v, %v", id, failed, err)
 		}
 	}
-	if s.StartedAt.Before(w.start.Add(-time.Second)) || s.FinishedAt != nil && (s.FinishedAt.Before(s.StartedAt) || s.FinishedAt.After(time.Now().Add(time.Second))) {
-		w.violated("scan %s began at %v and ended at %v", id, s.StartedAt, s.FinishedAt)
+	if s.StartedAt.Before(c.start.Add(-time.Second)) || s.FinishedAt != nil && (s.FinishedAt.Before(s.StartedAt) || s.FinishedAt.After(time.Now().Add(time.Second))) {
+		c.violated("scan %s began at %v and ended at %v", id, s.StartedAt, s.FinishedAt)
 	}
 	if s.FinishedAt == nil || (s.Error != "") != (state == ledger.Failed) {
-		w.violated("scan %s: %+v lacks its end or the reason", id, s)
+		c.violated("scan %s: %+v lacks its end or the reason", id, s)
 	}
 }
 
@@ -281,44 +284,44 @@ func (w *world) table(a *storage.Account, name string) []storage.Entity {
 }
 
 // checkSummary checks that an export of many tables was summed up behind the last of its scans, and before the group had succeeded.
-func (w *world) checkSummary(s PlannedScan) {
-	objects, err := place.InContainer(w.account, exports, s.Request.Action.Destination.Prefix)
+func (c checker) checkSummary(s PlannedScan) {
+	objects, err := place.InContainer(c.account, exports, s.Request.Action.Destination.Prefix)
 	if err != nil {
 		panic("sim: internal error: " + err.Error())
 	}
 	all, err := place.OpenTables(context.Background(), objects)
 	if err != nil || len(all.Tables) != s.Tables {
-		w.violated("the summary of %s has %+v, %v; want %d tables", target(s.Request), all, err, s.Tables)
+		c.violated("the summary of %s has %+v, %v; want %d tables", target(s.Request), all, err, s.Tables)
 	}
-	put := w.witness.puts[blobPut(s.Request.Action.Destination.Prefix, place.TablesName)]
-	for _, id := range w.listed() {
-		of, ok := w.planned(id)
+	put := c.witness.puts[blobPut(s.Request.Action.Destination.Prefix, place.TablesName)]
+	for _, id := range c.listed() {
+		of, ok := c.planned(id)
 		_, verifies, number := whose(id)
-		at := w.witness.succeeded[id]
+		at := c.witness.succeeded[id]
 		if ok && target(of.Request) == target(s.Request) && !verifies && (at == 0 || (number > 0) != (at < put)) {
-			w.violated("scan %s succeeded with event %d, and the tables were summed up with %d", id, at, put)
+			c.violated("scan %s succeeded with event %d, and the tables were summed up with %d", id, at, put)
 		}
 	}
 }
 
 // checkExport checks that an export has the source's rows, and its manifest was put last, before its scan had succeeded.
-func (w *world) checkExport(s PlannedScan) {
-	prefix, want := s.Request.Action.Destination.Prefix, s.rows(w.plan.Source)
+func (c checker) checkExport(s PlannedScan) {
+	prefix, want := s.Request.Action.Destination.Prefix, s.rows(c.plan.Source)
 	ctx := context.Background()
-	objects, err := place.InContainer(w.account, exports, prefix)
+	objects, err := place.InContainer(c.account, exports, prefix)
 	if err != nil {
 		panic("sim: internal error: " + err.Error())
 	}
 	e, err := place.Open(ctx, objects)
 	if err != nil {
-		w.violated("export %s: %v", prefix, err)
+		c.violated("export %s: %v", prefix, err)
 		return
 	}
 	var got []storage.Entity
 	for q := (storage.Query{}); ; {
 		p, _, err := e.Read(ctx, storage.RequestOptions{}, q)
 		if err != nil {
-			w.violated("export %s: %v", prefix, err)
+			c.violated("export %s: %v", prefix, err)
 			return
 		}
 		got = append(got, p.Entities()...)
@@ -327,32 +330,32 @@ func (w *world) checkExport(s PlannedScan) {
 		}
 	}
 	if !slices.EqualFunc(got, want, storage.Equal) {
-		w.violated("export %s has %d rows that are not the %d wanted", prefix, len(got), len(want))
+		c.violated("export %s has %d rows that are not the %d wanted", prefix, len(got), len(want))
 	}
-	w.stats.Exports++
-	sealed := w.witness.puts[blobPut(prefix, place.ManifestName)]
-	for put, at := range w.witness.puts {
+	c.stats.Exports++
+	sealed := c.witness.puts[blobPut(prefix, place.ManifestName)]
+	for put, at := range c.witness.puts {
 		if at > sealed && put == blobPut(prefix, place.FilesName) {
-			w.violated("export %s: the manifest was put before the list of files", prefix)
+			c.violated("export %s: the manifest was put before the list of files", prefix)
 		}
 	}
-	for _, id := range w.listed() {
+	for _, id := range c.listed() {
 		_, _, number := whose(id)
-		if of, ok := w.planned(id); ok && target(of.Request) == target(s.Request) && (number == 0 || number == s.number) && w.witness.succeeded[id] < sealed {
-			w.violated("scan %s had succeeded before its export was complete", id)
+		if of, ok := c.planned(id); ok && target(of.Request) == target(s.Request) && (number == 0 || number == s.number) && c.witness.succeeded[id] < sealed {
+			c.violated("scan %s had succeeded before its export was complete", id)
 		}
 	}
 }
 
-func (w *world) checkTable(a *storage.Account, name string, want []storage.Entity) {
-	got := w.table(a, name)
+func (c checker) checkTable(a *storage.Account, name string, want []storage.Entity) {
+	got := c.table(a, name)
 	if slices.EqualFunc(got, want, storage.Equal) {
 		return
 	}
-	w.violated("table %s has %d rows that are not the %d wanted", name, len(got), len(want))
+	c.violated("table %s has %d rows that are not the %d wanted", name, len(got), len(want))
 	for i := range min(len(got), len(want)) {
 		if !storage.Equal(got[i], want[i]) {
-			w.violated("row %d is %v, want %v", i, strings.TrimSpace(got[i].Key.Partition+" "+got[i].Key.Row), want[i].Key)
+			c.violated("row %d is %v, want %v", i, strings.TrimSpace(got[i].Key.Partition+" "+got[i].Key.Row), want[i].Key)
 			return
 		}
 	}

@@ -28,40 +28,43 @@ const (
 	callLimit = 230 * time.Second
 )
 
+// operator is who starts scans in a world, cancels them, mends their rows, retries them, and loses rows of theirs.
+type operator struct{ *world }
+
 // operate starts the plan's scans, and follows each to its end. It retries one that failed for a passing reason.
-func (w *world) operate() {
+func (o operator) operate() {
 	time.Sleep(time.Second) // all machines stand then
 	var scans sync.WaitGroup
-	for _, s := range w.plan.Scans {
+	for _, s := range o.plan.Scans {
 		if s.Follows {
 			scans.Wait()
 		}
-		if id := w.startScan(s); id != "" {
-			scans.Go(func() { w.follow(id, s) })
+		if id := o.startScan(s); id != "" {
+			scans.Go(func() { o.follow(id, s) })
 		}
 	}
-	close(w.started)
+	close(o.started)
 	scans.Wait()
 	// If an answer was lost, there may be a scan that the operator does not know.
-	for _, id := range w.listed() {
-		if s, ok := w.planned(id); ok && isRoot(id) {
+	for _, id := range o.listed() {
+		if s, ok := o.planned(id); ok && isRoot(id) {
 			s.Cancel, s.Meddle, s.Twice = 0, 0, false
-			w.follow(id, s)
+			o.follow(id, s)
 		}
 	}
 }
 
 // request sends a request of the operator to one of the machines.
-func (w *world) request(method, path string, body []byte) answer {
-	m := w.pick(method, path)
-	for ; m == nil; m = w.pick(method, path) {
+func (o operator) request(method, path string, body []byte) answer {
+	m := o.pick(method, path)
+	for ; m == nil; m = o.pick(method, path) {
 		time.Sleep(time.Second)
 	}
 	limit := time.NewTimer(callLimit)
 	defer limit.Stop()
 	select {
-	case a := <-m.call(method, path, body, "operator "+time.Since(w.start).String()):
-		w.log.Info().Str("request", method+" "+path).Int("status", a.status).Err(a.err).Bytes("answer", a.body).Msg("operator")
+	case a := <-m.call(method, path, body, "operator "+time.Since(o.start).String()):
+		o.log.Info().Str("request", method+" "+path).Int("status", a.status).Err(a.err).Bytes("answer", a.body).Msg("operator")
 		return a
 	case <-limit.C:
 		return answer{status: http.StatusGatewayTimeout}
@@ -69,33 +72,33 @@ func (w *world) request(method, path string, body []byte) answer {
 }
 
 // startScan returns the id of a scan. Without an answer, it waits until that would be listed, and may start another.
-func (w *world) startScan(s PlannedScan) ledger.ScanID {
+func (o operator) startScan(s PlannedScan) ledger.ScanID {
 	body, err := json.Marshal(s.Request)
 	if err != nil {
-		w.violated("request: %v", err)
+		o.violated("request: %v", err)
 	}
 	for range maxRetries {
-		a := w.request(http.MethodPost, "/api/scans", body)
+		a := o.request(http.MethodPost, "/api/scans", body)
 		var started struct{ ID ledger.ScanID }
 		switch {
 		case a.status == http.StatusAccepted:
 			if err := json.Unmarshal(a.body, &started); err != nil {
-				w.violated("answer %s: %v", a.body, err)
+				o.violated("answer %s: %v", a.body, err)
 			}
 			return started.ID
 		case a.status == http.StatusConflict && s.Request.Action.Destination != nil && s.Request.Action.Destination.Container == exports: // a start without an answer has the place
 		case a.status >= 400 && a.status < 500:
-			w.violated("POST /api/scans %s: %d %s", body, a.status, a.body)
+			o.violated("POST /api/scans %s: %d %s", body, a.status, a.body)
 			return ""
 		}
 		time.Sleep(15 * time.Minute)
-		for _, id := range w.listed() {
-			if other, ok := w.planned(id); ok && isRoot(id) && target(other.Request) == target(s.Request) {
+		for _, id := range o.listed() {
+			if other, ok := o.planned(id); ok && isRoot(id) && target(other.Request) == target(s.Request) {
 				return id
 			}
 		}
 	}
-	w.violated("the scan could not be started %d times", maxRetries)
+	o.violated("the scan could not be started %d times", maxRetries)
 	return ""
 }
 
@@ -152,84 +155,84 @@ func (w *world) planned(id ledger.ScanID) (PlannedScan, bool) {
 }
 
 // follow cancels a scan if the plan says so, retries it if that helps, and returns when it has ended for good.
-func (w *world) follow(id ledger.ScanID, s PlannedScan) {
+func (o operator) follow(id ledger.ScanID, s PlannedScan) {
 	if s.Lose > 0 {
-		w.group.Go(func() { w.lose(id, s.Lose) })
+		o.group.Go(func() { o.lose(id, s.Lose) })
 	}
 	if s.Meddle > 0 && s.Cancel == 0 { // the member may have ended
 		for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-			w.mu.Lock()
-			begun := w.witness.scans[id.Member(1)].State != ""
-			w.mu.Unlock()
+			o.mu.Lock()
+			begun := o.witness.scans[id.Member(1)].State != ""
+			o.mu.Unlock()
 			if begun {
 				break
 			}
 		}
 		time.Sleep(s.Meddle)
-		w.request(http.MethodDelete, "/api/scans/"+string(id.Member(1)), nil)
+		o.request(http.MethodDelete, "/api/scans/"+string(id.Member(1)), nil)
 		time.Sleep(s.Rest)
-		w.request(http.MethodPost, "/api/scans/"+string(id.Member(1))+"/retry", nil)
+		o.request(http.MethodPost, "/api/scans/"+string(id.Member(1))+"/retry", nil)
 	}
 	if s.Cancel > 0 {
 		time.Sleep(s.Cancel)
-		if a := w.change(http.MethodDelete, "/api/scans/"+string(id), nil); a.status == http.StatusAccepted {
-			w.cancel(s, true)
+		if a := o.change(http.MethodDelete, "/api/scans/"+string(id), nil); a.status == http.StatusAccepted {
+			o.cancel(s, true)
 		}
 	}
 	for retries := 0; ; retries++ {
-		row, ok := w.waitForEnd(id)
+		row, ok := o.waitForEnd(id)
 		switch {
 		case !ok:
-			w.violated("scan %s hangs: %+v", id, row)
+			o.violated("scan %s hangs: %+v", id, row)
 			return
 		case row.State == ledger.Succeeded:
 			if s.Request.Verify {
-				w.follow(id+"-v", s.verification(w.plan.Source))
+				o.follow(id+"-v", s.verification(o.plan.Source))
 			}
 			return
 		case row.State == ledger.Failed:
-			if onlyRows := w.failure(id, row, s); s.group() && onlyRows && !w.mend(s) {
+			if onlyRows := o.failure(id, row, s); s.group() && onlyRows && !o.mend(s) {
 				return
 			}
 		case row.State == ledger.Canceled:
 			time.Sleep(s.Rest)
-			w.cancel(s, false)
+			o.cancel(s, false)
 		}
 		if retries == maxRetries {
-			w.violated("scan %s did not succeed in %d retries: %+v", id, retries, row)
+			o.violated("scan %s did not succeed in %d retries: %+v", id, retries, row)
 			return
 		}
-		a := w.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", nil)
+		a := o.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", nil)
 		if a.status == http.StatusConflict && strings.Contains(string(a.body), "every step is done") {
-			if s.Request.Action.Destination == nil || s.Request.Action.Type == scans.Verify || !w.mend(s) {
+			if s.Request.Action.Destination == nil || s.Request.Action.Type == scans.Verify || !o.mend(s) {
 				return
 			}
-			w.retryRows(id, s.Twice)
+			o.retryRows(id, s.Twice)
 		}
 		if a.status == http.StatusConflict && s.Lose > 0 && strings.Contains(string(a.body), "tart a new scan") {
 			return
 		}
-		w.count(&w.stats.Retries)
+		o.count(&o.stats.Retries)
 	}
 }
 
 // cancel notes that a scan is canceled, or will be retried.
-func (w *world) cancel(s PlannedScan, canceled bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.canceled, target(s.Request))
+func (o operator) cancel(s PlannedScan, canceled bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.canceled, target(s.Request))
 	if canceled {
-		w.canceled[target(s.Request)] = time.Now()
+		o.canceled[target(s.Request)] = time.Now()
 	}
 }
 
 // lose deletes one of a scan's pending steps or files from the state table after a time, if it has one then, and perhaps a pending or done step
 // besides. A fault may keep it from that.
-func (w *world) lose(id ledger.ScanID, after time.Duration) {
-	if !task.Sleep(w.over, after) {
+func (o operator) lose(id ledger.ScanID, after time.Duration) {
+	if !task.Sleep(o.over, after) {
 		return
 	}
-	rows := w.table(w.account, stateTable)
+	rows := o.table(o.account, stateTable)
 	if slices.ContainsFunc(rows, func(row storage.Entity) bool {
 		return row.Key == key.Key{Partition: string(id), Row: "s"} && row.Get("State") == string(ledger.Succeeded)
 	}) {
@@ -243,69 +246,69 @@ func (w *world) lose(id ledger.ScanID, after time.Duration) {
 		if len(some) == 0 {
 			return
 		}
-		lost := some[draw(w.plan.Seed, what, string(id))%uint64(len(some))].Key
-		err := w.account.Table(stateTable).With(storage.RequestOptions{Once: true}).Write(w.over, storage.Op{Kind: storage.Delete, Row: storage.Row{Key: lost}})
-		w.log.Info().Str("row", lost.Row).Err(err).Msg("lost")
+		lost := some[draw(o.plan.Seed, what, string(id))%uint64(len(some))].Key
+		err := o.account.Table(stateTable).With(storage.RequestOptions{Once: true}).Write(o.over, storage.Op{Kind: storage.Delete, Row: storage.Row{Key: lost}})
+		o.log.Info().Str("row", lost.Row).Err(err).Msg("lost")
 		if err == nil {
-			w.count(&w.stats.Lost)
+			o.count(&o.stats.Lost)
 		}
 	}
-	if lose("lose", "pw"); chance(0.5, draw(w.plan.Seed, "another", string(id))) {
+	if lose("lose", "pw"); chance(0.5, draw(o.plan.Seed, "another", string(id))) {
 		lose("lose another", "pd")
 	}
 }
 
 // failure checks that a failed scan gives a reason, and that the plan allows that reason. One is that rows of the scan are lost. It reports whether
 // failed rows are the only reason.
-func (w *world) failure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRows bool) {
+func (o operator) failure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRows bool) {
 	if s.group() {
-		return w.groupFailure(id, row, s)
+		return o.groupFailure(id, row, s)
 	}
-	w.failed.Store(true)
-	w.count(&w.stats.Failures)
+	o.failed.Store(true)
+	o.count(&o.stats.Failures)
 	failedRows := strings.Contains(row.Error, "rows could not be written; the first: PartitionKey")
 	gaveUp := strings.Contains(row.Error, "a step failed 5 times, at last with: ") || strings.Contains(row.Error, "was begun 5 times and never finished") ||
 		strings.Contains(row.Error, " and never finished; it failed at last with: ")
 	lost := s.Lose > 0 && strings.Contains(row.Error, "the state table lacks ")
-	differs := expect(s, w.plan.Source).differences() > 0 && strings.Contains(row.Error, " rows are missing, ")
-	if !failedRows && !gaveUp && !lost && !differs || gaveUp && w.plan.Calm {
-		w.violated("a scan failed with %q", row.Error)
+	differs := expect(s, o.plan.Source).differences() > 0 && strings.Contains(row.Error, " rows are missing, ")
+	if !failedRows && !gaveUp && !lost && !differs || gaveUp && o.plan.Calm {
+		o.violated("a scan failed with %q", row.Error)
 	}
 	return failedRows
 }
 
 // groupFailure is failure for a group, whose scans give the reasons.
-func (w *world) groupFailure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRows bool) {
+func (o operator) groupFailure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRows bool) {
 	if !strings.Contains(row.Error, fmt.Sprintf(" of %d tables failed: ", s.Tables)) || strings.Contains(row.Error, ": running") {
-		w.violated("a group failed with %q", row.Error)
+		o.violated("a group failed with %q", row.Error)
 	}
 	failed := false // else one that was canceled has succeeded since, by a retry of its own
 	onlyRows = true
 	for i, m := range s.members() {
-		w.mu.Lock()
-		member := w.witness.scans[id.Member(i+1)]
-		w.mu.Unlock()
+		o.mu.Lock()
+		member := o.witness.scans[id.Member(i+1)]
+		o.mu.Unlock()
 		switch member.State {
 		case ledger.Succeeded:
 		case ledger.Failed:
 			failed = true
-			onlyRows = w.failure(id.Member(i+1), member, m) && onlyRows
+			onlyRows = o.failure(id.Member(i+1), member, m) && onlyRows
 		default:
 			if onlyRows = false; s.Meddle == 0 && s.Cancel == 0 {
-				w.violated("a group failed with its scan %d %+v", i+1, member)
+				o.violated("a group failed with its scan %d %+v", i+1, member)
 			}
 		}
 	}
 	return onlyRows && failed
 }
 
-func (w *world) waitForEnd(id ledger.ScanID) (scanRow, bool) {
+func (o operator) waitForEnd(id ledger.ScanID) (scanRow, bool) {
 	for {
-		w.mu.Lock()
-		row := w.witness.scans[id]
-		w.mu.Unlock()
+		o.mu.Lock()
+		row := o.witness.scans[id]
+		o.mu.Unlock()
 		open := row.State == ledger.Running || row.State == "" // a verification is yet to start
-		if !open || time.Since(w.start) > longest {
+		if !open || time.Since(o.start) > longest {
 			return row, !open
 		}
 		time.Sleep(5 * time.Second)
@@ -313,17 +316,17 @@ func (w *world) waitForEnd(id ledger.ScanID) (scanRow, bool) {
 }
 
 // mend removes a third of the rows that are in the way of the scan. It reports false after the plan's rounds.
-func (w *world) mend(s PlannedScan) bool {
-	w.mu.Lock()
-	round := w.rounds[target(s.Request)]
-	w.rounds[target(s.Request)]++
-	w.mu.Unlock()
+func (o operator) mend(s PlannedScan) bool {
+	o.mu.Lock()
+	round := o.rounds[target(s.Request)]
+	o.rounds[target(s.Request)]++
+	o.mu.Unlock()
 	if round >= s.Rounds {
 		return false
 	}
 	for _, m := range s.members() {
-		t := w.accountOf(m).Table(m.Request.Action.Destination.Table)
-		for i, k := range expect(m, w.plan.Source).mended {
+		t := o.accountOf(m).Table(m.Request.Action.Destination.Table)
+		for i, k := range expect(m, o.plan.Source).mended {
 			for (i+1)%3 == round {
 				err := t.Write(context.Background(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: k}})
 				if err == nil || storage.NotFound(err) {
@@ -337,26 +340,26 @@ func (w *world) mend(s PlannedScan) bool {
 }
 
 // retryRows has the scan's failed rows done again.
-func (w *world) retryRows(id ledger.ScanID, twice bool) {
+func (o operator) retryRows(id ledger.ScanID, twice bool) {
 	body := []byte(`{"rows":"failed"}`)
 	var calls sync.WaitGroup
 	if twice {
-		calls.Go(func() { w.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", body) })
+		calls.Go(func() { o.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", body) })
 	}
-	w.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", body)
+	o.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", body)
 	calls.Wait()
-	w.count(&w.stats.Redone)
+	o.count(&o.stats.Redone)
 }
 
 // change repeats a request until the answer is success or conflict.
-func (w *world) change(method, path string, body []byte) answer {
+func (o operator) change(method, path string, body []byte) answer {
 	for {
-		a := w.request(method, path, body)
+		a := o.request(method, path, body)
 		switch {
 		case a.status == http.StatusAccepted || a.status == http.StatusConflict:
 			return a
-		case a.status >= 400 && a.status < 500 || time.Since(w.start) > longest:
-			w.violated("%s %s: %d %s", method, path, a.status, a.body)
+		case a.status >= 400 && a.status < 500 || time.Since(o.start) > longest:
+			o.violated("%s %s: %d %s", method, path, a.status, a.body)
 			return a
 		}
 		time.Sleep(30 * time.Second)

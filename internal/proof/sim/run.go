@@ -101,12 +101,12 @@ func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	w.group.Go(w.keepTime)
 	w.group.Go(w.blackout)
 	w.group.Go(w.outages)
-	w.operate()
+	operator{w}.operate()
 	w.settle()
 	stop()
 	w.group.Wait()
 	time.Sleep(time.Minute) // hearts of processes stop a while after their last step
-	w.check()
+	checker{w}.check()
 	w.stats.Took = w.witness.last.Sub(w.witness.first)
 	return w.stats, w.violations
 }
