@@ -15,10 +15,8 @@ type FailedRow struct {
 	Reason       string `json:"reason"`
 }
 
-const (
-	// maxFailedRows is how many failed rows a step keeps. It keeps fewer if they are too long.
-	maxFailedRows = 1000
-)
+// maxFailedRows is how many failed rows a step keeps. It keeps fewer if they are too long.
+const maxFailedRows = 1000
 
 // KeptRows is what a step keeps of its failed rows, to show them and to do them again.
 type KeptRows struct {

@@ -22,6 +22,17 @@ import (
 	"tablesweep/internal/storage"
 )
 
+const (
+	// PoisonSuffix ends the name of a queue into which a Functions host puts messages that it gave up.
+	PoisonSuffix = "-poison"
+	// MaxDeliveries is how often the host delivers a message: maxDequeueCount in host.json, which a test compares.
+	MaxDeliveries = 5
+	// MessageVersion is the newest format of [Message]. Messages with neither RowRetry nor Delete have format 1.
+	MessageVersion = 2
+	// MaxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the service's limit.
+	MaxMessageBytes = 48 << 10
+)
+
 // The queue-triggered functions. All run the same engine. Each can be scaled, watched and stopped by itself.
 const (
 	ScanPrefix    = "ScanPrefix"    // steps over a range of partitions
@@ -38,15 +49,6 @@ var Queues = map[string]string{
 	ScanPartition: "tablesweep-scan-partition",
 	CopyRows:      "tablesweep-copy-rows",
 }
-
-// PoisonSuffix ends the name of a queue into which a Functions host puts messages that it gave up.
-const PoisonSuffix = "-poison"
-
-// MessageVersion is the newest format of [message]. Messages with neither RowRetry nor Delete have format 1.
-const MessageVersion = 2
-
-// MaxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the service's limit.
-const MaxMessageBytes = 48 << 10
 
 // Message asks for one step of one scan. Its JSON is the body of a queue message and stands in the step's pending row.
 type Message struct {
@@ -244,6 +246,3 @@ func (ss *Scans) SendStart(ctx context.Context, id ledger.ScanID) {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("message for a start not sent; Maintain will start the scan")
 	}
 }
-
-// MaxDeliveries is how often the host delivers a message: maxDequeueCount in host.json, which a test compares.
-const MaxDeliveries = 5

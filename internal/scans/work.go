@@ -14,6 +14,17 @@ import (
 	"tablesweep/internal/storage"
 )
 
+const (
+	// exportQueries is how many queries an invocation makes of an export, or of a comparison.
+	exportQueries = 16
+	// heldBytes is what a scan holds of a place that is ahead.
+	heldBytes = 16 << 20
+
+	writeThere = "write to the destination"
+	// ExportRefused is the detail of a refusal by the Blob service.
+	ExportRefused = "the Blob service refuses what an export needs: to list, to read and to write blobs; check the name, the connection and its permissions"
+)
+
 // plan is what a request's action comes to: its work, and what that needs of the places.
 type plan struct {
 	Work work
@@ -128,8 +139,6 @@ func (ss *Scans) plain(r Request, source *storage.Table) (plan, error) {
 	return plan{Work: counting{}}, nil
 }
 
-const writeThere = "write to the destination"
-
 // writing returns the plan of an action that writes to a destination, without its work.
 func (ss *Scans) writing(a Action) (plan, error) {
 	const field = "action.destination"
@@ -228,9 +237,6 @@ type Exporting struct {
 
 func (Exporting) queries() int { return exportQueries }
 
-// exportQueries is how many queries an invocation of an export makes.
-const exportQueries = 16
-
 // Comparing compares the rows of two places.
 type Comparing struct{ AllowExtra bool }
 
@@ -282,9 +288,6 @@ func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 	return plan{Work: Comparing{r.Action.AllowExtra}, Destination: table, Properties: depth != verify.Keys}, nil
 }
 
-// heldBytes is what a scan holds of a place that is ahead.
-const heldBytes = 16 << 20
-
 // exportTo returns the plan of a copy into a container. Its errors are [problem.Invalid].
 func (ss *Scans) exportTo(ref TableRef) (plan, error) {
 	a, to, err := ss.Blobs("action.destination", ref)
@@ -316,8 +319,6 @@ func (ss *Scans) exportTo(ref TableRef) (plan, error) {
 		},
 	}, nil
 }
-
-const ExportRefused = "the Blob service refuses what an export needs: to list, to read and to write blobs; check the name, the connection and its permissions"
 
 // takenBy is the error for a place that has an object.
 func takenBy(name string, _ int64) error {

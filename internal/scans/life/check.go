@@ -17,6 +17,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
+const (
+	// maxMembers is the most tables of a group.
+	maxMembers = 5000
+	// tablesAtOnce is how many tables are read at once before a copy of many.
+	tablesAtOnce = 32
+)
+
 // unopenedError is why a request can't be opened with this instance's settings.
 type unopenedError struct{ error }
 
@@ -144,8 +151,6 @@ func (ck *Checker) savedHints(ctx context.Context, o *scans.RunnableScan) (packe
 	return packed, nil
 }
 
-const maxMembers = 5000
-
 // tablesOf returns the tables of a group, by name: those of an account or of an export of many tables.
 func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Request) (names []string, err error) {
 	if of, ok := id.Verifies(); ok {
@@ -214,9 +219,6 @@ func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []stri
 	return names, scans.Unreadable("source", err)
 }
 
-// lookAtOnce is how many tables are looked at at once before a copy of many.
-const lookAtOnce = 32
-
 // mayOverwrite refuses a copy of many tables that would write over rows, unless its request says that it may. A scan that has started is not
 // checked: what it writes itself is no rows of others.
 func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) error {
@@ -229,7 +231,7 @@ func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) erro
 		return err
 	}
 	others := slices.DeleteFunc(slices.Clone(o.Tables), func(name string) bool { return ck.scans.CheckTable("", to.Table(name)) != nil }) // which are left out
-	there, err := to.TableStates(ctx, others, lookAtOnce)
+	there, err := to.TableStates(ctx, others, tablesAtOnce)
 	if err != nil {
 		return scans.Refusal("action.destination", "the Table service refuses to read its tables; check the connection and its permissions", err)
 	}

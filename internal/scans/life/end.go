@@ -13,6 +13,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
+// endTime is the time to record a scan's end and its hints.
+const endTime = time.Minute
+
 // end ends a running scan. It reports whether this call ended it.
 func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (bool, error) {
 	now, err := l.scans.Now(ctx)
@@ -119,5 +122,3 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	}
 	return problem.Conflictf("id", "the scan has already ended")
 }
-
-const endTime = time.Minute // to record a scan's end and its hints

@@ -16,8 +16,6 @@ import (
 // Comparing. A step reads two places as one that has the rows of either, over one range: so a row that one of them lacks belongs to
 // the step whose range has it. Pages follow each other, as an export's do, so what one place is ahead of the other is held.
 
-const ()
-
 // askForVerification asks for the scan that verifies one that is about to succeed, if it is to be verified.
 func (l *Life) askForVerification(ctx context.Context, s ledger.Scan) error {
 	r, err := scans.RequestOf(s)

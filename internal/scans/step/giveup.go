@@ -15,6 +15,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
+// failureTime is the time to record a failure when a step's time is up.
+const failureTime = 30 * time.Second
+
 // fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The last
 // delivery's error fails it, except when the storage was away, or memory was short.
 func fatalOf(err error, delivery int) *scans.FatalError {
@@ -42,7 +45,7 @@ func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending
 	if unrecorded(p, delivery) {
 		p.FirstEnded = true
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwork)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)
 	defer cancel()
 	if err := s.ledger.GiveUp(ctx, scan, p, reason); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not record that the step was given up")
@@ -51,7 +54,7 @@ func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending
 
 // failScan ends the scan of a step that cannot be done. It has time of its own: the step's may be up.
 func (s *Steps) failScan(ctx context.Context, m scans.Message, fatal *scans.FatalError) (report string, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwork)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)
 	defer cancel()
 	as := ledger.Ending{State: ledger.Failed, Error: fatal.Error()}
 	if errors.As(fatal, new(*life.GoneError)) {
@@ -67,5 +70,3 @@ func (s *Steps) failScan(ctx context.Context, m scans.Message, fatal *scans.Fata
 	zerolog.Ctx(ctx).Error().Err(fatal.Unwrap()).Msg("scan failed; the step is kept")
 	return "scan failed: " + fatal.Error(), nil
 }
-
-const afterwork = 30 * time.Second // to record a failure when a step's time is up

@@ -16,10 +16,8 @@ import (
 // may not grow, the step gives all back, waits for a larger part, and reads again. So no step waits for memory while it holds a part.
 // Once it has read, it gives back what it needs no more.
 
-const (
-	// memoryTime is how long a step waits for its part. Its message is hidden meanwhile; enough of stepTime is left for the work.
-	memoryTime = 5 * time.Minute
-)
+// memoryTime is how long a step waits for its part. Its message is hidden meanwhile; enough of stepTime is left for the work.
+const memoryTime = 5 * time.Minute
 
 // What a step waits for in a status, and why.
 const (

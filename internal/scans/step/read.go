@@ -18,6 +18,16 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
+const (
+	readTime  = 20 * time.Second // an invocation that has read for so long reads no further page
+	readBytes = 16 << 20         // nor does one that has read so much
+	// roundQueries is the most queries at once: a page may have 4 MiB, and nobody knows before it is there.
+	roundQueries = 12
+	// commitRows is the most rows that a step's commit writes or deletes besides its children's: its pending row, its done row, a file or
+	// rows that failed, and those that it has redone; and a child that deletes what it has read.
+	commitRows = 7
+)
+
 // readResult is what an invocation has read, and what it leaves to others.
 type readResult struct {
 	spans    [][]storage.Row // in table order; no row is missing inside a span
@@ -76,13 +86,6 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into taking) (read
 	}
 	return r.result(m), nil
 }
-
-// roundQueries is the most queries at once: a page may have 4 MiB, and nobody knows before it is there.
-const roundQueries = 12
-
-// commitRows is the most rows that a step's commit writes or deletes besides its children's: its pending row, its done row, a file or
-// rows that failed, and those that it has redone; and a child that deletes what it has read.
-const commitRows = 7
 
 // affordable returns how many of the steps that were found the next round may make. All rounds together
 // may make most queries. It expects pages of the mean size: if they are the largest there
@@ -345,7 +348,3 @@ func (s *readResult) endOf(k key.Key) *scan.PageEnd {
 	}
 	return &s.ends[len(s.ends)-1]
 }
-
-const readTime = 20 * time.Second // an invocation that has read for so long reads no further page
-
-const readBytes = 16 << 20 // nor does one that has read so much

@@ -21,6 +21,9 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
+// stepTime is a step's own deadline, below host.json's functionTimeout.
+const stepTime = 8 * time.Minute
+
 // This file is the way of a message, from top to bottom: Run → process → begin → do → commit →
 // follow. step.go has the kinds of steps and what each does, fail.go what happens to errors, end.go how a scan ends.
 
@@ -310,8 +313,6 @@ func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan led
 	}
 	return wait
 }
-
-const stepTime = 8 * time.Minute // a step's own deadline, below host.json's functionTimeout
 
 // waits adds to a heartbeat the app's connections that give no good answer, in their order.
 func (s *Steps) waits(b *ledger.Heartbeat) {
