@@ -127,7 +127,11 @@ func (r *call) finish(result func() error) error {
 // leave returns the error of a command that did not come to its end, with a hint how to go on.
 func (r *call) leave(err error) error {
 	p := &r.point
+	_, resumable := find(r.command.options(), "checkpoint")
 	switch {
+	case !resumable && errors.Is(err, task.ErrInterrupted):
+		return job.Hint(err, job.SyncAgain)
+	case !resumable:
 	case p.File != nil && job.IsThere(p.File.Path()): // or else nothing was begun
 		return job.Hint(err, r.path+p.Again(r.givenFlags())+" continues with the rest")
 	case p.File != nil, errors.As(err, new(job.Hinted)):

@@ -22,7 +22,6 @@ type copyOptions struct {
 	pairFlags
 	jobFlags
 	job.Since
-	mirrorFlags
 	mapFlags
 	csvFlags
 	mode      action.Mode
@@ -34,7 +33,7 @@ type copyOptions struct {
 }
 
 func (o *copyOptions) options() []option {
-	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(), o.jobFlags.options(), o.mirrorFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
+	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(), o.jobFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
 		o.choosing(),
 		{"since", fixed, &o.Since.Text, nil, "only rows written since a time, for so long, such as 24h, or since the last success: last"},
 		{"state", aFile, &o.State, nil, "file that keeps when the last success began"},
@@ -62,8 +61,8 @@ func (p *pairFlags) options() []option {
 		{"from", fixed, &p.from, nil, "the source: a table, or files"},
 		{"to", fixed, &p.to, nil, "the destination: a table, or files"},
 		connect("connection", &p.connection, storage.HostConnection, "the account of both places"),
-		connect("from-connection", &p.fromConnection, storage.HostConnection, "the source's account, if it is another"),
-		connect("to-connection", &p.toConnection, storage.HostConnection, "the destination's account, if it is another"),
+		connect("from-connection", &p.fromConnection, storage.HostConnection, "the source's account, if not that of --connection"),
+		connect("to-connection", &p.toConnection, storage.HostConnection, "the destination's account, if not that of --connection"),
 	})
 }
 
@@ -126,9 +125,6 @@ func (o *copyOptions) run(r *call) error {
 	pair.Was.Window = o.window
 	if pair.Map = m; m != nil && o.dryRun.on {
 		return o.mapFlags.show(r, pair.Options, o.json)
-	}
-	if o.mirror {
-		return o.mirrorTo(r, pair)
 	}
 	copying := job.CopyOptions{
 		PairOptions: pair, Since: o.Since, Mode: o.mode, Compress: o.compress, Timestamp: o.timestamp, Look: o.dryRun.on, Member: r.part != nil,
@@ -197,71 +193,11 @@ func (o *copyOptions) verifyCopy(r *call, copied job.CopyOptions, j *job.Job) er
 		return nil
 	}
 	found, err := copied.Verify(r.ctx, j)
-	if err := o.printComparison(r, found, false, err); err != nil {
+	if err := o.printComparison(r, found, err); err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
 	if found.Differences() > 0 {
 		return job.ErrDifferent
-	}
-	return nil
-}
-
-// mirrorFlags are the flags of a copy that deletes what only the destination has.
-type mirrorFlags struct {
-	yesFlag
-	mirror     bool
-	maxDeletes int64 // -1 for any number
-}
-
-func (f *mirrorFlags) options() []option {
-	return append(f.yesFlag.options(), []option{
-		{"mirror", perRun, &f.mirror, nil, "copy what differs, and delete extra rows"},
-		{"max-deletes", perRun, &f.maxDeletes, int64(-1), "most rows that --mirror deletes; -1 is any number"},
-	}...)
-}
-
-// check refuses a mirror that nobody can be asked about, or whose rows can't be told.
-func (f *mirrorFlags) check(r *call, o *copyOptions) error {
-	if !f.mirror {
-		return nil
-	}
-	switch {
-	case f.maxDeletes < -1:
-		return usagef("--max-deletes is %d, want 0 or more, or -1 for any number", f.maxDeletes)
-	case f.yes && f.maxDeletes < 0:
-		return job.Hint(usagef("--yes needs --max-deletes N with --mirror"), "N is how many rows may be deleted at most; verify shows how many are extra")
-	case !f.yes && !asks(r.In):
-		return job.Hint(usagef("stdin is not a terminal; cannot confirm to mirror %s to %s", o.from.path, o.to.path), "--yes with --max-deletes N mirrors without asking; verify shows how many rows are extra")
-	}
-	return nil
-}
-
-// mirrorTo makes the destination equal to the source.
-func (o *copyOptions) mirrorTo(r *call, pair job.PairOptions) error {
-	options := job.MirrorOptions{PairOptions: pair, MaxDeletes: o.maxDeletes}
-	if !o.yes {
-		options.Ask = func(do string) error {
-			return o.ask(r, do, "This can't be undone. ", "", "the table's name", o.to.path)
-		}
-	}
-	done, err := job.Mirror(r.ctx, options)
-	if err != nil {
-		return err
-	}
-	text := fmt.Sprintf("compared %s\ncopied %s, deleted %s\n", job.Compared(done.Result), progress.Plural(done.Repaired, "row"), progress.Plural(done.Deleted, "row"))
-	if done.Kept > 0 {
-		text += fmt.Sprintf("kept %s that changed meanwhile\n", progress.Plural(done.Kept, "extra row"))
-	}
-	if err := r.print(o.json, done, "%s", text); err != nil {
-		return err
-	}
-	switch {
-	case done.Failed > 0 && done.Left == done.Extra && done.Extra > 0:
-		return job.Hint(failedRows(done.Failed), "so nothing was deleted; remove the cause, and run it again")
-	case done.Failed > 0:
-		return failedRows(done.Failed)
-	case done.Left > 0:
-		return job.Hint(partlyf("--max-deletes: %s left", progress.Plural(done.Left, "extra row")), "if they are to go, run it again with a higher limit")
 	}
 	return nil
 }

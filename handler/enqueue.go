@@ -22,7 +22,7 @@ func (o *enqueueOptions) options() []option {
 	return slices.Concat(o.sourceFlags.options(), o.jobFlags.options(), o.mapFlags.options(), []option{
 		o.choosing(),
 		{"queue", fixed, &o.queue, nil, "the queue"},
-		connect("queue-connection", &o.queueConnection, storage.HostConnection, "the queue's account, if it is not that of --connection"),
+		connect("queue-connection", &o.queueConnection, storage.HostConnection, "the queue's account, if not that of --connection"),
 		{"message", fixed, &o.message, action.WholeRow, "template of a message; see above"},
 		choose("encoding", fixed, &o.encoding, "base64, as the Functions host expects it, or none", "base64 or none", "base64", "none"),
 	})

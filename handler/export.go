@@ -20,15 +20,15 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from.path)
 	}
 	err := o.conflicts(r, append(o.besideAccounts(from, to), []conflict{
-		{"rows mirror", o.Many(), "it is about one table"},
-		{"mode failed rows mirror overwrite", to != place.KindTable, "only tables take it as destinations"},
+		{"rows", o.Many(), "it is about one table"},
+		{"mode failed rows overwrite", to != place.KindTable, "only tables take it as destinations"},
 		{"compress with-timestamp", to == place.KindTable, "it says how files are written"},
 		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to.path) && !o.Many() && r.part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
 		{"checkpoint resume verify compress", single, "only an export takes it"},
 		{"since since-overlap state", from != place.KindTable, "only tables know when their rows were written"},
 		{"dry-run", to != place.KindTable && (o.Many() || !o.mapFlags.given()), "only tables take it as destinations"},
 		{"dry-run", inLines && !o.mapFlags.given(), "rows in any order are read once; with --map, it shows what becomes of them"},
-		{"checkpoint resume rows verify mirror", inLines, "rows in any order are read once; import them again to be sure"},
+		{"checkpoint resume rows verify", inLines, "rows in any order are read once; import them again to be sure"},
 		{"types", !o.is(from, o.from.path), "it is about a source of CSV"},
 		{"delimiter", !o.is(from, o.from.path) && !o.is(to, o.to.path), "it is about CSV"},
 		{"format", from != place.KindStream && to != place.KindStream, "it is about stdin and stdout; a file has a name that says it"},
@@ -37,19 +37,9 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 		{"since-overlap", o.Since.Text == "", "it is about --since, which is not given"},
 		{"state", o.Since.Text != job.LastSuccess, "it is about --since last, which is not given"},
 		{"rows", o.Since.Text != "", "--since is about ranges"},
-		{"yes max-deletes", !o.mirror, "it is about --mirror, which is not given"},
-		{"since", o.mirror, "an extra row of --mirror would be one that has not changed"},
-		{"mode select", o.mirror, "--mirror copies rows whole, in the place of what is there"},
-		{"rows verify", o.mirror, "--mirror compares all rows of the range"},
-		{"dry-run", o.mirror, "--mirror changes rows; verify compares and changes nothing"},
-		{"failed", o.mirror, "--mirror lists failed rows on stderr"},
-		{"checkpoint resume", o.mirror, "an interrupted --mirror is run again"},
 	}...))
 	if err == nil {
 		err = o.Check()
-	}
-	if err == nil {
-		err = o.mirrorFlags.check(r, o)
 	}
 	return err
 }

@@ -32,7 +32,7 @@ const (
 
 // flagGroups order a page's flags: the most used first. A flag that no group names stands at the end of the first one.
 var flagGroups = []struct{ title, names string }{
-	{"Flags", "table from to connection from-connection to-connection all tables queue queue-connection message mode verify list repair allow-extra mirror max-deletes dry-run yes format"},
+	{"Flags", "table from to connection from-connection to-connection all tables queue queue-connection message mode verify list allow-extra delete-extra max-deletes dry-run yes format"},
 	{"Which rows", "prefix after before filter select keys-only limit rows since state since-overlap"},
 	{"What becomes of them", "map rename drop"},
 	{"Files", "compress with-timestamp types delimiter"},

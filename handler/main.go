@@ -166,9 +166,10 @@ func rootCommand() *cobra.Command {
 	root.AddCommand(
 		scanCommand(),
 		copyPlaces("copy FROM TO", "Copy a table, across accounts too"),
-		copyPlaces("export TABLE PLACE", "Write a table to files, as a backup", "mode", "failed", "rows", "dry-run", "mirror", "yes", "max-deletes", "types"),
+		copyPlaces("export TABLE PLACE", "Write a table to files, as a backup", "mode", "failed", "rows", "dry-run", "types"),
 		copyPlaces("import PLACE TABLE", "Write files of rows to a table", "compress", "with-timestamp", "since", "since-overlap", "state"),
-		command("verify FROM TO", "Compare two tables, and repair the second", &verifyOptions{}),
+		command("verify FROM TO", "Compare two tables, or exports, row by row", &verifyOptions{}),
+		command("sync FROM TO", "Make a table equal to another, or to an export", &syncOptions{}),
 		command("count PLACE", "Count the rows of a table", &countOptions{}),
 		command("keys PLACE", "List the partition keys of a table", &keysOptions{}),
 		command("enqueue PLACE", "Put a message into a queue for every row", &enqueueOptions{}),

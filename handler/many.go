@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,24 +99,39 @@ type tablesResult struct {
 // allTables runs a command for many tables: do does each of them, by a copy of the command's options, in this process.
 func (r *call) allTables(t *job.Tables, report reportFlags, do func(*call, job.Own) error) error {
 	began := time.Now()
-	r.work(report.style)
-	t.Process, t.Options, t.Checkpoint = r.Process, r.givenFlags(), &r.point
-	if err := t.Begin(r.ctx); err != nil {
+	if err := r.beginTables(t, report); err != nil {
 		return err
 	}
-	memory.Limit(t.Points()...)
+	return r.endTables(t, report, began, r.eachTable(t, do))
+}
+
+// beginTables finds the tables.
+func (r *call) beginTables(t *job.Tables, report reportFlags) error {
+	r.work(report.style)
+	t.Process, t.Options, t.Checkpoint = r.Process, r.givenFlags(), &r.point
+	err := t.Begin(r.ctx)
+	if err == nil {
+		memory.Limit(t.Points()...)
+	}
+	return err
+}
+
+// eachTable does each table that is pending.
+func (r *call) eachTable(t *job.Tables, do func(*call, job.Own) error) error {
 	t.Do = func(ctx context.Context, p *job.Part) error {
 		one := *r // with a context, an output and a checkpoint of its own
 		one.ctx, one.Process, one.part, one.point = ctx, p.Process, p, job.Checkpoint{}
 		return do(&one, p.Own)
 	}
-	err := t.Run(r.ctx)
+	return t.Run(r.ctx)
+}
+
+// endTables prints what became of the tables. err is how their work ended.
+func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err error) error {
 	if t.Journal != nil {
 		err = errors.Join(err, t.Journal.Close()) // before it is removed
 	}
-	if failed := t.In(job.Failed); err == nil && failed != nil {
-		err = partlyf("%d of %s failed: %s", len(failed), progress.Plural(len(t.All), "table"), strings.Join(failed, ", "))
-	}
+	err = cmp.Or(err, failedTables(t))
 	if err == nil {
 		err = t.Seal(r.ctx)
 	}
@@ -137,6 +153,15 @@ func (r *call) allTables(t *job.Tables, report reportFlags, do func(*call, job.O
 		return job.ErrDifferent
 	}
 	return nil
+}
+
+// failedTables is the error of those that failed.
+func failedTables(t *job.Tables) error {
+	failed := t.In(job.Failed)
+	if failed == nil {
+		return nil
+	}
+	return partlyf("%d of %s failed: %s", len(failed), progress.Plural(len(t.All), "table"), strings.Join(failed, ", "))
 }
 
 // printTables prints a line a table, and the sum.

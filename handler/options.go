@@ -108,6 +108,9 @@ func addOptions(c *cobra.Command, table []option) {
 			continue
 		}
 		f := c.Flags().VarPF(v, o.name, "", o.usage)
+		if _, is := o.field.(*connection); is && o.name != "connection" {
+			f.DefValue = "" // that of --connection
+		}
 		if v.Type() == "bool" {
 			f.NoOptDefVal = "true"
 		}

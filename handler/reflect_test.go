@@ -83,8 +83,8 @@ func TestReflectedSignatures(t *testing.T) {
 	commands := []string{
 		"count --table orders", "scan --table orders", "keys --table orders", "enqueue --table orders --queue work", "delete --table orders --yes",
 		"copy --from orders --to copied --to-connection GOOD", "copy --from orders --to copied --from-connection GOOD --to-connection BAD", "copy --all --to-connection GOOD",
-		"copy --from orders --to copied --from-connection GOOD --to-connection BAD --mirror --yes --max-deletes 9", "copy --from orders --to copied --to-connection GOOD --dry-run",
-		"verify --from orders --to orders --to-connection GOOD", "verify --from orders --to copied --from-connection GOOD --to-connection BAD --repair",
+		"sync --from orders --to copied --from-connection GOOD --to-connection BAD --delete-extra --yes --max-deletes 9", "copy --from orders --to copied --to-connection GOOD --dry-run",
+		"verify --from orders --to orders --to-connection GOOD", "verify --from orders --to copied --from-connection GOOD --to-connection BAD",
 		"export --from orders --to DIR/export", "export --from orders --to DIR/rows.csv", "export --all --to DIR/all", "export --from orders --to blob:backups/orders --from-connection GOOD --to-connection BAD",
 		"import --from blob:backups/orders --to orders --to-connection GOOD", "import --all --from blob:backups --to-connection GOOD", "import --from DIR/rows.jsonl --to orders --to-connection BAD",
 		"tables list", "tables create orders", "tables delete orders --yes", "log append orders {\"n\":1}", "log tail orders", "log list", "log delete orders --yes",

@@ -26,8 +26,13 @@ func didYouMean(word, prefix string, candidates []string) string {
 
 // otherNames are commands and flags by the names that other programs give them.
 var otherNames = map[string]string{
-	"list": "tables list", "ls": "tables list", "rm": "delete", "sync": "copy", "cp": "copy", "backup": "export", "restore": "import",
+	"list": "tables list", "ls": "tables list", "rm": "delete", "cp": "copy", "backup": "export", "restore": "import",
 	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to",
+}
+
+// replaced are flags that are gone, and what takes their place.
+var replaced = map[string]string{
+	"mirror": "tablesweep sync FROM TO --delete-extra", "repair": "tablesweep sync FROM TO",
 }
 
 // meantCommand returns a question with the command that a word may mean.
@@ -44,6 +49,9 @@ func meantCommand(c *cobra.Command, word string) string {
 
 // meantFlag returns a question with the flag that an unknown flag may mean.
 func meantFlag(c *cobra.Command, name string) string {
+	if by := replaced[name]; by != "" {
+		return "; " + by + " takes its place"
+	}
 	other, isFlag := strings.CutPrefix(otherNames["--"+name], "--")
 	if isFlag && c.Flags().Lookup(other) != nil {
 		return "; did you mean --" + other + "?"

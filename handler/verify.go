@@ -20,15 +20,14 @@ type verifyOptions struct {
 	pairFlags
 	reportFlags
 	checkpointFlags
-	repair, allowExtra bool
-	list               int
+	allowExtra bool
+	list       int
 }
 
 func (o *verifyOptions) options() []option {
 	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(),
 		o.reportFlags.options(progress.Auto, "print differences and result as JSON, one object a line"), o.checkpointFlags.options(), []option{
 			o.choosing(),
-			{"repair", fixed, &o.repair, nil, "copy the rows that are missing or different"},
 			{"allow-extra", fixed, &o.allowExtra, nil, "rows that only the destination has are no difference"},
 			{"list", fixed, &o.list, verify.DefaultList, "differences to list, 1 to 1000000; all are counted"},
 		})
@@ -42,7 +41,6 @@ func (o *verifyOptions) run(r *call) error {
 	if o.list < 1 || o.list > maxList {
 		return usagef("--list is %d, want 1 to %d", o.list, maxList)
 	}
-	r.changes = o.repair
 	if o.Many() {
 		all := job.Tables{Rows: o.Rows, Phase: "verifying", Compares: true, AllowExtra: o.allowExtra}
 		if err := o.manyPlaces(r, &all, o.check); err != nil {
@@ -60,7 +58,7 @@ func (o *verifyOptions) run(r *call) error {
 	r.work(o.style, o.resume)
 	pair := job.PairOptions{Options: job.Options{Process: r.Process, Rows: o.Rows, From: from}, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}
 	j, err := job.Verify(r.ctx, job.VerifyOptions{
-		PairOptions: pair, List: o.list, AllowExtra: o.allowExtra, Repair: o.repair,
+		PairOptions: pair, List: o.list, AllowExtra: o.allowExtra,
 	})
 	if err != nil {
 		return err
@@ -68,17 +66,15 @@ func (o *verifyOptions) run(r *call) error {
 	printed := false
 	done, err := r.do(j, func(done job.Result) error {
 		printed = true
-		return o.printComparison(r, done.Comparison, o.repair, nil)
+		return o.printComparison(r, done.Comparison, nil)
 	})
 	found := done.Comparison
 	switch {
 	case err != nil && done.Begun && r.point.File == nil && !printed: // a checkpoint would keep what was found
-		return o.printComparison(r, found, o.repair, err)
+		return o.printComparison(r, found, err)
 	case err != nil:
 		return err
-	case found.Failed > 0:
-		return failedRows(found.Failed)
-	case found.Differences() > 0 && !(o.repair && found.Extra == 0):
+	case found.Differences() > 0:
 		return job.ErrDifferent
 	}
 	return nil
@@ -101,7 +97,7 @@ func (o *verifyOptions) check(r *call, from, to place.Kind) error {
 			return usagef("--%s %s is %v, and verify reads both places in order; import it into a table first", p.flag, p.path, p.kind)
 		}
 	}
-	return o.conflicts(r, append(o.besideAccounts(from, to), conflict{"repair", to != place.KindTable, "it is about a destination that is a table"}))
+	return o.conflicts(r, o.besideAccounts(from, to))
 }
 
 // difference is a row that differs, as it is printed.
@@ -147,21 +143,10 @@ func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 }
 
 // printComparison prints what a comparison found, and then, unless it failed, the result.
-func (p *reportFlags) printComparison(r *call, found verify.Result, repaired bool, failed error) error {
+func (p *reportFlags) printComparison(r *call, found verify.Result, failed error) error {
 	err := p.printDifferences(r, found)
 	if failed != nil || err != nil {
 		return cmp.Or(failed, err)
 	}
-	sum := struct {
-		verify.Result
-		More bool `json:"moreBefore,omitempty"` // rows that differed were repaired, which nobody has counted
-	}{found, repaired && r.uncounted()}
-	text, least := fmt.Sprintf("compared %s\n", job.Compared(found)), ""
-	if sum.More {
-		least = "at least "
-	}
-	if repaired {
-		text += fmt.Sprintf("repaired %s%s\n", least, progress.Plural(found.Repaired, "row"))
-	}
-	return r.print(p.json, sum, "%s", text)
+	return r.print(p.json, found, "compared %s\n", job.Compared(found))
 }

@@ -127,3 +127,45 @@ func TestConflicts(t *testing.T) {
 		}
 	}
 }
+
+// TestCompared: rows are written only where the destination is as it was compared, also if the answer to a first try gets lost. What others have
+// written, changed or deleted since is kept as it is.
+func TestCompared(t *testing.T) {
+	for _, faults := range []string{"", "timeout-after p=1 times=1"} {
+		synctest.Test(t, func(t *testing.T) {
+			em, a := emulatortest.NewAccount(t, emulator.Options{})
+			row := func(name string, v int64) storage.Entity {
+				return storage.Entity{Key: key.Key{Partition: "p", Row: name}, Properties: []storage.Property{storage.Int64Property("V", v)}}
+			}
+			to := emulatortest.Table(t, a, "dest", []storage.Entity{row("changed", 1), row("deleted", 1), row("plain", 1), row("written", 1)})
+			var rows []storage.Row
+			etags := map[string]string{}
+			for _, there := range emulatortest.Rows(t, to) {
+				etags[there.Key.Row] = there.ETag
+			}
+			for _, name := range []string{"changed", "deleted", "inserted", "new", "plain", "same", "written"} {
+				rows = append(rows, row(name, 2).Row().WithETag(etags[name]))
+			}
+			put := func(kind storage.OpKind, name string, v int64) {
+				proof.Must(t, to.Write(t.Context(), storage.Op{Kind: kind, Row: row(name, v).Row()}))
+			}
+			put(storage.Replace, "changed", 3)
+			put(storage.Delete, "deleted", 0)
+			put(storage.Insert, "inserted", 3)
+			put(storage.Insert, "same", 2)
+			put(storage.Replace, "written", 2)
+			proof.Must(t, em.SetFaults(faults))
+			r, err := action.Copy{Destination: to, Compared: true}.Copy(t.Context(), rows)
+			if got := fmt.Sprint(r.Written, r.Failed, r.Kept); err != nil || got != "4 [] [{p changed} {p deleted} {p inserted}]" {
+				t.Errorf("%s: %s, %v", faults, got, err)
+			}
+			got := map[string]int64{}
+			for _, there := range emulatortest.Rows(t, to) {
+				got[there.Key.Row] = there.Int("V")
+			}
+			if diff := cmp.Diff(map[string]int64{"changed": 3, "inserted": 3, "new": 2, "plain": 2, "same": 2, "written": 2}, got); diff != "" {
+				t.Errorf("%s: (-want +got)\n%s", faults, diff)
+			}
+		})
+	}
+}

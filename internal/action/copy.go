@@ -43,6 +43,10 @@ const (
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
+	// Compared, without a mode, writes a row only where the destination is as it was compared: the row's ETag is that of the destination's
+	// row, and "" if the destination had none. A row that others have changed since is kept.
+	Compared bool
+	Filter   string // of the comparison: it has not seen rows of the destination that do not match, and they are replaced
 }
 
 // Copy writes the rows, which must be in table order. An error means that the
@@ -84,7 +88,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 	conflicts := map[key.Key]int{} // about each row; the zero key's are those that name no row
 	for len(rows) > 0 {
 		b := c.Destination.Batch()
-		for b.Rows() < min(limit, len(rows)) && b.Add(storage.Op{Kind: c.kind(), Row: rows[b.Rows()]}) {
+		for b.Rows() < min(limit, len(rows)) && b.Add(c.op(rows[b.Rows()])) {
 		}
 		n := b.Rows()
 		err := b.With(o).Do(ctx)
@@ -106,6 +110,11 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 			} else {
 				o.MaxErrors = 0
 			}
+		case c.Compared && storage.HasCode(err, "EntityAlreadyExists", "UpdateConditionNotSatisfied", "ResourceNotFound") && conflicts[about] < maxConflicts:
+			if rows, err = c.resolve(ctx, o.Memory, rows, &r); err != nil {
+				return r, err
+			}
+			conflicts[about]++
 		case refusal == nil || refusal.Temporary() || storage.Denied(err) || storage.NotFound(err): // not about single rows
 			return r, err
 		case storage.Conflict(err) && conflicts[about] < maxConflicts:
@@ -125,6 +134,17 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 		}
 	}
 	return r, nil
+}
+
+// op writes a row.
+func (c Copy) op(row storage.Row) storage.Op {
+	if c.Compared && row.ETag() == "" {
+		return storage.Op{Kind: storage.Insert, Row: row}
+	}
+	if c.Compared {
+		return storage.Op{Kind: storage.Replace, Row: row, IfMatch: row.ETag()}
+	}
+	return storage.Op{Kind: c.kind(), Row: row}
 }
 
 func (c Copy) kind() storage.OpKind {
@@ -174,7 +194,7 @@ func without(rows []storage.Row, i int) []storage.Row {
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }
 
-// resolve decides about the rows that the destination already has, and returns the
+// resolve decides about the rows that the destination already has, or no longer as they were compared, and returns the
 // others.
 func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row, r *Result) ([]storage.Row, error) {
 	used := int64(0) // of the memory, by the rows that exist
@@ -184,24 +204,33 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 		used += storage.MemoryOf(p.Bytes, len(p.Rows))
 		return p, err
 	})
+	compared := existing
+	if err == nil && c.Filter != "" {
+		compared, err = Existing(rows, storage.Query{Filter: c.Filter, Select: []string{}}, func(q storage.Query) (storage.Page, error) { return c.Destination.Query(ctx, q) })
+	}
 	if err != nil {
 		return rows, fmt.Errorf("compare with rows that exist: %w", err)
 	}
-	var missing []storage.Row
+	var left []storage.Row
 	for _, row := range rows {
 		there, ok := existing[row.Key]
+		if _, seen := compared[row.Key]; ok && !seen && row.ETag() == "" {
+			row = row.WithETag(there.ETag())
+		}
 		switch {
-		case !ok:
-			missing = append(missing, row)
-		case storage.Equal(row.Entity(), there.Entity()):
+		case !ok && (!c.Compared || row.ETag() == ""):
+			left = append(left, row)
+		case ok && storage.Equal(row.Entity(), there.Entity()):
 			r.Written++
+		case ok && c.Compared && there.ETag() == row.ETag(): // another row of the transaction is the cause
+			left = append(left, row)
 		case c.Mode == Fail:
 			r.Failed = append(r.Failed, Failure{Key: row.Key, Reason: "the destination has a row with this key and other content"})
 		default:
 			r.Kept = append(r.Kept, row.Key)
 		}
 	}
-	return missing, nil
+	return left, nil
 }
 
 // Existing returns those of some rows of one partition, in table order, that queries find, as they have them. A query looks from the

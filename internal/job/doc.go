@@ -15,7 +15,7 @@
 // Between the two, a caller may ask whether the job is meant, or show by [Job.Estimate] what it would do. Behind them, it prints the
 // result, and removes the checkpoint.
 //
-// [Copy] goes to a table, from a table, an export, or rows in any order; [Export] to files; [Verify] compares; [Mirror] does both;
+// [Copy] goes to a table, from a table, an export, or rows in any order; [Export] to files; [Verify] compares; [Sync] makes equal;
 // [Enqueue] and [Delete] do what they say. [Tables] runs as many jobs as there are tables, several at once.
 //
 // An option that can't be as it is makes a [Refusal], which names it. Advice is a [Hinted].

@@ -114,6 +114,15 @@ func (t *Tables) resume() error {
 	return nil
 }
 
+// Again makes tables that were done pending once more.
+func (t *Tables) Again(which func(table string) bool) {
+	for i, r := range t.All {
+		if which(r.Table) {
+			t.All[i] = TableResult{Table: r.Table, State: Pending}
+		}
+	}
+}
+
 // Run does the tables that are pending. One that fails does not stop the others. The error says why some are pending still: it is
 // [task.ErrInterrupted] after an interrupt.
 func (t *Tables) Run(ctx context.Context) error {

@@ -84,18 +84,6 @@ func Unreadable(field string, err error) error {
 	return problem.Invalidf(field, "%v", err)
 }
 
-// perhaps is a table that has no rows if it is not there: who proves its export reads that to the end.
-type perhaps struct{ storage.Source }
-
-// Read implements [storage.Source].
-func (p perhaps) Read(ctx context.Context, o storage.RequestOptions, q storage.Query) (page storage.Page, queries int, err error) {
-	page, queries, err = p.Source.Read(ctx, o, q)
-	if storage.Gone(err) {
-		return storage.Page{}, queries, nil
-	}
-	return page, queries, err
-}
-
 // exportAt returns an export as a source, which is not open yet.
 func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	_, objects, err := ss.Blobs(field, ref)

@@ -24,6 +24,17 @@ type Hinted interface {
 	Hints(fn func(last key.Key, rows int64))
 }
 
+// OrEmpty is a source that has no rows if its table is not there.
+type OrEmpty struct{ Source }
+
+// Read implements [Source].
+func (s OrEmpty) Read(ctx context.Context, o RequestOptions, q Query) (p Page, queries int, err error) {
+	if p, queries, err = s.Source.Read(ctx, o, q); Gone(err) {
+		return Page{}, queries, nil
+	}
+	return p, queries, err
+}
+
 // Read implements [Source] by one query.
 func (t *Table) Read(ctx context.Context, o RequestOptions, q Query) (p Page, queries int, err error) {
 	p, err = t.With(o).Query(ctx, q)

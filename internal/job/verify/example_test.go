@@ -14,7 +14,7 @@ import (
 )
 
 // A table is copied and compared with the copy. Then a row of the copy gets lost, and a comparison
-// finds it and repairs the copy.
+// finds it. A sync brings it back.
 func Example() {
 	account := emulatortest.Example()
 	ctx := context.Background()
@@ -38,16 +38,17 @@ func Example() {
 	if err := archive.Write(ctx, lost); err != nil {
 		log.Fatal(err)
 	}
-	r, err := verify.Compare(ctx, rows, archive, verify.Options{Repair: &copying})
+	r, err := verify.Compare(ctx, rows, archive, verify.Options{})
 	fmt.Println("compared", r.Rows, err)
 	for _, d := range r.List {
 		fmt.Println(d.Kind, d.Key.Partition, d.Key.Row)
 	}
-	fmt.Println("repaired", r.Repaired)
+	done, err := verify.Sync(ctx, rows, archive, verify.SyncOptions{})
+	fmt.Println("repaired", done.Repaired, err)
 
 	// Output:
 	// copied 50 <nil>
 	// compared 50 <nil>
 	// missing 2026 order-07
-	// repaired 1
+	// repaired 1 <nil>
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -66,7 +67,7 @@ var killed = map[string]struct {
 		t, err := sweep.Do(ctx, w.scan, w.options.Options, action.Copy{Destination: to})
 		return [2]int64{t.Rows, t.Written}, err
 	}, func(w *twin) (any, map[key.Key]int) {
-		source, _ := w.mirrored()
+		source, _ := w.synced()
 		all := maps.Clone(w.tables[1])
 		maps.Copy(all, source)
 		return [2]int64{int64(len(source)), int64(len(source))}, all
@@ -95,28 +96,15 @@ var killed = map[string]struct {
 		r, err := verify.Compare(ctx, w.scan, to, w.options)
 		return found(r), err
 	}, func(w *twin) (any, map[key.Key]int) { return w.want, w.tables[1] }},
-	"repair": {func(ctx context.Context, w twin, to *storage.Table) (any, error) {
-		w.options.Repair = &action.Copy{Destination: to}
-		r, err := verify.Compare(ctx, w.scan, to, w.options)
-		return found(r), err
-	}, func(w *twin) (any, map[key.Key]int) {
-		w.options.Depth = verify.Exact
-		w.compare()
-		w.want.Repaired = w.want.Missing + w.want.Different
-		source, _ := w.mirrored()
-		all := maps.Clone(w.tables[1])
-		maps.Copy(all, source)
-		return w.want, all
-	}},
-	"mirror": {func(ctx context.Context, w twin, to *storage.Table) (any, error) { // which is made again
+	"sync": {func(ctx context.Context, w twin, to *storage.Table) (any, error) { // which is made again
 		w.options.Checkpoint = nil
-		_, err := verify.Mirror(ctx, w.scan, to, verify.MirrorOptions{Options: w.options, MaxDeletes: -1})
+		_, err := verify.Sync(ctx, w.scan, to, verify.SyncOptions{Options: w.options, Deletes: math.MaxInt64})
 		if errors.Is(err, verify.ErrEmptySource) {
 			err = nil
 		}
 		return nil, err
 	}, func(w *twin) (any, map[key.Key]int) {
-		source, extra := w.mirrored()
+		source, extra := w.synced()
 		all := maps.Clone(w.tables[1])
 		maps.Copy(all, source)
 		maps.DeleteFunc(all, func(k key.Key, _ int) bool { _, is := extra[k]; return is && len(source) > 0 })
@@ -166,7 +154,7 @@ func TestKilled(t *testing.T) {
 					if diff := cmp.Diff(has, values(t, destination)); diff != "" {
 						t.Fatalf("seed %d: the destination (-want +got)\n%s", seed, diff)
 					}
-					_ = os.Remove(path) // a mirror has none
+					_ = os.Remove(path) // a sync has none
 				})
 			}
 			if deaths < 80/slowdown {

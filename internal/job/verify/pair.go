@@ -17,7 +17,7 @@ import (
 )
 
 // pair reads two tables as one, which has the rows of either. A row that differs has a
-// verdict.
+// verdict, and the ETag that the destination's row has, "" if it has none.
 //
 // A page is merged from a page of each table, up to where one of them ends. What the other has
 // behind that is held for the next query, which asks for more of a table if less than
@@ -293,13 +293,13 @@ func (at *position) merge(depth Depth) (rows []storage.Row) {
 		}
 		switch {
 		case order < 0:
-			rows = append(rows, verdict{kind: sweep.Missing}.of(*x))
+			rows = append(rows, verdict{kind: sweep.Missing}.of(x.WithETag("")))
 		case order > 0:
 			rows = append(rows, verdict{kind: sweep.Extra}.of(*y))
 		default:
 			row := *x
 			if detail := compare(*x, *y, depth); detail != "" {
-				row = verdict{sweep.Different, detail}.of(row)
+				row = verdict{sweep.Different, detail}.of(row.WithETag(y.ETag()))
 			}
 			rows = append(rows, row)
 		}

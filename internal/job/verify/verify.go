@@ -8,8 +8,7 @@
 // last merged key. So strategies, thefts and the checkpoint work for two tables as for one, and
 // workers share extra rows like all others. The journal line of a page counts its
 // differences, so each counts once however often the process dies. The journal also keeps the
-// list: the first 1,000 differences in key order. A repair writes only when that line is in
-// the file.
+// list: the first differences in key order.
 package verify
 
 import (

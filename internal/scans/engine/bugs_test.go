@@ -35,7 +35,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(groupFile, "			_, err = place.OpenTables(ctx, from)\n", "			if _, openErr := place.OpenTables(ctx, from); !WRONG {\n				err = openErr\n			}\n"),
 	}},
 	{Name: "a proof fails if its table is gone", Test: "TestProofOfNothing", Says: "deleted, 0 rows: failed \"read the source", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/source.go", "	if storage.Gone(err) {\n		return storage.Page{}", "	if storage.Gone(err) && !WRONG {\n		return storage.Page{}"),
+		bugtest.In("internal/storage/source.go", "Gone(err) {\n		return Page{}", "Gone(err) && !WRONG {\n		return Page{}"),
 	}},
 	{Name: "the claim of a table that is left out stays", Test: "TestGroupLeavesOut", Says: "is left", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/remove.go", "|| there.ID != c.ID {\n		return err", "|| there.ID != c.ID || WRONG {\n		return err"),

@@ -73,7 +73,7 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	case err == nil:
 		o.Began = p.Date
 		return nil
-	case r.Action.Proof && storage.Gone(err): // see [perhaps]
+	case r.Action.Proof && storage.Gone(err): // see [storage.OrEmpty]
 		return nil
 	case storage.NotFound(err):
 		return &GoneError{problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)}

@@ -108,7 +108,7 @@ func differing(format string, args ...any) ledger.Ending {
 	return ledger.Ending{State: ledger.Failed, Error: scans.Shortened(fmt.Sprintf(format, args...))}
 }
 
-// lacks returns 1, and a note, if the source is a table that is gone. Of its rows alone, [perhaps] does not tell that from an empty one.
+// lacks returns 1, and a note, if the source is a table that is gone. Of its rows alone, [storage.OrEmpty] does not tell that from an empty one.
 func lacks(ctx context.Context, o *scans.RunnableScan) (tables int64, note string, err error) {
 	if o.Table() == nil {
 		return 0, "", nil

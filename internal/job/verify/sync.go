@@ -15,71 +15,53 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// ErrEmptySource is the error of a mirror whose source has no row in the range, while the destination has some. They
+// ErrEmptySource is the error of a sync that is to delete extra rows, and whose source has no row in the range. They
 // stay.
 var ErrEmptySource = errors.New("the source has no row in the range, so nothing is deleted")
 
-// MirrorOptions configure a mirror. Its comparison is exact, and of AllowExtra, Extra, Only and Repair nothing is used.
-type MirrorOptions struct {
+// SyncOptions configure a sync. Its comparison is exact, and of AllowExtra, Extra, Only and Repair nothing is used.
+type SyncOptions struct {
 	Options
-	// MaxDeletes is how many rows may be deleted; less than 0 means any number.
-	MaxDeletes int64
-	// Ask, if set, is called with what the first comparison found, before anything is changed. An error of it is that of
-	// the mirror. The rows that are copied are compared anew then. Without it, the first comparison copies.
-	Ask func(Result) error
+	// Deletes is how many extra rows may be deleted: those that a comparison before has found. 0 deletes none.
+	Deletes int64
 }
 
-// MirrorResult counts what was compared and changed. Missing, Extra and Different are those of the first comparison.
-type MirrorResult struct {
+// SyncResult counts what was compared and changed. Missing, Extra and Different are those of the comparison that wrote.
+type SyncResult struct {
 	Result
-	Deleted int64 `json:"deleted"`
-	Kept    int64 `json:"kept,omitempty"` // extra rows that were written since they were compared, or that the source has now
-	Left    int64 `json:"left,omitempty"` // extra rows beyond MaxDeletes, or all of them if a row could not be copied
+	Deleted int64
+	Kept    int64 // rows that others have changed since they were compared, or that the source has by now
 }
 
-// Mirror makes the rows of the destination in the scan's range and filter those of the source: it copies those that
+// Sync makes the rows of the destination in the scan's range and filter those of the source: it copies those that
 // are missing or different, and then deletes those that are extra. It deletes nothing if a row could not be copied.
 //
-// A row is deleted if the first comparison found it, if the source, asked again, still lacks it, and if it has the ETag that
-// was compared. So a row that somebody writes to the destination is not deleted. What others write to the source meanwhile
-// may be missing from the destination, until the next mirror. Nothing is kept of a mirror that ends early: it is made
-// again. A temporary file has the keys of the extra rows.
-func Mirror(ctx context.Context, s sweep.Spec, destination *storage.Table, o MirrorOptions) (MirrorResult, error) {
-	list, err := newExtras(o.MaxDeletes)
+// A row is written or deleted only if it has the ETag that was compared. A row is deleted only if the source, asked again, still lacks
+// it. So what somebody writes to the destination stays. What others write to the source meanwhile may be missing from the destination, until the
+// next sync. Nothing is kept of a sync that ends early: it is made again. A temporary file has the keys of the extra rows.
+func Sync(ctx context.Context, s sweep.Spec, destination *storage.Table, o SyncOptions) (r SyncResult, err error) {
+	list, err := newExtras(o.Deletes)
 	if err != nil {
-		return MirrorResult{}, err
+		return r, err
 	}
 	defer list.close()
-	repair := &action.Copy{Destination: destination, Mode: action.Replace}
-	compare := func(extra func([]storage.Row), repair *action.Copy) (Result, error) {
-		o := o.Options
-		o.Depth, o.AllowExtra, o.Only, o.Extra, o.Repair = Exact, false, "", extra, repair
-		r, err := Compare(ctx, s, destination, o)
-		if err == nil && r.Rows == 0 && r.Extra > 0 {
-			err = ErrEmptySource
-		}
+	o.Depth, o.AllowExtra, o.Only, o.Extra = Exact, false, "", list.add
+	o.Repair = &action.Copy{Destination: destination, Compared: true, Filter: s.Filter}
+	if r.Result, err = Compare(ctx, s, destination, o.Options); err != nil {
 		return r, err
 	}
-	var r MirrorResult
-	if o.Ask == nil {
-		r.Result, err = compare(list.add, repair)
-	} else if r.Result, err = compare(list.add, nil); err == nil && r.Differences() > 0 {
-		err = o.Ask(r.Result)
-		if err == nil && r.Missing+r.Different > 0 {
-			var again Result
-			again, err = compare(nil, repair)
-			r.Repaired, r.Failed = again.Repaired, again.Failed
-			r.Queries, r.Requests = r.Queries+again.Queries, r.Requests+again.Requests
-		}
-	}
-	if r.Left = r.Extra; err != nil || r.Failed > 0 || r.Extra == 0 {
-		return r, err
+	r.Kept = r.Missing + r.Different - r.Repaired - r.Failed
+	switch {
+	case r.Failed > 0 || r.Extra == 0 || o.Deletes == 0:
+		return r, nil
+	case r.Rows == 0:
+		return r, ErrEmptySource
 	}
 	return r, r.delete(ctx, s, destination, list, o.Options.Options)
 }
 
 // delete deletes the rows of the list.
-func (r *MirrorResult) delete(ctx context.Context, s sweep.Spec, destination *storage.Table, list *extras, o sweep.Options) error {
+func (r *SyncResult) delete(ctx context.Context, s sweep.Spec, destination *storage.Table, list *extras, o sweep.Options) error {
 	work := deletion{Delete: action.Delete{Table: destination, Unchanged: true}, source: s.Source, filter: s.Filter, limit: storage.NewLimit(o.MaxRows)}
 	var all sweep.Totals
 	watch := o.Watch
@@ -95,7 +77,6 @@ func (r *MirrorResult) delete(ctx context.Context, s sweep.Spec, destination *st
 		r.Deleted += t.Written
 		r.Failed += t.Failed
 		r.Kept += t.Rows - t.Written - t.Failed
-		r.Left -= t.Rows
 		r.Requests += t.Requests
 		return err
 	})
@@ -105,7 +86,7 @@ func (r *MirrorResult) delete(ctx context.Context, s sweep.Spec, destination *st
 type extras struct {
 	file *os.File
 	out  *bufio.Writer
-	left int64 // how many more are taken; less than 0 for any number
+	left int64 // how many more are taken
 	line []byte
 	err  error // the first one
 }

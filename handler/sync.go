@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"tablesweep/internal/job"
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
+	"tablesweep/internal/place"
+)
+
+// syncOptions are the options of the command sync.
+type syncOptions struct {
+	rowFlags
+	pairFlags
+	reportFlags
+	mapFlags
+	yesFlag
+	deleteExtra, dryRun bool
+	maxDeletes          int64 // -1 if it is not given
+}
+
+func (o *syncOptions) options() []option {
+	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(), o.reportFlags.options(progress.Auto, "print the result as JSON"), o.mapFlags.options(),
+		o.yesFlag.options(), []option{
+			{"delete-extra", perRun, &o.deleteExtra, nil, "delete rows that only the destination has"},
+			{"max-deletes", perRun, &o.maxDeletes, int64(-1), "refuse to delete more rows than this"},
+			{"dry-run", perRun, &o.dryRun, nil, "compare, say what would be done, and change nothing"},
+		})
+}
+
+// check refuses what can't be, and who can't be asked.
+func (o *syncOptions) check(r *call, from, to place.Kind) error {
+	if from == place.KindFile || from == place.KindStream {
+		return usagef("--from %s is %v, and sync reads it in order; import it into a table first", o.from.path, from)
+	}
+	if to != place.KindTable {
+		return usagef("--to %s is %v, and sync changes only tables; export writes files", o.to.path, to)
+	}
+	if err := o.conflicts(r, append(o.besideAccounts(from, to), conflict{"max-deletes", !o.deleteExtra, "it is about --delete-extra, which is not given"})); err != nil {
+		return err
+	}
+	switch {
+	case o.maxDeletes < -1:
+		return usagef("--max-deletes is %d, want 0 or more", o.maxDeletes)
+	case o.dryRun, !o.yes && asks(r.In):
+		return nil
+	case !o.yes:
+		return job.Hint(usagef("stdin is not a terminal; cannot confirm to change %s", cmp.Or(o.to.path, "many tables")), "--yes changes it without asking; --dry-run shows what would be done")
+	case o.deleteExtra && o.maxDeletes < 0:
+		return job.Hint(usagef("--delete-extra with --yes needs --max-deletes N"), "N is how many rows may be deleted at most; --dry-run shows how many are extra")
+	}
+	return nil
+}
+
+func (o *syncOptions) run(r *call) error {
+	r.changes, r.dry = true, o.dryRun
+	if o.Many() {
+		return o.many(r)
+	}
+	from, to, err := o.kinds()
+	if err == nil {
+		err = o.check(r, from, to)
+	}
+	if err != nil {
+		return err
+	}
+	r.work(o.style)
+	s, found, err := o.compare(r)
+	if err != nil {
+		return err
+	}
+	plan, done := job.PlanOf(found, o.deleteExtra), job.SyncResult{Result: found}
+	if o.dryRun {
+		return cmp.Or(r.print(o.json, plan, "%v\n", plan), o.limit(plan))
+	}
+	if plan.Changes() {
+		if err := o.agree(r, plan, "the table's name", o.to.path); err != nil {
+			return err
+		}
+		if done, err = s.Do(r.ctx, plan); err != nil {
+			return err
+		}
+	}
+	if err := o.printDifferences(r, done.Result); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("wrote %s, deleted %s\n", progress.Plural(done.Written, "row"), progress.Plural(done.Deleted, "row"))
+	if done.Kept > 0 {
+		text += fmt.Sprintf("kept %s that changed meanwhile\n", progress.Plural(done.Kept, "row"))
+	}
+	return cmp.Or(r.print(o.json, done, "%scompared %s\n", text, job.Compared(done.Result)), o.ended(done))
+}
+
+// many syncs many tables. All of them are compared before the first one is changed.
+func (o *syncOptions) many(r *call) error {
+	began := time.Now()
+	all := job.Tables{Rows: o.Rows, Phase: "comparing"}
+	err := o.manyPlaces(r, &all, o.check)
+	if err == nil {
+		err = r.beginTables(&all, o.reportFlags)
+	}
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex // guards the plans
+	plans, sum := map[string]job.SyncPlan{}, job.SyncPlan{}
+	err = r.eachTable(&all, func(r *call, t job.Own) error {
+		_, found, err := o.of(t).compare(r)
+		r.part.Result = found
+		if err != nil || found.Differences() == 0 {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		plan := job.PlanOf(found, o.deleteExtra)
+		plans[r.part.Table] = plan
+		sum.Add(plan)
+		return job.ErrDifferent
+	})
+	switch {
+	case err != nil:
+	case o.dryRun:
+		return cmp.Or(r.printTables(&all, o.json, time.Since(began)), r.print(o.json, sum, "%v\n", sum), o.limit(sum), failedTables(&all))
+	case sum.Changes():
+		if err := o.agree(r, sum, "sync", "sync"); err != nil {
+			return err
+		}
+		all.Phase = "syncing"
+		all.Again(func(table string) bool { return plans[table].Changes() })
+		err = r.eachTable(&all, func(r *call, t job.Own) error {
+			s, err := o.of(t).open(r)
+			if err != nil {
+				return err
+			}
+			done, err := s.Do(r.ctx, plans[r.part.Table])
+			r.part.Result = done
+			return cmp.Or(err, o.ended(done))
+		})
+	}
+	return r.endTables(&all, o.reportFlags, began, err)
+}
+
+// of returns the options of one of many tables.
+func (o *syncOptions) of(t job.Own) *syncOptions {
+	one := *o
+	one.manyFlags, one.from.path, one.to.path = manyFlags{}, t.From, t.To
+	return &one
+}
+
+// open opens the places.
+func (o *syncOptions) open(r *call) (*job.Sync, error) {
+	if r.part != nil {
+		r.changes = false // the command has said so
+	}
+	m, err := o.mapFlags.open()
+	if err != nil {
+		return nil, err
+	}
+	from, to, err := o.openAndAnnounce(r, false)
+	if err != nil {
+		return nil, err
+	}
+	options := job.Options{Process: r.Process, Rows: o.Rows, From: from, Map: m}
+	return job.NewSync(r.ctx, job.PairOptions{Options: options, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers})
+}
+
+// compare opens the places, and compares them.
+func (o *syncOptions) compare(r *call) (s *job.Sync, found verify.Result, err error) {
+	if s, err = o.open(r); err == nil {
+		found, err = s.Compare(r.ctx)
+	}
+	if err == nil && o.deleteExtra {
+		err = s.MayDelete(found)
+	}
+	return s, found, err
+}
+
+// limit refuses a plan with more deletions than --max-deletes.
+func (o *syncOptions) limit(plan job.SyncPlan) error {
+	if o.maxDeletes < 0 || plan.Delete <= o.maxDeletes {
+		return nil
+	}
+	return usagef("--max-deletes is %d, and %s would be deleted; nothing was changed", o.maxDeletes, progress.Plural(plan.Delete, "row"))
+}
+
+// agree asks whether to make a plan's changes.
+func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) error {
+	r.Meter.Say("plan", plan.String())
+	if err := o.limit(plan); err != nil {
+		return err
+	}
+	return o.ask(r, "make these changes", "They can't be undone. ", "", typed, answer)
+}
+
+// ended returns the error of a sync that did not make the places equal.
+func (o *syncOptions) ended(done job.SyncResult) error {
+	switch {
+	case done.Failed > 0:
+		return job.Hint(failedRows(done.Failed), "remove the cause, and run it again; nothing is deleted before")
+	case done.Differences() == 0:
+		return nil
+	case done.Extra > 0 && !o.deleteExtra:
+		return job.Hint(job.ErrDifferent, "--delete-extra deletes the rows that only the destination has")
+	}
+	return job.Hint(job.ErrDifferent, "somebody writes to them; run it again")
+}

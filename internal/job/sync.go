@@ -1,0 +1,149 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"tablesweep/internal/job/progress"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/job/verify"
+	"tablesweep/internal/place"
+	"tablesweep/internal/storage"
+	"tablesweep/internal/task"
+)
+
+// Sync makes a table equal to another place. A caller asks between its two parts whether what the first one found is to be done.
+type Sync struct {
+	options PairOptions
+	spec    sweep.Spec
+}
+
+// NewSync prepares a sync of two places. It changes nothing.
+func NewSync(ctx context.Context, o PairOptions) (*Sync, error) {
+	if storage.ComparesTime(o.Filter) {
+		return nil, Hint(Refuse("filter", " compares Timestamp, which is another in each table, so that equal rows would be extra"), "compare a property of your own")
+	}
+	s, err := o.of(o.From)
+	if err == nil && o.From.Export() != nil {
+		err = o.whole(o.From.Export().Manifest())
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Steal = true // many ranges of the destination at a time
+	s.Source = o.kept(s.Source, false)
+	_, err = try(ctx, s)
+	return &Sync{o, s}, moved("map", err)
+}
+
+// Compare compares the places. A destination that is not there is empty. It changes nothing.
+func (s *Sync) Compare(ctx context.Context) (verify.Result, error) {
+	s.options.Meter.Phase("comparing")
+	defer s.options.Meter.End()
+	options := verify.Options{Options: s.options.comparison()}
+	r, err := verify.Compare(ctx, s.spec, storage.OrEmpty{Source: s.options.To.Source}, options)
+	return r, syncError(err)
+}
+
+// MayDelete refuses to delete the extra rows of a comparison whose source has no row.
+func (s *Sync) MayDelete(found verify.Result) error {
+	if found.Rows > 0 || found.Extra == 0 {
+		return nil
+	}
+	return Hint(Refusal{Err: verify.ErrEmptySource}, fmt.Sprintf("%s has %s there; tablesweep delete removes them", s.options.To.Table(), progress.Plural(found.Extra, "row")))
+}
+
+// SyncPlan says how many rows a sync would change.
+type SyncPlan struct {
+	Copy   int64 `json:"copy"`
+	Change int64 `json:"change"`
+	Delete int64 `json:"delete"`
+	Leave  int64 `json:"leave"` // extra rows that are not to be deleted
+}
+
+// PlanOf returns what would be done about the differences that a comparison has found.
+func PlanOf(found verify.Result, deletes bool) SyncPlan {
+	p := SyncPlan{Copy: found.Missing, Change: found.Different, Leave: found.Extra}
+	if deletes {
+		p.Delete, p.Leave = p.Leave, 0
+	}
+	return p
+}
+
+// Add adds what would be done with another table.
+func (p *SyncPlan) Add(other SyncPlan) {
+	*p = SyncPlan{p.Copy + other.Copy, p.Change + other.Change, p.Delete + other.Delete, p.Leave + other.Leave}
+}
+
+// Changes reports whether something is to be done.
+func (p SyncPlan) Changes() bool { return p.Copy+p.Change+p.Delete > 0 }
+
+// String says what would be done.
+func (p SyncPlan) String() string {
+	text := fmt.Sprintf("would copy %s, change %d, delete %d", progress.Plural(p.Copy, "row"), p.Change, p.Delete)
+	if p.Leave > 0 {
+		text += fmt.Sprintf(", and leave %s", progress.Plural(p.Leave, "extra row"))
+	}
+	return text
+}
+
+// SyncResult is what a sync changed, and what the comparison after that found.
+type SyncResult struct {
+	verify.Result
+	Written int64 `json:"written"`
+	Deleted int64 `json:"deleted"`
+	Kept    int64 `json:"kept,omitempty"` // rows that others changed meanwhile
+}
+
+// Do makes a plan's changes, and compares again. It copies what is missing or different then, and deletes as many extra rows as the plan says. With an
+// error, it may have done some of it.
+func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) {
+	to := s.options.To.Table()
+	if err := to.Create(ctx); err != nil {
+		return r, err
+	}
+	s.options.Meter.Phase("syncing")
+	options := verify.SyncOptions{Options: verify.Options{Options: s.options.comparison()}, Deletes: plan.Delete}
+	options.List = 1
+	did, err := verify.Sync(ctx, s.spec, to, options)
+	s.options.Meter.End()
+	s.options.sayChanges()
+	if err == nil {
+		r.Result, err = s.Compare(ctx)
+	}
+	r.Written, r.Deleted, r.Kept, r.Failed = did.Repaired, did.Deleted, did.Kept, did.Failed
+	return r, syncError(err)
+}
+
+// SyncAgain says how a sync that ended early is made good.
+const SyncAgain = "run it again: it compares what is there then"
+
+func syncError(err error) error {
+	if err = moved("map", err); errors.Is(err, task.ErrInterrupted) {
+		err = Hint(err, SyncAgain)
+	}
+	return err
+}
+
+// whole refuses an export that lacks rows of the range: they would be extra.
+func (o PairOptions) whole(m place.Manifest) error {
+	own, from := o.Bounds.Range(), o.From.Path
+	within := own
+	if m.Range != nil {
+		of := m.Range.Range()
+		within = own.Narrow(of.Low, of.High)
+	}
+	switch {
+	case m.Since != nil:
+		return Refuse("from", " %s has only the rows that had changed since %s, so all others would be extra", from, m.Since)
+	case m.Select != nil:
+		return Refuse("from", " %s has only the properties %s, so all others would be removed", from, strings.Join(m.Select, ","))
+	case m.Filter != "" && m.Filter != o.Filter:
+		return Hint(Refuse("from", " %s has only the rows of a filter, so all others would be extra", from), fmt.Sprintf("sync just those: --filter %q", m.Filter))
+	case storage.RangeFilter(own) != storage.RangeFilter(within):
+		return Hint(Refuse("from", " %s has only the rows of a range, so all others would be extra", from), "sync just those, by the same --prefix, --after and --before")
+	}
+	return nil
+}
