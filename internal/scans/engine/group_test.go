@@ -105,6 +105,17 @@ func TestGroup(t *testing.T) {
 		if w.must(w.emulator.SetFaults("")); len(m) != tables || m[19].ID != id+"-00020" || m[19].Source.Table != "Table19" {
 			t.Errorf("members %+v", m)
 		}
+		w.must(w.engine.Cancel(t.Context(), w.start(scans.Request{Source: scans.TableRef{Table: "Table00"}, Action: scans.Action{Type: scans.Count}})))
+		ofAll, err := w.observer.List(t.Context(), status.ListQuery{Top: 1})
+		w.must(err)
+		ofMembers, err := w.observer.Members(t.Context(), id, 1, "", "")
+		w.must(err)
+		if _, err := w.observer.Members(t.Context(), id, 1, ofAll.Cursor, ""); ofAll.Cursor == "" || problem.Of(err).Field != "cursor" {
+			t.Errorf("members behind %q, which is of the list: %v", ofAll.Cursor, err)
+		}
+		if _, err := w.observer.List(t.Context(), status.ListQuery{Cursor: ofMembers.Cursor}); ofMembers.Cursor == "" || problem.Of(err).Field != "cursor" {
+			t.Errorf("a list behind %q, which is of members: %v", ofMembers.Cursor, err)
+		}
 		if _, err := w.engine.Start(t.Context(), groupExport("nightly")); problem.Of(err).Kind != problem.Conflict {
 			t.Errorf("a second export to the place: %v", err)
 		}

@@ -85,7 +85,7 @@ func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
 	}
-	at, err := parseListCursor(q.Cursor)
+	at, err := parseListCursor(q.Cursor, "")
 	if err != nil {
 		return ScanList{}, err
 	}
@@ -250,7 +250,8 @@ func (c listCursor) text() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(list + string(c.behind)))
 }
 
-func parseListCursor(cursor string) (listCursor, error) {
+// parseListCursor reads the cursor of a list: of a group's members, or of all scans if group is empty.
+func parseListCursor(cursor string, group ledger.ScanID) (listCursor, error) {
 	if cursor == "" {
 		return listCursor{open: true}, nil
 	}
@@ -258,7 +259,8 @@ func parseListCursor(cursor string) (listCursor, error) {
 	after, open := strings.CutPrefix(string(text), "o")
 	after, all := strings.CutPrefix(after, "a")
 	behind := ledger.ScanID(after)
-	if err != nil || open == all || behind != "" && !behind.Valid() {
+	in, _, _ := behind.InGroup()
+	if err != nil || open == all || behind != "" && (!behind.Valid() || in != group) {
 		return listCursor{}, foreignCursor()
 	}
 	return listCursor{open, behind}, nil
@@ -269,11 +271,11 @@ func foreignCursor() error {
 	return problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
 }
 
-// Members returns a page of the scans of a group's tables that were begun, by name. state, if not empty, takes those in it; the page
-// may then have few or none, and a cursor.
+// Members returns a page of a group's members that were begun, or refused before that, in the order of their numbers, which is that of their
+// tables' names. If state is not empty, the page has only members in this state: perhaps few or none, and a cursor.
 func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor string, state ledger.State) (ScanList, error) {
 	q := ListQuery{Top: top, State: state}
-	at, err := parseListCursor(cursor)
+	at, err := parseListCursor(cursor, id)
 	if err := cmp.Or(err, q.check()); err != nil {
 		return ScanList{}, err
 	}
