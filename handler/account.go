@@ -94,7 +94,7 @@ func (v *connection) Set(text string) error {
 // String implements [pflag.Value].
 func (v *connection) String() string { return cmp.Or(v.text, v.standard) }
 
-// Type implements [pflag.Value].
+// Type implements [pflag.Value]. Help and errors treat "bool" and "int" specially, and no other type.
 func (v *connection) Type() string { return "string" }
 
 // words are what the shell completes the flag to.

@@ -90,7 +90,7 @@ func (o *importOptions) run(r *call) error {
 		}
 		err = r.finish(func() error {
 			counts := map[string]int{"inserted": done.Inserted, "unchanged": done.Unchanged, "refused": done.Failed}
-			return r.print(o.json, counts, "inserted %d records, %d were unchanged, %d were refused\n", done.Inserted, done.Unchanged, done.Failed)
+			return r.print(o.json, counts, "inserted %s, left %d unchanged, refused %d\n", progress.Plural(done.Inserted, "record"), done.Unchanged, done.Failed)
 		})
 		if err == nil && done.Failed > 0 {
 			err = job.Hint(refusedRecords(done.Failed), fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.FailedExt))

@@ -45,11 +45,12 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints a page: the items under that name, with ids and ETags if they are records, and the cursor.
-func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cursor string) error {
+// print prints a page. With --json it is one object: the items under their plural, the records' ids and ETags as meta, and the cursor. Otherwise
+// each item is a line, and the cursor goes to stderr. meta is nil if the items are not records.
+func (p *page) print(r *call, plural string, items []any, meta []catalog.Meta, cursor string) error {
 	out := lines.JSON(r.Out)
 	if p.json {
-		answer := map[string]any{name: append([]any{}, items...)}
+		answer := map[string]any{plural: append([]any{}, items...)}
 		if meta != nil {
 			answer["meta"] = meta
 		}
@@ -64,7 +65,7 @@ func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cur
 		}
 	}
 	if cursor != "" {
-		fmt.Fprintf(r.toErr, "tablesweep: there are more %s: --cursor %s\n", name, cursor)
+		fmt.Fprintf(r.toErr, "tablesweep: there are more %s: --cursor %s\n", plural, cursor)
 	}
 	return nil
 }

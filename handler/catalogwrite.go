@@ -112,12 +112,12 @@ type outcome struct {
 	catalog.Meta
 }
 
-// refusedRecords ends a command that finished, if so many records were refused.
+// refusedRecords is the error of a command that finished although so many records were refused: the exit is 3. It is nil for 0.
 func refusedRecords(n int) error {
 	if n == 0 {
 		return nil
 	}
-	return partlyf("%d records were refused", n)
+	return partlyf("the catalog refused %s", progress.Plural(n, "record"))
 }
 
 // rows writes rows. After an interrupt, it finishes them.
@@ -215,7 +215,7 @@ func (o *catalogDeleteOptions) run(r *call) error {
 			if err != nil {
 				return err
 			}
-			return r.print(o.json, map[string]int{"records": records.Count}, "would delete %d records of %s\n", records.Count, cat.Index)
+			return r.print(o.json, map[string]int{"records": records.Count}, "would delete %s of %s\n", progress.Plural(records.Count, "record"), cat.Index)
 		}
 		if err := o.askDelete(r, o.what(r.args), cat.Index.String(), cat.Index.Name()); err != nil {
 			return err
@@ -224,7 +224,7 @@ func (o *catalogDeleteOptions) run(r *call) error {
 		if err != nil {
 			return asUsage(err)
 		}
-		return r.print(o.json, map[string]int{"deleted": deleted}, "deleted %d records\n", deleted)
+		return r.print(o.json, map[string]int{"deleted": deleted}, "deleted %s\n", progress.Plural(deleted, "record"))
 	})
 }
 
@@ -244,7 +244,7 @@ func (o *catalogDeleteOptions) deleteAll(ctx context.Context, meter *progress.Me
 			err = fmt.Errorf("%s: %w", told, err)
 		}
 		if err != nil && deleted > 0 {
-			err = fmt.Errorf("after %d records were deleted: %w", deleted, err)
+			err = fmt.Errorf("deleted %s, then failed: %w", progress.Plural(deleted, "record"), err)
 		}
 		if err != nil {
 			return 0, err

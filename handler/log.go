@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/job"
+	"tablesweep/internal/job/progress"
 	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/stream/logtail"
 )
@@ -161,5 +162,5 @@ func (o *logDeleteOptions) run(r *call) error {
 	if err != nil {
 		return asUsage(err)
 	}
-	return r.print(o.json, done, "deleted %d events\n", done.Events)
+	return r.print(o.json, done, "deleted %s\n", progress.Plural(done.Events, "event"))
 }

@@ -87,7 +87,9 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	ct.commitIn(ctx, committing, all)
 }
 
-// commitIn commits the writes in one transaction, until committing ends. If that is refused over one of them, the others are done again.
+// commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one write, the
+// others are done again. Each write gets its own error. committing bounds all requests that commit, because entries are dated when it begins.
+// ctx lasts longer: it is for finding out what became of them.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
@@ -101,7 +103,7 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 	switch {
 	case err == nil:
 	case store.Overtaken(err) && at >= 0:
-		// Perhaps by the first try of this request, whose answer was lost.
+		// Somebody else was faster, perhaps the first try of this very request, whose answer was lost.
 		_, ours, failed := ct.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
 		if failed == nil && !ours {
 			all[at].err = ErrRaced
@@ -256,7 +258,8 @@ func clearLater(now time.Time, shard, id string, what storage.Property) storage.
 	}.Row()}
 }
 
-// unstorable: the service refuses a record for good, and it was not written.
+// unstorable returns the caller's error for a record that the service refuses for good: its commit was refused, or its insertion was withdrawn.
+// The status is below 500, so a load counts the record as refused and goes on.
 func unstorable(cause error) error {
 	if storage.HasCode(cause, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge") {
 		return problem.TooLargef("", "the record is too large for a row; shorten it").Because(cause)
@@ -264,7 +267,8 @@ func unstorable(cause error) error {
 	return problem.Invalidf("", "the storage refuses the record; change what it names").Because(cause)
 }
 
-// hopeless reports whether an error of applyPending is permanent.
+// hopeless reports whether another try of a commit, or of an entry, would end with the same error. A [problem.Error] is for the caller and never
+// hopeless.
 func hopeless(err error) bool {
 	var refused *storage.Error
 	switch {

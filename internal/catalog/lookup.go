@@ -62,7 +62,7 @@ type Matches struct {
 	Cursor string
 }
 
-// matchesOf returns what a reader has found.
+// matchesOf returns a reader's answer as callers see it. Meta is as long as the rows, and never nil. The rows are not copied.
 func matchesOf(a answer) Matches {
 	r := Matches{Cursor: a.next, rows: make([]storage.Row, len(a.found)), Meta: make([]Meta, len(a.found))}
 	for i, f := range a.found {

@@ -121,7 +121,7 @@ func kept(options []Option, home string) (all []jobrecord.Option) {
 		case o.Value == o.Default:
 		case o.SAS || o.leadsElsewhere(o.Value):
 			o.Again = true
-		case o.onDisk(o.Value):
+		case o.isPath(o.Value):
 			rel, ok := beside(home, o.Value)
 			if o.Again = !ok; ok {
 				o.Value = rel
@@ -163,13 +163,13 @@ func (o Option) restored(kept, home string) (value string, ok bool) {
 	switch {
 	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // whose file would be read
 		return "", false
-	case !o.onDisk(kept):
+	case !o.isPath(kept):
 		return kept, true
 	case !filepath.IsLocal(filepath.FromSlash(kept)) || file.ByLink(home, kept):
 		return "", false
 	}
 	value = filepath.Join(home, filepath.FromSlash(kept))
-	if !o.onDisk(value) {
+	if !o.isPath(value) {
 		value = "./" + value
 	}
 	return value, true
@@ -180,8 +180,9 @@ func (o Option) leadsElsewhere(value string) bool {
 	return o.Kind == AConnection && !IsSetting(value) || o.Kind == APlace && place.IsURL(value)
 }
 
-// onDisk reports whether a value is the path of a file or a directory.
-func (o Option) onDisk(value string) bool {
+// isPath reports whether a value is the path of a file or a directory, judged by its text alone. Tables' names, blobs and - are none. A
+// checkpoint keeps paths relative to itself.
+func (o Option) isPath(value string) bool {
 	if o.Kind == APlace && !place.InBlobs(value) {
 		kind, _ := place.KindOf(value)
 		return kind == place.KindExport || kind == place.KindFile

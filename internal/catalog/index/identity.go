@@ -174,7 +174,8 @@ func (k Key) normalise(raw string) (string, error) {
 	return strings.ToLower(raw), nil
 }
 
-// hash8 returns the 8 hex digits at the end of a RowKey.
+// hash8 returns the 8 hex digits at the end of a RowKey. The values are joined in the alphabetical order of their fields, so the order of the
+// schema's keys does not matter. The form is published, and stored rows have it: it must not change. MD5 protects nothing here.
 func (s Schema) hash8(values []string) string {
 	type named struct{ name, value string }
 	all := make([]named, len(values))

@@ -169,7 +169,9 @@ type foreignRow struct {
 	record record.Record
 }
 
-// row takes over one row.
+// row takes over one row of another program. If its identity has no head, the record is adopted into the log. Then the row is deleted, unless
+// it stands where ours belongs. Rows of one identity must come one after the other, because the first adopts the record. What another writer
+// overtakes is left to the next run.
 func (m *migrator) row(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {

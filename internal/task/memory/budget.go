@@ -299,7 +299,8 @@ func (p *Part) Wanted() int64 {
 	return p.wanted
 }
 
-// Keep gives back all but so many bytes.
+// Keep gives back all but so many bytes, and never takes any. If more is in use, the caller has let go of the difference: it counts as used no
+// more. A part of the large pool stays in that pool, however few bytes it keeps.
 func (p *Part) Keep(bytes int64) {
 	if p == nil {
 		return
