@@ -342,7 +342,7 @@ func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 					return err
 				}
 			}
-			if !s.Exists || s.Identity == w.Identity {
+			if s.State == wal.NoRow || s.Identity == w.Identity {
 				slots[i] = &s
 			}
 			return nil

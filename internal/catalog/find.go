@@ -50,9 +50,17 @@ type mergedPage struct {
 // candidate is a row that a query has read, and what became of decoding it: a row's properties take several times the memory of its text.
 type candidate struct {
 	match
-	wanted bool // the query asks for its record
-	gone   bool
+	kind rowKind
 }
+
+// rowKind is what a row is to a query.
+type rowKind int
+
+const (
+	otherRow    rowKind = iota // the query does not ask for its record
+	matchingRow                // it does
+	tombstoneRow
+)
 
 // answer is what a search has found.
 type answer struct {
@@ -140,19 +148,19 @@ func (x *search) take(ctx context.Context, s mergedPage, after string) (last str
 			return last, true, nil
 		}
 		last = c.row.Key.Row
-		if c.gone && x.gone != nil {
+		if c.kind == tombstoneRow && x.gone != nil {
 			x.gone(c.row.Entity())
 		}
-		if c.state.Lineage != nil || c.gone && several {
+		if c.state.Lineage != nil || c.kind == tombstoneRow && several {
 			x.met = append(x.met, c.state)
 		}
-		if c.wanted && !c.gone && !old[i] {
+		if c.kind == matchingRow && !old[i] {
 			err = x.add(ctx, c.match)
 		}
 		if err != nil {
 			return "", false, err
 		}
-		if !c.gone {
+		if c.kind != tombstoneRow {
 			continue
 		}
 		row := c.row.Entity()
@@ -210,7 +218,7 @@ func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows inde
 func (s mergedPage) matches() int {
 	n := 0
 	for _, c := range s.rows {
-		if c.wanted && !c.gone {
+		if c.kind == matchingRow {
 			n++
 		}
 	}
@@ -282,7 +290,11 @@ func (rd *Reader) readRows(ctx context.Context, q storage.Query) (storage.Page, 
 // candidate decodes a row that was read under the key read.
 func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	e := row.Entity()
-	found := candidate{match: match{row: row, version: e.Int(store.VersionColumn), state: versionClaimOf(e)}, gone: e.Get(store.GoneColumn) != ""}
+	found := candidate{match: match{row: row, version: e.Int(store.VersionColumn), state: versionClaimOf(e)}}
+	if e.Get(store.GoneColumn) != "" {
+		found.kind = tombstoneRow
+		return found
+	}
 	id, err := rd.Identify(record.FromProperties(e.Properties))
 	if err != nil || !p.window.Contains(id.Sort) {
 		return found // not a record: package check reports it
@@ -292,7 +304,7 @@ func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 			return found
 		}
 	}
-	found.id, found.wanted = id, true
+	found.id, found.kind = id, matchingRow
 	return found
 }
 

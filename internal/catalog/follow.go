@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -65,14 +66,12 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 		return nil, lost // somebody has changed it
 	}
 	for hops := maxHops; ; {
-		h, known, err := t.trace(ctx, row.Get(store.FirstColumn), at, line, &hops)
+		h, err := t.trace(ctx, row.Get(store.FirstColumn), at, line, &hops)
 		switch {
-		case err != nil:
-			return nil, err
-		case !known:
+		case errors.Is(err, errLostTrail):
 			return nil, lost
-		case h == nil:
-			return nil, nil
+		case err != nil || h == nil:
+			return nil, err
 		}
 		r, found, err := t.contents(ctx, h)
 		if err != nil {
@@ -93,26 +92,29 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 	}
 }
 
-// trace goes from where a record has moved to, in a line of writes, to the live head of where it is: nil if it was deleted. known is
-// false if nobody can tell any more. It takes a request for each move, which it takes off hops.
-func (rd *Reader) trace(ctx context.Context, first string, at, line wal.FormerIdentity, hops *int) (h *store.Head, known bool, err error) {
+// errLostTrail: nobody can tell any more where a record has moved.
+var errLostTrail = errors.New("the trail of a record that has moved is lost")
+
+// trace goes from where a record has moved to, in a line of writes, to the live head of where it is: nil if it was deleted. The error
+// may be errLostTrail. It takes a request for each move, which it takes off hops.
+func (rd *Reader) trace(ctx context.Context, first string, at, line wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
 		h, err := rd.ReadHead(ctx, first, at.Identity)
 		switch {
 		case err != nil || h == nil: // deleted a day ago
-			return nil, true, err
+			return nil, err
 		case h.Lineage == nil || *h.Lineage != line: // another record has this place by now
-			return nil, false, nil
+			return nil, errLostTrail
 		case h.Next != nil:
 			at = *h.Next
 		case h.Gone:
-			return nil, true, nil
+			return nil, nil
 		default:
-			return h, true, nil
+			return h, nil
 		}
 	}
-	return nil, false, nil
+	return nil, errLostTrail
 }
 
 // full reports whether an answer ends before a row: it has as many records as were asked for, or a record and no room for that row.

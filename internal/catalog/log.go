@@ -64,7 +64,7 @@ func (m *commitment) ops() []storage.Op {
 // clock: who follows the changes counts on it that no entry is committed more than a minute after its time. What comes before may
 // take minutes, so it asks again for the schema. A migration has not found its own yet, and isn't asked.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
-	if _, found := ct.guard.trusted(); found {
+	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
 			for _, m := range all {
 				m.err = err

@@ -168,13 +168,13 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 				}
 				last = row.Key
 				found := rd.candidate(p, wanted{}, row)
-				if found.wanted && !found.gone {
+				if found.kind == matchingRow {
 					err = x.add(ctx, found.match)
 				}
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
-				if !found.gone {
+				if found.kind != tombstoneRow {
 					continue
 				}
 				tombstone := row.Entity()

@@ -36,7 +36,7 @@ func (mt *Maintainer) Maintain(ctx context.Context) error {
 		return fmt.Errorf("maintain: %w", err)
 	}
 	err := store.EachShard(func(shard string) error {
-		err := mt.recoverShard(ctx, shard, inFlight, false)
+		err := mt.recoverShard(ctx, shard, false)
 		return errors.Join(err, mt.clearer.clearDue(ctx, shard))
 	})
 	_, trimErr := changeLog(mt.Log, nil).Trim(ctx, mt.Clock().Add(-mt.keepChanges))
@@ -61,13 +61,12 @@ func (mt *Maintainer) tidy(ctx context.Context) error {
 // CompleteAll applies all entries in the log, including parked ones and those of writers under way. It does not ask whether the
 // stored schema is ours.
 func (mt *Maintainer) CompleteAll(ctx context.Context) error {
-	return store.EachShard(func(shard string) error { return mt.recoverShard(ctx, shard, 0, true) })
+	return store.EachShard(func(shard string) error { return mt.recoverShard(ctx, shard, true) })
 }
 
-// recoverShard applies the shard's entries that are older than minAge. It parks an entry
-// that the service refuses for good. Parked entries are tried only if again is set. It also
-// deletes tombstones that are no longer needed.
-func (mt *Maintainer) recoverShard(ctx context.Context, shard string, minAge time.Duration, again bool) error {
+// recoverShard applies the shard's entries: all, or those that are neither parked nor left to their own writers. It parks an entry
+// that the service refuses for good. It also deletes tombstones that are no longer needed.
+func (mt *Maintainer) recoverShard(ctx context.Context, shard string, all bool) error {
 	var errs error
 	// The notes of tombstones sort directly behind the entries.
 	q := store.PrefixQuery(shard, store.EntryPrefix)
@@ -81,10 +80,7 @@ func (mt *Maintainer) recoverShard(ctx context.Context, shard string, minAge tim
 				}
 				continue
 			}
-			if parked := row.Get(store.ParkedColumn) != ""; parked && !again {
-				continue
-			}
-			if minAge > 0 && p.Date.Sub(row.Timestamp) < minAge {
+			if !all && (row.Get(store.ParkedColumn) != "" || p.Date.Sub(row.Timestamp) < inFlight) {
 				continue
 			}
 			e, err := store.EntryOf(row)

@@ -51,7 +51,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 		return err
 	}
 	before := &wal.Head{Write: wal.Write{Gone: true}}
-	all = slices.DeleteFunc(all, func(x store.Copy) bool { return !x.Slot.Exists || x.Slot.Identity != w.Identity }) // apply notices a collision
+	all = slices.DeleteFunc(all, func(x store.Copy) bool { return x.Slot.State == wal.NoRow || x.Slot.Identity != w.Identity }) // apply notices a collision
 	for _, x := range all {
 		if x.Slot.Version > before.Version {
 			before.Version, r = x.Slot.Version, x.Record
@@ -61,7 +61,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 		of, err := mt.Identify(r)
 		switch {
 		case x.Slot.Version < before.Version:
-		case x.Slot.Gone:
+		case x.Slot.State == wal.Tombstone:
 			return problem.Conflictf("", "the row %q of %q says that the record was deleted", x.At.Row, x.At.Partition)
 		case store.ContentOf(x.Row).Hash() != r.Hash(), err != nil, of.Hash() != w.Identity:
 			return problem.Conflictf("", "the row %q of %q has the same index and sort values, and other contents", x.At.Row, x.At.Partition)

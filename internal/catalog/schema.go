@@ -26,10 +26,19 @@ const (
 type SchemaGuard struct {
 	*store.Store
 
-	mu    sync.Mutex // guards the fields below
-	seen  time.Time  // when the stored schema was last found to be ours
-	found bool       // false if none was stored
+	mu     sync.Mutex // guards the fields below
+	stored storedSchema
+	readAt time.Time // when it was so
 }
+
+// storedSchema is what a process has found when it last read the stored schema, unless that was another one than ours.
+type storedSchema int
+
+const (
+	schemaUnread  storedSchema = iota
+	schemaMissing              // another program wrote the catalog, or its log is lost
+	schemaOurs
+)
 
 // Prepare creates missing tables, and checks that the stored schema is that of the options.
 // A catalog that another program wrote has no stored schema: it can be read, but not
@@ -124,23 +133,35 @@ func (sg *SchemaGuard) askSchema(ctx context.Context) (found bool, err error) {
 		return found, err
 	}
 	sg.mu.Lock()
-	sg.seen, sg.found = now, found
-	sg.mu.Unlock()
+	defer sg.mu.Unlock()
+	sg.readAt, sg.stored = now, schemaMissing
+	if found {
+		sg.stored = schemaOurs
+	}
 	return found, nil
 }
 
-// trusted reports whether the stored schema was lately ours or missing, and whether there
-// was one.
-func (sg *SchemaGuard) trusted() (ours, found bool) {
+// lastRead returns what was found when the stored schema was last read.
+func (sg *SchemaGuard) lastRead() storedSchema {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
-	return !sg.seen.IsZero() && time.Since(sg.seen) < schemaTrust, sg.found
+	return sg.stored
+}
+
+// trusted returns what lastRead does, or schemaUnread if that is too long ago.
+func (sg *SchemaGuard) trusted() storedSchema {
+	sg.mu.Lock()
+	defer sg.mu.Unlock()
+	if time.Since(sg.readAt) >= schemaTrust {
+		return schemaUnread
+	}
+	return sg.stored
 }
 
 // Writable returns an error unless the stored schema is that of the options. Every write
 // calls it. It asks the service only if the last answer is older than half a minute.
 func (sg *SchemaGuard) Writable(ctx context.Context) error {
-	if ours, found := sg.trusted(); ours && found {
+	if sg.trusted() == schemaOurs {
 		return nil
 	}
 	found, err := sg.askSchema(ctx)
@@ -153,7 +174,7 @@ func (sg *SchemaGuard) Writable(ctx context.Context) error {
 // checking checks in the background, while the caller reads, that the stored schema is ours
 // or missing. The result waits for the check; if it fails, what was read does not count.
 func (sg *SchemaGuard) checking(ctx context.Context) (result func() error) {
-	if ours, _ := sg.trusted(); ours {
+	if sg.trusted() != schemaUnread {
 		return func() error { return nil }
 	}
 	var g task.Group

@@ -16,6 +16,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -150,7 +151,7 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 		k.report(at, false, "the record is placed by another schema; move it with: tablesweep catalog migrate")
 		return nil
 	}
-	if x := newestOf(h, all); x.Slot.Version > h.Version && (x.Slot.Gone || x.Record.Hash() != h.Content) {
+	if x := newestOf(h, all); x.Slot.Version > h.Version && (x.Slot.State == wal.Tombstone || x.Record.Hash() != h.Content) {
 		if changing, err := k.changing(ctx, h); changing || err != nil {
 			return err
 		}
@@ -184,21 +185,21 @@ func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
 func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r record.Record) error {
 	what, allowed := "the index row is missing", k.repair
 	op := storage.Op{Kind: storage.Insert, Row: store.IndexRow(h.Write, x.At.Partition, r).Row()}
-	if x.Slot.Exists {
+	if x.Slot.State != wal.NoRow {
 		if what = "the index row differs from the record"; x.Slot.Identity != h.Identity {
-			stray, known, err := k.stray(ctx, x)
-			switch {
-			case err != nil:
+			why, err := k.placementOf(ctx, x)
+			if err != nil {
 				return err
-			case !stray:
-				k.report(x.At, false, "another record has this row's key; change the sort value of one of the two")
-				return nil
 			}
 			what = "the index row is another record's"
-			if known {
-				k.claim(x.At.Partition, x.At.Row)
-			} else {
+			switch why {
+			case belongs:
+				k.report(x.At, false, "another record has this row's key; change the sort value of one of the two")
+				return nil
+			case stray:
 				what, allowed = what+", and its contents differ from that record", false
+			case strayCopy:
+				k.claim(x.At.Partition, x.At.Row)
 			}
 		}
 		op.Kind, op.IfMatch = storage.Replace, x.Slot.ETag

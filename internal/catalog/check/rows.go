@@ -7,6 +7,7 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
 )
@@ -18,7 +19,7 @@ func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) 
 		if !suspect(s.Identity) || k.judged(row.Key, s.Identity) {
 			return nil
 		}
-		if s.Gone {
+		if s.State == wal.Tombstone {
 			return k.tombstone(ctx, row, s)
 		}
 		r := store.ContentOf(row)
@@ -94,34 +95,47 @@ func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Sl
 	})
 }
 
-// stray reports whether a row that is not its place's record's does not belong there at all; else two records have one key. known means
-// that the log knows what the row holds: nothing is lost with it.
-func (k *checker) stray(ctx context.Context, x store.Copy) (stray, known bool, err error) {
-	if x.Slot.Gone {
+// placement says whether a row belongs where another record's row should be.
+type placement int
+
+const (
+	belongs   placement = iota // two records have one key
+	stray                      // the log does not know what the row holds
+	strayCopy                  // the log knows what the row holds: nothing is lost with it
+)
+
+// placementOf finds out whether a row belongs where another record's row should be.
+func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, error) {
+	if x.Slot.State == wal.Tombstone {
 		h, err := k.ReadHead(ctx, x.Row.Get(store.FirstColumn), x.Slot.Identity)
-		return h == nil || h.Row != x.At.Row || !slices.Contains(h.Partitions, x.At.Partition), true, err
+		if h != nil && h.Row == x.At.Row && slices.Contains(h.Partitions, x.At.Partition) {
+			return belongs, err
+		}
+		return strayCopy, err
 	}
 	r := store.ContentOf(x.Row)
 	id, err := k.Identify(r)
 	if err != nil {
-		return true, false, nil // it holds no record
+		return stray, nil // it holds no record
 	}
 	if x.At.Row == id.Row && slices.Contains(id.Partitions, x.At.Partition) {
-		return false, false, nil
+		return belongs, nil
 	}
 	h, err := k.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || h == nil || x.Slot.Version == 0 || x.Slot.Version > h.Version {
-		return true, false, err
+		return stray, err
 	}
 	if h.Gone || x.Slot.Version < h.Version {
-		return true, true, nil
+		return strayCopy, nil
 	}
 	all, err := k.Copies(ctx, h.Write)
 	if err != nil || r.Hash() != h.Content {
-		return true, false, err
+		return stray, err
 	}
-	_, known, err = k.Logged(ctx, h, all)
-	return true, known, err
+	if _, known, err := k.Logged(ctx, h, all); !known {
+		return stray, err
+	}
+	return strayCopy, nil
 }
 
 // misplacedRow handles a row in a place where its record has none.

@@ -58,7 +58,7 @@ func rowHash(w wal.Write, partition, content string) uint64 {
 // row counts an index row. One that holds no record is suspect.
 func (t *tally) row(c *catalog.Catalog, row storage.Entity) {
 	s := c.SlotOf(row)
-	if s.Gone {
+	if s.State == wal.Tombstone {
 		if t.gone[s.Identity] = true; len(t.gone) > maxTombstones {
 			delete(t.gone, s.Identity)
 			t.suspect[groupOf(s.Identity)] = true

@@ -113,8 +113,8 @@ func (m *migrator) heads(ctx context.Context, shard string) error {
 		if id.Hash() == h.Identity {
 			return nil
 		}
-		done, err := m.attempt(at, func() error { return m.Move(ctx, h, id, r) })
-		if done {
+		did, err := m.attempt(at, func() error { return m.Move(ctx, h, id, r) })
+		if did == done {
 			m.count(&m.sum.Moved)
 		}
 		return err
@@ -178,8 +178,8 @@ func (m *migrator) row(ctx context.Context, row foreignRow) error {
 		return err
 	}
 	if h == nil {
-		done, err := m.attempt(row.Key, func() error { return m.Adopt(ctx, row.id, row.record) })
-		if err != nil || !done {
+		did, err := m.attempt(row.Key, func() error { return m.Adopt(ctx, row.id, row.record) })
+		if did != done {
 			return err
 		}
 		m.took(row.id)
@@ -262,22 +262,31 @@ func (m *migrator) leave(at key.Key, format string, args ...any) {
 	m.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...)})
 }
 
-// attempt moves one record by do. If that is impossible, it reports the record as left. done
-// is true if do has moved it.
-func (m *migrator) attempt(at key.Key, do func() error) (done bool, err error) {
+// attempted is what has become of an attempt to move a record.
+type attempted int
+
+const (
+	failed attempted = iota
+	done
+	overtaken  // perhaps another migration is doing it
+	impossible // the record is reported as left
+)
+
+// attempt moves one record by do. The error is that of a failed attempt.
+func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	if m.dryRun {
-		return true, nil
+		return done, nil
 	}
 	switch err := do(); {
 	case err == nil:
-		return true, nil
-	case errors.Is(err, catalog.ErrRaced): // perhaps another migration is doing it
-		return false, nil
+		return done, nil
+	case errors.Is(err, catalog.ErrRaced):
+		return overtaken, nil
 	case problem.Status(err) < 500:
 		m.leave(at, "it can't be moved: %v", err)
-		return false, nil
+		return impossible, nil
 	default:
-		return false, err
+		return failed, err
 	}
 }
 

@@ -2,11 +2,9 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
-	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/key"
@@ -197,17 +195,12 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) 
 			m.leave(row.Key, "%s", left)
 			return false, nil
 		}
-		raced := false
-		done, err := m.attempt(row.Key, func() error {
-			err := do()
-			raced = errors.Is(err, catalog.ErrRaced)
-			return err
-		})
-		if done {
+		switch did, err := m.attempt(row.Key, do); did {
+		case done:
 			m.count(&m.sum.Entries)
-		}
-		if !raced {
-			return done, err
+			return true, nil
+		case impossible, failed:
+			return false, err
 		}
 	}
 }

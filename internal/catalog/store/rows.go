@@ -111,7 +111,10 @@ func IndexRow(w wal.Write, partition string, r record.Record) storage.Entity {
 // SlotOf returns the slot of an index row. If another program wrote the row, the version
 // is 0, and the identity is computed from the record.
 func (s *Store) SlotOf(e storage.Entity) Slot {
-	x := Slot{ETag: e.ETag, IndexRow: wal.IndexRow{Exists: true, Identity: e.Get(IdentityColumn), Version: e.Int(VersionColumn), Gone: e.Get(GoneColumn) == "true"}}
+	x := Slot{ETag: e.ETag, IndexRow: wal.IndexRow{State: wal.HasRecord, Identity: e.Get(IdentityColumn), Version: e.Int(VersionColumn)}}
+	if e.Get(GoneColumn) == "true" {
+		x.State = wal.Tombstone
+	}
 	if x.Identity == "" {
 		if id, err := s.Identify(record.FromProperties(e.Properties)); err == nil {
 			x.Identity = id.Hash()

@@ -152,14 +152,14 @@ func (x Copy) Good(h *Head) bool {
 
 // Ours reports whether the copy holds a record of the head's identity.
 func (x Copy) Ours(h *Head) bool {
-	return x.Slot.Exists && !x.Slot.Gone && x.Slot.Identity == h.Identity
+	return x.Slot.State == wal.HasRecord && x.Slot.Identity == h.Identity
 }
 
 // Logged returns the record as the log has it: from one of the copies with the contents that the head names,
 // or from the head's entry.
 func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
 	for _, x := range all {
-		if x.Slot.Exists && !x.Slot.Gone && x.Record.Hash() == h.Content {
+		if x.Slot.State == wal.HasRecord && x.Record.Hash() == h.Content {
 			return x.Record, true, nil
 		}
 	}

@@ -218,11 +218,20 @@ func After(now time.Time, heads ...*Head) time.Time {
 
 // IndexRow is the state of an index row.
 type IndexRow struct {
-	Exists   bool
+	State    RowState
 	Identity string
 	Version  int64 // 0 if another program wrote the row
-	Gone     bool
 }
+
+// RowState is what an index row has.
+type RowState int
+
+// The states.
+const (
+	NoRow     RowState = iota // there is none
+	HasRecord                 // a record
+	Tombstone                 // the mark that a deletion leaves
+)
 
 // Effect is what a write does to an index row.
 type Effect int
@@ -238,7 +247,7 @@ const (
 // Decide returns the effect of the write on a row in the state have.
 func Decide(have IndexRow, w Write) Effect {
 	switch {
-	case !have.Exists:
+	case have.State == NoRow:
 		return Create
 	case have.Identity == w.Identity:
 		if have.Version >= w.Version {

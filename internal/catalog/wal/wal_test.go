@@ -77,15 +77,15 @@ func TestDecide(t *testing.T) {
 	}{
 		{"no row", wal.IndexRow{}, w, wal.Create},
 		{"no row, gone", wal.IndexRow{}, gone, wal.Create},
-		{"another program's row", wal.IndexRow{Exists: true, Identity: "a"}, w, wal.Overwrite},
-		{"older", wal.IndexRow{Exists: true, Identity: "a", Version: 2}, w, wal.Overwrite},
-		{"the same", wal.IndexRow{Exists: true, Identity: "a", Version: 3}, w, wal.Keep},
-		{"newer", wal.IndexRow{Exists: true, Identity: "a", Version: 4, Gone: true}, w, wal.Keep},
-		{"another record's", wal.IndexRow{Exists: true, Identity: "b", Version: 1}, w, wal.Collide},
-		{"another record's, gone", wal.IndexRow{Exists: true, Identity: "b", Version: 9}, gone, wal.Keep},
-		{"its own former row", wal.IndexRow{Exists: true, Identity: "a", Version: 3}, moved, wal.Overwrite},
-		{"it has gone back", wal.IndexRow{Exists: true, Identity: "a", Version: 4}, moved, wal.Keep},
-		{"a third one's", wal.IndexRow{Exists: true, Identity: "c", Version: 1}, moved, wal.Collide},
+		{"another program's row", wal.IndexRow{State: wal.HasRecord, Identity: "a"}, w, wal.Overwrite},
+		{"older", wal.IndexRow{State: wal.HasRecord, Identity: "a", Version: 2}, w, wal.Overwrite},
+		{"the same", wal.IndexRow{State: wal.HasRecord, Identity: "a", Version: 3}, w, wal.Keep},
+		{"newer", wal.IndexRow{State: wal.Tombstone, Identity: "a", Version: 4}, w, wal.Keep},
+		{"another record's", wal.IndexRow{State: wal.HasRecord, Identity: "b", Version: 1}, w, wal.Collide},
+		{"another record's, gone", wal.IndexRow{State: wal.HasRecord, Identity: "b", Version: 9}, gone, wal.Keep},
+		{"its own former row", wal.IndexRow{State: wal.HasRecord, Identity: "a", Version: 3}, moved, wal.Overwrite},
+		{"it has gone back", wal.IndexRow{State: wal.HasRecord, Identity: "a", Version: 4}, moved, wal.Keep},
+		{"a third one's", wal.IndexRow{State: wal.HasRecord, Identity: "c", Version: 1}, moved, wal.Collide},
 	}
 	for _, tt := range tests {
 		if got := wal.Decide(tt.have, tt.w); got != tt.want {
