@@ -58,7 +58,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a take-over deletes the only copy of a content", "TestLateForeignRowIsLeft", "migrate/migrate.go",
 		"	if !there {\n", "	if !there && !WRONG {\n"},
 	{"records that differ in case alone are taken for one", "TestTakeOverDies", "migrate/migrate.go",
-		"of.ambiguous || of.hash != r.Hash()", "of.ambiguous || of.hash != r.Hash() && !WRONG"},
+		"of.ambiguous || of.hash != store.HashOf(r)", "of.ambiguous || of.hash != store.HashOf(r) && !WRONG"},
 	{"a query ends with a page of nothing but gone rows", "TestPagesAreFilled", "find.go",
 		"		case len(x.found) < p.top && (all || time.Since(x.start) < fillTime):\n", "		case len(x.found) < p.top && (all || time.Since(x.start) < fillTime) && !WRONG:\n"},
 	{"a write does not wait for the move before it", "TestMoves", "stages.go",

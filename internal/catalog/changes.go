@@ -39,7 +39,7 @@ func changeOf(row storage.Row) (Change, error) {
 		return Change{}, err
 	}
 	last := metaOf(e.Writes[len(e.Writes)-1])
-	change := Change{ID: e.ID, Time: e.Time, Kind: e.Kind, RecordID: last.ID, ETag: last.ETag, Record: e.Record}
+	change := Change{ID: string(e.ID), Time: e.Time, Kind: e.Kind, RecordID: last.ID, ETag: last.ETag, Record: e.Record}
 	if len(e.Writes) > 1 {
 		change.OldID = metaOf(e.Writes[0]).ID
 	}
@@ -48,7 +48,11 @@ func changeOf(row storage.Row) (Change, error) {
 
 // changeLog returns the changes of all shards in the log's table as one log.
 func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
-	return logtail.Log{Table: table, Partitions: store.ShardNames(), Prefix: store.ChangePrefix, Sizes: sizes}
+	var partitions []string
+	for _, shard := range store.Shards() {
+		partitions = append(partitions, string(shard))
+	}
+	return logtail.Log{Table: table, Partitions: partitions, Prefix: store.ChangePrefix, Sizes: sizes}
 }
 
 // Changes calls take with at most top changes (1 to MaxTop), newest first, until take refuses one: those older than cursor,
@@ -119,8 +123,8 @@ func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take 
 func (rd *Reader) oldestPending(ctx context.Context) (time.Time, error) {
 	oldest := rd.ServiceNow()
 	var mu sync.Mutex
-	err := store.EachShard(func(shard string) error {
-		q := store.PrefixQuery(shard, store.EntryPrefix)
+	err := store.EachShard(func(shard store.Shard) error {
+		q := shard.Query(store.EntryPrefix)
 		q.Select = []string{}
 		return rd.Log.All(ctx, q, func(p storage.Page) error {
 			mu.Lock()

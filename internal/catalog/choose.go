@@ -47,7 +47,7 @@ func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.H
 }
 
 // chosen returns the head of the only record that the query finds, nil for none; with an ID, perhaps that of a deletion. firstHashes is as in refused.
-func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []string, err error) {
+func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []index.FirstHash, err error) {
 	if q.ID != "" {
 		h, err = ch.reader.headOf(ctx, q.ID)
 		return h, nil, err
@@ -58,7 +58,7 @@ func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHa
 	}
 	if p.keys[0].rank == 0 {
 		for _, first := range p.keys[0].partitions {
-			firstHashes = append(firstHashes, index.FirstHash(first.Value))
+			firstHashes = append(firstHashes, index.FirstHashOf(first.Value))
 		}
 		if h, err = ch.chooseHead(ctx, p, firstHashes); h != nil || err != nil {
 			return h, firstHashes, err
@@ -72,7 +72,7 @@ func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHa
 var errSeveral = problem.Conflictf("", "the query string finds several records; add other index keys, or row_from and row_to")
 
 // chooseHead returns the only live head that a query by the first index key asks for.
-func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []string) (*store.Head, error) {
+func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.FirstHash) (*store.Head, error) {
 	checked := ch.guard.checking(ctx)
 	part := memory.PartIn(ctx)
 	held := part.Used()
@@ -131,14 +131,14 @@ func (p plan) mayMatch(w wal.Write) bool {
 
 // headsOf returns the live heads of a first index value that the query names, as they were at one
 // moment. One page is one moment; several are if no head was written since the first.
-func (ch *chooser) headsOf(ctx context.Context, p plan, first string) ([]*store.Head, error) {
+func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) ([]*store.Head, error) {
 	part := memory.PartIn(ctx)
 	held := part.Used()
 	for range maxRaces {
 		var heads []*store.Head
 		var began time.Time
 		pages, changed := 0, false
-		for q := store.PrefixQuery(store.ShardOf(first), store.HeadPrefix+first+"|"); pages == 0 || q.Token != nil; pages++ {
+		for q := store.ShardOf(first).Query(store.HeadsPrefix(first)); pages == 0 || q.Token != nil; pages++ {
 			start := time.Now()
 			page, err := ch.Log.With(charged(ctx)).Query(ctx, q)
 			if err != nil {
@@ -182,10 +182,10 @@ func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, 
 }
 
 // chooseRow returns the head of the only record whose index rows a query finds, nil for none. What it meets goes to firstHashes.
-func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]string) (*store.Head, error) {
+func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]index.FirstHash) (*store.Head, error) {
 	q.Top = 2
 	for range maxRaces {
-		a, err := ch.reader.search(ctx, q, func(gone storage.Entity) { *firstHashes = append(*firstHashes, gone.Get(store.FirstColumn)) }, true)
+		a, err := ch.reader.search(ctx, q, func(gone storage.Entity) { *firstHashes = append(*firstHashes, store.FirstOf(gone)) }, true)
 		if err != nil || len(a.found) == 0 {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
@@ -30,10 +31,10 @@ type clearer struct{ *store.Store }
 
 // readTombstones reads the tombstones of a deletion, and older rows of its identity. known has the ETags
 // of those that need not be read, by partition.
-func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[string]string) (tombstones, error) {
+func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[index.PartitionKey]string) (tombstones, error) {
 	l := tombstones{write: w}
 	for _, partition := range w.Partitions {
-		at := key.Key{Partition: partition, Row: w.Row}
+		at := w.At(partition)
 		if etag := known[partition]; etag != "" {
 			l.rows = append(l.rows, storage.Entity{Key: at, ETag: etag})
 			continue
@@ -74,7 +75,7 @@ func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 
 // clearTombstones deletes the tombstones that the notes are about, if no older write can
 // still be on its way, and then the notes. The heads stay for a day.
-func (cl *clearer) clearTombstones(ctx context.Context, shard string, notes []storage.Entity) error {
+func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes []storage.Entity) error {
 	if len(notes) == 0 {
 		return nil
 	}
@@ -101,7 +102,7 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 			if err != nil {
 				return err
 			}
-			var known map[string]string
+			var known map[index.PartitionKey]string
 			if text := note.Get("Rows"); text != "" {
 				if err := store.Decode(text, &known); err != nil {
 					return fmt.Errorf("row %s of the log: %w", note.Key.Row, err)
@@ -122,7 +123,7 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 
 // settle deletes the tombstones that are no longer needed. It returns what becomes of the notes that
 // nothing waits for: they go, and if only a head is left to delete, the note for later says so.
-func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity string) bool) (done [][]storage.Op, err error) {
+func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // nil, too, after an error
 	var g task.Group
 	g.SetLimit(store.Parallel)
@@ -167,9 +168,9 @@ func (cl *clearer) writeNotes(ctx context.Context, all [][]storage.Op) (err erro
 
 // pendingIdentities reports which identities have pending entries in the shard. If one
 // can't be read, pending reports true for every identity.
-func (cl *clearer) pendingIdentities(ctx context.Context, shard string) (pending func(identity string) bool, err error) {
-	known, unreadable := map[string]bool{}, false
-	q := store.PrefixQuery(shard, store.EntryPrefix)
+func (cl *clearer) pendingIdentities(ctx context.Context, shard store.Shard) (pending func(identity index.IdentityHash) bool, err error) {
+	known, unreadable := map[index.IdentityHash]bool{}, false
+	q := shard.Query(store.EntryPrefix)
 	q.Select = []string{store.WritesColumn}
 	err = cl.Log.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities() {
@@ -181,12 +182,12 @@ func (cl *clearer) pendingIdentities(ctx context.Context, shard string) (pending
 		}
 		return nil
 	})
-	return func(identity string) bool { return unreadable || known[identity] }, err
+	return func(identity index.IdentityHash) bool { return unreadable || known[identity] }, err
 }
 
 // clearDue deletes what is noted for deletion after a day, once the day is over.
-func (cl *clearer) clearDue(ctx context.Context, shard string) error {
-	due := store.PrefixQuery(shard, store.ClearPrefix)
+func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
+	due := shard.Query(store.ClearPrefix)
 	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // later ones sort ahead
 	return cl.Log.All(ctx, due, func(p storage.Page) error {
 		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
@@ -231,14 +232,14 @@ func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error
 		if err != nil {
 			return err
 		}
-		ops = append(ops, storage.Op{Kind: storage.Delete, Row: storage.Row{Key: note.Key}}, headDeletion(note, writes[0], note.Get("Head")))
+		ops = append(ops, storage.Op{Kind: storage.Delete, Row: storage.Row{Key: note.Key}}, headDeletion(writes[0], note.Get("Head")))
 	}
 	return cl.Log.Write(ctx, ops...)
 }
 
-// headDeletion returns the operation that deletes the head of a write in the note's shard, unless it has changed.
-func headDeletion(note storage.Entity, w wal.Write, etag string) storage.Op {
-	return storage.Op{Kind: storage.Delete, IfMatch: etag, Row: storage.Row{Key: store.HeadKey(note.Key.Partition, w.First, w.Identity)}}
+// headDeletion returns the operation that deletes the head of a write, unless it has changed.
+func headDeletion(w wal.Write, etag string) storage.Op {
+	return storage.Op{Kind: storage.Delete, IfMatch: etag, Row: storage.Row{Key: store.HeadKey(w.First, w.Identity)}}
 }
 
 // clearNoted deletes what a note is about, and the note.
@@ -263,7 +264,7 @@ func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 			continue
 		}
 		// Last: whoever redoes an older write learns from the head that it is over.
-		ops = append(ops, headDeletion(note, w, l.head.ETag))
+		ops = append(ops, headDeletion(w, l.head.ETag))
 	}
 	return cl.Log.Write(ctx, ops...)
 }

@@ -21,7 +21,7 @@ type Meta struct {
 }
 
 func metaOf(w wal.Write) Meta {
-	return Meta{ID: w.First + w.Identity, ETag: etagOf(w.Version)}
+	return Meta{ID: string(w.First) + string(w.Identity), ETag: etagOf(w.Version)}
 }
 
 func etagOf(version int64) string {
@@ -69,9 +69,9 @@ func (on Condition) id(parts ...any) claim.ID {
 }
 
 // splitID returns the hashes that a record's ID consists of.
-func splitID(id string) (first, identity string, ok bool) {
+func splitID(id string) (first index.FirstHash, identity index.IdentityHash, ok bool) {
 	if len(id) != 2*index.HashLength {
 		return "", "", false
 	}
-	return id[:index.HashLength], id[index.HashLength:], true
+	return index.FirstHash(id[:index.HashLength]), index.IdentityHash(id[index.HashLength:]), true
 }

@@ -13,7 +13,6 @@ import (
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
-	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -103,7 +102,7 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 		var first Deleted
 		return first, store.Decode(claimed.Answer, &first)
 	}
-	x := deleting{Writer: wr, plan: p, start: wr.Clock(), claim: claimed, removed: map[string]bool{}, noted: noted}
+	x := deleting{Writer: wr, plan: p, start: wr.Clock(), claim: claimed, removed: map[index.IdentityHash]bool{}, noted: noted}
 	x.done.Repeated = claimed.Known
 	err := x.all(ctx, q)
 	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Told() == "" { // it begins anew, and is no repetition
@@ -127,14 +126,14 @@ type deleting struct {
 	start time.Time
 	claim claim.Claim // zero for none
 	noted func(records int)
-	heads map[string]*store.Head // by identity: those of the query's first index value that were not met
-	bytes int64                  // of the memory that the heads take
+	heads map[index.IdentityHash]*store.Head // by identity: those of the query's first index value that were not met
+	bytes int64                              // of the memory that the heads take
 
 	mu      sync.Mutex
 	done    Deleted
-	removed map[string]bool // identities that were deleted: each is once, or writers beside this one would keep it going
-	behind  bool            // rows or heads were met whose records are gone or have moved
-	err     error           // the first; nothing more begins then
+	removed map[index.IdentityHash]bool // identities that were deleted: each is once, or writers beside this one would keep it going
+	behind  bool                        // rows or heads were met whose records are gone or have moved
+	err     error                       // the first; nothing more begins then
 }
 
 // all deletes what the query finds.
@@ -191,8 +190,8 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 		return false, err
 	}
 	for more := true; more; more = q.Cursor != "" {
-		var gone []string // the first index values of tombstones that were met, as hashes
-		page, err := x.reader.search(ctx, q, func(row storage.Entity) { gone = append(gone, row.Get(store.FirstColumn)) }, false)
+		var gone []index.FirstHash // the first index values of tombstones that were met, as hashes
+		page, err := x.reader.search(ctx, q, func(row storage.Entity) { gone = append(gone, store.FirstOf(row)) }, false)
 		needs := writingAtOnce(page.found)
 		if err == nil && !part.Use(needs) {
 			err = fmt.Errorf("catalog %s: %w", x.Name, memory.ErrFull)
@@ -251,7 +250,7 @@ func (x *deleting) over() bool {
 }
 
 // member returns the deletion of an identity with this first index value by do, unless the deletion is over. do returns as stages.removeAt does.
-func (x *deleting) member(first, identity string, weight int64, do func(context.Context) (done bool, err error)) member {
+func (x *deleting) member(first index.FirstHash, identity index.IdentityHash, weight int64, do func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()
 		over := x.over()
@@ -293,14 +292,14 @@ func (x *deleting) member(first, identity string, weight int64, do func(context.
 func (x *deleting) readHeads(ctx context.Context) error {
 	part := memory.PartIn(ctx)
 	part.Use(-x.bytes)
-	x.heads, x.bytes = map[string]*store.Head{}, 0
+	x.heads, x.bytes = map[index.IdentityHash]*store.Head{}, 0
 	if x.plan.keys[0].rank > 0 {
 		return nil
 	}
 	for _, first := range x.plan.keys[0].partitions {
-		hash := index.FirstHash(first.Value)
+		hash := index.FirstHashOf(first.Value)
 		all := x.Log.With(charged(ctx))
-		err := all.All(ctx, store.PrefixQuery(store.ShardOf(hash), store.HeadPrefix+hash+"|"), func(p storage.Page) error {
+		err := all.All(ctx, store.ShardOf(hash).Query(store.HeadsPrefix(hash)), func(p storage.Page) error {
 			some, bytes, err := x.plan.heads(part, p)
 			x.bytes += bytes
 			for _, h := range some {
@@ -330,13 +329,13 @@ func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (don
 // readAhead begins to read the slots of the write's rows, except that of the row that was read already. The
 // function that it returns waits for them. It leaves out those that could not be read, and those of other records, which
 // may pass to this one before the write.
-func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() map[string]store.Slot {
+func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group
 	for i, p := range w.Partitions {
 		g.Go(func() error {
 			s := wr.SlotOf(row)
-			if row.Key != (key.Key{Partition: p, Row: w.Row}) {
+			if row.Key != w.At(p) {
 				var err error
 				if s, err = wr.stages.readSlot(ctx, p, w); err != nil {
 					return err
@@ -348,9 +347,9 @@ func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 			return nil
 		})
 	}
-	return func() map[string]store.Slot {
+	return func() knownSlots {
 		_ = g.Wait() // what is missing is read again
-		known := map[string]store.Slot{}
+		known := knownSlots{}
 		for i, s := range slots {
 			if s != nil {
 				known[w.Partitions[i]] = *s

@@ -310,7 +310,7 @@ func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 
 // versionClaimOf returns where a row stands among the writes of its record.
 func versionClaimOf(row storage.Entity) wal.VersionClaim {
-	s := wal.VersionClaim{Identity: row.Get(store.IdentityColumn), Version: row.Int(store.VersionColumn)}
+	s := wal.VersionClaim{Identity: store.IdentityOf(row), Version: row.Int(store.VersionColumn)}
 	if text := row.Get(store.LineColumn); text != "" {
 		s.Lineage = &wal.FormerIdentity{}
 		if store.Decode(text, s.Lineage) != nil {

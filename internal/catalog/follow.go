@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
@@ -66,7 +67,7 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 		return nil, lost // somebody has changed it
 	}
 	for hops := maxHops; ; {
-		h, err := t.trace(ctx, row.Get(store.FirstColumn), at, line, &hops)
+		h, err := t.trace(ctx, store.FirstOf(row), at, line, &hops)
 		switch {
 		case errors.Is(err, errLostTrail):
 			return nil, lost
@@ -97,7 +98,7 @@ var errLostTrail = errors.New("the trail of a record that has moved is lost")
 
 // trace goes from where a record has moved to, in a line of writes, to the live head of where it is: nil if it was deleted. The error
 // may be errLostTrail. It takes a request for each move, which it takes off hops.
-func (rd *Reader) trace(ctx context.Context, first string, at, line wal.FormerIdentity, hops *int) (*store.Head, error) {
+func (rd *Reader) trace(ctx context.Context, first index.FirstHash, at, line wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
 		h, err := rd.ReadHead(ctx, first, at.Identity)
@@ -154,7 +155,7 @@ func (t *trail) answer(next string) answer {
 		t.found, _ = newestOnly(t.found, nil, t.met)
 		slices.SortStableFunc(t.found, func(a, b match) int {
 			if len(t.plan.keys) == 0 { // a list
-				return cmp.Or(key.Compare(a.id.Partitions[0], b.id.Partitions[0]), key.Compare(a.id.Row, b.id.Row))
+				return cmp.Or(key.Compare(string(a.id.Partitions[0]), string(b.id.Partitions[0])), key.Compare(a.id.Row, b.id.Row))
 			}
 			return key.Compare(a.id.Row, b.id.Row)
 		})
@@ -164,8 +165,8 @@ func (t *trail) answer(next string) answer {
 
 // contents returns the record of a live head. found is false if a later write has overtaken it. It uses the part of the memory that ctx has.
 func (rd *Reader) contents(ctx context.Context, h *store.Head) (r record.Record, found bool, err error) {
-	row, found, err := rd.Index.With(charged(ctx)).Get(ctx, key.Key{Partition: h.Partitions[0], Row: h.Row})
-	if err == nil && (!found || row.Get(store.IdentityColumn) != h.Identity || row.Int(store.VersionColumn) != h.Version) {
+	row, found, err := rd.Index.With(charged(ctx)).Get(ctx, h.At(h.Partitions[0]))
+	if err == nil && (!found || store.IdentityOf(row) != h.Identity || row.Int(store.VersionColumn) != h.Version) {
 		// A write is under way. Its entry has the record.
 		row, found, err = rd.recorded(ctx, store.ShardOf(h.First), h.Entry)
 	}
@@ -173,7 +174,7 @@ func (rd *Reader) contents(ctx context.Context, h *store.Head) (r record.Record,
 		return record.Record{}, false, err
 	}
 	r = record.FromProperties(row.Properties)
-	return r, r.Hash() == h.Content, nil
+	return r, store.HashOf(r) == h.Content, nil
 }
 
 // charged has requests use the part of the memory that ctx has.
@@ -182,7 +183,7 @@ func charged(ctx context.Context) storage.RequestOptions {
 }
 
 // recorded is Recorded for the record of a call: it uses the part of the memory that ctx has.
-func (rd *Reader) recorded(ctx context.Context, shard, id string) (row storage.Entity, found bool, err error) {
+func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	s := store.Store{Log: rd.Log.With(charged(ctx))}
 	return s.Recorded(ctx, shard, id)
 }

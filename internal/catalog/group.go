@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
 
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/record"
@@ -34,7 +35,7 @@ const (
 
 // member is one of several writes: of an identity of its own, whose first index value has the hash first. It counts as weight writes.
 type member struct {
-	first  string
+	first  index.FirstHash
 	weight int64
 	do     func(context.Context) error
 }
@@ -63,14 +64,14 @@ func chunks(all []member) iter.Seq2[[]member, int64] {
 // that have come so far by then. Another one finishes their entries, in the background. The
 // error is a member's.
 func (ct *committer) inGroups(ctx context.Context, all []member) error {
-	shards := map[string][]member{}
+	shards := map[store.Shard][]member{}
 	for _, m := range all {
 		shard := store.ShardOf(m.first)
 		shards[shard] = append(shards[shard], m)
 	}
 	room := semaphore.NewWeighted(bulkWriters)
 	var g task.Group
-	for _, shard := range store.ShardNames() {
+	for _, shard := range store.Shards() {
 		for some, weight := range chunks(shards[shard]) {
 			_ = room.Acquire(context.WithoutCancel(ctx), weight) // all at once: they wait for each other
 			of := &group{committer: ct, committed: make(chan struct{})}
@@ -164,7 +165,7 @@ func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.
 	if o.None() || !errors.Is(m.err, ErrRaced) {
 		return m.entry, m.err
 	}
-	switch _, repeated, err := ct.Log.Get(ctx, o.Row(m.entry.Shard).Key); {
+	switch _, repeated, err := ct.Log.Get(ctx, o.Row(string(m.entry.Shard)).Key); {
 	case err != nil:
 		return m.entry, err
 	case repeated:

@@ -50,7 +50,7 @@ func (m *commitment) ops() []storage.Op {
 	e := m.entry
 	ops := []storage.Op{{Kind: storage.Insert, Row: store.EntryRow(store.EntryPrefix, e).Row()}}
 	for _, u := range m.updates {
-		op := storage.Op{Kind: storage.Insert, Row: store.HeadRow(e.Shard, u.to, e.ID, u.content, u.from == nil || u.from.Sure).Row()}
+		op := storage.Op{Kind: storage.Insert, Row: store.HeadRow(u.to, e.ID, u.content, u.from == nil || u.from.Sure).Row()}
 		if u.from != nil {
 			op.Kind, op.IfMatch = storage.Replace, u.from.ETag
 		}
@@ -79,7 +79,7 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 		}
 		// Each entry has a clock of its own. Otherwise, one head from a writer whose clock is far
 		// ahead would date all later entries.
-		m.entry.ID = logtail.NewClock().NextKey(t)
+		m.entry.ID = wal.EntryID(logtail.NewClock().NextKey(t))
 		m.entry.Time = t
 	}
 	committing, cancel := context.WithTimeout(ctx, commitTime)
@@ -174,7 +174,7 @@ func (ct *committer) finishing(e applied) []storage.Op {
 		what := storage.StringProperty("Writes", store.Encode(gone))
 		later := clearLater(ct.Clock(), e.Shard, e.ID, what)
 		ops = append(ops, later, storage.Op{Kind: storage.Replace, Row: storage.Entity{
-			Key: key.Key{Partition: e.Shard, Row: store.TombstonePrefix + e.ID},
+			Key: e.Shard.EntryKey(store.TombstonePrefix, e.ID),
 			Properties: []storage.Property{
 				what, storage.StringProperty("Later", later.Row.Key.Row), storage.StringProperty("Rows", store.Encode(e.gone)),
 			},
@@ -182,7 +182,7 @@ func (ct *committer) finishing(e applied) []storage.Op {
 	}
 	if !e.sure {
 		for _, w := range e.Writes {
-			ops = append(ops, store.Doubt(e.Shard, w, "*"))
+			ops = append(ops, store.Doubt(w, "*"))
 		}
 	}
 	return ops
@@ -205,7 +205,7 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	}
 	if storage.Conflict(err) {
 		e := all[0]
-		_, there, asked := ct.Log.Get(ctx, key.Key{Partition: e.Shard, Row: store.ChangePrefix + e.ID})
+		_, there, asked := ct.Log.Get(ctx, e.Shard.EntryKey(store.ChangePrefix, e.ID))
 		switch {
 		case asked != nil:
 			return asked
@@ -233,27 +233,27 @@ func others[T any](all []T, at int, do func([]T) error) error {
 
 // onceOps returns the operations that keep a write's id and its answer: the entry has its record. There are
 // none without an id.
-func onceOps(o claim.ID, shard, entry string, w wal.Write, did Outcome) []storage.Op {
+func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did Outcome) []storage.Op {
 	if o.None() {
 		return nil
 	}
-	return []storage.Op{{Kind: storage.Insert, Row: o.Row(shard,
+	return []storage.Op{{Kind: storage.Insert, Row: o.Row(string(shard),
 		storage.StringProperty("Outcome", string(did)),
 		storage.StringProperty("Write", store.Encode(w)),
-		storage.StringProperty("Entry", entry),
+		storage.StringProperty("Entry", string(entry)),
 	).Row()}}
 }
 
 // deletion returns the operation that deletes an entry.
 func deletion(e store.Entry) storage.Op {
-	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: e.Shard, Row: store.EntryPrefix + e.ID}}}
+	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
 // clearLater returns the operation that notes something for deletion clearAfter from now. id keeps it apart from
 // other notes.
-func clearLater(now time.Time, shard, id string, what storage.Property) storage.Op {
+func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
-		Key:        key.Key{Partition: shard, Row: store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + id},
+		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),
 		Properties: []storage.Property{what},
 	}.Row()}
 }

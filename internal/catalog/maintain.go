@@ -35,7 +35,7 @@ func (mt *Maintainer) Maintain(ctx context.Context) error {
 	if err := mt.guard.Writable(ctx); err != nil {
 		return fmt.Errorf("maintain: %w", err)
 	}
-	err := store.EachShard(func(shard string) error {
+	err := store.EachShard(func(shard store.Shard) error {
 		err := mt.recoverShard(ctx, shard, false)
 		return errors.Join(err, mt.clearer.clearDue(ctx, shard))
 	})
@@ -47,8 +47,8 @@ func (mt *Maintainer) Maintain(ctx context.Context) error {
 func (mt *Maintainer) tidy(ctx context.Context) error {
 	now := mt.ServiceNow()
 	return mt.tidying.Due(now, func() error {
-		err := store.EachOf(append(store.ShardNames(), store.ClaimsPartition), func(partition string) error {
-			_, err := claim.Tidy(ctx, mt.Log, key.WithPrefix(partition, claim.Prefix), now)
+		err := store.EachOf(append(store.Shards(), store.ClaimsPartition), func(partition store.Shard) error {
+			_, err := claim.Tidy(ctx, mt.Log, key.WithPrefix(string(partition), claim.Prefix), now)
 			return err
 		})
 		if err != nil {
@@ -61,16 +61,16 @@ func (mt *Maintainer) tidy(ctx context.Context) error {
 // CompleteAll applies all entries in the log, including parked ones and those of writers under way. It does not ask whether the
 // stored schema is ours.
 func (mt *Maintainer) CompleteAll(ctx context.Context) error {
-	return store.EachShard(func(shard string) error { return mt.recoverShard(ctx, shard, true) })
+	return store.EachShard(func(shard store.Shard) error { return mt.recoverShard(ctx, shard, true) })
 }
 
 // recoverShard applies the shard's entries: all, or those that are neither parked nor left to their own writers. It parks an entry
 // that the service refuses for good. It also deletes tombstones that are no longer needed.
-func (mt *Maintainer) recoverShard(ctx context.Context, shard string, all bool) error {
+func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all bool) error {
 	var errs error
 	// The notes of tombstones sort directly behind the entries.
-	q := store.PrefixQuery(shard, store.EntryPrefix)
-	q.Range.High = store.PrefixQuery(shard, store.TombstonePrefix).Range.High
+	q := shard.Query(store.EntryPrefix)
+	q.Range.High = shard.Query(store.TombstonePrefix).Range.High
 	err := mt.Log.All(ctx, q, func(p storage.Page) error {
 		var notes []storage.Entity
 		for _, row := range p.Entities() {

@@ -72,11 +72,11 @@ func TestRefusalReadsNoOtherRecords(t *testing.T) {
 			}
 			return resp, err
 		})
-		shard := store.ShardOf(index.FirstHash("0"))
+		shard := store.ShardOf(index.FirstHashOf("0"))
 		w.did(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"0","lastname":"x"}`), ""))
 		c.Close()
 		for i, n := 1, 0; n < others; i++ {
-			if eid := fmt.Sprint(i); store.ShardOf(index.FirstHash(eid)) == shard {
+			if eid := fmt.Sprint(i); store.ShardOf(index.FirstHashOf(eid)) == shard {
 				w.orphan(fmt.Sprintf(`{"eid":%q,"lastname":"x","text":%q}`, eid, strings.Repeat("x", bytes)))
 				n++
 			}

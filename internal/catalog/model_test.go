@@ -21,6 +21,7 @@ import (
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/check"
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
@@ -118,8 +119,8 @@ type modelRun struct {
 	migrated bool
 	next     *world // with the schema that the catalog is given while others write, or nil
 
-	records map[string]record.Record // by identity: the plain map
-	taken   takeOver                 // what the published program left
+	records map[index.IdentityHash]record.Record // by identity: the plain map
+	taken   takeOver                             // what the published program left
 }
 
 func newModel(t *testing.T, seed uint64) *modelRun {
@@ -127,7 +128,7 @@ func newModel(t *testing.T, seed uint64) *modelRun {
 	p := func() float64 { return 0.06 * rnd.Float64() }
 	faults := fmt.Sprintf("seed=%d; latency=1ms..20ms; timeout-before p=%.3f; timeout-after p=%.3f; reset-before p=%.3f; reset-after p=%.3f; busy p=%.3f; html p=%.3f; half p=%.3f; short-page p=0.1; empty-page p=0.1 on=query times=2",
 		seed, p(), p(), p(), p(), p(), p(), p())
-	m := &modelRun{world: newWorld(t, emulator.Options{}, "eid,npi,ssn:digits", "lastname"), rnd: rnd, records: map[string]record.Record{}}
+	m := &modelRun{world: newWorld(t, emulator.Options{}, "eid,npi,ssn:digits", "lastname"), rnd: rnd, records: map[index.IdentityHash]record.Record{}}
 	t.Logf("seed %d: %s", seed, faults)
 	if seed%10 == 3 {
 		m.taken = newTakeOver(m.world)
@@ -341,7 +342,7 @@ func (m *modelRun) read(c *catalog.Catalog, q catalog.Lookup) catalog.Matches {
 	if err != nil {
 		return r // it died, or the storage was busy
 	}
-	seen := map[string]bool{}
+	seen := map[index.IdentityHash]bool{}
 	for _, r := range slices.Collect(r.Records()) {
 		for field, want := range q.Keys {
 			if got, _ := valueOf(r, field); !strings.EqualFold(got, want) {
@@ -357,7 +358,7 @@ func (m *modelRun) read(c *catalog.Catalog, q catalog.Lookup) catalog.Matches {
 	return r
 }
 
-func (m *modelRun) identity(r record.Record) string {
+func (m *modelRun) identity(r record.Record) index.IdentityHash {
 	m.Helper()
 	id, err := m.schema.Identity(func(field string) (string, bool) { return valueOf(r, field) })
 	proof.Must(m, err)
@@ -416,7 +417,7 @@ func (m *modelRun) explain() {
 		changes = append(changes, c)
 	}
 	slices.SortFunc(changes, func(a, b committed) int { return strings.Compare(b.id, a.id) })
-	versions := map[string]int64{}
+	versions := map[index.IdentityHash]int64{}
 	notes := map[int64]committed{} // by operation
 	deletions := 0
 	for i, c := range changes {
@@ -493,7 +494,7 @@ func (m *modelRun) acknowledged(notes map[int64]committed, deletions int) {
 // schema gives it another one, which nothing puts in order with the first.
 type placed struct {
 	operation
-	identity string
+	identity index.IdentityHash
 }
 
 // inOrder checks that an operation that had ended when another of the same identity

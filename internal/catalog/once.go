@@ -37,7 +37,7 @@ func onceOf(key string, parts ...any) claim.ID {
 // once carries out a request with the id, or returns the answer of an earlier try: the commit of a write keeps it, in one of the shards. A
 // request is claimed before anything is looked up. All claims are in one place: the error is a KeyReused if the Idempotency-Key was used
 // for any other write of the catalog. A write that is wrong leaves no claim: mended, it comes again with its key.
-func (wr *Writer) once(ctx context.Context, o claim.ID, shards []string, write func() (Written, error)) (Written, error) {
+func (wr *Writer) once(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Written{}, err
 	}
@@ -89,20 +89,20 @@ func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o
 }
 
 // shardsOf checks a selector, and returns the shards of what it may find. A record stays in its shard.
-func shardsOf(s index.Schema, selector Lookup) ([]string, error) {
+func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 	if first, _, ok := splitID(selector.ID); ok {
-		return []string{store.ShardOf(first)}, nil
+		return []store.Shard{store.ShardOf(first)}, nil
 	}
 	if selector.ID != "" {
 		return nil, nil // it finds nothing
 	}
 	p, err := newPlan(s, selector)
 	if err != nil || p.keys[0].rank > 0 {
-		return store.ShardNames(), err
+		return store.Shards(), err
 	}
-	var shards []string
+	var shards []store.Shard
 	for _, first := range p.keys[0].partitions {
-		shards = append(shards, store.ShardOf(index.FirstHash(first.Value)))
+		shards = append(shards, store.ShardOf(index.FirstHashOf(first.Value)))
 	}
 	slices.Sort(shards)
 	return slices.Compact(shards), nil
@@ -110,9 +110,9 @@ func shardsOf(s index.Schema, selector Lookup) ([]string, error) {
 
 // answered returns the first answer to a request with the id, and completes the write. found is false if
 // none of the shards has one.
-func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []string) (first Written, found bool, err error) {
+func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []store.Shard) (first Written, found bool, err error) {
 	var mu sync.Mutex
-	err = store.EachOf(shards, func(shard string) error {
+	err = store.EachOf(shards, func(shard store.Shard) error {
 		done, here, err := wr.answeredIn(ctx, o, shard)
 		mu.Lock()
 		defer mu.Unlock()
@@ -129,8 +129,8 @@ func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []string) (fi
 
 // answeredIn is answered for one shard. The error is KeyReused if the write was another one, and a Conflict if it was
 // withdrawn.
-func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard string) (first Written, found bool, err error) {
-	row, found, err := wr.Log.Get(ctx, o.Row(shard).Key)
+func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard) (first Written, found bool, err error) {
+	row, found, err := wr.Log.Get(ctx, o.Row(string(shard)).Key)
 	if err != nil || !found {
 		return Written{}, false, err
 	}
@@ -142,7 +142,7 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard string) (fir
 		return Written{}, false, err
 	}
 	first = Written{Outcome: Outcome(row.Get("Outcome")), Meta: metaOf(w)}
-	entry := row.Get("Entry")
+	entry := wal.EntryID(row.Get("Entry"))
 	if first.Outcome == deleted {
 		return first, true, wr.stages.complete(ctx, shard, entry)
 	}
@@ -158,7 +158,7 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard string) (fir
 		first.Record, found, err = wr.reader.contents(ctx, h)
 	}
 	if err == nil && !found {
-		_, err = wr.stages.applyFor(ctx, []string{w.First}) // perhaps who withdrew it died before the rows were gone
+		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // perhaps who withdrew it died before the rows were gone
 		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was used for this write when another record was in its way, or the record has changed since; read it, and use a new key")))
 	}
 	return first, true, err

@@ -29,7 +29,7 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 	switch {
 	case err != nil:
 		return err
-	case target != nil && !target.Gone && target.Content != r.Hash():
+	case target != nil && !target.Gone && target.Content != store.HashOf(r):
 		return identityTaken(w.Row)
 	case target == nil || target.Gone || target.Version < h.Version: // a change of schema that is taken back meets the record as it was
 		w = wal.TakeIdentity(h.State(), target.State(), w, mt.Clock())
@@ -63,7 +63,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 		case x.Slot.Version < before.Version:
 		case x.Slot.State == wal.Tombstone:
 			return problem.Conflictf("", "the row %q of %q says that the record was deleted", x.At.Row, x.At.Partition)
-		case store.ContentOf(x.Row).Hash() != r.Hash(), err != nil, of.Hash() != w.Identity:
+		case store.HashOf(store.ContentOf(x.Row)) != store.HashOf(r), err != nil, of.Hash() != w.Identity:
 			return problem.Conflictf("", "the row %q of %q has the same index and sort values, and other contents", x.At.Row, x.At.Partition)
 		}
 	}
@@ -74,7 +74,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 
 // Restore writes a record whose identity has the head of a deletion.
 func (mt *Maintainer) Restore(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
-	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), r.Hash(), mt.Clock())
+	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), store.HashOf(r), mt.Clock())
 	if verdict != wal.Commit {
 		return ErrRaced
 	}
@@ -84,6 +84,6 @@ func (mt *Maintainer) Restore(ctx context.Context, h *store.Head, id index.Ident
 
 // Remove deletes the record r of an identity. If the record is gone already or has moved,
 // it returns false, and completes the write that has done that.
-func (mt *Maintainer) Remove(ctx context.Context, first, identity string, r record.Record) (bool, error) {
+func (mt *Maintainer) Remove(ctx context.Context, first index.FirstHash, identity index.IdentityHash, r record.Record) (bool, error) {
 	return mt.stages.removeAt(ctx, nil, first, identity, r, nil, nil)
 }

@@ -41,16 +41,18 @@ type decision struct {
 	updates []headUpdate
 	more    []storage.Op // that are committed along with it
 	// same, unless nil, is a head whose last write has done it already: nothing but that is to be completed.
-	same *store.Head
-	// slots, unless nil, returns what is known of the index rows, by partition.
-	slots func() map[string]store.Slot
+	same  *store.Head
+	slots func() knownSlots // unless nil
 }
+
+// knownSlots has what is known of the index rows of a write.
+type knownSlots map[index.PartitionKey]store.Slot
 
 // headUpdate makes a write the newest of its identity.
 type headUpdate struct {
 	from    *store.Head // as it was read, nil for none
 	to      wal.Write
-	content string // hash of the record; "" if it is gone
+	content wal.ContentHash // "" if the record is gone
 }
 
 var (
@@ -64,13 +66,13 @@ var (
 // have it yet.
 type refused struct {
 	error
-	firstHashes []string // the first index values, as hashes, of the records that it is about
+	firstHashes []index.FirstHash // the first index values, as hashes, of the records that it is about
 }
 
 func (e *refused) Unwrap() error { return e.error }
 
 // refuse returns err as a refusal that is about records with these first index values; nil stays nil.
-func refuse(err error, firstHashes ...string) error {
+func refuse(err error, firstHashes ...index.FirstHash) error {
 	if err == nil {
 		return nil
 	}
@@ -111,7 +113,7 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	if err != nil {
 		return Written{}, err
 	}
-	var known map[string]store.Slot
+	var known knownSlots
 	if d.slots != nil {
 		known = d.slots()
 	}
@@ -124,7 +126,7 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 
 // removeAt is Remove where the identity's head was perhaps read, and slots is as in decision. An error of stays, unless that
 // is nil, keeps a head's record. If done, the deletion is committed, even with an error.
-func (st *stages) removeAt(ctx context.Context, read *store.Head, first, identity string, r record.Record, stays func(*store.Head) error, slots func() map[string]store.Slot) (done bool, err error) {
+func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, stays func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read
 		if read = nil; h == nil {
@@ -175,7 +177,7 @@ func (wr *Writer) room(ctx context.Context, bytes int64) error {
 
 // insertion decides about inserting the record. h is its identity's head.
 func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record) (decision, error) {
-	switch w, verdict := wal.Insertion(h.State(), store.WriteFor(id), r.Hash(), now); verdict {
+	switch w, verdict := wal.Insertion(h.State(), store.WriteFor(id), store.HashOf(r), now); verdict {
 	case wal.Same:
 		return decision{record: r, same: h}, nil
 	case wal.Taken:
@@ -187,7 +189,7 @@ func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record)
 
 // entering is the decision to insert the record by the write w, which follows the head h.
 func entering(h *store.Head, w wal.Write, r record.Record) decision {
-	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, r.Hash()}}}
+	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
 
 // replacement decides about replacing the record of the live head old by the record r, whose index rows w describes.
@@ -199,7 +201,7 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 			return decision{}, err
 		}
 	}
-	content := r.Hash()
+	content := store.HashOf(r)
 	writes, verdict := wal.Replacement(old.State(), target.State(), w, content, st.Clock())
 	switch verdict {
 	case wal.Same:
@@ -228,14 +230,14 @@ func (st *stages) free(ctx context.Context, w wal.Write) error {
 	all, err := st.Copies(ctx, w)
 	for _, x := range all {
 		if err == nil && wal.Decide(x.Slot.IndexRow, w) == wal.Collide {
-			err = rowKeyTaken(st.Schema, &collision{x.At.Partition, w.Row})
+			err = rowKeyTaken(st.Schema, &collision{x.At})
 		}
 	}
 	return err
 }
 
 // removal decides about deleting the record r of a live head. slots is as in decision.
-func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() map[string]store.Slot) (decision, error) {
+func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() knownSlots) (decision, error) {
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }
 
@@ -271,15 +273,15 @@ func (st *stages) unchanged(ctx context.Context, d decision, o claim.ID) (Writte
 // applied is an entry whose index rows are written.
 type applied struct {
 	store.Entry
-	sure bool              // every request was answered at the first try: none can be carried out later
-	gone map[string]string // ETags of tombstones that were written, by partition, as far as answers tell
+	sure bool                          // every request was answered at the first try: none can be carried out later
+	gone map[index.PartitionKey]string // ETags of tombstones that were written, by partition, as far as answers tell
 }
 
 // apply writes the index rows of an entry's writes, all partitions at once. If some fail, it
 // still writes the others, and returns one of the errors. known has the slots of rows that need not
 // be read, by partition; there may be some for a single write only.
-func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known map[string]store.Slot) (applied, error) {
-	partitions := map[string][]wal.Write{}
+func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known knownSlots) (applied, error) {
+	partitions := map[index.PartitionKey][]wal.Write{}
 	for _, w := range writes {
 		for _, p := range w.Partitions {
 			partitions[p] = append(partitions[p], w)
@@ -295,7 +297,7 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 	var g task.Group
 	var repeated atomic.Bool
 	var mu sync.Mutex
-	gone := map[string]string{}
+	gone := map[index.PartitionKey]string{}
 	for p, writes := range partitions {
 		g.Go(func() error {
 			etag, err := st.applyTo(ctx, p, writes, known, e.Record, &repeated)
@@ -317,7 +319,7 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 // applyTo writes the rows of one partition in one transaction. So a page never shows a
 // moving record twice, and never misses it. applyTo sets repeated if it sent the transaction
 // more than once. etag is that of the only row that it has written, "" if the answer does not tell.
-func (st *stages) applyTo(ctx context.Context, partition string, writes []wal.Write, known map[string]store.Slot, r record.Record, repeated *atomic.Bool) (etag string, err error) {
+func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {
 		if w.Fresh {
@@ -359,10 +361,10 @@ func (st *stages) applyTo(ctx context.Context, partition string, writes []wal.Wr
 
 // readSlot reads the slot of the write's row in a partition, without the record, which may be large: only that of a row that another
 // program wrote tells whose it is.
-func (st *stages) readSlot(ctx context.Context, partition string, w wal.Write) (store.Slot, error) {
-	at := key.Key{Partition: partition, Row: w.Row}
+func (st *stages) readSlot(ctx context.Context, partition index.PartitionKey, w wal.Write) (store.Slot, error) {
+	at := w.At(partition)
 	row, found, err := st.Index.Get(ctx, at, store.SlotColumns...)
-	if found && row.Get(store.IdentityColumn) == "" {
+	if found && store.IdentityOf(row) == "" {
 		row, found, err = st.Index.Get(ctx, at)
 	}
 	if err != nil || !found {
@@ -373,7 +375,7 @@ func (st *stages) readSlot(ctx context.Context, partition string, w wal.Write) (
 
 // rowOps returns the operations that the writes need in a partition whose rows are in the
 // state of slots. The error is a collision.
-func rowOps(partition string, writes []wal.Write, slots []store.Slot, r record.Record) (ops []storage.Op, err error) {
+func rowOps(partition index.PartitionKey, writes []wal.Write, slots []store.Slot, r record.Record) (ops []storage.Op, err error) {
 	for i, w := range writes {
 		row := store.IndexRow(w, partition, r)
 		switch wal.Decide(slots[i].IndexRow, w) {
@@ -382,7 +384,7 @@ func rowOps(partition string, writes []wal.Write, slots []store.Slot, r record.R
 		case wal.Overwrite:
 			ops = append(ops, storage.Op{Kind: storage.Replace, Row: row.Row(), IfMatch: slots[i].ETag})
 		case wal.Collide:
-			return nil, &collision{partition, w.Row}
+			return nil, &collision{w.At(partition)}
 		}
 	}
 	return ops, nil
@@ -390,10 +392,10 @@ func rowOps(partition string, writes []wal.Write, slots []store.Slot, r record.R
 
 // collision means that another record has the row key by chance. Only eight hex digits of a
 // hash tell records with the same sort value apart.
-type collision struct{ partition, row string }
+type collision struct{ at key.Key }
 
 func (e *collision) Error() string {
-	return fmt.Sprintf("another record has the row key %q in %q", e.row, e.partition)
+	return fmt.Sprintf("another record has the row key %q in %q", e.at.Row, e.at.Partition)
 }
 
 // finish ends the write of an entry that this process has committed; e and err are what apply returned. The entry moves to the changes
@@ -417,8 +419,8 @@ func (e *committed) Unwrap() error { return e.error }
 // What follows carries out the entries of others.
 
 // complete applies an entry of another writer, if it is still pending.
-func (st *stages) complete(ctx context.Context, shard, id string) error {
-	row, found, err := st.Log.Get(ctx, key.Key{Partition: shard, Row: store.EntryPrefix + id})
+func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryID) error {
+	row, found, err := st.Log.Get(ctx, shard.EntryKey(store.EntryPrefix, id))
 	if err != nil || !found {
 		return err
 	}
@@ -431,15 +433,15 @@ func (st *stages) complete(ctx context.Context, shard, id string) error {
 
 // applyFor applies what is under way for records with these first index values, as hashes: a request for each of their
 // shards, which may have large entries of others. So it reads no records, but those that it applies, one at a time. some means that there was something but hopeless entries.
-func (st *stages) applyFor(ctx context.Context, firstHashes []string) (some bool, err error) {
-	var shards []string
+func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (some bool, err error) {
+	var shards []store.Shard
 	for _, first := range firstHashes {
 		shards = append(shards, store.ShardOf(first))
 	}
 	slices.Sort(shards)
 	var any atomic.Bool
-	err = store.EachOf(slices.Compact(shards), func(shard string) error {
-		q := store.PrefixQuery(shard, store.EntryPrefix)
+	err = store.EachOf(slices.Compact(shards), func(shard store.Shard) error {
+		q := shard.Query(store.EntryPrefix)
 		q.Select = store.EntryColumns
 		return st.Log.All(ctx, q, func(p storage.Page) error {
 			for _, row := range p.Entities() {
@@ -493,7 +495,7 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 
 // current returns those writes of an entry that are the newest of their identities. Their
 // heads are marked as not sure: this process carries out another's entry. newer are the entries that have overtaken the others.
-func (st *stages) current(ctx context.Context, e store.Entry) (writes []wal.Write, newer []string, err error) {
+func (st *stages) current(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)
 		switch {
@@ -516,7 +518,7 @@ func (st *stages) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (
 		if err != nil || h == nil || h.Entry != e.ID || !h.Sure {
 			return h, err
 		}
-		if err := st.Log.Write(ctx, store.Doubt(e.Shard, w, h.ETag)); !store.Overtaken(err) {
+		if err := st.Log.Write(ctx, store.Doubt(w, h.ETag)); !store.Overtaken(err) {
 			return h, err
 		}
 	}

@@ -244,7 +244,7 @@ func TestWritesReadNoRecords(t *testing.T) {
 	left := rec(t, `{"eid":"2","npi":"8","ssn":"2","lastname":"Faux"}`)
 	id, err := c.Identify(left)
 	proof.Must(t, err)
-	w.published(id.Partitions[1], id.Row, left)
+	w.published(string(id.Partitions[1]), id.Row, left)
 	if done, err := writer.Put(t.Context(), left, catalog.Condition{}); err != nil || done.Outcome != catalog.Created {
 		t.Errorf("beside a row of another program: %v, %v", done.Outcome, err)
 	}

@@ -49,7 +49,7 @@ type Writer struct {
 // has changed since, and any other write with the key is a KeyReused.
 func (wr *Writer) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
 	fresh := true // most likely there is no head, and the first try does not look
-	return wr.writeAt(ctx, r, onceOf(once, r.Hash()), func(id index.Identity) (d decision, err error) {
+	return wr.writeAt(ctx, r, onceOf(once, store.HashOf(r)), func(id index.Identity) (d decision, err error) {
 		var h *store.Head
 		if !fresh {
 			h, err = wr.ReadHead(ctx, id.First(), id.Hash())
@@ -66,7 +66,7 @@ func (wr *Writer) Put(ctx context.Context, r record.Record, on Condition) (Writt
 	if err := wr.room(ctx, wr.writing(r)); err != nil {
 		return Written{}, err
 	}
-	return wr.writeAt(ctx, r, onceOf(on.Once, "put", r.Hash()), func(id index.Identity) (decision, error) {
+	return wr.writeAt(ctx, r, onceOf(on.Once, "put", store.HashOf(r)), func(id index.Identity) (decision, error) {
 		h, err := wr.ReadHead(ctx, id.First(), id.Hash())
 		if err == nil {
 			err = refuse(on.check(h), id.First())
@@ -87,7 +87,7 @@ func (wr *Writer) writeAt(ctx context.Context, r record.Record, o claim.ID, deci
 	if err != nil {
 		return Written{}, err
 	}
-	return wr.once(ctx, o, []string{store.ShardOf(id.First())}, func() (Written, error) {
+	return wr.once(ctx, o, []store.Shard{store.ShardOf(id.First())}, func() (Written, error) {
 		return wr.stages.write(ctx, o, func() (decision, error) { return decide(id) })
 	})
 }
@@ -99,14 +99,14 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	if err != nil {
 		return Written{}, err
 	}
-	done, err := wr.changeOne(ctx, selector, on, onceOf(on.Once, "put", selector, r.Hash()), func(*store.Head) (record.Record, bool, error) { return r, true, nil })
+	done, err := wr.changeOne(ctx, selector, on, onceOf(on.Once, "put", selector, store.HashOf(r)), func(*store.Head) (record.Record, bool, error) { return r, true, nil })
 	if selector.ID != "" || err == nil || problem.Of(err).Kind != problem.NotFound {
 		return done, err
 	}
 	// Perhaps the first try, whose answer was lost, has moved the record from where the selector
 	// looks.
 	h, from, moveErr := wr.movedTo(ctx, id)
-	if moveErr != nil || h == nil || h.Content != r.Hash() {
+	if moveErr != nil || h == nil || h.Content != store.HashOf(r) {
 		return done, cmp.Or(moveErr, err)
 	}
 	if p, planErr := newPlan(wr.Schema, selector); planErr != nil || !p.mayMatch(from) {
@@ -193,7 +193,7 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, once func(
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member
-	times := map[string]int{} // by identity
+	times := map[index.IdentityHash]int{} // by identity
 	for i := range records.Len() {
 		r := records.At(i)
 		id, err := wr.Identify(r)

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
@@ -40,7 +41,7 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 			return k.sum, err
 		}
 	}
-	if err := store.EachShard(func(shard string) error { return k.entries(ctx, shard) }); err != nil {
+	if err := store.EachShard(func(shard store.Shard) error { return k.entries(ctx, shard) }); err != nil {
 		return k.sum, err
 	}
 	suspect, err := k.compare(ctx)
@@ -48,7 +49,7 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 		return k.sum, err
 	}
 	// Heads first: their records are in place when the rows are checked.
-	if err := store.EachShard(func(shard string) error { return k.heads(ctx, shard, suspect) }); err != nil {
+	if err := store.EachShard(func(shard store.Shard) error { return k.heads(ctx, shard, suspect) }); err != nil {
 		return k.sum, err
 	}
 	return k.sum, k.rows(ctx, suspect)
@@ -56,7 +57,7 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 
 // compare reads the index and the heads once. suspect reports which identities differ; it
 // is nil if none does.
-func (k *checker) compare(ctx context.Context) (suspect func(identity string) bool, err error) {
+func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		k.count(&k.sum.Rows, len(p.Rows))
@@ -68,8 +69,8 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 	if err != nil {
 		return nil, err
 	}
-	err = store.EachShard(func(shard string) error {
-		return k.Log.All(ctx, store.PrefixQuery(shard, store.HeadPrefix), func(p storage.Page) error {
+	err = store.EachShard(func(shard store.Shard) error {
+		return k.Log.All(ctx, shard.Query(store.HeadPrefix), func(p storage.Page) error {
 			for _, row := range p.Entities() {
 				h, err := store.HeadOf(row)
 				if err != nil {
@@ -92,8 +93,8 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity string) bo
 }
 
 // entries counts the shard's entries, and reports the parked ones and those that can't be read.
-func (k *checker) entries(ctx context.Context, shard string) error {
-	return k.Log.All(ctx, store.PrefixQuery(shard, store.EntryPrefix), func(p storage.Page) error {
+func (k *checker) entries(ctx context.Context, shard store.Shard) error {
+	return k.Log.All(ctx, shard.Query(store.EntryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities() {
 			k.count(&k.sum.Pending, 1)
 			if reason := row.Get(store.ParkedColumn); reason != "" {
@@ -107,8 +108,8 @@ func (k *checker) entries(ctx context.Context, shard string) error {
 }
 
 // heads checks the index rows of the shard's suspect records.
-func (k *checker) heads(ctx context.Context, shard string, suspect func(identity string) bool) error {
-	return store.Each(ctx, k.Log, store.PrefixQuery(shard, store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
+func (k *checker) heads(ctx context.Context, shard store.Shard, suspect func(identity index.IdentityHash) bool) error {
+	return store.Each(ctx, k.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
 		if err != nil || h.Gone || !suspect(h.Identity) {
 			return nil // compare has reported what can't be read
@@ -137,7 +138,7 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 			k.claim(x.At.Partition, x.At.Row)
 		}
 	}
-	at := key.Key{Partition: h.Partitions[0], Row: h.Row}
+	at := h.At(h.Partitions[0])
 	r, found, err := k.Logged(ctx, h, all)
 	if err != nil {
 		return err
@@ -147,11 +148,11 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 		return nil
 	}
 	if id, err := k.Identify(r); err != nil || id.Hash() != h.Identity {
-		k.claim(h.Identity)
+		k.claim(string(h.Identity))
 		k.report(at, false, "the record is placed by another schema; move it with: tablesweep catalog migrate")
 		return nil
 	}
-	if x := newestOf(h, all); x.Slot.Version > h.Version && (x.Slot.State == wal.Tombstone || x.Record.Hash() != h.Content) {
+	if x := newestOf(h, all); x.Slot.Version > h.Version && (x.Slot.State == wal.Tombstone || store.HashOf(x.Record) != h.Content) {
 		if changing, err := k.changing(ctx, h); changing || err != nil {
 			return err
 		}
@@ -184,7 +185,7 @@ func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
 // mend repairs one index row of the record r.
 func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r record.Record) error {
 	what, allowed := "the index row is missing", k.repair
-	op := storage.Op{Kind: storage.Insert, Row: store.IndexRow(h.Write, x.At.Partition, r).Row()}
+	op := storage.Op{Kind: storage.Insert, Row: store.IndexRow(h.Write, index.PartitionKey(x.At.Partition), r).Row()}
 	if x.Slot.State != wal.NoRow {
 		if what = "the index row differs from the record"; x.Slot.Identity != h.Identity {
 			why, err := k.placementOf(ctx, x)
@@ -206,7 +207,7 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 	}
 	return k.repairing(allowed, x.At, what, func() error {
 		if op.Kind == storage.Insert && h.Sure { // an insertion has no condition, and may be carried out late
-			if err := k.Log.Write(ctx, store.Doubt(store.ShardOf(h.First), h.Write, h.ETag)); err != nil {
+			if err := k.Log.Write(ctx, store.Doubt(h.Write, h.ETag)); err != nil {
 				return err
 			}
 			h.Sure = false
@@ -253,10 +254,10 @@ func (k *checker) claim(what ...string) {
 }
 
 // judged reports whether a head judges a row that has one of the identities.
-func (k *checker) judged(at key.Key, identities ...string) bool {
+func (k *checker) judged(at key.Key, identities ...index.IdentityHash) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.claimed[sumOf(at.Partition, at.Row)] || slices.ContainsFunc(identities, func(identity string) bool { return k.claimed[sumOf(identity)] })
+	return k.claimed[sumOf(at.Partition, at.Row)] || slices.ContainsFunc(identities, func(identity index.IdentityHash) bool { return k.claimed[sumOf(string(identity))] })
 }
 
 // count adds to a number of the summary.
@@ -297,7 +298,7 @@ func (k *checker) repairing(allowed bool, at key.Key, what string, repair func()
 
 // changing reports whether a write of the head's record is under way.
 func (k *checker) changing(ctx context.Context, h *store.Head) (bool, error) {
-	_, pending, err := k.Log.Get(ctx, key.Key{Partition: store.ShardOf(h.First), Row: store.EntryPrefix + h.Entry})
+	_, pending, err := k.Log.Get(ctx, store.ShardOf(h.First).EntryKey(store.EntryPrefix, h.Entry))
 	if pending || err != nil {
 		return true, err
 	}

@@ -3,7 +3,6 @@ package check
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
@@ -13,7 +12,7 @@ import (
 )
 
 // rows checks the index rows of suspect identities that no head has judged.
-func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) error {
+func (k *checker) rows(ctx context.Context, suspect func(identity index.IdentityHash) bool) error {
 	return store.Each(ctx, k.Index, storage.Query{}, func(ctx context.Context, row storage.Entity) error {
 		s := k.SlotOf(row)
 		if !suspect(s.Identity) || k.judged(row.Key, s.Identity) {
@@ -47,7 +46,7 @@ func (k *checker) rows(ctx context.Context, suspect func(identity string) bool) 
 			k.unknown(row, what)
 			return nil
 		}
-		if row.Key.Row != id.Row || !slices.Contains(id.Partitions, row.Key.Partition) {
+		if !store.WriteFor(id).HasRowAt(row.Key) {
 			return k.misplacedRow(ctx, row, id, r)
 		}
 		if h.Gone {
@@ -65,7 +64,7 @@ func (k *checker) unknown(row storage.Entity, what string) {
 
 // tombstone checks a tombstone. If its identity has no head any more, it was left behind.
 func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slot) error {
-	h, err := k.ReadHead(ctx, row.Get(store.FirstColumn), s.Identity)
+	h, err := k.ReadHead(ctx, store.FirstOf(row), s.Identity)
 	if err != nil || h != nil {
 		return err
 	}
@@ -91,7 +90,7 @@ func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Sl
 		what, allowed = newer, false
 	}
 	return k.repairing(allowed, row.Key, what, func() error {
-		return k.Index.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: row.ETag, Row: store.IndexRow(h.Write, row.Key.Partition, record.Record{}).Row()})
+		return k.Index.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: row.ETag, Row: store.IndexRow(h.Write, index.PartitionKey(row.Key.Partition), record.Record{}).Row()})
 	})
 }
 
@@ -107,8 +106,8 @@ const (
 // placementOf finds out whether a row belongs where another record's row should be.
 func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, error) {
 	if x.Slot.State == wal.Tombstone {
-		h, err := k.ReadHead(ctx, x.Row.Get(store.FirstColumn), x.Slot.Identity)
-		if h != nil && h.Row == x.At.Row && slices.Contains(h.Partitions, x.At.Partition) {
+		h, err := k.ReadHead(ctx, store.FirstOf(x.Row), x.Slot.Identity)
+		if h != nil && h.HasRowAt(x.At) {
 			return belongs, err
 		}
 		return strayCopy, err
@@ -118,7 +117,7 @@ func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, err
 	if err != nil {
 		return stray, nil // it holds no record
 	}
-	if x.At.Row == id.Row && slices.Contains(id.Partitions, x.At.Partition) {
+	if store.WriteFor(id).HasRowAt(x.At) {
 		return belongs, nil
 	}
 	h, err := k.ReadHead(ctx, id.First(), id.Hash())
@@ -129,7 +128,7 @@ func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, err
 		return strayCopy, nil
 	}
 	all, err := k.Copies(ctx, h.Write)
-	if err != nil || r.Hash() != h.Content {
+	if err != nil || store.HashOf(r) != h.Content {
 		return stray, err
 	}
 	if _, known, err := k.Logged(ctx, h, all); !known {

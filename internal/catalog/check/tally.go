@@ -3,10 +3,10 @@ package check
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"slices"
 	"strconv"
 
 	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/storage"
@@ -27,11 +27,11 @@ const (
 type tally struct {
 	sums    map[uint64]uint64
 	suspect map[uint64]bool
-	gone    map[string]bool // identities of tombstones whose heads were not met yet
+	gone    map[index.IdentityHash]bool // identities of tombstones whose heads were not met yet
 }
 
 func newTally() *tally {
-	return &tally{sums: map[uint64]uint64{}, suspect: map[uint64]bool{}, gone: map[string]bool{}}
+	return &tally{sums: map[uint64]uint64{}, suspect: map[uint64]bool{}, gone: map[index.IdentityHash]bool{}}
 }
 
 func sumOf(texts ...string) uint64 {
@@ -39,7 +39,7 @@ func sumOf(texts ...string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-func groupOf(identity string) uint64 { return sumOf(identity) % groups }
+func groupOf(identity index.IdentityHash) uint64 { return sumOf(string(identity)) % groups }
 
 func (t *tally) head(h *store.Head) {
 	delete(t.gone, h.Identity)
@@ -51,8 +51,8 @@ func (t *tally) head(h *store.Head) {
 	}
 }
 
-func rowHash(w wal.Write, partition, content string) uint64 {
-	return sumOf(partition, w.Row, w.Identity, strconv.FormatInt(w.Version, 10), content)
+func rowHash(w wal.Write, p index.PartitionKey, content wal.ContentHash) uint64 {
+	return sumOf(string(p), w.Row, string(w.Identity), strconv.FormatInt(w.Version, 10), string(content))
 }
 
 // row counts an index row. One that holds no record is suspect.
@@ -73,15 +73,15 @@ func (t *tally) row(c *catalog.Catalog, row storage.Entity) {
 	}
 	w := store.WriteFor(id)
 	w.Version = s.Version
-	if row.Key.Row != w.Row || !slices.Contains(w.Partitions, row.Key.Partition) || s.Identity != w.Identity {
+	if !w.HasRowAt(row.Key) || s.Identity != w.Identity {
 		t.suspect[groupOf(s.Identity)] = true
 		t.suspect[groupOf(w.Identity)] = true
 	}
-	t.sums[groupOf(w.Identity)] -= rowHash(w, row.Key.Partition, r.Hash())
+	t.sums[groupOf(w.Identity)] -= rowHash(w, index.PartitionKey(row.Key.Partition), store.HashOf(r))
 }
 
 // close ends the tally. The result reports which identities are suspect, nil if none is.
-func (t *tally) close() func(identity string) bool {
+func (t *tally) close() func(identity index.IdentityHash) bool {
 	for identity := range t.gone {
 		t.suspect[groupOf(identity)] = true
 	}
@@ -93,5 +93,5 @@ func (t *tally) close() func(identity string) bool {
 	if len(t.suspect) == 0 {
 		return nil
 	}
-	return func(identity string) bool { return t.suspect[groupOf(identity)] }
+	return func(identity index.IdentityHash) bool { return t.suspect[groupOf(identity)] }
 }

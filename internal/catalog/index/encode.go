@@ -29,13 +29,13 @@ func illegal(r rune) bool { return !legal(r) }
 // partitionKey returns the PartitionKey of a normalised value. If the value has illegal
 // characters, these and the tilde become a tilde and two hex digits, and the key starts
 // with a tilde where others start with a digit.
-func partitionKey(field, value string) (string, error) {
+func partitionKey(field, value string) (PartitionKey, error) {
 	field = strings.ToLower(field)
 	k := partitionStart(field) + value
 	if strings.ContainsFunc(k, illegal) {
 		k = escapedKey(k)
 	}
-	return k, checkLength(field, "PartitionKey", k)
+	return PartitionKey(k), checkLength(field, "PartitionKey", k)
 }
 
 // partitionStart returns the prefix of all unescaped PartitionKeys of a field, which is in

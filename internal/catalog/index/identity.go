@@ -14,13 +14,16 @@ import (
 	"tablesweep/internal/problem"
 )
 
+// PartitionKey is the PartitionKey of index rows.
+type PartitionKey string
+
 // Identity tells records apart, and says where a record's index rows are.
 type Identity struct {
-	Values     []string // normalised values in the schema's order, "" for an absent key
-	Sort       string   // the normalised sort value; inverted ticks for a time, 23 digits for a number
-	Partitions []string // a PartitionKey for each present key, the first key's first; no duplicates
-	Row        string   // the RowKey of all the rows
-	Schema     string   // the schema's text
+	Values     []string       // normalised values in the schema's order, "" for an absent key
+	Sort       string         // the normalised sort value; inverted ticks for a time, 23 digits for a number
+	Partitions []PartitionKey // for each present key, the first key's first; no duplicates
+	Row        string         // the RowKey of all the rows
+	Schema     string         // the schema's text
 }
 
 // Identity returns the record's identity. get returns the text of a field, for a number its
@@ -98,7 +101,7 @@ func (s Sort) value(raw string) (string, error) {
 
 // Partition is the partition that has an index key's value.
 type Partition struct {
-	Key   string // PartitionKey
+	Key   PartitionKey
 	Value string // normalised
 }
 
@@ -128,32 +131,36 @@ func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	return all, nil
 }
 
-// HashLength is the number of hex digits in an [Identity.Hash] and a [FirstHash].
+// IdentityHash is 32 hex digits that differ for different identities, also for those of different schemas.
+type IdentityHash string
+
+// FirstHash is 32 hex digits that all records with one normalised value of the first index key share, and no others.
+type FirstHash string
+
+// HashLength is the number of hex digits in an [IdentityHash] and a [FirstHash].
 const HashLength = 32
 
-// Hash returns 32 hex digits that differ for different identities, also for those of
-// different schemas.
-func (id Identity) Hash() string {
-	return digest(append(slices.Clip(id.Values), id.Sort, id.Schema)...)
+// Hash returns the identity's hash.
+func (id Identity) Hash() IdentityHash {
+	return IdentityHash(digest(append(slices.Clip(id.Values), id.Sort, id.Schema)...))
 }
 
-// First returns the [FirstHash] of the identity.
-func (id Identity) First() string { return FirstHash(id.Values[0]) }
+// First returns the hash of the first index value.
+func (id Identity) First() FirstHash { return FirstHashOf(id.Values[0]) }
 
-// FirstHash returns 32 hex digits that all records with this normalised value of the first
-// index key share, and no others.
-func FirstHash(normalised string) string { return digest(normalised) }
+// FirstHashOf returns the hash of a normalised value of the first index key.
+func FirstHashOf(normalised string) FirstHash { return FirstHash(digest(normalised)) }
 
-// Shard returns which of the shards, 0 to shards-1, a [FirstHash] belongs to. It
+// Shard returns which of the shards, 0 to shards-1, the hash belongs to. It
 // never changes for the same number of shards.
-func Shard(first string, shards int) int {
+func (f FirstHash) Shard(shards int) int {
 	h := fnv.New64a()
-	h.Write([]byte(first))
+	h.Write([]byte(f))
 	return int(h.Sum64() % uint64(shards))
 }
 
 // partition returns the PartitionKey of a non-empty value, and the normalised value.
-func (k Key) partition(raw string) (partition, value string, err error) {
+func (k Key) partition(raw string) (partition PartitionKey, value string, err error) {
 	if err := checkText(k.Field, raw); err != nil {
 		return "", "", err
 	}

@@ -42,51 +42,51 @@ func TestIdentity(t *testing.T) {
 		{"the published vector", "eid,npi,ssn", "lastname", faux, index.Identity{
 			Values:     []string{"f314", "1414213562", "123-45-6789"},
 			Sort:       "faux",
-			Partitions: []string{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"},
+			Partitions: []index.PartitionKey{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"},
 			Row:        "faux:56a9e459",
 		}},
 		{"another order and case of the settings", "SSN,Npi,eid", "LastName", faux, index.Identity{
 			Values:     []string{"123-45-6789", "1414213562", "f314"},
 			Sort:       "faux",
-			Partitions: []string{"3_ssn123-45-6789", "3_npi1414213562", "3_eidf314"},
+			Partitions: []index.PartitionKey{"3_ssn123-45-6789", "3_npi1414213562", "3_eidf314"},
 			Row:        "faux:56a9e459",
 		}},
 		{"the hash has the values by their keys' names", "eid,Z10,NPI,a:b:lower,a b,z2,a,Ä", "lastname",
 			fields{"eid": "1", "z10": "2", "npi": "3", "a:b": "4", "a b": "5", "z2": "6", "a": "7", "ä": "8", "lastname": "Faux"}, index.Identity{
 				Values:     []string{"1", "2", "3", "4", "5", "6", "7", "8"},
 				Sort:       "faux",
-				Partitions: []string{"3_eid1", "3_z102", "3_npi3", "3_a:b4", "3_a b5", "2_z26", "1_a7", "1_ä8"},
+				Partitions: []index.PartitionKey{"3_eid1", "3_z102", "3_npi3", "3_a:b4", "3_a b5", "2_z26", "1_a7", "1_ä8"},
 				Row:        "faux:556a5082", // md5 of 7|5|4|1|3|2|6|8
 			}},
 		{"normalisers", "eid:exact,ssn:digits", "lastname", faux, index.Identity{
 			Values:     []string{"F314", "123456789"},
 			Sort:       "faux",
-			Partitions: []string{"3_eidF314", "3_ssn123456789"},
+			Partitions: []index.PartitionKey{"3_eidF314", "3_ssn123456789"},
 			Row:        "faux:74dfa3cf", // md5 of F314|123456789
 		}},
 		{"absent and empty keys", "eid,npi,ssn", "lastname", fields{"eid": "F314", "npi": "", "lastname": "Faux"}, index.Identity{
 			Values:     []string{"f314", "", ""},
 			Sort:       "faux",
-			Partitions: []string{"3_eidf314"},
+			Partitions: []index.PartitionKey{"3_eidf314"},
 			Row:        "faux:084aaf4e", // md5 of f314||
 		}},
 		{"newest first", "eid", "at:newest", faux, index.Identity{
 			Values:     []string{"f314"},
 			Sort:       "2524556159999999999",
-			Partitions: []string{"3_eidf314"},
+			Partitions: []index.PartitionKey{"3_eidf314"},
 			Row:        "2524556159999999999:ee3eab04",
 		}},
 		{"characters that keys can't hold", "eid,npi", "lastname",
 			fields{"eid": "a/~b\tc", "npi": "~", "lastname": "N/A ?\u0085\uFFFF"}, index.Identity{
 				Values:     []string{"a/~b\tc", "~"},
 				Sort:       "n/a ?\u0085\uFFFF",
-				Partitions: []string{"~3_eida~2f~7eb~09c", "3_npi~"},
+				Partitions: []index.PartitionKey{"~3_eida~2f~7eb~09c", "3_npi~"},
 				Row:        "n.\uFFFD2fa >\uFFFD3f~\uFFFD85\uFFFC\uFFFDff!021109db",
 			}},
 		{"Unicode", "name", "name", fields{"name": "ÅSA 😀"}, index.Identity{
 			Values:     []string{"åsa 😀"},
 			Sort:       "åsa 😀",
-			Partitions: []string{"4_nameåsa 😀"},
+			Partitions: []index.PartitionKey{"4_nameåsa 😀"},
 			Row:        "åsa 😀:1dc9205e",
 		}},
 	} {
@@ -111,7 +111,11 @@ func TestPartitions(t *testing.T) {
 	s := index.Schema{Keys: []index.Key{
 		{Field: "Eid"}, {Field: "a"}, {Field: "a:b"}, {"ssn", index.Digits}, {"part", index.Exact}, {Field: "größe"}, {Field: "p/q"},
 	}}
-	for _, tt := range []struct{ field, value, partition, normalised string }{
+	for _, tt := range []struct {
+		field, value string
+		partition    index.PartitionKey
+		normalised   string
+	}{
 		{"eID", "F314", "3_eidf314", "f314"},
 		{"a", "b:c", "1_ab:c", "b:c"},
 		{"a:b", "c", "3_a:bc", "c"},
@@ -202,14 +206,14 @@ func TestHashesTellIdentitiesApart(t *testing.T) {
 		{Values: []string{"a", "1:b"}, Sort: "x"},
 		{Values: []string{"a", "1:b"}, Sort: "x", Schema: "b:lower,c:digits;d:text"},
 	}
-	seen := map[string]bool{}
+	seen := map[index.IdentityHash]bool{}
 	for _, id := range ids {
 		h := id.Hash()
 		if len(h) != 32 || seen[h] {
 			t.Errorf("Hash of %v is %s, seen before: %v", id, h, seen[h])
 		}
 		seen[h] = true
-		if id.First() != index.FirstHash(id.Values[0]) || len(id.First()) != 32 {
+		if id.First() != index.FirstHashOf(id.Values[0]) || len(id.First()) != 32 {
 			t.Errorf("First of %v is %s", id, id.First())
 		}
 	}
@@ -223,7 +227,7 @@ func TestShardsAreEvenAndStable(t *testing.T) {
 	const shards, n = 16, 16_000
 	count := make([]int, shards)
 	for i := range n {
-		count[index.Shard(index.FirstHash(fmt.Sprint(i)), shards)]++
+		count[index.FirstHashOf(fmt.Sprint(i)).Shard(shards)]++
 	}
 	for i, c := range count {
 		if c < n/shards*8/10 || c > n/shards*12/10 {
@@ -231,7 +235,7 @@ func TestShardsAreEvenAndStable(t *testing.T) {
 		}
 	}
 	// A change would lose what has been stored by shard.
-	if got := index.Shard(index.FirstHash("f314"), shards); got != 8 {
+	if got := index.FirstHashOf("f314").Shard(shards); got != 8 {
 		t.Errorf("shard of f314 is %d, want 8", got)
 	}
 }
@@ -259,13 +263,13 @@ func FuzzPartitionsDontCollide(f *testing.F) {
 		if !utf8.ValidString(field1 + field2) {
 			return
 		}
-		partition := func(field, value string) (string, string, bool) {
+		partition := func(field, value string) (index.PartitionKey, string, bool) {
 			s := index.Schema{Keys: []index.Key{{Field: field}}}
 			all, err := s.Partitions(field, value)
 			if err != nil {
 				return "", "", false
 			}
-			checkKey(t, all[0].Key)
+			checkKey(t, string(all[0].Key))
 			return all[0].Key, strings.ToLower(field) + "\xff" + all[0].Value, true
 		}
 		p1, is1, ok1 := partition(field1, value1)

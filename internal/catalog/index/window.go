@@ -25,8 +25,9 @@ type Window struct {
 type RowRange struct{ Low, High *key.Bound }
 
 // In returns the range within a partition.
-func (r RowRange) In(partition string) key.Range {
-	return key.Range{Partition: &partition, Low: r.Low, High: r.High}
+func (r RowRange) In(partition PartitionKey) key.Range {
+	p := string(partition)
+	return key.Range{Partition: &p, Low: r.Low, High: r.High}
 }
 
 // Window returns the window of the sort values from rowFrom to rowTo, both included. An empty

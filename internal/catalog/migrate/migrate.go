@@ -29,12 +29,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
@@ -55,7 +55,7 @@ type Result struct {
 // everything that it leaves as it was, never concurrently. It needs about 150 bytes of memory
 // for each record that another program wrote. With dryRun it changes nothing.
 func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalog.Finding)) (Result, error) {
-	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[string]content{}, noted: map[string]string{}}
+	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[index.IdentityHash]content{}, noted: map[string]wal.ContentHash{}}
 	var stopped *storage.Entity
 	if !dryRun {
 		var err error
@@ -68,7 +68,7 @@ func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalo
 	}
 	err := m.begin(ctx)
 	if err == nil {
-		err = store.EachShard(func(shard string) error { return m.heads(ctx, shard) })
+		err = store.EachShard(func(shard store.Shard) error { return m.heads(ctx, shard) })
 	}
 	for _, step := range []func(context.Context) error{m.survey, m.rows, m.entries} {
 		if err == nil {
@@ -82,8 +82,8 @@ func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalo
 }
 
 // heads moves the shard's records that have a head.
-func (m *migrator) heads(ctx context.Context, shard string) error {
-	return store.Each(ctx, m.Log, store.PrefixQuery(shard, store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
+func (m *migrator) heads(ctx context.Context, shard store.Shard) error {
+	return store.Each(ctx, m.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
 		if err != nil {
 			m.leave(row.Key, "%v", err)
@@ -96,7 +96,7 @@ func (m *migrator) heads(ctx context.Context, shard string) error {
 		if err != nil {
 			return err
 		}
-		at := key.Key{Partition: h.Partitions[0], Row: h.Row}
+		at := h.At(h.Partitions[0])
 		r, found, err := m.Logged(ctx, h, all)
 		if err != nil {
 			return err
@@ -142,8 +142,8 @@ func (m *migrator) rows(ctx context.Context) error {
 
 // byIdentity groups the rows that another program wrote by identity. It reports those that
 // it can't take over.
-func (m *migrator) byIdentity(rows []storage.Entity) map[string][]foreignRow {
-	all := map[string][]foreignRow{}
+func (m *migrator) byIdentity(rows []storage.Entity) map[index.IdentityHash][]foreignRow {
+	all := map[index.IdentityHash][]foreignRow{}
 	for _, row := range rows {
 		if !store.Foreign(row) {
 			continue
@@ -189,7 +189,7 @@ func (m *migrator) row(ctx context.Context, row foreignRow) error {
 
 // original deletes a row of another program if our schema has none in its place.
 func (m *migrator) original(ctx context.Context, row foreignRow) error {
-	placed := row.Key.Row == row.id.Row && slices.Contains(row.id.Partitions, row.Key.Partition)
+	placed := store.WriteFor(row.id).HasRowAt(row.Key)
 	if m.dryRun {
 		if !placed {
 			m.count(&m.sum.Removed)
@@ -218,19 +218,19 @@ type migrator struct {
 	*catalog.Catalog
 	dryRun bool
 	found  func(catalog.Finding)
-	from   string            // the RowKey behind which the published log is read
-	noted  map[string]string // the notes of entries that are left, by RowKey, with the hash of an insertion's record
+	from   string                     // the RowKey behind which the published log is read
+	noted  map[string]wal.ContentHash // the notes of entries that are left, by RowKey, with the hash of an insertion's record
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
 	// contents has the content of each identity of which another program wrote rows, by its hash.
 	// After survey, only taken changes.
-	contents map[string]content
+	contents map[index.IdentityHash]content
 }
 
 // content is the content of an identity's rows.
 type content struct {
-	hash      string
+	hash      wal.ContentHash
 	ambiguous bool
 	taken     bool // the record is counted in Result.Taken
 }
@@ -303,7 +303,7 @@ func (m *migrator) survey(ctx context.Context) error {
 				continue
 			}
 			of, known := m.contents[id.Hash()]
-			m.contents[id.Hash()] = content{hash: r.Hash(), ambiguous: known && (of.ambiguous || of.hash != r.Hash())}
+			m.contents[id.Hash()] = content{hash: store.HashOf(r), ambiguous: known && (of.ambiguous || of.hash != store.HashOf(r))}
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 
 	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/record"
 	"tablesweep/internal/storage"
@@ -62,7 +63,7 @@ func (m *migrator) entries(ctx context.Context) error {
 	err := m.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: takenMark.Row, Open: true}}}, func(p storage.Page) error {
 		for _, note := range p.Entities() {
 			left = append(left, note.Key.Row)
-			m.noted[note.Key.Row] = note.Get(leftContent)
+			m.noted[note.Key.Row] = wal.ContentHash(note.Get(leftContent))
 		}
 		return nil
 	})
@@ -123,13 +124,13 @@ func (m *migrator) first(ctx context.Context, row storage.Entity, carried bool) 
 	if err != nil || settled {
 		return err
 	}
-	content := ""
+	var content wal.ContentHash
 	if row.Get(store.PublishedOperation) == store.PublishedInsert {
-		content = publishedRecord(row).Hash()
+		content = store.HashOf(publishedRecord(row))
 	}
 	m.noted[row.Key.Row] = content
 	return m.change(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{
-		Key: key.Key{Partition: leftPartition, Row: row.Key.Row}, Properties: []storage.Property{storage.StringProperty(leftContent, content)},
+		Key: key.Key{Partition: leftPartition, Row: row.Key.Row}, Properties: []storage.Property{storage.StringProperty(leftContent, string(content))},
 	}.Row()})
 }
 
@@ -220,15 +221,15 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 		return nil, "", err
 	}
 	live := h.Live()
-	if operation == publishedDelete && (!live || h.Content != r.Hash()) {
+	if operation == publishedDelete && (!live || h.Content != store.HashOf(r)) {
 		for noted, content := range m.noted {
-			if content == r.Hash() && key.Less(noted, row.Key.Row) { // what it deletes was left, so both are settled
+			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // what it deletes was left, so both are settled
 				return nil, "", m.forget(ctx, noted)
 			}
 		}
 	}
 	switch {
-	case m.contentOf(id).ambiguous || live && h.Content != r.Hash():
+	case m.contentOf(id).ambiguous || live && h.Content != store.HashOf(r):
 		return nil, "there is a record whose index and sort values differ from the log's entry in case only, with other contents; change the sort value of one of them, or delete the entry", nil
 	case operation == store.PublishedInsert && live, operation == publishedDelete && !live:
 		return nil, "", nil
@@ -252,7 +253,7 @@ func (m *migrator) late(ctx context.Context, id index.Identity, r record.Record)
 	sort, _ := r.Get(m.Schema.Sort.Field)
 	for _, p := range id.Partitions {
 		for _, name := range []string{id.Row, sort + id.Row[strings.LastIndexByte(id.Row, ':'):]} {
-			row, found, err := m.Index.Get(ctx, key.Key{Partition: p, Row: name})
+			row, found, err := m.Index.Get(ctx, key.Key{Partition: string(p), Row: name})
 			if err == nil && found && store.Foreign(row) {
 				r := store.ContentOf(row)
 				if of, badErr := m.Identify(r); badErr == nil && of.Hash() == id.Hash() {

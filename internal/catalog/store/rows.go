@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 	"tablesweep/internal/record"
@@ -34,10 +35,10 @@ const ClaimsPartition = "claims"
 
 // Columns of our own, beside the record's fields.
 const (
-	IdentityColumn = record.OwnPrefix + "identity"
+	identityColumn = record.OwnPrefix + "identity"
 	VersionColumn  = record.OwnPrefix + "version"
 	GoneColumn     = record.OwnPrefix + "gone"
-	FirstColumn    = record.OwnPrefix + "first"
+	firstColumn    = record.OwnPrefix + "first"
 	NextColumn     = record.OwnPrefix + "next"
 	LineColumn     = record.OwnPrefix + "line"
 	formatColumn   = record.OwnPrefix + "format"
@@ -47,7 +48,7 @@ const (
 )
 
 // SlotColumns are what a [Slot] is made of, unless another program wrote the row.
-var SlotColumns = []string{IdentityColumn, VersionColumn, GoneColumn}
+var SlotColumns = []string{identityColumn, VersionColumn, GoneColumn}
 
 // EntryColumns are what an [Entry] is made of, but for its record.
 var EntryColumns = []string{formatColumn, kindColumn, WritesColumn}
@@ -55,8 +56,8 @@ var EntryColumns = []string{formatColumn, kindColumn, WritesColumn}
 // Entry is an entry, its key in the log and its record.
 type Entry struct {
 	wal.Entry
-	ID     string
-	Shard  string
+	ID     wal.EntryID
+	Shard  Shard
 	Record record.Record // for a deletion, the record as it was found
 }
 
@@ -86,12 +87,12 @@ type Slot struct {
 
 // IndexRow returns the write's index row in one of its partitions: the record, or a
 // tombstone.
-func IndexRow(w wal.Write, partition string, r record.Record) storage.Entity {
-	e := storage.Entity{Key: key.Key{Partition: partition, Row: w.Row}}
+func IndexRow(w wal.Write, partition index.PartitionKey, r record.Record) storage.Entity {
+	e := storage.Entity{Key: w.At(partition)}
 	if w.Gone {
 		e.Properties = []storage.Property{
 			{Name: GoneColumn, Type: storage.Boolean, Value: jsontext.Value("true")},
-			storage.StringProperty(FirstColumn, w.First),
+			storage.StringProperty(firstColumn, string(w.First)),
 		}
 		if w.Next != nil {
 			e.Properties = append(e.Properties, storage.StringProperty(NextColumn, Encode(w.Next)))
@@ -103,7 +104,7 @@ func IndexRow(w wal.Write, partition string, r record.Record) storage.Entity {
 		e.Properties = append(e.Properties, storage.StringProperty(LineColumn, Encode(w.Lineage)))
 	}
 	e.Properties = append(e.Properties,
-		storage.StringProperty(IdentityColumn, w.Identity),
+		storage.StringProperty(identityColumn, string(w.Identity)),
 		storage.Int64Property(VersionColumn, w.Version))
 	return e
 }
@@ -111,7 +112,7 @@ func IndexRow(w wal.Write, partition string, r record.Record) storage.Entity {
 // SlotOf returns the slot of an index row. If another program wrote the row, the version
 // is 0, and the identity is computed from the record.
 func (s *Store) SlotOf(e storage.Entity) Slot {
-	x := Slot{ETag: e.ETag, IndexRow: wal.IndexRow{State: wal.HasRecord, Identity: e.Get(IdentityColumn), Version: e.Int(VersionColumn)}}
+	x := Slot{ETag: e.ETag, IndexRow: wal.IndexRow{State: wal.HasRecord, Identity: IdentityOf(e), Version: e.Int(VersionColumn)}}
 	if e.Get(GoneColumn) == "true" {
 		x.State = wal.Tombstone
 	}
@@ -124,18 +125,34 @@ func (s *Store) SlotOf(e storage.Entity) Slot {
 }
 
 // HeadKey returns the key of an identity's head.
-func HeadKey(shard, first, identity string) key.Key {
-	return key.Key{Partition: shard, Row: HeadPrefix + first + "|" + identity}
+func HeadKey(first index.FirstHash, identity index.IdentityHash) key.Key {
+	return ShardOf(first).Key(HeadsPrefix(first) + string(identity))
 }
 
+// HeadsPrefix begins the keys of the heads with this first index value.
+func HeadsPrefix(first index.FirstHash) string { return HeadPrefix + string(first) + "|" }
+
+// FirstOf returns the first index value that a tombstone has, as a hash.
+func FirstOf(tombstone storage.Entity) index.FirstHash {
+	return index.FirstHash(tombstone.Get(firstColumn))
+}
+
+// IdentityOf returns the identity that an index row has, "" if another program wrote the row.
+func IdentityOf(row storage.Entity) index.IdentityHash {
+	return index.IdentityHash(row.Get(identityColumn))
+}
+
+// HashOf returns the hash of a record.
+func HashOf(r record.Record) wal.ContentHash { return wal.ContentHash(r.Hash()) }
+
 // HeadRow returns the row of the head that a write leaves.
-func HeadRow(shard string, w wal.Write, entry, content string, sure bool) storage.Entity {
-	return storage.Entity{Key: HeadKey(shard, w.First, w.Identity), Properties: []storage.Property{
+func HeadRow(w wal.Write, entry wal.EntryID, content wal.ContentHash, sure bool) storage.Entity {
+	return storage.Entity{Key: HeadKey(w.First, w.Identity), Properties: []storage.Property{
 		sureProperty(sure),
 		storage.Int64Property("Format", format),
 		storage.StringProperty("Write", Encode(w)),
-		storage.StringProperty("Entry", entry),
-		storage.StringProperty("Content", content),
+		storage.StringProperty("Entry", string(entry)),
+		storage.StringProperty("Content", string(content)),
 	}}
 }
 
@@ -146,19 +163,19 @@ func sureProperty(sure bool) storage.Property {
 
 // Doubt returns the operation that marks the head of a write's identity as not sure. The
 // ETag "*" stands for any state of the head.
-func Doubt(shard string, w wal.Write, etag string) storage.Op {
-	return storage.Op{Kind: storage.Merge, IfMatch: etag, Row: storage.Entity{Key: HeadKey(shard, w.First, w.Identity), Properties: []storage.Property{sureProperty(false)}}.Row()}
+func Doubt(w wal.Write, etag string) storage.Op {
+	return storage.Op{Kind: storage.Merge, IfMatch: etag, Row: storage.Entity{Key: HeadKey(w.First, w.Identity), Properties: []storage.Property{sureProperty(false)}}.Row()}
 }
 
 // HeadOf reads a head.
 func HeadOf(e storage.Entity) (*Head, error) {
-	h := &Head{ETag: e.ETag, Written: e.Timestamp, Head: wal.Head{Entry: e.Get("Entry"), Content: e.Get("Content"), Sure: e.Get("Sure") == "true"}}
+	h := &Head{ETag: e.ETag, Written: e.Timestamp, Head: wal.Head{Entry: wal.EntryID(e.Get("Entry")), Content: wal.ContentHash(e.Get("Content")), Sure: e.Get("Sure") == "true"}}
 	err := CheckFormat(e.Int("Format"))
 	if err == nil {
 		err = Decode(e.Get("Write"), &h.Write)
 	}
 	if err == nil {
-		h.Time, err = logtail.KeyTime(h.Entry)
+		h.Time, err = logtail.KeyTime(string(h.Entry))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the head %s: %w", e.Key.Row, err)
@@ -169,7 +186,7 @@ func HeadOf(e storage.Entity) (*Head, error) {
 // EntryRow returns an entry's row: pending or, with ChangePrefix, applied.
 func EntryRow(prefix string, e Entry) storage.Entity {
 	return storage.Entity{
-		Key: key.Key{Partition: e.Shard, Row: prefix + e.ID},
+		Key: e.Shard.EntryKey(prefix, e.ID),
 		Properties: append(e.Record.Properties(),
 			storage.Int64Property(formatColumn, format),
 			storage.StringProperty(kindColumn, string(e.Kind)),
@@ -181,8 +198,8 @@ func EntryRow(prefix string, e Entry) storage.Entity {
 func EntryOf(row storage.Entity) (Entry, error) {
 	e := Entry{
 		Entry:  wal.Entry{Kind: wal.Kind(row.Get(kindColumn))},
-		ID:     row.Key.Row[len(EntryPrefix):],
-		Shard:  row.Key.Partition,
+		ID:     wal.EntryID(row.Key.Row[len(EntryPrefix):]),
+		Shard:  Shard(row.Key.Partition),
 		Record: record.FromProperties(row.Properties),
 	}
 	err := CheckFormat(row.Int(formatColumn))
@@ -190,7 +207,7 @@ func EntryOf(row storage.Entity) (Entry, error) {
 		err = Decode(row.Get(WritesColumn), &e.Writes)
 	}
 	if err == nil {
-		e.Time, err = logtail.KeyTime(e.ID)
+		e.Time, err = logtail.KeyTime(string(e.ID))
 	}
 	if err != nil {
 		return e, fmt.Errorf("read the entry %s: %w", row.Key.Row, err)

@@ -19,10 +19,10 @@ const id = "2524556159999999999-ffff-abcdefghijkl" // the first tick of 2000
 
 var (
 	moved = wal.Write{
-		First: "f1", Identity: "i2", Row: "faux:00000001", Partitions: []string{"3_eid1", "3_npi7"}, Version: 18, Fresh: true,
+		First: "f1", Identity: "i2", Row: "faux:00000001", Partitions: []index.PartitionKey{"3_eid1", "3_npi7"}, Version: 18, Fresh: true,
 		Instead: &wal.FormerIdentity{Identity: "i1", Version: 17}, Lineage: &wal.FormerIdentity{Identity: "i0", Version: 12},
 	}
-	gone = wal.Write{First: "f1", Identity: "i1", Row: "faux:00000000", Partitions: []string{"3_eid1", "3_npi5"}, Version: 18, Gone: true, Next: &wal.FormerIdentity{Identity: "i2", Version: 18}, Lineage: &wal.FormerIdentity{Identity: "i0", Version: 12}}
+	gone = wal.Write{First: "f1", Identity: "i1", Row: "faux:00000000", Partitions: []index.PartitionKey{"3_eid1", "3_npi5"}, Version: 18, Gone: true, Next: &wal.FormerIdentity{Identity: "i2", Version: 18}, Lineage: &wal.FormerIdentity{Identity: "i0", Version: 12}}
 )
 
 func parse(t *testing.T, text string) record.Record {
@@ -61,7 +61,7 @@ func TestFormat1(t *testing.T) {
 			`,"tsw_line":"{\"identity\":\"i0\",\"version\":12}","tsw_identity":"i2","tsw_version@odata.type":"Edm.Int64","tsw_version":"18"}`},
 		"tombstone": {store.IndexRow(gone, "3_npi5", r),
 			`{"PartitionKey":"3_npi5","RowKey":"faux:00000000","tsw_gone":true,"tsw_first":"f1","tsw_next":"{\"identity\":\"i2\",\"version\":18}","tsw_line":"{\"identity\":\"i0\",\"version\":12}","tsw_identity":"i1","tsw_version@odata.type":"Edm.Int64","tsw_version":"18"}`},
-		"head": {store.HeadRow("04", gone, id, "c1", true), `{"PartitionKey":"04","RowKey":"h|f1|i1","Sure":true,"Format@odata.type":"Edm.Int64","Format":"1",` +
+		"head": {store.HeadRow(gone, id, "c1", true), `{"PartitionKey":"08","RowKey":"h|f1|i1","Sure":true,"Format@odata.type":"Edm.Int64","Format":"1",` +
 			`"Write":"{\"first\":\"f1\",\"identity\":\"i1\",\"row\":\"faux:00000000\",\"partitions\":[\"3_eid1\",\"3_npi5\"],\"version\":18,\"gone\":true,\"next\":{\"identity\":\"i2\",\"version\":18},\"line\":{\"identity\":\"i0\",\"version\":12}}","Entry":"` + id + `","Content":"c1"}`},
 		"entry": {store.EntryRow(store.EntryPrefix, e), `{"PartitionKey":"04","RowKey":"e|` + id + `",` + fields +
 			`,"tsw_format@odata.type":"Edm.Int64","tsw_format":"1","tsw_kind":"replace","tsw_writes":` + writes + `}`},
@@ -79,7 +79,7 @@ func TestFormat1(t *testing.T) {
 func TestOtherFormats(t *testing.T) {
 	t.Parallel()
 	for format, newer := range map[int64]bool{0: false, 2: true} {
-		head, entry := store.HeadRow("04", moved, id, "c1", true), store.EntryRow(store.EntryPrefix, store.Entry{ID: id})
+		head, entry := store.HeadRow(moved, id, "c1", true), store.EntryRow(store.EntryPrefix, store.Entry{ID: id})
 		for i, p := range head.Properties {
 			if p.Name == "Format" {
 				head.Properties[i] = storage.Int64Property("Format", format)

@@ -43,25 +43,34 @@ const (
 	Parallel = 8
 )
 
-// ShardOf returns the shard of a first index value, by its hash.
-func ShardOf(first string) string { return shardName(index.Shard(first, shards)) }
+// Shard is a shard of the log, by the PartitionKey of its rows.
+type Shard string
 
-func shardName(i int) string { return fmt.Sprintf("%02d", i) }
+// Key returns the key of a row in the shard.
+func (s Shard) Key(row string) key.Key { return key.Key{Partition: string(s), Row: row} }
 
-// ShardNames returns the names of all shards.
-func ShardNames() []string {
-	names := make([]string, shards)
-	for i := range names {
-		names[i] = shardName(i)
+// EntryKey returns the key of an entry's row, pending or applied.
+func (s Shard) EntryKey(prefix string, id wal.EntryID) key.Key { return s.Key(prefix + string(id)) }
+
+// ShardOf returns the shard of a first index value.
+func ShardOf(first index.FirstHash) Shard { return shard(first.Shard(shards)) }
+
+func shard(i int) Shard { return Shard(fmt.Sprintf("%02d", i)) }
+
+// Shards returns all shards.
+func Shards() []Shard {
+	all := make([]Shard, shards)
+	for i := range all {
+		all[i] = shard(i)
 	}
-	return names
+	return all
 }
 
 // EachShard calls fn for every shard, even if it fails for some.
-func EachShard(fn func(shard string) error) error { return EachOf(ShardNames(), fn) }
+func EachShard(fn func(Shard) error) error { return EachOf(Shards(), fn) }
 
 // EachOf calls fn for each of the shards, even if it fails for some.
-func EachOf(shards []string, fn func(shard string) error) error {
+func EachOf(shards []Shard, fn func(Shard) error) error {
 	errs := make([]error, len(shards))
 	var g task.Group
 	g.SetLimit(Parallel)
@@ -87,14 +96,14 @@ func Each(ctx context.Context, t *storage.Table, q storage.Query, fn func(contex
 	})
 }
 
-// PrefixQuery asks for the rows of a partition whose keys begin with the prefix.
-func PrefixQuery(partition, prefix string) storage.Query {
-	return storage.Query{Range: key.WithPrefix(partition, prefix)}
+// Query asks for the shard's rows whose keys begin with the prefix.
+func (s Shard) Query(prefix string) storage.Query {
+	return storage.Query{Range: key.WithPrefix(string(s), prefix)}
 }
 
 // ReadHead returns an identity's head, nil for none.
-func (s *Store) ReadHead(ctx context.Context, first, identity string) (*Head, error) {
-	row, found, err := s.Log.Get(ctx, HeadKey(ShardOf(first), first, identity))
+func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity index.IdentityHash) (*Head, error) {
+	row, found, err := s.Log.Get(ctx, HeadKey(first, identity))
 	if err != nil || !found {
 		return nil, err
 	}
@@ -105,9 +114,9 @@ func (s *Store) ReadHead(ctx context.Context, first, identity string) (*Head, er
 // transaction moves it from there to here, and here is read last, so that an entry that moves
 // meanwhile is found. Entries whose changes were removed by age, and those of withdrawals that
 // were applied, are not.
-func (s *Store) Recorded(ctx context.Context, shard, id string) (row storage.Entity, found bool, err error) {
+func (s *Store) Recorded(ctx context.Context, shard Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
-		if row, found, err = s.Log.Get(ctx, key.Key{Partition: shard, Row: prefix + id}); found || err != nil {
+		if row, found, err = s.Log.Get(ctx, shard.EntryKey(prefix, id)); found || err != nil {
 			break
 		}
 	}
@@ -133,7 +142,7 @@ func (s *Store) Copies(ctx context.Context, w wal.Write) ([]Copy, error) {
 	g, ctx := task.WithContext(ctx)
 	for i, p := range w.Partitions {
 		g.Go(func() error {
-			at := key.Key{Partition: p, Row: w.Row}
+			at := w.At(p)
 			row, found, err := s.Index.Get(ctx, at)
 			all[i] = Copy{At: at, Row: row}
 			if found {
@@ -147,7 +156,7 @@ func (s *Store) Copies(ctx context.Context, w wal.Write) ([]Copy, error) {
 
 // Good reports whether the copy is that of the head's newest write.
 func (x Copy) Good(h *Head) bool {
-	return x.Ours(h) && x.Slot.Version == h.Version && x.Record.Hash() == h.Content
+	return x.Ours(h) && x.Slot.Version == h.Version && HashOf(x.Record) == h.Content
 }
 
 // Ours reports whether the copy holds a record of the head's identity.
@@ -159,20 +168,20 @@ func (x Copy) Ours(h *Head) bool {
 // or from the head's entry.
 func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
 	for _, x := range all {
-		if x.Slot.State == wal.HasRecord && x.Record.Hash() == h.Content {
+		if x.Slot.State == wal.HasRecord && HashOf(x.Record) == h.Content {
 			return x.Record, true, nil
 		}
 	}
 	row, found, err := s.Recorded(ctx, ShardOf(h.First), h.Entry)
 	r = record.FromProperties(row.Properties)
-	return r, found && r.Hash() == h.Content, err
+	return r, found && HashOf(r) == h.Content, err
 }
 
 // StandsEverywhere reports whether the head and all index rows of the identity have this
 // record.
 func (s *Store) StandsEverywhere(ctx context.Context, id index.Identity, r record.Record) (bool, error) {
 	h, err := s.ReadHead(ctx, id.First(), id.Hash())
-	if err != nil || h == nil || h.Gone || h.Content != r.Hash() {
+	if err != nil || h == nil || h.Gone || h.Content != HashOf(r) {
 		return false, err
 	}
 	all, err := s.Copies(ctx, h.Write)

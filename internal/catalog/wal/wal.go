@@ -10,8 +10,10 @@
 package wal
 
 import (
+	"slices"
 	"time"
 
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/key"
 )
 
@@ -29,13 +31,13 @@ const (
 // Write is what an entry does to one identity: in each of its partitions, the index row
 // becomes the record or, if Gone, a tombstone.
 type Write struct {
-	First      string   `json:"first"`      // hash of the first index key's value; it selects the shard
-	Identity   string   `json:"identity"`   // hash of all index values and the sort value
-	Row        string   `json:"row"`        // RowKey of its index rows
-	Partitions []string `json:"partitions"` // their PartitionKeys, the first index key's first
-	Version    int64    `json:"version"`    // see [Insertion]; it grows with each write of the record
-	Gone       bool     `json:"gone,omitzero"`
-	Fresh      bool     `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
+	First      index.FirstHash      `json:"first"` // it selects the shard
+	Identity   index.IdentityHash   `json:"identity"`
+	Row        string               `json:"row"`        // RowKey of its index rows
+	Partitions []index.PartitionKey `json:"partitions"` // of its index rows, the first index key's first
+	Version    int64                `json:"version"`    // see [Insertion]; it grows with each write of the record
+	Gone       bool                 `json:"gone,omitzero"`
+	Fresh      bool                 `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
 	// Instead is the identity that the record has had until now, if that was another one.
 	// If both have the same row, the row passes from it to this one.
 	Instead *FormerIdentity `json:"instead,omitzero"`
@@ -47,11 +49,25 @@ type Write struct {
 	Lineage *FormerIdentity `json:"line,omitzero"`
 }
 
+// At returns the key of the write's index row in a partition.
+func (w Write) At(p index.PartitionKey) key.Key { return key.Key{Partition: string(p), Row: w.Row} }
+
+// HasRowAt reports whether the write has an index row with the key.
+func (w Write) HasRowAt(at key.Key) bool {
+	return at.Row == w.Row && slices.Contains(w.Partitions, index.PartitionKey(at.Partition))
+}
+
 // FormerIdentity is an identity that a record has had, and its last version.
 type FormerIdentity struct {
-	Identity string `json:"identity"`
-	Version  int64  `json:"version"`
+	Identity index.IdentityHash `json:"identity"`
+	Version  int64              `json:"version"`
 }
+
+// EntryID is the key of an entry in the log: its inverted time, and what tells it from others of that time.
+type EntryID string
+
+// ContentHash is a hash of a record.
+type ContentHash string
 
 // Entry is one operation in the log.
 type Entry struct {
@@ -65,9 +81,9 @@ type Entry struct {
 // Head is an identity's newest write.
 type Head struct {
 	Write
-	Entry   string    // the entry's id
-	Time    time.Time // the entry's time
-	Content string    // hash of the record; "" if it is gone
+	Entry   EntryID
+	Time    time.Time   // the entry's time
+	Content ContentHash // "" if the record is gone
 	// Sure means that the service can't carry out any more request to write a row of the
 	// identity, except those for entries in the log. Each earlier entry was applied by its
 	// own writer only, and each of its requests was answered at the first try.
@@ -87,7 +103,7 @@ const (
 // Insertion decides about inserting a record. head is that of its identity, nil if there is
 // none. Without a head, the version is the time in ticks: it must be greater than the
 // versions of earlier lives of the identity, which are forgotten.
-func Insertion(head *Head, w Write, content string, now time.Time) (Write, Verdict) {
+func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
 	w = next(head, w, now)
 	switch {
 	case head == nil || head.Gone:
@@ -108,7 +124,7 @@ func Removal(head *Head) Write {
 // Replacement decides about replacing the record of the live head old by a record of w's identity.
 // target is the head of that identity: nil if there is none, and ignored if it is that of
 // old.
-func Replacement(old, target *Head, w Write, content string, now time.Time) ([]Write, Verdict) {
+func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {
 			return nil, Same
@@ -178,7 +194,7 @@ func Settle(h *Head, w Write, pending bool) Clearing {
 
 // VersionClaim is the position of an index row in its record's line of writes.
 type VersionClaim struct {
-	Identity string
+	Identity index.IdentityHash
 	Version  int64
 	Lineage  *FormerIdentity // as in [Write]
 }
@@ -188,7 +204,7 @@ type VersionClaim struct {
 func Superseded(rows []VersionClaim) []bool {
 	// The newest version of each identity and of each line, and the last version of each
 	// identity that a record has left.
-	newest, lines, left := map[string]int64{}, map[FormerIdentity]int64{}, map[string]int64{}
+	newest, lines, left := map[index.IdentityHash]int64{}, map[FormerIdentity]int64{}, map[index.IdentityHash]int64{}
 	for _, r := range rows {
 		newest[r.Identity] = max(newest[r.Identity], r.Version)
 		if r.Lineage != nil {
@@ -219,7 +235,7 @@ func After(now time.Time, heads ...*Head) time.Time {
 // IndexRow is the state of an index row.
 type IndexRow struct {
 	State    RowState
-	Identity string
+	Identity index.IdentityHash
 	Version  int64 // 0 if another program wrote the row
 }
 

@@ -8,16 +8,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"tablesweep/internal/catalog/index"
 	"tablesweep/internal/catalog/wal"
 	"tablesweep/internal/key"
 )
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	here := func(identity string, version int64, content string) *wal.Head {
+	here := func(identity index.IdentityHash, version int64, content wal.ContentHash) *wal.Head {
 		return &wal.Head{Write: wal.Write{Identity: identity, Version: version}, Content: content}
 	}
-	gone := func(identity string, version int64) *wal.Head {
+	gone := func(identity index.IdentityHash, version int64) *wal.Head {
 		h := here(identity, version, "")
 		h.Gone = true
 		return h
@@ -53,14 +54,14 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func insertion(head *wal.Head, w wal.Write, content string) func() ([]wal.Write, wal.Verdict) {
+func insertion(head *wal.Head, w wal.Write, content wal.ContentHash) func() ([]wal.Write, wal.Verdict) {
 	return func() ([]wal.Write, wal.Verdict) {
 		w, v := wal.Insertion(head, w, content, time.Unix(0, 700))
 		return []wal.Write{w}, v
 	}
 }
 
-func replacement(old, target *wal.Head, w wal.Write, content string) func() ([]wal.Write, wal.Verdict) {
+func replacement(old, target *wal.Head, w wal.Write, content wal.ContentHash) func() ([]wal.Write, wal.Verdict) {
 	return func() ([]wal.Write, wal.Verdict) { return wal.Replacement(old, target, w, content, time.Unix(0, 700)) }
 }
 
@@ -113,8 +114,8 @@ func TestSuperseded(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
-		heads := map[string]*wal.Head{}
-		identities := []string{"a", "b", "c"}
+		heads := map[index.IdentityHash]*wal.Head{}
+		identities := []index.IdentityHash{"a", "b", "c"}
 		at := identities[rnd.IntN(3)]
 		w, _ := wal.Insertion(nil, wal.Write{Identity: at}, "0", time.Unix(0, 100*int64(rnd.IntN(10))))
 		heads[at] = &wal.Head{Write: w, Content: "0"}
@@ -128,12 +129,12 @@ func TestSuperseded(t *testing.T) {
 			if to == at {
 				target = nil
 			}
-			writes, verdict := wal.Replacement(heads[at], target, wal.Write{Identity: to}, fmt.Sprint(i+1), time.Unix(0, 100*int64(rnd.IntN(10))))
+			writes, verdict := wal.Replacement(heads[at], target, wal.Write{Identity: to}, wal.ContentHash(fmt.Sprint(i+1)), time.Unix(0, 100*int64(rnd.IntN(10))))
 			if verdict != wal.Commit {
 				t.Fatalf("seed %d: verdict %v", seed, verdict)
 			}
 			for _, w := range writes {
-				heads[w.Identity] = &wal.Head{Write: w, Content: fmt.Sprint(i + 1)}
+				heads[w.Identity] = &wal.Head{Write: w, Content: wal.ContentHash(fmt.Sprint(i + 1))}
 			}
 			at = to
 			for _, w := range writes { // what a removal leaves tells, too

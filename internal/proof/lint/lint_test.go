@@ -39,8 +39,8 @@ var pure = []string{"key", "job/jobrecord", "input", "storage/pace", "key/odata"
 // alone, so that whoever reads it has only these to know.
 var floors = [][]string{
 	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "app/console", "proof", "task/memory", "job/jobrecord", "proof/testsize", "proof/deploy", "app/envelope", "local/emulator/fault", "local/emulator/refusal", "proof/outagetest"},
-	{"input", "input/lines", "file", "app/gate", "key/odata", "split/scan", "scans/calendar", "catalog/wal", "local/demo/debian", "local/emulator/queue", "proof/bugtest"},
-	{"split/adaptive", "storage", "file/journal", "catalog/index", "local/emulator/entity", "proof/scantest", "proof/keysets"},
+	{"input", "input/lines", "file", "app/gate", "key/odata", "split/scan", "scans/calendar", "catalog/index", "local/demo/debian", "local/emulator/queue", "proof/bugtest"},
+	{"split/adaptive", "storage", "file/journal", "catalog/wal", "local/emulator/entity", "proof/scantest", "proof/keysets"},
 	{"action", "place", "split/strategy", "scans/ledger", "record", "record/rowmap", "proof/lab/split", "local/emulator/table", "app/hostjson"},
 	{"job/sweep", "stream/claim", "local/emulator"},
 	{"job/estimate", "job/verify"},
