@@ -142,6 +142,7 @@ func TestDeletionWithoutMemoryForTheRest(t *testing.T) {
 		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(stored), nil) {
 			proof.Must(t, done.Err)
 		}
+		a.parts.Catalogs[""].Close() // what finishes the insertions has the kind of an entry, too
 		mu.Lock()
 		b = memory.NewBudget(64 << 20)
 		mu.Unlock()
