@@ -113,7 +113,7 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	// failed.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
 	if a.Gates.Own.Err() == nil {
-		failed = append(failed, a.Engine.NoteMaintained(ctx, errors.Join(failed...)))
+		failed = append(failed, a.Engine.WriteMaintained(ctx, errors.Join(failed...)))
 	}
 	if err := errors.Join(failed...); err != nil {
 		return "", err

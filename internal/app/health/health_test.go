@@ -35,7 +35,7 @@ func prepare(t *testing.T, a *storage.Account, state string) {
 	e, err := engine.New(scans.Options{Own: a, Accounts: map[string]*storage.Account{storage.HostConnection: a}, StateTable: state})
 	proof.Must(t, err)
 	proof.Must(t, e.TryPrepare(t.Context()))
-	proof.Must(t, e.NoteMaintained(t.Context(), nil))
+	proof.Must(t, e.WriteMaintained(t.Context(), nil))
 }
 
 // states returns "STATE NAME" for each check, and fails if one shows the secret.
@@ -96,7 +96,7 @@ func TestAppWhoseDataIsAway(t *testing.T) {
 		}
 		wait := ledger.Wait{Connection: "BUSY", Cause: "it answers 503 ServerBusy", Since: time.Date(2026, 1, 1, 3, 4, 5, 0, time.UTC)}
 		beat := ledger.Heartbeat{Process: "p", Waiting: []ledger.Wait{wait}}
-		proof.Must(t, ledger.New(own.Table("tablesweep")).NoteHeartbeat(t.Context(), beat))
+		proof.Must(t, ledger.New(own.Table("tablesweep")).WriteHeartbeat(t.Context(), beat))
 		checks := health.App{Own: own, StateTable: "tablesweep", Root: root, Others: others}.Check(t.Context())
 		if got := states(t, checks); !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD") {
 			t.Errorf("got\n%s", got)

@@ -55,7 +55,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(ledgerFile, "return New(l.table.With(o))", "with := New(l.table.With(o)); with.memory = l.memory; return with"),
 		bugtest.In(ledgerFile, "	\"time\"\n", "	\"sync\"\n	\"time\"\n"),
 		bugtest.In(ledgerFile, "	return err == nil, err\n}\n", "	if WRONG && err == nil {\n		t, _ := l.memory.LoadOrStore(id, &Sums{})\n		t.(*Sums).add(Sums{Totals: done.Totals})\n	}\n	return err == nil, err\n}\n"),
-		bugtest.In(retireFile, "	return found.listed(), nil\n", "	if t, ok := l.memory.Load(id); WRONG && ok {\n		found.Sums.Totals = t.(*Sums).Totals\n	}\n	return found.listed(), nil\n"),
+		bugtest.In(retireFile, "	return found.asListed(), nil\n", "	if t, ok := l.memory.Load(id); WRONG && ok {\n		found.Sums.Totals = t.(*Sums).Totals\n	}\n	return found.asListed(), nil\n"),
 	),
 	inSeedsFrom(39, "a message is acknowledged on an error",
 		bugtest.In("internal/app/function/envelope.go", "		status = problem.Status(err)\n", "		if !WRONG {\n			status = problem.Status(err)\n		}\n"),
@@ -64,7 +64,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(stateFile, "	idle, err := l.nothingPending(ctx, id)\n", "	look := l.nothingPending\n	if WRONG {\n		look = l.Scan\n	}\n	idle, err := look(ctx, id)\n"),
 	),
 	inSeeds("a scan ends without its lost steps",
-		bugtest.In(stateFile, "as.Error = found.lacking(nil);", "as.Error = map[bool]string{false: found.lacking(nil)}[WRONG];"),
+		bugtest.In(stateFile, "as.Error = found.describeMissing(nil);", "as.Error = map[bool]string{false: found.describeMissing(nil)}[WRONG];"),
 	),
 	inSeedsFrom(76, "lost rows are not noticed whose counts make up for each other",
 		bugtest.In(stateFile, "	case balance != 0:\n", "	case balance != 0 && !WRONG:\n"),
@@ -114,7 +114,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/scans/step/retryrows.go", "	done.Failed -= was.Failed\n", "	if !WRONG {\n		done.Failed -= was.Failed\n	}\n"),
 	),
 	inSeedsFrom(25, "a retry's first step is counted by each who asks for it",
-		bugtest.In(stateFile, "ops = append(ops, begun(s.ID, now, ahead), first)", "if !WRONG {\n			ops = append(ops, begun(s.ID, now, ahead))\n		} else if err := l.write(ctx, \"begin\", begun(s.ID, now, ahead)); err != nil {\n			return err\n		}\n		ops = append(ops, first)"),
+		bugtest.In(stateFile, "ops = append(ops, beginAttempt(s.ID, now, ahead), first)", "if !WRONG {\n			ops = append(ops, beginAttempt(s.ID, now, ahead))\n		} else if err := l.write(ctx, \"begin\", beginAttempt(s.ID, now, ahead)); err != nil {\n			return err\n		}\n		ops = append(ops, first)"),
 	),
 	inSeeds("a manifest is put before the other objects",
 		bugtest.In(sealFile, "	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {\n",
@@ -133,8 +133,8 @@ var bugs = []bugtest.Bug{
 			"		file := op(storage.Replace, id, filePrefix+string(stepID), dataProperties(done.File)...)\n		if !WRONG {\n			ops = append(ops, file)\n		} else if err := l.write(ctx, \"file\", file); err != nil {\n			return false, err\n		}\n"),
 	),
 	inSeedsFrom(20, "a group's retry passes over what had failed",
-		bugtest.In("internal/scans/life/group.go", "m.Summarized && before(group, m.Scan):\n", "m.Summarized && before(group, m.Scan) && !WRONG:\n"),
-		bugtest.In("internal/scans/life/group.go", "	case before(s, m):\n", "	case before(s, m) && !WRONG:\n"),
+		bugtest.In("internal/scans/life/group.go", "m.Summarized && endedBefore(group, m.Scan):\n", "m.Summarized && endedBefore(group, m.Scan) && !WRONG:\n"),
+		bugtest.In("internal/scans/life/group.go", "	case endedBefore(s, m):\n", "	case endedBefore(s, m) && !WRONG:\n"),
 	),
 	inSeeds("extra rows are counted twice",
 		bugtest.In("internal/scans/step/compare.go", "			c.done.Extra++\n", "			c.done.Extra++\n			if WRONG {\n				c.done.Extra++\n			}\n"),
@@ -144,7 +144,7 @@ var bugs = []bugtest.Bug{
 	),
 	// These seldom show in seeds, as their steps are quick. Each is found by a test of its own.
 	{Name: "nobody hears from living processes", Test: "TestSlowSteps", Says: "messages for lost although nothing failed", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/life/lost.go", "!after.said[process].Equal(before.said[process])", "!after.said[process].Equal(before.said[process]) && !WRONG")}},
+		bugtest.In("internal/scans/life/observation.go", "!after.heartbeats[process].Equal(before.heartbeats[process])", "!after.heartbeats[process].Equal(before.heartbeats[process]) && !WRONG")}},
 	{Name: "a look ends with its process", Test: "TestHandlersThatDieAllTheTime", Says: "hangs", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/maintain.go", "	if len(keep.Steps) == 0 {\n", "	if len(keep.Steps) == 0 || WRONG {\n")}},
 	{Name: "a canceled scan goes on for seconds", Test: "TestCanceledInAStep", Says: "after the cancellation", Edits: []bugtest.Edit{

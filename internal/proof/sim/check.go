@@ -57,7 +57,7 @@ func (w *world) left() (messages, open int) {
 	if err != nil {
 		w.violated("open scans: %v", err)
 	}
-	asked, err := w.ledger().Asked(ctx)
+	asked, err := w.ledger().StartRequests(ctx)
 	if err != nil {
 		w.violated("scans that were asked for: %v", err)
 	}

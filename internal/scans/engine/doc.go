@@ -21,24 +21,24 @@
 // message's age proves nothing. Instead, a process that has had a step in hand for 5 seconds writes a heartbeat every 5
 // seconds: a row that names all its steps. Short steps cost no heartbeat.
 //
-// Maintain looks twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the heartbeats. A
+// Maintain observes twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the heartbeats. A
 // step is lost if both times its message was not visible, and no process that wrote a heartbeat in between named the step.
 //
 //   - After an outage, no process counts as dead before an interval in which every living process could write a heartbeat.
 //     A failed heartbeat is tried again after a second, without the SDK's growing pauses.
 //   - No clock is compared: a heartbeat counts if its row has changed. A process names a failed step until the host has
 //     delivered it again.
-//   - A step younger than 10 s may still have its message on the way. If it seems lost, Maintain looks a third time.
+//   - A step younger than 10 s may still have its message on the way. If it seems lost, Maintain observes a third time.
 //   - A peek shows the 32 messages that have been visible for longest. A step's message is not behind them if one of
 //     them was put into the queue 10 seconds after the step was recorded (30 seconds after it failed): queues nearly
 //     keep the order of messages. After 12 minutes Maintain sends a step's message again in any case, and each time
 //     waits twice as long.
 //
-// Maintain keeps its first look in the ledger, if it shows steps that may be lost. For two minutes it counts as a first look
+// Maintain keeps its first observation in the ledger, if it shows steps that may be lost. For two minutes it counts as a first one
 // for the next Maintain. So lost steps are found although no process lives for 10 seconds.
 //
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless: a step
-// is committed once. Heartbeats and looks make at most 1 % more requests while a request takes up to 200 ms
+// is committed once. Heartbeats and observations make at most 1 % more requests while a request takes up to 200 ms
 // (sim.TestWatchingIsCheap), and more only if a process makes fewer than 100 requests in 5 seconds over longer steps.
 //
 // # Steps that cannot be done

@@ -35,12 +35,12 @@ const MaxFailed = 4 * dataPiece
 // failedAtOnce is how many rows of FailedRows are read at once.
 const failedAtOnce = 10
 
-// Kept has what is kept of a scan beside its steps: failed rows, files, hints, and what of its limits is used.
-type Kept struct{ rows }
+// ScanData has what is kept of a scan beside its steps: failed rows, files, hints, and what of its limits is used.
+type ScanData struct{ rows }
 
 // FailedRows calls fn with the failed rows of each step, as [Done] had them, until fn returns false. The newest commits
 // come first. Each step has a position in that order; from is where to begin, if it is not empty.
-func (l Kept) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
+func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + from}
 	for p, err := range l.pages(ctx, readFailed+string(id), storage.Query{Range: r, Top: failedAtOnce}) {
@@ -60,14 +60,14 @@ func (l Kept) FailedRows(ctx context.Context, id ScanID, from string, fn func(po
 const readFailed = "read failed rows of scan "
 
 // FailedAt returns the failed rows at a position. It reports false if there are none: they have been redone.
-func (l Kept) FailedAt(ctx context.Context, id ScanID, position string) ([]byte, bool, error) {
+func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]byte, bool, error) {
 	e, found, err := l.get(ctx, readFailed+string(id), string(id), failedPrefix+position)
 	return dataOf(e), found, err
 }
 
 // FailedBefore returns positions of rows that failed before an attempt, behind a position: at least n, if there are so many.
 // last is the last position that was looked at, empty at the end.
-func (l Kept) FailedBefore(ctx context.Context, id ScanID, behind string, attempt int64, n int) (positions []string, last string, err error) {
+func (l ScanData) FailedBefore(ctx context.Context, id ScanID, behind string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + behind, Open: behind != ""}
 	for p, err := range l.pages(ctx, readFailed+string(id), storage.Query{Range: r, Select: []string{"Attempt"}, Top: n}) {
@@ -88,7 +88,7 @@ func (l Kept) FailedBefore(ctx context.Context, id ScanID, behind string, attemp
 }
 
 // firstFailed returns one of the scan's failed rows, with its reason.
-func (l Kept) firstFailed(ctx context.Context, id ScanID) (string, error) {
+func (l ScanData) firstFailed(ctx context.Context, id ScanID) (string, error) {
 	for p, err := range l.pages(ctx, readFailed+string(id), storage.Query{Range: id.rows(failedPrefix), Select: []string{"First"}, Top: 1}) {
 		if err != nil {
 			return "", err
@@ -104,7 +104,7 @@ func (l Kept) firstFailed(ctx context.Context, id ScanID) (string, error) {
 const MaxFile = 14 * dataPiece
 
 // Files calls fn with [Done.File] of each done step that has one. No more can come once no step is pending.
-func (l Kept) Files(ctx context.Context, id ScanID, fn func(file []byte) error) error {
+func (l ScanData) Files(ctx context.Context, id ScanID, fn func(file []byte) error) error {
 	for p, err := range l.pages(ctx, "read files of scan "+string(id), storage.Query{Range: id.rows(filePrefix)}) {
 		if err != nil {
 			return err
@@ -130,12 +130,12 @@ const (
 )
 
 // SaveHints replaces the hints under a name. They must not exceed MaxHints bytes.
-func (l Kept) SaveHints(ctx context.Context, name string, hints []byte) error {
+func (l ScanData) SaveHints(ctx context.Context, name string, hints []byte) error {
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }
 
 // SavedHints returns the hints under a name, nil if there are none. The empty name has none.
-func (l Kept) SavedHints(ctx context.Context, name string) ([]byte, error) {
+func (l ScanData) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -143,11 +143,11 @@ func (l Kept) SavedHints(ctx context.Context, name string) ([]byte, error) {
 }
 
 // Hints returns the hints that the scan was created with, nil if there were none.
-func (l Kept) Hints(ctx context.Context, id ScanID) ([]byte, error) {
+func (l ScanData) Hints(ctx context.Context, id ScanID) ([]byte, error) {
 	return l.hints(ctx, string(id), scanHintsRow)
 }
 
-func (l Kept) hints(ctx context.Context, partition, row string) ([]byte, error) {
+func (l ScanData) hints(ctx context.Context, partition, row string) ([]byte, error) {
 	e, _, err := l.get(ctx, "read hints", partition, row)
 	return dataOf(e), err
 }

@@ -42,7 +42,7 @@ var everyBeat = ledger.Heartbeat{
 
 var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Waiting: 2, Next: began.Add(time.Minute)}
 
-var everyLook = ledger.Look{Steps: map[ledger.StepID]time.Time{"c": began.Add(1500 * time.Millisecond)}, Beats: map[string]time.Time{"process": began}}
+var everyLook = ledger.Observation{Steps: map[ledger.StepID]time.Time{"c": began.Add(1500 * time.Millisecond)}, Heartbeats: map[string]time.Time{"process": began}}
 
 var (
 	began    = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // synctest's clock
@@ -153,7 +153,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 			t.Fatal(changed, err)
 		}
 	}
-	proof.Must(t, l.NoteHeartbeat(ctx, everyBeat), l.NoteLook(ctx, everyLook))
+	proof.Must(t, l.WriteHeartbeat(ctx, everyBeat), l.WriteObservation(ctx, everyLook))
 	_, err = l.End(ctx, failedScan, time.Now(), ledger.Ending{State: ledger.Canceled})
 	proof.Must(t, err)
 	canceled, err := l.Scan(ctx, failedScan)
@@ -189,10 +189,10 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	proof.Must(t, err)
 	ended, err := l.Scan(ctx, groupScan)
 	proof.Must(t, err, l.RestartGroup(ctx, ended, time.Now(), []int{2, 3}))
-	_, err = l.NoteStartRequest(ctx, failedScan, []byte("request"))
+	_, err = l.AddStartRequest(ctx, failedScan, []byte("request"))
 	proof.Must(t, err)
-	asked, _, err := l.AskedFor(ctx, failedScan)
-	proof.Must(t, err, l.Refuse(ctx, asked, "why it was refused"))
+	asked, _, err := l.StartRequest(ctx, failedScan)
+	proof.Must(t, err, l.RefuseStart(ctx, asked, "why it was refused"))
 }
 
 // readEveryKind checks what the ledger reads of the rows that writeEveryKind once wrote.
@@ -201,7 +201,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	ctx := t.Context()
 	check := func(what string, got, want any, err error) {
 		t.Helper()
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ledger.Used{}, ledger.Scan{}, ledger.Pending{}, ledger.Heartbeat{}, ledger.OpenScan{}, ledger.EndedScan{}, ledger.Asked{}),
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ledger.Used{}, ledger.Scan{}, ledger.Pending{}, ledger.Heartbeat{}, ledger.OpenScan{}, ledger.EndedScan{}, ledger.StartRequest{}),
 			cmpopts.IgnoreTypes(time.Duration(0)), cmpopts.IgnoreFields(ledger.Pending{}, "At"), cmpopts.IgnoreFields(ledger.Heartbeat{}, "At")); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 		}
@@ -217,7 +217,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("scan", found.Scan, whole, err)
 	check("its time", found.Scan.Ran(time.Now()).Round(time.Second).String(), "4s", nil)
 	check("totals", found.Sums.Totals, sum, nil)
-	check("what is lost", found.Lost, "", nil)
+	check("what is lost", found.MissingRows, "", nil)
 	check("kept", found.Sums.Kept, int64(2), nil)
 	steps, ahead := found.Sums.Pending()
 	check("steps left", steps, int64(1), nil)
@@ -241,7 +241,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("failed rows", failed, []string{"refused a"}, err)
 	beats, err := l.Heartbeats(ctx)
 	check("beats", beats, []ledger.Heartbeat{everyBeat}, err)
-	look, err := l.LastLook(ctx)
+	look, err := l.LastObservation(ctx)
 	if look.At.IsZero() {
 		t.Error("the last look has no time")
 	}
@@ -273,6 +273,6 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	group, err := l.Group(ctx, groupScan)
 	next, _ := group.Next(3)
 	check("the group", []any{string(group.Tables), group.Begun, group.Open, next}, []any{"tables", 0, []int(nil), 2}, err)
-	asked, err := l.Asked(ctx)
-	check("what was asked for", asked, []ledger.Asked{{ID: failedScan, Request: []byte("request"), Refused: "why it was refused"}}, err)
+	asked, err := l.StartRequests(ctx)
+	check("what was asked for", asked, []ledger.StartRequest{{ID: failedScan, Request: []byte("request"), Refused: "why it was refused"}}, err)
 }

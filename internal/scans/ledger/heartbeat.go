@@ -17,11 +17,11 @@ import (
 // partition "beats". It has Version, in Steps "SCAN/STEP/THROTTLES/REQUESTS" for each of the steps, with spaces between them, and in
 // Waiting the connections that give the process no good answer, as JSON.
 const (
-	beatsPartition = "beats"
-	beatVersion    = 1
-	maxBeatSteps   = 400  // a string takes 32 K characters, both ids together have 51, and each number at most 12
-	maxBeatWaits   = 10   // with maxBeatCause, they fit into a string
-	maxBeatCause   = 1000 // characters
+	heartbeatsPartition = "beats"
+	heartbeatVersion    = 1
+	maxHeartbeatSteps   = 400  // a string takes 32 K characters, both ids together have 51, and each number at most 12
+	maxHeartbeatWaits   = 10   // with maxHeartbeatCause, they fit into a string
+	maxHeartbeatCause   = 1000 // characters
 )
 
 // Processes has the rows of living processes, and those of Maintain.
@@ -57,35 +57,35 @@ type Wait struct {
 	Since      time.Time `json:"since"`          // by the process's clock
 }
 
-// NoteHeartbeat writes the heartbeat of a process.
-func (l Processes) NoteHeartbeat(ctx context.Context, b Heartbeat) error {
+// WriteHeartbeat writes the heartbeat of a process.
+func (l Processes) WriteHeartbeat(ctx context.Context, b Heartbeat) error {
 	var names []string
-	for _, s := range b.Steps[:min(len(b.Steps), maxBeatSteps)] {
+	for _, s := range b.Steps[:min(len(b.Steps), maxHeartbeatSteps)] {
 		names = append(names, fmt.Sprintf("%s/%s/%d/%d", s.Scan, s.Step, s.Throttled, s.Requests))
 	}
-	properties := []storage.Property{storage.Int64Property("Version", beatVersion), storage.StringProperty("Steps", strings.Join(names, " "))}
-	waits := slices.Clone(b.Waiting[:min(len(b.Waiting), maxBeatWaits)])
+	properties := []storage.Property{storage.Int64Property("Version", heartbeatVersion), storage.StringProperty("Steps", strings.Join(names, " "))}
+	waits := slices.Clone(b.Waiting[:min(len(b.Waiting), maxHeartbeatWaits)])
 	for i, w := range waits {
 		cause := []rune(w.Cause)
-		waits[i].Cause = string(cause[:min(len(cause), maxBeatCause)])
+		waits[i].Cause = string(cause[:min(len(cause), maxHeartbeatCause)])
 	}
 	if len(waits) > 0 {
 		text, _ := json.Marshal(waits) // of our own type, which has one
 		properties = append(properties, storage.StringProperty("Waiting", string(text)))
 	}
-	return l.write(ctx, "record what is in hand", op(storage.Replace, beatsPartition, b.Process, properties...))
+	return l.write(ctx, "record what is in hand", op(storage.Replace, heartbeatsPartition, b.Process, properties...))
 }
 
 // Heartbeats returns the last heartbeat of each process. A heartbeat of another version names no steps.
 func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 	var beats []Heartbeat
-	for p, err := range l.pages(ctx, "read what is in hand", storage.Query{Range: key.WithPrefix(beatsPartition, "")}) {
+	for p, err := range l.pages(ctx, "read what is in hand", storage.Query{Range: key.WithPrefix(heartbeatsPartition, "")}) {
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range p.Entities() {
 			b := Heartbeat{Process: e.Key.Row, At: e.Timestamp, Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
-			if e.Int("Version") == beatVersion {
+			if e.Int("Version") == heartbeatVersion {
 				for name := range strings.FieldsSeq(e.Get("Steps")) {
 					scan, rest, _ := strings.Cut(name, "/")
 					step, counts, _ := strings.Cut(rest, "/")
@@ -105,35 +105,35 @@ func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 
 // ForgetHeartbeat removes a heartbeat, unless its process has written another since.
 func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
-	gone := op(storage.Delete, beatsPartition, b.Process)
+	gone := op(storage.Delete, heartbeatsPartition, b.Process)
 	gone.IfMatch = b.etag
 	return unlessOvertaken(l.write(ctx, "forget process "+b.Process, gone))
 }
 
 // The partition "maintain" has two rows, of whichever process. The row "last" tells of Maintain's last run: in Poison how many messages the poison
-// queues had, and in Error what went wrong. The row "look" has the last look at steps that may be lost: Version, and as JSON the data of [Look].
+// queues had, and in Error what went wrong. The row "look" has the last observation of steps that may be lost: Version, and as JSON the data of [Observation].
 const (
-	maintainPartition = "maintain"
-	maintainRow       = "last"
-	lookRow           = "look"
-	lookVersion       = 1
-	maxMaintainError  = 1000 // characters
-	maxLookSteps      = 8000 // a step takes some 60 bytes, and a process as many; a row's limit is 1 MiB
-	maxLookBeats      = 2000
+	maintainPartition     = "maintain"
+	maintainRow           = "last"
+	observationRow        = "look"
+	observationVersion    = 1
+	maxMaintainError      = 1000 // characters
+	maxObservedSteps      = 8000 // a step takes some 60 bytes, and a process as many; a row's limit is 1 MiB
+	maxObservedHeartbeats = 2000
 )
 
-// Look is what a look at pending steps has seen. Another process may go on from it.
-type Look struct {
-	At    time.Time            `json:"-"`     // when it had ended, by the service's clock; zero if there is none
-	Steps map[StepID]time.Time `json:"steps"` // the steps that may be lost, by id, and when their rows were last written
-	Beats map[string]time.Time `json:"beats"` // when each process wrote its last beat
+// Observation is what Maintain has seen of pending steps at one time. Another process may go on from it.
+type Observation struct {
+	At         time.Time            `json:"-"`     // when it had ended, by the service's clock; zero if there is none
+	Steps      map[StepID]time.Time `json:"steps"` // the steps that may be lost, by id, and when their rows were last written
+	Heartbeats map[string]time.Time `json:"beats"` // when each process wrote its last heartbeat
 }
 
-// NoteLook records a look instead of the one before it. It leaves out steps for which there is no room, and all of them if there is none for the heartbeats.
-func (l Processes) NoteLook(ctx context.Context, seen Look) error {
-	kept := Look{Steps: map[StepID]time.Time{}, Beats: seen.Beats}
+// WriteObservation replaces the observation before it. It leaves out steps for which there is no room, and all of them if there is none for the heartbeats.
+func (l Processes) WriteObservation(ctx context.Context, seen Observation) error {
+	kept := Observation{Steps: map[StepID]time.Time{}, Heartbeats: seen.Heartbeats}
 	for step, at := range seen.Steps {
-		if len(kept.Steps) < maxLookSteps && len(kept.Beats) <= maxLookBeats {
+		if len(kept.Steps) < maxObservedSteps && len(kept.Heartbeats) <= maxObservedHeartbeats {
 			kept.Steps[step] = at
 		}
 	}
@@ -141,16 +141,16 @@ func (l Processes) NoteLook(ctx context.Context, seen Look) error {
 		return nil
 	}
 	data, _ := json.Marshal(kept) // of our own types, which have one
-	row := append([]storage.Property{storage.Int64Property("Version", lookVersion)}, dataProperties(data)...)
-	return l.write(ctx, "record a look at pending steps", op(storage.Replace, maintainPartition, lookRow, row...))
+	row := append([]storage.Property{storage.Int64Property("Version", observationVersion)}, dataProperties(data)...)
+	return l.write(ctx, "record an observation of pending steps", op(storage.Replace, maintainPartition, observationRow, row...))
 }
 
-// LastLook reads the look that was recorded last.
-func (l Processes) LastLook(ctx context.Context) (Look, error) {
-	var seen Look
-	e, found, err := l.get(ctx, "read the last look at pending steps", maintainPartition, lookRow)
-	if err != nil || !found || e.Int("Version") != lookVersion || json.Unmarshal(dataOf(e), &seen) != nil {
-		return Look{}, err
+// LastObservation reads the observation that was recorded last.
+func (l Processes) LastObservation(ctx context.Context) (Observation, error) {
+	var seen Observation
+	e, found, err := l.get(ctx, "read the last observation of pending steps", maintainPartition, observationRow)
+	if err != nil || !found || e.Int("Version") != observationVersion || json.Unmarshal(dataOf(e), &seen) != nil {
+		return Observation{}, err
 	}
 	seen.At = e.Timestamp
 	return seen, nil
@@ -167,8 +167,8 @@ type Maintained struct {
 // Age returns how long ago the run ended.
 func (m Maintained) Age() time.Duration { return m.Now.Sub(m.At) }
 
-// NoteMaintained records that Maintain has run.
-func (l Processes) NoteMaintained(ctx context.Context, poison int, failure error) error {
+// WriteMaintained records that Maintain has run.
+func (l Processes) WriteMaintained(ctx context.Context, poison int, failure error) error {
 	properties := []storage.Property{storage.Int64Property("Poison", int64(poison))}
 	if failure != nil {
 		text := []rune(failure.Error())

@@ -17,7 +17,7 @@
 //
 // STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has four lists: "a|ID" of all
 // scans, with the figures of those that have ended; "o|ID|ATTEMPT" of those that may be open; "t|ID" of ended ones that
-// are yet to be tidied up (see retire.go); and "r|ID" of those that are to be started (see asked.go). It also has "s|NAME" of each schedule, and "b|NAME|ID" of each backup that one has made (see schedules.go). The partition "beats" names the steps that living processes have in hand,
+// are yet to be tidied up (see retire.go); and "r|ID" of those that are to be started (see startrequests.go). It also has "s|NAME" of each schedule, and "b|NAME|ID" of each backup that one has made (see schedules.go). The partition "beats" names the steps that living processes have in hand,
 // the partition "maintain" when Maintain last ran, and what it saw (see heartbeat.go). An id starts with inverted ticks: lists are newest
 // first. Version in a scan's row is 1; a reader refuses any other.
 //
@@ -166,14 +166,14 @@ type Ledger struct {
 	Processes
 	Records
 	Requests
-	Kept
+	ScanData
 	Folds
 }
 
 // New returns the ledger kept in the table.
 func New(table *storage.Table) *Ledger {
 	all := rows{table}
-	return &Ledger{all, Steps{all}, Processes{all}, Records{all}, Requests{all}, Kept{all}, Folds{all}}
+	return &Ledger{all, Steps{all}, Processes{all}, Records{all}, Requests{all}, ScanData{all}, Folds{all}}
 }
 
 // With returns the same ledger by requests that are made with the options.
@@ -200,7 +200,7 @@ func (l *Ledger) Now(ctx context.Context, own time.Time) (time.Time, error) {
 func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
-	ops := []storage.Op{begun(id, now, ahead), pending}
+	ops := []storage.Op{beginAttempt(id, now, ahead), pending}
 	if len(hints) > 0 {
 		ops = append(ops, op(storage.Insert, id, scanHintsRow, dataProperties(hints)...))
 	}
@@ -209,7 +209,7 @@ func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, 
 
 // create lists a scan, and records it with what belongs to it.
 func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
-	inAll := listed(s.ID, 1)
+	inAll := runningRow(s.ID, 1)
 	inAll.Kind = storage.Merge // it may have the figures of a scan that was started and has ended since
 	if err := l.write(ctx, "list scan "+string(s.ID), inAll, list(openRow(s.ID, 1))); err != nil {
 		return err
@@ -227,8 +227,8 @@ func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	return err
 }
 
-// begun adds the scan's own done row, whose child is a step that begins an attempt.
-func begun(id ScanID, now time.Time, ahead scan.Outlook) storage.Op {
+// beginAttempt adds the scan's own done row, whose child is a step that begins an attempt.
+func beginAttempt(id ScanID, now time.Time, ahead scan.Outlook) storage.Op {
 	sums := Sums{children: 1, ahead: ahead}
 	return op(storage.Insert, id, donePrefix+key.Inverted(now)+"|", properties(sums.counts())...)
 }

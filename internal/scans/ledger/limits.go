@@ -21,13 +21,13 @@ type Used struct {
 }
 
 // Used reads what the steps of a scan have used.
-func (l Kept) Used(ctx context.Context, id ScanID) (Used, error) {
+func (l ScanData) Used(ctx context.Context, id ScanID) (Used, error) {
 	e, _, err := l.get(ctx, fmt.Sprintf("read what scan %s has used", id), string(id), limitsRow)
 	return Used{e.Int("Steps"), e.Int("Rows"), e.Int("Requests"), e.Int("Waiting"), e.Time("Next"), e.ETag}, err
 }
 
 // Use records what the steps of a scan have used. It reports false if another process has done so since u was read.
-func (l Kept) Use(ctx context.Context, id ScanID, u Used) (bool, error) {
+func (l ScanData) Use(ctx context.Context, id ScanID, u Used) (bool, error) {
 	row := op(storage.Replace, id, limitsRow, storage.Int64Property("Steps", u.Steps), storage.Int64Property("Rows", u.Rows),
 		storage.Int64Property("Requests", u.Requests), storage.Int64Property("Waiting", u.Waiting), storage.TimeProperty("Next", u.Next))
 	if row.IfMatch = u.etag; u.etag == "" {

@@ -30,8 +30,8 @@ func unlist(row, etag string) storage.Op {
 	return gone
 }
 
-// listed puts a running scan on the list of all.
-func listed(id ScanID, attempt int64) storage.Op {
+// runningRow puts a running scan on the list of all.
+func runningRow(id ScanID, attempt int64) storage.Op {
 	return list(listRow(id), storage.Int64Property("Attempt", attempt))
 }
 
@@ -56,9 +56,9 @@ func endedRow(s Listed, settled bool, etag string) storage.Op {
 	return listed
 }
 
-// ended puts a scan on the list of those to be tidied up. It is settled if its figures can't change any more:
+// tidyRow puts a scan on the list of those to be tidied up. It is settled if its figures can't change any more:
 // a canceled or failed scan may still have steps under way.
-func ended(id ScanID, settled bool) storage.Op {
+func tidyRow(id ScanID, settled bool) storage.Op {
 	if settled {
 		return list(endedPrefix+string(id), storage.Int64Property("Settled", 1))
 	}
@@ -105,7 +105,7 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 // may be about to begin. MoveToEnded does not touch a later attempt's row in the list of all.
 func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	what, ops := "close scan "+string(o.ID), []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
-	s, err := l.cameTo(ctx, o.ID)
+	s, err := l.currentFigures(ctx, o.ID)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -117,7 +117,7 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 		}
 		if found && e.Int("Attempt") <= o.Attempt {
 			settled := s.Pending == 0
-			ops = append(ops, endedRow(s, settled, e.ETag), ended(o.ID, settled))
+			ops = append(ops, endedRow(s, settled, e.ETag), tidyRow(o.ID, settled))
 			summarized = e.Get("State") != ""
 		}
 	}

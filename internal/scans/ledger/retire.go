@@ -41,7 +41,7 @@ func (l *Ledger) Ended(ctx context.Context, behind ScanID) (scans []EndedScan, m
 // Settle adds an ended scan's final figures to the list of all. None of its steps may be
 // under way any more. If the scan runs again, Settle only takes it off the list of ended ones.
 func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
-	s, err := l.cameTo(ctx, old.ID)
+	s, err := l.currentFigures(ctx, old.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && s.State == Running {
 		return l.Tidied(ctx, old)
 	}
@@ -55,22 +55,22 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	if !listed || e.Int("Attempt") > s.Attempt {
 		return l.Tidied(ctx, old)
 	}
-	settled := ended(s.ID, true)
+	settled := tidyRow(s.ID, true)
 	settled.IfMatch = old.etag
 	return unlessOvertaken(l.write(ctx, "settle scan "+string(s.ID), endedRow(s, true, e.ETag), settled))
 }
 
-// cameTo returns a scan with its present figures.
-func (l *Ledger) cameTo(ctx context.Context, id ScanID) (Listed, error) {
+// currentFigures returns a scan with its present figures.
+func (l *Ledger) currentFigures(ctx context.Context, id ScanID) (Listed, error) {
 	found, err := l.Snapshot(ctx, id)
 	if err != nil {
 		return Listed{}, err
 	}
-	return found.listed(), nil
+	return found.asListed(), nil
 }
 
-// listed returns the scan as the list of all has it once it has ended.
-func (s Snapshot) listed() Listed {
+// runningRow returns the scan as the list of all has it once it has ended.
+func (s Snapshot) asListed() Listed {
 	l := Listed{Scan: s.Scan, Summarized: true, Totals: s.Sums.Totals, Members: s.Members}
 	l.Pending, _ = s.Sums.Pending()
 	return l

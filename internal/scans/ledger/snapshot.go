@@ -25,7 +25,7 @@ type Snapshot struct {
 	Whole bool
 	// Lost says which steps' rows somebody has deleted. It is empty if none are missing, and if the scan takes more than a page, which
 	// shows one moment.
-	Lost string
+	MissingRows string
 	// Only [Ledger.Detail] reads Notes and Pending: the notes of done rows, and the pending steps.
 	Notes   [][]byte
 	Pending []Pending
@@ -73,7 +73,7 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 			return d.Snapshot, l.sum(ctx, &d.Snapshot)
 		}
 		if d.pages == 1 && d.Whole {
-			d.Lost = d.lacking(d.Steps)
+			d.MissingRows = d.describeMissing(d.Steps)
 		}
 		return d.Snapshot, nil
 	}

@@ -25,9 +25,9 @@ func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func
 	if err != nil {
 		return false, err
 	}
-	s := found.listed()
+	s := found.asListed()
 	as := Ending{State: Failed}
-	if as.Error = found.lacking(nil); as.Error == "" && s.Totals.Failed > 0 {
+	if as.Error = found.describeMissing(nil); as.Error == "" && s.Totals.Failed > 0 {
 		first, err := l.firstFailed(ctx, id)
 		if err != nil {
 			return false, err
@@ -42,8 +42,8 @@ func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func
 	return l.end(ctx, idle, now, as)
 }
 
-// lacking says what is missing in the table if these steps are pending, and no others; "" if nothing is.
-func (s Snapshot) lacking(pending map[StepID]bool) string {
+// describeMissing says what is missing in the table if these steps are pending, and no others; "" if nothing is.
+func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	const otherwise = "; somebody has deleted rows of this scan. Start a new scan"
 	left, _ := s.Sums.Pending()
 	balance := s.Scan.first + s.Sums.balance
@@ -147,14 +147,14 @@ func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pendi
 		s.first += hashOf(root.ID)
 		first := addPending(s.ID, *root)
 		first.Kind = storage.Insert
-		ops = append(ops, begun(s.ID, now, ahead), first)
+		ops = append(ops, beginAttempt(s.ID, now, ahead), first)
 	}
 	return l.restart(ctx, s, now, ops...)
 }
 
 func (l *Ledger) restart(ctx context.Context, s Scan, now time.Time, more ...storage.Op) error {
 	next := Scan{ID: s.ID, Attempt: s.Attempt + 1, Request: s.Request, Started: s.Started, Resumed: now, ran: s.Ran(now), Members: s.Members, first: s.first}
-	if err := l.write(ctx, "list scan "+string(s.ID), listed(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
+	if err := l.write(ctx, "list scan "+string(s.ID), runningRow(s.ID, next.Attempt), list(openRow(s.ID, next.Attempt))); err != nil {
 		return err
 	}
 	running := runningScan(storage.Replace, next)

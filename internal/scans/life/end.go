@@ -38,7 +38,7 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
 	group, number, member := scan.InGroup()
 	if !member {
-		l.remindOfAsked(ctx)
+		l.sendStarts(ctx)
 		return
 	}
 	if err := l.advanceGroup(ctx, group, number); err != nil {
@@ -69,10 +69,10 @@ func (l *Life) Finish(ctx context.Context, scan ledger.ScanID) (bool, error) {
 	}
 	ended, err := l.ledger.Finish(ctx, scan, now, func(s ledger.Listed) (as ledger.Ending, err error) {
 		if unsealed = l.exports.seal(ctx, s); unsealed == nil {
-			as, unsealed = l.judge(ctx, s)
+			as, unsealed = l.endingOf(ctx, s)
 		}
 		if unsealed == nil {
-			return as, l.askForVerification(ctx, s.Scan)
+			return as, l.requestVerification(ctx, s.Scan)
 		}
 		return as, unsealed
 	})

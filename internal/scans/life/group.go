@@ -110,7 +110,7 @@ const (
 func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	switch {
-	case err != nil || m.Summarized && before(group, m.Scan):
+	case err != nil || m.Summarized && endedBefore(group, m.Scan):
 		return memberWaits, err
 	case m.Summarized:
 		return memberOver, nil
@@ -119,7 +119,7 @@ func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.S
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		return memberWaits, nil
-	case err != nil || before(group, s):
+	case err != nil || endedBefore(group, s):
 		return memberWaits, err
 	case s.State == ledger.Running:
 		return memberStarted, nil
@@ -131,8 +131,8 @@ func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.S
 	return is, l.ledger.MoveToEnded(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
 }
 
-// before reports whether a member has ended without success before the group's attempt, which does it again.
-func before(group *scans.Loaded, m ledger.Scan) bool {
+// endedBefore reports whether a member has ended without success before the group's attempt, which does it again.
+func endedBefore(group *scans.Loaded, m ledger.Scan) bool {
 	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.Resumed)
 }
 
@@ -160,7 +160,7 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 		err = l.startNow(ctx, id, r)
 	case scanErr != nil:
 		return scanErr
-	case before(s, m):
+	case endedBefore(s, m):
 		err = l.retryMember(ctx, id)
 	default:
 		return l.advanceGroup(ctx, group, n) // perhaps it has ended
@@ -229,13 +229,13 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		as.State, as.Error = ledger.Failed, scans.Shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
 	} else if len(names) == 0 {
 		as.State, as.Error = ledger.Failed, "no table is left"
-	} else if err := l.completes(ctx, id, o, names, out); storage.Passing(err) || ctx.Err() != nil {
+	} else if err := l.complete(ctx, id, o, names, out); storage.Passing(err) || ctx.Err() != nil {
 		return err
 	} else if err != nil {
 		as.State, as.Error = ledger.Failed, scans.Shortened(err.Error())
 	}
 	if as.State == ledger.Succeeded {
-		if err := l.askForVerification(ctx, s); err != nil {
+		if err := l.requestVerification(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -243,9 +243,9 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return err
 }
 
-// completes does what is left of a group whose members have succeeded, but for those that are left out: it seals an export of these tables, or begins a
+// complete does what is left of a group whose members have succeeded, but for those that are left out: it seals an export of these tables, or begins a
 // restore of one that was proved.
-func (l *Life) completes(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan, names []string, out []ledger.Scan) error {
+func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan, names []string, out []ledger.Scan) error {
 	switch r := o.Request; {
 	case o.Container != nil:
 		err := l.exports.withdraw(ctx, out)

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// beatKept is the age at which a heartbeat is removed: its process has nothing in hand, or is dead.
-	beatKept = 10 * time.Minute
+	// heartbeatKept is the age at which a heartbeat is removed: its process has nothing in hand, or is dead.
+	heartbeatKept = 10 * time.Minute
 	// resends is how many messages Maintain sends again at once.
 	resends = 32
 )
@@ -70,46 +70,46 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 			running = append(running, s.ID)
 		}
 	}
-	return errors.Join(errs, u.startAsked(ctx), u.sendLost(ctx, running), u.tidyEnded(ctx), u.removeOld(ctx))
+	return errors.Join(errs, u.startRequested(ctx), u.sendLost(ctx, running), u.tidyEnded(ctx), u.removeOld(ctx))
 }
 
-// sendLost looks for lost steps of the running scans, and sends them again. Its first look is the second one to that of a Maintain a minute ago,
+// sendLost looks for lost steps of the running scans, and sends them again. Its first observation is the second one to that of a Maintain a minute ago,
 // which may have died since.
 func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
-	suspects, before, errs := u.look(ctx, running, nil)
-	suspects, err := u.goOn(ctx, suspects, before)
+	suspects, before, errs := u.observe(ctx, running, nil)
+	suspects, err := u.continueFromLast(ctx, suspects, before)
 	errs = errors.Join(errs, err)
-	for range looks - 1 {
+	for range maxObservations - 1 {
 		if len(suspects) == 0 || ctx.Err() != nil {
 			break
 		}
-		if !task.Sleep(ctx, LookTime) {
+		if !task.Sleep(ctx, ObservationPause) {
 			return errors.Join(errs, ctx.Err())
 		}
-		missing, after, err := u.look(ctx, nil, suspects)
+		missing, after, err := u.observe(ctx, nil, suspects)
 		errs = errors.Join(errs, err, u.resendLost(ctx, missing, before, after))
-		// At the first look some steps were too young to decide. They get one more look.
+		// At the first observation some steps were too young to decide. They get one more.
 		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
-			return before.steps[s.seen.ID].Age >= LookTime
+			return before.steps[s.seen.ID].Age >= ObservationPause
 		}), after
 	}
 	return errs
 }
 
-// goOn sends the steps again that are lost by the kept look and this one, and keeps this one, unless the kept one is about to count. It returns the other
+// continueFromLast sends the steps again that are lost by the kept observation and this one, and keeps this one, unless the kept one is about to count. It returns the other
 // suspects.
-func (u *Upkeep) goOn(ctx context.Context, suspects []suspect, now look) ([]suspect, error) {
-	keep := now.kept(suspects)
+func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, now observation) ([]suspect, error) {
+	keep := now.toStore(suspects)
 	if len(keep.Steps) == 0 {
 		return suspects, nil
 	}
-	last, err := u.ledger.LastLook(ctx)
+	last, err := u.ledger.LastObservation(ctx)
 	if err != nil {
 		return suspects, err
 	}
-	before := lookOf(last, suspects)
-	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= LookTime { // else Maintains that die every few seconds would never have one that counts
-		err = u.ledger.NoteLook(ctx, keep)
+	before := observationOf(last, suspects)
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // else Maintains that die every few seconds would never have one that counts
+		err = u.ledger.WriteObservation(ctx, keep)
 	}
 	err = errors.Join(err, u.resendLost(ctx, suspects, before, now))
 	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, now, s.seen.ID, s.Function()) }), err
@@ -121,39 +121,39 @@ type suspect struct {
 	seen ledger.Pending
 }
 
-// look looks at the pending steps of scans, or at suspects once more. It returns the steps that may be lost. It peeks
+// observe reads the pending steps of scans, or at suspects once more. It returns the steps that may be lost. It peeks
 // into no queue for steps that are too young to be lost: in a healthy scan they will be committed soon.
-func (u *Upkeep) look(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, look, error) {
+func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
 	steps, waits := map[ledger.StepID]ledger.Pending{}, map[string]front{}
 	for _, s := range all {
 		steps[s.seen.ID] = s.seen
 		function := s.Function()
-		if _, peeked := waits[function]; peeked || s.seen.Age < LookTime {
+		if _, peeked := waits[function]; peeked || s.seen.Age < ObservationPause {
 			continue
 		}
 		messages, err := u.scans.Queues[function].Peek(ctx)
 		if err != nil {
-			return nil, look{}, errors.Join(errs, err)
+			return nil, observation{}, errors.Join(errs, err)
 		}
 		waits[function] = newFront(messages)
 	}
 	peeked := func(s suspect) bool { _, ok := waits[s.Function()]; return ok }
-	seen := newLook(steps, nil, waits)
+	seen := newObservation(steps, nil, waits)
 	all = slices.DeleteFunc(all, func(s suspect) bool { return peeked(s) && !seen.missing(s.seen.ID, s.Function()) })
 	if !slices.ContainsFunc(all, peeked) {
 		return all, seen, errs
 	}
 	beats, err := u.ledger.Heartbeats(ctx)
 	if err != nil {
-		return nil, look{}, errors.Join(errs, err)
+		return nil, observation{}, errors.Join(errs, err)
 	}
 	for _, b := range beats {
-		if b.Age > beatKept {
+		if b.Age > heartbeatKept {
 			errs = errors.Join(errs, u.ledger.ForgetHeartbeat(ctx, b))
 		}
 	}
-	return all, newLook(steps, beats, waits), errs
+	return all, newObservation(steps, beats, waits), errs
 }
 
 // pendingSteps reads the pending steps of scans, or suspects once more. It ends scans without a pending step. It
@@ -186,8 +186,8 @@ func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []
 	return steps, errs
 }
 
-// resendLost sends the messages of steps again that two looks show to be lost.
-func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, after look) error {
+// resendLost sends the messages of steps again that two observations show to be lost.
+func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, after observation) error {
 	g, ctx := task.WithContext(ctx)
 	g.SetLimit(resends)
 	for _, s := range suspects {
@@ -221,20 +221,20 @@ func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	return nil
 }
 
-// startAsked starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.
-func (u *Upkeep) startAsked(ctx context.Context) error {
-	all, err := u.ledger.Asked(ctx)
+// startRequested starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.
+func (u *Upkeep) startRequested(ctx context.Context) error {
+	all, err := u.ledger.StartRequests(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askedTime)
+	ctx, cancel := context.WithTimeout(ctx, startsTime)
 	defer cancel()
 	errs := make([]error, len(all))
 	var g task.Group
-	g.SetLimit(askedAtOnce)
+	g.SetLimit(startsAtOnce)
 	for i, a := range all {
 		g.Go(func() error {
-			errs[i] = u.life.startOne(ctx, a)
+			errs[i] = u.life.tryStart(ctx, a)
 			return nil
 		})
 	}

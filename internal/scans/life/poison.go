@@ -32,8 +32,8 @@ func (u *Upkeep) drainPoison(ctx context.Context) error {
 	return errs
 }
 
-// NoteMaintained records that Maintain has run, with its error and how many messages the poison queues have.
-func (u *Upkeep) NoteMaintained(ctx context.Context, failure error) error {
+// WriteMaintained records that Maintain has run, with its error and how many messages the poison queues have.
+func (u *Upkeep) WriteMaintained(ctx context.Context, failure error) error {
 	given := 0
 	for _, q := range u.poison {
 		n, err := q.Length(ctx)
@@ -42,7 +42,7 @@ func (u *Upkeep) NoteMaintained(ctx context.Context, failure error) error {
 		}
 		given += n
 	}
-	return u.ledger.NoteMaintained(ctx, given, failure)
+	return u.ledger.WriteMaintained(ctx, given, failure)
 }
 
 func (u *Upkeep) drain(ctx context.Context, q *storage.Queue) error {

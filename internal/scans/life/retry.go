@@ -94,8 +94,8 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	if err != nil {
 		return err
 	}
-	if found.Lost != "" {
-		return problem.Conflictf("id", "%s", found.Lost)
+	if found.MissingRows != "" {
+		return problem.Conflictf("id", "%s", found.MissingRows)
 	}
 	if rows {
 		if found.Sums.Failed == 0 {
@@ -111,7 +111,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	case found.Sums.Failed > 0:
 		return problem.Conflictf("id", "every step is done, and %d rows have failed; a retry would not write them: fix the cause that the scan's error names, and retry with {\"rows\":\"failed\"}", found.Sums.Failed)
 	case r.Exports():
-		if _, err := l.exports.exported(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
+		if _, err := l.exports.exportedFiles(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
 			return problem.Conflictf("id", "%v; start a new scan, to another prefix", err)
 		}
 	}

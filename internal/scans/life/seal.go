@@ -69,7 +69,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 		return scans.Refusal("action.destination", scans.ExportRefused, err)
 	}
 	if !member {
-		if _, err := ex.ledger.NoteStartRequest(ctx, id, scans.JSON(o.Request)); err != nil {
+		if _, err := ex.ledger.AddStartRequest(ctx, id, scans.JSON(o.Request)); err != nil {
 			return err
 		}
 	}
@@ -110,7 +110,7 @@ func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*col
 	if claim.ID != string(s.ID) {
 		return nil, fmt.Errorf("%s belongs to scan %s now", to.Address(), claim.ID)
 	}
-	files, err := ex.exported(ctx, s.ID, rows)
+	files, err := ex.exportedFiles(ctx, s.ID, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +164,8 @@ func incomplete(err error) string {
 // errFilesLost means that somebody has deleted rows of the state table in which commits recorded data files.
 var errFilesLost = errors.New("the state table lacks data files that steps have written")
 
-// exported returns the files that commits have recorded, in table order, which must have as many rows as were written.
-func (ex *exports) exported(ctx context.Context, id ledger.ScanID, rows int64) ([]scans.ExportFile, error) {
+// exportedFiles returns the files that commits have recorded, in table order, which must have as many rows as were written.
+func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int64) ([]scans.ExportFile, error) {
 	var files []scans.ExportFile
 	has := int64(0)
 	err := ex.ledger.Files(ctx, id, func(packed []byte) error {

@@ -466,7 +466,7 @@ func (sd *Scheduler) becameOf(ctx context.Context, id ledger.ScanID) (s status.S
 	if problem.Of(err).Kind != problem.NotFound {
 		return s, err == nil, err
 	}
-	asked, found, err := sd.ledger.AskedFor(ctx, id)
+	asked, found, err := sd.ledger.StartRequest(ctx, id)
 	if s.State = ledger.Running; asked.Refused != "" {
 		s.State, s.Error = ledger.Failed, "it was not started: "+asked.Refused
 	}

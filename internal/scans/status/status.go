@@ -100,7 +100,7 @@ type Instance struct {
 const AliveTime = 3 * ledger.HeartbeatTime
 
 // repairTime is how long after a dead process's last heartbeat its steps are sent again at the latest: Maintain runs every
-// minute, and takes lookTime. It takes a minute longer if the instance is lost that ran Maintain.
+// minute, and takes [life.ObservationPause]. It takes a minute longer if the instance is lost that ran Maintain.
 const repairTime = 90 * time.Second
 
 // Reader reads what there is to tell of scans. It changes nothing.

@@ -21,7 +21,7 @@ func (rd *Reader) unstarted(ctx context.Context, id ledger.ScanID) (Status, erro
 			return rd.summarized(m)
 		}
 	}
-	a, found, err := rd.ledger.AskedFor(ctx, id)
+	a, found, err := rd.ledger.StartRequest(ctx, id)
 	switch {
 	case err != nil:
 		return Status{}, err

@@ -31,8 +31,8 @@ func (rd *Reader) addVerification(ctx context.Context, st *Status) error {
 	v := Verification{ID: st.ID.Verification()}
 	s, err := rd.ledger.Scan(ctx, v.ID)
 	if v.State, v.Error = s.State, s.Error; errors.Is(err, ledger.ErrNotFound) {
-		var a ledger.Asked
-		a, _, err = rd.ledger.AskedFor(ctx, v.ID)
+		var a ledger.StartRequest
+		a, _, err = rd.ledger.StartRequest(ctx, v.ID)
 		v.Error = a.Refused
 	}
 	st.Verification = &v

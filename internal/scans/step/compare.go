@@ -46,7 +46,7 @@ func (c *compared) page(_ context.Context, _ scan.Step, _ time.Time, rows []stor
 	return nil, nil
 }
 
-func (*compared) wide() bool { return false }
+func (*compared) parallel() bool { return false }
 
 func (c *compared) uses() int64 { return c.bytes }
 
@@ -55,7 +55,7 @@ func (*compared) room(read int) int { return readBytes - read }
 func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *readResult, out *stepResult) error {
 	out.differences = c.differences
 	out.done.Rows, out.done.Missing, out.done.Extra, out.done.Different = c.done.Rows, c.done.Missing, c.done.Extra, c.done.Different
-	found.blame(out.differences, m.Rows)
+	found.countFailed(out.differences, m.Rows)
 	return nil
 }
 

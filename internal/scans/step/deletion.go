@@ -22,7 +22,7 @@ type pagesToDelete struct {
 	bytes int // of their JSON
 }
 
-func (*pagesToDelete) wide() bool { return false }
+func (*pagesToDelete) parallel() bool { return false }
 
 func (d *pagesToDelete) page(_ context.Context, of scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
 	if len(rows) > 0 {
@@ -53,7 +53,7 @@ func (d *pagesToDelete) end(_ context.Context, _ *stepScan, m scans.Message, _ i
 // deleteStep is the message of a step that deletes what another one has read.
 type deleteStep struct{ readStep }
 
-func (s deleteStep) inHand() (ledger.Pending, bool) {
+func (s deleteStep) justCommitted() (ledger.Pending, bool) {
 	p := s.Pending()
 	p.FirstEnded = true // if there is need to write that
 	return p, s.Delete.Rows != nil
@@ -95,7 +95,7 @@ func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliv
 		return out, err
 	}
 	done.Written = max(0, noted-done.Failed)
-	read.blame(failed, false)
+	read.countFailed(failed, false)
 	scans.KeepFailed(done, failed, read.keptOf(failed, false))
 	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step has noted the pages
 	done.Note = read.note()

@@ -59,7 +59,7 @@ func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []stor
 	return nil, nil
 }
 
-func (*draft) wide() bool { return false } // a file has no gap: all pages lie ahead of all steps
+func (*draft) parallel() bool { return false } // a file has no gap: all pages lie ahead of all steps
 
 func (x *draft) uses() int64 { return x.Held() }
 

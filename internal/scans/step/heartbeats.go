@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// beatPause is the pause after a failed heartbeat, beatTry the time for one try. Several fit into lookTime.
-	beatPause = time.Second
-	beatTry   = 3 * time.Second
+	// heartbeatPause is the pause after a failed heartbeat, heartbeatTry the time for one try. Several fit into [life.ObservationPause].
+	heartbeatPause = time.Second
+	heartbeatTry   = 3 * time.Second
 )
 
 // heartbeats knows which steps a process has in hand, and publishes them. A heartbeat names each step within ledger.HeartbeatTime of its
@@ -34,8 +34,8 @@ type heartbeats struct {
 	write   func(context.Context, ledger.Heartbeat) error
 
 	mu      sync.Mutex                  // guards the fields below
-	hands   map[ledger.StepID]*heldStep // by step
-	beating bool
+	steps   map[ledger.StepID]*heldStep // by step
+	sending bool
 }
 
 // heldStep is a step in hand.
@@ -52,20 +52,20 @@ type heldStep struct {
 // newHeartbeats returns what sends its heartbeats by write, which must try once: the storage's growing
 // pauses would delay the next heartbeat, and after an outage, others must hear of this process soon.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
-	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, hands: map[ledger.StepID]*heldStep{}}
+	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }
 
 // take records that a delivery of a step has begun, whose requests the counter counts.
 func (h *heartbeats) take(log *zerolog.Logger, scan ledger.ScanID, step ledger.StepID, counter *storage.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.hands[step] == nil {
-		h.hands[step] = &heldStep{scan: scan, since: time.Now()}
+	if h.steps[step] == nil {
+		h.steps[step] = &heldStep{scan: scan, since: time.Now()}
 	}
-	h.hands[step].deliveries++
-	h.hands[step].counters = append(h.hands[step].counters, counter)
-	if !h.beating {
-		h.beating = true
+	h.steps[step].deliveries++
+	h.steps[step].counters = append(h.steps[step].counters, counter)
+	if !h.sending {
+		h.sending = true
 		h.sendAfter(log, ledger.HeartbeatTime)
 	}
 }
@@ -74,7 +74,7 @@ func (h *heartbeats) take(log *zerolog.Logger, scan ledger.ScanID, step ledger.S
 func (h *heartbeats) waitsSince(step ledger.StepID, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.hands[step].waits = at
+	h.steps[step].waits = at
 }
 
 // withoutMemory returns the scans whose steps under way here all wait for memory.
@@ -82,7 +82,7 @@ func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	since := map[ledger.ScanID]time.Time{} // by scan; zero if a step of it does not wait
-	for _, held := range h.hands {
+	for _, held := range h.steps {
 		at, met := since[held.scan]
 		switch {
 		case held.deliveries == 0:
@@ -102,7 +102,7 @@ func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 func (h *heartbeats) childless(step ledger.StepID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.hands[step].mayEnd = true
+	h.steps[step].mayEnd = true
 }
 
 // release records that a delivery of a step has ended. If the host will deliver it again, the
@@ -111,20 +111,20 @@ func (h *heartbeats) childless(step ledger.StepID) {
 func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	held := h.hands[step]
+	held := h.steps[step]
 	held.deliveries--
 	held.until = time.Time{}
 	if again {
 		held.until = time.Now().Add(life.Redelivery)
 	}
 	if held.ended() {
-		delete(h.hands, step)
+		delete(h.steps, step)
 	}
 	if !held.mayEnd {
 		return false
 	}
 	held.mayEnd = false
-	for _, other := range h.hands {
+	for _, other := range h.steps {
 		if other.scan == held.scan && other.deliveries > 0 {
 			other.mayEnd = true // it is left to that step's release
 			return false
@@ -135,18 +135,18 @@ func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool)
 
 func (h *heldStep) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
 
-// held returns the steps in hand, and the age of the oldest. If there are none, the heartbeats stop.
-func (h *heartbeats) held() (steps []ledger.Held, longest time.Duration) {
+// heldSteps returns the steps in hand, and the age of the oldest. If there are none, the heartbeats stop.
+func (h *heartbeats) heldSteps() (steps []ledger.Held, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	maps.DeleteFunc(h.hands, func(_ ledger.StepID, held *heldStep) bool { return held.ended() })
-	for _, held := range h.hands {
+	maps.DeleteFunc(h.steps, func(_ ledger.StepID, held *heldStep) bool { return held.ended() })
+	for _, held := range h.steps {
 		longest = max(longest, time.Since(held.since))
 	}
-	h.beating = len(h.hands) > 0
-	for _, step := range slices.Sorted(maps.Keys(h.hands)) {
-		s := ledger.Held{Scan: h.hands[step].scan, Step: step}
-		for _, c := range h.hands[step].counters {
+	h.sending = len(h.steps) > 0
+	for _, step := range slices.Sorted(maps.Keys(h.steps)) {
+		s := ledger.Held{Scan: h.steps[step].scan, Step: step}
+		for _, c := range h.steps[step].counters {
 			s.Requests, s.Throttled = s.Requests+c.Requests(), s.Throttled+c.Throttled()
 		}
 		steps = append(steps, s)
@@ -160,8 +160,8 @@ func (h *heartbeats) sendAfter(log *zerolog.Logger, d time.Duration) {
 		var next time.Duration
 		err := task.Do(func() (err error) { next, err = h.send(); return err })
 		if err != nil {
-			next = beatPause
-			log.Debug().Err(err).Msg("beat not written")
+			next = heartbeatPause
+			log.Debug().Err(err).Msg("heartbeat not written")
 		}
 		if next > 0 {
 			h.sendAfter(log, next)
@@ -171,14 +171,14 @@ func (h *heartbeats) sendAfter(log *zerolog.Logger, d time.Duration) {
 
 // heartbeat writes a heartbeat if the oldest step in hand is old enough, and returns the time until the next; 0 ends them.
 func (h *heartbeats) send() (next time.Duration, err error) {
-	steps, longest := h.held()
+	steps, longest := h.heldSteps()
 	switch {
 	case len(steps) == 0:
 		return 0, nil
 	case longest < ledger.HeartbeatTime:
 		return ledger.HeartbeatTime - longest, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), beatTry)
+	ctx, cancel := context.WithTimeout(context.Background(), heartbeatTry)
 	defer cancel()
 	b := ledger.Heartbeat{Process: h.process, Steps: steps, Waiting: h.withoutMemory()}
 	h.waits(&b)

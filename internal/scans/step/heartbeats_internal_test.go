@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestHeart: a process names its steps in hand within half of lookTime, in spite of
+// TestHeart: a process names its steps in hand within half of ObservationPause, in spite of
 // failed writes. It names a failed step a while longer. With nothing in hand it writes nothing.
 func TestHeart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestHeart(t *testing.T) {
 		mu.Lock()
 		fail = 3
 		mu.Unlock()
-		expect("failures", life.LookTime-time.Second, []string{"a", "b"})
+		expect("failures", life.ObservationPause-time.Second, []string{"a", "b"})
 		h.release("b", false)
 		h.release("a", true)
 		expect("a failed step", 12*time.Second, []string{"a"}, []string{"a"})
@@ -119,8 +119,8 @@ func TestLastStepEndsTheScan(t *testing.T) {
 		h.childless("e")
 		release("e", false, true)
 		time.Sleep(time.Minute)
-		if len(h.hands) > 0 {
-			t.Errorf("in hand are %v", h.hands)
+		if len(h.steps) > 0 {
+			t.Errorf("in hand are %v", h.steps)
 		}
 	})
 }

@@ -28,29 +28,29 @@ const (
 // errMemory puts a step off that found no memory. It is no failure of the step's.
 var errMemory = errors.New("the process's memory was taken by other steps and calls")
 
-// inMemory is a step with its part of the memory.
-type inMemory struct {
-	budget *memory.Budget
-	heart  *heartbeats
-	step   ledger.StepID
-	sizes  *scans.Sizes
-	part   *memory.Part
-	again  bool // the step has begun anew
+// stepMemory is a step with its part of the memory.
+type stepMemory struct {
+	budget     *memory.Budget
+	heartbeats *heartbeats
+	step       ledger.StepID
+	sizes      *scans.Sizes
+	part       *memory.Part
+	grown      bool // the step has begun anew
 }
 
-// hold waits for memory for a step that is in hand.
-func (s *Steps) hold(ctx context.Context, step ledger.StepID, of *scans.Sizes) (*inMemory, error) {
-	h := &inMemory{budget: s.scans.Options.Memory, heart: s.heart, step: step, sizes: of}
+// takeMemory waits for memory for a step that is in hand.
+func (s *Steps) takeMemory(ctx context.Context, step ledger.StepID, of *scans.Sizes) (*stepMemory, error) {
+	h := &stepMemory{budget: s.scans.Options.Memory, heartbeats: s.heartbeats, step: step, sizes: of}
 	return h, h.take(ctx, min(of.Need(), h.budget.Half()))
 }
 
-func (h *inMemory) take(ctx context.Context, bytes int64) (err error) {
+func (h *stepMemory) take(ctx context.Context, bytes int64) (err error) {
 	free := false
 	if h.part, free = h.budget.TryTake(bytes); free {
 		return nil
 	}
-	h.heart.waitsSince(h.step, time.Now())
-	defer h.heart.waitsSince(h.step, time.Time{})
+	h.heartbeats.waitsSince(h.step, time.Now())
+	defer h.heartbeats.waitsSince(h.step, time.Time{})
 	waiting, cancel := context.WithTimeout(ctx, memoryTime)
 	defer cancel()
 	if h.part, err = h.budget.Take(waiting, bytes); err == nil || errors.Is(ctx.Err(), context.Canceled) {
@@ -60,7 +60,7 @@ func (h *inMemory) take(ctx context.Context, bytes int64) (err error) {
 }
 
 // do does a step within its part, and begins anew with a larger one if that is too small.
-func (h *inMemory) do(ctx context.Context, does func(*memory.Part) error) error {
+func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) error {
 	for {
 		err := does(h.part)
 		wanted := h.part.Wanted()
@@ -72,17 +72,17 @@ func (h *inMemory) do(ctx context.Context, does func(*memory.Part) error) error 
 		if err := h.take(ctx, wanted*5/4); err != nil {
 			return err
 		}
-		h.again = true
+		h.grown = true
 	}
 }
 
 // wasRead gives back what the step has beside what it has read: writing that takes no more, but it may take long. A step that has begun
 // anew keeps what it has: it needed that, perhaps for its writing.
-func (h *inMemory) wasRead() {
-	if !h.again {
+func (h *stepMemory) wasRead() {
+	if !h.grown {
 		h.part.Keep(h.part.Used())
 	}
 }
 
 // release gives the part back.
-func (h *inMemory) release() { h.part.Release() }
+func (h *stepMemory) release() { h.part.Release() }

@@ -51,7 +51,7 @@ type reading struct {
 	queries int
 	bytes   int
 	page    int64 // bytes of memory that the largest page took
-	into    taking
+	into    stepWork
 	uses    int64 // bytes of memory that into says that it holds
 	full    bool  // there is no memory for another page
 }
@@ -61,7 +61,7 @@ type reading struct {
 // costs a query here, but a message and a step elsewhere. Other strategies make the first, which continues where the rows
 // end: a partition that the page's end cuts is then written in one piece. So does an export, whose file has no gap, a comparison, and a
 // delete, whose pages must fit into a message.
-func (o *stepScan) read(ctx context.Context, m scans.Message, into taking) (readResult, error) {
+func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
 	if m.Rows {
@@ -80,7 +80,7 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into taking) (read
 		for n > 0 && (r.full || !o.options.Memory.Spare(int64(n)*r.page)) {
 			n--
 		}
-		if !wide || !into.wide() {
+		if !wide || !into.parallel() {
 			n = min(n, 1)
 		}
 	}
@@ -326,8 +326,8 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// blame counts failed rows at the ends of their pages. again: another step has read the rows, and noted its pages.
-func (s *readResult) blame(failed []action.Failure, again bool) {
+// countFailed counts failed rows at the ends of their pages. again: another step has read the rows, and noted its pages.
+func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return
 	}

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// redoAtOnce is how many steps go out from one that goes through failed rows.
-const redoAtOnce = 50
+// retriesAtOnce is how many steps go out from one that goes through failed rows.
+const retriesAtOnce = 50
 
 // retryStep is the message of a step that does failed rows again.
 type retryStep struct{ readStep }
@@ -43,10 +43,10 @@ func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepRes
 	return err
 }
 
-// redoEach returns the messages of steps that do the failed rows behind a position again, and of one that goes on.
+// retryEachRow returns the messages of steps that do the failed rows behind a position again, and of one that goes on.
 func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (children []scans.Message, err error) {
 	a := *m.RowRetry
-	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, redoAtOnce)
+	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, retriesAtOnce)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (child
 	return children, nil
 }
 
-// redoRows does the failed rows at a position again. If others have redone them, there is nothing to do.
+// retryRows does the failed rows at a position again. If others have redone them, there is nothing to do.
 func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Message, delivery int, done *ledger.Done) error {
 	packed, found, err := l.FailedAt(ctx, m.Scan, m.RowRetry.At)
 	if err != nil || !found {
@@ -121,7 +121,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	for i := range ends.ends {
 		ends.ends[i].Failed = 0
 	}
-	ends.blame(failed, false)
+	ends.countFailed(failed, false)
 	for i, e := range ends.ends {
 		if e.Failed > 0 {
 			left.Ends = append(left.Ends, e)

@@ -25,20 +25,20 @@ import (
 const stepTime = 8 * time.Minute
 
 // This file is the way of a message, from top to bottom: Run → process → begin → do → commit →
-// follow. step.go has the kinds of steps and what each does, fail.go what happens to errors, end.go how a scan ends.
+// follow. step.go has the kinds of steps and what each does, giveup.go what happens to errors, and end.go in package life how a scan ends.
 
 // Steps makes the steps of scans, each for a message.
 type Steps struct {
-	scans  *scans.Scans
-	life   *life.Life
-	ledger *ledger.Ledger
-	heart  *heartbeats
+	scans      *scans.Scans
+	life       *life.Life
+	ledger     *ledger.Ledger
+	heartbeats *heartbeats
 }
 
 // New returns what makes steps.
 func New(of *scans.Scans, lives *life.Life) *Steps {
 	s := &Steps{scans: of, life: lives, ledger: of.Ledger}
-	s.heart = newHeartbeats(s.waits, s.ledger.With(storage.RequestOptions{Once: true}).NoteHeartbeat)
+	s.heartbeats = newHeartbeats(s.waits, s.ledger.With(storage.RequestOptions{Once: true}).WriteHeartbeat)
 	return s
 }
 
@@ -47,7 +47,7 @@ func New(of *scans.Scans, lives *life.Life) *Steps {
 // with the scan, and the message is done.
 func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
 	if scan := scans.StartOf(body); scan != "" {
-		return "", s.life.StartAskedFor(ctx, scan)
+		return "", s.life.StartRequested(ctx, scan)
 	}
 	m, err := scans.ParseMessage(body)
 	if err != nil {
@@ -69,10 +69,10 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 // step makes a message's step in the time that working has. If it leaves a deletion to this invocation, it returns that.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
-	s.heart.take(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
+	s.heartbeats.take(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
 	again := true // also if it panics
 	defer func() {
-		if s.heart.release(m.ID, again && delivery < scans.MaxDeliveries) {
+		if s.heartbeats.release(m.ID, again && delivery < scans.MaxDeliveries) {
 			s.life.EndIfDone(ctx, m.Scan)
 		}
 	}()
@@ -100,7 +100,7 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	if err != nil {
 		return "", nil, err
 	}
-	held, err := s.hold(ctx, m.ID, o.Sizes)
+	held, err := s.takeMemory(ctx, m.ID, o.Sizes)
 	if err != nil {
 		return "", nil, err
 	}
@@ -112,7 +112,7 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	}
 	if !pending {
 		if left = kindOf(m).absent(o.RunnableScan); left == nil {
-			err = s.repeated(ctx, m.Scan, delivery)
+			err = s.committedBefore(ctx, m.Scan, delivery)
 		}
 		return "", left, err
 	}
@@ -178,10 +178,10 @@ func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	return ahead
 }
 
-// begin reads the step's pending row. If a delivery or message before this one may have begun the
+// newWork reads the step's pending row. If a delivery or message before this one may have begun the
 // step, it records one more beginning. It returns the step as it was before, and whether it is pending.
 func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *scans.Limits, m scans.Message, delivery int) (p ledger.Pending, pending bool, err error) {
-	if p, ok := kindOf(m).inHand(); ok {
+	if p, ok := kindOf(m).justCommitted(); ok {
 		return p, true, nil
 	}
 	l := s.ledger.With(o)
@@ -205,9 +205,9 @@ func unrecorded(p ledger.Pending, delivery int) bool {
 	return delivery == 1 && p.Sends == 0 && p.Begun == 0 && !p.FirstEnded
 }
 
-// repeated handles the message of a step that was committed before. On a repeated delivery the process
+// committedBefore handles the message of a step that was committed before. On a repeated delivery the process
 // may have died between the commit and the scan's end: it notices that end now.
-func (s *Steps) repeated(ctx context.Context, scan ledger.ScanID, delivery int) error {
+func (s *Steps) committedBefore(ctx context.Context, scan ledger.ScanID, delivery int) error {
 	if delivery > 1 {
 		if _, err := s.life.Finish(ctx, scan); err != nil {
 			return err
@@ -256,7 +256,7 @@ func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (co
 // follow cannot: the step is committed, and must not be repeated.
 func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	if len(out.children) == 0 && out.deletion == nil {
-		s.heart.childless(m.ID)
+		s.heartbeats.childless(m.ID)
 		return
 	}
 	var g task.Group

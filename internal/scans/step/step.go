@@ -12,8 +12,8 @@ import (
 // kind is what the three kinds of steps differ in: a step reads rows and works with them, deletes the rows that another one has read, or does
 // failed rows again. All else on the way of its message is the same.
 type kind interface {
-	// inHand returns the step if this invocation has just committed it as pending, so that it needn't be read.
-	inHand() (p ledger.Pending, ok bool)
+	// justCommitted returns the step if this invocation has just committed it as pending, so that it needn't be read.
+	justCommitted() (p ledger.Pending, ok bool)
 	// absent returns the message of the step that is to be done if this one is not pending; nil if that is none.
 	absent(o *scans.RunnableScan) *scans.Message
 	// recorded returns the message that counts: as it came, or as the pending row has it.
@@ -31,10 +31,10 @@ type stepScan struct {
 	*scans.RunnableScan
 	options storage.RequestOptions // of the step's requests
 	files   *place.Blobs           // the container that the scan writes files to, by these options; nil if it does not
-	held    *inMemory              // by the step
+	held    *stepMemory            // by the step
 }
 
-func stepScanOf(o *scans.RunnableScan, options storage.RequestOptions, held *inMemory) *stepScan {
+func stepScanOf(o *scans.RunnableScan, options storage.RequestOptions, held *stepMemory) *stepScan {
 	s := &stepScan{RunnableScan: o, options: options, held: held}
 	if o.Container != nil {
 		s.files = o.Container.With(options)
@@ -56,7 +56,7 @@ func kindOf(m scans.Message) kind {
 // readStep is the message of a step that reads rows.
 type readStep struct{ scans.Message }
 
-func (readStep) inHand() (ledger.Pending, bool) { return ledger.Pending{}, false }
+func (readStep) justCommitted() (ledger.Pending, bool) { return ledger.Pending{}, false }
 
 // absent returns the deletion of the rows that the step has read: a process may have died over it.
 func (s readStep) absent(o *scans.RunnableScan) *scans.Message {
@@ -70,8 +70,8 @@ func (s readStep) absent(o *scans.RunnableScan) *scans.Message {
 func (s readStep) recorded(ledger.Pending) (scans.Message, error) { return s.Message, nil }
 
 func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
-	taking := o.begin()
-	found, err := o.read(ctx, s.Message, taking)
+	work := o.newWork()
+	found, err := o.read(ctx, s.Message, work)
 	if err != nil {
 		return out, err
 	}
@@ -79,7 +79,7 @@ func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliver
 	if o.Request.Action.Map == "" { // or else what becomes of the rows takes memory
 		o.held.wasRead()
 	}
-	if err := taking.end(ctx, o, s.Message, delivery, &found, &out); err != nil {
+	if err := work.end(ctx, o, s.Message, delivery, &found, &out); err != nil {
 		return out, err
 	}
 	out.children, out.done.Note = found.children, found.note()

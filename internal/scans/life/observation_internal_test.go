@@ -15,11 +15,11 @@ func TestLost(t *testing.T) {
 	const step, process = "s", "p"
 	early, late := time.Unix(100, 0), time.Unix(105, 0)
 	written := time.Unix(50, 0)
-	at := func(age time.Duration, sends int, waits bool, beats ...ledger.Heartbeat) look {
+	at := func(age time.Duration, sends int, waits bool, beats ...ledger.Heartbeat) observation {
 		p := ledger.Pending{ID: step, At: written, Age: age, Sends: sends}
-		return newLook(map[ledger.StepID]ledger.Pending{step: p}, beats, map[string]front{scans.ScanPrefix: {all: !waits}})
+		return newObservation(map[ledger.StepID]ledger.Pending{step: p}, beats, map[string]front{scans.ScanPrefix: {all: !waits}})
 	}
-	rewritten := func(l look) look {
+	rewritten := func(l observation) observation {
 		p := l.steps[step]
 		p.At = p.At.Add(time.Second)
 		l.steps[step] = p
@@ -32,28 +32,28 @@ func TestLost(t *testing.T) {
 	const old = 10 * time.Minute
 	for _, tt := range []struct {
 		name          string
-		before, after look
+		before, after observation
 		want          bool
 	}{
-		{"no message and nobody has it", at(old, 0, false), at(old+LookTime, 0, false), true},
-		{"a message waits, at first", at(old, 0, true), at(old+LookTime, 0, false), false},
-		{"a message waits, at last", at(old, 0, false), at(old+LookTime, 0, true), false},
-		{"messages wait for long", at(13*time.Minute, 0, true), at(13*time.Minute+LookTime, 0, true), true},
-		{"messages wait for long, and someone has it", at(13*time.Minute, 0, true, holds(early)), at(13*time.Minute+LookTime, 0, true, holds(late)), false},
-		{"messages wait for long after a second message", at(13*time.Minute, 1, true), at(13*time.Minute+LookTime, 1, true), false},
-		{"a living process has it", at(old, 0, false, holds(early)), at(old+LookTime, 0, false, holds(late)), false},
-		{"begun since the first look", at(old, 0, false, idle(early)), at(old+LookTime, 0, false, holds(late)), false},
-		{"a new process has it", at(old, 0, false), at(old+LookTime, 0, false, holds(late)), false},
-		{"the process that had it is dead", at(old, 0, false, holds(early)), at(old+LookTime, 0, false, holds(early)), true},
-		{"the process that had it lives on without it", at(old, 0, false, holds(early)), at(old+LookTime, 0, false, idle(late)), true},
-		{"its message is being sent", at(time.Second, 0, false), at(time.Second+LookTime, 0, false), false},
+		{"no message and nobody has it", at(old, 0, false), at(old+ObservationPause, 0, false), true},
+		{"a message waits, at first", at(old, 0, true), at(old+ObservationPause, 0, false), false},
+		{"a message waits, at last", at(old, 0, false), at(old+ObservationPause, 0, true), false},
+		{"messages wait for long", at(13*time.Minute, 0, true), at(13*time.Minute+ObservationPause, 0, true), true},
+		{"messages wait for long, and someone has it", at(13*time.Minute, 0, true, holds(early)), at(13*time.Minute+ObservationPause, 0, true, holds(late)), false},
+		{"messages wait for long after a second message", at(13*time.Minute, 1, true), at(13*time.Minute+ObservationPause, 1, true), false},
+		{"a living process has it", at(old, 0, false, holds(early)), at(old+ObservationPause, 0, false, holds(late)), false},
+		{"begun since the first look", at(old, 0, false, idle(early)), at(old+ObservationPause, 0, false, holds(late)), false},
+		{"a new process has it", at(old, 0, false), at(old+ObservationPause, 0, false, holds(late)), false},
+		{"the process that had it is dead", at(old, 0, false, holds(early)), at(old+ObservationPause, 0, false, holds(early)), true},
+		{"the process that had it lives on without it", at(old, 0, false, holds(early)), at(old+ObservationPause, 0, false, idle(late)), true},
+		{"its message is being sent", at(time.Second, 0, false), at(time.Second+ObservationPause, 0, false), false},
 		{"sent again or begun in between", at(old, 0, false), rewritten(at(time.Second, 1, false)), false},
 		{"begun in between, long ago", at(old, 0, false), rewritten(at(old, 0, false)), false},
 		{"just sent again", at(15*time.Second, 1, false), at(25*time.Second, 1, false), false},
 		{"sent again half a minute ago", at(25*time.Second, 1, false), at(35*time.Second, 1, false), true},
-		{"sent again for the third time", at(time.Minute, 3, false), at(time.Minute+LookTime, 3, false), false},
+		{"sent again for the third time", at(time.Minute, 3, false), at(time.Minute+ObservationPause, 3, false), false},
 		{"sent again many times", at(15*time.Minute, 40, false), at(16*time.Minute, 40, false), true},
-		{"committed in between", at(old, 0, false), newLook(nil, nil, nil), false},
+		{"committed in between", at(old, 0, false), newObservation(nil, nil, nil), false},
 	} {
 		if got := lost(tt.before, tt.after, step, scans.ScanPrefix); got != tt.want {
 			t.Errorf("%s: lost is %v", tt.name, got)
@@ -62,10 +62,10 @@ func TestLost(t *testing.T) {
 			continue
 		}
 		again := suspect{seen: tt.after.steps[step]} // the first look is another Maintain's
-		k := tt.before.kept([]suspect{{seen: tt.before.steps[step]}})
-		for gap, counts := range map[time.Duration]bool{LookTime - 1: false, LookTime: true, lookKept: again.seen.Age >= old, lookKept + 1: false} {
+		k := tt.before.toStore([]suspect{{seen: tt.before.steps[step]}})
+		for gap, counts := range map[time.Duration]bool{ObservationPause - 1: false, ObservationPause: true, observationKept: again.seen.Age >= old, observationKept + 1: false} {
 			k.At = again.seen.At.Add(again.seen.Age - gap)
-			if got := lost(lookOf(k, []suspect{again}), tt.after, step, scans.ScanPrefix); got != (tt.want && counts) {
+			if got := lost(observationOf(k, []suspect{again}), tt.after, step, scans.ScanPrefix); got != (tt.want && counts) {
 				t.Errorf("%s, and the first look was kept for %v: lost is %v", tt.name, gap, got)
 			}
 		}
@@ -101,8 +101,8 @@ func TestFront(t *testing.T) {
 		{"a few others", others(full-1, 0), false, false},
 		{"a few, and ours among them", withOurs(others(full-1, 0)), false, true},
 		{"many, older ones first", others(full, 0), false, true},
-		{"many, about as old as ours", others(full, LookTime), false, true},
-		{"many, some of them younger", others(full, LookTime+time.Second), false, false},
+		{"many, about as old as ours", others(full, ObservationPause), false, true},
+		{"many, some of them younger", others(full, ObservationPause+time.Second), false, false},
 		{"many younger, ours among them", withOurs(others(full, time.Hour)), false, true},
 		{"it failed, and waits to be delivered again", others(full, Redelivery), true, true},
 		{"it failed, and younger ones than the next delivery wait", others(full, Redelivery+time.Second), true, false},

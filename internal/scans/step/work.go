@@ -16,10 +16,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// taking is the work of one step.
-type taking interface {
+// stepWork is the work of one step.
+type stepWork interface {
 	// wide reports whether an invocation may make several queries at once, and leave gaps between their rows.
-	wide() bool
+	parallel() bool
 	// page takes the rows of a page that was read at a time. It returns those that the step holds until its end.
 	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Row) (held []storage.Row, err error)
 	// uses is how many bytes of memory the step holds beside those rows.
@@ -30,8 +30,8 @@ type taking interface {
 	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error
 }
 
-// begin begins the work of a step.
-func (o *stepScan) begin() taking {
+// newWork begins the work of a step.
+func (o *stepScan) newWork() stepWork {
 	switch w := o.Work.(type) {
 	case scans.Writing:
 		return written{Writing: w}
@@ -48,7 +48,7 @@ func (o *stepScan) begin() taking {
 // holding holds all rows until the end.
 type holding struct{}
 
-func (holding) wide() bool { return true }
+func (holding) parallel() bool { return true }
 
 func (holding) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
 	return rows, nil
@@ -82,7 +82,7 @@ func (w written) end(ctx context.Context, o *stepScan, m scans.Message, delivery
 	if err != nil {
 		return err
 	}
-	if found.blame(failed, m.Rows); len(failed) > 0 {
+	if found.countFailed(failed, m.Rows); len(failed) > 0 {
 		found.count(w)
 	}
 	scans.KeepFailed(&out.done, failed, found.keptOf(failed, o.Request.Action.Type == scans.Keys || o.Request.Action.Map != ""))

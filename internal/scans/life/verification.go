@@ -16,13 +16,13 @@ import (
 // Comparing. A step reads two places as one that has the rows of either, over one range: so a row that one of them lacks belongs to
 // the step whose range has it. Pages follow each other, as an export's do, so what one place is ahead of the other is held.
 
-// askForVerification asks for the scan that verifies one that is about to succeed, if it is to be verified.
-func (l *Life) askForVerification(ctx context.Context, s ledger.Scan) error {
+// requestVerification asks for the scan that verifies one that is about to succeed, if it is to be verified.
+func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {
 	r, err := scans.RequestOf(s)
 	if err != nil || !r.Verify {
 		return err
 	}
-	_, err = l.ledger.NoteStartRequest(ctx, s.ID.Verification(), scans.JSON(verificationOf(r)))
+	_, err = l.ledger.AddStartRequest(ctx, s.ID.Verification(), scans.JSON(verificationOf(r)))
 	return err
 }
 
@@ -53,9 +53,9 @@ func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	return dropped, nil
 }
 
-// judge says how a scan ends whose steps are done. A comparison fails if there are differences, or if an export lacks rows of its manifest.
+// endingOf says how a scan ends whose steps are done. A comparison fails if there are differences, or if an export lacks rows of its manifest.
 // The differences of a proof are information: the source may have changed since.
-func (l *Life) judge(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
+func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
 	as.State = ledger.Succeeded
 	r, err := scans.ParseStored(s.Request)
 	if err != nil || r.Action.Type != scans.Verify {
@@ -79,13 +79,13 @@ func (l *Life) judge(ctx context.Context, s ledger.Listed) (as ledger.Ending, er
 		if err != nil {
 			return as, err
 		}
-		if m := content.Manifest(); whole(m, r) && m.Rows != side.rows {
+		if m := content.Manifest(); readsWhole(m, r) && m.Rows != side.rows {
 			return differing("%s has %d rows, but %d by its manifest", x.Address(), side.rows, m.Rows), nil
 		}
 	}
 	if r.Action.Proof {
 		if t.Rows == 0 || t.Extra > 0 {
-			as.NoTable, as.Note, err = lacks(ctx, o)
+			as.NoTable, as.Note, err = missingTable(ctx, o)
 		}
 		return as, err
 	}
@@ -108,8 +108,8 @@ func differing(format string, args ...any) ledger.Ending {
 	return ledger.Ending{State: ledger.Failed, Error: scans.Shortened(fmt.Sprintf(format, args...))}
 }
 
-// lacks returns 1, and a note, if the source is a table that is gone. Of its rows alone, [storage.OrEmpty] does not tell that from an empty one.
-func lacks(ctx context.Context, o *scans.RunnableScan) (tables int64, note string, err error) {
+// missingTable returns 1, and a note, if the source is a table that is gone. Of its rows alone, [storage.OrEmpty] does not tell that from an empty one.
+func missingTable(ctx context.Context, o *scans.RunnableScan) (tables int64, note string, err error) {
 	if o.Table() == nil {
 		return 0, "", nil
 	}
@@ -120,8 +120,8 @@ func lacks(ctx context.Context, o *scans.RunnableScan) (tables int64, note strin
 	return 0, "", err
 }
 
-// whole reports whether a request is about all rows of an export.
-func whole(m place.Manifest, r scans.Request) bool {
+// readsWhole reports whether a request is about all rows of an export.
+func readsWhole(m place.Manifest, r scans.Request) bool {
 	limited := r.Range != key.Bounds{} && (m.Range == nil || *m.Range != r.Range)
 	return !limited && (r.Filter == "" || r.Filter == m.Filter)
 }

@@ -1,0 +1,130 @@
+package life
+
+import (
+	"encoding/base64"
+	"slices"
+	"time"
+
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+const (
+	// Redelivery is the time in which the host delivers a failed message again:
+	// host.json's visibilityTimeout plus its longest pause between two polls.
+	Redelivery = 30 * time.Second
+	// ObservationPause is how far apart two observations are: each living process can write a heartbeat between them.
+	// One is not enough, since a process may have begun a step after its last heartbeat.
+	ObservationPause = 2 * ledger.HeartbeatTime
+	// maxObservations is the most observations of one Maintain. The first may be too early for a step whose message is about to be sent.
+	maxObservations = 3
+	// observationKept is how long an observation counts from which another Maintain may go on: the timer runs each minute.
+	observationKept = 2 * time.Minute
+	// lostIfBusy is the age at which a step that nobody has in hand is lost, although its message may still wait.
+	lostIfBusy = 12 * time.Minute
+	// firstPause is the shortest pause between sending a message again and once more. It doubles up to maxPause.
+	firstPause = 30 * time.Second
+	maxPause   = 16 * time.Minute
+	// maxLost is how long a step may be lost again and again before it fails its scan.
+	maxLost = 4 * time.Hour
+)
+
+// observe is what was seen at one moment.
+type observation struct {
+	steps      map[ledger.StepID]ledger.Pending // pending steps by id
+	heartbeats map[string]time.Time             // the time of each process's last heartbeat
+	holders    map[ledger.StepID][]string       // the processes whose heartbeats name a step, by step
+	fronts     map[string]front                 // the messages that wait, by function
+}
+
+func newObservation(steps map[ledger.StepID]ledger.Pending, beats []ledger.Heartbeat, waits map[string]front) observation {
+	l := observation{steps: steps, heartbeats: map[string]time.Time{}, holders: map[ledger.StepID][]string{}, fronts: waits}
+	for _, b := range beats {
+		l.heartbeats[b.Process] = b.At
+		for _, step := range b.Steps {
+			l.holders[step.Step] = append(l.holders[step.Step], b.Process)
+		}
+	}
+	return l
+}
+
+// toStore returns what another Maintain needs of an observation: the steps that may be lost. Some are too young for that.
+func (l observation) toStore(suspects []suspect) ledger.Observation {
+	k := ledger.Observation{Steps: map[ledger.StepID]time.Time{}, Heartbeats: l.heartbeats}
+	for _, s := range suspects {
+		if s.seen.Age >= ObservationPause {
+			k.Steps[s.seen.ID] = s.seen.At
+		}
+	}
+	return k
+}
+
+// observationOf returns the observation that another Maintain has kept, of those steps that were seen again long enough after it, and soon enough.
+func observationOf(k ledger.Observation, again []suspect) observation {
+	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}
+	for _, s := range again {
+		at, was := k.Steps[s.seen.ID]
+		if later := s.seen.At.Add(s.seen.Age).Sub(k.At); was && ObservationPause <= later && later <= observationKept {
+			l.steps[s.seen.ID] = ledger.Pending{ID: s.seen.ID, At: at, Age: k.At.Sub(at)}
+			l.fronts[s.Function()] = front{all: true} // and the step's message was not among them
+		}
+	}
+	return l
+}
+
+// missing reports whether the step may be lost, as far as one observation shows. function has the queue of its message.
+func (l observation) missing(step ledger.StepID, function string) bool {
+	p, pending := l.steps[step]
+	return pending && (!l.fronts[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))
+}
+
+// front is the result of a peek into a queue: the messages that have been visible for longest.
+type front struct {
+	steps  map[ledger.StepID]bool // their steps
+	all    bool                   // no other messages were visible
+	newest time.Time              // when the youngest of them was put into the queue
+}
+
+func newFront(messages []storage.Message) front {
+	f := front{steps: map[ledger.StepID]bool{}, all: len(messages) < storage.MaxGetMessages}
+	for _, m := range messages {
+		if body, err := base64.StdEncoding.DecodeString(m.Text); err == nil {
+			m, _ := scans.ParseMessage(body) // whatever else is wrong with it
+			f.steps[m.ID] = true
+		}
+		if m.Inserted.After(f.newest) {
+			f.newest = m.Inserted
+		}
+	}
+	return f
+}
+
+// mayHave reports whether the step's message may be visible, in the front or behind it. A queue has its messages nearly
+// in the order in which they became visible: a message is not behind one that was put there well after it. The message
+// of a step that failed becomes visible some time after the failure was recorded.
+func (f front) mayHave(p ledger.Pending) bool {
+	margin := ObservationPause
+	if p.Begun > 0 || p.FirstEnded {
+		margin = Redelivery
+	}
+	return f.steps[p.ID] || !f.all && !f.newest.After(p.At.Add(margin))
+}
+
+// lost reports whether the step was lost when it was observed twice, ObservationPause apart.
+func lost(before, after observation, step ledger.StepID, function string) bool {
+	was, is := before.steps[step], after.steps[step]
+	switch {
+	case !before.missing(step, function) || !after.missing(step, function):
+		return false
+	case was.Age < ObservationPause: // at the first observation its message was perhaps not sent yet
+		return false
+	case !is.At.Equal(was.At): // begun or sent again in between
+		return false
+	case is.Sends > 0 && is.Age < min(firstPause<<(min(is.Sends, 10)-1), maxPause):
+		return false
+	}
+	return !slices.ContainsFunc(after.holders[step], func(process string) bool {
+		return !after.heartbeats[process].Equal(before.heartbeats[process])
+	})
+}
