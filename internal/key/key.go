@@ -1,10 +1,10 @@
 // Package key orders table keys and computes with their prefixes.
 //
-// The Table service sorts rows by PartitionKey, then RowKey, each compared as
+// The Table service sorts rows by PartitionKey, then RowKey. It compares both as
 // ordinal UTF-16 code units. Go compares strings by their UTF-8 bytes, which is
-// code point order. The two differ in one way: characters above U+FFFF are
-// encoded in UTF-16 with surrogates (U+D800–U+DFFF) and so sort before
-// U+E000–U+FFFF. Everything that compares keys in this project goes through this
+// code point order. The two orders differ in one way: UTF-16 encodes characters
+// above U+FFFF with surrogates (U+D800–U+DFFF), so they sort before
+// U+E000–U+FFFF. All code in this project that compares keys uses this
 // package. It does no I/O.
 package key
 
@@ -21,7 +21,7 @@ type Key struct {
 	Row       string // RowKey
 }
 
-// Clone returns a key that keeps no text alive that k is a part of.
+// Clone returns a copy of k, so that a longer text of which k is a part can be freed.
 func (k Key) Clone() Key {
 	return Key{Partition: strings.Clone(k.Partition), Row: strings.Clone(k.Row)}
 }
@@ -46,16 +46,16 @@ func Compare(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
-			// Of the bytes that can differ first, only the lead bytes of
-			// three-byte characters from U+E000 (0xEE, 0xEF) and of four-byte
-			// characters (0xF0 and up) are ordered otherwise in UTF-16.
+			// Two characters whose bytes first differ here sort as their bytes do in UTF-16,
+			// except for lead bytes of three-byte characters from U+E000 (0xEE, 0xEF) and
+			// of four-byte characters (0xF0 and up).
 			return cmp.Compare(byteRank(a[i]), byteRank(b[i]))
 		}
 	}
 	return cmp.Compare(len(a), len(b))
 }
 
-// byteRank gives the byte's rank in UTF-16 order.
+// byteRank returns the byte's rank in UTF-16 order.
 func byteRank(b byte) int {
 	if b == 0xEE || b == 0xEF {
 		return int(b) + 0x100
@@ -67,8 +67,8 @@ func byteRank(b byte) int {
 func Less(a, b string) bool { return Compare(a, b) < 0 }
 
 // Successor returns the smallest key that is greater than every key starting
-// with prefix. There is none, and ok is false, when prefix is empty or consists
-// of U+FFFF alone. The result is always well formed: no surrogate pair is cut.
+// with prefix. If prefix is empty or only U+FFFF characters, there is no such key, and
+// ok is false. The result is always well formed: no surrogate pair is cut.
 func Successor(prefix string) (next string, ok bool) {
 	for len(prefix) > 0 {
 		r, size := utf8.DecodeLastRuneInString(prefix)
@@ -93,8 +93,7 @@ func Units(s string) int {
 	return n
 }
 
-// Characters above U+FFFF, of which there are 0x100000, come before U+E000 in
-// the service's order.
+// The 0x100000 characters above U+FFFF come before U+E000 in the service's order.
 const (
 	surrogates = 0xD800
 	supplement = 0x10000
@@ -102,8 +101,8 @@ const (
 	lastRune   = 0xFFFF
 )
 
-// Rank returns a character's number in the service's order, from 0 on. U+D800 to
-// U+DFFF, which are no characters, have none.
+// Rank returns a character's number in the service's order, from 0. It is not
+// defined for U+D800 to U+DFFF, which are not characters.
 func Rank(char rune) rune {
 	switch {
 	case char >= supplement:
@@ -114,7 +113,7 @@ func Rank(char rune) rune {
 	return char
 }
 
-// AtRank returns the character of a rank.
+// AtRank returns the character with the given rank.
 func AtRank(rank rune) rune {
 	switch {
 	case rank >= surrogates+0x100000:
@@ -125,8 +124,8 @@ func AtRank(rank rune) rune {
 	return rank
 }
 
-// Ordinary reports whether a key that is made up, as cuts are, may hold the character. The service
-// takes no control characters in keys, and some software no noncharacters.
+// Ordinary reports whether a key that the program makes up, such as a cut, may hold the character. The service
+// refuses control characters in keys, and some software refuses noncharacters.
 func Ordinary(char rune) bool {
 	return utf8.ValidRune(char) && !unicode.IsControl(char) && char&0xFFFE != 0xFFFE && char != utf8.RuneError
 }

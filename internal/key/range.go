@@ -5,12 +5,12 @@ import "strings"
 // Bound is one end of a [Range].
 type Bound struct {
 	Key  string `json:"k"`
-	Open bool   `json:"o,omitempty"` // the key itself lies outside
+	Open bool   `json:"o,omitempty"` // the key itself is outside
 }
 
-// Range is a set of rows between two bounds: of partition keys or, where
-// Partition is set, of the row keys of that one partition. A missing bound is
-// no bound. The service answers both forms from its index.
+// Range is a set of rows between two bounds. The bounds are partition keys or, if
+// Partition is set, row keys within that partition. A nil bound does not
+// limit. The service answers both forms from its index.
 type Range struct {
 	Partition *string `json:"p,omitempty"`
 	Low       *Bound  `json:"l,omitempty"`
@@ -20,7 +20,7 @@ type Range struct {
 // Contains reports whether the row lies in the range.
 func (r Range) Contains(k Key) bool { return r.Side(k) == 0 }
 
-// Side returns -1 for a row ahead of the range, 0 for one in it, and 1 for one behind it.
+// Side returns -1 for a row before the range, 0 for a row in it, and 1 for a row after it.
 func (r Range) Side(k Key) int {
 	v := k.Partition
 	if r.Partition != nil {
@@ -62,7 +62,7 @@ func (r Range) Start() Key {
 	return start
 }
 
-// End returns the first key that lies behind all rows of the range, nil if there is none.
+// End returns the first key after all rows of the range, or nil if the range has no upper bound.
 func (r Range) End() *Key {
 	var end Key
 	switch {
@@ -82,9 +82,9 @@ func (r Range) End() *Key {
 	return &end
 }
 
-// Empty reports whether the bounds leave no key between them. It may report
-// false for a range that no well-formed key falls into; such a range costs one
-// query and yields nothing.
+// Empty reports whether no key lies between the bounds. It may report
+// false for a range that no well-formed key can lie in. Such a range costs one
+// query, which returns no rows.
 func (r Range) Empty() bool {
 	if r.Low == nil || r.High == nil {
 		return false
@@ -105,20 +105,20 @@ func (r Range) Narrow(low, high *Bound) Range {
 	return r
 }
 
-// tighter compares lower bounds, or upper ones with a side of -1.
+// tighter compares lower bounds (side 1) or upper bounds (side -1).
 func tighter(a, b Bound, side int) bool {
 	c := Compare(a.Key, b.Key) * side
 	return c > 0 || c == 0 && a.Open
 }
 
 // Token is the service's continuation token. It is opaque, and it belongs to
-// the query that returned it: a step that carries one has the same range as the
+// the query that returned it, so a step with a token has the same range as the
 // step before it.
 type Token struct {
 	Partition string `json:"p"`
 	Row       string `json:"r,omitempty"` // the service may leave it out
-	// After is the last key of the pages before: the page that the token stands for has greater ones. It is nil if
-	// there was none, or if that was not noted.
+	// After is the last key of the earlier pages. All keys of the token's page are greater. It is nil if
+	// the earlier pages had no row, or if the key was not recorded.
 	After *Key `json:"a,omitempty"`
 }
 
@@ -129,7 +129,7 @@ type Bounds struct {
 	Before string `json:"before,omitempty"` // partition keys are strictly less
 }
 
-// Range returns the partition keys that lie within the bounds.
+// Range returns the range of partition keys within the bounds.
 func (b Bounds) Range() Range {
 	var r Range
 	if b.Prefix != "" {
@@ -145,7 +145,7 @@ func (b Bounds) Range() Range {
 	return r.Narrow(low, high)
 }
 
-// And returns bounds of the partition keys that lie within both.
+// And returns the intersection of two bounds.
 func (b Bounds) And(other Bounds) Bounds {
 	both := Bounds{Prefix: b.Prefix, After: b.After, Before: b.Before}
 	if Less(both.After, other.After) {
@@ -164,8 +164,8 @@ func (b Bounds) And(other Bounds) Bounds {
 	return both
 }
 
-// PrefixEnd returns the bound below which a key may start with prefix, nil if every
-// key behind the prefix starts with it.
+// PrefixEnd returns the upper bound of the keys that start with prefix. It is nil if every
+// key after the prefix starts with it.
 func PrefixEnd(prefix string) *Bound {
 	if next, ok := Successor(prefix); ok {
 		return &Bound{Key: next, Open: true}

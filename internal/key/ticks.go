@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Tick is .NET's unit of time, and the resolution of the service's times and of keys made of times.
+// Tick is 100 ns, .NET's unit of time. It is the resolution of the service's times and of keys made from times.
 const Tick = 100 * time.Nanosecond
 
 // MaxTicks is .NET's DateTime.MaxValue.Ticks, 9999-12-31T23:59:59.9999999Z.
@@ -15,26 +15,26 @@ const MaxTicks = 3155378975999999999
 // unixEpoch is 1970-01-01T00:00:00Z in ticks.
 const unixEpoch = 621355968000000000
 
-// Ticks returns the ticks from the start of the year 1 to a time, which is cut to a tick.
+// Ticks returns the ticks from the start of year 1 to t, rounded down.
 func Ticks(t time.Time) int64 { return unixEpoch + t.Unix()*1e7 + int64(t.Nanosecond()/100) }
 
-// TickTime returns the time of [Ticks], in UTC.
+// TickTime is the inverse of [Ticks], in UTC.
 func TickTime(ticks int64) time.Time {
 	n := ticks - unixEpoch
 	return time.Unix(n/1e7, n%1e7*100).UTC()
 }
 
 // Inverted returns the time as a key that sorts newest first: DateTime.MaxValue.Ticks
-// minus the time's own ticks, in 19 digits, which is the log-tail pattern of Microsoft's
-// table design guide. Ticks count from the year 1. The time is cut to a
-// tick, and must lie in the years 1 to 9999. Package logtail keeps keys of one tick apart.
+// minus the time's ticks, in 19 digits. This is the log-tail pattern of Microsoft's
+// table design guide. Ticks count from year 1. The time is rounded down to a tick
+// and must be in the years 1 to 9999. Package logtail makes keys of the same tick distinct.
 func Inverted(t time.Time) string {
 	return fmt.Sprintf("%019d", MaxTicks-Ticks(t))
 }
 
-// InvertedTime returns the time that the key was made of.
+// InvertedTime is the inverse of [Inverted].
 func InvertedTime(inverted string) (time.Time, error) {
-	u, err := strconv.ParseUint(inverted, 10, 64) // which takes no sign
+	u, err := strconv.ParseUint(inverted, 10, 64) // ParseUint refuses a sign
 	if err != nil || len(inverted) != 19 || u > MaxTicks {
 		return time.Time{}, fmt.Errorf("%q is not a time of 19 digits", inverted)
 	}

@@ -21,16 +21,16 @@ type Filter struct {
 	comparisons int
 }
 
-// Comparisons returns the number of comparisons in the filter. The service has a limit.
+// Comparisons returns the number of comparisons in the filter. The service limits it.
 func (f *Filter) Comparisons() int { return f.comparisons }
 
 // Match reports whether the row satisfies the filter. If the row lacks a property, or has it
-// with another type, every comparison with it is false: "a eq 1" and "a ne 1" both are, but
-// "not (a eq 1)" is true.
+// with another type, every comparison with that property is false. Then both "a eq 1" and
+// "a ne 1" are false, but "not (a eq 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
-// Range returns a range of keys that has all matching rows. It uses the comparisons of
-// PartitionKey and RowKey that every match must satisfy. So an "or" bounds nothing, as on the
+// Range returns a range of keys that contains all matching rows. It uses only the comparisons of
+// PartitionKey and RowKey that every match must satisfy. So an "or" bounds nothing, as in the
 // service. Row keys bound only the rows of one partition.
 func (f *Filter) Range() key.Range {
 	var partition, row key.Range
@@ -41,7 +41,7 @@ func (f *Filter) Range() key.Range {
 	return partition
 }
 
-// narrow narrows the ranges of partition keys and of row keys to those that can match.
+// narrow narrows the ranges of partition keys and row keys to the keys that can match.
 func narrow(n node, partition, row *key.Range) {
 	switch n := n.(type) {
 	case and:
@@ -114,7 +114,7 @@ func parseOperator(s string) (operator, bool) {
 	return 0, false
 }
 
-// holds reports whether "a op b" is true if c is the result of comparing a with b.
+// holds reports whether "a op b" is true, where c is the result of comparing a with b.
 func (o operator) holds(c int) bool {
 	switch o {
 	case eq:
@@ -131,7 +131,7 @@ func (o operator) holds(c int) bool {
 	return c <= 0
 }
 
-// flip returns the operator for exchanged operands.
+// flip returns the operator for swapped operands.
 func (o operator) flip() operator {
 	switch o {
 	case gt:
@@ -146,7 +146,7 @@ func (o operator) flip() operator {
 	return o
 }
 
-// bounds returns those of the keys k for which "k op s" is true.
+// bounds returns the bounds of the keys k for which "k op s" is true.
 func (o operator) bounds(s string) (low, high *key.Bound) {
 	closed, open := &key.Bound{Key: s}, &key.Bound{Key: s, Open: true}
 	switch o {

@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the nesting of parentheses and nots: a hostile filter must not exhaust the
+// maxDepth bounds the nesting of parentheses and nots, so that a hostile filter cannot exhaust the
 // stack.
 const maxDepth = 100
 
-// Parse reads a $filter expression. The error says what it expected, and at which character.
+// Parse reads a $filter expression. The error names what it expected, and at which character.
 func Parse(s string) (*Filter, error) {
 	if !utf8.ValidString(s) {
 		return nil, errors.New("filter is not valid UTF-8")
@@ -84,8 +84,8 @@ func (p *parser) unary() (node, error) {
 	return p.comparison()
 }
 
-// comparison reads "property op literal", "literal op property", "property" for "property eq
-// true", or "true" or "false", which health checks send.
+// comparison reads "property op literal", "literal op property", or "property" as a short form of
+// "property eq true". It also reads "true" and "false", which health checks send.
 func (p *parser) comparison() (node, error) {
 	left, err := p.operand()
 	if err != nil {
@@ -266,7 +266,7 @@ func parseNumber(text, suffix string) (Value, error) {
 	return Value{Type: Double, Float: f}, nil
 }
 
-// keyword reads the word if it is next.
+// keyword consumes the given word if it is next.
 func (p *parser) keyword(word string) bool {
 	p.skipSpace()
 	if p.peekWord() != word {
@@ -276,7 +276,7 @@ func (p *parser) keyword(word string) bool {
 	return true
 }
 
-// peekWord returns the next word, behind spaces, without reading it.
+// peekWord returns the next word after spaces, without consuming it.
 func (p *parser) peekWord() string { return leadingWord(p.skipSpace()) }
 
 // leadingWord returns the letters, digits and underscores at the start of s.
@@ -294,7 +294,7 @@ func (p *parser) skipSpace() string {
 	return p.rest
 }
 
-// ValueOf returns the value of a type that a text stands for, which must be one.
+// ValueOf converts text, which must be valid, to a value of type t.
 func ValueOf(t Type, text string) (v Value) {
 	switch t {
 	case Boolean:

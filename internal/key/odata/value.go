@@ -19,8 +19,8 @@ import (
 // Type is an EDM primitive type that the Table service stores.
 type Type uint8
 
-// The types of the service's data model. Hashes of stored records have these numbers. (Microsoft Learn, "Payload format for Table service
-// operations")
+// The types of the service's data model. The numbers must not change, because hashes of stored records contain them. (Microsoft Learn, "Payload
+// format for Table service operations")
 const (
 	String Type = iota
 	Boolean
@@ -47,8 +47,8 @@ func ParseType(name string) (Type, bool) {
 	return 0, false
 }
 
-// Implied returns the type of a JSON value that has no annotation. A number without point or exponent that doesn't fit
-// an Int32 is a Double, as in Microsoft's OData reader.
+// Implied returns the type of a JSON value without an annotation. As in Microsoft's OData reader, a number is a Double
+// if it has a point or exponent, or does not fit an Int32.
 func Implied[T ~string | ~[]byte](json T) Type {
 	switch {
 	case len(json) == 0 || json[0] == '"' || json[0] == 'n' || json[0] == '{' || json[0] == '[':
@@ -57,7 +57,7 @@ func Implied[T ~string | ~[]byte](json T) Type {
 		return Boolean
 	}
 	text := string(json)
-	if strings.ContainsAny(text, ".eE") { // spares the making of an error
+	if strings.ContainsAny(text, ".eE") { // avoids allocating an error
 		return Double
 	}
 	if _, err := strconv.ParseInt(text, 10, 32); err != nil {
@@ -134,7 +134,7 @@ func ParseDateTime(s string) (ticks int64, ok bool) {
 	return 0, false
 }
 
-// KeepsTime reports whether a time's text has no part of a second that a DateTime drops.
+// KeepsTime reports whether a DateTime can hold the text's fraction of a second exactly.
 func KeepsTime(text string) bool {
 	_, fraction, found := strings.Cut(strings.Replace(text, ",", ".", 1), ".")
 	if !found {
@@ -144,7 +144,7 @@ func KeepsTime(text string) bool {
 	return len(strings.TrimRight(digits, "0")) <= 7
 }
 
-// KeepsNumber reports whether a Double has a number's digits, rounded to as many as the number has. It has none of a number beyond its range.
+// KeepsNumber reports whether a Double, rounded to the number's count of digits, has the same digits. It is false beyond a Double's range.
 func KeepsNumber(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -157,7 +157,7 @@ func KeepsNumber(text string) bool {
 	return significant(strconv.FormatFloat(f, 'e', len(given)-1, 64)) == strings.TrimRight(given, "0")
 }
 
-// significant returns a number's digits without sign, point, exponent, and zeros at either end.
+// significant returns a number's digits without sign, point, exponent, and leading or trailing zeros.
 func significant(number string) string {
 	if e := strings.IndexAny(number, "eE"); e >= 0 {
 		number = number[:e]
@@ -169,8 +169,7 @@ func significant(number string) string {
 // of a second, as many as needed.
 func AppendDateTime(b []byte, ticks int64) []byte {
 	t := key.TickTime(ticks)
-	// Digit by digit: this runs for every row of a page, and AppendFormat takes several
-	// times as long.
+	// AppendFormat takes several times as long, and this runs for every row of a page.
 	year, month, day := t.Date()
 	hour, minute, second := t.Clock()
 	b = appendTwo(appendTwo(b, year/100), year%100)
