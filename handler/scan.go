@@ -118,7 +118,7 @@ func (o *scanOptions) run(r *call) error {
 	}
 	sum := statsOf(totals)
 	if o.json {
-		sum.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
+		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // never 0, which would be left out
 	}
 	return cmp.Or(lines.JSON(r.toErr).Encode(sum), err)
 }

@@ -52,12 +52,12 @@ var Queues = map[string]string{
 
 // Message asks for one step of one scan. Its JSON is the body of a queue message and stands in the step's pending row.
 type Message struct {
-	Version  int           `json:"v"` // [message.seal] sets it
-	Scan     ledger.ScanID `json:"scan"`
-	Rows     bool          `json:"rows,omitempty"` // a range handed over to CopyRows
-	Step     scan.Step     `json:"step"`
-	RowRetry *RowRetry     `json:"again,omitempty"`  // to do failed rows again; then Step is empty
-	Delete   *deletion     `json:"delete,omitempty"` // of what a step has read; then Step is empty
+	Version    int           `json:"v"` // [message.seal] sets it
+	Scan       ledger.ScanID `json:"scan"`
+	HandedOver bool          `json:"rows,omitempty"` // a range handed over to CopyRows
+	Step       scan.Step     `json:"step"`
+	RowRetry   *RowRetry     `json:"again,omitempty"`  // to do failed rows again; then Step is empty
+	Delete     *deletion     `json:"delete,omitempty"` // of what a step has read; then Step is empty
 
 	// [parseMessage] and [message.seal] set these.
 	Body  []byte    `json:"-"` // the JSON
@@ -94,7 +94,7 @@ type RowRetry struct {
 // Function names the function that handles the message.
 func (m Message) Function() string {
 	switch {
-	case m.Rows || m.RowRetry != nil || m.Delete != nil:
+	case m.HandedOver || m.RowRetry != nil || m.Delete != nil:
 		return CopyRows
 	case m.Step.Range.Partition != nil:
 		return ScanPartition
@@ -108,7 +108,7 @@ func (m Message) Ahead() scan.Outlook {
 	if m.Delete != nil {
 		return scan.Outlook{}
 	}
-	if m.Rows || m.RowRetry != nil {
+	if m.HandedOver || m.RowRetry != nil {
 		return scan.Pages(1)
 	}
 	return adaptive.Ahead(m.Step)

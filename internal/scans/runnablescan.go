@@ -120,7 +120,7 @@ func (ss *Scans) MayGoOn(ctx context.Context, id ledger.ScanID) error {
 	return s.Ended()
 }
 
-// Load returns the scan as it was at most scanTime ago. One that has ended may be restarted at any
+// Load returns the scan as it was at most [ScanTime] ago. One that has ended may be restarted at any
 // time, so a state other than running is never older than the call. A group's member runs only while the group does.
 func (ss *Scans) Load(ctx context.Context, id ledger.ScanID) (*Loaded, error) {
 	s, err := ss.loadScan(ctx, id)

@@ -84,7 +84,8 @@ func Unreadable(field string, err error) error {
 	return problem.Invalidf(field, "%v", err)
 }
 
-// exportAt returns an export as a source, which is not open yet.
+// exportAt returns the export that a request's field names, not open yet. It is an [*Export], as which others find it by a type assertion, so it
+// must not be wrapped. Its Hash is "" until the check at the scan's start has set it.
 func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	_, objects, err := ss.Blobs(field, ref)
 	if err != nil {

@@ -106,7 +106,7 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. Its pending steps are kept, and their messages dropped. scanTime after its return, no step and no request
+// Cancel ends a running scan. Its pending steps are kept, and their messages dropped. [scans.ScanTime] after its return, no step and no request
 // of a step begins, except commits and the rest of an enqueue's page. Requests under way end.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	ended, err := l.end(ctx, id, ledger.Ending{State: ledger.Canceled})

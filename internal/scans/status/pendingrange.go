@@ -39,7 +39,7 @@ func rangeToRead(m scans.Message) pendingRange {
 	if stop != nil {
 		s.high = stop
 	}
-	s.goesOn, s.launches = m.Step.Token != nil && !m.Rows, launches
+	s.goesOn, s.launches = m.Step.Token != nil && !m.HandedOver, launches
 	return s
 }
 

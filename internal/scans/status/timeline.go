@@ -25,10 +25,11 @@ func (rd *Reader) Timeline(ctx context.Context, id ledger.ScanID) (Timeline, err
 	return Timeline{At: found.Date, Interval: found.Sums.Times.Interval().Seconds(), Points: found.Sums.Times.Points()}, nil
 }
 
-// detailTime is how old a scan's timeline and ranges may be. They are read together.
+// detailTime is how old a scan's detail may be: its timeline, its ranges and the counts of its failed rows, which are read together.
 const detailTime = 15 * time.Second
 
-// detail returns a scan's detail: at most detailTime old. If the scan has ended since, perhaps in another process, that takes scanTime to be seen.
+// detail returns a scan's detail, at most detailTime old. While the scan runs, a call reads the scan's state by one request if the detail is older
+// than [scans.ScanTime], so an end in another process is seen soon. A group has no detail: the error is a Conflict.
 func (rd *Reader) detail(ctx context.Context, id ledger.ScanID) (ledger.Snapshot, error) {
 	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return rd.ledger.Detail(ctx, id) }
 	found, err := rd.details.Get(ctx, id, read)

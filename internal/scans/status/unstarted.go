@@ -33,7 +33,8 @@ func (rd *Reader) unstarted(ctx context.Context, id ledger.ScanID) (Status, erro
 	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
 }
 
-// Absent says of a scan that is not there whether it was asked for, and whether it was refused. Other errors stay as they are.
+// Absent turns the ledger's error for a missing scan into one that says whether there is a start request for it, and whether that was refused. It
+// is for calls that change a scan. Other errors, and nil, stay as they are.
 func (rd *Reader) Absent(ctx context.Context, id ledger.ScanID, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err

@@ -17,7 +17,7 @@ import (
 // maxDifferences is how many differences a scan lists, about: steps that end at once don't know of each other.
 const maxDifferences = 1000
 
-// compared is what a step has found of the rows of two places. It holds no rows.
+// compared is the work of a step of a verification: what the step has found of the rows of two places. It holds no rows.
 type compared struct {
 	scans.Comparing
 	done        ledger.Totals
@@ -52,10 +52,12 @@ func (c *compared) uses() int64 { return c.bytes }
 
 func (*compared) room(read int) int { return readBytes - read }
 
+// end writes nothing. It hands the counts over, and the differences, of which listDifferences keeps as many as the scan may list. Pages with
+// differences count as failed where ranges are shown.
 func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *readResult, out *stepResult) error {
 	out.differences = c.differences
 	out.done.Rows, out.done.Missing, out.done.Extra, out.done.Different = c.done.Rows, c.done.Missing, c.done.Extra, c.done.Different
-	found.countFailed(out.differences, m.Rows)
+	found.countFailed(out.differences, m.HandedOver)
 	return nil
 }
 

@@ -64,7 +64,7 @@ type reading struct {
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
-	if m.Rows {
+	if m.HandedOver {
 		strategy = scan.Serial{}
 	}
 	_, wide := strategy.(adaptive.Strategy)
@@ -180,7 +180,7 @@ func (r *reading) result(m scans.Message) readResult {
 	for _, f := range r.found {
 		switch {
 		case f.step != nil:
-			s.children, gap = append(s.children, scans.Message{Scan: m.Scan, Rows: m.Rows, Step: *f.step}), true
+			s.children, gap = append(s.children, scans.Message{Scan: m.Scan, HandedOver: m.HandedOver, Step: *f.step}), true
 			continue
 		case f.end.Rows == 0:
 			continue
@@ -191,7 +191,7 @@ func (r *reading) result(m scans.Message) readResult {
 			s.spans[last] = append(s.spans[last], f.rows...)
 		}
 		s.pages = append(s.pages, scans.ReadPage{Range: f.of.Range, Token: f.of.Token, Last: f.end.Last, Span: len(s.spans) - 1})
-		if !m.Rows {
+		if !m.HandedOver {
 			s.ends = append(s.ends, f.end)
 		}
 	}
@@ -283,7 +283,7 @@ const (
 // children waiting. It keeps the rows of a span's first and last partition, which the page's ends may cut: a range that
 // is handed over has whole partitions, and excludes its bounds.
 func (s *readResult) handOver(m scans.Message) {
-	if m.Rows || len(s.children) == 0 {
+	if m.HandedOver || len(s.children) == 0 {
 		return
 	}
 	var handed []scans.Message
@@ -311,7 +311,7 @@ func (s *readResult) handOver(m scans.Message) {
 			}
 		}
 		between := key.Range{Low: &key.Bound{Key: first, Open: true}, High: &key.Bound{Key: last, Open: true}}
-		handed = append(handed, scans.Message{Scan: m.Scan, Rows: true, Step: scan.Step{Range: between}})
+		handed = append(handed, scans.Message{Scan: m.Scan, HandedOver: true, Step: scan.Step{Range: between}})
 	}
 	s.children = append(handed, s.children...)
 }

@@ -82,7 +82,7 @@ func (w written) end(ctx context.Context, o *stepScan, m scans.Message, delivery
 	if err != nil {
 		return err
 	}
-	if found.countFailed(failed, m.Rows); len(failed) > 0 {
+	if found.countFailed(failed, m.HandedOver); len(failed) > 0 {
 		found.count(w)
 	}
 	scans.KeepFailed(&out.done, failed, found.keptOf(failed, o.Request.Action.Type == scans.Keys || o.Request.Action.Map != ""))
