@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -39,6 +42,21 @@ func fromIsTable(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = "table"
 	}
 	return pflag.NormalizedName(name)
+}
+
+// unnamed is the error of a flag's place that has no name.
+type unnamed struct{ flag string }
+
+func (e unnamed) Error() string { return "--" + e.flag + " is missing" }
+
+// orForm returns the command's error. If a place has no name, the error has the form of the command, with all its arguments.
+func orForm(use string, o placed, err error) error {
+	var none unnamed
+	if !errors.As(err, &none) {
+		return err
+	}
+	form := strings.Fields(use)
+	return usagef("%s is missing: tablesweep %s", form[1+slices.Index(o.places(form[0]), none.flag)], use)
 }
 
 // takePlaces fills the options with arguments.

@@ -125,6 +125,8 @@ func command(use, short string, o runnable) *cobra.Command {
 	switch {
 	case takesPlaces:
 		c.Args = func(c *cobra.Command, args []string) error { return takePlaces(c, of, args) }
+		run := c.RunE
+		c.RunE = func(c *cobra.Command, args []string) error { return orForm(use, of, run(c, args)) }
 	case argument == "":
 		c.Args = noArgs
 	case what != "":

@@ -13,6 +13,7 @@ import (
 	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/verify"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/task/memory"
 )
 
@@ -161,7 +162,7 @@ func failedTables(t *job.Tables) error {
 	if failed == nil {
 		return nil
 	}
-	return partlyf("%d of %s failed: %s", len(failed), progress.Plural(len(t.All), "table"), strings.Join(failed, ", "))
+	return partlyf("%d of %s failed: %s", len(failed), progress.Plural(len(t.All), "table"), problem.Named(failed, 10))
 }
 
 // printTables prints a line a table, and the sum.

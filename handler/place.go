@@ -112,7 +112,7 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 // kindOf returns what a flag's place is.
 func kindOf(flag string, at location) (place.Kind, error) {
 	if at.path == "" {
-		return 0, usagef("--%s is missing", flag)
+		return 0, usageError(unnamed{flag})
 	}
 	kind, err := place.KindOf(at.path)
 	if err != nil {
