@@ -240,8 +240,8 @@ func (o *catalogDeleteOptions) deleteAll(ctx context.Context, meter *progress.Me
 			rows := sweep.Totals{Rows: int64(deleted + records)}
 			meter.Show(sweep.Progress{Totals: rows, Run: rows, Elapsed: time.Since(start)})
 		})
-		if told := done.Told(); err != nil && told != "" {
-			err = fmt.Errorf("%s: %w", told, err)
+		if summary := done.Summary(); err != nil && summary != "" {
+			err = fmt.Errorf("%s: %w", summary, err)
 		}
 		if err != nil && deleted > 0 {
 			err = fmt.Errorf("deleted %s, then failed: %w", progress.Plural(deleted, "record"), err)

@@ -40,7 +40,8 @@ func New(o Options) *Catalog {
 	s := &store.Store{Name: o.Name, Index: o.Index, Log: o.Log, Schema: o.Schema, Clock: o.Now}
 	guard := &SchemaGuard{Store: s}
 	reader := &Reader{Store: s, guard: guard}
-	commits := newCommitter(s, guard)
+	commits := &committer{Store: s, guard: guard}
+	commits.background.SetLimit(maxBackground)
 	writes := &stages{s, commits}
 	writer := &Writer{Store: s, guard: guard, reader: reader, chooser: &chooser{s, guard, reader, writes}, stages: writes, committer: commits}
 	return &Catalog{s, guard, reader, writer, &Maintainer{Store: s, guard: guard, stages: writes, clearer: &clearer{s}, keepChanges: o.KeepChanges}}

@@ -117,7 +117,7 @@ func (ch *chooser) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, 
 	return err == nil && p.window.Contains(id.Sort), nil
 }
 
-// names reports whether the query asks for where a write's rows are. Rows near a window's ends may be
+// mayMatch reports whether the query asks for where a write's rows are. Rows near a window's ends may be
 // beside it.
 func (p plan) mayMatch(w wal.Write) bool {
 	for _, k := range p.keys {

@@ -38,8 +38,8 @@ type Deleted struct {
 	waiting   int // not started
 }
 
-// Told says after an error what was done, "" if nothing was found.
-func (d Deleted) Told() string {
+// Summary says after an error what was done, "" if nothing was found.
+func (d Deleted) Summary() string {
 	all := d.Records + d.committed + d.unknown + d.waiting
 	if all == 0 {
 		return ""
@@ -58,7 +58,7 @@ func (d Deleted) Told() string {
 
 // Delete deletes all records that the query finds. It also completes deletions and moves that a
 // crash has left half done. After deleteTime, or if there is no memory for what comes next, it returns More, with at least one record deleted. After
-// an error, [Deleted.Told] says what was done; a retry goes on. With a condition, the query must
+// an error, [Deleted.Summary] says what was done; a retry goes on. With a condition, the query must
 // find only one record; with an ID, that record must exist. The query's Top and Cursor must not be
 // set. noted, unless nil, gets the number of deleted records whenever it has grown.
 //
@@ -105,7 +105,7 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	x := deleting{Writer: wr, plan: p, start: wr.Clock(), claim: claimed, removed: map[index.IdentityHash]bool{}, noted: noted}
 	x.done.Repeated = claimed.Known
 	err := x.all(ctx, q)
-	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Told() == "" { // it begins anew, and is no repetition
+	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Summary() == "" { // it begins anew, and is no repetition
 		err = cmp.Or(claimsIn(wr.Log).Release(ctx, claimed), err)
 	}
 	if err == nil && !o.None() && !x.done.More {

@@ -112,9 +112,9 @@ func TestDeletionTellsWhatItDid(t *testing.T) {
 			if err == nil {
 				t.Fatal("the process lives")
 			}
-			parts := toldOfDeletion.FindStringSubmatch(done.Told())
+			parts := toldOfDeletion.FindStringSubmatch(done.Summary())
 			if parts == nil {
-				t.Fatalf("told %q: %v", done.Told(), err)
+				t.Fatalf("told %q: %v", done.Summary(), err)
 			}
 			counts := map[string]int{}
 			for i, what := range []string{"", "all", "deleted", "committed", "unknown", "waiting"} {
@@ -127,11 +127,11 @@ func TestDeletionTellsWhatItDid(t *testing.T) {
 				}
 			}
 			if counts["all"] != n || done.Records != counts["deleted"] || noted != done.Records || gone < counts["deleted"]+counts["committed"] || gone > n-counts["waiting"] {
-				t.Errorf("%d are gone: %s", gone, done.Told())
+				t.Errorf("%d are gone: %s", gone, done.Summary())
 			}
 			for _, what := range sees {
 				if counts[what] == 0 {
-					t.Errorf("nothing was %s: %s", what, done.Told())
+					t.Errorf("nothing was %s: %s", what, done.Summary())
 				}
 			}
 			w.delete(c, by("npi", "7"), n-gone)

@@ -188,7 +188,7 @@ func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows inde
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan mergedPage, len(keys))
-	for _, k := range keys { // ask does not wait for slower ones: they end with ctx
+	for _, k := range keys { // raceKeys does not wait for slower ones: they end with ctx
 		rd.reading.Go(func() error {
 			s := mergedPage{key: k}
 			if err := task.Do(func() error { s = rd.readMergedPage(ctx, p, k, rows, top); return nil }); err != nil {

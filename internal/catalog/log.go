@@ -28,12 +28,6 @@ type committer struct {
 	background task.Group // finishes writes after their answers
 }
 
-func newCommitter(s *store.Store, guard *SchemaGuard) *committer {
-	ct := &committer{Store: s, guard: guard}
-	ct.background.SetLimit(maxBackground)
-	return ct
-}
-
 // commitment is a decision to commit, and what has become of it.
 type commitment struct {
 	decision

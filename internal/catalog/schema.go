@@ -86,7 +86,7 @@ func (sg *SchemaGuard) prepare(ctx context.Context, o storage.RequestOptions) er
 // Readable returns an error if the stored schema is not that of the options. It is for those who only read, and makes no
 // table.
 func (sg *SchemaGuard) Readable(ctx context.Context) error {
-	_, err := sg.askSchema(ctx)
+	_, err := sg.readSchema(ctx)
 	return err
 }
 
@@ -122,9 +122,9 @@ func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (fou
 	return true, nil
 }
 
-// askSchema reads and remembers whether the stored schema is ours. found is false if none is
+// readSchema reads and remembers whether the stored schema is ours. found is false if none is
 // stored.
-func (sg *SchemaGuard) askSchema(ctx context.Context) (found bool, err error) {
+func (sg *SchemaGuard) readSchema(ctx context.Context) (found bool, err error) {
 	now := time.Now()
 	if found, err = sg.checkSchema(ctx, sg.Log); storage.HasCode(err, "TableNotFound") {
 		found, err = false, nil // another program's catalog may have no log
@@ -164,7 +164,7 @@ func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	if sg.trusted() == schemaOurs {
 		return nil
 	}
-	found, err := sg.askSchema(ctx)
+	found, err := sg.readSchema(ctx)
 	if err == nil && !found {
 		err = problem.Conflictf("", "catalog %s holds records that another program wrote, or has lost its log; it can be read, but before any write run: tablesweep catalog migrate", sg.Name)
 	}
@@ -179,7 +179,7 @@ func (sg *SchemaGuard) checking(ctx context.Context) (result func() error) {
 	}
 	var g task.Group
 	g.Go(func() error {
-		_, err := sg.askSchema(ctx)
+		_, err := sg.readSchema(ctx)
 		return err
 	})
 	return g.Wait

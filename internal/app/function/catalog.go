@@ -301,9 +301,9 @@ func deleteRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) e
 	}
 	on.Invocation = invocationID(r)
 	deleted, err := c.Delete(r.Context(), q, on, nil)
-	if told := deleted.Told(); err != nil && told != "" {
+	if summary := deleted.Summary(); err != nil && summary != "" {
 		p := *problemOf(err)
-		p.Detail = told + ": " + p.Detail
+		p.Detail = summary + ": " + p.Detail
 		return &p
 	}
 	return answer(w, r, deleted, err)

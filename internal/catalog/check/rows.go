@@ -139,7 +139,7 @@ func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, err
 
 // misplacedRow handles a row in a place where its record has none.
 func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) error {
-	there, err := k.StandsEverywhere(ctx, id, r)
+	there, err := k.WrittenEverywhere(ctx, id, r)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalo
 		}
 	}
 	if err == nil && stopped != nil {
-		err = m.letIn(ctx, stopped)
+		err = m.resumeWriters(ctx, stopped)
 	}
 	return m.sum, err
 }
@@ -196,7 +196,7 @@ func (m *migrator) original(ctx context.Context, row foreignRow) error {
 		}
 		return nil
 	}
-	there, err := m.StandsEverywhere(ctx, row.id, row.record)
+	there, err := m.WrittenEverywhere(ctx, row.id, row.record)
 	if err != nil || there && placed {
 		return err
 	}

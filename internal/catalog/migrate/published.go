@@ -69,7 +69,7 @@ func (m *migrator) entries(ctx context.Context) error {
 	})
 	for _, row := range left {
 		if err == nil {
-			err = m.again(ctx, row)
+			err = m.retryLeft(ctx, row)
 		}
 	}
 	if err != nil {
@@ -85,7 +85,7 @@ func (m *migrator) entries(ctx context.Context) error {
 		for _, row := range p.Entities() {
 			if _, noted := m.noted[row.Key.Row]; !noted { // else a run died before it moved the mark
 				carried := !key.Less(checkpoint.Get(publishedDateTime), row.Key.Row)
-				if err := m.first(ctx, row, carried); err != nil {
+				if err := m.tryFirst(ctx, row, carried); err != nil {
 					return err
 				}
 			}
@@ -99,11 +99,11 @@ func (m *migrator) entries(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.pass(ctx, m.from)
+	return m.moveCheckpoint(ctx, m.from)
 }
 
-// again tries an entry that an earlier run has left.
-func (m *migrator) again(ctx context.Context, row string) error {
+// retryLeft tries an entry that an earlier run has left.
+func (m *migrator) retryLeft(ctx context.Context, row string) error {
 	if _, noted := m.noted[row]; !noted { // a later deletion has settled it
 		return nil
 	}
@@ -118,8 +118,8 @@ func (m *migrator) again(ctx context.Context, row string) error {
 	return m.forget(ctx, row)
 }
 
-// first carries out an entry, or notes that it is left. carried: its own program has carried it out.
-func (m *migrator) first(ctx context.Context, row storage.Entity, carried bool) error {
+// tryFirst carries out an entry, or notes that it is left. carried: its own program has carried it out.
+func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried bool) error {
 	settled, err := m.entry(ctx, row, carried)
 	if err != nil || settled {
 		return err
@@ -144,8 +144,8 @@ func (m *migrator) forget(ctx context.Context, row string) error {
 	return err
 }
 
-// pass moves the checkpoint to an entry, unless its own program has moved it farther.
-func (m *migrator) pass(ctx context.Context, row string) error {
+// moveCheckpoint moves the checkpoint to an entry, unless its own program has moved it farther.
+func (m *migrator) moveCheckpoint(ctx context.Context, row string) error {
 	for {
 		now, found, err := m.Log.Get(ctx, publishedCheckpoint)
 		if err != nil || !key.Less(now.Get(publishedDateTime), row) {
@@ -215,7 +215,7 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	}
 	h, err := m.ReadHead(ctx, id.First(), id.Hash())
 	if err == nil && h == nil && operation == publishedDelete {
-		h, err = m.late(ctx, id, r)
+		h, err = m.takeLateRows(ctx, id, r)
 	}
 	if err != nil {
 		return nil, "", err
@@ -244,9 +244,9 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	return func() error { return m.Restore(ctx, h, id, r) }, "", nil
 }
 
-// late takes over the rows of a record that the published program has written since its rows were taken
+// takeLateRows takes over the rows of a record that the published program has written since its rows were taken
 // over: else a later run would bring the record back. It returns the record's head.
-func (m *migrator) late(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
+func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
 	if m.dryRun {
 		return nil, nil
 	}

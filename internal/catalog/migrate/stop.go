@@ -19,7 +19,7 @@ import (
 const stoppedColumn = "Stopped"
 
 // stopWriters stores our schema. If it was another one or none, it also stops all writers
-// and waits until they have noticed; stopped is then the schema row, and letIn ends the
+// and waits until they have noticed; stopped is then the schema row, and resumeWriters ends the
 // stop. The row says since when writers are stopped. So a migration that continues another
 // one, or takes it back, waits only for the rest of the time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
@@ -84,8 +84,8 @@ func (m *migrator) schemaNow(ctx context.Context) (row storage.Entity, date time
 	return row, date, err
 }
 
-// letIn ends a change of schema: writers may write again.
-func (m *migrator) letIn(ctx context.Context, stopped *storage.Entity) error {
+// resumeWriters ends a change of schema: writers may write again.
+func (m *migrator) resumeWriters(ctx context.Context, stopped *storage.Entity) error {
 	err := m.Log.Write(ctx, storage.Op{Kind: storage.Replace, Row: m.SchemaRow(store.Ready).Row(), IfMatch: stopped.ETag})
 	if !store.Overtaken(err) {
 		return err

@@ -177,9 +177,9 @@ func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Recor
 	return r, found && HashOf(r) == h.Content, err
 }
 
-// StandsEverywhere reports whether the head and all index rows of the identity have this
+// WrittenEverywhere reports whether the head and all index rows of the identity have this
 // record.
-func (s *Store) StandsEverywhere(ctx context.Context, id index.Identity, r record.Record) (bool, error) {
+func (s *Store) WrittenEverywhere(ctx context.Context, id index.Identity, r record.Record) (bool, error) {
 	h, err := s.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || h == nil || h.Gone || h.Content != HashOf(r) {
 		return false, err
