@@ -14,42 +14,42 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 )
 
-// Options tune an [Account]. The zero value is what production uses.
+// Options tune an [Account]. Production uses the zero value.
 type Options struct {
-	// Connections is the number of connections to each host, busy and idle;
-	// requests beyond it wait for one. Default 256: a step uses the tables of
-	// two accounts, which stay below the 600 that a Functions instance may have open. (Microsoft
+	// Connections is the maximum of connections to each host, busy and idle. Further
+	// requests wait for one. Default 256: a step uses the tables of two
+	// accounts, which together stay below the 600 that a Functions instance may have open. (Microsoft
 	// Learn, "Manage connections in Azure Functions")
 	Connections int
-	// Name is what errors and outages call the account: the setting that its connection is from.
+	// Name names the account in errors and outages. It is the setting that contains its connection.
 	// Default: the host of each endpoint.
 	Name string
-	// Patience is how long a request waits for a host that gives no good answer. Default
-	// [DefaultPatience]. The request's own deadline may end it before.
+	// Patience is how long a request waits for a host without a good answer. Default
+	// [DefaultPatience]. The request's own deadline may be earlier.
 	Patience time.Duration
-	// Unproven means that the connection may be a typing error: a request that can't reach a host
-	// which has never answered fails at once, and one that gets no answer after 15 s.
+	// Unproven means that the connection may contain a typing error. While a host has never answered, a request fails at
+	// once if it cannot reach that host, and after 15 s without an answer.
 	Unproven bool
-	// AwaitDeletion means that a request which makes a table, queue or container is repeated while one of its name is being
-	// deleted, for as long as Patience.
+	// AwaitDeletion means that a request to create a table, queue or container is repeated while one of that name is being
+	// deleted, for at most Patience.
 	AwaitDeletion bool
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter
 }
 
-// Account gives access to one storage account. It is safe for concurrent use; a
+// Account gives access to one storage account. It is safe for concurrent use. A
 // process opens each account once.
 type Account struct {
 	connection Connection
 	tables     *aztables.ServiceClient
-	rows       runtime.Pipeline       // of requests for rows
+	rows       runtime.Pipeline       // for requests for rows
 	queues     *azqueue.ServiceClient // nil if the connection names no queue endpoint
-	blobs      runtime.Pipeline       // of requests for blobs; empty if the connection names no blob endpoint
-	retries    []*retries             // of each endpoint
+	blobs      runtime.Pipeline       // for requests for blobs; empty if the connection names no blob endpoint
+	retries    []*retries             // one for each endpoint
 	clock      clock
 }
 
-// Open makes an account's clients. It sends nothing.
+// Open creates an account's clients. It sends no request.
 func Open(c Connection, o Options) (*Account, error) {
 	if o.Transport == nil {
 		o.Transport = newTransport(o.Connections)
@@ -82,11 +82,11 @@ func Open(c Connection, o Options) (*Account, error) {
 // String returns the account's name, without secrets.
 func (a *Account) String() string { return a.connection.String() }
 
-// Same reports whether both are one account; see [Connection.Same].
+// Same reports whether both are the same account; see [Connection.Same].
 func (a *Account) Same(other *Account) bool { return a.connection.Same(other.connection) }
 
-// Outages returns the account's connections that have given no good answer since they were last
-// asked for one, each by its name once.
+// Outages returns the account's connections whose newest requests have had no good answer.
+// Each name appears once.
 func (a *Account) Outages() []Outage {
 	var all []Outage
 	for _, r := range a.retries {
@@ -98,8 +98,8 @@ func (a *Account) Outages() []Outage {
 	return all
 }
 
-// transport is the network. The service sends no redirections, so this does without
-// [http.Client] and its work for them.
+// transport sends requests over the network. The service sends no redirects, so this type avoids
+// [http.Client] and its cost.
 type transport struct{ *http.Transport }
 
 func (t transport) Do(r *http.Request) (*http.Response, error) { return t.RoundTrip(r) }
@@ -109,12 +109,12 @@ func newTransport(connections int) transport {
 		connections = 256
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DisableCompression = true // a small answer could take any amount of memory
+	t.DisableCompression = true // a small compressed answer could take any amount of memory
 	t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 0, connections, connections
 	return transport{t}
 }
 
-// newRetries returns the retries of an endpoint, which all clients for it share.
+// newRetries returns the retries of an endpoint. All its clients share them.
 func (a *Account) newRetries(endpoint string, o Options) *retries {
 	r := newRetries(cmp.Or(o.Name, hostOf(endpoint)), o)
 	r.clock, r.endpoint.cosmos = &a.clock, ofCosmos(endpoint)
@@ -128,8 +128,8 @@ func (a *Account) newRetries(endpoint string, o Options) *retries {
 	return r
 }
 
-// clientOptions returns fresh options for a client, whose requests sign signs, if it is not nil. The SDK appends to the
-// policies of its options, so two clients must not share them.
+// clientOptions returns new options for a client whose requests are signed by sign, if it is not nil. The SDK appends to
+// the policies of its options, so two clients must not share them.
 func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
@@ -140,16 +140,16 @@ func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptio
 	}
 }
 
-// eachTry returns the policies of a try whose request sign signs, if it is not nil.
+// eachTry returns the policies of a try. sign signs the request, if it is not nil.
 func eachTry(sign policy.Policy) []policy.Policy {
 	if sign == nil {
 		return []policy.Policy{captureAnswer{}}
 	}
-	return []policy.Policy{captureAnswer{}, sign} // behind all that set headers
+	return []policy.Policy{captureAnswer{}, sign} // signing comes after all policies that set headers
 }
 
-// newWay returns the way of requests for rows or blobs: this package's policies, of which the last one sends. Those that
-// azcore puts behind it do nothing here.
+// newWay returns the pipeline of requests for rows or blobs. It has this package's policies, and the last one sends. azcore's
+// own policies after it are never reached.
 func newWay(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 	policies := append([]policy.Policy{r}, eachTry(sign)...)
 	return runtime.NewPipeline("", "", runtime.PipelineOptions{}, &azcore.ClientOptions{
@@ -158,10 +158,10 @@ func newWay(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 	})
 }
 
-// sending is a policy that passes a request on to nobody but the network.
+// sending is the last policy. It sends the request over the network.
 type sending struct{ policy.Transporter }
 
-// Do implements [policy.Policy]. A token's policy calls it again if the service wants another token.
+// Do implements [policy.Policy]. A token's policy calls it again if the service requires another token.
 func (s sending) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
 	if r.GetBody != nil {

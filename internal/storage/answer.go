@@ -18,11 +18,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 )
 
-// operation is a kind of request, by its good answers.
+// operation is a kind of request, defined by its good answers.
 type operation struct {
 	service  string
 	statuses []int
-	// check, if set, returns what is wrong with the rest of an answer of these statuses.
+	// check, if set, returns what is wrong with the rest of an answer with these statuses.
 	check func(h http.Header, body []byte) error
 }
 
@@ -32,8 +32,8 @@ const (
 	blobService  = "Blob"
 )
 
-// The operations of this package, but for queries, transactions, and what reads blobs: what is good
-// of these depends on the request.
+// The operations of this package, except for queries, transactions and reading blobs. The good answers
+// of these depend on the request.
 var (
 	createTable = operation{tableService, []int{http.StatusCreated, http.StatusNoContent}, createdTable}
 	listTables  = operation{tableService, []int{http.StatusOK}, tableList}
@@ -62,14 +62,14 @@ var (
 	deleteBlob      = operation{blobService, []int{http.StatusAccepted}, nil}
 )
 
-// strangeAnswer is the error of an answer that is not the service's, or neither a good one of its
-// operation nor a refusal. A proxy may have given it, or the way may have spoilt it: the
-// service may have carried the request out or not.
+// strangeAnswer is the error of an answer that is not the service's, or that is neither a refusal nor a good answer to its
+// operation. A proxy may have sent it, or it may be damaged. The service may or may not have carried out
+// the request.
 type strangeAnswer struct {
 	service     string
 	status      int
 	contentType string
-	why         string // "" if the status and the type say enough
+	why         string // "" if the status and the type are enough
 }
 
 func (a *strangeAnswer) Error() string {
@@ -80,23 +80,23 @@ func (a *strangeAnswer) Error() string {
 	return text
 }
 
-// strangeRefusal reports whether an error is a strange answer that refuses the request or
-// leads elsewhere.
+// strangeRefusal reports whether an error is a strange answer that refuses or redirects the
+// request.
 func strangeRefusal(err error) bool {
 	var a *strangeAnswer
 	return errors.As(err, &a) && a.status >= http.StatusMultipleChoices && a.status < http.StatusInternalServerError
 }
 
-// validateAnswer returns nil if an answer to a request of the id is the service's: a good one of the
-// operation, or a refusal. Good answers have all that the endpoint's need, and refusals
-// an error code. This is the only place that decides it.
+// validateAnswer returns nil if an answer is the service's: a good one for the operation, or a refusal.
+// id is the request's. A good answer must have the headers that the endpoint's answers have, and a refusal
+// must have an error code. Only this method decides it.
 func (o operation) validateAnswer(id string, good needs, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
 	switch echo := h.Get(clientRequestID); {
-	case echo != "" && echo != id: // a connection on which an answer came twice
+	case echo != "" && echo != id: // an answer that arrived twice on its connection
 		a.why = "it answers another request"
-	case o.service != blobService && h.Get("Content-Encoding") != "": // a blob may be stored so
+	case o.service != blobService && h.Get("Content-Encoding") != "": // a blob may be stored with an encoding
 		a.why = "it is compressed, for which nobody asked"
 	case status >= http.StatusBadRequest:
 		if codeOf(h, body) != "" {
@@ -120,22 +120,22 @@ func (o operation) validateAnswer(id string, good needs, status int, h http.Head
 	return a
 }
 
-// clientRequestID is the header by which the services say which request they answer.
+// clientRequestID is the header in which the services repeat the request's id.
 const clientRequestID = "X-Ms-Client-Request-Id"
 
-// endpoint is what is known of a service's endpoint by its good answers.
+// endpoint records which headers a service's endpoint sends with good answers.
 type endpoint struct {
-	cosmos bool // Cosmos DB's have no version. (recordings of the tests of azure-sdk-for-python)
-	// Good answers have had the request's id. Those to transactions are noted apart: Azurite's have none.
+	cosmos bool // Cosmos DB's answers have no version. (recordings of the tests of azure-sdk-for-python)
+	// Whether good answers have had the request's id. Transactions are recorded separately, because Azurite's answers to them have none.
 	transactions, others atomic.Bool
 }
 
-// needs are headers that a good answer must have.
+// needs names the headers that a good answer must have.
 type needs struct{ version, id bool }
 
 func (e *endpoint) needs(x *exchange) needs { return needs{!e.cosmos, e.echoes(x).Load()} }
 
-// echoes tells whether good answers to such requests have had their ids.
+// echoes returns whether good answers to such requests have had the requests' ids.
 func (e *endpoint) echoes(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions
@@ -143,7 +143,7 @@ func (e *endpoint) echoes(x *exchange) *atomic.Bool {
 	return &e.others
 }
 
-// codeOf returns a refusal's error code, "" if it has none.
+// codeOf returns a refusal's error code, or "".
 func codeOf(h http.Header, body []byte) string {
 	if code := h.Get("X-Ms-Error-Code"); code != "" {
 		return code
@@ -196,7 +196,7 @@ func tableList(h http.Header, body []byte) error {
 	return nil
 }
 
-// messageList returns a check of a list of messages: each must be complete.
+// messageList returns a check that each message of a list is complete.
 func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 	return func(_ http.Header, body []byte) error {
 		var list struct {
@@ -219,8 +219,8 @@ func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 	}
 }
 
-// transaction is the operation of an entity group transaction of these operations. The answer of the one
-// that failed, if one did, is put into failed.
+// transaction is the operation of an entity group transaction of these kinds. If an operation failed, its answer
+// is stored in failed.
 func transaction(kinds []OpKind, failed **part) operation {
 	return operation{tableService, []int{http.StatusAccepted}, func(h http.Header, body []byte) (err error) {
 		*failed, err = readChangeset(h.Get("Content-Type"), body, kinds)
@@ -230,14 +230,14 @@ func transaction(kinds []OpKind, failed **part) operation {
 
 // part is the failed operation's answer within a transaction's answer.
 type part struct {
-	index  int // of the operation, -1 if the service does not tell
+	index  int // of the operation, or -1 if the service does not name it
 	status int
 	header http.Header
 	body   []byte
 }
 
-// readChangeset reads the answer to a transaction of these operations: a changeset with a part
-// for each of them, or with that of the one that failed, which it returns. What was written has an ETag.
+// readChangeset reads the answer to a transaction of these operations. It is a changeset with a part
+// for each of them, or only the failed one's part, which readChangeset returns. The part of a written row must have an ETag.
 func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, error) {
 	outer, ok := partsOf(contentType, body)
 	if !ok || len(outer) != 1 {
@@ -260,7 +260,7 @@ func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, erro
 		case status >= http.StatusBadRequest && len(changes) == 1:
 			failed, err := readPart(answer)
 			if err == nil && n == 1 && aboutRow(status) {
-				failed.index = 0 // the service numbers no operation that is alone
+				failed.index = 0 // the service sends no index for a single operation
 			}
 			return failed, err
 		default:
@@ -278,9 +278,9 @@ var (
 	etagName  = []byte("ETag:")
 )
 
-// partsOf returns the parts of a multipart text. ok is false if it does not have its form
-// up to its end. It is for texts as large as a transaction's answer, at each of which
-// mime/multipart would take longer than the transaction's other work.
+// partsOf returns the parts of a multipart text. ok is false if the text is not well formed
+// up to its end. It is for texts the size of a transaction's answer. For these,
+// mime/multipart would take longer than the rest of the transaction's work.
 func partsOf(contentType string, text []byte) (parts [][]byte, ok bool) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/mixed" || params["boundary"] == "" {
@@ -299,7 +299,7 @@ func partsOf(contentType string, text []byte) (parts [][]byte, ok bool) {
 	return nil, false
 }
 
-// statusOf returns the status of an HTTP answer's text, 0 if it has none.
+// statusOf returns the status of an HTTP answer's text, or 0.
 func statusOf(answer []byte) int {
 	rest, ok := bytes.CutPrefix(answer, []byte("HTTP/1.1 "))
 	if !ok || len(rest) < 3 {
@@ -327,7 +327,7 @@ func readPart(answer []byte) (*part, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body) // it need not state its length, and ends where the part does
+	body, err := io.ReadAll(resp.Body) // without a stated length, it ends where the part does
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +337,7 @@ func readPart(answer []byte) (*part, error) {
 	return &part{index: failedIndex(body), status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-// failedIndex reads the operation's index, which the service puts before a colon
+// failedIndex reads the operation's index. The service puts it before a colon
 // at the start of the error's message.
 func failedIndex(body []byte) int {
 	_, message := serviceError(body)

@@ -23,7 +23,7 @@ const (
 // OpKind is what an [Op] does.
 type OpKind int
 
-// What a batch can do to a row.
+// The kinds of operations.
 const (
 	Insert  OpKind = iota // fails with EntityAlreadyExists
 	Replace               // writes the whole row, whether it exists or not
@@ -40,22 +40,22 @@ type Op struct {
 	IfMatch string
 }
 
-// Batch is an entity group transaction in the making: operations on rows of one
-// partition, each row once, which succeed or fail together. It knows the
+// Batch builds an entity group transaction: operations on rows of one
+// partition, each row once, that succeed or fail together. It enforces the
 // service's limits. It can be sent once.
 type Batch struct {
 	table    *Table
 	boundary string
 	body     *bytes.Buffer
 	kinds    []OpKind // of the operations
-	alone    bool     // the operation must be the only one
+	alone    bool     // the operation must be sent as a transaction of its own
 	first    request  // the first operation alone
-	target   extent   // of first, in body
+	target   extent   // the position of first's URL in body
 	json     extent
 	etag     string // see ETag
 }
 
-// extent is where a part of a text begins and ends.
+// extent is the beginning and end of a part of a text.
 type extent struct{ from, to int }
 
 // Batch starts a transaction on the table.
@@ -65,27 +65,27 @@ func (t *Table) Batch() *Batch {
 	return b
 }
 
-// With makes the transaction's request with other options than the table's. It returns
+// With sets the request's options, in place of the table's, and returns
 // the transaction.
 func (b *Batch) With(o RequestOptions) *Batch {
 	b.table = b.table.With(o)
 	return b
 }
 
-// ETag returns the new ETag of the only row that Do has written, "" if the answer does not tell.
+// ETag returns the new ETag of the only row that Do wrote, or "" if the answer has none.
 func (b *Batch) ETag() string { return b.etag }
 
 // Rows returns the number of operations added so far.
 func (b *Batch) Rows() int { return len(b.kinds) }
 
-// Add appends an operation. It reports false, and adds nothing, if the
-// transaction would exceed the service's limits. The first operation is always
-// added, so that the service itself refuses an entity that is too large, with its
+// Add appends an operation. If the transaction would exceed the service's limits, it
+// adds nothing and returns false. It always adds the first operation,
+// so that the service itself refuses a too large entity and gives the
 // reason.
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)
-	// Azurite stores such a row of a transaction under another key.
+	// Azurite stores such a row under another key if it is part of a larger transaction.
 	alone := strings.HasPrefix(op.Row.Key.Row, ",") && b.table.account.connection.account == devAccount
 	if len(b.kinds) > 0 && (alone || b.alone || len(b.kinds) == MaxBatchRows || b.body.Len() > maxBatchBytes-1024) {
 		b.body.Truncate(before)
@@ -136,9 +136,9 @@ func (b *Batch) append(op Op) {
 	}
 }
 
-// escapeSeparators escapes U+2028 and U+2029 in JSON: for Azurite, they end a line of a transaction.
+// escapeSeparators escapes U+2028 and U+2029 in JSON, because Azurite takes them for ends of lines.
 func escapeSeparators(json []byte) []byte {
-	if !bytes.Contains(json, []byte("\xe2\x80")) { // the first two bytes of both
+	if !bytes.Contains(json, []byte("\xe2\x80")) { // both characters begin with these bytes
 		return json
 	}
 	json = bytes.ReplaceAll(json, []byte("\u2028"), []byte(`\u2028`))
@@ -151,8 +151,8 @@ func (b *Batch) write(texts ...string) {
 	}
 }
 
-// appendKeyPath appends a key as it stands in a URL behind the table: quotes doubled, and
-// everything but letters, digits and a few marks escaped.
+// appendKeyPath appends the key's part of a row's URL: quotes are doubled, and everything
+// except letters, digits and a few marks is escaped.
 func appendKeyPath(b []byte, k key.Key) []byte {
 	b = appendEscaped(append(b, "(PartitionKey='"...), k.Partition)
 	b = appendEscaped(append(b, "',RowKey='"...), k.Row)
@@ -176,21 +176,21 @@ func appendEscaped(b []byte, text string) []byte {
 
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// maxPlainURL is the longest URL of a row that is sent as a plain request, in bytes.
-// Proxies may refuse longer ones.
+// maxPlainURL is the longest URL in bytes for which a row is sent as a plain request.
+// Proxies may refuse longer URLs.
 const maxPlainURL = 2048
 
-// batchTarget is where transactions are sent.
+// batchTarget is the path of transactions.
 const batchTarget = "/$batch"
 
-// plain reports whether to send a plain request. It costs a third of a transaction. The service
-// may refuse empty keys in URLs, so these stay in transactions.
+// plain reports whether to send a plain request, which costs a third of a transaction. The service
+// may refuse empty keys in URLs, so rows with such keys are sent in transactions.
 func (b *Batch) plain() bool {
 	n := b.target.to - b.target.from
 	return len(b.kinds) == 1 && n >= 0 && n+len(b.table.account.connection.tableURL) <= maxPlainURL
 }
 
-// request returns what to send: its only operation alone if plain, the transaction otherwise.
+// request returns the request to send: the only operation if plain, otherwise the transaction.
 func (b *Batch) request(plain bool) request {
 	if !plain {
 		b.write("--changeset_", b.boundary, "--\r\n--batch_", b.boundary, "--\r\n")
@@ -233,18 +233,18 @@ func (b *Batch) Do(ctx context.Context) error {
 		return err
 	}
 	err := send(b.plain())
-	if x.plain && strangeRefusal(err) { // a proxy may dislike the key in the URL: a transaction has it in its body
+	if x.plain && strangeRefusal(err) { // a proxy may refuse the key in the URL; a transaction has it in its body
 		err = send(false)
 	}
-	if err == nil && x.tries == 1 { // else a try that was given up may still be reading it
+	if err == nil && x.tries == 1 { // otherwise an abandoned try may still be reading it
 		transactionBuffers.put(b.body)
 	}
 	b.body = nil
 	return err
 }
 
-// Write sends the operations, all on one partition, as one transaction. There must
-// not be more than the service takes.
+// Write sends the operations as one transaction. All must be on one partition,
+// and within the service's limits.
 func (t *Table) Write(ctx context.Context, ops ...Op) error {
 	b := t.Batch()
 	for _, op := range ops {

@@ -15,8 +15,8 @@ import (
 // errNoBlobs means that the connection names no blob endpoint.
 var errNoBlobs = errors.New("the connection names no blob endpoint: add BlobEndpoint to the connection string or set NAME__blobServiceUri")
 
-// CheckContainerName returns what is wrong with a container's name, nil if it is legal. Containers are named
-// as queues are. (Microsoft Learn, "Naming and referencing containers, blobs, and metadata")
+// CheckContainerName returns what is wrong with a container's name, or nil if it is legal. The rules are the same
+// as for queues. (Microsoft Learn, "Naming and referencing containers, blobs, and metadata")
 func CheckContainerName(name string) error {
 	if CheckQueueName(name) != nil {
 		return fmt.Errorf("container name %s must be 3 to 63 lower-case letters, digits and single hyphens between them", secret.Name(name))
@@ -31,8 +31,8 @@ type Container struct {
 	options RequestOptions
 }
 
-// Container returns access to a container, which need not exist. The name may come from a row that somebody has edited: an illegal one is
-// refused.
+// Container returns access to a container, which need not exist. It refuses an illegal name, because the name may come from a row that
+// somebody has edited.
 func (a *Account) Container(name string) (*Container, error) {
 	if a.connection.blobURL == "" {
 		return nil, errNoBlobs
@@ -46,7 +46,7 @@ func (a *Account) Container(name string) (*Container, error) {
 // Address returns the container's URL, which identifies it.
 func (c *Container) Address() string { return c.account.connection.blobURL + "/" + c.name }
 
-// With returns access to the same container by requests that are made with the options.
+// With returns access to the same container. Its requests use the options.
 func (c *Container) With(o RequestOptions) *Container {
 	with := *c
 	with.options = o
@@ -62,8 +62,8 @@ func (c *Container) Create(ctx context.Context) error {
 	return err
 }
 
-// Put writes a blob unless there is one of its name. created is false if there is: perhaps
-// an earlier try of this request has written it. content must stay as it is until Put returns.
+// Put writes a blob unless one of that name exists. created is false if it exists, perhaps
+// because an earlier try of this request wrote it. content must not change until Put returns.
 func (c *Container) Put(ctx context.Context, name string, content []byte) (created bool, err error) {
 	_, err = c.send(ctx, putBlob, "put blob "+name+" into container ", request{
 		method: http.MethodPut, url: blobURL(name), body: content, header: http.Header{"If-None-Match": {"*"}, "X-Ms-Blob-Type": {"BlockBlob"}},
@@ -74,8 +74,8 @@ func (c *Container) Put(ctx context.Context, name string, content []byte) (creat
 	return err == nil, err
 }
 
-// Get reads up to length bytes of a blob from an offset on: fewer if it ends before. Behind its end
-// there are none.
+// Get reads at most length bytes of a blob, starting at offset. It returns fewer bytes, or none, at the blob's
+// end.
 func (c *Container) Get(ctx context.Context, name string, offset, length int64) ([]byte, error) {
 	if length <= 0 {
 		return nil, nil
@@ -92,7 +92,7 @@ func (c *Container) Get(ctx context.Context, name string, offset, length int64) 
 	return content, err
 }
 
-// wholeRange returns what is wrong with a part of a blob for which a request asked.
+// wholeRange returns what is wrong with the answer to a request for a part of a blob.
 func wholeRange(h http.Header, body []byte, offset, length int64) error {
 	var first, last, size int64
 	if _, err := fmt.Sscanf(h.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size); err != nil {
@@ -110,7 +110,7 @@ type Blob struct {
 	Size int64 `xml:"Properties>Content-Length"`
 }
 
-// List calls fn with the blobs whose names begin with the prefix, in order.
+// List calls fn with the blobs whose names start with the prefix, in order.
 func (c *Container) List(ctx context.Context, prefix string, fn func(Blob) error) error {
 	for marker := ""; ; {
 		query := aContainer + "&comp=list&prefix=" + escape(prefix)
@@ -153,15 +153,15 @@ func (c *Container) Delete(ctx context.Context, name string) error {
 }
 
 const (
-	blobVersion = "2021-12-02" // the first that escapes names which XML can't hold
+	blobVersion = "2021-12-02" // the first version that escapes names that XML can't contain
 	aContainer  = "?restype=container"
 )
 
-// blobURL returns a blob's URL behind its container's.
+// blobURL returns a blob's URL relative to its container's.
 func blobURL(name string) string { return "/" + strings.ReplaceAll(escape(name), "%2F", "/") }
 
-// send makes a request for what has the URL behind the container's, and returns the body of a good answer. what names the
-// request in errors, with the container's name behind it.
+// send makes a request whose URL is relative to the container's, and returns the body of a good answer. Errors name the
+// request by what and the container's name.
 func (c *Container) send(ctx context.Context, op operation, what string, r request) ([]byte, error) {
 	x := newExchange(c.options, op)
 	x.creates = r.url == aContainer

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// steps is how far this machine's wall clock and its monotonic one may go apart before the
-// service's time counts as unknown: the clock was set, or the machine slept.
+// steps is the greatest difference between this machine's wall clock and its monotonic clock. Beyond it the
+// service's time is unknown, because the clock was set or the machine slept.
 const steps = time.Second
 
-// clock knows the service's time by the Date of its answers, which has whole seconds.
+// clock derives the service's time from the Date of its answers, which has whole seconds.
 type clock struct {
 	mu        sync.Mutex // guards the fields below
-	at, wall  time.Time  // our time by the monotonic and the wall clock, at which the service's was between the two
+	at, wall  time.Time  // our time by the monotonic and the wall clock, when the service's time was between low and high
 	low, high time.Time
-	text      string // the last Date, and what it says: thousands of answers have the same
+	text      string // the last Date and its value, because thousands of answers have the same one
 	date      time.Time
 }
 
-// observe learns from an answer that has come just now, to a request that was sent then.
+// observe learns from an answer that has just arrived. sent is when its request was sent.
 func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.at, c.wall, c.low, c.high = now, now.Round(0), low, high
 }
 
-// between returns what the service's time is between. ok is false if it is not known.
+// between returns bounds of the service's time. ok is false if it is unknown.
 func (c *clock) between(now time.Time) (low, high time.Time, ok bool) {
 	passed := now.Sub(c.at)
 	apart := now.Round(0).Sub(c.wall) - passed
@@ -48,9 +48,9 @@ func (c *clock) between(now time.Time) (low, high time.Time, ok bool) {
 	return c.low.Add(passed), c.high.Add(passed), true
 }
 
-// Now corrects own, the caller's time: it returns what of the service's possible times comes
-// nearest. known is false, and own stays as it is, if the process had no answer yet, or if its
-// clock was set since.
+// Now corrects own, the caller's time. It returns the possible service time nearest
+// to own. known is false, and the result is own, if the process has had no answer yet, or if its
+// clock was set since then.
 func (t *Table) Now(own time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

@@ -14,44 +14,44 @@ import (
 	"unicode"
 )
 
-// HostConnection is the setting that holds the connection of a function app's own
-// account, which the Functions host uses too.
+// HostConnection is the setting with the connection of a function app's own
+// account. The Functions host uses it too.
 const HostConnection = "AzureWebJobsStorage"
 
 // developmentConnection is the short form for the local emulators' defaults.
 const developmentConnection = "UseDevelopmentStorage=true"
 
-// The account and key that every storage emulator knows. They are published and
+// The account and key of every storage emulator. They are published and
 // protect nothing. (Microsoft Learn, "Connect to emulator account")
 const (
 	devAccount = "devstoreaccount1"
 	devKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
-// Connection names a storage account and how to sign in to it. It holds
-// secrets: it prints without them.
+// Connection names a storage account and the way to sign in. It has
+// secrets, but prints without them.
 type Connection struct {
 	tableURL, queueURL string
-	blobURL            string // "" if it is not known
-	account            string // "" for a URL of a host that does not tell
+	blobURL            string // "" if unknown
+	account            string // "" for a URL whose host does not contain the account's name
 	key                string // shared key, base64
 	sas                string // shared access signature, without '?'
 	identity           *identity
 }
 
-// identity says which Entra ID identity signs in. The zero value is the
+// identity is the Entra ID identity that signs in. The zero value is the
 // environment's own: the managed identity in Azure, the developer's sign-in on a
 // laptop.
 type identity struct {
-	Managed    bool   // only the managed identity will do
+	Managed    bool   // only the managed identity is allowed
 	ClientID   string // a user-assigned managed identity, by its client id
 	ResourceID string // or by its resource id
 
-	// With both, ClientID is an application's, which signs in by its secret.
+	// If both are set, ClientID is an application's, which signs in with its secret.
 	TenantID, ClientSecret string
 }
 
-// SignsIn says in a few words who signs in, without secrets.
+// SignsIn describes the identity that signs in, in a few words without secrets.
 func (c Connection) SignsIn() string {
 	id := c.identity
 	switch {
@@ -69,10 +69,10 @@ func (c Connection) SignsIn() string {
 	return "this environment's identity: the app's in Azure, the developer's elsewhere"
 }
 
-// Entra reports whether somebody signs in with Entra ID, who needs roles.
+// Entra reports whether the connection signs in with Entra ID, so that the identity needs roles.
 func (c Connection) Entra() bool { return c.identity != nil }
 
-// Managed reports whether only a managed identity will do, which signs in only in Azure.
+// Managed reports whether only a managed identity is allowed, which can sign in only in Azure.
 func (c Connection) Managed() bool {
 	id := c.identity
 	return id != nil && id.TenantID == "" && (id.Managed || id.ClientID != "" || id.ResourceID != "")
@@ -89,14 +89,14 @@ func (c Connection) String() string {
 // Format implements [fmt.Formatter]: every verb writes what [Connection.String] returns.
 func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
-// Same reports whether both connections lead to the same account: whether their tables or their blobs are the same, by whatever
-// scheme. Queues tell nothing: an emulator's may have been left out, and then have the address of a real account.
+// Same reports whether both connections lead to the same account: whether their table or blob endpoints are the same, in either
+// scheme. Queue endpoints do not count, because an emulator's may be missing and then default to a real account's address.
 func (c Connection) Same(other Connection) bool {
 	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }
 
-// locationOf returns the part of an endpoint that tells an account from others: the host without the dot that may end it, the port
-// without its scheme's own, and the path. localhost is its address.
+// locationOf returns the part of an endpoint that identifies an account: the host without a final dot, the port
+// unless it is the scheme's default, and the path. localhost becomes its address.
 func locationOf(endpoint string) string {
 	u, err := url.Parse(strings.ToLower(endpoint))
 	if err != nil {
@@ -123,7 +123,7 @@ func hostOf(endpoint string) string {
 
 // BlobURL reads the URL of a path in an account's blobs, CONTAINER/PREFIX:
 // https://ACCOUNT.blob.core.windows.net/PATH, or http://127.0.0.1:PORT/ACCOUNT/PATH of an emulator. The
-// connection signs in by the SAS behind the URL; without one as known does, if that is for the account; and else
+// connection signs in with the URL's SAS. Without one, it signs in like known if that is for the same account, and otherwise
 // with Entra ID. Errors never repeat the URL.
 func BlobURL(s string, known Connection) (c Connection, path string, err error) {
 	const want = "a URL of blobs is https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with a SAS behind it or without; an account with another host takes a connection with its BlobEndpoint, and blob:CONTAINER/PREFIX"
@@ -143,7 +143,7 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 	case u.Hostname() == "localhost" || net.ParseIP(u.Hostname()) != nil:
 		c.account, path, _ = strings.Cut(path, "/")
 		c.blobURL = u.Scheme + "://" + u.Host + "/" + c.account
-		c.tableURL = c.blobURL // which nobody asks
+		c.tableURL = c.blobURL // not used
 	}
 	if !accountName.MatchString(c.account) {
 		return c, "", errors.New(want)
@@ -163,9 +163,9 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 }
 
 // ParseConnection reads a connection string, UseDevelopmentStorage=true, or the
-// https URL of an account's table or queue endpoint, which means Entra ID. A pair of
-// quotes around the whole, which Docker's env files keep, is none of it.
-// Errors never repeat the input, which may hold a secret.
+// https URL of an account's table or queue endpoint, which means Entra ID. It ignores a pair of
+// quotes around the whole, because Docker keeps them from env files.
+// Errors never repeat the input, which may contain a secret.
 func ParseConnection(s string) (Connection, error) {
 	s = strings.TrimSpace(s)
 	if n := len(s); n > 1 && s[0] == s[n-1] && (s[0] == '"' || s[0] == '\'') {
@@ -199,14 +199,14 @@ func ParseConnection(s string) (Connection, error) {
 
 var errEscaped = errors.New("the connection has &amp; in it, as the source of a page or an XML file has; write & in its place")
 
-// fieldNames are those that a connection string may have. (Microsoft Learn, "Configure Azure Storage connection strings")
+// fieldNames are the names that a connection string may have. (Microsoft Learn, "Configure Azure Storage connection strings")
 var fieldNames = []string{
 	"DefaultEndpointsProtocol", "AccountName", "AccountKey", "SharedAccessSignature", "EndpointSuffix", "UseDevelopmentStorage",
 	"BlobEndpoint", "QueueEndpoint", "TableEndpoint", "FileEndpoint",
 	"BlobSecondaryEndpoint", "QueueSecondaryEndpoint", "TableSecondaryEndpoint", "FileSecondaryEndpoint",
 }
 
-// parseFields returns the values of a connection string by their names in lower case.
+// parseFields returns the values of a connection string by name, in lower case.
 func parseFields(s string) (map[string]string, error) {
 	fields := map[string]string{}
 	for part := range strings.SplitSeq(s, ";") {
@@ -222,7 +222,7 @@ func parseFields(s string) (map[string]string, error) {
 		switch _, twice := fields[low]; {
 		case low == "developmentstorageproxyuri":
 			return nil, errors.New("the connection string has a DevelopmentStorageProxyUri, which is not supported; name the emulator in TableEndpoint, QueueEndpoint and BlobEndpoint")
-		case at < 0: // which may be a key, pasted beside its name
+		case at < 0: // it may be a key, pasted without its name
 			return nil, fmt.Errorf("the connection string has a name that is not known, and is not repeated here; the nearest known one is %s", nearest(low))
 		case twice:
 			return nil, fmt.Errorf("the connection string has %s twice; remove one", fieldNames[at])
@@ -238,10 +238,10 @@ func parseFields(s string) (map[string]string, error) {
 	return fields, nil
 }
 
-// nearest returns the known name that takes the fewest changes of a letter.
+// nearest returns the known name that differs in the fewest letters.
 func nearest(name string) string {
 	distance := func(known string) int {
-		row := make([]int, len(known)+1) // of the name so far, from each beginning of the known one
+		row := make([]int, len(known)+1) // edit distances between the name so far and each prefix of the known one
 		for i := range row {
 			row[i] = i
 		}
@@ -302,19 +302,19 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 	return c, nil
 }
 
-// defaultSuffix is what endpoints of the public cloud end with.
+// defaultSuffix is the end of the public cloud's endpoints.
 const defaultSuffix = "core.windows.net"
 
-// clouds are what endpoints of Azure's clouds end with. (Microsoft Learn, "Azure Government developer guide", "Azure China
+// clouds are the ends of the endpoints of Azure's clouds. (Microsoft Learn, "Azure Government developer guide", "Azure China
 // developer guide")
 var clouds = []string{defaultSuffix, "core.usgovcloudapi.net", "core.chinacloudapi.cn"}
 
-// addEndpoints gives a named account the endpoints that it has not been given.
+// addEndpoints derives the missing endpoints of a named account.
 func (c *Connection) addEndpoints(scheme, suffix string) {
 	if c.account != "" {
 		c.tableURL = cmp.Or(c.tableURL, fmt.Sprintf("%s://%s.table.%s", scheme, c.account, suffix))
 		c.queueURL = cmp.Or(c.queueURL, fmt.Sprintf("%s://%s.queue.%s", scheme, c.account, suffix))
-		if _, _, _, ok := splitHost(hostOf(c.tableURL)); ok { // else it may be an emulator, which has no such host
+		if _, _, _, ok := splitHost(hostOf(c.tableURL)); ok { // an emulator has no such host
 			c.blobURL = cmp.Or(c.blobURL, fmt.Sprintf("%s://%s.blob.%s", scheme, c.account, suffix))
 		}
 	}
@@ -329,13 +329,13 @@ func splitHost(host string) (account, service, suffix string, ok bool) {
 }
 
 // accountName matches names of accounts. A name is printed, so it must not be a URL
-// with a secret in it.
+// with a secret.
 var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
 
 const accountNameForm = "the account's name alone, letters, digits and hyphens"
 
-// isEndpoint reports whether a URL consists of scheme, host and path only. Nothing else
-// may be printed, because a query may be a SAS.
+// isEndpoint reports whether a URL consists only of scheme, host and path. Other URLs
+// must not be printed, because a query may be a SAS.
 func isEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && !strings.ContainsAny(endpoint, "?#") && !strings.ContainsAny(u.Path, "?=")

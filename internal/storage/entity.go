@@ -34,9 +34,9 @@ const (
 	Binary   = odata.Binary
 )
 
-// Property is one property of an entity. Value is its JSON text as the service
-// sends it, be it ill-formed Unicode: a JSON string for String, Int64, DateTime, Guid and Binary (base64),
-// and for a Double that is NaN, Infinity or -Infinity.
+// Property is one property of an entity. Value is its JSON text exactly as the service
+// sends it, even with ill-formed Unicode: a JSON string for String, Int64, DateTime, Guid and Binary (base64),
+// and for the Doubles NaN, Infinity and -Infinity.
 type Property struct {
 	Name  string
 	Type  Type
@@ -63,7 +63,7 @@ func (e Entity) Clone() Entity {
 	return e
 }
 
-// Get returns the property's value as text: a string without quotes, anything else as
+// Get returns the property's value as text: a string without quotes, any other value as
 // JSON. It returns "" if the entity has no such property.
 func (e Entity) Get(name string) string {
 	for _, p := range e.Properties {
@@ -74,13 +74,13 @@ func (e Entity) Get(name string) string {
 	return ""
 }
 
-// Int returns the integer property's value, 0 if there is none.
+// Int returns the integer property's value, or 0.
 func (e Entity) Int(name string) int64 {
 	n, _ := strconv.ParseInt(e.Get(name), 10, 64)
 	return n
 }
 
-// Bytes returns the Binary property's value, nil if there is none.
+// Bytes returns the Binary property's value, or nil.
 func (e Entity) Bytes(name string) []byte {
 	b, err := base64.StdEncoding.DecodeString(e.Get(name))
 	if err != nil {
@@ -89,14 +89,14 @@ func (e Entity) Bytes(name string) []byte {
 	return b
 }
 
-// Time returns the DateTime property's value, zero if there is none.
+// Time returns the DateTime property's value, or the zero time.
 func (e Entity) Time(name string) time.Time {
 	t, _ := time.Parse(time.RFC3339Nano, e.Get(name))
 	return t
 }
 
-// StringProperty, Int64Property, TimeProperty and BinaryProperty make properties
-// of our own rows.
+// StringProperty makes a String property. StringProperty, Int64Property, TimeProperty and BinaryProperty are
+// for the program's own rows.
 func StringProperty(name, value string) Property {
 	return Property{Name: name, Type: String, Value: quote(value)}
 }
@@ -121,7 +121,7 @@ func quote(s string) jsontext.Value { return appendQuote(nil, s) }
 func appendQuote(b []byte, s string) []byte {
 	v, err := jsontext.AppendQuote(b, s)
 	if err != nil {
-		// Not UTF-8: what cannot be sent is replaced, as encoding/json does.
+		// v is not UTF-8. Replace the invalid bytes, as encoding/json does.
 		v, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(s, "\uFFFD"))
 	}
 	return v
@@ -141,7 +141,7 @@ func text(v jsontext.Value) string {
 	return string(b)
 }
 
-// decodePage reads the body of a query's answer. The entities' values are parts of body, which must not be changed
+// decodePage reads the body of a query's answer. The entities' values are parts of body, so body must not be changed
 // afterwards.
 func decodePage(body []byte) ([]Entity, error) {
 	d := newDecoder(body, jsontext.AllowDuplicateNames(true))
@@ -152,15 +152,15 @@ func decodePage(body []byte) ([]Entity, error) {
 	return entities, nil
 }
 
-// decoder reads rows of JSON. After an error, its methods do nothing.
+// decoder reads rows from JSON. After an error, its methods do nothing.
 type decoder struct {
 	dec   *jsontext.Decoder
 	body  []byte
 	err   error             // the first one
 	names map[string]string // one copy of each property name
-	width int               // properties of the entity before, about as many as the next one has
+	width int               // number of properties of the previous entity; the next one probably has about as many
 
-	foreign bool  // the rows are anybody's, see [ParseLine]
+	foreign bool  // the rows may be written by anybody, see [ParseLine]
 	inexact error // the first value of such a row that a table would change
 }
 
@@ -199,13 +199,13 @@ func (d *decoder) page() (entities []Entity) {
 
 var errNoRows = errors.New("it has no array \"value\"")
 
-// unreadableRow is the error of a well-formed row that can't be read exactly.
+// unreadableRow is the error of a well-formed row that cannot be read exactly.
 type unreadableRow struct{ error }
 
 func (d *decoder) entity() Entity {
 	e := Entity{Properties: make([]Property, 0, d.width)}
-	var annotated map[string]Type // annotations ahead of their property
-	var partition, row bool       // have been read
+	var annotated map[string]Type // annotations that came before their property
+	var partition, row bool       // whether each key has been read
 	d.expect('{')
 	for d.next('"') {
 		name, value := d.name(), d.value()
@@ -223,7 +223,7 @@ func (d *decoder) entity() Entity {
 			annotated[of] = t
 		default:
 			partition, row = partition || name == "PartitionKey", row || name == "RowKey"
-			if d.foreign && name == "Timestamp" { // a table has its own
+			if d.foreign && name == "Timestamp" { // the table sets its own
 				continue
 			}
 			if err := e.set(name, value); err != nil {
@@ -251,7 +251,7 @@ func (d *decoder) entity() Entity {
 	return e
 }
 
-// annotatedType returns the type that an annotation names: Edm.Int64, or #Int64 as later versions of OData have it.
+// annotatedType returns the type that an annotation names: Edm.Int64, or #Int64 as in later versions of OData.
 func annotatedType(name string) (Type, bool) {
 	if short, later := strings.CutPrefix(name, "#"); later {
 		name = "Edm." + strings.TrimPrefix(short, "Edm.")
@@ -273,14 +273,14 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 		}
 		e.Timestamp = t
 		if e.ETag == "" {
-			// The ETag is made of the time, and the service does not promise to send
+			// The ETag is computed from the time, because the service does not promise to send
 			// it at every metadata level.
 			e.ETag = etagOf(text(value))
 		}
 	case "odata.etag":
 		e.ETag = text(value)
 	default:
-		// A selected property that the entity does not have comes as null.
+		// A selected property that the entity lacks comes as null.
 		if value.Kind() == 'n' || strings.HasPrefix(name, "odata.") {
 			return nil
 		}
@@ -289,11 +289,11 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 	return nil
 }
 
-// etagOf returns the ETag that the Table service makes of a Timestamp.
+// etagOf returns the ETag that the Table service makes from a Timestamp.
 func etagOf(timestamp string) string { return `W/"datetime'` + url.QueryEscape(timestamp) + `'"` }
 
-// ETagTime returns the Timestamp that an ETag of the Table service is made of. ok is false if it is made of none, as
-// those of Cosmos DB.
+// ETagTime returns the Timestamp in an ETag of the Table service. ok is false for an ETag without one, as
+// from Cosmos DB.
 func ETagTime(etag string) (t time.Time, ok bool) {
 	text, weak := strings.CutPrefix(etag, `W/"datetime'`)
 	text, whole := strings.CutSuffix(text, `'"`)
@@ -304,8 +304,8 @@ func ETagTime(etag string) (t time.Time, ok bool) {
 	return t, weak && whole && err == nil
 }
 
-// setKey sets a key, which must be well formed: a repaired text would be another row's
-// key.
+// setKey sets a key, which must be well formed, because a repaired key would belong to another
+// row.
 func setKey(to *string, name string, value jsontext.Value) error {
 	if value.Kind() != '"' {
 		return fmt.Errorf("%s must be a string in quotes, and is %.100s", name, value)
@@ -318,14 +318,14 @@ func setKey(to *string, name string, value jsontext.Value) error {
 	return nil
 }
 
-// fail notes an error, if it is the first.
+// fail records an error, if it is the first.
 func (d *decoder) fail(err error) {
 	if d.err == nil {
 		d.err = err
 	}
 }
 
-// next reports whether a token of the kind follows.
+// next reports whether the next token is of the kind.
 func (d *decoder) next(kind jsontext.Kind) bool { return d.err == nil && d.dec.PeekKind() == kind }
 
 func (d *decoder) expect(kind jsontext.Kind) {
@@ -364,9 +364,9 @@ func (d *decoder) value() jsontext.Value {
 }
 
 // AppendJSON appends the entity to b as a JSON object: its keys and properties,
-// without ETag and Timestamp, but with the annotations that make the service
-// store every value with its type. Double is always annotated: without that, a
-// client or emulator may take 3.0 for an Int32.
+// without ETag and Timestamp, but with the annotations that the service
+// needs to store every value with its type. Double is always annotated, because
+// a client or emulator may otherwise take 3.0 for an Int32.
 func (e Entity) AppendJSON(b []byte) []byte {
 	b = append(b, `{"PartitionKey":`...)
 	b = appendQuote(b, e.Key.Partition)
@@ -423,7 +423,7 @@ func equalValues(t Type, a, b jsontext.Value) bool {
 		return true
 	}
 	x, y := text(a), text(b)
-	if x == "" || y == "" { // half a surrogate pair has no text: only the same JSON is the same
+	if x == "" || y == "" { // half a surrogate pair has no text, so compare the JSON
 		return false
 	}
 	switch t {
@@ -431,7 +431,7 @@ func equalValues(t Type, a, b jsontext.Value) bool {
 		f, err1 := strconv.ParseFloat(x, 64)
 		g, err2 := strconv.ParseFloat(y, 64)
 		return err1 == nil && err2 == nil && math.Float64bits(f) == math.Float64bits(g)
-	case DateTime: // with and without a fraction of zero
+	case DateTime: // a fraction of zero may be present or absent
 		s, err1 := time.Parse(time.RFC3339Nano, x)
 		u, err2 := time.Parse(time.RFC3339Nano, y)
 		return err1 == nil && err2 == nil && s.Equal(u)

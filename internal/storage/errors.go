@@ -25,10 +25,10 @@ type Error struct {
 	Op      string // the request, with its table, queue or blob and the connection
 	Status  int    // HTTP status; of the failed operation, for a batch
 	Code    string // the service's error code, such as EntityAlreadyExists
-	Message string // the service's message, its first line
-	Index   int    // the batch's operation that failed; -1 for the request as a whole
+	Message string // the first line of the service's message
+	Index   int    // the batch's failed operation, or -1 if the request as a whole failed
 
-	expired time.Time // when the SAS ended that signed the request, if it had ended by the service's clock
+	expired time.Time // end of the request's SAS, if the service's clock had passed it
 }
 
 func (e *Error) Error() string {
@@ -43,14 +43,14 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Temporary reports whether the same request may succeed later: the service was
+// Temporary reports whether the same request may succeed later, because the service was
 // busy or timed out. The outcome of a write may then be unknown.
 func (e *Error) Temporary() bool {
 	return e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests ||
 		beingDeleted(e.Code)
 }
 
-// BeingDeleted reports whether err says that a table, queue or container is being deleted. Its name is free again after some
+// BeingDeleted reports whether err means that a table, queue or container is being deleted. Its name is free again after about
 // 40 s. (Microsoft Learn, "Delete Table", "Delete Queue", "Delete Container")
 func BeingDeleted(err error) bool {
 	var e *Error
@@ -61,8 +61,8 @@ func beingDeleted(code string) bool {
 	return code == "TableBeingDeleted" || code == "QueueBeingDeleted" || code == "ContainerBeingDeleted"
 }
 
-// Broken reports whether err is the service's failure to carry out a request: an answer 500 that does not mean too
-// much load.
+// Broken reports whether err is the service's failure to carry out a request: a 500 answer that does not mean
+// overload.
 func Broken(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && brokenBy(e.Status, e.Code)
@@ -72,8 +72,8 @@ func brokenBy(status int, code string) bool {
 	return status == http.StatusInternalServerError && code != "OperationTimedOut"
 }
 
-// Permanent reports whether err is a refusal by the service that repeating the
-// request will not change, or says that Cosmos DB is not read or written so.
+// Permanent reports whether repeating the request is useless: the service refused it for good, or the
+// account is one of Cosmos DB and the request is not supported there.
 func Permanent(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && !e.Temporary() || errors.Is(err, errUnsorted) || errors.Is(err, errNotWritten)
@@ -98,29 +98,29 @@ func HasCode(err error, codes ...string) bool {
 	return errors.As(err, &e) && slices.Contains(codes, e.Code)
 }
 
-// NotFound reports whether err says that a row, table, queue, message, container or blob does not exist.
+// NotFound reports whether err means that a row, table, queue, message, container or blob does not exist.
 func NotFound(err error) bool {
 	return HasCode(err, "ResourceNotFound", "EntityNotFound", "TableNotFound", "QueueNotFound", "MessageNotFound", "ContainerNotFound", "BlobNotFound")
 }
 
-// Gone reports whether err says that something does not exist, or that the table, queue or container which has it is being
-// deleted. It is for those that look at what they are about to make.
+// Gone reports whether err means that something does not exist, or that its table, queue or container is being
+// deleted. It is for callers that check before they create something.
 func Gone(err error) bool { return NotFound(err) || BeingDeleted(err) }
 
-// Denied reports whether err says that the caller may not do what the request asks for.
+// Denied reports whether err means that the caller lacks the permission for the request.
 func Denied(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }
 
-// Expired reports whether err is the refusal of a request whose SAS had ended. The service may say so, or that a permission is
-// missing.
+// Expired reports whether err refuses a request because its SAS has expired. The service's answer may name the expiry or only a missing
+// permission.
 func Expired(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && !e.expired.IsZero()
 }
 
-// expiry returns when the SAS of a refused request ended, by its parameter se; zero if there is none that had ended by the
+// expiry returns when the SAS of a refused request expired, from its parameter se. It is zero without a SAS, or if the SAS was still valid at the
 // answer's time. (Microsoft Learn, "Create an account SAS")
 func expiry(refusal *http.Response) time.Time {
 	now, err := http.ParseTime(refusal.Header.Get("Date"))
@@ -136,12 +136,12 @@ func expiry(refusal *http.Response) time.Time {
 	return time.Time{}
 }
 
-// Conflict reports whether err says that a row, table, queue, container or blob already exists.
+// Conflict reports whether err means that a row, table, queue, container or blob already exists.
 func Conflict(err error) bool {
 	return HasCode(err, "EntityAlreadyExists", "TableAlreadyExists", "QueueAlreadyExists", "ContainerAlreadyExists", "BlobAlreadyExists")
 }
 
-// wrap turns an SDK error into an [Error]; others pass with op as context.
+// wrap turns an SDK error into an [Error], and adds op to any other error.
 func wrap(op string, x *exchange, err error) error {
 	if err == nil {
 		return nil
@@ -155,7 +155,7 @@ func wrap(op string, x *exchange, err error) error {
 		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)
 	}
 	code, message := serviceError(x.answer)
-	// The first line is the reason, and may begin with the operation's index. Request id and time follow.
+	// The first line is the reason, and may begin with the operation's index. The request id and the time are on later lines.
 	message, _, _ = strings.Cut(message, "\n")
 	message = strings.TrimSpace(strings.TrimPrefix(message, strconv.Itoa(x.failed)+":"))
 	message = cmp.Or(x.hide(message), "the service gave no reason")
@@ -166,20 +166,20 @@ func wrap(op string, x *exchange, err error) error {
 	return e
 }
 
-// hide returns a text of an answer or of the transport, which may be stored and shown, without what looks like a secret and without what signed
-// the request: whoever answers may repeat the request's URL or its headers.
+// hide removes everything that looks like a secret, and the request's own signature, from a text of an answer or of the transport, so that it
+// may be stored and shown. Any server may repeat the request's URL or its headers in an answer.
 func (x *exchange) hide(text string) string {
 	if x.sent == nil {
 		return secret.Hide(text)
 	}
 	authorization := x.sent.Header.Get("Authorization")
-	_, signature, _ := strings.Cut(authorization, ":") // of Shared Key
+	_, signature, _ := strings.Cut(authorization, ":") // in a Shared Key header
 	_, token, _ := strings.Cut(authorization, " ")
 	q := x.sent.URL.Query()
 	return secret.Hide(secret.Cut(text, signature, token, q.Get("sig"), x.clientSecret))
 }
 
-// redactedError is an error whose text is hidden as [exchange.hide] does it.
+// redactedError is an error whose text [exchange.hide] has cleaned.
 type redactedError struct {
 	text  string
 	cause error
@@ -188,7 +188,7 @@ type redactedError struct {
 func (t *redactedError) Error() string { return t.text }
 func (t *redactedError) Unwrap() error { return t.cause }
 
-// redact returns an error of a request with a text that may be shown: without the URL, of which a shared access signature is part.
+// redact returns a request's error with a text that may be shown: without the URL, which may contain a shared access signature.
 func (x *exchange) redact(err error) error {
 	err = withoutURL(err)
 	if text := x.hide(err.Error()); text != err.Error() {
@@ -197,7 +197,7 @@ func (x *exchange) redact(err error) error {
 	return err
 }
 
-// withoutURL takes the request's URL out of a transport's error.
+// withoutURL removes the request's URL from a transport's error.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -206,8 +206,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// serviceError reads the code and message of an error's body: JSON of the Table
-// service, XML of the Queue and Blob services.
+// serviceError reads the code and message from an error's body, which is JSON from the Table
+// service and XML from the Queue and Blob services.
 func serviceError(body []byte) (code, message string) {
 	var table struct {
 		Error struct {

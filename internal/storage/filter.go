@@ -11,13 +11,13 @@ import (
 	"tablesweep/internal/problem/secret"
 )
 
-// maxComparisons is what the service takes in a filter (Microsoft Learn,
-// "Querying tables and entities"), less those that a query's range needs.
+// maxComparisons is the service's maximum in a filter (Microsoft Learn,
+// "Querying tables and entities"), minus the comparisons that a query's range needs.
 const maxComparisons = 15 - 3
 
-// CheckFilter refuses filters that would break the one that a query makes of its range
-// and this one: too many comparisons, or parentheses and quotes that don't match. It names what
-// other query languages have in place of OData; the service finds other mistakes. The error is [problem.Invalid].
+// CheckFilter refuses filters that cannot be combined with a query's range: too many
+// comparisons, or unbalanced parentheses or quotes. It explains operators of other query languages in
+// place of OData's. The service finds other mistakes. The error is [problem.Invalid].
 func CheckFilter(filter string) error {
 	if secret.Labelled(filter) {
 		return problem.Invalidf("filter", "has what looks like a connection string or a signature; filters are stored and shown, and must have none")
@@ -25,7 +25,7 @@ func CheckFilter(filter string) error {
 	n, joined, depth := 0, 1, 0
 	for i, piece := range strings.Split(filter, "'") {
 		if i%2 == 1 {
-			continue // inside quotes; a doubled quote leaves and enters at once
+			continue // inside quotes; a doubled quote ends a string and begins the next
 		}
 		for _, c := range piece {
 			switch c {
@@ -56,13 +56,13 @@ func CheckFilter(filter string) error {
 		return problem.Invalidf("filter", "opens %d parentheses that it does not close", depth)
 	case strings.Count(filter, "'")%2 == 1:
 		return problem.Invalidf("filter", "opens a quote that it does not close; a quote inside a text is doubled")
-	case max(n, joined) > maxComparisons: // a property that is true or false needs no eq
+	case max(n, joined) > maxComparisons: // a Boolean property needs no eq
 		return problem.Invalidf("filter", "has %d comparisons; the service takes 15, of which at most %d leave room for a step's own range", max(n, joined), maxComparisons)
 	}
 	return nil
 }
 
-// ComparesTime reports whether a filter has the property Timestamp, which is another in each table.
+// ComparesTime reports whether a filter uses the property Timestamp, which differs between copies of a row.
 func ComparesTime(filter string) bool {
 	for i, piece := range strings.Split(filter, "'") {
 		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -74,7 +74,7 @@ func ComparesTime(filter string) bool {
 	return false
 }
 
-// And returns a filter of what both filters match, of which either may be "": any row. The first one has no "or".
+// And returns a filter for the rows that match both filters. An empty filter matches all rows. The first filter must not contain "or".
 func And(first, second string) string {
 	switch {
 	case second == "":
@@ -85,8 +85,8 @@ func And(first, second string) string {
 	return first + " and (" + second + ")"
 }
 
-// SinceFilter matches rows that were written at a time of the service's clock, or later. The service compares more
-// coarsely than a row's Timestamp shows: a bound that leaves the time itself out may leave out rows behind it.
+// SinceFilter matches rows written at time t of the service's clock, or later. It uses ge, because the service compares more
+// coarsely than a row's Timestamp shows: with gt, later rows could be missed.
 func SinceFilter(t time.Time) string {
 	return "Timestamp ge datetime'" + t.UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }
@@ -111,7 +111,7 @@ func RangeFilter(r key.Range) string {
 	return strings.Join(clauses, " and ")
 }
 
-// literal writes a string for a filter: in quotes, with quotes doubled.
+// literal returns a string as a filter's literal: in quotes, with quotes doubled.
 func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 func pick(b bool, yes, no string) string {

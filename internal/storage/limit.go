@@ -8,18 +8,18 @@ import (
 	"tablesweep/internal/storage/pace"
 )
 
-// Limit is the most requests or rows a second, retries included. It is safe for concurrent
-// use. A nil one limits nothing.
+// Limit is a maximum of requests or rows a second, retries included. It is safe for concurrent
+// use. A nil Limit does not limit.
 type Limit struct {
-	turn chan struct{} // has room for the one that waits for the limit itself
+	turn chan struct{} // has room for the one request that waits for the limit itself
 
 	mu     sync.Mutex // guards the following
 	pace   *pace.Limit
 	waited time.Time // when a request last had to wait
-	page   float64   // rows that queries had, on average over the last ones; below 0 before the first
+	page   float64   // average number of rows of the last queries; below 0 before the first
 }
 
-// NewLimit returns a limit of so many a second, nil for 0.
+// NewLimit returns a limit of perSecond, or nil for 0.
 func NewLimit(perSecond int) *Limit {
 	if perSecond == 0 {
 		return nil
@@ -27,8 +27,8 @@ func NewLimit(perSecond int) *Limit {
 	return &Limit{turn: make(chan struct{}, 1), pace: pace.NewLimit(float64(perSecond)), page: -1}
 }
 
-// use waits until n of the limit may be used, and uses them. It reports false if stop is closed or ctx ends
-// before that.
+// use waits until n of the limit are available, and uses them. It returns false if stop is closed or ctx ends
+// first.
 func (l *Limit) use(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	if l == nil {
 		return true
@@ -52,7 +52,7 @@ func (l *Limit) use(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	}
 }
 
-// try uses n of the limit, or returns how long to wait before that.
+// try uses n of the limit, or returns how long to wait first.
 func (l *Limit) try(n float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *Limit) try(n float64) time.Duration {
 	return pause
 }
 
-// Binds reports whether a request had to wait for the limit just now.
+// Binds reports whether a request had to wait for the limit recently.
 func (l *Limit) Binds() bool {
 	if l == nil {
 		return false
@@ -76,7 +76,7 @@ func (l *Limit) Binds() bool {
 	return time.Since(l.waited) < 250*time.Millisecond
 }
 
-// Expects returns how many rows a query for so many is thought to have.
+// Expects returns how many rows a query for at most top rows is expected to return.
 func (l *Limit) Expects(top int) float64 {
 	if l == nil {
 		return 0
@@ -89,7 +89,7 @@ func (l *Limit) Expects(top int) float64 {
 	return min(l.page, float64(top))
 }
 
-// had takes in that a query had so many rows, and was thought to have others at all of its tries.
+// had records how many rows a query returned. thought is the number that was expected for all its tries together.
 func (l *Limit) had(rows int, thought float64) {
 	if l == nil {
 		return

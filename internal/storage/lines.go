@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// ParseLines reads rows as [Entity.AppendJSON] writes them, one a line. It takes annotations before and
-// behind their property, reads a Timestamp, and passes over odata members and nulls. The rows keep nothing of text. An error names the line.
+// ParseLines reads rows in the form of [Entity.AppendJSON], one a line. It accepts annotations before and after
+// their property, reads a Timestamp, and ignores odata members and nulls. The rows do not refer to text. An error names the line.
 func ParseLines(text []byte) ([]Row, error) {
 	if rows, ok := plainLines(text); ok {
 		return rows, nil
@@ -24,8 +24,8 @@ func ParseLines(text []byte) ([]Row, error) {
 	return rows, nil
 }
 
-// ParseLine reads a row that anybody may have written, as [ParseLines] does, but keeps its values as they are meant: a whole number that is no
-// Int32 is an Int64. The error is an [Inexact] one, with the row's key, if a table would change a value.
+// ParseLine reads a row that anybody may have written. Unlike [ParseLines], it keeps the value that the writer meant: a whole number beyond
+// Int32 is an Int64. If a table would change a value, the error is [Inexact] and has the row's key.
 func ParseLine(text []byte) (Row, error) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}, foreign: true}
 	if r.row() {
@@ -46,12 +46,12 @@ func ParseLine(text []byte) (Row, error) {
 	return e.Row(), d.inexact
 }
 
-// blanks counts the ends of lines that text begins with.
+// blanks counts the line ends at the start of text.
 func blanks(text []byte) int {
 	return bytes.Count(text[:len(text)-len(bytes.TrimLeft(text, " \t\r\n"))], []byte("\n"))
 }
 
-// plainLines reads rows as [plainPage] does.
+// plainLines reads rows in the way of [plainPage].
 func plainLines(text []byte) ([]Row, bool) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}}
 	for r.skipSpace(); r.at < len(text); r.skipSpace() {

@@ -17,43 +17,43 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// outcome is what the answer to a try means, or that there is none.
+// outcome is the meaning of an answer to a try, or of its absence.
 type outcome int
 
 const (
-	decided    outcome = iota + 1 // by the service, or by the caller: the same try would end the same
-	unanswered                    // the connection broke, or could not be made, or no answer came
-	refused                       // by somebody else, with a 3xx or 4xx: a proxy, which may be misconfigured for a moment
-	outOfTime                     // the service, or a proxy before it, has given up
-	tooBusy                       // the service asks for less load
-	failing                       // the service could not carry the request out, which may be the request's fault
-	deleting                      // what the request makes is being deleted
+	decided    outcome = iota + 1 // by the service or the caller: a repetition would end the same way
+	unanswered                    // no connection could be made, or it broke, or no answer came
+	refused                       // by another server, with a 3xx or 4xx: a proxy, perhaps misconfigured for a moment
+	outOfTime                     // the service, or a proxy before it, gave up
+	tooBusy                       // the service is overloaded
+	failing                       // the service could not carry the request out, perhaps because of the request itself
+	deleting                      // the table, queue or container to create is being deleted
 )
 
 const (
 	maxRetries     = 40
 	maxBusyRetries = 10 * maxRetries
-	// refusedFor is short: a proxy rarely passes what it forbids.
+	// refusedFor is short, because a proxy that forbids a request rarely lets it through later.
 	refusedFor = 30 * time.Second
 )
 
-// rules say what follows from each outcome of a try: another one, for as long as the patience lasts.
+// rules are the consequences of each outcome. While the patience lasts, a further try follows.
 var rules = [...]struct {
-	tries   int           // that may fail while the host answers others
-	lasts   time.Duration // of such outcomes alone; 0 for as long as the patience
-	woken   int           // the pauses of so many tries end when another request has a good answer
-	slows   bool          // the caller is told of it
-	failure bool          // which counts for [RequestOptions.MaxErrors]
+	tries   int           // maximum of failed tries while the host answers other requests
+	lasts   time.Duration // maximum time of such outcomes alone; 0 for the whole patience
+	woken   int           // number of pauses that end early when another request has a good answer
+	slows   bool          // OnBusy is called
+	failure bool          // it counts for [RequestOptions.MaxErrors]
 }{
 	unanswered: {tries: maxRetries, woken: math.MaxInt},
-	refused:    {tries: maxBusyRetries, lasts: refusedFor, woken: 3}, // others' answers say little about this request
+	refused:    {tries: maxBusyRetries, lasts: refusedFor, woken: 3}, // other requests' answers prove little about this one
 	outOfTime:  {tries: maxBusyRetries},
 	tooBusy:    {tries: maxBusyRetries, slows: true},
 	failing:    {tries: maxBusyRetries, slows: true, failure: true},
 	deleting:   {tries: maxBusyRetries},
 }
 
-// outcomeOf returns what an answer means, or the error of a try without one. awaits is the account's: see [Options.AwaitDeletion].
+// outcomeOf returns the outcome of a try from its answer, or its error if it had none. awaits is the account's: see [Options.AwaitDeletion].
 func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcome {
 	if err != nil {
 		var never interface{ NonRetriable() }
@@ -65,7 +65,7 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 		}
 		return unanswered
 	}
-	code := func() string { return codeOf(resp.Header, x.answer) } // which reads the body, so it is for bad answers
+	code := func() string { return codeOf(resp.Header, x.answer) } // a function, because it parses the body, which only bad answers need
 	switch status := resp.StatusCode; status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return tooBusy
@@ -84,7 +84,7 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 	return decided
 }
 
-// The causes of tries without a connection, and how those of others begin.
+// The causes of tries without a connection, and the beginnings of other causes.
 const (
 	connectionRefused = "connection refused"
 	noHost            = "no such host"
@@ -96,7 +96,7 @@ const (
 // noAnswerYet is the cause while no try has failed.
 const noAnswerYet = "no answer yet"
 
-// retryAfter returns an answer's Retry-After, 0 if it has none.
+// retryAfter returns an answer's Retry-After, or 0.
 func retryAfter(resp *http.Response) time.Duration {
 	if resp == nil {
 		return 0
@@ -136,7 +136,7 @@ func noSuchHost(err error) bool {
 }
 
 // unreachable reports whether an error suggests that the address is wrong. A host that
-// has answered before may be away for a while; for any other host, the connection is wrong.
+// has answered before may only be temporarily unreachable.
 func unreachable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -144,7 +144,7 @@ func unreachable(err error) bool {
 	return dialing(err) && !(errors.As(err, &passing) && passing.Timeout()) || errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-// causeOf describes a failed try in a few words, without secrets. A try that had just begun when the patience ended says nothing: "".
+// causeOf describes a failed try in a few words, without secrets. It returns "" for a try that had just begun when the patience ended.
 func (x *exchange) causeOf(resp *http.Response, err error) string {
 	var op *net.OpError
 	var given noAnswer

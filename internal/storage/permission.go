@@ -14,7 +14,7 @@ import (
 )
 
 // MayWrite checks the permission to write rows of the table, and changes nothing. exists
-// is false if there is no such table, or it is being deleted. An error means that writing is not allowed, or that
+// is false if the table does not exist or is being deleted. An error means that writing is not allowed, or that
 // the service did not answer.
 func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 	err = t.may(ctx, Merge)
@@ -25,12 +25,12 @@ func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 }
 
 // MayDelete checks the permission to delete rows of the table, and changes nothing. An
-// error means that deleting is not allowed, that there is no such table, or that the
+// error means that deleting is not allowed, that the table does not exist, or that the
 // service did not answer.
 func (t *Table) MayDelete(ctx context.Context) error { return t.may(ctx, Delete) }
 
 // MayWrite checks the permission to change messages of the queue, and changes nothing. exists is
-// false if there is no such queue, or it is being deleted. An error means that writing is not allowed, or that the service did not
+// false if the queue does not exist or is being deleted. An error means that writing is not allowed, or that the service did not
 // answer.
 func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
 	receipt := base64.StdEncoding.EncodeToString([]byte(rand.Text()))
@@ -45,7 +45,7 @@ func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
 	return err == nil, err
 }
 
-// may tries to do something to a row that can't exist, on a condition that can't hold.
+// may tries a change to a row that can't exist, under a condition that can't be true.
 func (t *Table) may(ctx context.Context, kind OpKind) error {
 	if t.Cosmos() {
 		return fmt.Errorf("change table %s: %w", t.name, errNotWritten)

@@ -24,7 +24,7 @@ const (
 // metadata")
 var queueName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// CheckQueueName returns what is wrong with a queue's name, nil if it is legal.
+// CheckQueueName returns what is wrong with a queue's name, or nil if it is legal.
 func CheckQueueName(name string) error {
 	if len(name) < 3 || len(name) > 63 || !queueName.MatchString(name) {
 		return fmt.Errorf("queue name %s must be 3 to 63 lower-case letters, digits and single hyphens between them", secret.Name(name))
@@ -43,12 +43,12 @@ type Queue struct {
 	options RequestOptions
 }
 
-// Message is a message that was taken from a queue. Others do not see it until
+// Message is a message that was taken from a queue. Other consumers do not see it until
 // NextVisible.
 type Message struct {
 	ID           string
 	PopReceipt   string
-	Text         string // as sent; the caller decides on base64
+	Text         string // as sent; the caller decodes base64
 	DequeueCount int
 	Inserted     time.Time
 	Expires      time.Time
@@ -63,7 +63,7 @@ func (a *Account) Queue(name string) (*Queue, error) {
 	return &Queue{client: a.queues.NewQueueClient(name), name: name, address: a.connection.queueURL + "/" + name}, nil
 }
 
-// With returns access to the same queue by requests that are made with the options.
+// With returns access to the same queue. Its requests use the options.
 func (q *Queue) With(o RequestOptions) *Queue {
 	with := *q
 	with.options = o
@@ -110,20 +110,20 @@ func (q *Queue) Create(ctx context.Context) error {
 // Put adds a message, visible at once, that never expires.
 func (q *Queue) Put(ctx context.Context, text string) error { return q.PutAfter(ctx, text, 0) }
 
-// PutAfter adds a message that is visible after a time, in whole seconds, at most a week, and never expires.
+// PutAfter adds a message that becomes visible after hidden, rounded up to seconds and at most a week. It never expires.
 func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
 	return q.put(ctx, text, int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds())), -1)
 }
 
-// PutFor adds a message, visible at once, that expires after a time, in whole seconds.
+// PutFor adds a message, visible at once, that expires after life, which is cut to seconds.
 func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) error {
 	return q.put(ctx, text, 0, int32(life/time.Second))
 }
 
-// maxHidden is the longest that the service hides a message.
+// maxHidden is the longest time for which the service hides a message.
 const maxHidden = 7 * 24 * time.Hour
 
-// put adds a message that is hidden for so many seconds, and expires after so many; -1 for never.
+// put adds a message that is hidden for hidden seconds and expires after life seconds, or never if life is -1.
 func (q *Queue) put(ctx context.Context, text string, hidden, life int32) error {
 	x := newExchange(q.options, putMessage)
 	x.rows = 1
@@ -131,7 +131,7 @@ func (q *Queue) put(ctx context.Context, text string, hidden, life int32) error 
 	return wrap("put into queue "+q.name, x, err)
 }
 
-// Get takes up to n messages and hides them from others for the given time.
+// Get takes up to n messages and hides them from other consumers for the given time.
 func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message, error) {
 	x := newExchange(q.options, getMessages)
 	resp, err := q.client.DequeueMessages(x.in(ctx), &azqueue.DequeueMessagesOptions{
@@ -151,9 +151,9 @@ func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message
 	return messages, nil
 }
 
-// Update hides a message for a further time from now on; with 0 it becomes visible at
-// once. It returns the message's new pop receipt. An error that is [NotFound] or has
-// the code PopReceiptMismatch means that another consumer has the message.
+// Update hides a message for a further time from now. With 0, it becomes visible at
+// once. It returns the message's new pop receipt. If the error is [NotFound] or has
+// the code PopReceiptMismatch, another consumer has the message.
 func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (popReceipt string, err error) {
 	x := newExchange(q.options, updateMessage)
 	resp, err := q.client.UpdateMessage(x.in(ctx), m.ID, m.PopReceipt, m.Text, &azqueue.UpdateMessageOptions{
@@ -172,8 +172,8 @@ func (q *Queue) Delete(ctx context.Context, m Message) error {
 	return wrap("delete from queue "+q.name, x, err)
 }
 
-// Peek returns the first [MaxGetMessages] visible messages, with their texts and times of
-// insertion, and does not change them.
+// Peek returns the texts and insertion times of the first [MaxGetMessages] visible messages,
+// without changing them.
 func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 	x := newExchange(q.options, peekMessages)
 	resp, err := q.client.PeekMessages(x.in(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(MaxGetMessages))})

@@ -14,46 +14,46 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// The service asks callers to back off when it is busy, so an account that throttles
-// slows its callers down until their own deadline. The try timeout lies above the
-// service's 30 s limit. (Microsoft Learn, "Setting timeouts for Table service
+// The service wants callers to back off when it is busy, so an account that throttles
+// slows its callers down until their own deadline. The try timeout is longer than the
+// service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service
 // operations")
 const (
 	retryDelay = 250 * time.Millisecond
-	// chanceDelay is the first pause, at least, after a try that failed by chance. A longer one would cost more than
-	// what is refused: a request of 20 ms that is refused one time in five would wait longer than it works.
+	// chanceDelay is the shortest first pause after a try that failed by chance. A longer one would cost more than
+	// the refusal: if one request of 20 ms in five is refused, it would wait longer than it works.
 	chanceDelay = 10 * time.Millisecond
-	// maxRetryDelay is short, so that work goes on soon after an outage, and no single write holds
-	// its step back for long while the host is over its target. Such pauses are many.
+	// maxRetryDelay is short, so that work resumes soon after an outage, and a single write does not
+	// hold its step back for long while the host is over its target. There are many such pauses.
 	maxRetryDelay = 5 * time.Second
-	tryTimeout    = 40 * time.Second // and more for a large body
+	tryTimeout    = 40 * time.Second // plus sendTime for each byte of the body
 
-	firstPatience = 15 * time.Second // for a host that has never answered, if the connection is unproven
-	noticed       = 2 * time.Second  // of failed tries are an outage
-	silence       = 20 * time.Second // of a host that is asked are one, even if no try has failed: a large body may be under way
+	firstPatience = 15 * time.Second // for a host that has never answered, on an unproven connection
+	noticed       = 2 * time.Second  // of failed tries count as an outage
+	silence       = 20 * time.Second // of a host count as an outage even if no try has failed; a large body may be on its way
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
 const DefaultPatience = 10 * time.Minute
 
-// Outage is a time without a good answer from a connection, although requests ask for one.
+// Outage is a time in which a connection's requests have had no good answer.
 type Outage struct {
 	Connection string // its setting's name, or else its host
 	Since      time.Time
-	Cause      string // how the newest try failed, without its URL, and how long ago if that was a while; "no answer yet" before any has failed
-	Refused    bool   // that try found no connection, or a broken one: the host is neither silent nor busy
+	Cause      string // how the newest try failed, without its URL, and how long ago if not recently; "no answer yet" before the first failure
+	Refused    bool   // that try found no connection or a broken one, so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }
 
-// ErrAway is the error of a request that ended because there was no good answer for the
-// account's patience, or before the request's own deadline. It is in an [AwayError].
+// ErrAway is the error of a request that had no good answer within the account's
+// patience or before its own deadline. It is part of an [AwayError].
 var ErrAway = errors.New("no good answer")
 
-// AwayError is an [ErrAway] with what is known of the outage.
+// AwayError is an [ErrAway] with the details of the outage.
 type AwayError struct {
 	connection string        // as in [Outage]
 	cause      string        // how the newest try failed
-	since      time.Time     // when the host gave its last good answer, or was first asked
+	since      time.Time     // time of the host's last good answer, or of its first request
 	waited     time.Duration // by the request
 }
 
@@ -63,7 +63,7 @@ func (e *AwayError) Error() string {
 
 func (e *AwayError) Unwrap() error { return ErrAway }
 
-// Sentence says for how long which connection has not answered, and why if that is known.
+// Sentence names the connection that has not answered, for how long, and the reason if known.
 func (e *AwayError) Sentence() string {
 	which := "the storage of " + e.connection
 	if e.connection == HostConnection {
@@ -81,36 +81,36 @@ func (e *AwayError) Sentence() string {
 }
 
 // retries is a per-call policy. It retries a request while that may help, and records
-// since when the host has given no good answer. All requests to a host share one.
+// how long the host has given no good answer. All requests to a host share one.
 type retries struct {
 	connection string // as in [Outage]
 	patience   time.Duration
 	unproven   bool
 	awaits     bool // see [Options.AwaitDeletion]
-	// clientSecret is what the account signs in by, if it does.
+	// clientSecret is the secret with which the account signs in to Entra ID, or "".
 	clientSecret string
 	clock        *clock // the account's
 	endpoint     endpoint
 
 	mu      sync.Mutex
 	pending int           // requests without an answer, pauses included
-	paused  int           // of them, those in a pause
-	since   time.Time     // of the last good answer, or when the first request after it began
+	paused  int           // number of these that pause
+	since   time.Time     // time of the last good answer, or of the beginning of the first request after it
 	cause   string        // of the last failure since then
 	failure time.Time     // when that was
 	good    int64         // good answers so far
-	again   chan struct{} // closed by the next good answer
+	again   chan struct{} // the next good answer closes it
 
-	tries     []*try // under way, in order
+	tries     []*try // current tries, in order
 	watching  bool
-	closeIdle func() // closes the connections that no request uses; nil if there are none
+	closeIdle func() // closes the connections that no request uses; may be nil
 }
 
 func newRetries(connection string, o Options) *retries {
 	return &retries{connection: connection, patience: cmp.Or(o.Patience, DefaultPatience), unproven: o.Unproven, awaits: o.AwaitDeletion, again: make(chan struct{})}
 }
 
-// Do implements [policy.Policy]. The SDK's own retry policy, which its clients have behind it, makes one try.
+// Do implements [policy.Policy]. The SDK's own retry policy comes after it and makes one try.
 func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	x := exchangeOf(ctx)
@@ -174,24 +174,24 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		switch {
 		case !wanted:
 			return nil, r.ended(ctx, c)
-		case is == deleting && pause >= left: // a try that begins now is given up, and has no answer to tell
+		case is == deleting && pause >= left: // a try that begins now would be abandoned without an answer
 			return resp, nil
 		}
 	}
 }
 
-// course is what the tries of a request have met.
+// course is the history of a request's tries.
 type course struct {
 	began time.Time
-	good  int64     // good answers of the host, as of the last try
-	lost  int       // tries that failed while the host answered others
+	good  int64     // the host's good answers up to the last try
+	lost  int       // tries that failed while the host answered other requests
 	cause string    // of the last failure
 	last  outcome   // of the tries
-	times int       // that it was met, in a row
-	since time.Time // when it was met first of these
+	times int       // consecutive tries with this outcome
+	since time.Time // time of the first of these tries
 }
 
-// met notes the outcome of a try, and its cause unless that is "".
+// met records the outcome of a try, and its cause unless that is "".
 func (c *course) met(is outcome, cause string) {
 	if is != c.last {
 		c.last, c.times, c.since = is, 0, time.Now()
@@ -200,23 +200,23 @@ func (c *course) met(is outcome, cause string) {
 	c.cause = cmp.Or(cause, c.cause)
 }
 
-// heldBack is the error of a request that [RequestOptions.MayProceed] kept from being sent.
+// heldBack is the error of a request that [RequestOptions.MayProceed] prevented.
 type heldBack struct{ error }
 
 func (h *heldBack) Unwrap() error { return h.error }
 
-// HeldBack reports whether a request has ended because [RequestOptions.MayProceed] kept it from being sent. An earlier try may
+// HeldBack reports whether a request ended because [RequestOptions.MayProceed] prevented a try. An earlier try may
 // have been carried out.
 func HeldBack(err error) bool { return errors.As(err, new(*heldBack)) }
 
-// pausing counts the requests that pause.
+// pausing adds n to the number of pausing requests.
 func (r *retries) pausing(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.paused += n
 }
 
-// wait returns early if again is closed. It reports false if nobody wants another try.
+// wait returns early if again is closed. It returns false if no further try is wanted.
 func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-chan struct{}) bool {
 	if o.Waiting != nil {
 		o.Waiting.Add(1)
@@ -235,7 +235,7 @@ func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-c
 	return true
 }
 
-// ended is the error of a request that its caller ends.
+// ended is the error of a request that its caller has ended.
 func (r *retries) ended(ctx context.Context, c course) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,12 +245,12 @@ func (r *retries) ended(ctx context.Context, c course) error {
 	return context.Canceled
 }
 
-// late is an error of a request whose caller's time is over. Its text has no words of Go's.
+// late is the error of a request whose caller's deadline has passed. Its text hides Go's own wording.
 type late struct{ error }
 
 func (l *late) Unwrap() []error { return []error{l.error, context.DeadlineExceeded} }
 
-// away is the error of a request that has waited long enough. The caller holds r.mu.
+// away is the error of a request that has exhausted its patience. The caller holds r.mu.
 func (r *retries) away(began time.Time, cause string) error {
 	return &AwayError{r.connection, cause, r.since, time.Since(began)}
 }
@@ -270,7 +270,7 @@ func (r *retries) end() {
 	r.pending--
 }
 
-// answered notes a try that is not made again: a good answer, if err is nil.
+// answered records a try that is not repeated: a good answer, if err is nil.
 func (r *retries) answered(err error) {
 	if err != nil {
 		return
@@ -286,7 +286,7 @@ func (r *retries) answered(err error) {
 	}
 }
 
-// failed notes a try of a request that failed. chance means that the host has answered most of the other requests since
+// failed records a failed try of a request. chance means that the host has answered most of the other requests since
 // the request's last try. The next good answer closes again.
 func (r *retries) failed(c *course) (chance bool, again <-chan struct{}) {
 	r.mu.Lock()
@@ -302,8 +302,8 @@ func (r *retries) failed(c *course) (chance bool, again <-chan struct{}) {
 	return chance, r.again
 }
 
-// outage returns since when and why the host gives no good answer. ok is false if it
-// answers, or was not asked since it did.
+// outage returns since when and why the host has given no good answer. ok is false if it
+// answers, or if no request was made since its last good answer.
 func (r *retries) outage() (o Outage, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -313,7 +313,7 @@ func (r *retries) outage() (o Outage, ok bool) {
 	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= silence
 }
 
-// newest is the newest cause, behind how old it is if another should have come since: a narrow terminal cuts the end. The caller holds r.mu.
+// newest returns the newest cause. If it is old, its age comes first, because a narrow terminal cuts off the end. The caller holds r.mu.
 func (r *retries) newest() string {
 	age := time.Since(r.failure)
 	switch {
@@ -327,8 +327,8 @@ func (r *retries) newest() string {
 	return fmt.Sprintf("no answer for %v; before: %s", age.Round(time.Second), r.cause)
 }
 
-// left returns how much longer a request may wait for a better answer, after a try that failed with err, or got a bad
-// answer if err is nil. over is the error of the request if its time is over.
+// left returns how much longer a request may wait for a better answer. err is the last try's error, or nil if the answer
+// was bad. over is the request's error if no time is left.
 func (r *retries) left(c *course, err error, h callerPatience) (left time.Duration, over error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -336,7 +336,7 @@ func (r *retries) left(c *course, err error, h callerPatience) (left time.Durati
 		return 0, err
 	}
 	since := later(r.since, c.began)
-	limit, asked := r.patience, c.began // what the host answers to others counts: it is busy
+	limit, asked := r.patience, c.began // the host is busy if it answers other requests
 	if err != nil {
 		limit, asked = r.silencePatience(), since
 	}
@@ -350,7 +350,7 @@ func (r *retries) left(c *course, err error, h callerPatience) (left time.Durati
 	}
 }
 
-// silencePatience is how long a request waits for a host that gives no answer at all. The caller holds r.mu.
+// silencePatience is how long a request waits for a completely silent host. The caller holds r.mu.
 func (r *retries) silencePatience() time.Duration {
 	if r.unproven && r.good == 0 {
 		return min(r.patience, firstPatience)
@@ -358,7 +358,7 @@ func (r *retries) silencePatience() time.Duration {
 	return r.patience
 }
 
-// backoff grows with the number of tries made, from about first up to maxRetryDelay, and varies.
+// backoff returns a pause that grows with the number of tries from about first to maxRetryDelay, with a random part.
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)
 	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))

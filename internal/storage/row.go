@@ -14,15 +14,15 @@ import (
 	"tablesweep/internal/key/odata"
 )
 
-// Row is a row as a query returns it: its key, and its properties as text, as they stand in the answer. So it is written or compared
-// without being decoded. [Row.Entity] decodes it. A row made of a key alone has no properties.
+// Row is a row as a query returns it: its key, and its properties as the answer's text. It can be written or compared
+// without decoding. [Row.Entity] decodes it. A row that is made from only a key has no properties.
 type Row struct {
 	Key     key.Key
-	Columns []Column // of the text, in its order; rows that follow one another share them, and nobody changes them
-	Note    string   // what a source says about the row, such as how it differs from another; "" from a table
+	Columns []Column // in the text's order; adjacent rows share them, so they must not be changed
+	Note    string   // a source's remark, such as how the row differs from another; "" from a table
 
 	json            jsontext.Value
-	etag, timestamp jsontext.Value // as they came; nil for none
+	etag, timestamp jsontext.Value // as received; nil if absent
 }
 
 // Column is a property's name and type.
@@ -31,7 +31,7 @@ type Column struct {
 	Type Type
 }
 
-// JSON returns the row as [Entity.AppendJSON] writes it. Nobody may change it.
+// JSON returns the row in the form of [Entity.AppendJSON]. It must not be changed.
 func (r Row) JSON() jsontext.Value {
 	if r.json == nil {
 		return Entity{Key: r.Key}.AppendJSON(nil)
@@ -39,7 +39,7 @@ func (r Row) JSON() jsontext.Value {
 	return r.json
 }
 
-// Timestamp returns when the row was last modified, by the service's clock; zero if that was not selected.
+// Timestamp returns when the row was last modified, by the service's clock. It is zero if it was not selected.
 func (r Row) Timestamp() time.Time {
 	if r.timestamp == nil {
 		return time.Time{}
@@ -48,7 +48,7 @@ func (r Row) Timestamp() time.Time {
 	return t
 }
 
-// ETag returns the row's ETag, "" if nobody has told it. The Table service makes it of the Timestamp.
+// ETag returns the row's ETag, or "" if it is unknown. The Table service derives it from the Timestamp.
 func (r Row) ETag() string {
 	switch {
 	case r.etag != nil:
@@ -65,14 +65,14 @@ func (r Row) WithETag(etag string) Row {
 	return r
 }
 
-// Clone returns a copy that does not keep the rest of the row's page in memory, but for the names of its columns.
+// Clone returns a copy that does not keep the rest of the row's page in memory, except for the names of its columns.
 func (r Row) Clone() Row {
 	r.json, r.etag, r.timestamp = bytes.Clone(r.json), bytes.Clone(r.etag), bytes.Clone(r.timestamp)
 	r.Key = key.Key{Partition: strings.Clone(r.Key.Partition), Row: strings.Clone(r.Key.Row)}
 	return r
 }
 
-// Entity returns the row with its properties. They keep its text, and with that its page, in memory.
+// Entity decodes the row. Its properties keep the row's text, and so the page, in memory.
 func (r Row) Entity() Entity {
 	e := Entity{Key: r.Key, ETag: r.ETag(), Timestamp: r.Timestamp()}
 	if r.json == nil {
@@ -90,7 +90,7 @@ func (r Row) Entity() Entity {
 	return e
 }
 
-// Over returns what a merge of the row into another one gives: its own properties, and those that only the other one has.
+// Over returns the result of merging the row into another: its own properties, and the other row's remaining ones.
 func (r Row) Over(other Row) Row {
 	row := r.Entity()
 	for _, p := range other.Entity().Properties {
@@ -101,7 +101,7 @@ func (r Row) Over(other Row) Row {
 	return row.Row()
 }
 
-// Row returns the entity as it is written.
+// Row returns the entity in the form in which it is written.
 func (e Entity) Row() Row {
 	r := Row{Key: e.Key, json: e.AppendJSON(nil)}
 	if e.ETag != "" {
@@ -116,7 +116,7 @@ func (e Entity) Row() Row {
 	return r
 }
 
-// Rows returns entities as they are written.
+// Rows returns entities in the form in which they are written.
 func Rows(entities []Entity) []Row {
 	rows := make([]Row, len(entities))
 	for i, e := range entities {
@@ -125,7 +125,7 @@ func Rows(entities []Entity) []Row {
 	return rows
 }
 
-// parsePage reads the body of a query's answer. The rows keep nothing of it.
+// parsePage reads the body of a query's answer. The rows do not refer to body.
 func parsePage(body []byte) ([]Row, error) {
 	if rows, ok := plainPage(body); ok {
 		return rows, nil
@@ -135,10 +135,10 @@ func parsePage(body []byte) ([]Row, error) {
 }
 
 // plainPage reads a page in the form in which services write rows. It
-// reports false for any other: [decodePage] then decides what the page means.
+// returns false for any other form, which [decodePage] must read.
 func plainPage(body []byte) ([]Row, bool) {
 	r := rowReader{in: body, rows: make([]Row, 0, min(PageRows, len(body)/150+1)), names: map[string]string{}}
-	if len(body) > maxPooled { // the rows take the text over: a copy would take as much again
+	if len(body) > maxPooled { // the rows refer to the text itself, because a copy would double the memory
 		if r.out = make([]byte, 0, len(body)); !r.page() {
 			return nil, false
 		}
@@ -155,7 +155,7 @@ func plainPage(body []byte) ([]Row, bool) {
 	return r.rows, true
 }
 
-// share makes the rows' texts parts of text, which has what was written to out.
+// share lets the rows refer to text, which has the same content as out.
 func (r *rowReader) share(text []byte) {
 	begin := 0
 	for i := range r.rows {
@@ -168,19 +168,19 @@ func (r *rowReader) share(text []byte) {
 	}
 }
 
-// rowReader passes over a page once. Its methods report false for forms that they don't know.
+// rowReader reads a page in one pass. Its methods return false for forms that they do not support.
 type rowReader struct {
 	in   []byte
-	at   int // of in, behind what has been read
+	at   int // position in in, after the part that has been read
 	out  []byte
 	rows []Row
 
-	columns []Column // of the row, at first those of the row before
-	has     int      // of the columns have been read
-	changed bool     // the columns are this row's own
+	columns []Column // of the row, initially the previous row's
+	has     int      // number of columns read so far
+	changed bool     // the columns differ from the previous row's
 	names   map[string]string
-	foreign bool // the only row is anybody's, see [ParseLine]
-	twice   bool // it has two properties of one name, if it is the only row
+	foreign bool // the only row may be written by anybody, see [ParseLine]
+	twice   bool // the only row has two properties of one name
 }
 
 func (r *rowReader) page() bool {
@@ -239,7 +239,7 @@ const (
 	typeSuffix    = `@odata.type"`
 )
 
-// row reads a row and appends it to rows, and its JSON to out.
+// row reads a row, and appends it to rows and its JSON to out.
 func (r *rowReader) row() bool {
 	if !r.next('{') {
 		return false
@@ -247,9 +247,9 @@ func (r *rowReader) row() bool {
 	var e Row
 	begin := len(r.out)
 	r.out = append(r.out, '{')
-	keys := begin + 1 // where the row's key belongs, and then the properties
+	keys := begin + 1 // position of the row's key; the properties follow
 	r.has, r.changed = 0, false
-	partition, row := false, false // have been read
+	partition, row := false, false // whether each key has been read
 	var etag, timestamp []byte
 	for more := true; more; more = r.next(',') {
 		name := r.name()
@@ -271,7 +271,7 @@ func (r *rowReader) row() bool {
 			row = true
 			r.member(name, v.text)
 			r.move(at, keys)
-		case string(name) == timestampName && r.foreign: // a table has its own
+		case string(name) == timestampName && r.foreign: // the table sets its own
 		case string(name) == timestampName:
 			ok = timestamp == nil && v.ascii
 			timestamp = v.text
@@ -306,23 +306,23 @@ func (r *rowReader) row() bool {
 	return true
 }
 
-// member appends the member that was read last to out, and a comma.
+// member appends the last member that was read to out, with a comma.
 func (r *rowReader) member(name, text []byte) {
-	if n := len(name) + 1 + len(text); &name[0] == &r.in[r.at-n] { // without white space
+	if n := len(name) + 1 + len(text); &name[0] == &r.in[r.at-n] { // no white space between
 		r.out = append(append(r.out, r.in[r.at-n:r.at]...), ',')
 		return
 	}
 	r.out = append(append(append(append(r.out, name...), ':'), text...), ',')
 }
 
-// move moves the end of out, from a byte of it, to one before.
+// move moves the bytes of out that begin at from to position to, before them.
 func (r *rowReader) move(from, to int) {
 	if from > to {
 		r.out = slices.Insert(r.out[:from], to, bytes.Clone(r.out[from:])...)
 	}
 }
 
-// property appends a property to out, and to the row's columns: those of the row before, as long as they are the same.
+// property appends a property to out and to the row's columns. It reuses the previous row's columns as long as they are the same.
 func (r *rowReader) property(name []byte, v scalar) {
 	r.member(name, v.text)
 	name = name[1 : len(name)-1]
@@ -349,7 +349,7 @@ func (r *rowReader) lastPartition() string {
 	return r.rows[len(r.rows)-1].Key.Partition
 }
 
-// setPlainKey sets a key without escapes. last is a key that it may be equal to.
+// setPlainKey sets a key without escapes. If the key equals last, it uses last's text.
 func setPlainKey(to *string, v scalar, last string) bool {
 	if v.text[0] != '"' || !v.ascii && (bytes.IndexByte(v.text, '\\') >= 0 || !utf8.Valid(v.text)) {
 		return false
@@ -362,11 +362,11 @@ func setPlainKey(to *string, v scalar, last string) bool {
 	return true
 }
 
-// annotatedTypes are those that only an annotation tells.
+// annotatedTypes are the types that need an annotation.
 var annotatedTypes = map[string]Type{`"Edm.Int64"`: Int64, `"Edm.Double"`: Double, `"Edm.DateTime"`: DateTime, `"Edm.Guid"`: GUID, `"Edm.Binary"`: Binary}
 
 // annotated reads the property that must follow the annotation. It leaves nulls, and types
-// that need no annotation, to decodePage.
+// without a need for an annotation, to decodePage.
 func (r *rowReader) annotated(annotation, text []byte) bool {
 	r.member(annotation, text)
 	kind, ok := annotatedTypes[string(text)]
@@ -387,9 +387,9 @@ func (r *rowReader) annotated(annotation, text []byte) bool {
 	return r.exact(v)
 }
 
-// exact reports whether it is plain that a table keeps a value.
+// exact reports whether a table certainly keeps the value exactly.
 func (r *rowReader) exact(v scalar) bool {
-	const mostDigits = 15 // of any decimal number, that a Double has
+	const mostDigits = 15 // a Double keeps that many digits of any decimal number
 	switch {
 	case !r.foreign:
 		return true
@@ -403,7 +403,7 @@ func (r *rowReader) exact(v scalar) bool {
 	return true
 }
 
-// special reports whether a member of the name is no property.
+// special reports whether a member of this name is not a property.
 func special(name []byte) bool {
 	return string(name) == partitionName || string(name) == rowName || string(name) == timestampName ||
 		bytes.HasPrefix(name, []byte(odataPrefix)) || bytes.HasPrefix(name, []byte(laterPrefix)) || bytes.HasSuffix(name, []byte(typeSuffix))
@@ -426,7 +426,7 @@ func (r *rowReader) skipSpace() {
 	}
 }
 
-// skip passes the character c, if it follows at once.
+// skip passes over the character c if it is next.
 func (r *rowReader) skip(c byte) bool {
 	if r.at < len(r.in) && r.in[r.at] == c {
 		r.at++
@@ -435,8 +435,8 @@ func (r *rowReader) skip(c byte) bool {
 	return false
 }
 
-// name reads a member's name, with its quotes. It returns nil for a name that is not well
-// formed or has escapes.
+// name reads a member's name, with its quotes. It returns nil for a name that is malformed
+// or has escapes.
 func (r *rowReader) name() []byte {
 	r.skipSpace()
 	v := r.text()
@@ -446,11 +446,11 @@ func (r *rowReader) name() []byte {
 	return nil
 }
 
-// scalar is a scalar. Its text is nil if the value is not a scalar.
+// scalar is a scalar value. Its text is nil if the value is not a scalar.
 type scalar struct {
 	text  []byte
 	ascii bool // a string of ASCII without escapes
-	kind  Type // without annotation
+	kind  Type // the type without an annotation
 }
 
 func (r *rowReader) value() scalar {
@@ -499,7 +499,7 @@ func (r *rowReader) number() scalar {
 		}
 	}
 	text := r.in[start:r.at]
-	// Int32 is the type of what has few digits; odata.Implied decides where they are many.
+	// A number of few digits is an Int32. For many digits, odata.Implied decides.
 	v := scalar{text: text, kind: Int32}
 	if r.at > whole || len(text) > 9 {
 		v.kind = odata.Implied(text)
@@ -514,7 +514,7 @@ func (r *rowReader) digits() (n int) {
 	return n
 }
 
-// stops holds the characters that can end a string or need a check.
+// stops are the bytes that can end a string or need a check.
 var stops = func() (stops [256]bool) {
 	for c := range stops {
 		stops[c] = c == '"' || c == '\\' || c < ' ' || c >= utf8.RuneSelf
@@ -552,7 +552,7 @@ func (r *rowReader) text() scalar {
 	return scalar{}
 }
 
-// escapeLength returns the length of the escape that text starts with, 0 if it is none.
+// escapeLength returns the length of the escape at the start of text, or 0.
 func escapeLength(text []byte) int {
 	if len(text) < 2 {
 		return 0
@@ -572,7 +572,7 @@ func escapeLength(text []byte) int {
 	return 0
 }
 
-// plainProperties reads the text of a row whose values are all scalars. It reports false for any other.
+// plainProperties reads the text of a row whose values are all scalars. It returns false for any other row.
 func (r Row) plainProperties() (all []Property, ok bool) {
 	in := rowReader{in: r.json, at: len("{")}
 	all = make([]Property, 0, len(r.Columns))

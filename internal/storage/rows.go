@@ -6,13 +6,13 @@ import (
 	"runtime"
 )
 
-// Which answers requests for rows ask for.
+// Values of the headers that select the form of an answer.
 const (
-	accepted  = "application/json;odata=minimalmetadata" // types of properties, but no links
-	noContent = "return-no-content"                      // not the row that was inserted
+	accepted  = "application/json;odata=minimalmetadata" // with the types of properties, but without links
+	noContent = "return-no-content"                      // without the inserted row
 )
 
-// Headers of requests for rows, of queries and changes and of what inserts. They are shared, and never changed.
+// Headers of requests for rows: queries, changes and inserts. They are shared and never changed.
 var (
 	rowHeader    = http.Header{"X-Ms-Version": {tableVersion}, "Dataserviceversion": {"3.0"}, "Accept": {accepted}, "User-Agent": {userAgent}}
 	insertHeader = http.Header{"X-Ms-Version": {tableVersion}, "Dataserviceversion": {"3.0"}, "Accept": {accepted}, "User-Agent": {userAgent}, "Prefer": {noContent}}
@@ -20,11 +20,11 @@ var (
 
 const tableVersion = "2019-02-02"
 
-// userAgent is what an account's logs call this program.
+// userAgent names this program in an account's logs.
 var userAgent = "tablesweep (" + runtime.Version() + "; " + runtime.GOOS + ")"
 
-// send makes a request for rows and returns the headers of a good answer; x has the body.
-// what names the request in errors, with the table's name behind it.
+// send makes a request for rows and returns the headers of a good answer. The body is in x.
+// Errors name the request by what and the table's name.
 func (t *Table) send(ctx context.Context, x *exchange, what string, r request) (http.Header, error) {
 	c := t.account.connection
 	r.url = c.withSAS(c.tableURL + r.url)

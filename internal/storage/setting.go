@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Settings are a function app's settings, or a process's environment, by their names. A name
-// matches in any case, as the Functions host reads it. (.NET's configuration keys)
+// Settings are a function app's settings, or a process's environment, by name. The case of a
+// name does not matter, as in the Functions host. (.NET's configuration keys)
 type Settings map[string]string
 
-// SettingsOf returns the settings in an environment, which has the form of [os.Environ].
+// SettingsOf returns the settings in an environment of the form of [os.Environ].
 func SettingsOf(environ []string) Settings {
 	s := Settings{}
 	for _, e := range environ {
@@ -25,7 +25,7 @@ func SettingsOf(environ []string) Settings {
 	return s
 }
 
-// Get returns a setting's value; "" if it is not set.
+// Get returns a setting's value, or "" if it is not set.
 func (s Settings) Get(name string) string {
 	if v, ok := s[name]; ok {
 		return v
@@ -36,7 +36,7 @@ func (s Settings) Get(name string) string {
 	return ""
 }
 
-// Set sets a setting in place of all that it has of this name.
+// Set sets a setting, and removes all other spellings of its name.
 func (s Settings) Set(name, value string) {
 	for _, n := range s.spellings(name) {
 		delete(s, n)
@@ -44,8 +44,8 @@ func (s Settings) Set(name, value string) {
 	s[name] = value
 }
 
-// Twice returns an error if there are two settings for a name that differ in case alone: the
-// host takes one of them, and nobody can tell which.
+// Twice returns an error if a name is set in two spellings that differ only in case. The
+// host uses one of them, and it is unknown which.
 func (s Settings) Twice(name string) error {
 	if n := s.spellings(name); len(n) > 1 {
 		return fmt.Errorf("settings %s differ in case alone; remove all but one", strings.Join(n, " and "))
@@ -53,7 +53,7 @@ func (s Settings) Twice(name string) error {
 	return nil
 }
 
-// spellings returns the names of the settings for a name, in order.
+// spellings returns the existing spellings of the name, in order.
 func (s Settings) spellings(name string) []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for n := range s {
@@ -64,7 +64,7 @@ func (s Settings) spellings(name string) []string {
 	})
 }
 
-// The parts of a connection's identity form, each behind the setting's name and "__".
+// The parts of a connection's identity form. Each follows the setting's name and "__".
 // (Microsoft Learn, "Guidance for developing Azure Functions", identity-based connections)
 const (
 	accountPart    = "accountName"
@@ -76,12 +76,12 @@ const (
 	secretPart     = "clientSecret"
 )
 
-// serviceParts are the addresses of the services, by the services' names in hosts.
+// serviceParts are the parts with the addresses of the services, by the services' names in host names.
 var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
 
-// SettingConnection reads the connection that a setting holds, in any of the forms that the
-// Functions host takes: the setting itself, or its identity form, which says in NAME__accountName or by
-// the address of any one service which account it is, and in other parts who signs in.
+// SettingConnection reads the connection in a setting, in any form that the
+// Functions host accepts. It is the setting's value, or the identity form. In that form, NAME__accountName or
+// the address of any one service names the account, and other parts name the identity.
 // Errors name the setting to change, and repeat no value.
 func SettingConnection(name string, settings Settings) (Connection, error) {
 	if err := settings.Twice(name); err != nil {
@@ -116,8 +116,8 @@ func SettingConnection(name string, settings Settings) (Connection, error) {
 
 var errNoAddress = errors.New("no part says which account it is")
 
-// connectionFromParts returns the connection to the account that the parts of an identity form
-// name. Its errors begin with the part to change.
+// connectionFromParts returns the connection that the parts of an identity form
+// describe. Its errors begin with the part to change.
 func connectionFromParts(parts map[string]string) (Connection, error) {
 	c := Connection{account: parts[accountPart]}
 	if c.account != "" && !accountName.MatchString(c.account) {
@@ -146,7 +146,7 @@ func connectionFromParts(parts map[string]string) (Connection, error) {
 		switch {
 		case service != "":
 			endpoints[service] = endpoint
-		case !ok: // the address of whichever service is asked for
+		case !ok: // any service's address will do
 			endpoints["table"] = cmp.Or(endpoints["table"], endpoint)
 			endpoints["queue"] = cmp.Or(endpoints["queue"], endpoint)
 		}
@@ -162,7 +162,7 @@ func connectionFromParts(parts map[string]string) (Connection, error) {
 	return c, nil
 }
 
-// identityFromParts returns who signs in. Its errors begin with the part to change.
+// identityFromParts returns the identity that signs in. Its errors begin with the part to change.
 func identityFromParts(parts map[string]string) (*identity, error) {
 	id := &identity{ClientID: parts[clientPart], ResourceID: parts[resourcePart], TenantID: parts[tenantPart], ClientSecret: parts[secretPart]}
 	switch v := parts[credentialPart]; {

@@ -19,8 +19,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// signers returns what signs requests to the Table service, and what signs those to the Queue and Blob services: a token of Entra
-// ID, or the account's key. Both are nil for a shared access signature, which stands in the URLs.
+// signers returns the policies that sign requests to the Table service, and to the Queue and Blob services. They use a token of
+// Entra ID or the account's key. Both are nil for a shared access signature, which is part of the URLs.
 func (c Connection) signers(transport policy.Transporter) (tables, others policy.Policy, err error) {
 	switch {
 	case c.identity != nil:
@@ -44,7 +44,7 @@ func (c Connection) signers(transport policy.Transporter) (tables, others policy
 	return nil, nil, nil
 }
 
-// withSAS returns a URL with the shared access signature, if that is what signs.
+// withSAS returns a URL with the connection's shared access signature, if it has one.
 func (c Connection) withSAS(url string) string {
 	if c.sas == "" || c.key != "" {
 		return url
@@ -52,8 +52,8 @@ func (c Connection) withSAS(url string) string {
 	return url + pick(strings.Contains(url, "?"), "&", "?") + c.sas
 }
 
-// credential signs in with Entra ID: in Azure by the managed identity, on a
-// laptop by the developer's own sign-in or an application's secret.
+// credential signs in with Entra ID: by the managed identity in Azure, and by the developer's
+// own sign-in or an application's secret on a laptop.
 func credential(id *identity, transport policy.Transporter) (azcore.TokenCredential, error) {
 	o := azcore.ClientOptions{Transport: transport}
 	if id.TenantID != "" {
@@ -73,7 +73,7 @@ func credential(id *identity, transport policy.Transporter) (azcore.TokenCredent
 	return anySignIn{found}, err
 }
 
-// anySignIn is whichever sign-in the machine has: a developer's, or an identity of Azure's.
+// anySignIn uses the first sign-in that works on this machine: a developer's, or an Azure identity.
 type anySignIn struct{ azcore.TokenCredential }
 
 // GetToken implements [azcore.TokenCredential].
@@ -85,7 +85,7 @@ func (s anySignIn) GetToken(ctx context.Context, o policy.TokenRequestOptions) (
 	return token, err
 }
 
-// notSignedIn says in one line what azidentity says of each sign-in that it has tried.
+// notSignedIn is one line with the result of each sign-in that azidentity has tried.
 type notSignedIn struct{ cause error }
 
 func (n *notSignedIn) Error() string {
@@ -100,12 +100,12 @@ func (n *notSignedIn) Error() string {
 
 func (n *notSignedIn) Unwrap() error { return n.cause }
 
-// keySigner signs by the account's key. (Microsoft Learn, "Authorize with Shared Key")
+// keySigner signs with the account's key. (Microsoft Learn, "Authorize with Shared Key")
 type keySigner struct {
 	scheme  string
 	account string
 	key     []byte
-	text    func(r *http.Request, resource string) string // that is signed; resource is the account and the path
+	text    func(r *http.Request, resource string) string // to sign; resource is the account and the path
 }
 
 func (s keySigner) Do(req *policy.Request) (*http.Response, error) {
@@ -117,12 +117,12 @@ func (s keySigner) Do(req *policy.Request) (*http.Response, error) {
 	return req.Next()
 }
 
-// liteText is what Shared Key Lite signs of a request to the Table service.
+// liteText returns the text that Shared Key Lite signs for a request to the Table service.
 func liteText(r *http.Request, resource string) string {
 	return r.Header["X-Ms-Date"][0] + "\n" + resource
 }
 
-// fullText is what Shared Key signs of a request to the Queue or the Blob service.
+// fullText returns the text that Shared Key signs for a request to the Queue or the Blob service.
 func fullText(r *http.Request, resource string) string {
 	h := r.Header
 	length := ""
@@ -139,7 +139,7 @@ func fullText(r *http.Request, resource string) string {
 	for name, values := range r.URL.Query() {
 		parameters = append(parameters, strings.ToLower(name)+":"+values[0])
 	}
-	slices.Sort(own) // none of these names begins another
+	slices.Sort(own) // none of these names is a prefix of another
 	slices.Sort(parameters)
 	return strings.Join(slices.Concat(text, own, []string{resource}, parameters), "\n")
 }

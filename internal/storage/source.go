@@ -6,25 +6,25 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Source is what rows are read from: a [Table], a complete export, rows in memory, or two sources as one. A list of keys is none: it
-// says which rows of a source are wanted. The methods may be called concurrently.
+// Source is where rows are read from: a [Table], a complete export, rows in memory, or two sources as one. A list of keys is not a
+// source, because it selects rows of a source. The methods may be called concurrently.
 type Source interface {
-	// Address identifies the source, without secrets. It is empty for rows that stand in memory alone.
+	// Address identifies the source, without secrets. It is empty for rows in memory.
 	Address() string
-	// Read answers a query, by requests with the options. The page has rows of the query's range in table order, and the token with
-	// which the source continues; the page may be short or empty and still have one. Only the source that made a token understands it. queries is how
-	// many queries the page took, also with an error.
+	// Read returns one page of the query's rows, in table order. Its requests use the options. The page may be short or empty and still
+	// have a token. A token is valid only for the source that made it. queries is the number of queries that the page took,
+	// and is valid with an error, too.
 	Read(ctx context.Context, o RequestOptions, q Query) (p Page, queries int, err error)
 }
 
-// Hinted is a [Source] that knows before it is read where many of its rows lie, so that a scan of it can begin at many keys at once.
+// Hinted is a [Source] that knows in advance where many of its rows lie, so that a scan of it can begin at many keys at once.
 type Hinted interface {
 	Source
-	// Hints calls fn with keys of rows in table order, and with how many rows lie between the key before and this one, itself included.
+	// Hints calls fn with keys of rows in table order. rows counts the rows after the previous key, up to and including this one.
 	Hints(fn func(last key.Key, rows int64))
 }
 
-// OrEmpty is a source that has no rows if its table is not there.
+// OrEmpty is a source that has no rows if its table does not exist.
 type OrEmpty struct{ Source }
 
 // Read implements [Source].

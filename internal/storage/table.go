@@ -17,12 +17,12 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// PageRows is the most rows a query returns. (Microsoft Learn, "Query timeout and pagination")
+// PageRows is the service's maximum of rows in a query's answer. (Microsoft Learn, "Query timeout and pagination")
 const PageRows = 1000
 
 var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 
-// CheckTableName returns what is wrong with a table name, nil if it is legal.
+// CheckTableName returns what is wrong with a table name, or nil if it is legal.
 func CheckTableName(name string) error {
 	if !tableName.MatchString(name) || strings.EqualFold(name, "tables") {
 		return fmt.Errorf("table name %s must be 3 to 63 letters and digits, start with a letter, and not be \"tables\"", secret.Name(name))
@@ -30,11 +30,11 @@ func CheckTableName(name string) error {
 	return nil
 }
 
-// hostTables are prefixes, in lower case, of the tables that a Functions host keeps in its app's account: its logs and, locally, its
-// leases; and its diagnostic events. (azure-functions-host, DiagnosticEventTableStorageRepository.cs; azure-webjobs-sdk, LogFactory.cs)
+// hostTables are the prefixes, in lower case, of the tables that a Functions host keeps in its app's account: for its logs, for leases if it runs
+// locally, and for diagnostic events. (azure-functions-host, DiagnosticEventTableStorageRepository.cs; azure-webjobs-sdk, LogFactory.cs)
 var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents"}
 
-// OfHost reports whether a table has a name that the Functions host gives to its own.
+// OfHost reports whether the table's name is one that the Functions host uses for its own tables.
 func OfHost(name string) bool {
 	return slices.ContainsFunc(hostTables, func(begin string) bool { return strings.HasPrefix(strings.ToLower(name), begin) })
 }
@@ -51,7 +51,7 @@ func (a *Account) Table(name string) *Table {
 	return &Table{account: a, name: name}
 }
 
-// With returns access to the same table by requests that are made with the options.
+// With returns access to the same table. Its requests use the options.
 func (t *Table) With(o RequestOptions) *Table {
 	with := *t
 	with.options = o
@@ -72,18 +72,18 @@ func (t *Table) Same(other *Table) bool {
 	return strings.EqualFold(t.name, other.name) && t.account.connection.Same(other.account.connection)
 }
 
-// Cosmos reports whether the table is one of Cosmos DB, which speaks the Table service's protocol and compares no Timestamp.
+// Cosmos reports whether the table is in Cosmos DB. That service has the same protocol, but its filters cannot compare Timestamps.
 func (t *Table) Cosmos() bool { return ofCosmos(t.account.connection.tableURL) }
 
 func ofCosmos(endpoint string) bool {
 	return strings.Contains(strings.ToLower(hostOf(endpoint)), ".table.cosmos")
 }
 
-// errNotWritten is the error of writing to Cosmos DB, whose answers to transactions have a form of their own, in which no one can tell
+// errNotWritten is the error of writing to Cosmos DB. Its answers to transactions have a different form, which does not show
 // what was written.
 var errNotWritten = errors.New("it is an account of Azure Cosmos DB, to which this program does not write; use Cosmos DB's own tools")
 
-// Create makes the table unless it exists. Tables of Cosmos DB are refused: whoever writes rows begins here, or with [Table.MayWrite].
+// Create creates the table unless it exists. It refuses Cosmos DB. Before it writes rows, a caller must use Create or [Table.MayWrite].
 func (t *Table) Create(ctx context.Context) error {
 	if t.Cosmos() {
 		return fmt.Errorf("create table %s: %w", t.name, errNotWritten)
@@ -114,7 +114,7 @@ func (a *Account) TableNames(ctx context.Context, fn func(name string) error) er
 	return nil
 }
 
-// Delete removes the table if it exists. The service may take a minute before a
+// Delete removes the table if it exists. It may take the service a minute before a
 // table of that name can be created again.
 func (t *Table) Delete(ctx context.Context) error {
 	x := newExchange(t.options, deleteTable)
@@ -125,33 +125,33 @@ func (t *Table) Delete(ctx context.Context) error {
 	return err
 }
 
-// Query asks for one page of a table.
+// Query selects one page of a table.
 type Query struct {
 	Range  key.Range
 	Filter string   // OData, in addition to the range; "" for all rows
-	Select []string // properties wanted, nil for all; the keys always come
-	Top    int      // rows at most; 0 means PageRows
+	Select []string // properties to return, nil for all; the keys are always returned
+	Top    int      // maximum of rows; 0 means PageRows
 	Token  *key.Token
 }
 
-// What a page takes of memory, in bytes, while it is read, and while transactions of all its rows wait for their answers. Measured, in use
-// at once: 2.1 to 2.7 bytes for a byte of large rows (30,000 characters a property, or 252 properties); 1,400 bytes for a row of 158 bytes,
+// A page's need of memory in bytes, from reading it until the transactions of all its rows are answered. Measured, in simultaneous
+// use: 2.1 to 2.7 bytes for a byte of large rows (30,000 characters a property, or 252 properties); 1,400 bytes for a row of 158 bytes,
 // 1,500 for one of 228 and 3,600 for one of 548.
 const (
 	pageWeight = 3      // for each byte of its answer
 	rowWeight  = 3 << 9 // for each row
 )
 
-// MemoryOf returns what a page takes of memory, in bytes, that has so many of text, and so many rows.
+// MemoryOf returns the memory, in bytes, that a page needs with text bytes of text and the given number of rows.
 func MemoryOf(text, rows int) int64 { return pageWeight*int64(text) + rowWeight*int64(rows) }
 
-// pageBytes is about the most text of a page that is asked for. A thousand rows of 4 KB have less, with what the service adds.
+// pageBytes is the wanted maximum of a page's text, in bytes. A thousand rows of 4 KB are below it, even with the service's additions.
 const pageBytes = 9 << 19
 
-// Top is how many rows a page of a scan has at most, as the page before tells, so that it has some 4 MiB of text. The zero value is any number.
+// Top derives a page's maximum of rows from the page before, so that each page of a scan has some 4 MiB of text. The zero value does not limit.
 type Top struct{ rows int }
 
-// Of returns how many rows to ask for, of most.
+// Of returns how many rows to request, at most most.
 func (t Top) Of(most int) int {
 	if t.rows == 0 {
 		return most
@@ -159,9 +159,9 @@ func (t Top) Of(most int) int {
 	return min(most, t.rows)
 }
 
-// Learn takes in a page of so many rows and bytes, for which asked rows were asked. If it had too many bytes, or if there may be more such rows,
-// the next one gets as many as fit. The page is made of so many answers, each of which may have some 4 MiB.
-// One that was held before has no bytes, and tells nothing.
+// Learn records the size of a page, for which asked rows were requested. If the page was too large, or if more rows of this size may follow,
+// it limits the next page to as many as fit. The page consists of some answers, each of which may have about 4 MiB.
+// A page from memory has 0 bytes and changes nothing.
 func (t *Top) Learn(asked, rows, bytes, answers int) {
 	if most := answers * pageBytes; rows > 0 && bytes > 0 && (bytes > most || rows >= asked) {
 		if t.rows = max(1, rows*most/bytes); t.rows >= PageRows {
@@ -174,8 +174,8 @@ func (t *Top) Learn(asked, rows, bytes, answers int) {
 type Page struct {
 	Rows  []Row
 	Next  *key.Token // nil if the query's rows are exhausted
-	Date  time.Time  // the service's clock, to the second
-	Bytes int        // size of the answer
+	Date  time.Time  // by the service's clock, to the second
+	Bytes int        // size of the answer's text
 }
 
 // Keys returns the keys of the page's rows.
@@ -209,7 +209,7 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 			err = q.inOrder(p.Rows)
 		}
 		if errors.As(err, new(*unreadableRow)) || errors.Is(err, errUnsorted) && t.Cosmos() {
-			unreadable, err = err, nil // however often it is read
+			unreadable, err = err, nil // a repetition would have the same result
 		}
 		return err
 	}}, &pageBuffers)
@@ -236,12 +236,12 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 	return p, nil
 }
 
-// errUnsorted is the error of rows that do not ascend by their keys. Those of Cosmos DB need not. (Microsoft Learn, "Frequently
+// errUnsorted is the error of rows that are not in ascending key order, which Cosmos DB does not promise. (Microsoft Learn, "Frequently
 // asked questions about Azure Cosmos DB for Table")
 var errUnsorted = errors.New("its rows are not in the order of their keys, as those of Azure Table storage are")
 
-// inOrder returns what is wrong with the keys of a page: they must ascend, within the query's range and behind those of the
-// pages before.
+// inOrder returns an error unless the keys of a page ascend, within the query's range and after the keys of the
+// earlier pages.
 func (q Query) inOrder(rows []Row) error {
 	if len(rows) == 0 {
 		return nil
@@ -266,7 +266,7 @@ func (q Query) inOrder(rows []Row) error {
 	return nil
 }
 
-// after returns the last key of the query's page and of those before, nil if it is not known.
+// after returns the last key of the query's page and the earlier pages, or nil if it is unknown.
 func (q Query) after(rows []Row) *key.Key {
 	switch {
 	case len(rows) > 0:
@@ -320,7 +320,7 @@ func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
 	}
 }
 
-// Get reads one row: the columns that are named, all for none. found is false if it does not exist.
+// Get reads one row. It reads only the given columns, or all if none is given. found is false if the row does not exist.
 func (t *Table) Get(ctx context.Context, k key.Key, columns ...string) (e Entity, found bool, err error) {
 	at := &key.Bound{Key: k.Row}
 	err = t.All(ctx, Query{Range: key.Range{Partition: &k.Partition, Low: at, High: at}, Select: columns, Top: 1}, func(p Page) error {

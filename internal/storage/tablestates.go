@@ -7,15 +7,15 @@ import (
 	"tablesweep/internal/task"
 )
 
-// TableState says what an account has of a table.
+// TableState is whether a table exists and has rows.
 type TableState struct {
 	Table  string `json:"table"`
 	Exists bool   `json:"exists"`
 	Rows   bool   `json:"hasRows"`
 }
 
-// TableStates returns what the account has of tables, in their order, by one query each, so many at once. A name that no table can have leads
-// nowhere: it counts as one that does not exist.
+// TableStates returns the state of each table, in the given order. It makes one query for each, at most atOnce at a time. A table with an
+// illegal name counts as one that does not exist.
 func (a *Account) TableStates(ctx context.Context, tables []string, atOnce int) ([]TableState, error) {
 	there := make([]TableState, len(tables))
 	g, all := task.WithContext(ctx)
@@ -33,7 +33,7 @@ func (a *Account) TableStates(ctx context.Context, tables []string, atOnce int) 
 	return there, g.Wait()
 }
 
-// WithRows returns the names of the tables that have rows.
+// WithRows returns the names of the tables with rows.
 func WithRows(all []TableState) (names []string) {
 	for _, t := range all {
 		if t.Rows {
@@ -43,7 +43,7 @@ func WithRows(all []TableState) (names []string) {
 	return names
 }
 
-// hasRows reports whether the table exists, and whether it has a row. Empty pages may come before one.
+// hasRows reports whether the table exists, and whether it has a row. It passes over empty pages before a row.
 func (t *Table) hasRows(ctx context.Context) (exists, rows bool, err error) {
 	found := errors.New("there is a row")
 	err = t.All(ctx, Query{Select: []string{}, Top: 1}, func(p Page) error {

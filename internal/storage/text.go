@@ -18,14 +18,14 @@ import (
 // propertyName matches legal names of properties. (Microsoft Learn, "Understanding the Table service data model")
 var propertyName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{Mn}\p{Nd}_]*$`)
 
-// IsPropertyName reports whether a property, a key or the Timestamp may have a name.
+// IsPropertyName reports whether a name is legal for a property, a key or the Timestamp.
 func IsPropertyName(name string) bool { return propertyName.MatchString(name) }
 
 // MinDateTime is the earliest DateTime, 1601-01-01, in ticks.
 const MinDateTime = 504_911_232_000_000_000
 
-// ParseProperty returns a property of a type from its text: that of [Property.Text], or another one of the same value. The error says
-// what the text must be.
+// ParseProperty returns a property of a type from its text, in the form of [Property.Text] or another form of the same value. The error
+// describes the form that the text must have.
 func ParseProperty(name string, t Type, text string) (Property, error) {
 	p := Property{Name: name, Type: t}
 	err := fmt.Errorf("must be an %v", t)
@@ -59,7 +59,7 @@ func ParseProperty(name string, t Type, text string) (Property, error) {
 			err = errFinerThanTick
 		default:
 			p.Value, err = quote(text), nil
-			if !strings.HasSuffix(text, "Z") { // the service takes others, too; but a copy of them would not be equal
+			if !strings.HasSuffix(text, "Z") { // the service accepts other offsets, but a copy of them would differ
 				p.Value = quote(string(odata.AppendDateTime(nil, at)))
 			}
 		}
@@ -87,16 +87,16 @@ var (
 
 // Inexact is the error of a row with a value that a table would change.
 type Inexact struct {
-	Name string // of the property
-	Err  error  // what the value must be
+	Name string // the property's name
+	Err  error  // the rule that the value breaks
 }
 
 func (e *Inexact) Error() string { return e.Name + " " + e.Err.Error() }
 
 func (e *Inexact) Unwrap() error { return e.Err }
 
-// exact makes a number that is an Int64 the text that stores it, and refuses what a table would change without a word. A table itself refuses
-// what is no value of its type.
+// exact gives a number beyond Int32 the text that stores it as Int64, and refuses values that a table would silently change. The
+// table itself refuses values outside its types.
 func (p *Property) exact() error {
 	number := p.Value.Kind() == '0'
 	switch {
@@ -114,7 +114,7 @@ func (p *Property) exact() error {
 	return nil
 }
 
-// Lossy returns the text of [Property.Text]. Where that is half a surrogate pair, which no text can have, U+FFFD stands in its place, and
+// Lossy returns the text of [Property.Text]. No text can contain half a surrogate pair, so it is replaced by U+FFFD, and
 // whole is false.
 func (p Property) Lossy() (text string, whole bool) {
 	if text = p.Text(); text != "" || len(p.Value) <= 2 {

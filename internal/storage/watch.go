@@ -14,30 +14,30 @@ import (
 )
 
 const (
-	watchTime = time.Second // between two looks at the tries under way
-	// hung is for how long the first try of a request may be without a byte. The service itself may take 30 s, so
-	// each further try may take as much longer. A large body may take time to send.
+	watchTime = time.Second // interval between checks of the current tries
+	// hung is the longest silence of a request's first try. The service itself may take 30 s, so
+	// each further try may be silent longer by this time. A large body may take time to send.
 	hung     = 10 * time.Second
 	sendTime = time.Second / (32 << 10) // for each byte of a body
 )
 
-// try is one try of a request, under way.
+// try is one try of a request, while it lasts.
 type try struct {
 	request  time.Time // when its request began
 	sent     time.Time
-	limit    time.Duration  // for the whole answer, whatever its host does
-	allowed  time.Duration  // without a byte
-	patience callerPatience // of the caller
-	heard    atomic.Int64   // when it began, or the last byte of its answer came: in nanoseconds
+	limit    time.Duration  // for the whole answer, even while bytes arrive
+	allowed  time.Duration  // longest silence
+	patience callerPatience // the caller's
+	heard    atomic.Int64   // time of the answer's last byte, or of the try's beginning: in nanoseconds
 	giveUp   context.CancelCauseFunc
 }
 
-// silent is how long the try has been without a byte.
+// silent is the time since the try's last byte.
 func (t *try) silent() time.Duration { return time.Since(time.Unix(0, t.heard.Load())) }
 
 func (t *try) touch() { t.heard.Store(time.Now().UnixNano()) }
 
-// watchedBody is an answer's body whose bytes are noted.
+// watchedBody is an answer's body. It records when bytes arrive.
 type watchedBody struct {
 	io.ReadCloser
 	try *try
@@ -49,7 +49,7 @@ func (h watchedBody) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// noAnswer is the error of a try that was given up.
+// noAnswer is the error of an abandoned try.
 type noAnswer struct{ after time.Duration }
 
 func (n noAnswer) Error() string {
@@ -81,7 +81,7 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 	resp, err := req.Next()
 	if err == nil {
 		r.clock.observe(resp, t.sent)
-		if caller.Err() != nil { // too late: a commit counts on its deadline
+		if caller.Err() != nil { // too late: a commit relies on its deadline
 			resp, err = nil, caller.Err()
 		}
 	}
@@ -94,7 +94,7 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 	return resp, err
 }
 
-// watch looks at the tries under way, as long as there are some.
+// watch checks the current tries until none is left.
 func (r *retries) watch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,6 +113,6 @@ func (r *retries) watch() {
 		}
 	}
 	if given && r.closeIdle != nil {
-		r.closeIdle() // what hangs may hang for all connections that were made before
+		r.closeIdle() // other connections made before may hang for the same reason
 	}
 }

@@ -19,43 +19,43 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// exchange is one request, with how it is made and with the service's answer.
+// exchange is one request, its options, and the service's answer.
 type exchange struct {
 	options    RequestOptions
 	operation  operation
-	connection string // that it went to, as in [Outage]
+	connection string // the request's connection, as in [Outage]
 	endpoint   *endpoint
-	answer     []byte        // body of the last answer; of the failed operation, if one failed
-	failed     int           // index of the batch's operation that failed, -1 if none
-	part       *part         // its answer, if the request is a transaction
+	answer     []byte        // body of the last answer, or of the failed operation
+	failed     int           // index of the batch's failed operation, or -1
+	part       *part         // the failed operation's answer, if the request is a transaction
 	tries      int           // requests sent
-	try        *try          // under way
-	sent       *http.Request // by the last try, with what signed it
-	// clientSecret is what the account signs in by at Entra ID, if it does: an answer from there may repeat it.
+	try        *try          // the current one
+	sent       *http.Request // by the last try, with its signature
+	// clientSecret is the secret with which the account signs in to Entra ID, or "". An answer of Entra ID may repeat it.
 	clientSecret string
-	patience     callerPatience // of the caller
-	rows         float64        // that each try writes, or is thought to read
+	patience     callerPatience // the caller's
+	rows         float64        // that each try writes, or is expected to read
 	plain        bool           // the request is the only operation of a batch
 	creates      bool           // the request makes a table, queue or container
 
 	transaction bool // the request is a batch
 	// buffer, if set, holds the bodies of good answers, until release.
 	buffer  *bytes.Buffer
-	answers *bufferPool // that the buffer is from
-	weight  int64       // bytes of memory that a byte of a good answer takes; 0 if they don't count
-	charged int64       // to the options' memory, for the answer
+	answers *bufferPool // the buffer's pool
+	weight  int64       // bytes of memory for each byte of a good answer; 0 if not counted
+	charged int64       // bytes of the options' memory, for the answer
 	size    int64       // of the request's body
 	expect  int64       // as in request
 }
 
-// newRowExchange returns the exchange of a [rowRequest], for answers of a kind.
+// newRowExchange returns the exchange of a [rowRequest]. Its answers use the given pool.
 func newRowExchange(o RequestOptions, op operation, answers *bufferPool) *exchange {
 	x := newExchange(o, op)
 	x.buffer, x.answers = answers.get(), answers
 	return x
 }
 
-// release gives the answer's buffer back.
+// release returns the answer's buffer to its pool.
 func (x *exchange) release() {
 	x.answers.put(x.buffer)
 	x.buffer, x.answer = nil, nil
@@ -64,15 +64,15 @@ func (x *exchange) release() {
 // request is a request for rows or blobs.
 type request struct {
 	method      string
-	url         string      // behind the service's endpoint, until it is sent
-	header      http.Header // may be shared: it is not changed
+	url         string      // relative to the service's endpoint, until it is sent
+	header      http.Header // may be shared, so it is never changed
 	ifMatch     string      // an ETag; "" for no condition
 	contentType string      // of body
-	body        []byte      // must stay as it is until the request was answered at the first try
-	expect      int64       // bytes of a good answer, at most; 0 for few
+	body        []byte      // must not change before the first try is answered
+	expect      int64       // upper bound of a good answer's bytes; 0 for a few
 }
 
-// do makes a request by the given way, and returns the headers of a good answer; x has the body. what names the request in errors.
+// do sends a request through the pipeline, and returns the headers of a good answer. The body is in x. Errors name the request by what.
 func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r request) (http.Header, error) {
 	raw, err := http.NewRequestWithContext(x.in(ctx), r.method, r.url, nil)
 	if err != nil {
@@ -82,8 +82,8 @@ func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r 
 	if len(r.body) > 0 {
 		raw.Header["Content-Type"] = []string{r.contentType}
 		raw.ContentLength = int64(len(r.body))
-		// Each try has a reader of its own, of a type that [http.Transport] knows to be in memory: otherwise it would send
-		// the headers first, alone.
+		// Each try has its own reader, of a type that [http.Transport] knows to be in memory. With any other type it would
+		// send the headers first, in a packet of their own.
 		raw.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }
 	}
 	x.size, x.expect = raw.ContentLength, r.expect
@@ -103,7 +103,7 @@ func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r 
 
 // read reads an answer's body to its end.
 func (x *exchange) read(resp *http.Response) (err error) {
-	x.charge(-x.charged) // an answer before this one is not used
+	x.charge(-x.charged) // an earlier answer is not used
 	if resp.StatusCode >= 400 {
 		x.answer, err = runtime.Payload(resp)
 		return err
@@ -117,7 +117,7 @@ func (x *exchange) read(resp *http.Response) (err error) {
 	}
 	switch n := resp.ContentLength; {
 	case x.buffer != nil:
-	case n > 0 && n <= x.expect: // as much as was asked for
+	case n > 0 && n <= x.expect: // the expected length
 		defer resp.Body.Close()
 		x.answer = make([]byte, n)
 		_, err = io.ReadFull(resp.Body, x.answer)
@@ -138,7 +138,7 @@ func (x *exchange) read(resp *http.Response) (err error) {
 	return nil
 }
 
-// charge uses so many bytes of the options' memory for the answer, and reports whether it has them.
+// charge reserves bytes of the options' memory for the answer, and reports whether they were available.
 func (x *exchange) charge(bytes int64) bool {
 	ok := x.options.Memory.Use(bytes)
 	if ok {
@@ -147,7 +147,7 @@ func (x *exchange) charge(bytes int64) bool {
 	return ok
 }
 
-// charging is the body of an answer of unknown length, which is charged as it comes.
+// charging is the body of an answer of unknown length. It reserves memory while it is read.
 type charging struct {
 	io.ReadCloser
 	x *exchange
@@ -162,14 +162,14 @@ func (c charging) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// maxExpected is the largest announced length for which a buffer grows at once: a page is
-// 4 MiB at most, and its JSON rarely more than twice that. A larger announcement alone
-// takes no memory.
+// maxExpected is the largest announced length for which a buffer grows at once. A page is
+// at most 4 MiB, and its JSON is rarely more than twice that. A larger announcement alone
+// must not allocate memory.
 const maxExpected = 8 << 20
 
-// bufferPool holds buffers of bodies, which thousands of requests a second would otherwise
-// leave to the garbage collector. There is a pool for each size, so that no small answer
-// holds a buffer as large as a page. It keeps no buffer of more than maxPooled bytes.
+// bufferPool reuses the buffers of bodies, because thousands of requests a second would burden
+// the garbage collector. Each kind of answer has a pool, so that a small answer never
+// holds a buffer as large as a page. A pool keeps no buffer of more than maxPooled bytes.
 type bufferPool struct{ pool sync.Pool }
 
 const maxPooled = 1 << 20
@@ -190,16 +190,16 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 	}
 }
 
-// captureAnswer is a policy of each try: it counts the request, reads the answer to its end, and
-// decides whether it is one. An entity group transaction that fails answers 202 with the failure inside; it is
-// unwrapped here, so that the retries and errors see the status and code that the failed operation has.
+// captureAnswer is a policy of each try. It counts the request, reads the answer to its end, and
+// checks that the answer is the service's. A failed entity group transaction answers 202 and contains the failure.
+// It is unwrapped here, so that the retries and errors see the failed operation's status and code.
 type captureAnswer struct{}
 
 func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	x := exchangeOf(req.Raw().Context())
 	x.options.Counter.sent()
 	x.tries++
-	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand: a simulation seeds that, and tries that begin at once take turns by chance
+	id := strconv.FormatUint(rand.Uint64(), 36) // a simulation seeds crypto/rand, but chance orders tries that begin together
 	req.Raw().Header[clientRequestID] = []string{id}
 	resp, err := req.Next()
 	x.sent = req.Raw()
@@ -232,8 +232,8 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// repeatable returns the error of an answer that broke off without azcore's mark that a POST
-// or PATCH must not be repeated then: it is in doubt like any other without an answer.
+// repeatable returns the error of an answer that broke off, without azcore's mark that a POST or PATCH must
+// not be repeated. Such a request is in doubt, like any other without an answer.
 func repeatable(resp *http.Response, err error) error {
 	var marked interface {
 		error
@@ -245,12 +245,12 @@ func repeatable(resp *http.Response, err error) error {
 	return err
 }
 
-// aboutRow reports whether a status refuses a row, rather than the caller or the request.
+// aboutRow reports whether a status refuses a row, and not the caller or the request.
 func aboutRow(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusUnauthorized && status != http.StatusForbidden
 }
 
-// busy reports whether the status asks for less load: ServerBusy is 503, and a
+// busy reports whether the status means overload: ServerBusy is 503, and a
 // partition beyond its target may answer 500 OperationTimedOut. (Microsoft Learn,
 // "Scalability and performance targets for Table storage")
 func busy(status int) bool {

@@ -2,7 +2,7 @@ package pace
 
 import "time"
 
-// How long a budget fills: it holds at most what so long a time allows. That of a limit makes good for
+// The time in which a budget fills. A budget never exceeds what is allowed in that time. limitAhead makes up for
 // short pauses.
 const (
 	ahead      = 100 * time.Millisecond
@@ -11,19 +11,19 @@ const (
 
 // Limit is a number of requests or rows a second. It is not safe for concurrent use.
 //
-// golang.org/x/time/rate has no such limit: how many rows a page has is known when it is there, and
-// what it was thought to have too many of must be given back.
+// It replaces golang.org/x/time/rate, because a page's number of rows is known only after
+// the answer. Then the unused part of the expected rows must be given back.
 type Limit struct {
-	rate   float64 // a second
-	budget float64 // that may be used now; below 0, so much was used in advance
+	rate   float64 // per second
+	budget float64 // that may be used now; negative if too much was used in advance
 	ahead  time.Duration
-	filled time.Time // when budget was last brought up to date
+	filled time.Time // last update of budget
 }
 
-// NewLimit returns a limit of so many a second.
+// NewLimit returns a limit of perSecond.
 func NewLimit(perSecond float64) *Limit { return &Limit{rate: perSecond, ahead: limitAhead} }
 
-// Wait returns how long to wait before some of the limit may be used, 0 if it may be used now.
+// Wait returns how long to wait before some of the limit may be used, or 0 if it may be used now.
 func (l *Limit) Wait(now time.Time) time.Duration {
 	l.fill(now)
 	if l.budget > 0 {
@@ -32,14 +32,14 @@ func (l *Limit) Wait(now time.Time) time.Duration {
 	return l.untilFree()
 }
 
-// Use uses n of the limit. More than there is delays those who come later. With n below 0, so
-// many are given back.
+// Use uses n of the limit. If n exceeds the budget, later callers wait. A negative n gives
+// -n back.
 func (l *Limit) Use(n float64, now time.Time) {
 	l.fill(now)
 	l.budget -= n
 }
 
-// untilFree returns how long until the budget is 1, at least a millisecond. What is used next is at least one request or row,
+// untilFree returns how long until the budget is 1, at least a millisecond. The next use is at least one request or row,
 // so a caller that came earlier would use it in advance.
 func (l *Limit) untilFree() time.Duration {
 	return max(time.Millisecond, time.Duration((1-l.budget)/l.rate*float64(time.Second)))

@@ -1,29 +1,29 @@
-// Package pace decides how many requests to have under way at once: more while
-// throughput grows with them, fewer when the service throttles.
+// Package pace decides how many requests to make concurrently. It raises the number while
+// throughput grows with it, and lowers it when the service throttles.
 //
-// A [Pace] is for one account, a [Partitions] for the partitions of one table:
-// the service has a target for each (Microsoft Learn, "Scalability and
-// performance targets for Table storage"), and its answer does not say which one was
-// exceeded. If only one partition throttles, that partition is slowed down;
-// otherwise the account is.
+// A [Pace] is for one account, a [Partitions] for the partitions of one table,
+// because the service has a target for each (Microsoft Learn, "Scalability and
+// performance targets for Table storage") and its answer does not say which one was
+// exceeded. If only one partition throttles, that partition is slowed down,
+// otherwise the account.
 //
-// A service may also refuse a few requests whatever the load. So a Pace goes by the share of
-// requests that are refused. If the share rises, it halves the load on trial. If
-// fewer requests are refused then, or nearly as many answered, the load was too high. Otherwise the share is the
-// floor: the load comes back, and a share near the floor no longer counts. Before a high floor is believed, the load is
-// halved once more: a service that takes bursts answers more before a trial than in it.
+// A service may also refuse a few requests at any load. So a Pace watches the share of
+// requests that are refused. If the share rises, it halves the load on trial. The load was too
+// high if fewer requests are then refused, or nearly as many answered. Otherwise the share is the
+// floor, the load returns, and a share near the floor no longer counts. A high floor needs a second
+// trial, because a service that accepts bursts answers more before a trial than in it.
 //
-// A partition that throttles gets a limit in rows a second: nine tenths of what it answered
+// A partition that throttles gets a limit in rows a second: nine tenths of the rate that it answered
 // while it throttled. The limit grows by 3 % in each second in which the partition is busy and
-// refuses less than a twentieth. After ten calm measurements the growth doubles, up to sixteen
-// times: from 10 rows a second to 200 it takes a minute in single rows, and ten minutes with
+// refuses less than a twentieth. After ten calm measurements the growth doubles, up to a factor of
+// sixteen. From 10 rows a second to 200 it takes a minute in single rows, and ten minutes with
 // a hundred a request.
 //
-// Processes know nothing of each other, and share a partition all the same. One weakness is
-// known: a partition that refuses a tenth of all requests, however few are sent, is slowed down
-// to 10 rows a second. A rule that sees this lets processes crowd each other out.
+// Processes share a partition without knowledge of each other. One weakness is
+// known: a partition that refuses a tenth of all requests at any load is slowed down
+// to 10 rows a second. A rule that avoids this would let processes crowd each other out.
 //
-// The package is pure: callers report what has happened and how long it took.
+// The package is pure: callers report events and durations.
 package pace
 
 import (
@@ -32,30 +32,30 @@ import (
 )
 
 const (
-	grow       = 1.5  // factor of a step up, until a limit of the service was found
-	growLater  = 1.1  // and after it
+	grow       = 1.5  // factor of a step up, until a limit of the service is found
+	growLater  = 1.1  // the same after that
 	shrink     = 0.7  // factor of a step down
-	worthwhile = 0.25 // a step up pays if throughput grows by this share of it
-	lull       = 4    // measurements between two tries of a limit that did not pay
-	calm       = 6    // measurements from a limit that was found to the next try
-	rounds     = 2    // a measurement has so many requests for each slot
+	worthwhile = 0.25 // a step up pays if throughput grows by at least this share of it
+	lull       = 4    // measurements between two tries of a step up that did not pay
+	calm       = 6    // measurements between finding a limit and the next step up
+	rounds     = 2    // a measurement has this many requests for each slot
 	minMeasure = 50 * time.Millisecond
 )
 
-// Of the share of requests that are refused:
+// Constants for the share of requests that are refused:
 const (
-	enough         = 100         // a measurement has so many requests
+	enough         = 100         // a measurement has this many requests
 	longest        = time.Second // or ends after this time
-	tolerated      = 1.25        // times the floor is no reason for a trial
-	deviations     = 3           // standard deviations more are none, either
+	tolerated      = 1.25        // a share below this multiple of the floor starts no trial
+	deviations     = 3           // nor does one within so many standard deviations more
 	crowded        = 0.3         // a larger share needs no trial
-	fallen         = 0.4         // a limit was exceeded if, in a trial, the share falls by at least this part of it
-	spared         = 0.75        // or if, with half of the load, more than this part of the answers still come
-	enoughRefusals = 10          // a trial goes on until so many refusals are to be expected
-	high           = 0.05        // a share above it is believed to be the floor after a second trial
+	fallen         = 0.4         // a trial finds a limit if the share falls by at least this part of it
+	spared         = 0.75        // or if half of the load still brings more than this part of the answers
+	enoughRefusals = 10          // a trial continues until so many refusals are expected
+	high           = 0.05        // a share above it counts as the floor only after a second trial
 )
 
-// Pace is the number of requests to have under way. Make it with [New].
+// Pace is the number of requests to make concurrently. Make it with [New].
 type Pace struct {
 	limit, most float64
 
@@ -69,33 +69,33 @@ type Pace struct {
 	wait     int     // measurements before the next step up
 
 	counted  float64 // requests since the measurement of refusals began
-	refused  float64 // of them
+	refused  float64 // of these, the refused ones
 	counting time.Duration
-	stale    int     // requests to leave out: they may have been sent before the last step down
-	floor    float64 // share of requests that the service refuses whatever the load
-	trial    float64 // limit before the trial that is under way; 0 if none is
-	before   float64 // share of requests refused before it, at least
+	stale    int     // requests to ignore, because they may have been sent before the last step down
+	floor    float64 // share of requests that the service refuses at any load
+	trial    float64 // limit before the current trial; 0 without one
+	before   float64 // lower bound of the share refused before the trial
 	served   float64 // requests answered a second before it
-	twice    bool    // it is the second trial
-	warming  bool    // no measurement of refusals has ended yet: the first rate is too low, before the first answers come
+	twice    bool    // the current trial is the second one
+	warming  bool    // no measurement of refusals has ended yet; the first rate is too low because the first answers are missing
 }
 
-// Seen is what has happened since the last call of [Pace.Observe].
+// Seen is what happened since the last call of [Pace.Observe].
 type Seen struct {
 	Elapsed   time.Duration
 	Done      int  // requests that ended
-	Refused   int  // answers by which the account may have asked for less load
-	Waits     bool // one of them said how long to wait
-	Saturated bool // as many requests as allowed were under way at some moment
+	Refused   int  // answers that may mean that the account is overloaded
+	Waits     bool // one of them had a Retry-After
+	Saturated bool // at some moment the limit was reached
 }
 
-// New returns a pace that begins with start requests under way and never has more than
+// New returns a pace that begins with start concurrent requests and never allows more than
 // most.
 func New(start, most int) *Pace {
 	return &Pace{limit: float64(min(start, most)), most: float64(most), warming: true}
 }
 
-// Limit returns how many requests to have under way, at least 1. A refused request is not under way
+// Limit returns how many requests to make concurrently, at least 1. A refused request does not count
 // while it waits.
 func (p *Pace) Limit() int { return max(1, int(p.limit)) }
 
@@ -138,11 +138,11 @@ func (p *Pace) count(s Seen) bool {
 	return p.counting >= longest || p.counted >= want
 }
 
-// judge decides by the share of requests refused whether the limit is too high.
+// judge decides from the share of refused requests whether the limit is too high.
 func (p *Pace) judge() {
 	share := p.refused / max(1, p.counted)
 	served := (p.counted - p.refused) / p.counting.Seconds()
-	floor, before := p.floor*p.counted, p.before*p.counted // refusals to expect
+	floor, before := p.floor*p.counted, p.before*p.counted // expected numbers of refusals
 	many := p.refused > tolerated*floor+deviations*math.Sqrt(max(1, floor))
 	switch {
 	case many && share > crowded:
@@ -154,7 +154,7 @@ func (p *Pace) judge() {
 		p.halve(served)
 	case p.trial > 0:
 		p.limit, p.trial, p.twice, p.floor = p.trial, 0, false, share
-		p.limited = false // what was found before may have been chance
+		p.limited = false // the earlier result may have been chance
 		p.reset()
 	case many:
 		if p.warming {
@@ -163,25 +163,25 @@ func (p *Pace) judge() {
 		p.trial = p.limit
 		p.halve(served)
 	default:
-		p.floor = min(p.floor, (7*p.floor+share)/8) // it may have become better
+		p.floor = min(p.floor, (7*p.floor+share)/8) // the service may have improved
 	}
 	p.warming = false
 }
 
-// halve begins a trial with about half of the load. So far, the service has answered served requests a second.
+// halve begins a trial with about half of the load. served is the rate of answers before it, per second.
 func (p *Pace) halve(served float64) {
 	p.before, p.served = (p.refused-math.Sqrt(p.refused))/p.counted, served
 	p.lower(shrink * shrink)
 }
 
-// found notes a limit of the service, and takes a step down by a factor. What was refused before
-// may have been refused for the load: that shows no floor.
+// found records a limit of the service, and multiplies the limit by factor. The earlier refusals may
+// have come from the load, so they do not show a floor.
 func (p *Pace) found(factor float64) {
 	p.limited, p.trial, p.twice, p.previous, p.wait, p.floor = true, 0, false, 0, calm, 0
 	p.lower(factor)
 }
 
-// lower takes a step down by a factor, and begins all measurements anew.
+// lower multiplies the limit by factor and restarts all measurements.
 func (p *Pace) lower(factor float64) {
 	p.stale = p.Limit()
 	p.limit = max(1, p.limit*factor)
@@ -189,7 +189,7 @@ func (p *Pace) lower(factor float64) {
 	p.reset()
 }
 
-// measure decides about the limit by its rate in requests a second.
+// measure decides about the limit. rate is its throughput in requests a second.
 func (p *Pace) measure(rate float64) {
 	if !p.busy { // something else limits the rate
 		return

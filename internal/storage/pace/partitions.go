@@ -5,46 +5,46 @@ import (
 	"time"
 )
 
-// Partitions finds out how many rows a second each throttling partition takes,
-// and stays below that. Its zero value limits none. It limits rows a second, not requests under
-// way: a partition throttles by its rate, even if few requests are under way.
+// Partitions measures how many rows a second each throttling partition accepts,
+// and stays below that. Its zero value does not limit. It limits rows a second instead of concurrent
+// requests, because a partition throttles by its rate even if few requests are under way.
 type Partitions struct {
 	limits map[string]*partition
-	many   int // with so many limits, idle ones are dropped
+	many   int // with more limits than this, idle ones are dropped
 }
 
 type partition struct {
 	Limit      // of rows
-	takes bool // it has answered a request
+	takes bool // it has answered a request since it was first throttled
 
 	began    time.Time // of the measurement
 	answered int       // requests since then
 	refused  int
-	rows     float64 // of the requests answered
+	rows     float64 // of the answered requests
 
 	calm int // measurements since the rate was last lowered
 }
 
 const (
-	// target is the published rate of a partition, in rows a second. The search begins there.
+	// target is the published rate of a partition, in rows a second. The first limit.
 	// (Microsoft Learn, "Scalability and performance targets for Table storage")
 	target     = 2000
 	lowest     = 10    // rows a second
 	refusal    = 0.05  // share of requests that may be refused
-	below      = 0.9   // of the rate that a throttling partition takes
-	growth     = 0.03  // of the rate, a second, while nothing is refused
-	mostGrowth = 0.007 // of the rate, for each request measured
+	below      = 0.9   // factor on the rate that a throttling partition accepts
+	growth     = 0.03  // of the rate per second, while nothing is refused
+	mostGrowth = 0.007 // of the rate, for each measured request
 	used       = 0.5   // the rate grows only if at least this share of it was used
 	settled    = 10    // the growth doubles after each ten calm measurements
-	mostSpeed  = 16    // the growth is at most so many times as fast
+	mostSpeed  = 16    // maximum factor of the growth
 
 	measured     = time.Second // a measurement takes at least this long
-	measuredMost = 10          // and has as many requests, or takes
+	measuredMost = 10          // and has this many requests, or takes
 	patient      = 10 * time.Second
 	idle         = time.Minute // a partition that is idle for longer may be dropped
 )
 
-// Wait returns how long a request to the partition must wait, 0 if it may be sent now.
+// Wait returns how long a request to the partition must wait, or 0 if it may be sent now.
 func (p *Partitions) Wait(key string, now time.Time) time.Duration {
 	l, ok := p.limits[key]
 	if !ok {
@@ -53,16 +53,16 @@ func (p *Partitions) Wait(key string, now time.Time) time.Duration {
 	return l.Wait(now)
 }
 
-// Started reports that a request of so many rows is sent.
+// Started records that a request with the given number of rows is sent.
 func (p *Partitions) Started(key string, rows int, now time.Time) {
 	if l, ok := p.limits[key]; ok {
 		l.Use(float64(rows), now)
 	}
 }
 
-// Throttled reports that a request of so many rows was throttled. It returns the pause before
-// the request is sent again: throttled requests do not all return at once. It returns 0
-// as long as the partition has answered no request since it was first throttled: then the account may be busy instead.
+// Throttled records that a request with the given number of rows was throttled. It returns the pause before
+// the repetition, so that throttled requests do not all return at once. It returns 0
+// until the partition has answered a request since it was first throttled, because until then the account may be the cause.
 func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duration {
 	l, ok := p.limits[key]
 	if !ok {
@@ -84,7 +84,7 @@ func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duratio
 	return pause
 }
 
-// Answered reports that a request succeeded. It had rows rows; Started was called with thought.
+// Answered records that a request succeeded. thought is the number of rows given to Started, rows the real one.
 func (p *Partitions) Answered(key string, thought, rows int, now time.Time) {
 	if l, ok := p.limits[key]; ok {
 		l.fill(now)
@@ -96,7 +96,7 @@ func (p *Partitions) Answered(key string, thought, rows int, now time.Time) {
 	}
 }
 
-// forget drops idle partitions if there are many.
+// forget drops idle partitions if there are many limits.
 func (p *Partitions) forget(now time.Time) {
 	if len(p.limits) < p.many {
 		return
@@ -109,12 +109,12 @@ func (p *Partitions) forget(now time.Time) {
 	p.many = max(1000, 2*len(p.limits))
 }
 
-// measure sets the rate by the requests since the last measurement. If a partition throttles, the rows
-// that it answers show the rate that it takes. Requests that are still to be sent again at the old rate
-// may be throttled after that: the next measurement begins behind them.
+// measure adjusts the rate to the requests since the last measurement. If a partition throttles, the rows
+// that it answers show the rate that it accepts. Requests that are still repeated at the old rate
+// may be throttled afterwards, so the next measurement begins after them.
 //
-// Chance may throttle a few requests: a measurement continues until the share is clear. A rate
-// that has long been calm is far below the rate that the partition takes, and grows faster.
+// Chance may throttle a few requests, so a measurement continues until the share of refusals is clear. A rate
+// that has long been calm is far below the partition's own, so it grows faster.
 func (l *partition) measure(now time.Time) {
 	took := now.Sub(l.began)
 	n := l.answered + l.refused
@@ -122,7 +122,7 @@ func (l *partition) measure(now time.Time) {
 	case took < 0:
 		l.answered, l.refused, l.rows = 0, 0, 0
 		return
-	case took < measured || n < measuredMost && took < patient || l.answered == 0: // no answers, no information
+	case took < measured || n < measuredMost && took < patient || l.answered == 0: // too few answers to decide
 		return
 	}
 	next := now
@@ -134,7 +134,7 @@ func (l *partition) measure(now time.Time) {
 		}
 		l.calm = 0
 		l.fill(now)
-		rows := l.rows * (1 + 1/float64(l.answered)) // of few large requests, one more may nearly have been answered
+		rows := l.rows * (1 + 1/float64(l.answered)) // with few large requests, one more may have been almost answered
 		l.rate = max(lowest, l.rate/2, min(below*rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
 	case l.rows > used*l.rate*took.Seconds():
