@@ -538,7 +538,7 @@ const cases = {
     }
     await page.goto(`${home}#/scans/${encodeURIComponent(id)}`);
     await page.locator(".waits[role=status]").waitFor({ state: "hidden" });
-    await page.getByText("by night shift").waitFor();
+    await page.getByText("named night shift").waitFor();
     await api("DELETE", `scans/${id}`);
     own(page);
   },

@@ -40,8 +40,8 @@ export function showCatalog(main, { path, query }) {
       body.replaceChildren(nothing('This app has no catalog. The setting TABLE_CATALOG_NAME creates one; TABLESWEEP_CATALOGS creates more.'));
       return 60_000;
     }
-    const wanted = !path[1] ? catalogs[0].name : path[1] === '-' ? '' : path[1];
-    const found = catalogs.find((c) => c.name === wanted);
+    const named = (n) => catalogs.find((c) => c.name === n);
+    const found = path[1] ? named(path[1]) ?? (/^(-|default)$/.test(path[1]) ? named('') : undefined) : catalogs[0], wanted = found?.name ?? path[1];
     body.replaceChildren(choice(catalogs, wanted));
     if (!found) {
       body.append(nothing(`There is no catalog “${visible(wanted)}”.`, catalogs.map((c) => h('a', { class: 'button', href: addressOf(c.name) }, visible(titleOf(c.name))))));

@@ -1,10 +1,9 @@
 // The form for a new scan: the app checks and estimates the scan, and starts it after a confirmation.
 import { h, set, show, money, duration, plural, announce } from './dom.js';
 import { Live, call, told } from './api.js';
-import { partOf, tableOf } from './scans.js';
+import { ownStorage, partOf, tableOf } from './scans.js';
 
 const lookInterval = 15_000;
-const ownStorage = 'AzureWebJobsStorage'; // the connection of a request that names none
 const draftPlace = 'tablesweep-draft'; // in the tab's own storage
 
 const made = 'it is created if it is missing';
@@ -31,7 +30,7 @@ const fields = [
   { name: 'action.queue.connection', suggests: ['connections'], label: 'Queue’s connection', group: 'Action', of: ['enqueue'] },
   { name: 'action.message', exact: true, label: 'Message', group: 'Action', of: ['enqueue'], hint: 'such as {{.PartitionKey}}/{{.RowKey}}; the row as JSON if empty' },
   { name: 'action.map', exact: true, label: 'Map', group: 'Action', of: put, hint: 'a program in jq that makes rows of each row' },
-  { name: 'name', label: 'Name', group: 'Action', hint: 'who or what starts it' },
+  { name: 'name', label: 'Name', group: 'Action', hint: 'what lists of scans are searched for' },
   { name: 'range.prefix', exact: true, label: 'PartitionKey begins with', group: 'Range' },
   { name: 'range.after', exact: true, label: 'PartitionKey after', group: 'Range', hint: 'strictly greater' },
   { name: 'range.before', exact: true, label: 'PartitionKey before', group: 'Range', hint: 'strictly less' },

@@ -8,9 +8,9 @@ const interval = 5000, top = 50;
 // members lists the tables of a group that were begun, with what has become of each.
 export function members(id) {
   const body = h('tbody'), note = h('span', { class: 'hint' });
-  const state = h('select', { 'aria-label': 'State', onchange: () => again() }, h('option', { value: '' }, 'all'), ['running', 'succeeded', 'failed', 'canceled'].map((s) => h('option', { value: s }, s)));
+  const state = h('select', { id: 'of-state', onchange: () => again() }, h('option', { value: '' }, 'all'), ['running', 'succeeded', 'failed', 'canceled'].map((s) => h('option', { value: s }, s)));
   const more = h('button', { hidden: true, onclick: () => { wanted += 10 * top; again(); } }, 'Show more');
-  const element = h('section', { hidden: true, 'aria-label': 'Tables' }, h('div', { class: 'title' }, h('h2', {}, 'Tables'), note, h('span', { class: 'grow' }), state),
+  const element = h('section', { hidden: true, 'aria-label': 'Tables' }, h('div', { class: 'title' }, h('h2', {}, 'Tables'), note, h('span', { class: 'grow' }), h('div', { class: 'choice' }, h('label', { for: 'of-state' }, 'State'), state)),
     h('table', { class: 'cards' }, h('caption', { class: 'unseen' }, 'Scans of the tables'), scanHead('Table'), body), more);
   const rows = new Map(); // by the scans' ids
   let wanted = top, read = -interval, was;

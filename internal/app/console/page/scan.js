@@ -5,7 +5,7 @@ import { TimeChart, Strip } from './chart.js';
 import { failedRows } from './failed.js';
 import { members } from './members.js';
 import { copy, json, name, quoted, visible } from './names.js';
-import { causeText, titleOf, tableOf, partOf, stateBadge, progressBar } from './scans.js';
+import { causeText, titleOf, tableOf, partOf, ownStorage, stateBadge, progressBar, verdict } from './scans.js';
 
 const statusInterval = 2000, endedInterval = 30_000;
 const detailInterval = 15_000; // the app keeps a timeline and ranges for as long
@@ -159,7 +159,7 @@ export function showScan(main, { path }) {
   const banner = (properties) => h('p', { class: 'banner', hidden: true, ...properties });
   const failure = banner(), noted = banner({ class: 'banner waits' }), acted = banner({ role: 'alert' }), waits = banner({ class: 'banner waits', role: 'status' });
   const numbers = figures(), more = detail(id), failed = failedRows(id), tables = members(id);
-  const about = h('p', { class: 'about' }, name(id)), ended = h('span');
+  const about = h('p', { class: 'about' }, name(id)), ended = h('span'), verified = verdict(' · ');
   const crumbs = h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans'));
   main.append(crumbs, h('div', { class: 'title' }, title, badge.element, h('div', { class: 'actions' }, stop, retry, failedAgain, repeat, source)), about, waits, failure, noted, acted, failed.element, numbers.element, bar.element, tables.element, more.element);
   let shown;
@@ -181,9 +181,10 @@ export function showScan(main, { path }) {
     document.title = `${running ? (s.progress === undefined ? '' : `${percent(s.progress)} · `) : `${s.state} · `}${is} · Tablesweep`;
     set(title, is);
     if (!shown) {
-      const place = (ref) => `${tableOf(ref, ref)} (${quoted(ref?.connection ?? 'AzureWebJobsStorage')})`, to = s.action?.destination;
-      about.append(...(s.name ? [' · by ', name(s.name)] : []), ' · started ', moment(s.startedAt, both), ended, ` · from ${place(s.source)}`,
-        to ? ` to ${place(to)}${to.container ? '' : `, ${s.action.mode ?? 'replace'}`}` : '', partOf(s) && ` · ${partOf(s)}`);
+      const place = (ref) => `${tableOf(ref, ref)} (${quoted(ref?.connection ?? ownStorage)})`, to = s.action?.destination, verifies = s.action?.type === 'verify';
+      about.append(...[s.name && [' · named ', name(s.name)], ' · started ', moment(s.startedAt, both), ended, ` · from ${place(s.source)}`,
+        to && ` ${verifies ? 'against' : 'to'} ${place(to)}${to.container || verifies ? '' : `, ${s.action.mode ?? 'replace'}`}`,
+        s.verifies && [' · verifies ', h('a', { href: `#/scans/${encodeURIComponent(s.verifies)}` }, s.verifies)], partOf(s) && ` · ${partOf(s)}`].flat().filter(Boolean), verified.element);
       repeat.href = again(s);
       for (const element of [repeat, source]) show(element, true);
     }
@@ -191,6 +192,7 @@ export function showScan(main, { path }) {
     if (ended.at !== end) ended.replaceChildren(...(end ? [' · ended ', moment(end)] : []));
     ended.at = end;
     badge.update(s);
+    verified.update(s);
     bar.update(s);
     numbers.update(s);
     const goesOn = s.state === 'canceled' || (s.state === 'failed' && !s.leftOut && (Boolean(s.members) || s.steps.pending > 0 || !s.rows.failed)); // the same rule as the app's

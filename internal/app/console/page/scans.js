@@ -5,6 +5,7 @@ import { quoted, rename, shorten, visible } from './names.js';
 
 const busyInterval = 3000, idleInterval = 10_000;
 const top = 50;
+export const ownStorage = 'AzureWebJobsStorage'; // the connection of a request that names none
 
 // tableOf names a table, or the export in a container, with its connection if that is another than from's.
 export function tableOf(ref, from) {
@@ -75,16 +76,26 @@ export function causeText({ cause, phase, leased }) {
 
 const verdicts = { running: ['', 'is being verified'], succeeded: ['', 'verified'], failed: ['bad', 'verification failed'], canceled: ['warn', 'verification canceled'] };
 
-// verdict shows what became of a copy's verification.
-function verdict({ id, state, error }) {
-  const [kind, text] = verdicts[state] ?? (error ? ['bad', 'not verified'] : ['', 'is about to be verified']);
-  return [h('a', { class: kind, href: `#/scans/${encodeURIComponent(id)}` }, text), error && `: ${visible(error)}`];
+// verdict is an element with what became of a copy's verification, behind a text.
+export function verdict(before = '') {
+  const element = h('span');
+  let said;
+  return {
+    element,
+    update({ verification: v }) {
+      const is = JSON.stringify(v);
+      if (said === is) return;
+      said = is;
+      const [kind, text] = verdicts[v?.state] ?? (v?.error ? ['bad', 'not verified'] : ['', 'is about to be verified']);
+      if (v) element.replaceChildren(before, h('a', { class: kind, href: `#/scans/${encodeURIComponent(v.id)}` }, text), v.error ? `: ${visible(v.error)}` : '');
+    },
+  };
 }
 
 export function scanRow(id) {
   const badge = stateBadge(), bar = progressBar('progress');
   const title = h('a', { href: `#/scans/${encodeURIComponent(id)}` });
-  const name = h('span'), failed = h('span', { class: 'bad' }), verified = h('span'), cause = h('span', { class: 'sub warn' });
+  const name = h('span'), failed = h('span', { class: 'bad' }), verified = verdict(), cause = h('span', { class: 'sub warn' });
   // Two lines each: a number, and what belongs to it.
   const cell = (label, kind) => {
     const [first, second] = [h('span'), h('span', { class: 'sub' })];
@@ -92,7 +103,7 @@ export function scanRow(id) {
   };
   const rows = cell('Rows', 'rows'), steps = cell('Steps', 'steps'), time = h('span', { class: 'sub' });
   const started = h('td', { class: 'started', 'data-name': 'Started' });
-  const element = h('tr', {}, h('td', { class: 'wide' }, title, h('span', { class: 'sub parts' }, name, failed, verified), cause), h('td', { class: 'state' }, badge.element), h('td', { class: 'doing' }, bar.element, time), rows.element, steps.element, started);
+  const element = h('tr', {}, h('td', { class: 'wide' }, title, h('span', { class: 'sub parts' }, name, failed, verified.element), cause), h('td', { class: 'state' }, badge.element), h('td', { class: 'doing' }, bar.element, time), rows.element, steps.element, started);
   return {
     element,
     update(s) {
@@ -103,9 +114,7 @@ export function scanRow(id) {
       set(title, titleOf(s));
       set(failed, s.rows?.failed ? plural(s.rows.failed, 'failed row') : '');
       set(cause, causeText(s));
-      const said = JSON.stringify(s.verification);
-      if (verified.said !== said) verified.replaceChildren(...(s.verification ? verdict(s.verification).filter(Boolean) : []));
-      verified.said = said;
+      verified.update(s);
       set(time, !running ? `took ${duration(s.seconds)}` : s.secondsLeft === undefined ? `for ${duration(s.seconds)}` : `${duration(s.secondsLeft)} left`);
       rows.update(count(s.rows?.scanned), running && s.rate !== undefined ? `${rate(s.rate)}/s` : '');
       steps.update(count(s.steps?.done), s.steps?.pending ? `${count(s.steps.pending)} pending` : '');
