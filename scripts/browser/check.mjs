@@ -413,7 +413,8 @@ const cases = {
     await page.getByText("There is no catalog").waitFor();
     for (const name of ["constructor", "__proto__", "toString"]) {
       await page.goto(`${home}#/${name}`);
-      await page.getByRole("heading", { name: "Scans" }).waitFor();
+      await page.getByRole("heading", { name: "No such page" }).waitFor();
+      assert.equal(await page.title(), "No such page · Tablesweep");
       await page.goto(`${home}#/catalog`);
     }
     assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
@@ -686,7 +687,7 @@ const cases = {
         await new Promise((done) => setTimeout(done, 1000));
         await route.continue().catch(() => {}); // the page may have left
       });
-      for (const view of ["#/scans", `#/scans/${id}`, "#/scans/new", "#/catalog", "#/catalog/-/changes", "#/logs", "#/logs/orders"]) {
+      for (const view of ["#/scans", `#/scans/${id}`, "#/scans/new", "#/catalog", "#/catalog/default/changes", "#/logs", "#/logs/orders", "#/health"]) {
         await page.goto(home + view);
         await page.locator("main h1").waitFor();
         await page.waitForTimeout(150);
@@ -705,7 +706,7 @@ const cases = {
         await page.keyboard.press("Tab");
         reached.push(await page.evaluate(() => document.activeElement.textContent));
       }
-      assert.deepEqual(reached.slice(0, 7), ["Skip to the content", "Tablesweep", "Scans", "Schedules", "Catalog", "Logs", "New scan"]);
+      assert.deepEqual(reached.slice(0, 8), ["Skip to the content", "Tablesweep", "Scans", "Schedules", "Catalog", "Logs", "Health", "New scan"]);
       await page.keyboard.press("Enter");
       await page.context().close();
     }

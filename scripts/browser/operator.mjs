@@ -27,6 +27,8 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
       "scans/x/failed": () => json({ rows: [{ ...key(1), rowKey: "r", reason: "x" }], total: 3, kept: 1 }),
       "scans/x/ranges": () => json({ at: second(20), ranges: [...ranges(1, 20), { from: key(30), state: "pending" }] }), "scans/x/timeline": () => json({ at: second(20), interval: 5, points }),
       "scans/gone": () => problem(404, "there is no scan"),
+      schedules: () => json({ schedules: [{ name: "nightly", cron: "0 0 3 * * *", next: second(40), request: { source: { tables: "*" }, action: { type: "copy", destination: { container: "backups", prefix: "orders/of/the/shop/{date}" } } }, last: { id: "x", occurrence: second(1), state: "failed", error: "x" }, missed: { count: 2, last: second(3) }, skipped: { count: 0 } }] }),
+      "schedules/nightly/backups": () => json({ backups: [{ id: "b", occurrence: second(9), place: { container: "backups", prefix: "n" }, table: "Orders", rows: 1234, restore: "tablesweep import backups/n --to-connection WHERE --verify" }] }),
     });
     const wrong = [], wide = [], widths = [390, 800, 1400];
     const looks = [{ colorScheme: "light", forcedColors: "none" }, { colorScheme: "dark", forcedColors: "none" }, { colorScheme: "dark", forcedColors: "active" }];
@@ -41,6 +43,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     for (const [view, ready] of [
       ["#/scans", ".cards"], ["#/scans?state=running", ".cards"], ["#/scans/x", ".failures tbody tr"], [`#/scans/${encodeURIComponent(id)}`, ".figures"], ["#/scans/gone", "h1:text('No such scan')"],
       ["#/scans/new", "form.new"], ["#/catalog", ".cards"], ["#/catalog/-/changes", ".cards"], ["#/logs", ".streams tbody tr"], ["#/logs/barriers", ".events tbody tr"],
+      ["#/schedules", "code"], ["#/health", "tbody tr"], ["#/nowhere", "h1:text('No such page')"],
     ]) {
       await page.goto(home + view);
       await page.locator(ready).first().waitFor({ state: "attached" });

@@ -34,7 +34,7 @@ export const scan = (more) => ({
   rows: { scanned: 6e6, written: 6e6, failed: 0 }, steps: { done: 9, pending: 0 }, queries: 9, transactions: 90, throttled: 0, cost: { requests: 90, dollars: 0.01 }, ...more,
 });
 export const json = (value) => ({ json: value });
-export const problem = (status, detail, headers, errors) => ({ status, headers: { "content-type": "application/problem+json", ...headers }, json: { title: "x", status, detail, errors } });
+export const problem = (status, detail, headers, errors) => ({ status, headers, contentType: "application/problem+json", json: { title: "x", status, detail, errors } });
 
 // played returns the cases. The test has until, open, home, fill and hostile.
 export const played = ({ until, open, home, fill, hostile }) => ({
@@ -107,6 +107,27 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.deepEqual(sent, [{ source: { tables: "*", container: "backups", prefix: "o/1", connection: "VAULT" }, action: { type: "copy", destination: { connection: "RESTORED" } } }]);
     assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
   },
+  async "health says what fails, the worst first"() {
+    const page = await open("about:blank");
+    const check = (name, state) => ({ name, state, detail: `${state} ${hostile}` });
+    let answer = { status: 503, json: { status: "failed", at: second(1), checks: [check("settings", "ok"), check("queues", "warning"), check("storage", "failed")] } };
+    await play(page, { health: () => answer });
+    await page.goto(`${home}#/scans`);
+    await page.getByRole("link", { name: "Health" }).click();
+    await page.getByText(/^Scans can’t work: 2 checks of 3\. As of /).waitFor();
+    assert.deepEqual(await page.locator("tbody tr").evaluateAll((rows) => rows.map((r) => r.querySelector("strong").textContent)), ["storage", "queues", "settings"]);
+    assert.match(await page.locator("tbody tr").first().textContent(), /failed <img/);
+    await page.locator("code", { hasText: `tablesweep doctor --url ${new URL(home).origin}` }).waitFor();
+    answer = json({ status: "ok", at: second(2), checks: [check("settings", "ok")] });
+    await page.evaluate(() => window.dispatchEvent(new Event("online")));
+    await page.getByText(/^All is well\. As of /).waitFor();
+    answer = problem(503, "the host is away");
+    await page.evaluate(() => window.dispatchEvent(new Event("online")));
+    await page.locator("#banner").getByText("The host is away.").waitFor();
+    assert.equal(await page.locator("tbody tr").count(), 1); // what was known stays
+    assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
+  },
+
   async "an ended scan's plot and key space are read until they have all of it"() {
     const page = await open("about:blank");
     await quick(page);

@@ -32,6 +32,7 @@ function owner(path, method) {
   if (path.startsWith('scans')) return 'Scans';
   if (path.startsWith('schedules')) return 'Schedules';
   if (path.startsWith('log')) return 'EventLog';
+  if (path === 'health') return 'Service';
   return method === 'GET' ? 'CatalogQuery' : 'CatalogInsert';
 }
 
@@ -59,9 +60,9 @@ export function told(error) {
   return error.message;
 }
 
-// call makes a call below /api and returns its answer. The key goes into a header only, because addresses are logged. A
-// GET is aborted when its page is left.
-export async function call(method, path, { query = [], body, parse = JSON.parse } = {}) {
+// call makes a call below /api and returns its answer, also one with the status also. The key goes into a header only,
+// because addresses are logged. A GET is aborted when its page is left.
+export async function call(method, path, { query = [], body, parse = JSON.parse, also } = {}) {
   const address = new URL(`../${path}`, location.href.split('#')[0]);
   for (const [name, value] of Array.isArray(query) ? query : Object.entries(query)) {
     if (value !== undefined && value !== '') address.searchParams.append(name, value);
@@ -82,8 +83,8 @@ export async function call(method, path, { query = [], body, parse = JSON.parse 
   } catch (error) {
     throw new Problem(error.name === 'TimeoutError' ? `The app took longer than ${patience / 1000} s to answer.` : 'The app does not answer.');
   }
-  const json = (response.headers.get('content-type') ?? '').includes('json');
-  if (response.ok && json) {
+  const type = response.headers.get('content-type') ?? '', json = type.includes('json');
+  if (json && (response.ok || (response.status === also && !type.includes('problem')))) {
     try {
       const answer = parse(text);
       if (Live.current) Object.assign(Live.current, { last: Date.now(), asked: performance.now() });

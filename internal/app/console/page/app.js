@@ -22,6 +22,7 @@ const views = {
   schedules: () => ['schedules', 'showSchedules'],
   catalog: () => ['catalog', 'showCatalog'],
   logs: () => ['logs', 'showLogs'],
+  health: () => ['health', 'showHealth'],
 };
 const loaded = {}; // by file
 
@@ -32,8 +33,7 @@ let follow; // takes another query to the current view, if that can
 // address when only its query changes, and returns whether it has handled that.
 function open() {
   const at = parts();
-  const view = Object.hasOwn(views, at.path[0]) && views[at.path[0]];
-  if (!view) {
+  if (!at.path[0]) {
     location.replace('#/scans');
     return;
   }
@@ -55,7 +55,13 @@ function open() {
   const moved = shown && shown !== place;
   shown = place;
   follow = undefined;
-  const [file, name] = view(at);
+  if (!Object.hasOwn(views, at.path[0])) {
+    document.title = 'No such page · Tablesweep';
+    main.append(h('h1', {}, 'No such page'), h('a', { class: 'button', href: '#/scans' }, 'All scans'));
+    main.focus({ preventScroll: true });
+    return;
+  }
+  const [file, name] = views[at.path[0]](at);
   const begin = () => {
     follow = loaded[file][name](main, at);
     if (!moved) return;

@@ -62,6 +62,11 @@ export async function copy(text) {
   }
 }
 
+const copier = (what, text) => h('button', { class: 'copy', 'aria-label': what, title: what, onclick: () => copy(text) }, '⧉');
+
+// command shows a command, and a button that copies it.
+export const command = (text) => [h('code', { class: 'value' }, text), copier('Copy the command', text)];
+
 const longest = 120; // characters of a name in a line
 
 // rename shows a text of the data in an element, unless it shows it already: what a reader has opened or selected stays.
@@ -76,7 +81,7 @@ export function rename(element, text, { most = longest, always = false } = {}) {
     shown = h('bdi', {}, head);
     if (left) shown.append(h('button', { class: 'more', 'aria-label': `${left} more characters`, onclick: () => shown.replaceChildren(visible(text)) }, `⋯ ${left} ⋯`), tail);
     element.replaceChildren(shown);
-    if (differs) element.append(h('button', { class: 'copy', 'aria-label': 'Copy', title: 'Copy the exact text', onclick: () => copy(element.exact) }, '⧉'));
+    if (differs) element.append(copier('Copy the exact text', text));
   } else set(shown, head);
   shown.className = leftwards.test(text) && others.test(text) ? 'name order' : 'name';
 }
