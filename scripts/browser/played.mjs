@@ -67,7 +67,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const page = await open("about:blank");
     const run = (more) => ({ id: "s1", occurrence: second(1), state: "succeeded", ...more });
     const none = { count: 0 };
-    const sent = [];
+    const sent = [], ran = [];
     let backups = [
       { id: "s2", occurrence: second(9), place: { container: "backups", prefix: hostile, connection: "VAULT" }, table: "Orders", rows: 1234, restore: `tablesweep import --from '${hostile}'`, proof: { id: "s2-v", state: "differs" } },
       { id: "s1", occurrence: second(1), place: { container: "backups", prefix: "n/1" }, tables: 2, rows: 7, restore: "tablesweep import --all", proof: { id: "s1-v", state: "failed", error: `gone ${hostile}` }, deleting: { files: 3 }, error: `refused ${hostile}` },
@@ -80,6 +80,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
           { name: "old", removed: true, missed: none, skipped: none },
         ],
       }),
+      "schedules/nightly/run": (_, request) => (ran.push(request.method()), ran.length > 1 ? problem(409, `its last run lasts: ${hostile}`) : { status: 202, json: { id: "s3" } }),
       "schedules/nightly/backups": () => json({ backups }),
       "schedules/old/backups": () => json({ backups: [{ id: "o1", occurrence: second(1), place: { container: "backups", prefix: "o/1", connection: "VAULT" }, tables: 2, rows: 7, restore: "tablesweep import --all" }] }),
       scans: (_, request) => request.method() === "POST" && (sent.push(request.postDataJSON()), json({ id: "r" })),
@@ -88,10 +89,20 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const nightly = page.getByRole("region", { name: "nightly" });
     await until("both backups", async () => (await nightly.locator("tbody tr").count()) === 2);
     const text = await nightly.textContent();
-    for (const want of ["failed", "older than two periods", "2 occurrences passed while the app was away", "7 last, 12 monthly", "can’t be deleted: refused", "1,234", "the source has changed since", "proof failedgone"]) assert.ok(text.includes(want), `${want} in ${text}`);
+    for (const want of ["failed", "older than two periods", "2 occurrences passed while the app was away", "7 last, 12 monthly", "can’t be deleted: refused", "1,234", "the source has changed since", "proof failedgone", "each day at 03:00 UTC"]) assert.ok(text.includes(want), `${want} in ${text}`);
     assert.match(await page.getByRole("alert").filter({ hasText: "TABLESWEEP_SCHEDULES" }).textContent(), /onerror/);
     assert.match(await page.getByRole("region", { name: "old" }).textContent(), /the settings do not have it/);
     assert.equal(await nightly.getByRole("link", { name: "Restore" }).count(), 1); // the other one is half gone
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await nightly.getByRole("button", { name: "Copy the command" }).click();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `tablesweep import --from '${hostile}'`);
+    const now = nightly.getByRole("button", { name: "Run now" });
+    await now.click();
+    assert.equal(await nightly.getByRole("link", { name: "s3", exact: true }).getAttribute("href"), "#/scans/s3");
+    await now.click();
+    await nightly.getByText("its last run lasts: <img").waitFor();
+    assert.deepEqual(ran, ["POST", "POST"]);
+    assert.equal(await page.getByRole("region", { name: "old" }).getByRole("button", { name: "Run now" }).count(), 0);
     backups = backups.slice(0, 1);
     await until("one backup", async () => { await page.evaluate(() => window.dispatchEvent(new Event("online"))); return (await nightly.locator("tbody tr").count()) === 1; });
     await nightly.getByRole("link", { name: "Restore" }).click();
@@ -107,6 +118,24 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.deepEqual(sent, [{ source: { tables: "*", container: "backups", prefix: "o/1", connection: "VAULT" }, action: { type: "copy", destination: { connection: "RESTORED" } } }]);
     assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
   },
+  async "times of schedules are in words"() {
+    const page = await open("about:blank");
+    const words = {
+      "0 0 3 * * *": "each day at 03:00 UTC", "30 5 4 * * *": "each day at 04:05:30 UTC", "0 */15 * * * *": "every 15 minutes", "0 * * * * *": "each minute",
+      "0 30 * * * *": "each hour at 30 past", "0 0 */6 * * *": "every 6 hours from 00:00 UTC", "0 0 2 * * Sun": "each Sunday at 02:00 UTC", "0 0 2 * * 1-5": "Monday to Friday at 02:00 UTC",
+      "0 0 2 1 * *": "each month on day 1 at 02:00 UTC",
+      "0 */7 * * * *": 0, "0 0 2 1 * 1": 0, "0 0 2,14 * * *": 0, "0 0 2 * 6 *": 0, "*/5 * * * * *": 0, "0 0 2 * * 1,3": 0, // no words are shorter
+    };
+    const crons = Object.keys(words);
+    await play(page, {
+      schedules: () => json({ schedules: crons.map((cron, i) => ({ name: `s${i}`, cron, next: second(40), missed: { count: 0 }, skipped: { count: 0 } })) }),
+      ...Object.fromEntries(crons.map((_, i) => [`schedules/s${i}/backups`, () => json({ backups: [] })])),
+    });
+    await page.goto(`${home}#/schedules`);
+    await page.getByRole("region", { name: "s0", exact: true }).waitFor();
+    assert.deepEqual(await page.locator("dt:text-is('Starts') + dd").evaluateAll((all) => all.map((e) => e.firstChild.textContent)), Object.entries(words).map(([cron, text]) => text || `${cron} UTC`));
+  },
+
   async "health says what fails, the worst first"() {
     const page = await open("about:blank");
     const check = (name, state) => ({ name, state, detail: `${state} ${hostile}` });

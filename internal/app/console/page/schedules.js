@@ -1,24 +1,48 @@
 // The schedules, and the backups that they have made.
 import { h, set, arrange, nothing, count, moment, plural, show, both } from './dom.js';
-import { Live, call } from './api.js';
+import { Live, call, told } from './api.js';
+import { command } from './names.js';
 import { stateBadge, tableOf, titleOf } from './scans.js';
 
 const interval = 15_000, few = 10;
 const scan = (id, text) => h('a', { href: `#/scans/${encodeURIComponent(id)}` }, text);
 const keepText = (keep) => Object.entries(keep).map(([rule, n]) => `${n} ${rule}`).join(', ');
 
+const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+const dayOf = (text) => days[/^[0-6]$/.test(text) ? text : days.findIndex((day) => day.slice(0, 3).toLowerCase() === text.toLowerCase())];
+
+// cronText says in words when a cron expression fires, or returns it as it is.
+function cronText(cron) {
+  const [second, minute, hour, day, month, weekday] = cron.trim().split(/\s+/), whole = (text) => /^\d+$/.test(text);
+  const two = (n) => String(Number(n)).padStart(2, '0'), seconds = Number(second) ? `:${two(second)}` : '';
+  const every = (text, of) => { const n = Number(/^(?:\*|0)\/(\d+)$/.exec(text)?.[1]); return n > 0 && of % n === 0 ? n : text === '*' && 1; };
+  if (month === '*' && whole(second)) {
+    const always = day === '*' && weekday === '*', minutes = every(minute, 60), hours = every(hour, 24);
+    const week = weekday.split('-').map(dayOf);
+    if (always && hour === '*' && minutes && second === '0') return minutes === 1 ? 'each minute' : `every ${minutes} minutes`;
+    if (always && hours && whole(minute)) return hours === 1 ? `each hour at ${two(minute)}${seconds} past` : `every ${hours} hours from 00:${two(minute)}${seconds} UTC`;
+    if (whole(hour) && whole(minute)) {
+      const at = `at ${two(hour)}:${two(minute)}${seconds} UTC`;
+      if (always) return `each day ${at}`;
+      if (day === '*' && week.length <= 2 && week.every(Boolean)) return `${week.length === 1 ? 'each ' : ''}${week.join(' to ')} ${at}`;
+      if (whole(day) && weekday === '*') return `each month on day ${Number(day)} ${at}`;
+    }
+  }
+  return `${cron} UTC`;
+}
+
 // facts tells of a schedule in rows of a name and what is known.
 function facts(s) {
   const omitted = (o, why) => o.count > 0 && [plural(o.count, 'occurrence'), ` ${why}, the last `, moment(o.last)];
   return [
-    ['Starts', s.removed ? 'no more: the settings do not have it' : `${s.cron} UTC, next ${both(s.next)}`],
-    ['Scan', s.request && titleOf(s.request)],
+    ['Scan', s.request && titleOf(s.request).split(/(?<=\/)/).flatMap((part) => [part, h('wbr')])],
+    ['Starts', s.removed ? 'no more: the settings do not have it' : [cronText(s.cron), h('span', { class: 'sub' }, `next ${both(s.next)}`)]],
     ['Last run', s.last && [scan(s.last.id, moment(s.last.occurrence)), s.last.error && h('span', { class: 'sub bad' }, s.last.error)]],
     ['Newest success', s.success ? [scan(s.success.id, moment(s.success.occurrence)), s.overdue && h('span', { class: 'sub bad' }, 'older than two periods')] : 'none yet'],
     ['Missed', omitted(s.missed, 'passed while the app was away')],
     ['Skipped', omitted(s.skipped, 'came while the last one ran')],
     ['Keeps', s.keep && [keepText(s.keep), s.keepDryRun && h('span', { class: 'sub' }, 'a trial: nothing is deleted')]],
-  ].filter(([, what]) => what).map(([name, what]) => h('div', {}, h('dt', {}, name), h('dd', { class: 'remark' }, what)));
+  ].filter(([, what]) => what).map(([name, what]) => h('div', { class: name === 'Scan' && 'whole' }, h('dt', {}, name), h('dd', { class: 'remark' }, what)));
 }
 
 // restoreForm is the address of the form that brings a backup back. It names no destination: who fills it in says where rows are written.
@@ -42,16 +66,31 @@ function backupRow(b, trial) {
     h('td', { class: 'number', 'data-name': 'Rows' }, count(b.rows)),
     proofOf(b.proof),
     h('td', { class: state[0], 'data-name': 'State' }, state[1], b.note && h('span', { class: 'sub' }, b.note)),
-    h('td', { class: 'wide', 'data-name': 'To restore' }, !b.deleting && [h('code', { class: 'value' }, b.restore), ' ', h('a', { class: 'button', href: restoreForm(b) }, 'Restore …')]));
+    h('td', { class: 'wide', 'data-name': 'To restore' }, !b.deleting && [command(b.restore), ' ', h('a', { class: 'button', href: restoreForm(b) }, 'Restore …')]));
 }
 
 function section(name) {
-  const badge = stateBadge(), list = h('dl', { class: 'figures' }), body = h('tbody'), none = h('p', { class: 'hint' });
+  const badge = stateBadge(), list = h('dl', { class: 'figures large' }), body = h('tbody'), none = h('p', { class: 'hint' });
   const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, `Backups of ${name}`),
     h('thead', {}, h('tr', {}, ['Backup', 'Rows', 'Proof', 'State', 'To restore'].map((t) => h('th', { scope: 'col', class: t === 'Rows' && 'number' }, t)))), body);
   let most = few, said = '';
   const more = h('button', { hidden: true, onclick: () => { most = 1000; Live.current.now(); } }, 'All backups');
-  const element = h('section', { 'aria-label': name }, h('div', { class: 'title' }, h('h2', {}, name), badge.element), h('div', { class: 'numbers' }, list), table, none, more);
+  const run = h('button', { hidden: true, onclick: () => start() }, 'Run now'), outcome = h('p', { class: 'hint', role: 'status' });
+  const element = h('section', { 'aria-label': name }, h('div', { class: 'title' }, h('h2', {}, name), badge.element, h('div', { class: 'actions' }, run)), outcome, h('div', { class: 'numbers' }, list), table, none, more);
+
+  // start makes an occurrence now.
+  async function start() {
+    run.disabled = true;
+    try {
+      const { id } = await call('POST', `schedules/${encodeURIComponent(name)}/run`);
+      outcome.replaceChildren('Started: ', scan(id, id));
+    } catch (error) {
+      set(outcome, told(error));
+    }
+    run.disabled = false;
+    Live.current?.now();
+  }
+
   return {
     element,
     async update(s) {
@@ -59,6 +98,7 @@ function section(name) {
       const text = JSON.stringify([s, answer]);
       if (said === text) return; // what is selected, and where the focus is, stays
       said = text;
+      show(run, !s.removed);
       show(badge.element, Boolean(s.last));
       if (s.last) badge.update(s.last);
       list.replaceChildren(...facts(s));
