@@ -13,11 +13,11 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Mode decides what happens to a row that the destination already has.
+// Mode decides how to treat a row that exists in the destination.
 type Mode string
 
-// The modes of a copy. In each of them, a row that the destination has with the same
-// content counts as written: a repeated step finds its own rows.
+// The modes of a copy. In each of them, a row that exists in the destination with the same
+// content counts as written, because a repeated step meets its own rows.
 const (
 	Replace Mode = "replace" // overwrite it; the default
 	Merge   Mode = "merge"   // overwrite the properties that the source row has
@@ -28,43 +28,43 @@ const (
 // Modes lists all modes.
 var Modes = []Mode{Replace, Merge, Skip, Fail}
 
-// maxErrors is how often a row or transaction may be answered 500 until it counts as the cause.
+// maxErrors is the number of 500 answers after which a row or transaction counts as their cause.
 const maxErrors = 10
 
-// Others may write a row at the same time: the service then answers 409 to an upsert, too.
+// If another program writes a row at the same time, the service answers 409 even to an upsert.
 const (
-	maxConflicts  = 5                     // answers 409 about a row, until it fails
-	conflictPause = 50 * time.Millisecond // until an upsert is sent again; twice as long each time
+	maxConflicts  = 5                     // 409 answers about a row before it fails
+	conflictPause = 50 * time.Millisecond // first pause before an upsert is repeated; it doubles each time
 )
 
 // Copy writes rows into one table exactly as they were read. Rows of one partition
-// go into entity group transactions as large as the service allows, several
-// transactions at once. It is safe for concurrent use.
+// are written in entity group transactions as large as the service allows, several
+// transactions concurrently. It is safe for concurrent use.
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
-	// Compared, without a mode, writes a row only where the destination is as it was compared: the row's ETag is that of the destination's
-	// row, and "" if the destination had none. A row that others have changed since is kept.
+	// Compared, without a mode, writes a row only if the destination's row has not changed since the comparison. The source row's ETag is that of
+	// the destination's row, or "" if the destination had none. A row that has changed since is kept.
 	Compared bool
-	Filter   string // of the comparison: it has not seen rows of the destination that do not match, and they are replaced
+	Filter   string // the comparison's: destination rows that do not match it were not compared, so they are replaced
 }
 
 // Copy writes the rows, which must be in table order. An error means that the
-// destination as a whole refused ([storage.Permanent]), or did not answer in time. Some rows
-// may have been written then.
+// destination refused all writes ([storage.Permanent]) or did not answer in time. Some rows
+// may have been written.
 func (c Copy) Copy(ctx context.Context, rows []storage.Row) (Result, error) {
 	return All(ctx, storage.RequestOptions{}, nil, c, rows)
 }
 
-// Transactions returns how many transactions write the rows. Large rows take
-// more.
+// Transactions returns how many transactions the rows take, if the rows are
+// small.
 func Transactions(rows []storage.Row) int { return len(Copy{}.Split(rows)) }
 
 // Changes implements [Changing].
 func (c Copy) Changes() *storage.Table { return c.Destination }
 
-// Split cuts rows in table order into units for [Copy.Do]: where the
-// partition changes, and where a transaction is full.
+// Split divides rows in table order into units for [Copy.Do]. A unit ends where the
+// partition changes or a transaction is full.
 func (Copy) Split(rows []storage.Row) [][]storage.Row {
 	var all [][]storage.Row
 	for start, i := 0, 0; i < len(rows); i++ {
@@ -85,7 +85,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 	o.MaxErrors = maxErrors
 	var r Result
 	limit := len(rows)
-	conflicts := map[key.Key]int{} // about each row; the zero key's are those that name no row
+	conflicts := map[key.Key]int{} // for each row; the zero key counts conflicts without a row
 	for len(rows) > 0 {
 		b := c.Destination.Batch()
 		for b.Rows() < min(limit, len(rows)) && b.Add(c.op(rows[b.Rows()])) {
@@ -115,7 +115,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 				return r, err
 			}
 			conflicts[about]++
-		case refusal == nil || refusal.Temporary() || storage.Denied(err) || storage.NotFound(err): // not about single rows
+		case refusal == nil || refusal.Temporary() || storage.Denied(err) || storage.NotFound(err): // not about a single row
 			return r, err
 		case storage.Conflict(err) && conflicts[about] < maxConflicts:
 			if c.kind() == storage.Insert {
@@ -129,14 +129,14 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 		case at >= 0:
 			r.Failed = append(r.Failed, Failure{Key: about, Reason: reason(refusal)})
 			rows = without(rows, at)
-		default: // the service refuses the whole transaction: it is too large, or the answer names no row
+		default: // the whole transaction is refused: it is too large, or the answer names no row
 			limit = n / 2
 		}
 	}
 	return r, nil
 }
 
-// op writes a row.
+// op returns the operation that writes a row.
 func (c Copy) op(row storage.Row) storage.Op {
 	if c.Compared && row.ETag() == "" {
 		return storage.Op{Kind: storage.Insert, Row: row}
@@ -157,8 +157,8 @@ func (c Copy) kind() storage.OpKind {
 	return storage.Replace
 }
 
-// failedRow returns the refusal of a transaction of n rows, nil if err is none, and the number of the row that it is about,
-// -1 if it names none.
+// failedRow returns the refusal of a transaction of n rows, or nil if err is none, and the index of the refused row,
+// or -1 if no row is named.
 func failedRow(err error, n int) (refusal *storage.Error, at int) {
 	switch {
 	case !errors.As(err, &refusal):
@@ -171,8 +171,8 @@ func failedRow(err error, n int) (refusal *storage.Error, at int) {
 	return refusal, refusal.Index
 }
 
-// broken returns the failure of a row over which the service fails each time, although it answers others. It reports
-// false if it fails over all of them: then all wait until it recovers.
+// broken returns the failure of a row for which the service fails each time although it accepts others. It returns
+// false if the service fails for all rows. Then all wait until it recovers.
 func broken(k key.Key, err, others error) (Failure, bool) {
 	var e *storage.Error
 	if others != nil || !errors.As(err, &e) {
@@ -188,16 +188,16 @@ func reason(e *storage.Error) string {
 	return e.Code + ": " + e.Message
 }
 
-// without returns the rows without the i-th. Others hold the page, so it stays as it is.
+// without returns the rows without row i. It copies, because other code uses the page.
 func without(rows []storage.Row, i int) []storage.Row {
 	rest := make([]storage.Row, 0, len(rows)-1)
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }
 
-// resolve decides about the rows that the destination already has, or no longer as they were compared, and returns the
-// others.
+// resolve handles the rows that exist in the destination, or that have changed there since the comparison. It returns the
+// other rows.
 func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row, r *Result) ([]storage.Row, error) {
-	used := int64(0) // of the memory, by the rows that exist
+	used := int64(0) // bytes of memory, for the existing rows
 	defer func() { part.Use(-used) }()
 	existing, err := Existing(rows, storage.Query{}, func(q storage.Query) (storage.Page, error) {
 		p, err := c.Destination.Query(ctx, q)
@@ -222,7 +222,7 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 			left = append(left, row)
 		case ok && storage.Equal(row.Entity(), there.Entity()):
 			r.Written++
-		case ok && c.Compared && there.ETag() == row.ETag(): // another row of the transaction is the cause
+		case ok && c.Compared && there.ETag() == row.ETag(): // another row of the transaction caused the refusal
 			left = append(left, row)
 		case c.Mode == Fail:
 			r.Failed = append(r.Failed, Failure{Key: row.Key, Reason: "the destination has a row with this key and other content"})
@@ -233,9 +233,9 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 	return left, nil
 }
 
-// Existing returns those of some rows of one partition, in table order, that queries find, as they have them. A query looks from the
-// first of them on. There may be any number of others in between: the next one begins at the first row that was not reached, and
-// asks for a single row, unless it asks for keys alone.
+// Existing returns, of the given rows of one partition, in table order, those that exist, in their existing form. A query begins
+// at the first row. Any number of other rows may lie between, so the next query begins at the first row that was not reached, and
+// requests a single row unless it reads only keys.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
 	found := map[key.Key]storage.Row{}
 	for last := rows[len(rows)-1].Key; len(rows) > 0; {

@@ -9,14 +9,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxReads is how often in a row [Delete] reads which rows are left and finds all of them: others
-// write them again, or the service contradicts itself.
+// maxReads is how often in succession [Delete] finds all rows still present before it gives up. Then another
+// program writes them again, or the service contradicts itself.
 const maxReads = 5
 
 // Delete removes rows from a table.
 type Delete struct {
 	Table *storage.Table
-	// Unchanged deletes a row only if it has the ETag that the row has here. Others are skipped.
+	// Unchanged deletes a row only if its ETag in the table is still the given row's. Other rows are skipped.
 	Unchanged bool
 }
 
@@ -26,8 +26,8 @@ func (d Delete) Changes() *storage.Table { return d.Table }
 // Split cuts rows in table order into transactions.
 func (Delete) Split(rows []storage.Row) [][]storage.Row { return Copy{}.Split(rows) }
 
-// DeleteFound deletes the rows that a query finds. Unless which is nil, it deletes only those for which which is true;
-// which gets their keys and Timestamps. It returns how many it has deleted, also with an error.
+// DeleteFound deletes the rows that a query finds. Unless which is nil, it deletes only rows for which which returns true.
+// which gets their keys and Timestamps. removed is valid with an error, too.
 func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, which func(storage.Row) bool) (removed int64, err error) {
 	q.Select = []string{"Timestamp"}
 	err = table.All(ctx, q, func(p storage.Page) error {
@@ -45,16 +45,16 @@ func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, whi
 	return removed, err
 }
 
-// Do removes rows of one partition. A row that is already gone counts as deleted:
-// a first try whose answer was lost may have deleted it. Unless
-// Unchanged is set, it also deletes rows that have changed since they were read.
+// Do deletes rows of one partition. A row that does not exist counts as deleted,
+// because a first try whose answer was lost may have deleted it. Unless
+// Unchanged is set, Do also deletes rows that have changed since they were read.
 func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (Result, error) {
-	o.Memory = nil // which it needs little of: it reads keys
+	o.Memory = nil // it reads only keys, which need little memory
 	d.Table = d.Table.With(o)
 	o.MaxErrors = maxErrors
 	var r Result
 	limit := len(rows)
-	reads := 0 // in a row that found all rows
+	reads := 0 // consecutive reads that found all rows
 	for len(rows) > 0 {
 		b := d.Table.Batch()
 		for b.Rows() < min(limit, len(rows)) && b.Add(d.op(rows[b.Rows()])) {
@@ -108,7 +108,7 @@ func (d Delete) op(row storage.Row) storage.Op {
 	return o
 }
 
-// left returns the rows that the table still has.
+// left returns the rows that still exist in the table.
 func (d Delete) left(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
 	there, err := Existing(rows, storage.Query{Select: []string{}}, func(q storage.Query) (storage.Page, error) { return d.Table.Query(ctx, q) })
 	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Row) bool {

@@ -11,18 +11,18 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Enqueue puts one message a row into a queue. A row may get more than one: a put
-// is repeated if its answer was lost, or if a sweep was interrupted
-// meanwhile.
+// Enqueue puts one message for each row into a queue. A row may get more than one, because a put
+// is repeated if its answer was lost or if a sweep was interrupted
+// before its checkpoint.
 type Enqueue struct {
 	Queue   *storage.Queue
 	Message *Template
-	// Plain sends the text as it is. Otherwise it is sent as base64, which
+	// Plain sends the text as it is. The default is base64, which
 	// the Functions host and the storage SDKs expect by default.
 	Plain bool
 }
 
-// Split makes every row a unit.
+// Split makes each row a unit.
 func (Enqueue) Split(rows []storage.Row) [][]storage.Row {
 	units := make([][]storage.Row, len(rows))
 	for i := range rows {
@@ -51,7 +51,7 @@ func (q Enqueue) Do(ctx context.Context, o storage.RequestOptions, rows []storag
 	return r, nil
 }
 
-// Try returns the first row's error if no message can be made of any of the rows.
+// Try returns the first row's error if none of the rows can become a message.
 func (q Enqueue) Try(rows []storage.Row) error {
 	var first error
 	for _, e := range rows {
@@ -64,13 +64,13 @@ func (q Enqueue) Try(rows []storage.Row) error {
 	return first
 }
 
-// tooLarge reports whether the service refuses a message because of its size.
+// tooLarge reports whether the service refused a message because of its size.
 func tooLarge(err error) bool {
 	var e *storage.Error
 	return errors.As(err, &e) && (e.Status == http.StatusRequestEntityTooLarge || e.Status == http.StatusBadRequest)
 }
 
-// message returns a row's message as it is sent.
+// message returns a row's message in the form in which it is sent.
 func (q Enqueue) message(row storage.Row) (string, error) {
 	text, err := q.Message.text(row.Entity())
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Limiter slows down a process's requests to partitions that have throttled some, to a rate that
-// they take. A partition may have any name that no other one has. The zero value is ready for
+// Limiter slows a process's requests to partitions that have throttled some, to a rate that
+// the partitions accept. A partition has any unique name. The zero value is ready for
 // use. A Limiter is safe for concurrent use.
 type Limiter struct {
 	mu         sync.Mutex // guards the following
@@ -22,9 +22,9 @@ type Limiter struct {
 // PartitionName names a table's partition for a [Limiter].
 func PartitionName(t *storage.Table, partition string) string { return t.Address() + "/" + partition }
 
-// queue has the requests that wait for a partition.
+// queue holds the requests that wait for a partition.
 type queue struct {
-	first  chan struct{} // has room for one request: the one that waits for the partition itself
+	first  chan struct{} // has room for the one request that waits for the partition itself
 	length int
 }
 
@@ -37,15 +37,15 @@ func (l *Limiter) busyFor(partition string) time.Duration {
 	return l.partitions.Wait(partition, time.Now())
 }
 
-// Started records that a request of so many rows is about to be sent.
+// Started records that a request with the given number of rows is about to be sent.
 func (l *Limiter) Started(partition string, rows int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.partitions.Started(partition, rows, time.Now())
 }
 
-// Send calls send after [Limiter.Started], with options made of o. send makes a request, or several, one after the other, such as the
-// transactions of a unit. If the partition throttles one of them, that is sent again when the partition may take all of the rows. send
+// Send calls send after [Limiter.Started], with options derived from o. send makes one request or several in sequence, such as the
+// transactions of a unit. If the partition throttles one of them, it is repeated when the partition can accept all of the rows. send
 // returns how many rows it wrote or read.
 func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	o.OnBusy = func() time.Duration {
@@ -62,7 +62,7 @@ func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, sen
 	return err
 }
 
-// Do waits until the partition is free, and sends as [Limiter.Send] does. Those who wait are served in turn.
+// Do waits until the partition is free, and then sends like [Limiter.Send]. Waiting callers take turns.
 func (l *Limiter) Do(ctx context.Context, o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	if !l.Free(partition) {
 		if err := l.wait(ctx, partition); err != nil {

@@ -13,34 +13,34 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Mapped is [Work] with what becomes of the rows. It counts the rows as they were, and reports failures by their keys: a row is
-// written if all that it becomes is, and failed if some of it is. Others are skipped.
+// Mapped is [Work] on the mapped rows. It counts source rows, and reports failures by their keys. A source row is
+// written if all of its mapped rows are, and failed if one of them failed. Other source rows are skipped.
 type Mapped struct {
 	Work
-	// Map returns what a row becomes; an error is about this row.
+	// Map returns a row's mapped rows. An error concerns only this row.
 	Map func(context.Context, storage.Entity) ([]storage.Entity, error)
-	// Limiter is that of what the rows become, whose partitions are others.
+	// Limiter is the limiter for the partitions of mapped rows, which differ from the source's.
 	Limiter *Limiter
-	// Slots, if set, has one for each request that may be under way.
+	// Slots, if set, bounds the number of concurrent requests.
 	Slots *semaphore.Weighted
-	// Only, if set, are the keys of the rows that are meant: the others were done, and tell alone which keys are taken.
+	// Only, if set, has the keys of the rows to handle. The other rows were handled before, and are mapped only to find duplicate keys.
 	Only map[key.Key]bool
 
-	reserve *sync.Mutex // see [Mapped.reserved]; nil for work that may begin anew
+	reserve *sync.Mutex // see [Mapped.reserved]; nil for work that may be restarted
 }
 
 const (
-	// maxMapped is how many bytes of rows are held until they are written: a page's rows may become a hundred times as much.
+	// maxMapped is the maximum bytes of unwritten mapped rows. A page's rows may grow by a factor of a hundred.
 	maxMapped = 8 << 20
-	// mappedWeight is how many bytes of memory one of them takes: as a value, as text, and in the transaction that writes it.
+	// mappedWeight is the bytes of memory for one byte: as a value, as text, and in the transaction that writes it.
 	mappedWeight = 3
-	// maxText is the most text, in bytes, of a row that a map makes: it has 1 MiB as the service counts, of two bytes a character, of which
-	// each takes six at most.
+	// maxText is the most bytes of text of a mapped row. The service allows 1 MiB at two bytes a character, and a character
+	// takes at most six bytes of text.
 	maxText = 3 << 20
 )
 
-// reserved returns the work with what the largest row takes of the memory, if it can't begin anew: messages would be put twice. A unit
-// that gets no memory takes the reserve, one after the other. The error is [memory.ErrFull], before any work is done.
+// reserved reserves memory for the largest row, if the work can't be restarted because messages would be put twice. Units
+// that get no other memory use the reserve in turn. The error is [memory.ErrFull], before any work is done.
 func (m Mapped) reserved(part *memory.Part) (Work, error) {
 	if _, keyed := m.Work.(Changing); keyed {
 		return m, nil
@@ -52,8 +52,8 @@ func (m Mapped) reserved(part *memory.Part) (Work, error) {
 	return m, nil
 }
 
-// Split leaves a page whole: of rows that become rows of one key, the second fails. Messages have no keys: they are put one by one, so that an
-// interrupt leaves few of them to be put twice.
+// Split keeps a page whole, because the second of two rows that map to one key must fail. Messages have no keys, so they are put one by one. Then an
+// interruption puts few of them twice.
 func (m Mapped) Split(rows []storage.Row) [][]storage.Row {
 	if _, keyed := m.Work.(Changing); !keyed {
 		return m.Work.Split(rows)
@@ -61,7 +61,7 @@ func (m Mapped) Split(rows []storage.Row) [][]storage.Row {
 	return slices.Collect(slices.Chunk(rows, storage.PageRows))
 }
 
-// Do does the work of what the rows become.
+// Do handles the mapped rows.
 func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r Result, err error) {
 	_, keyed := m.Work.(Changing)
 	w := m.Work
@@ -70,7 +70,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	}
 	h := mappedRows{memory: o.Memory, reserve: m.reserve}
 	defer h.clear()
-	from := make(map[key.Key]int, len(rows)) // what a row became, and its place
+	from := make(map[key.Key]int, len(rows)) // index of the source row, by the key of a mapped row
 	written, failed := map[int]bool{}, map[int]bool{}
 	fail := func(i int, reason string, broken bool) {
 		if !failed[i] {
@@ -142,17 +142,17 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	return r, err
 }
 
-// mappedRows is what rows became, until it is written.
+// mappedRows holds mapped rows until they are written.
 type mappedRows struct {
 	memory   *memory.Part
 	reserve  *sync.Mutex // see [Mapped.reserved]
 	rows     []storage.Row
 	size     int   // bytes of text
 	used     int64 // of the memory
-	reserved bool  // some are in the reserve
+	reserved bool  // some use the reserve
 }
 
-// fits reports whether there is room for one more row. Beside one in the reserve there is none: its unit would wait for itself.
+// fits reports whether there is memory for one more row. After a row that uses the reserve there is none, because the unit would wait for itself.
 func (h *mappedRows) fits(row storage.Row) bool {
 	bytes := len(row.JSON())
 	return !h.reserved && h.size+bytes <= maxMapped && h.memory.Spare(mappedWeight*int64(bytes))
@@ -196,7 +196,7 @@ func (s slotted) Changes() *storage.Table {
 	return nil
 }
 
-// Do does a unit when there is a slot.
+// Do handles a unit once a slot is free.
 func (s slotted) Do(ctx context.Context, o storage.RequestOptions, unit []storage.Row) (Result, error) {
 	if err := s.slots.Acquire(ctx, 1); err != nil {
 		return Result{}, err

@@ -14,24 +14,24 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// WholeRow is the template that makes a JSON object of the row.
+// WholeRow is the template whose message is the row as a JSON object.
 const WholeRow = "{{json .}}"
 
-// maxWork is how many bytes of text a template may make for one row, written or
-// not. It is far more than a message can have.
+// maxWork is how many bytes of text a template may produce for one row, including
+// intermediate text. It is far more than a message can hold.
 const maxWork = 2 << 20
 
-// Template makes messages of rows. It is safe for concurrent use.
+// Template makes messages from rows. It is safe for concurrent use.
 //
-// It ends soon for every row: it has no loops and no recursion, and its functions
-// make at most maxWork bytes of text.
+// Its work is bounded for every row: it has no loops and no recursion, and its functions
+// produce at most maxWork bytes of text.
 type Template struct{ parsed *template.Template }
 
 // ParseTemplate parses a message's template, in the syntax of text/template without
 // range, template and block. A row is a map: {{.PartitionKey}} and {{.Name}} write a
-// property's text, {{json .Name}} its JSON, and {{json .}} the whole row, with the
-// annotations of its types. If a row lacks a property, it fails;
-// {{with index . "Name"}}…{{end}} avoids that.
+// property's text, {{json .Name}} its JSON, and {{json .}} the whole row, with
+// type annotations. A property that the row lacks is an error;
+// {{with index . "Name"}}…{{end}} avoids it.
 func ParseTemplate(text string) (*Template, error) {
 	if secret.In(text) {
 		return nil, errors.New("has what looks like a key, a signature or a token; templates are stored, and their messages can be read by others: keep it where the messages are read")
@@ -46,7 +46,7 @@ func ParseTemplate(text string) (*Template, error) {
 	return &Template{t}, straight(t.Root)
 }
 
-// straight returns an error if a part of a template is a loop or calls a template.
+// straight returns an error if the template contains a loop or calls a template.
 func straight(list *parse.ListNode) error {
 	if list == nil {
 		return nil
@@ -75,7 +75,7 @@ func straight(list *parse.ListNode) error {
 // text returns the message of a row.
 func (t *Template) text(e storage.Entity) (string, error) {
 	b := &budget{left: maxWork}
-	one, err := t.parsed.Clone() // with functions that have a budget of their own
+	one, err := t.parsed.Clone() // its functions have their own budget
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +86,7 @@ func (t *Template) text(e storage.Entity) (string, error) {
 	return out.text.String(), nil
 }
 
-// message collects a template's output, up to the size that a queue takes.
+// message collects a template's output, up to the maximum of a queue's message.
 type message struct{ text bytes.Buffer }
 
 func (m *message) Write(p []byte) (int, error) {
@@ -96,14 +96,14 @@ func (m *message) Write(p []byte) (int, error) {
 	return m.text.Write(p)
 }
 
-// value is a property as a template sees it.
+// value is a property in a template.
 type value struct {
 	p    storage.Property
-	text string // if read
+	text string // set once it has been read
 	read bool
 }
 
-// String returns the same memory each time, however often a template asks.
+// String returns the same memory each time, because a template may use the value often.
 func (v *value) String() string {
 	if !v.read {
 		v.text, v.read = v.p.Text(), true
@@ -111,7 +111,7 @@ func (v *value) String() string {
 	return v.text
 }
 
-// row is an entity as a template sees it.
+// row is an entity in a template.
 type row map[string]any // of *value
 
 func rowOf(e storage.Entity) row {
@@ -125,10 +125,10 @@ func rowOf(e storage.Entity) row {
 	return r
 }
 
-// missing matches the error of package template for a key that a map lacks.
+// missing matches package template's error for a key that a map lacks.
 var missing = regexp.MustCompile(`map has no entry for key ("[^"]*")$`)
 
-// plain replaces that error's position in the template by the property's name.
+// plain replaces that error's template position by the property's name.
 func plain(err error) error {
 	if m := missing.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("the row has no property %s", m[1])
@@ -136,13 +136,13 @@ func plain(err error) error {
 	return err
 }
 
-// budget is how many bytes of text the functions of one execution may still make.
+// budget is how many bytes of text the functions of one execution may still produce.
 type budget struct{ left int }
 
 var errWork = fmt.Errorf("the template makes more than %d bytes of text for one row", maxWork)
 
-// spend reduces the budget before a function runs, by the most that it can make of its arguments:
-// times is how many bytes it can make of one.
+// spend reduces the budget before a function runs, by the most bytes that it can produce from its arguments:
+// times for each of their bytes.
 func (b *budget) spend(times int, args ...any) error {
 	for _, a := range args {
 		b.left -= times * weight(a)
@@ -153,7 +153,7 @@ func (b *budget) spend(times int, args ...any) error {
 	return nil
 }
 
-// weight returns about how long an argument's text is.
+// weight returns the approximate length of an argument's text.
 func weight(a any) int {
 	switch a := a.(type) {
 	case string:
@@ -170,7 +170,7 @@ func weight(a any) int {
 	return 32 // a number or the like
 }
 
-// functions returns the functions of text/template that make text, bounded, and json.
+// functions returns the text functions of text/template, with bounds, and json.
 // e is the row.
 func (b *budget) functions(e storage.Entity) template.FuncMap {
 	bounded := func(times int, fn func(...any) string) func(...any) (string, error) {
@@ -184,22 +184,22 @@ func (b *budget) functions(e storage.Entity) template.FuncMap {
 	return template.FuncMap{
 		"print":    bounded(1, fmt.Sprint),
 		"println":  bounded(1, fmt.Sprintln),
-		"html":     bounded(6, template.HTMLEscaper), // of ' it makes &#39;
-		"js":       bounded(6, template.JSEscaper),   // of < it makes \u003C
+		"html":     bounded(6, template.HTMLEscaper), // ' becomes &#39;
+		"js":       bounded(6, template.JSEscaper),   // < becomes \u003C
 		"urlquery": bounded(3, template.URLQueryEscaper),
 		"printf":   b.printf,
 		"json":     func(v any) (string, error) { return b.json(e, v) },
 	}
 }
 
-// wide matches verbs that make printf write more than its arguments.
+// wide matches verbs with which printf writes more than its arguments.
 var wide = regexp.MustCompile(`[0-9]{4}|\*`)
 
 func (b *budget) printf(format string, args ...any) (string, error) {
 	if wide.MatchString(format) {
 		return "", errors.New("printf takes widths of up to 999 only, written as digits")
 	}
-	// Every verb can write any of the arguments, in up to 12 bytes for each of its own.
+	// Every verb can write any of the arguments, with up to 12 bytes for each of its bytes.
 	longest := 1000
 	for _, a := range args {
 		longest = max(longest, 12*weight(a))

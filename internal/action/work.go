@@ -1,14 +1,14 @@
-// Package action has the actions of a scan: it copies rows into a table,
+// Package action contains the actions of a scan: it copies rows into a table,
 // deletes them, or puts a message for each into a queue. An action splits a page's
-// rows into units and does one unit at a time. It knows neither scans nor checkpoints.
+// rows into units and handles one unit at a time. It does not depend on scans or checkpoints.
 //
 // A step may be repeated, so every action is idempotent, except that messages may
-// arrive twice. A row that the service refuses does not stop the others: the result has
-// its key and the reason.
+// arrive twice. If the service refuses a row, the others continue, and the result has
+// the row's key and the reason.
 //
 // A copy writes the rows of one partition in entity group transactions of up to 100 rows and
-// 4 MiB. A refused transaction names the failed row: it is left out and reported, and the others are
-// sent again. If the destination refuses as a whole (no such table, no permission), the error ends the scan.
+// 4 MiB. If a transaction is refused for one row, that row is left out and reported, and the others are
+// sent again. If the destination refuses all writes (no such table, no permission), the error ends the scan.
 package action
 
 import (
@@ -23,7 +23,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// parallel is how many units one [All] does at once.
+// parallel is how many units one [All] handles concurrently.
 const parallel = 32
 
 // Result counts rows. Rows that are neither written nor failed were
@@ -31,16 +31,16 @@ const parallel = 32
 type Result struct {
 	Written int64 // written, deleted, or enqueued
 	Failed  []Failure
-	Kept    []key.Key // of rows that the destination has and keeps
+	Kept    []key.Key // rows that the destination already has and keeps
 }
 
 // Failure is a row that could not be written.
 type Failure struct {
 	Key    key.Key
 	Reason string
-	// Line is that of an input that has no row there; 0 for rows.
+	// Line is the number of an input line without a row; 0 for rows.
 	Line int
-	// Broken is set if the service failed each time, and refused nothing: it may take the row later.
+	// Broken is set if the service failed each time without a refusal. It may accept the row later.
 	Broken bool
 }
 
@@ -51,14 +51,14 @@ func (f Failure) String() string {
 	return fmt.Sprintf("PartitionKey %q RowKey %q: %s", f.Key.Partition, f.Key.Row, f.Reason)
 }
 
-// Work is what an action does with rows, a unit at a time: [Copy], [Delete] or
+// Work is an action's handling of rows, one unit at a time: [Copy], [Delete] or
 // [Enqueue]. Its methods are called concurrently.
 type Work interface {
-	// Split cuts the rows of a page, in table order, into units. It leaves out rows
+	// Split divides the rows of a page, in table order, into units. It leaves out rows
 	// that need no work.
 	Split(rows []storage.Row) [][]storage.Row
-	// Do does a unit, by requests with the options. It must be idempotent: an interrupted
-	// unit is done again. An error stops all work. A row that the service refuses is no
+	// Do handles a unit. Its requests use the options. It must be idempotent, because an interrupted
+	// unit is repeated. An error stops all work. A row that the service refuses is not an
 	// error but a failure in the result.
 	Do(ctx context.Context, o storage.RequestOptions, unit []storage.Row) (Result, error)
 }
@@ -69,9 +69,9 @@ type Changing interface {
 	Changes() *storage.Table
 }
 
-// All does the work of all rows, several units at once, by requests with the options. The
-// rows must be in table order. A unit that changes a partition waits until the limiter, nil for none, lets it. After an error, some units may have been done. A request that is held back
-// ([storage.HeldBack]) lets those that are under way end.
+// All handles all rows, several units concurrently. Its requests use the options. The
+// rows must be in table order. A unit that changes a partition waits for the limiter, which may be nil. After an error, some units
+// may have been done. If a request is held back ([storage.HeldBack]), the units in progress are completed.
 func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows []storage.Row) (Result, error) {
 	var (
 		mu    sync.Mutex // guards the following
@@ -106,7 +106,7 @@ func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows
 	return total, err
 }
 
-// do does a unit when the limiter lets it.
+// do handles a unit when the limiter permits it.
 func do(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, unit []storage.Row) (r Result, err error) {
 	c, changes := w.(Changing)
 	if l == nil || !changes || c.Changes() == nil {
