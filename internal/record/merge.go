@@ -6,10 +6,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Merge returns the record after a JSON merge patch (RFC 7396): fields of the patch replace
-// those of the record, null removes a field, and objects are merged. A field that the patch
-// gives a value has the type of that value, or the one that the patch names: the record's
-// annotation goes with the old value. Errors are those of [Parse].
+// Merge applies a JSON merge patch (RFC 7396) to the record: fields of the patch replace
+// the record's fields, null removes a field, and objects are merged. A new value has its own type, or
+// the type that the patch names, because the record's
+// annotation is dropped with the old value. Errors are those of [Parse].
 func (r Record) Merge(patch []byte) (Record, error) {
 	changes, err := split(patch, maxMembers)
 	if err != nil {
@@ -21,7 +21,7 @@ func (r Record) Merge(patch []byte) (Record, error) {
 	}
 	changed := map[string]bool{}
 	for _, m := range changes {
-		if depth(m.value) > maxDepth { // a deeper patch would make a deeper field, at much cost
+		if depth(m.value) > maxDepth { // bounds the work: a deeper patch would make a deeper field
 			return Record{}, tooDeep(m)
 		}
 		changed[m.name+typeSuffix] = true
@@ -58,7 +58,7 @@ func merge(members, changes []member) ([]member, error) {
 	return slices.DeleteFunc(members, func(m member) bool { return gone[m.name] }), nil
 }
 
-// mergeValue returns a value after a patch. The value may be missing.
+// mergeValue applies a patch to a value, which may be missing.
 func mergeValue(old, patch jsontext.Value) (jsontext.Value, error) {
 	if patch.Kind() != '{' {
 		return patch, nil

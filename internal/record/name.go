@@ -7,9 +7,9 @@ import (
 )
 
 // Property names are C# identifiers of at most 255 characters, and three are reserved.
-// (Microsoft Learn, "Understanding the Table service data model") A field whose name is such
-// an identifier of ASCII characters is a property of that name. Other names are escaped: a
-// prefix, then letters and digits as they are, and every other character, including the
+// (Microsoft Learn, "Understanding the Table service data model") A field with such an ASCII
+// name is stored in a property of that name. Other names are escaped: a
+// prefix, then letters and digits unchanged, and every other character, including the
 // underscore, as _HEX_:
 //
 //	first name    tsw_x_first_20_name
@@ -36,7 +36,7 @@ func (f Field) property() string {
 	return escapedPrefix + escape(f.Name)
 }
 
-// fieldName is the inverse of property. ok is false if the property belongs to no field.
+// fieldName is the inverse of property. ok is false if the property is not a field's.
 func fieldName(property string) (name string, nested, ok bool) {
 	if !strings.HasPrefix(property, OwnPrefix) {
 		return property, false, true
@@ -49,7 +49,7 @@ func fieldName(property string) (name string, nested, ok bool) {
 	}
 	name = unescape(escaped)
 	f := Field{Name: name, Nested: nested}
-	return name, nested, name != "" && f.property() == property // the only escaped form
+	return name, nested, name != "" && f.property() == property // only one escaped form is valid
 }
 
 // isPlain reports whether the name needs no escaping.
@@ -79,7 +79,7 @@ func escape(name string) string {
 	return string(b)
 }
 
-// unescape undoes escape. For any other text, the result is arbitrary.
+// unescape reverses escape. For any other text, the result is arbitrary.
 func unescape(escaped string) string {
 	var b strings.Builder
 	for escaped != "" {

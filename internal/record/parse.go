@@ -18,7 +18,7 @@ import (
 )
 
 // Limits of a record. A row has at most 252 properties and 1 MiB. The limits leave room for
-// its keys, and for columns of the package that stores the record.
+// its keys and for columns of the package that stores the record.
 // (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
 const (
 	maxFields = 240
@@ -26,18 +26,18 @@ const (
 	maxValue  = 64 << 10  // bytes of a String, in UTF-16, or a Binary
 	maxDepth  = 64        // of nested objects and arrays
 
-	// A patch names fields to remove, too, and every field may have an annotation: a record and a patch have so many names at most.
+	// maxMembers bounds the names in a record or a patch. Every field may have an annotation, and a patch may also name fields to remove.
 	maxMembers = 4 * maxFields
-	// maxErrors is the most errors of a record: nobody reads more.
+	// maxErrors bounds the reported errors of a record, because nobody reads more.
 	maxErrors = 20
-	// A nested object that fits into a value has fewer.
+	// maxNested bounds the members of a nested object. One that fits into a value has fewer.
 	maxNested = maxValue / 4
 )
 
 const typeSuffix = "@odata.type"
 
-// Parse reads a record from a JSON object. All errors are [problem.Error]s that name the field
-// and say what to change. They are joined.
+// Parse reads a record from a JSON object. All errors are joined [problem.Error]s. Each names the field
+// and the change to make.
 func Parse(data []byte) (Record, error) {
 	members, err := split(data, maxMembers)
 	if err != nil {
@@ -73,15 +73,15 @@ func parse(members []member) (Record, error) {
 
 type member struct {
 	name  string
-	value jsontext.Value // part of the data
+	value jsontext.Value // a part of the data
 }
 
-// split cuts an object into its members. It reads no more than most of them.
+// split divides an object into its members. It reads at most most of them.
 func split(data []byte, most int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
 	}
-	// A string with half a surrogate pair is refused later, with its field's name.
+	// A string with half a surrogate pair is refused later, by an error that names its field.
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true))
 	if dec.PeekKind() != '{' {
 		return nil, problem.Invalidf("", "must be a JSON object, such as {\"name\":\"value\"}")
@@ -122,7 +122,7 @@ func readMember(dec *jsontext.Decoder, data []byte) (member, error) {
 	if err != nil {
 		return member{}, err
 	}
-	end := dec.InputOffset() // the decoder reuses value
+	end := dec.InputOffset() // before the decoder reuses value
 	return member{name: string(name), value: data[end-int64(len(value)) : end]}, nil
 }
 
@@ -176,7 +176,7 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 	}
 	t, annotated := types[m.name]
 	kind := m.value.Kind()
-	if !m.value.IsValid() { // its syntax was checked, so only its text can be wrong
+	if !m.value.IsValid() { // the syntax was checked, so only its text can be wrong
 		return f, problem.Invalidf(m.name, "has half a surrogate pair, which is no character; send whole characters")
 	}
 	if f.Nested = kind == '{' || kind == '['; f.Nested {
@@ -221,7 +221,7 @@ func (r Record) check() error {
 	return nil
 }
 
-// Size returns the bytes of the record within a row, as the service's team described it in
+// Size returns the record's bytes within a row, counted as the service's team describes in
 // "Understanding Windows Azure Storage Billing".
 func (r Record) Size() int {
 	n := 0

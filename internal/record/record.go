@@ -1,5 +1,5 @@
 // Package record converts JSON objects to rows of typed properties and back, without loss
-// in either direction. Catalogs and event streams store what callers send as records.
+// in either direction. Catalogs and event streams store their callers' JSON as records.
 //
 // A [Record] is a set of fields. [Parse] reads one from JSON:
 //
@@ -13,15 +13,15 @@
 //	{…}, […]                       String, the value's compact JSON under a marked name
 //	"f@odata.type": "Edm.Guid"     none: the type of field f
 //
-// The annotations name the service's own types, of which JSON lacks some. A record's JSON
-// has an annotation only where a reader could not tell the type without. So [Parse] of a
+// The annotations name the service's own types, some of which JSON lacks. A record's JSON
+// has an annotation only where the value does not show its type. So [Parse] of a
 // record's JSON returns the same record.
 //
-// A field may have any name. A legal property name stays as it is; others are escaped (see
-// name.go) to names that start with [OwnPrefix]. Packages that store records use this prefix
-// for their own columns, except tsw_x_ and tsw_j_.
+// A field may have any name. Legal property names are kept. Others are escaped (see
+// name.go) to names that start with [OwnPrefix]. Packages that store records use this prefix,
+// except tsw_x_ and tsw_j_, for their own columns.
 //
-// The package knows nothing of a record's keys, tables or versions.
+// The package does not depend on a record's keys, tables or versions.
 package record
 
 import (
@@ -38,7 +38,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// OwnPrefix is the prefix of all properties that are no fields. [FromProperties] skips
+// OwnPrefix is the prefix of all properties that are not fields. [FromProperties] skips
 // them.
 const OwnPrefix = "tsw_"
 
@@ -55,7 +55,7 @@ type Field struct {
 	Value  jsontext.Value // as in [storage.Property]
 }
 
-// Get returns a field's value as text: a string without quotes, anything else as JSON. ok is
+// Get returns a field's value as text: a string without quotes, any other value as JSON. ok is
 // false if the record has no such field.
 func (r Record) Get(name string) (text string, ok bool) {
 	i, ok := slices.BinarySearchFunc(r.Fields, name, func(f Field, name string) int { return cmp.Compare(f.Name, name) })
@@ -65,7 +65,7 @@ func (r Record) Get(name string) (text string, ok bool) {
 	return r.Fields[i].text(), true
 }
 
-// Only returns the record's fields of these names.
+// Only returns a record with only the named fields.
 func (r Record) Only(names []string) Record {
 	kept := slices.DeleteFunc(slices.Clone(r.Fields), func(f Field) bool { return !slices.Contains(names, f.Name) })
 	return Record{Fields: kept}
@@ -75,12 +75,12 @@ func (f Field) text() string {
 	if f.Value.Kind() != '"' {
 		return string(f.Value)
 	}
-	// Half a surrogate pair becomes U+FFFD; nothing else can be wrong.
+	// Half a surrogate pair becomes U+FFFD. No other error is possible.
 	b, _ := jsontext.AppendUnquote(nil, f.Value)
 	return string(b)
 }
 
-// Properties returns the record as properties of a row, in the order of the fields.
+// Properties returns the record's properties in a row, in the order of the fields.
 func (r Record) Properties() []storage.Property {
 	properties := make([]storage.Property, len(r.Fields))
 	for i, f := range r.Fields {
@@ -90,7 +90,7 @@ func (r Record) Properties() []storage.Property {
 }
 
 // FromProperties is the inverse of [Record.Properties]. It reads the properties of any writer,
-// and skips those that have [OwnPrefix] and belong to no field.
+// and skips properties with [OwnPrefix] that do not hold a field.
 func FromProperties(properties []storage.Property) Record {
 	r := Record{Fields: make([]Field, 0, len(properties))}
 	for _, p := range properties {
@@ -99,7 +99,7 @@ func FromProperties(properties []storage.Property) Record {
 		}
 	}
 	r.sort()
-	// Another writer may have stored a field twice: as it is, and nested.
+	// Another program may have stored a field twice: plain and nested.
 	r.Fields = slices.CompactFunc(r.Fields, func(a, b Field) bool { return a.Name == b.Name })
 	return r
 }
@@ -116,7 +116,7 @@ func fieldOf(p storage.Property) (Field, bool) {
 	if v, err := normalize(p.Type, p.Value); err == nil {
 		f.Value = v
 	} else if p.Type == storage.Double {
-		f.Value = shortest(p.Value) // more digits than a Double has
+		f.Value = shortest(p.Value) // the text may have more digits than a Double
 	}
 	return f, true
 }
@@ -145,7 +145,7 @@ func (r Record) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// MarshalJSON returns what AppendJSON appends.
+// MarshalJSON returns the output of AppendJSON.
 func (r Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 
 // annotated reports whether the value's JSON does not show its type.
@@ -161,7 +161,7 @@ func (f Field) annotated() bool {
 	return true
 }
 
-// plainInt64 reports whether an Int64 is written as a number: a reader does not take it for
+// plainInt64 reports whether an Int64 is written as a number. Then a reader does not take it for
 // an Int32, and JavaScript, whose numbers are Doubles, does not round it.
 func (f Field) plainInt64() bool {
 	const exact = 1 << 53
@@ -177,7 +177,7 @@ func (f Field) appendValue(b []byte) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
-	// Names and texts were checked when they came in, so this can't fail.
+	// Names and texts were checked on input, so this can't fail.
 	b, _ = jsontext.AppendQuote(b, s)
 	return b
 }
@@ -185,14 +185,14 @@ func appendString(b []byte, s string) []byte {
 // Equal reports whether both records have the same fields with the same types and values.
 func Equal(a, b Record) bool { return bytes.Equal(a.canonical(), b.canonical()) }
 
-// Hash returns 32 hex digits of SHA-256 that equal records share.
+// Hash returns 32 hex digits of SHA-256. Equal records have the same hash.
 func (r Record) Hash() string {
 	sum := sha256.Sum256(r.canonical())
 	return hex.EncodeToString(sum[:16])
 }
 
-// canonical returns bytes that only equal records share. Values were normalised when they
-// came in, except for Doubles, which keep their text.
+// canonical returns the same bytes for equal records, and different ones otherwise. Values were normalized on
+// input, except for Doubles, which keep their text.
 func (r Record) canonical() []byte {
 	var b []byte
 	for _, f := range r.Fields {

@@ -2,14 +2,14 @@ package record
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Some is several records, of which few are decoded at a time: a record of small fields takes ten times the memory of its text.
+// Some is several records. Only a few are decoded at a time, because a record of small fields takes ten times the memory of its text.
 type Some interface {
 	Len() int
-	// At returns the record with an index. It may be called several times.
+	// At returns the record with the given index. It may be called repeatedly.
 	At(i int) Record
 }
 
-// Decoded is records that are decoded all the same.
+// Decoded is a list of records that are all decoded.
 type Decoded []Record
 
 // Len implements [Some].
@@ -18,7 +18,7 @@ func (d Decoded) Len() int { return len(d) }
 // At implements [Some].
 func (d Decoded) At(i int) Record { return d[i] }
 
-// Texts is records in the form of texts that [Parse] has read before.
+// Texts is a list of records as texts that [Parse] has accepted.
 type Texts []jsontext.Value
 
 // Len implements [Some].

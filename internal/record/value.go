@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// plainType returns the type of a value without annotation. A whole number that is no Int32 is an Int64.
+// plainType returns the type of a value without an annotation. A whole number beyond Int32 is an Int64.
 func plainType(v jsontext.Value) storage.Type {
 	t := odata.Implied(v)
 	if t == storage.Double && !bytes.ContainsAny(v, ".eE") {
@@ -26,7 +26,7 @@ func plainType(v jsontext.Value) storage.Type {
 }
 
 // normalize checks a value against its type, and returns it in the form that a property
-// stores. The error says what the value must be.
+// stores. The error describes the form that the value must have.
 func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	switch t {
 	case storage.Boolean:
@@ -50,7 +50,7 @@ func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	return normalizeString(t, v)
 }
 
-// normalizeString normalizes a value of a type that is a string in JSON.
+// normalizeString normalizes a value whose type is a string in JSON.
 func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	if v.Kind() != '"' {
 		return nil, fmt.Errorf("must be a string, to be an %v", t)
@@ -58,7 +58,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	text, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
 		if t == storage.String {
-			return bytes.Clone(v), nil // half a surrogate pair: parseField refuses it
+			return bytes.Clone(v), nil // half a surrogate pair, which parseField refuses
 		}
 		return nil, fmt.Errorf("is not valid Unicode, so no %v", t)
 	}
@@ -88,7 +88,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	return jsontext.AppendQuote(nil, text)
 }
 
-// normalizeDouble keeps the number's text, and adds a point if it has none and no exponent. -0.0 becomes 0.0.
+// normalizeDouble keeps the number's text, and adds a decimal point if it has neither a point nor an exponent. -0.0 becomes 0.0.
 func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	switch string(v) {
 	case `"NaN"`, `"Infinity"`, `"-Infinity"`:
@@ -101,7 +101,7 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	if err != nil {
 		return nil, errors.New("is beyond the range of a Double; send it as a string")
 	}
-	if f == 0 && math.Signbit(f) { // the storage keeps no sign of 0; the answer to a write must not show one either
+	if f == 0 && math.Signbit(f) { // the storage drops the sign of 0, so the answer to a write must not show one
 		return jsontext.Value("0.0"), nil
 	}
 	if !odata.KeepsNumber(string(v)) {
@@ -113,14 +113,14 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	return append(bytes.Clone(v), ".0"...), nil
 }
 
-// shortest returns the shortest text of a Double, which equal Doubles share.
+// shortest returns the shortest text of a Double. Equal Doubles have the same one.
 func shortest(v jsontext.Value) jsontext.Value {
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil {
-		return v // NaN and the infinities, in quotes
+		return v // NaN or an infinity, in quotes
 	}
 	if f == 0 {
-		f = 0 // of either sign
+		f = 0 // removes the sign
 	}
 	b := strconv.AppendFloat(nil, f, 'g', -1, 64)
 	if bytes.ContainsAny(b, ".e") {
@@ -141,7 +141,7 @@ func nest(m member) (jsontext.Value, error) {
 	return jsontext.AppendQuote(nil, compact)
 }
 
-// isNested reports whether nest can have written the text.
+// isNested reports whether the text can be a result of nest.
 func isNested(text string) bool {
 	m := member{value: jsontext.Value(text)}
 	kind := m.value.Kind()
@@ -152,7 +152,7 @@ func isNested(text string) bool {
 	return err == nil && storage.Property{Value: again}.Text() == text
 }
 
-// depth returns how deep objects and arrays are nested in a valid value.
+// depth returns the nesting depth of objects and arrays in a valid value.
 func depth(v jsontext.Value) int {
 	open, deepest := 0, 0
 	dec := jsontext.NewDecoder(bytes.NewBuffer(v), jsontext.AllowInvalidUTF8(true))

@@ -16,35 +16,35 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// The bounds of a program's work with a row. They count, and look at no clock, so that each delivery of a step ends alike.
+// The bounds of a program's work for a row. They are counts and not times, so that each delivery of a step has the same result.
 const (
 	maxProgram   = 16 << 10  // bytes of its text
-	maxSteps     = 1 << 20   // instructions; a function takes some more for the size of what it gets and makes
+	maxSteps     = 1 << 20   // instructions; a function counts as more, by the size of its arguments and result
 	maxText      = 1 << 18   // bytes of a string
-	maxSearched  = 100 << 10 // of one that a regular expression is looked for in: any property's
-	maxSeparator = 1 << 10   // of one that is put between others
-	maxDigits    = 1 << 10   // of a number
-	maxParts     = 1 << 15   // values in a value, nested ones included, and the highest index of an array
+	maxSearched  = 100 << 10 // bytes of a string that is searched with a regular expression; enough for any property
+	maxSeparator = 1 << 10   // bytes of a string that is put between others
+	maxDigits    = 1 << 10   // digits of a number
+	maxParts     = 1 << 15   // values in a value, nested ones included, and highest index of an array
 	maxValue     = 2 << 20   // bytes of a value
-	maxRows      = 100       // out of one row
-	perSearch    = 1 << 8    // instructions of a search
-	maxSearches  = 1 << 10   // before a compiled program is replaced, with the regular expressions that it keeps
+	maxRows      = 100       // from one row
+	perSearch    = 1 << 8    // counted instructions of a search
+	maxSearches  = 1 << 10   // before a compiled program, with its cached regular expressions, is replaced
 )
 
-// impure are functions whose answer follows from more than the row, or that end more than the row's turn.
+// impure are functions whose result depends on more than the row, or that end more than the row's run.
 var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
-// unbounded are functions that take more than a row's share of memory or time for small values, in one instruction.
+// unbounded are functions that can take too much memory or time for small values, in one instruction.
 var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
 
-// searches are functions that look for a regular expression.
+// searches are functions that use a regular expression.
 var searches = strings.Fields("test match capture scan split splits sub gsub")
 
-// cheap are functions whose single instructions take no longer for a large value, and make none.
+// cheap are functions whose single instructions take constant time and create no value.
 var cheap = strings.Fields("empty error select first limit skip until while repeat nulls values strings numbers booleans arrays objects iterables scalars " +
 	"finites normals range type has in not isempty toboolean floor ceil round sqrt pow log abs fabs")
 
-// parse reads a program, refuses what a map must not do, and puts the checks of [budget] at its instructions that make values.
+// parse reads a program, refuses what a map must not do, and adds the checks of [budget] to the instructions that create values.
 func parse(text string) (*gojq.Query, error) {
 	if len(text) > maxProgram {
 		return nil, fmt.Errorf("has %d bytes; %d are the most", len(text), maxProgram)
@@ -62,10 +62,10 @@ func parse(text string) (*gojq.Query, error) {
 	return q, errors.Join(g.refused...)
 }
 
-// guard puts calls of [budget]'s functions into a program.
+// guard adds calls of [budget]'s functions to a program.
 type guard struct{ refused []error }
 
-// walk guards all parts of a program, the inner ones first.
+// walk guards all parts of a program, inner parts first.
 func (g *guard) walk(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -88,7 +88,7 @@ func (g *guard) refuse(format string, args ...any) {
 	g.refused = append(g.refused, fmt.Errorf(format, args...))
 }
 
-// visit guards a part of the program, whose own parts are guarded.
+// visit guards a part of the program after its own parts.
 func (g *guard) visit(node any) {
 	switch n := node.(type) {
 	case *gojq.Query:
@@ -115,7 +115,7 @@ func (g *guard) visit(node any) {
 	}
 }
 
-// operator guards an operator that makes a value.
+// operator guards an operator that creates a value.
 func operator(q *gojq.Query) {
 	inner := *q
 	switch q.Op {
@@ -133,7 +133,7 @@ func operator(q *gojq.Query) {
 	}
 }
 
-// made guards a term that makes a value; nil if it makes none.
+// made guards a term that creates a value, or returns nil for any other term.
 func (g *guard) made(t *gojq.Term) *gojq.Query {
 	does := &gojq.Query{Term: t}
 	switch {
@@ -143,7 +143,7 @@ func (g *guard) made(t *gojq.Term) *gojq.Query {
 		return g.function(t.Func, does)
 	case t.Str != nil && t.Str.Queries != nil:
 		for i, q := range t.Str.Queries {
-			if q.Term.Str == nil { // or else it is what stands between values
+			if q.Term.Str == nil { // otherwise it is the text between values
 				t.Str.Queries[i] = nested(checked(q))
 			}
 		}
@@ -154,7 +154,7 @@ func (g *guard) made(t *gojq.Term) *gojq.Query {
 	return nil
 }
 
-// function guards a call; nil if it needs no guard.
+// function guards a call, or returns nil if it needs no guard.
 func (g *guard) function(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
 	case slices.Contains(impure, f.Name):
@@ -196,7 +196,7 @@ func at(q *gojq.Query) *gojq.Query {
 	return pipe(q, call("_at"))
 }
 
-// Variables of the calls. A program can't use such names.
+// Variables of the calls. The names are not legal in a program.
 const first, second, operand = "$__a", "$__b", "$__c"
 
 func checked(q *gojq.Query) *gojq.Query { return pipe(q, call("_check")) }
@@ -209,7 +209,7 @@ func bind(l *gojq.Query, name string, r *gojq.Query) *gojq.Query {
 	return nested(q)
 }
 
-// nested keeps what a query defines to itself.
+// nested limits the scope of a query's definitions to the query.
 func nested(q *gojq.Query) *gojq.Query {
 	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeQuery, Query: q}}
 }
@@ -222,16 +222,16 @@ func variable(name string) *gojq.Query { return call(name) }
 
 func identity() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}} }
 
-// budget is what a row has left. It is the context of a program's run, which asks for Done ahead of each instruction. A run goes on from row
-// to row, since the library makes new stacks for each.
+// budget is the rest of a row's bounds. It is the context of a program's run, which calls Done before each instruction. One run
+// handles many rows, because the library would create new stacks for each run.
 type budget struct {
 	context.Context
 	code     *gojq.Code
-	out      gojq.Iter      // of a run that goes on; nil if there is none
+	out      gojq.Iter      // of a run that can take further rows; may be nil
 	in       map[string]any // the row, until the run takes it
-	ended    bool           // the run has put out all of the row
+	ended    bool           // the run has output all of the row
 	steps    int
-	over     error // what was exceeded, or who ended the run
+	over     error // which bound was exceeded, or why the run ended
 	calls    int   // of Done
 	searches int   // of all rows
 }
@@ -261,14 +261,14 @@ func (b *budget) Done() <-chan struct{} {
 // Err implements [context.Context].
 func (b *budget) Err() error { return b.over }
 
-// exceed ends the run: the program can't catch that.
+// exceed ends the run. The program can't catch it.
 func (b *budget) exceed(format string, args ...any) {
 	if b.over == nil {
 		b.over = fmt.Errorf("the program "+format, args...)
 	}
 }
 
-// newBudget compiles a program, for one run at a time.
+// newBudget compiles a program for a single run at a time.
 func newBudget(q *gojq.Query) (*budget, error) {
 	b := &budget{Context: context.Background()}
 	each, err := gojq.Parse("_row | if . then . else . end")
@@ -293,7 +293,7 @@ func newBudget(q *gojq.Query) (*budget, error) {
 	return b, err
 }
 
-// begin gives a row to the run that goes on, or to a new one.
+// begin gives a row to the existing run or to a new one.
 func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	b.Context, b.in, b.ended, b.steps, b.over = ctx, in, false, maxSteps, nil
 	out := b.out
@@ -303,7 +303,7 @@ func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	return out
 }
 
-// rowsOf are the rows that a run gets, with a null behind each.
+// rowsOf is the input of a run: each row, followed by a null.
 type rowsOf struct{ *budget }
 
 // Next implements [gojq.Iter].
@@ -312,11 +312,11 @@ func (r rowsOf) Next() (any, bool) {
 		return nil, true
 	}
 	in := r.in
-	r.in, r.steps = nil, maxSteps // however the run came to it
+	r.in, r.steps = nil, maxSteps // a new row has the full number, in any run
 	return in, true
 }
 
-// check charges for a value that is gone through or made, and ends the run if it is too large.
+// check charges for a value that is read or created, and ends the run if it is too large.
 func (b *budget) check(v any) {
 	s := sizeOf(v)
 	if b.steps -= s.parts / 4; s.parts == 1 {
@@ -332,7 +332,7 @@ func (b *budget) check(v any) {
 	}
 }
 
-// size is what a value takes.
+// size is the size of a value.
 type size struct{ parts, bytes, text, digits int }
 
 func sizeOf(v any) (s size) {
@@ -340,7 +340,7 @@ func sizeOf(v any) (s size) {
 	return s
 }
 
-// add adds a value. It goes no further than [budget.check] takes.
+// add adds a value's size. It stops at the bounds of [budget.check].
 func (s *size) add(v any) {
 	s.parts++
 	switch v := v.(type) {
@@ -364,24 +364,24 @@ func (s *size) add(v any) {
 	}
 }
 
-// zoned matches formats that read zones by their names.
+// zoned matches time formats that read zones by name.
 var zoned = regexp.MustCompile(`%[^A-Za-z%]*[Z+]`)
 
-// format ends the run at such a format: what a name like CET means follows from the zone that this machine is in.
+// format ends the run at such a format, because the meaning of a name like CET depends on this machine's zone.
 func (b *budget) format(v any) {
 	if text, _ := v.(string); zoned.MatchString(strings.ReplaceAll(text, "%%", "")) {
 		b.exceed("reads a time by %%Z or %%+, whose zones are those of this machine; %%z reads +01:00")
 	}
 }
 
-// text ends the run at a text that is too long for what the program does with it.
+// text ends the run if a text is longer than most. does names the operation.
 func (b *budget) text(v any, most int, does string) {
 	if text, _ := v.(string); len(text) > most {
 		b.exceed("%s a text of more than %d KiB", does, most>>10)
 	}
 }
 
-// search charges for a search: the library goes through the text again for each match, and keeps the regular expression.
+// search charges for a search, because the library reads the text again for each match and keeps the regular expression.
 func (b *budget) search(v any) {
 	b.text(v, maxSearched, "looks for a regular expression in")
 	text, _ := v.(string)
@@ -390,7 +390,7 @@ func (b *budget) search(v any) {
 	b.check(v)
 }
 
-// pair ends the run at a text that would be repeated too often, and charges for arrays whose values are compared with each other.
+// pair ends the run if a text would be repeated too often, and charges for arrays whose values are compared with each other.
 func (b *budget) pair(x, y any) {
 	l, _ := x.([]any)
 	r, _ := y.([]any)
@@ -404,7 +404,7 @@ func (b *budget) pair(x, y any) {
 	}
 }
 
-// index ends the run at an index, or a path, that would make too large an array.
+// index ends the run if an index or a path would create too large an array.
 func (b *budget) index(v any) {
 	b.check(v)
 	if n, ok := gojq.ToFloat64(v); ok && n > maxParts {

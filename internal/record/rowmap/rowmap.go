@@ -1,9 +1,9 @@
-// Package rowmap makes rows of rows: it renames and drops properties, and runs a jq program.
+// Package rowmap maps rows to rows. It renames and drops properties, and runs a jq program.
 //
-// A program gets a row as plain JSON, and each object that it puts out is a row. What a row becomes follows from the row and the
-// program alone, so a step that is repeated writes the same. Its work is bounded by counted instructions and bytes, not by time.
+// A program reads a row as plain JSON, and each object that it outputs is a row. The output depends on the row and the
+// program alone, so a repeated step writes the same rows. The work is bounded by counted instructions and bytes, not by time.
 //
-// A property has the type that it had before if its value fits. So a program needs to know of types only where it makes new properties.
+// A property keeps its type if its value fits, so a program needs to state types only for new properties.
 // [Map.Rows] has the rules.
 package rowmap
 
@@ -21,24 +21,24 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Options say what a map does: it renames, then drops, then runs the program.
+// Options define a map: it first renames, then drops, then runs the program.
 type Options struct {
-	Rename  map[string]string // properties, by their names before
-	Drop    []string          // properties, by their names before
+	Rename  map[string]string // new names of properties, by their old names
+	Drop    []string          // properties, by their old names
 	Program string            // in jq; "" for none
 }
 
-// Map makes rows of rows. It is safe for concurrent use.
+// Map maps rows to rows. It is safe for concurrent use.
 type Map struct {
 	options Options
 	query   *gojq.Query // nil without a program
 	idle    sync.Pool   // of *budget
 
 	mu      sync.Mutex      // guards the following
-	changes map[Change]bool // whether it was told
+	changes map[Change]bool // whether [Map.Changes] has reported it
 }
 
-// New returns a map. The error says what is wrong with the program, in words that go behind its name.
+// New returns a map. The error describes a mistake in the program, in words that follow its name.
 func New(o Options) (*Map, error) {
 	m := &Map{options: o, changes: map[Change]bool{}}
 	if o.Program == "" {
@@ -57,16 +57,16 @@ func New(o Options) (*Map, error) {
 	return m, nil
 }
 
-// Change is a property whose type a map has changed, although nobody asked for that.
+// Change is a property whose type a map has changed without an annotation.
 type Change struct {
 	Name     string
 	From, To storage.Type
 }
 
-// String says what has changed.
+// String describes the change.
 func (c Change) String() string { return fmt.Sprintf("%s: %v became %v", c.Name, c.From, c.To) }
 
-// Changes calls fn with the changes that it was not called with before, in order.
+// Changes calls fn with the new changes since the last call, in order.
 func (m *Map) Changes(fn func(Change)) {
 	if m == nil {
 		return
@@ -88,7 +88,7 @@ func (m *Map) Changes(fn func(Change)) {
 	}
 }
 
-// maxChanges is how many changes are told.
+// maxChanges bounds the reported changes.
 const maxChanges = 100
 
 func (m *Map) changed(c Change) {
@@ -99,12 +99,12 @@ func (m *Map) changed(c Change) {
 	}
 }
 
-// Rows returns what a row becomes: none, one or several rows, of any keys. An error is about this row.
+// Rows returns the mapped rows: none, one or several, with any keys. An error concerns only this row.
 //
-// A value goes in as a number, a boolean or a string. What comes out has the type and the text that it had, if the row had the same value
-// under that name; or else that type, if the value fits; or else it is a String, a Boolean, an Int32 if it is whole and in range, or a
-// Double. A member "P@odata.type" decides about P. A member that is null is no property. Timestamp and members that begin with odata. are
-// passed over. The context's error is that of no row.
+// The program reads a value as a number, a boolean or a string. If the row had the same value under the same name, the output keeps its type
+// and text. Otherwise it keeps that type if the value fits, or else it is a String, a Boolean, an Int32 if it is whole and in range, or a
+// Double. A member "P@odata.type" sets the type of P. Members that are null are dropped. Timestamp and members whose names start with odata. are
+// ignored. The context's error is not about the row.
 func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity, err error) {
 	if e, err = m.renamed(e); err != nil || m.query == nil {
 		return []storage.Entity{e}, err
@@ -122,17 +122,17 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	}
 	out := b.begin(ctx, in)
 	defer func() {
-		if b.searches < maxSearches { // the library keeps regular expressions, and rows may make their own
+		if b.searches < maxSearches { // the library keeps compiled regular expressions, and rows may create their own
 			m.idle.Put(b)
 		}
 	}()
 	for {
 		v, _ := out.Next()
-		if err, failed := v.(error); failed { // perhaps behind the row's end
+		if err, failed := v.(error); failed { // perhaps of the next row
 			return nil, short(err)
 		}
 		if b.ended {
-			if b.steps > maxSteps-maxSteps/16 { // or else its stacks may be large, and would be kept
+			if b.steps > maxSteps-maxSteps/16 { // its stacks may be large, and would be kept otherwise
 				b.out = out
 			}
 			return rows, nil
@@ -149,7 +149,7 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	}
 }
 
-// short cuts an error that repeats a row's values.
+// short shortens an error that repeats a row's values.
 func short(err error) error {
 	const most = 500
 	text := []rune(err.Error())
@@ -159,7 +159,7 @@ func short(err error) error {
 	return errors.New(string(text[:most]) + "…")
 }
 
-// renamed returns a row, some of whose properties are renamed or dropped.
+// renamed returns the row after renaming and dropping properties.
 func (m *Map) renamed(e storage.Entity) (storage.Entity, error) {
 	o := m.options
 	if len(o.Rename) == 0 && len(o.Drop) == 0 {
@@ -180,14 +180,14 @@ func (m *Map) renamed(e storage.Entity) (storage.Entity, error) {
 	return e, nil
 }
 
-// ErrMoved is the error of a row whose key a map changes, where the order of keys must stay.
+// ErrMoved is the error of a row whose key a map changes, where the key order must stay.
 var ErrMoved = errors.New("the map changes its key")
 
-// Kept returns the rows of a source as the map makes them. It must leave their keys, or [Kept.Read] fails with [ErrMoved].
+// Kept is a source's rows, mapped. If the map changes a key, [Kept.Read] fails with [ErrMoved].
 type Kept struct {
 	storage.Source
 	Map *Map
-	// Pass tells that rows are left out that the map fails for: somebody else has reported them.
+	// Pass leaves out rows for which the map fails, because they have been reported elsewhere.
 	Pass bool
 }
 
@@ -200,7 +200,7 @@ func (k Kept) Read(ctx context.Context, o storage.RequestOptions, q storage.Quer
 	return p, queries, err
 }
 
-// Keep returns what rows become, with their keys: an error names the row.
+// Keep returns the mapped rows, whose keys must stay the same. An error names the row.
 func (m *Map) Keep(ctx context.Context, rows []storage.Row, pass bool) ([]storage.Row, error) {
 	if m == nil {
 		return rows, nil

@@ -16,19 +16,19 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxRowBytes is the most that a row's values have.
+// maxRowBytes bounds the bytes of a row's values.
 const maxRowBytes = 1 << 20
 
-// typeSuffix ends the name of a member that has a property's type.
+// typeSuffix is the end of a member's name that holds a property's type.
 const typeSuffix = "@odata.type"
 
-// row is a row that a program works on.
+// row is a program's input row.
 type row struct {
 	storage.Entity
 	values []any // of the properties
 }
 
-// input returns the row as a program sees it.
+// input returns the row in the form that a program reads.
 func (r *row) input() (map[string]any, error) {
 	in := make(map[string]any, len(r.Properties)+2)
 	in[odata.PartitionKey], in[odata.RowKey] = r.Key.Partition, r.Key.Row
@@ -43,7 +43,7 @@ func (r *row) input() (map[string]any, error) {
 	return in, nil
 }
 
-// valueOf returns a property's value as a program sees it.
+// valueOf returns a property's value in the form that a program reads.
 func valueOf(p storage.Property) (v any, err error) {
 	switch p.Type {
 	case storage.Boolean:
@@ -64,11 +64,11 @@ func valueOf(p storage.Property) (v any, err error) {
 		}
 		return f, nil
 	}
-	text, _ := p.Lossy() // the same value gives back the other half
+	text, _ := p.Lossy() // half a surrogate pair is restored if the value is unchanged
 	return text, nil
 }
 
-// output returns the row of what a program has put out. Changes of types go to changed.
+// output converts a program's output to a row. It calls changed for changes of types.
 func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) {
 	out, ok := v.(map[string]any)
 	if !ok {
@@ -133,7 +133,7 @@ func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) 
 	return e, nil
 }
 
-// newNames returns the names of the properties that the row did not have, in order.
+// newNames returns the names of the output's properties that the input row lacks, in order.
 func (r *row) newNames(out map[string]any) (names []string) {
 	for name, v := range out {
 		switch {
@@ -148,7 +148,8 @@ func (r *row) newNames(out map[string]any) (names []string) {
 	return names
 }
 
-// movedOf returns the property of the row that is gone and had the value: a program that renames one does that. It is nil if there is none.
+// movedOf returns the property of the input row that had this value and is not in the output, so that the program has probably renamed it. It may
+// return nil.
 func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	for i, p := range r.Properties {
 		if _, there := out[p.Name]; !there && same(r.values[i], v) {
@@ -158,7 +159,7 @@ func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	return nil
 }
 
-// property returns the property of a value. was is that of the row with the same name, and before its value; nil if there is none.
+// property returns the property for a value. was is the input row's property of the same name, and before its value; nil if it had none.
 func property(name string, v, as any, was *storage.Property, before any) (p storage.Property, err error) {
 	if n, ok := v.(json.Number); ok {
 		v = normal(n)
@@ -177,7 +178,7 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 			return p, fmt.Errorf("%s%s is %s, which is no type", name, typeSuffix, gojq.Preview(as))
 		}
 		p, ok := fit(name, t, v)
-		if text, isText := v.(string); !ok && isText { // as Int64 has in JSON
+		if text, isText := v.(string); !ok && isText { // JSON has Int64 as text
 			p, err = storage.ParseProperty(name, t, text)
 			ok = err == nil
 		}
@@ -208,7 +209,7 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 	return p, fmt.Errorf("%s is %s, which no number of a property keeps; tostring makes a text of it", name, gojq.Preview(v))
 }
 
-// fit returns the property of a type with a value, if the type has such values.
+// fit returns a property of the type with the value, if the type allows the value.
 func fit(name string, t storage.Type, v any) (p storage.Property, ok bool) {
 	text := ""
 	switch v := v.(type) {
@@ -245,10 +246,10 @@ func fit(name string, t storage.Type, v any) (p storage.Property, ok bool) {
 	return p, err == nil
 }
 
-// exact reports whether a Double is the whole number of a text.
+// exact reports whether a Double is exactly the whole number in text.
 func exact(f float64, text string) bool { return strconv.FormatFloat(f, 'f', 0, 64) == text }
 
-// same reports whether two values are equal. A number may be written in two ways.
+// same reports whether two values are equal. A number may have two forms.
 func same(a, b any) bool {
 	if a == b {
 		return true
@@ -263,7 +264,7 @@ func same(a, b any) bool {
 	return false
 }
 
-// sameNumber compares exactly: not as the floating point numbers that whole ones may be rounded to.
+// sameNumber compares exactly. A comparison as floating point numbers could round whole numbers.
 func sameNumber(a, b any) bool {
 	f, isFloat := a.(float64)
 	g, isFloatToo := b.(float64)
@@ -282,7 +283,7 @@ func sameNumber(a, b any) bool {
 	return fmt.Sprint(a) == fmt.Sprint(b)
 }
 
-// normal returns the number that fromjson leaves as its text.
+// normal converts a number that fromjson leaves as text.
 func normal(v any) any {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -298,7 +299,7 @@ func normal(v any) any {
 	return f
 }
 
-// article puts an article before the name of a JSON type.
+// article puts an article before a JSON type's name.
 func article(name string) string {
 	switch name {
 	case "null":
