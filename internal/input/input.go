@@ -34,7 +34,7 @@ func Part(text []byte, v any) error { return decode(text, v) }
 func decode(text []byte, v any, o ...json.Options) error {
 	d := jsontext.NewDecoder(bytes.NewBuffer(text))
 	if err := json.UnmarshalDecode(d, v, o...); err != nil {
-		return explain(err)
+		return explain(text, err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return problem.Invalidf("", "goes on after its JSON value; send just one")
@@ -43,7 +43,7 @@ func decode(text []byte, v any, o ...json.Options) error {
 }
 
 // explain turns an error of package json into one that says what to change.
-func explain(err error) error {
+func explain(text []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
 	switch {
@@ -56,7 +56,23 @@ func explain(err error) error {
 	case errors.Is(err, io.EOF):
 		return problem.Invalidf("", "is empty; send JSON")
 	}
-	return problem.Invalidf("", "is not valid JSON").Because(err)
+	return problem.Invalidf("", "is not valid JSON").Because(Located(text, err))
+}
+
+// Located returns the error of a text that is not valid JSON with the place of the mistake: its column in characters, behind its line if the
+// text has several. Other errors stay as they are.
+func Located(text []byte, err error) error {
+	var syntax *jsontext.SyntacticError
+	if !errors.As(err, &syntax) || syntax.Err == nil {
+		return err
+	}
+	before := text[:min(int(syntax.ByteOffset), len(text))]
+	begin := bytes.LastIndexByte(before, '\n') + 1
+	at := fmt.Sprintf("column %d", utf8.RuneCount(before[begin:])+1)
+	if begin > 0 || bytes.Contains(bytes.TrimSpace(text), []byte("\n")) {
+		at = fmt.Sprintf("line %d, %s", bytes.Count(before, []byte("\n"))+1, at)
+	}
+	return fmt.Errorf("%s: %w", at, syntax.Err)
 }
 
 // field returns a JSON pointer such as /a/0/b as a.0.b.

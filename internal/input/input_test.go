@@ -60,6 +60,22 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// A mistake in JSON is told with its column, and with its line if there are several.
+func TestWhereTheMistakeIs(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"action":`:                 "is not valid JSON: column 11: unexpected EOF",
+		"{x}\n":                      "is not valid JSON: column 2: invalid character 'x' ",
+		"{\n \"action\": \"é\", x }": "is not valid JSON: line 2, column 17: invalid character 'x' ",
+		"{\n":                        "is not valid JSON: line 2, column 1: unexpected EOF",
+	} {
+		var r request
+		if err := input.JSON([]byte(text), &r); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestPart(t *testing.T) {
 	t.Parallel()
 	var p part

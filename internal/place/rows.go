@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"tablesweep/internal/file"
+	"tablesweep/internal/input"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
@@ -85,6 +86,7 @@ func JSONLines(from io.Reader) Lines {
 		case line.Text[0] == '[':
 			err = ErrArray
 		}
+		err = input.Located(line.Text, err)
 		_, next := in.Next()
 		switch {
 		case next != nil && !errors.Is(next, io.EOF): // half a line

@@ -66,7 +66,7 @@ func TestWindowsRefuse(t *testing.T) {
 	t.Parallel()
 	const good = `{"PartitionKey":"a","RowKey":"1"}` + "\n"
 	for text, want := range map[string]string{
-		good + "\nnonsense":                                                     "line 3 is no row: jsontext",
+		good + "\nnonsense":                                                     "line 3 is no row: column 2: invalid",
 		good + `{"PartitionKey":"a"}`:                                           "a row lacks a key",
 		good + `{"PartitionKey":1,"RowKey":"1"}`:                                "line 2 is no row",
 		good + `{"PartitionKey":"a","RowKey":"1","N":`:                          "line 2 is no row",

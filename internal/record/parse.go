@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tablesweep/internal/input"
 	"tablesweep/internal/key"
 	"tablesweep/internal/key/odata"
 	"tablesweep/internal/problem"
@@ -106,7 +107,7 @@ func split(data []byte, most int) ([]member, error) {
 		}
 		return nil, problem.Invalidf("", "something follows the JSON object; send one object")
 	}
-	return nil, syntaxError(err)
+	return nil, syntaxError(data, err)
 }
 
 func readMember(dec *jsontext.Decoder, data []byte) (member, error) {
@@ -126,7 +127,7 @@ func readMember(dec *jsontext.Decoder, data []byte) (member, error) {
 	return member{name: string(name), value: data[end-int64(len(value)) : end]}, nil
 }
 
-func syntaxError(err error) error {
+func syntaxError(data []byte, err error) error {
 	var p *problem.Error
 	if errors.As(err, &p) {
 		return p
@@ -135,7 +136,7 @@ func syntaxError(err error) error {
 	if errors.As(err, &s) && errors.Is(err, jsontext.ErrDuplicateName) {
 		return problem.Invalidf(strings.TrimPrefix(string(s.JSONPointer), "/"), "is given twice; give each name once")
 	}
-	return problem.Invalidf("", "is not valid JSON").Because(err)
+	return problem.Invalidf("", "is not valid JSON").Because(input.Located(data, err))
 }
 
 // annotations returns the annotated types by field.

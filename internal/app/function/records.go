@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tablesweep/internal/input"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 )
@@ -31,7 +32,7 @@ func splitRecords(body []byte, noun string) (texts []jsontext.Value, several boo
 		return []jsontext.Value{body}, false, nil
 	}
 	if texts, err = elements(body, maxRecords+1); err != nil {
-		return nil, true, problem.Invalidf("", "the body is not a JSON array of %ss", noun).Because(err)
+		return nil, true, problem.Invalidf("", "the body is not a JSON array of %ss", noun).Because(input.Located(body, err))
 	}
 	return texts, true, checkNumber(len(texts), noun)
 }
