@@ -288,6 +288,13 @@ func newListing(out io.Writer, asJSON bool) *listing {
 	return l
 }
 
+// head prints the columns' names. JSON has none.
+func (l *listing) head(names ...string) {
+	if l.json == nil {
+		l.add(nil, names...)
+	}
+}
+
 // add prints an item: v as JSON, or else the columns.
 func (l *listing) add(v any, columns ...string) {
 	switch {

@@ -64,11 +64,27 @@ func (f *scansFlags) open(r *call) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := openTable(a, "state-table", cmp.Or(f.table, stateTable()))
+	f.table = cmp.Or(f.table, stateTable())
+	t, err := openTable(a, "state-table", f.table)
 	if err != nil {
 		return nil, err
 	}
 	return engine.New(scans.Options{Own: a, StateTable: t.Name(), Price: dollars})
+}
+
+// explain returns an error of the engine in the command's words: a field is a flag, and who does not know the scan's id can list the scans.
+func (f *scansFlags) explain(err error) error {
+	var p *problem.Error
+	switch {
+	case storage.HasCode(err, "TableNotFound"):
+		return job.Hint(fmt.Errorf("no app keeps its scans here (table %s)", f.table), "--connection names the app's own storage, and --state-table its table")
+	case !errors.As(err, &p):
+	case p.Kind == problem.Invalid && p.Field != "":
+		return usagef("--%s %s", p.Field, p.Detail)
+	case p.Kind == problem.NotFound:
+		return job.Hint(err, "tablesweep scans list shows the newest")
+	}
+	return err
 }
 
 // scansListOptions are the options of the command scans list.
@@ -103,19 +119,20 @@ func (o *scansListOptions) run(r *call) error {
 	if o.since != "" {
 		now, err := e.Now(r.ctx)
 		if err != nil {
-			return err
+			return o.explain(err)
 		}
 		q.Since, _ = logtail.ParseTime(o.since, now) // which was parsed above
 	}
 	l := newListing(r.Out, o.json)
+	l.head("ID", "STATE", "WHAT IS DONE", "BEGAN", "ROWS", "RATE", "NAME", "CAUSE")
 	for most := int(o.top); ; {
 		q.Top = most
 		page, err := e.List(r.ctx, q)
 		if err != nil {
-			return flagError(err)
+			return o.explain(err)
 		}
 		for _, s := range page.Scans {
-			l.add(s, string(s.ID), stateOf(s), whatIsDone(s), s.StartedAt.Format(time.RFC3339), fmt.Sprintf("%d rows", s.Rows.Scanned), optional(s.Rate, "%.0f rows/s"), shownName(s.Name), s.Cause)
+			l.add(s, string(s.ID), stateOf(s), whatIsDone(s), s.StartedAt.Format(time.RFC3339), strconv.FormatInt(s.Rows.Scanned, 10), optional(s.Rate, "%.0f/s"), shownName(s.Name), s.Cause)
 		}
 		most -= len(page.Scans)
 		if q.Cursor = page.Cursor; most == 0 || q.Cursor == "" {
@@ -130,15 +147,6 @@ func shownName(name string) string {
 		return quoted
 	}
 	return name
-}
-
-// flagError returns the error about a filter as a wrong flag.
-func flagError(err error) error {
-	var p *problem.Error
-	if errors.As(err, &p) && p.Kind == problem.Invalid && p.Field != "" {
-		return usagef("--%s %s", p.Field, p.Detail)
-	}
-	return err
 }
 
 // scanDetail is a command that prints one of the engine's reports about a scan.
@@ -158,7 +166,7 @@ func (o *scanDetail[T]) run(r *call) error {
 	}
 	found, err := o.get(e, r.ctx, ledger.ScanID(r.args[0]))
 	if err != nil {
-		return scanError(err)
+		return o.explain(err)
 	}
 	if o.json {
 		return lines.JSON(r.Out).Encode(found)
@@ -182,7 +190,7 @@ func (o *scansFailedOptions) run(r *call) error {
 	for cursor, first := "", true; first || cursor != ""; first = false {
 		page, err := e.Failed(r.ctx, ledger.ScanID(r.args[0]), failedPage, cursor)
 		if err != nil {
-			return scanError(err)
+			return o.explain(err)
 		}
 		for _, row := range page.Rows {
 			if err := out.Encode(rowlist.Line{PartitionKey: row.PartitionKey, RowKey: row.RowKey, Reason: row.Reason}); err != nil {
@@ -194,15 +202,6 @@ func (o *scansFailedOptions) run(r *call) error {
 		}
 	}
 	return nil
-}
-
-// scanError adds advice to the error for an unknown scan: how to list the scans.
-func scanError(err error) error {
-	var p *problem.Error
-	if errors.As(err, &p) && p.Kind == problem.NotFound {
-		return job.Hint(err, "tablesweep scans list shows the newest")
-	}
-	return err
 }
 
 func whatIsDone(s status.Status) string {
