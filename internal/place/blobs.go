@@ -11,18 +11,18 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Blobs has an export's objects as the blobs of a container whose names start with a prefix and a slash, or as all of them.
+// Blobs stores an export's objects as the blobs of a container whose names start with a prefix and a slash, or as all blobs of the container.
 type Blobs struct {
 	container *storage.Container
-	prefix    string // with its slash; "" for the container as a whole
+	prefix    string // with its slash; "" for the whole container
 	address   string
 }
 
-// maxPrefix leaves room for an object's name: a blob's has 1,024 characters at most.
+// maxPrefix leaves space for an object's name, because a blob's name has at most 1,024 characters.
 const maxPrefix = 800
 
-// InContainer returns the objects under a prefix, whose slashes at its ends count for nothing. The error is a
-// prefix that names of blobs must not have.
+// InContainer returns the objects below a prefix. It ignores slashes at the prefix's ends. The error refuses a
+// prefix that is not legal in names of blobs.
 func InContainer(account *storage.Account, container, prefix string) (*Blobs, error) {
 	c, err := account.Container(container)
 	if err != nil {
@@ -34,7 +34,7 @@ func InContainer(account *storage.Account, container, prefix string) (*Blobs, er
 	return &Blobs{c, prefix, strings.TrimSuffix(c.Address()+"/"+prefix, "/")}, nil
 }
 
-// CleanPrefix returns a prefix as names have it: with its slash, or empty. The error says why names of blobs must not have it.
+// CleanPrefix returns a prefix in its form in names: with its slash, or empty. The error says why the prefix is not legal in names of blobs.
 func CleanPrefix(prefix string) (string, error) {
 	if secret.In(prefix) {
 		return "", errors.New("the prefix has what looks like a key or a signature; it is stored and shown, and must have none")
@@ -54,7 +54,7 @@ func CleanPrefix(prefix string) (string, error) {
 	return prefix + "/", nil
 }
 
-// Make makes the container unless it exists. Who may write blobs may lack the permission to make containers.
+// Make creates the container unless it exists. A user who may write blobs may lack the permission to create containers.
 func (b *Blobs) Make(ctx context.Context) error {
 	err := b.container.Create(ctx)
 	if storage.Denied(err) && b.List(ctx, "", func(string, int64) error { return nil }) == nil {
@@ -63,7 +63,7 @@ func (b *Blobs) Make(ctx context.Context) error {
 	return err
 }
 
-// With returns the same objects by requests that are made with the options.
+// With returns the same objects. Their requests use the options.
 func (b *Blobs) With(o storage.RequestOptions) *Blobs {
 	return &Blobs{b.container.With(o), b.prefix, b.address}
 }

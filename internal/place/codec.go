@@ -11,20 +11,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Compress is how pages are compressed.
+// Compress is a compression of pages.
 type Compress string
 
-// The ways to compress.
+// The compressions.
 const (
 	Zstd Compress = "zstd"
 	Gzip Compress = "gzip"
 	None Compress = "none"
 )
 
-// Compressions lists all ways.
+// Compressions lists all compressions.
 var Compressions = []Compress{Zstd, Gzip, None}
 
-// exts are how the names of compressed files end.
+// exts are the endings of compressed files' names.
 var exts = map[Compress]string{Zstd: ".zst", Gzip: ".gz", None: ""}
 
 // Codec encodes and decodes pages. It is safe for concurrent use.
@@ -48,7 +48,7 @@ func NewCodec(c Compress) (*Codec, error) {
 	return codec, err
 }
 
-// Encode returns a page's text, compressed: a frame or a member of its own.
+// Encode returns a page's compressed text: a separate frame or member.
 func (c *Codec) Encode(text []byte) []byte {
 	switch c.compress {
 	case Zstd:
@@ -56,14 +56,14 @@ func (c *Codec) Encode(text []byte) []byte {
 	case Gzip:
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
-		_, _ = w.Write(text) // into memory
+		_, _ = w.Write(text) // can't fail in memory
 		_ = w.Close()
 		return b.Bytes()
 	}
 	return text
 }
 
-// size returns how many bytes a page's text has, as the page says.
+// size returns the length of a page's text in bytes, as stated in the page.
 func (c *Codec) size(page []byte) int64 {
 	switch c.compress {
 	case Zstd:
@@ -80,7 +80,7 @@ func (c *Codec) size(page []byte) int64 {
 	return int64(len(page))
 }
 
-// decode returns the text of a page. It fails if that has more than 16 MiB.
+// decode returns the text of a page. It fails if the text is longer than 16 MiB.
 func (c *Codec) decode(page []byte) (text []byte, err error) {
 	switch c.compress {
 	case Zstd:

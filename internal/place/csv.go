@@ -19,31 +19,31 @@ import (
 	"tablesweep/internal/task"
 )
 
-// CSV is how Azure Storage Explorer writes rows: PartitionKey, RowKey, Timestamp, and for each property a column and one of its type, such
-// as Name and Name@type. A row without a property has neither value nor type there; an empty text has a type. A text without a type has
-// that of [CSV.Types]. Else it has the one type that its column has. If the column has several, it has that of the first row, and it is
-// a String if the first row or the whole column has none.
+// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property a column and a column of its types, such
+// as Name and Name@type. If a row lacks a property, its value and type are empty; an empty text has a type. A text without a type gets
+// the type in [CSV.Types]. Without one there, it gets the only type in its column. If the column has several types, it gets the first row's.
+// If the first row or the whole column has no type, it is a String.
 type CSV struct {
-	Delimiter byte                    // 0 for a comma; a line sep=; ahead of the columns says more
-	Types     map[string]storage.Type // of texts without types, by their columns
-	Keyless   bool                    // rows have no keys, such as those of a catalog, and columns any names
-	// Mixed, if set, is told of a column of several types that has texts without one.
+	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
+	Types     map[string]storage.Type // types of texts without one, by column
+	Keyless   bool                    // rows without keys, such as a catalog's, with any names of columns
+	// Mixed, if set, is called for a column that has several types and texts without one.
 	Mixed func(text string)
 
-	learned map[string]*columnTypes // by a first reading
+	learned map[string]*columnTypes // from a first reading
 }
 
 const (
 	timestampName = "Timestamp"
-	typeColumn    = "@type" // ends the name of a column of types
+	typeColumn    = "@type" // end of the name of a column of types
 	maxColumns    = 10_000
 )
 
-// columnTypes are the types that stand in a column, as far as it was read.
+// columnTypes are the types in a column, as far as it was read.
 type columnTypes struct {
 	seen    []storage.Type // each once
 	first   bool           // the first row has one of them
-	untyped int            // the line of the first text without a type, 0 if there is none
+	untyped int            // line of the first text without a type, or 0
 }
 
 // note adds a type.
@@ -54,7 +54,7 @@ func (c *columnTypes) note(t storage.Type, firstRow bool) {
 	c.first = c.first || firstRow
 }
 
-// usual is the type of a text without one.
+// usual is the type of texts without one.
 func (c *columnTypes) usual() storage.Type {
 	if len(c.seen) == 1 || c.first {
 		return c.seen[0]
@@ -64,10 +64,10 @@ func (c *columnTypes) usual() storage.Type {
 
 func (c *columnTypes) mixed() bool { return len(c.seen) > 1 && c.untyped > 0 }
 
-// BadLine is a line that is no row, in an input that goes on.
+// BadLine is a line that is not a row, in an input that continues.
 type BadLine struct {
 	Line int
-	Key  key.Key // as far as it is known
+	Key  key.Key // as far as known
 	Err  error
 }
 
@@ -75,25 +75,25 @@ func (b *BadLine) Error() string { return fmt.Sprintf("line %d is no row: %v", b
 
 func (b *BadLine) Unwrap() error { return b.Err }
 
-// csvReader reads rows of CSV.
+// csvReader reads rows from CSV.
 type csvReader struct {
 	CSV
 	in      *bufio.Reader
-	first   []byte // what stands ahead of the rows, if they are keyless
-	ended   int    // lines
+	first   []byte // text before the rows, if they are keyless
+	ended   int    // lines read
 	columns []csvColumn
-	keys    [2]int // the columns of the keys, -1 if there are none
+	keys    [2]int // columns of the keys, or -1
 	begun   bool   // the first row was read
 }
 
 // csvColumn is a column of a property, or of a key.
 type csvColumn struct {
 	name   string
-	typed  int           // the column of its types, -1 if there is none
-	skip   bool          // it is one of types, or of nothing that a row keeps
-	given  *storage.Type // by [CSV.Types]
+	typed  int           // column of its types, or -1
+	skip   bool          // a column of types, or one that rows do not use
+	given  *storage.Type // from [CSV.Types]
 	types  *columnTypes
-	warned bool // that it is mixed
+	warned bool // Mixed was called for it
 }
 
 func (c CSV) reader(from io.Reader) *csvReader {
@@ -101,8 +101,8 @@ func (c CSV) reader(from io.Reader) *csvReader {
 	return &csvReader{CSV: c, in: bufio.NewReaderSize(from, 64<<10)}
 }
 
-// Learn reads a file for the types of its columns, and returns what reads it again. Rows that can be read but once, as those of a pipe, are
-// read without: they end at a type that says how texts above it should have been read. If ctx ends, the error is [task.ErrInterrupted].
+// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only once, such as a pipe,
+// is read without Learn. It fails at a type that shows how earlier texts should have been read. If ctx ends, the error is [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
 	if err := r.header(); err != nil {
@@ -123,7 +123,7 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 			return c, nil
 		case err != nil:
 			return c, err
-		case rec.wrong != nil && rec.last > rec.line: // who reads it again ends there, too
+		case rec.wrong != nil && rec.last > rec.line: // the second reading ends here, too
 			return c, nil
 		case rec.blank() || rec.wrong != nil || !r.fits(&rec):
 			continue
@@ -141,8 +141,8 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	return c, nil
 }
 
-// Lines reads rows of CSV. A [BadLine] does not end it. Where quotes don't match across lines, nobody knows where the next row begins: that
-// ends it.
+// Lines reads rows from CSV. A [BadLine] does not end the input. Unbalanced quotes across lines do, because the beginning of the next row is
+// unknown.
 func (c CSV) Lines(from io.Reader) Lines {
 	r := c.reader(from)
 	return func() (storage.Row, int, error) {
@@ -162,12 +162,12 @@ func (c CSV) Lines(from io.Reader) Lines {
 // Record is a row without keys.
 type Record struct {
 	Line       int
-	Text       []byte // as it stands there, without the line's end
+	Text       []byte // as in the file, without the line end
 	Properties []storage.Property
-	Err        error // why it is none
+	Err        error // why it is not a record
 }
 
-// Records reads keyless rows of CSV, as [CSV.Lines] does. first is what stands ahead of them, such as the line of columns.
+// Records reads keyless rows from CSV in the way of [CSV.Lines]. first is the text before them, such as the line of column names.
 func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error), err error) {
 	r := c.reader(from)
 	if err := r.header(); err != nil {
@@ -179,7 +179,7 @@ func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error),
 	}, nil
 }
 
-// next reads a row, and what is wrong with it.
+// next reads a row. The record says what is wrong with it.
 func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 	for {
 		rec, err = r.record()
@@ -203,7 +203,7 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 	}
 }
 
-// fits reports whether a record has a cell for each column. Empty ones behind them, as spreadsheets write, are cut off.
+// fits reports whether a record has a cell for each column. It removes empty cells at the end, which spreadsheets write.
 func (r *csvReader) fits(rec *csvRecord) bool {
 	for len(rec.cells) > len(r.columns) && rec.cells[len(rec.cells)-1] == "" {
 		rec.cells = rec.cells[:len(rec.cells)-1]
@@ -211,17 +211,17 @@ func (r *csvReader) fits(rec *csvRecord) bool {
 	return len(rec.cells) == len(r.columns)
 }
 
-// csvRecord is what stands between two ends of rows.
+// csvRecord is the text of one row.
 type csvRecord struct {
 	cells             []string
-	text              []byte // with the line's end, if rows are keyless
+	text              []byte // with the line end, if rows are keyless
 	line, last, bytes int
 	wrong             error
 }
 
 func (c csvRecord) blank() bool { return len(c.cells) == 1 && c.cells[0] == "" && c.wrong == nil }
 
-// record reads the next one. The error is [io.EOF] behind the last one.
+// record reads the next record. After the last one the error is [io.EOF].
 func (r *csvReader) record() (rec csvRecord, err error) {
 	const (
 		begins = iota
@@ -245,7 +245,7 @@ func (r *csvReader) record() (rec csvRecord, err error) {
 		case errors.Is(err, io.EOF):
 			if state == quoted {
 				wrong("a quote is not closed")
-				rec.last = max(rec.last, rec.line+1) // it would have gone on
+				rec.last = max(rec.last, rec.line+1) // the record would have continued there
 			}
 			end()
 			return rec, nil
@@ -322,7 +322,7 @@ func (r *csvReader) header() error {
 	return nil
 }
 
-// name gives the columns their names.
+// name sets the names of the columns.
 func (r *csvReader) name(cells []string) error {
 	var names []string
 	at := map[string]int{}
@@ -385,7 +385,7 @@ func (r *csvReader) name(cells []string) error {
 	return nil
 }
 
-// columnName returns the name of a column as Explorer writes it, from one with blanks around it, of a key in any case, or N@odata.type.
+// columnName returns a column's name in Explorer's form. The header may have blanks around it, a key in any case, or N@odata.type.
 func (c CSV) columnName(text string) string {
 	name, types := strings.TrimSpace(text), ""
 	for _, end := range []string{"@odata.type", typeColumn} {
@@ -402,7 +402,7 @@ func (c CSV) columnName(text string) string {
 	return name + types
 }
 
-// row returns the row of a record, with its key if only others are wrong. err ends the rows.
+// row returns the row of a record. If only other cells are wrong, it has its key. err ends the input.
 func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 	first := !r.begun
 	r.begun = true
@@ -437,7 +437,7 @@ func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 	return e, wrong, nil
 }
 
-// decide returns the type of a text, and learns from it if that was not done before.
+// decide returns the type of a text, and learns from it unless a first reading has done so.
 func (r *csvReader) decide(c *csvColumn, t storage.Type, typed, first bool, line int) (storage.Type, error) {
 	if c.given != nil {
 		if !typed {
@@ -464,7 +464,7 @@ func (r *csvReader) decide(c *csvColumn, t storage.Type, typed, first bool, line
 	return t, nil
 }
 
-// typeOf returns the type of a cell, and whether it is told beside it.
+// typeOf returns the type of a cell, and whether it is stated in the column of types.
 func (c csvColumn) typeOf(cells []string) (t storage.Type, typed bool, err error) {
 	if c.typed < 0 || cells[c.typed] == "" {
 		return storage.String, false, nil
@@ -476,15 +476,15 @@ func (c csvColumn) typeOf(cells []string) (t storage.Type, typed bool, err error
 	return t, typed, err
 }
 
-// Columns are those that CSV is written in. First it sees all rows, and then it writes them.
+// Columns are the columns of CSV output. All rows must be seen before the first is written.
 type Columns struct {
 	CSV
-	// Lossy, if set, is called with a row and a property whose text is not valid Unicode, and is written with U+FFFD.
+	// Lossy, if set, is called for a property whose text is not valid Unicode and is therefore written with U+FFFD.
 	Lossy func(k key.Key, name string)
 
 	names []string
 	at    map[string]int
-	last  []storage.Column // of the row that was seen last: many share them
+	last  []storage.Column // of the last row that was seen, because many rows share them
 }
 
 // See adds the columns of rows.
@@ -524,7 +524,7 @@ func (c *Columns) Header() []byte {
 	return append([]byte(strings.Join(all, string(c.Delimiter))), "\r\n"...)
 }
 
-// Append appends lines of rows. It fails over a property that it has not seen.
+// Append appends lines of rows. It fails for a property that it has not seen.
 func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 	for _, text := range rows {
 		row := text.Entity()
@@ -566,7 +566,7 @@ func (c *Columns) cell(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// CheckDelimiter refuses what can't stand between cells.
+// CheckDelimiter refuses a delimiter that can't separate cells.
 func CheckDelimiter(d string) error {
 	if len(d) != 1 || !strings.Contains(",;\t|:~^#", d) {
 		return fmt.Errorf("is %q, want one of a comma, a semicolon, a tab, and | : ~ ^ #", d)

@@ -1,28 +1,28 @@
-// Package place reads and writes rows outside of tables: exports, and files of JSON lines and CSV.
+// Package place reads and writes rows outside tables: exports, and files of JSON lines and CSV.
 //
-// An export is a table's rows as objects of a directory or of a blob container ([Objects]):
+// An export is a table's rows as objects in a directory or a blob container ([Objects]):
 //
-//	export.json     the claim, put first
+//	export.json     the claim, written first
 //	data/NAME       the rows, in files whose keys are sorted and disjoint
-//	files.jsonl     a line a file, in table order ([File])
-//	manifest.json   put last: the export is complete if it is there ([Manifest])
+//	files.jsonl     one line for each file, in table order ([File])
+//	manifest.json   written last: the export is complete if it exists ([Manifest])
 //
-// The claim and the manifest prove themselves: their last member is the hash of all that stands before it. An export of many tables
-// has an export in each part that a table's name names, and besides:
+// The last member of the claim and of the manifest is the hash of everything before it. An export of many tables
+// has one export for each table, in a part with the table's name, and these objects:
 //
-//	tables-claim.json   the claim, put first
-//	tables.json         put last: the export is whole if it is there ([Tables])
+//	tables-claim.json   the claim, written first
+//	tables.json         written last: the export is complete if it exists ([Tables])
 //
 // NAME is ORDER-HASH.EXT: six digits or a step's id, and the first 16 hex digits of the content's SHA-256. No object is
 // ever replaced.
 //
-// A data file is a sequence of pages of at most 1,000 rows and, unless a single row has more, 4 MiB of JSON lines. A page
-// is the unit of encoding: a zstd frame, a gzip member or plain text. files.jsonl has the length and the hash of each, and
-// the manifest has the hash of files.jsonl. So a reader proves each page before it uses a row of it, and reads no
-// more than it asks for.
+// A data file is a sequence of pages. A page has at most 1,000 rows and, unless a single row is larger, 4 MiB of JSON lines. A page
+// is the unit of encoding: a zstd frame, a gzip member or plain text. files.jsonl has the length and the hash of each page, and
+// the manifest has the hash of files.jsonl. So a reader can prove each page before it uses its rows, and reads only the
+// pages that it needs.
 //
-// A complete export answers queries as a table does ([Export.Read]). Its token is the page's place: FILE/PAGE, and the row
-// in it. The command line's [Writer] makes exports. It keeps the lines of files.jsonl in a journal ([journal.File]) until it has
-// them all, which is what a killed export goes on from. [Windows] reads
-// files that are no export, JSON lines or [CSV], in any order of rows.
+// A complete export answers queries like a table ([Export.Read]). Its token is the page's position, FILE/PAGE, and the row
+// in the page. The command line writes exports with [Writer]. Until all files are written, the Writer keeps the lines of
+// files.jsonl in a journal ([journal.File]), from which a killed export resumes. [Windows] reads
+// JSON lines or [CSV] that are not exports, with rows in any order.
 package place

@@ -28,10 +28,10 @@ type Export struct {
 	codec    *Codec
 	files    []dataFile
 
-	mu sync.Mutex // guards what is seen of files
+	mu sync.Mutex // guards the facts learned about files
 }
 
-// dataFile is a file, and what is seen of its pages.
+// dataFile is a file and the facts learned about its pages.
 type dataFile struct {
 	File
 	seen []seen
@@ -39,10 +39,10 @@ type dataFile struct {
 
 type seen struct {
 	rows int      // 0 if it was not read
-	last *key.Key // of a page that a range was looked up by
+	last *key.Key // of a page, from a search for a range
 }
 
-// Open opens a complete export. It reads the manifest and files.jsonl, and proves them.
+// Open opens a complete export. It reads the manifest and files.jsonl, and checks their hashes.
 func Open(ctx context.Context, o Objects) (*Export, error) {
 	e := &Export{objects: o}
 	if err := e.open(ctx); err != nil {
@@ -71,7 +71,7 @@ func (e *Export) open(ctx context.Context) error {
 	var seal Seal
 	sum, err := eachFile(ctx, e.objects, FilesName, func(f File) error {
 		_, err := seal.Add(f)
-		f.Properties = Properties{} // nobody asks for those of a file
+		f.Properties = Properties{} // not needed for single files
 		e.files = append(e.files, dataFile{f, make([]seen, len(f.Pages))})
 		return err
 	})
@@ -89,7 +89,7 @@ func (e *Export) open(ctx context.Context) error {
 	return nil
 }
 
-// eachFile calls fn with the lines of a files.jsonl, and returns the hash of all.
+// eachFile calls fn with each line of files.jsonl, and returns the hash of the whole object.
 func eachFile(ctx context.Context, o Objects, name string, fn func(File) error) (hash string, err error) {
 	sum, n := sha256.New(), 0
 	whole := io.NewSectionReader(readerAt(func(offset, most int64) ([]byte, error) { return o.Get(ctx, name, offset, most) }), 0, math.MaxInt64)
@@ -110,13 +110,13 @@ func eachFile(ctx context.Context, o Objects, name string, fn func(File) error) 
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Address implements [storage.Source]: it has the export's place, and what stands there.
+// Address implements [storage.Source]. It consists of the export's place and its hash.
 func (e *Export) Address() string { return e.objects.Address() + "#" + e.Hash() }
 
-// Hash tells the export from others that stood or will stand in its place.
+// Hash distinguishes the export from earlier and later ones in the same place.
 func (e *Export) Hash() string { return e.manifest.Files.SHA256[:hashDigits] }
 
-// Manifest returns what the export says of itself.
+// Manifest returns the export's manifest.
 func (e *Export) Manifest() Manifest { return e.manifest }
 
 // Hints implements [storage.Hinted] by the last key of each data file.
@@ -126,7 +126,7 @@ func (e *Export) Hints(fn func(last key.Key, rows int64)) {
 	}
 }
 
-// get reads an object of so many bytes at most.
+// get reads an object of at most most bytes.
 func get(ctx context.Context, o Objects, name string, most int64) ([]byte, error) {
 	text, err := o.Get(ctx, name, 0, most+1)
 	if err == nil && int64(len(text)) > most {
@@ -136,7 +136,7 @@ func get(ctx context.Context, o Objects, name string, most int64) ([]byte, error
 }
 
 const (
-	chunk   = 1 << 20 // of files.jsonl that is read at a time
+	chunk   = 1 << 20 // bytes of files.jsonl that are read at a time
 	maxLine = 8 << 20
 )
 
@@ -152,20 +152,20 @@ func (r readerAt) ReadAt(b []byte, offset int64) (int, error) {
 	return copy(b, text), err
 }
 
-// position is where a query reads on.
+// position is where a query continues.
 type position struct{ file, page, row int }
 
 func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
-// reading is how the objects of an export are read for a query, and the memory that it uses.
+// reading is the way to read an export's objects for a query, and the query's memory.
 type reading struct {
 	Objects
 	memory *memory.Part
 }
 
-// Read implements [storage.Source]. It reads at most one page, but for those that a range is looked up by.
+// Read implements [storage.Source]. It reads at most one page, apart from the pages that a search for the range's start needs.
 func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	w, err := newWindow(q)
 	if err != nil {
@@ -194,7 +194,7 @@ func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	return p, 1, nil
 }
 
-// next returns the position of the page behind one.
+// next returns the position of the next page.
 func (e *Export) next(at position) position {
 	if at.page+1 < len(e.files[at.file].Pages) {
 		return position{at.file, at.page + 1, 0}
@@ -202,7 +202,7 @@ func (e *Export) next(at position) position {
 	return position{at.file + 1, 0, 0}
 }
 
-// start returns where a query begins: at its token, or where its range does.
+// start returns the position where a query begins: at its token, or at the start of its range.
 func (e *Export) start(ctx context.Context, from reading, q storage.Query) (at position, err error) {
 	if q.Token != nil {
 		n, _ := fmt.Sscanf(q.Token.Partition, "%d/%d/%d", &at.file, &at.page, &at.row)
@@ -244,7 +244,7 @@ func (e *Export) last(ctx context.Context, from reading, at position) (key.Key, 
 	return k, nil
 }
 
-// page reads a page and proves it. It returns its rows, and how much JSON they have. It uses the memory for what [storage.MemoryOf] says.
+// page reads a page and checks its hash. It returns the page's rows and the bytes of their JSON. It charges the memory by [storage.MemoryOf].
 func (e *Export) page(ctx context.Context, from reading, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	begin := int64(0)
@@ -302,7 +302,7 @@ func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes 
 	return rows, len(text), err
 }
 
-// count compares the rows of a file with what files.jsonl says, once all its pages have been read.
+// count compares a file's number of rows with files.jsonl, once all its pages have been read.
 func (e *Export) count(f *dataFile, page, rows int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -30,17 +30,17 @@ const (
 	format  = "tablesweep-export"
 	version = 1
 
-	// MaxManifest is how many bytes a manifest, and a claim, have at most.
+	// MaxManifest is the maximum of bytes in a manifest or a claim.
 	MaxManifest = 64 << 10
-	// fileBytes is how much JSON ends a data file.
+	// fileBytes is the number of bytes of JSON after which a data file ends.
 	fileBytes = 32 << 20
 
 	maxProperties = 300
-	pageBytes     = 4 << 20  // of JSON that a page has, unless a single row has more
+	pageBytes     = 4 << 20  // of a page's JSON, unless a single row is larger
 	maxPage       = 16 << 20 // bytes of any page, encoded and decoded
 )
 
-// preamble begins the claim and the manifest.
+// preamble is the start of the claim and of the manifest.
 type preamble struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
@@ -57,17 +57,17 @@ func (h preamble) check(name, format string) error {
 	return nil
 }
 
-// proofName begins the last member of what proves itself: the SHA-256 of all that stands before it.
+// proofName is the start of the last member, with the SHA-256 of everything before it.
 const proofName = `,"proof":"`
 
-// withChecksum returns the JSON of one of these objects, which proves itself: whatever has changed in it, even the name of a member that
-// a reader does not know, [parse] notices.
+// withChecksum returns the JSON of a claim or a manifest with its own hash. [parse] then notices any change, even in the name of a
+// member that the reader does not know.
 func withChecksum(v any) []byte {
 	text := bytes.TrimSuffix(asJSON(v), []byte("}\n"))
 	return fmt.Appendf(text, "%s%x\"}\n", proofName, sha256.Sum256(text))
 }
 
-// parse reads an object that proves itself, of a format.
+// parse checks the hash and the format of a claim or a manifest, and reads it.
 func parse(name, format string, text []byte, v any) error {
 	var h preamble
 	if err := json.Unmarshal(text, &h); err != nil {
@@ -86,16 +86,16 @@ func parse(name, format string, text []byte, v any) error {
 	return nil
 }
 
-// Claim is what export.json says.
+// Claim is the content of export.json.
 type Claim struct {
 	preamble
-	Request   json.RawMessage `json:"request,omitempty"` // what made the export, and can go on with it
+	Request   json.RawMessage `json:"request,omitempty"` // the request that made the export and can resume it
 	StartedAt time.Time       `json:"startedAt"`         // by the service's clock
 	Source    *Manifest       `json:"source,omitempty"`  // of the export that the app reads, without files and properties
 	Program   string          `json:"program"`
 }
 
-// NewClaim returns the claim of an export with an id.
+// NewClaim returns the claim of an export with the given id.
 func NewClaim(id string, request json.RawMessage, startedAt time.Time, program string) Claim {
 	return Claim{preamble: preamble{format, version, id}, Request: request, StartedAt: startedAt, Program: program}
 }
@@ -116,19 +116,19 @@ type Key struct {
 	RowKey       string
 }
 
-// Key returns the key as the rest of the program has it.
+// Key returns the key in the form of the rest of the program.
 func (k Key) Key() key.Key { return key.Key{Partition: k.PartitionKey, Row: k.RowKey} }
 
-// PageMark is a page of a file: its length as it is encoded, and the first 16 hex digits of the SHA-256 of that.
+// PageMark describes a page of a file: its encoded length, and the first 16 hex digits of the SHA-256 of the encoded page.
 type PageMark struct {
 	Bytes int64
 	Hash  string
 }
 
-// MarshalJSON writes the mark as a list of two.
+// MarshalJSON writes the mark as an array of two.
 func (p PageMark) MarshalJSON() ([]byte, error) { return json.Marshal([]any{p.Bytes, p.Hash}) }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the form of MarshalJSON.
 func (p *PageMark) UnmarshalJSON(text []byte) error {
 	pair := []any{&p.Bytes, &p.Hash}
 	if err := json.Unmarshal(text, &pair); err != nil {
@@ -140,18 +140,18 @@ func (p *PageMark) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Property is a property's name, with the number of rows that have it, by type.
+// Property is a property's name, and the number of rows that have it, by type.
 type Property struct {
 	Name  string           `json:"name"`
 	Types map[string]int64 `json:"types"`
 }
 
-// Properties count the properties of rows, in the order in which they appear: at most 300 names.
+// Properties counts the properties of rows, in the order of their first rows: at most 300 names.
 type Properties struct {
 	List []Property `json:"properties,omitempty"`
-	More bool       `json:"moreProperties,omitempty"` // not all are listed, or some were not counted in all rows
+	More bool       `json:"moreProperties,omitempty"` // some are not listed, or were not counted in all rows
 
-	index map[string]int // of List
+	index map[string]int // positions in List
 }
 
 func (p *Properties) count(name, kind string, rows int64) {
@@ -171,17 +171,17 @@ func (p *Properties) count(name, kind string, rows int64) {
 	p.List[i].Types[kind] += rows
 }
 
-// add adds those of other rows, which follow in table order.
+// add adds the counts of later rows in table order.
 func (p *Properties) add(other Properties) {
 	for _, one := range other.List {
-		for kind, rows := range one.Types { // the order of names does not depend on that of types
+		for kind, rows := range one.Types { // the order of names does not depend on the order of types
 			p.count(one.Name, kind, rows)
 		}
 	}
 	p.More = p.More || other.More
 }
 
-// File is a line of files.jsonl: a data file.
+// File is a line of files.jsonl. It describes a data file.
 type File struct {
 	Path   string     `json:"path"` // data/NAME
 	Rows   int64      `json:"rows"`
@@ -213,18 +213,18 @@ func ParseFile(line []byte) (f File, err error) {
 	return f, err
 }
 
-// dataPath matches the paths of data files, which lead nowhere else.
+// dataPath matches the paths of data files. Such a path can't lead outside the place.
 var dataPath = regexp.MustCompile(`^data/[0-9A-Za-z_-][0-9A-Za-z._-]*$`)
 
-// leftover matches the names of data files that this program makes, and of those that are not whole. What else stands there
-// is somebody else's, even another export.
+// leftover matches the names of data files, complete or not, that this program makes. Any other object belongs to
+// somebody else, perhaps to another export.
 var leftover = regexp.MustCompile(`^data/[0-9a-z]+-[0-9a-f]{16}\.jsonl(\.zst|\.gz)?(\.[a-z2-7]{16}\.part)?$`)
 
-// Leftover reports whether an object may be deleted if files.jsonl does not have it.
+// Leftover reports whether an object that files.jsonl does not list may be deleted.
 func Leftover(name string) bool { return leftover.MatchString(name) }
 
-// Manifest is what manifest.json says. Rows that were written between both times may or may not be in the export, which is
-// no snapshot.
+// Manifest is the content of manifest.json. An export is not a snapshot: rows that were written between both times may be missing
+// from it.
 type Manifest struct {
 	preamble
 	Table      string        `json:"table"`
@@ -243,19 +243,19 @@ type Manifest struct {
 	Program string `json:"program"`
 }
 
-// FilesSum is the number of data files, and the SHA-256 of files.jsonl.
+// FilesSum is the number of data files and the SHA-256 of files.jsonl.
 type FilesSum struct {
 	Count  int    `json:"count"`
 	SHA256 string `json:"sha256"`
 }
 
-// EncodingNames say how rows are encoded.
+// EncodingNames describe the encoding of rows.
 type EncodingNames struct {
 	Format   string   `json:"format"` // jsonl
 	Compress Compress `json:"compress"`
 }
 
-// Of returns the manifest of an export whose rows come from another export: what that was asked for limits this one, too.
+// Of returns the manifest of an export whose rows come from another export. The source's range and filter also limit this export.
 func (m Manifest) Of(source Manifest) Manifest {
 	m.Table, m.Account, m.Since = source.Table, source.Account, source.Since
 	m.StartedAt, m.FinishedAt = source.StartedAt, source.FinishedAt
@@ -277,7 +277,7 @@ func (m Manifest) Of(source Manifest) Manifest {
 	return m
 }
 
-// JSON returns the object's content. It leaves out properties that there is no room for.
+// JSON returns the object's content. It leaves out properties for which there is no space.
 func (m Manifest) JSON(id string) []byte {
 	m.preamble = preamble{format, version, id}
 	for {
@@ -300,7 +300,7 @@ func ParseManifest(text []byte) (m Manifest, err error) {
 	return m, nil
 }
 
-// asJSON returns the JSON of a value of our own, with <, > and & as they are, and the end of the line.
+// asJSON returns the JSON of the program's own value and a line end. It does not escape <, > and &.
 func asJSON(v any) []byte {
 	var b bytes.Buffer
 	if err := lines.JSON(&b).Encode(v); err != nil {
@@ -314,13 +314,13 @@ const hashDigits = 16
 // shortHash returns the first 16 hex digits of a SHA-256.
 func shortHash(b []byte) string { return hashOf(b)[:hashDigits] }
 
-// hashOf returns a SHA-256 in hex digits.
+// hashOf returns the SHA-256 in hex digits.
 func hashOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// page collects rows: JSON lines, until they are encoded. The zero value is empty.
+// page collects rows as JSON lines until they are encoded. The zero value is empty.
 type page struct {
 	text        []byte
 	rows        int64
@@ -328,11 +328,11 @@ type page struct {
 	properties  Properties
 
 	columns     []storage.Column // of the last rows
-	sameColumns int64            // rows that have these columns, and are not among the properties yet
+	sameColumns int64            // rows with these columns that are not counted in the properties yet
 }
 
-// add appends a row, which must be behind the last one in table order. It reports false, and adds nothing, if the page
-// is full. A Timestamp is a member of the line, if one is wanted.
+// add appends a row, which must be after the last one in table order. If the page is full, it adds nothing and returns
+// false. timestamp adds the row's Timestamp as a member of the line.
 func (p *page) add(row storage.Row, timestamp bool) bool {
 	if p.rows == storage.PageRows {
 		return false
@@ -363,12 +363,12 @@ func (p *page) add(row storage.Row, timestamp bool) bool {
 	return true
 }
 
-// shared reports whether two rows share all their columns, as rows do that follow one another in a page.
+// shared reports whether two rows share one list of columns, as adjacent rows of a page do.
 func shared(a, b []storage.Column) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// tally counts the columns of the last rows.
+// tally counts the properties of the last rows.
 func (p *page) tally() {
 	for _, one := range p.columns {
 		p.properties.count(one.Name, one.Type.String(), p.sameColumns)
@@ -383,7 +383,7 @@ type FileDraft struct {
 	content []byte
 }
 
-// NewFile returns an empty file, which ends at [FileDraft.End].
+// NewFile returns an empty file. [FileDraft.End] completes it.
 func NewFile(c *Codec) *FileDraft {
 	d := &FileDraft{}
 	d.Pages = &Pages{codec: c, take: func(p *page, _ bool) error {
@@ -393,11 +393,11 @@ func NewFile(c *Codec) *FileDraft {
 	return d
 }
 
-// Held returns how many bytes of memory the draft takes at most: what was encoded moves as it grows.
+// Held returns the maximum bytes of the draft's memory, with space for the copy when the content grows.
 func (d *FileDraft) Held() int64 { return d.holds() + int64(2*cap(d.content)-len(d.content)) }
 
-// holds returns how many bytes of memory the draft takes: the JSON of the page under way and of those that are being encoded, and what
-// was encoded.
+// holds returns the bytes of the draft's memory: the JSON of the current page and of pages in encoding, and the
+// encoded pages.
 func (d *FileDraft) holds() int64 {
 	bytes := cap(d.page.text) + len(d.content)
 	for _, c := range d.coming {
@@ -406,7 +406,7 @@ func (d *FileDraft) holds() int64 {
 	return int64(bytes)
 }
 
-// Text returns how many bytes of JSON the draft has.
+// Text returns the bytes of JSON in the draft.
 func (d *FileDraft) Text() int { return d.json + len(d.page.text) }
 
 // append appends an encoded page.
@@ -423,13 +423,13 @@ func (d *FileDraft) append(p *page) {
 	d.content = append(d.content, p.text...)
 }
 
-// dataName returns the name of a data file with a hash.
+// dataName returns the name of a data file with the given hash.
 func dataName(order, hash string, c *Codec) string {
 	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + exts[c.compress]
 }
 
-// End returns the line of the file, and its content. order begins the file's name: six digits, or a step's id. The draft is
-// empty then; its next page changes the content.
+// End returns the file's line and its content. order is the start of the file's name: six digits, or a step's id. The draft is
+// then empty, and its next page overwrites the content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content
 	f.SHA256 = hashOf(content)
@@ -438,7 +438,7 @@ func (d *FileDraft) End(order string) (f File, content []byte) {
 	return f, content
 }
 
-// Seal sums up an export's files, which are added in table order.
+// Seal collects the facts about an export's files, which are added in table order.
 type Seal struct {
 	sum         hash.Hash
 	last        *key.Key
@@ -447,7 +447,7 @@ type Seal struct {
 	properties  Properties
 }
 
-// Add adds a file and returns its line of files.jsonl. It fails if the file does not lie behind the last one.
+// Add adds a file and returns its line of files.jsonl. It fails if the file is not after the last one.
 func (s *Seal) Add(f File) ([]byte, error) {
 	if s.last != nil && s.last.Compare(f.First.Key()) >= 0 {
 		return nil, fmt.Errorf("%s does not lie behind the file before it", f.Path)
@@ -462,7 +462,7 @@ func (s *Seal) Add(f File) ([]byte, error) {
 	return line, nil
 }
 
-// Manifest returns the manifest with what it says of the files and the rows.
+// Manifest returns the manifest with the facts about the files and the rows.
 func (s *Seal) Manifest(m Manifest) Manifest {
 	if s.sum == nil {
 		s.sum = sha256.New()
@@ -472,5 +472,5 @@ func (s *Seal) Manifest(m Manifest) Manifest {
 	return m
 }
 
-// Last returns the key of the last row, nil if there is none.
+// Last returns the key of the last row, or nil.
 func (s *Seal) Last() *key.Key { return s.last }

@@ -13,27 +13,27 @@ import (
 	"tablesweep/internal/file"
 )
 
-// Objects are where the objects of an export stand: a directory, or the blobs under a prefix. Names have slashes. An
+// Objects are the objects of an export: files in a directory, or the blobs below a prefix. Names contain slashes. An
 // object never changes. The methods may be called concurrently.
 type Objects interface {
-	// Put makes an object. It stands there whole, for good, or not at all. made is false, without an error, if there is one
-	// of that name, whatever it has.
+	// Put creates an object, completely and durably or not at all. If an object of that name exists, with any content, made is
+	// false and err is nil.
 	Put(ctx context.Context, name string, content []byte) (made bool, err error)
-	// Get reads at most so many bytes from an offset on; fewer if the object ends before. The
+	// Get reads at most most bytes from an offset. It returns fewer if the object ends before that. The
 	// error is [fs.ErrNotExist] if there is no such object.
 	Get(ctx context.Context, name string, offset, most int64) ([]byte, error)
 	// List calls fn with the objects whose names start with the prefix.
 	List(ctx context.Context, prefix string, fn func(name string, bytes int64) error) error
-	// Delete removes an object. One that is gone is no error.
+	// Delete removes an object. It is not an error if the object does not exist.
 	Delete(ctx context.Context, name string) error
 	// Address identifies the place, without secrets.
 	Address() string
-	// Above returns the places that this one lies within, the nearest first.
+	// Above returns the places around this one, the nearest first.
 	Above() []Objects
 }
 
-// CheckObjects lists the objects whose names start with the prefix, and fails with [ErrDamaged] if one is gone, or has another length
-// than it should have: what was put may be deleted, be replaced, or never have been there. It calls other with the names of all others.
+// CheckObjects lists the objects whose names start with the prefix, and fails with [ErrDamaged] if one of lengths is missing or has another
+// length, because objects may be deleted or replaced by others. It calls other with the names of all other objects.
 func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
 	there := map[string]int64{}
 	err := o.List(ctx, prefix, func(name string, bytes int64) error {
@@ -58,10 +58,10 @@ func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[str
 	return nil
 }
 
-// Directory has an export's objects as files. It is made by the first Put.
+// Directory stores an export's objects as files. The first Put creates it.
 type Directory string
 
-// at returns where an object's file stands.
+// at returns the path of an object's file.
 func (d Directory) at(name string) file.Path { return file.In(string(d), name) }
 
 // Address implements [Objects].
@@ -73,7 +73,7 @@ func (d Directory) Address() string {
 	return path
 }
 
-// Above implements [Objects]. Where a link leads counts, not where it stands.
+// Above implements [Objects]. It resolves links first.
 func (d Directory) Above() (above []Objects) {
 	path := real(d.Address())
 	for path != filepath.Dir(path) {
@@ -83,7 +83,7 @@ func (d Directory) Above() (above []Objects) {
 	return above
 }
 
-// real returns where a path leads, if it exists.
+// real resolves the links of a path, if the path exists.
 func real(path string) string {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		return to
@@ -91,9 +91,9 @@ func real(path string) string {
 	return path
 }
 
-// Put implements [Objects]. The file gets its name when it is on the disk.
+// Put implements [Objects]. The file gets its name only when it is on the disk.
 func (d Directory) Put(_ context.Context, name string, content []byte) (made bool, err error) {
-	if !strings.Contains(name, "/") { // in data, there may be many files, and Leftover finds these
+	if !strings.Contains(name, "/") { // data may have many files, and Leftover finds their remains
 		_ = d.at(name).Clear() // the export is locked
 	}
 	err = d.at(name).Create(func(w io.Writer) error {
@@ -106,7 +106,7 @@ func (d Directory) Put(_ context.Context, name string, content []byte) (made boo
 	return err == nil, err
 }
 
-// clear removes what a process that was killed has left of the objects that stand beside data. The export must be locked.
+// clear removes the remains that a killed process has left of objects outside data. The export must be locked.
 func (d Directory) clear() (err error) {
 	for _, name := range []string{ClaimName, FilesName, ManifestName, JournalName} {
 		err = errors.Join(err, d.at(name).Clear())
@@ -141,7 +141,7 @@ func (d Directory) List(_ context.Context, prefix string, fn func(name string, b
 			info, err = e.Info()
 		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // the directory, or what is gone by now
+		case errors.Is(err, fs.ErrNotExist): // the directory, or an object that was deleted meanwhile
 			return nil
 		case err != nil:
 			return fmt.Errorf("list %s: %w", d, err)

@@ -11,18 +11,18 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Pages cuts rows in table order into pages, encodes them by all cores, and hands them on in order.
+// Pages divides rows in table order into pages, encodes them on all cores, and passes them on in order.
 type Pages struct {
 	codec     *Codec
-	timestamp bool // of rows that have one
-	fileBytes int  // of JSON, at which a file ends; 0 for never
+	timestamp bool // rows keep their Timestamps
+	fileBytes int  // bytes of JSON after which a file ends; 0 for never
 	take      func(p *page, last bool) error
 
 	page   page
-	last   *key.Key       // of the rows so far, nil if there is none
-	json   int            // of the file, before the page
-	coming []encodingPage // are being encoded, in order
-	err    error          // of a page that could not be handed on: none behind it is
+	last   *key.Key       // of the rows so far; may be nil
+	json   int            // bytes in the file before the page
+	coming []encodingPage // pages in encoding, in order
+	err    error          // of a page that could not be passed on; no later page is passed on
 }
 
 // encodingPage is a page that is being encoded.
@@ -33,7 +33,7 @@ type encodingPage struct {
 	group *task.Group
 }
 
-// NewStream writes pages to w, one behind the other.
+// NewStream writes pages to w in sequence.
 func NewStream(w io.Writer, c *Codec, timestamp bool) *Pages {
 	return &Pages{codec: c, timestamp: timestamp, take: func(p *page, _ bool) error {
 		_, err := w.Write(p.text)
@@ -41,8 +41,8 @@ func NewStream(w io.Writer, c *Codec, timestamp bool) *Pages {
 	}}
 }
 
-// Add adds rows. It does not keep them. It fails at a row that does not stand behind the one before it in table order: such a file
-// could not be read.
+// Add adds rows. It does not keep them. It fails at a row that is not after the previous one in table order, because such a file
+// would be unreadable.
 func (p *Pages) Add(rows []storage.Row) error {
 	last := p.last
 	for i, row := range rows {
@@ -69,7 +69,7 @@ func (p *Pages) Add(rows []storage.Row) error {
 	return nil
 }
 
-// flush encodes the page, the last one of a file or not.
+// flush encodes the page. last means that it ends a file.
 func (p *Pages) flush(last bool) error {
 	if p.page.rows == 0 {
 		return nil
@@ -89,7 +89,7 @@ func (p *Pages) flush(last bool) error {
 	return p.writeEncoded(runtime.GOMAXPROCS(0))
 }
 
-// writeEncoded writes pages, until no more than most are being encoded.
+// writeEncoded writes pages until at most most are in encoding.
 func (p *Pages) writeEncoded(most int) error {
 	for p.err == nil && len(p.coming) > most {
 		first := p.coming[0]
@@ -101,8 +101,8 @@ func (p *Pages) writeEncoded(most int) error {
 	return p.err
 }
 
-// End encodes what is left, and returns when all of it was handed on. With an error that ended the rows, it only hands on
-// what is under way.
+// End encodes the remaining rows, and returns when all pages have been passed on. If err is not nil, it only passes on the pages
+// in encoding.
 func (p *Pages) End(err error) error {
 	if err == nil {
 		err = p.flush(true)

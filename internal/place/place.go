@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Kind is what a place is.
+// Kind is the kind of a place.
 type Kind int
 
 // The kinds.
@@ -27,19 +27,19 @@ func (k Kind) String() string {
 	return [...]string{"a table", "an export", "a file", "stdin or stdout"}[k]
 }
 
-// InAccount begins the text of blobs in the account that a connection names; CONTAINER/PREFIX follows.
+// InAccount is the start of a place's text for blobs in a connection's account. CONTAINER/PREFIX follows.
 const InAccount = "blob:"
 
-// IsURL reports whether a place's text is a URL, however it is spelt: no directory is called so by intention.
+// IsURL reports whether a place's text is a URL, even a misspelt one, because no directory has such a name on purpose.
 func IsURL(text string) bool { return strings.Contains(text, "://") }
 
-// InBlobs reports whether a place's text names blobs. It may have a SAS, which only a URL takes.
+// InBlobs reports whether a place's text names blobs. Only a URL may have a SAS.
 func InBlobs(text string) bool {
 	return IsURL(text) || len(text) >= len(InAccount) && strings.EqualFold(text[:len(InAccount)], InAccount)
 }
 
-// KindOf returns what a place's text names: letters and digits are a table, - is a stream, a URL and blob: are blobs, what
-// ends as files of rows do is a file, and what has a slash or a dot is a directory.
+// KindOf returns the kind of place that a text names: letters and digits are a table, - is a stream, a URL or blob: means blobs, a
+// name with the ending of a file of rows is a file, and any other text with a slash or a dot is a directory.
 func KindOf(text string) (Kind, error) {
 	switch {
 	case !IsURL(text) && secret.In(text):
@@ -62,32 +62,32 @@ func KindOf(text string) (Kind, error) {
 	return KindTable, err
 }
 
-// UnknownEnding returns how a place's text ends if no form of files ends so, such as .txt: who gives it expects a file. It is ""
-// for all other places, and for those that end with a slash.
+// UnknownEnding returns a place's ending if no file format has it, such as .txt, because the user probably means a file. It is ""
+// for all other places, and for places that end with a slash.
 func UnknownEnding(text string) string {
 	name := strings.ToLower(text[strings.LastIndexAny(text, `/\`)+1:])
 	packed := exts[CompressOf(name)]
 	ext := filepath.Ext(strings.TrimSuffix(name, packed)) + packed
-	if ext == name || strings.Trim(name, ".") == "" || isFile(name) { // a hidden directory, this one, or the one above it
+	if ext == name || strings.Trim(name, ".") == "" || isFile(name) { // a hidden directory, this directory, or its parent
 		return ""
 	}
 	return ext
 }
 
-// isFile reports whether a name is that of a file of rows.
+// isFile reports whether a name has the ending of a file of rows.
 func isFile(name string) bool {
 	return slices.Contains([]string{".jsonl", ".ndjson", ".csv"}, ext(name))
 }
 
-// IsCSV reports whether a file has CSV, by its name.
+// IsCSV reports whether a name is that of a CSV file.
 func IsCSV(name string) bool { return ext(name) == ".csv" }
 
-// ext returns how a file's name ends, compressed or not.
+// ext returns the ending of a file's name, without that of its compression.
 func ext(name string) string {
 	return filepath.Ext(strings.TrimSuffix(strings.ToLower(name), exts[CompressOf(name)]))
 }
 
-// CompressOf returns how a file is compressed, by its name.
+// CompressOf returns the compression that a file's name shows.
 func CompressOf(name string) Compress {
 	name = strings.ToLower(name)
 	for _, c := range []Compress{Zstd, Gzip} {

@@ -12,20 +12,21 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Removal is how far the deletion of an export has come.
+// Removal is the progress of an export's deletion.
 type Removal struct {
-	Tables int  `json:"tables,omitempty"` // of an export of many: those whose data is gone, and then those of which nothing is left
-	Files  int  `json:"files,omitempty"`  // data files of the next one that are gone
-	Gone   bool `json:"gone,omitempty"`   // all data is gone, and the lists go next
-	Done   bool `json:"-"`                // nothing is left
+	Tables int  `json:"tables,omitempty"` // of an export of many: tables whose data is deleted, and then tables that are deleted completely
+	Files  int  `json:"files,omitempty"`  // deleted data files of the next table
+	Gone   bool `json:"gone,omitempty"`   // all data is deleted, and the lists are next
+	Done   bool `json:"-"`                // everything is deleted
 }
 
-// Remove deletes an export, of one table or of many, or goes on with that. left, which it lowers, bounds the deletions, nearly. It deletes what the export's
-// own lists name, what late steps of its scan have put beside that, and nothing else. A manifest goes before what it vouches for, and the claim last: whoever reads meanwhile is refused, and a
-// call that is cut off can be repeated. It deletes nothing if the place belongs to another export, or if a list is lost or not as it was written.
+// Remove deletes an export of one table or of many, or continues a deletion. left bounds the deletions approximately, and Remove lowers it. It
+// deletes only the objects that the export's lists name, and objects that late steps of its scan have put beside them. It deletes a manifest before
+// the data, and the claim last, so that readers are refused meanwhile and an interrupted call can be repeated. It deletes nothing if the place
+// belongs to another export, or if a list is lost or was changed.
 //
-// Lists go only if from says that the data is gone. So the caller keeps what a call returns before it makes the next one: a list that was
-// deleted then never looks like one that was lost.
+// It deletes lists only if from says that the data is deleted. So the caller must store the result of each call before the next one. Then a
+// deleted list is never taken for a lost one.
 func Remove(ctx context.Context, o Objects, id string, many bool, from Removal, left *int) (Removal, error) {
 	r := remover{o, from, left}
 	remove := r.one
@@ -45,7 +46,7 @@ func Remove(ctx context.Context, o Objects, id string, many bool, from Removal, 
 	return r.Removal, err
 }
 
-// errEnough ends a call that has deleted as much as it may.
+// errEnough ends a call that has used up its number of deletions.
 var errEnough = errors.New("enough for now")
 
 type remover struct {
@@ -54,7 +55,8 @@ type remover struct {
 	left *int
 }
 
-// read reads an object that is deleted, once: another process may be at the same deletion. Without one, it returns nil.
+// read reads an object, and caches it for this deletion. It returns nil if the object does not exist, since another process may delete the same
+// export.
 func (r *remover) read(ctx context.Context, name string, most int64) ([]byte, error) {
 	text, err := get(ctx, r, name, most)
 	if errors.Is(err, fs.ErrNotExist) || storage.NotFound(err) {
@@ -63,7 +65,7 @@ func (r *remover) read(ctx context.Context, name string, most int64) ([]byte, er
 	return text, err
 }
 
-// owned reports whether an object is there that says whose export it is, and fails if that is another one.
+// owned reports whether an object with the export's id exists. It fails if the id is another export's.
 func owned(name string, text []byte, id string, parse func() (string, error)) (bool, error) {
 	if text == nil {
 		return false, nil
@@ -75,7 +77,7 @@ func owned(name string, text []byte, id string, parse func() (string, error)) (b
 	return true, err
 }
 
-// claimed reports whether a claim is there, and fails if it is that of another export.
+// claimed reports whether a claim exists. It fails if the claim is another export's.
 func (r *remover) claimed(ctx context.Context, name, format, id string) (bool, error) {
 	text, err := r.read(ctx, name, MaxManifest)
 	if err != nil {
@@ -88,11 +90,11 @@ func (r *remover) claimed(ctx context.Context, name, format, id string) (bool, e
 	})
 }
 
-// plain matches names of tables. Others may lead elsewhere.
+// plain matches names of tables. Any other name could lead outside the place.
 var plain = regexp.MustCompile(`^[0-9A-Za-z]+$`)
 
-// tables deletes an export of many tables, one after the other: first the data of each, and then the lists of each. tables.json names them
-// until none is left.
+// tables deletes an export of many tables: first the data of each table, then the lists of each. tables.json names them
+// until all are deleted.
 func (r *remover) tables(ctx context.Context, id string) error {
 	claimed, err := r.claimed(ctx, tablesClaimName, tablesFormat, id)
 	if err != nil {
@@ -115,7 +117,7 @@ func (r *remover) tables(ctx context.Context, id string) error {
 		if len(names) > 0 {
 			return lostList(TablesName, "the exports of tables")
 		}
-		if err != nil && !storage.NotFound(err) { // the container
+		if err != nil && !storage.NotFound(err) { // of the container
 			return err
 		}
 	}
@@ -145,7 +147,7 @@ func (r *remover) tables(ctx context.Context, id string) error {
 	return nil
 }
 
-// one deletes the data of the export of one table, or its lists.
+// one deletes the data or the lists of one table's export.
 func (r *remover) one(ctx context.Context, id string) error {
 	if !r.Gone {
 		return r.data(ctx, "", id)
@@ -159,20 +161,20 @@ func (r *remover) one(ctx context.Context, id string) error {
 	return r.lists(ctx, "", id)
 }
 
-// lostList is the error for a list that is not there although there is what it has named.
+// lostList is the error for a missing list whose data still exists.
 func lostList(name, what string) error {
 	return fmt.Errorf("%s is lost, and %s are there, which nothing names any more; delete them by hand", name, what)
 }
 
-// stepFile matches the names of data files that steps of the app put.
+// stepFile matches the names of data files that the app's steps write.
 var stepFile = regexp.MustCompile(`^data/[0-9a-v]{24}-[0-9a-f]{16}\.jsonl\.zst$`)
 
-// Withdraw takes back the claim of an export of one table that will never be complete. One that is not there, or is another's, is no error.
+// Withdraw deletes the claim of an export of one table that will not be completed. It is not an error if the claim is missing or another export's.
 func Withdraw(ctx context.Context, o Objects, id string) error {
 	return withdraw(ctx, o, Claim{preamble: preamble{format, version, id}})
 }
 
-// withdraw takes back a claim, of one table or of many.
+// withdraw deletes a claim of an export of one table or of many.
 func withdraw(ctx context.Context, o Objects, c Claim) error {
 	r := remover{Objects: o}
 	text, err := r.read(ctx, c.name(), MaxManifest)
@@ -186,7 +188,7 @@ func withdraw(ctx context.Context, o Objects, c Claim) error {
 	return o.Delete(ctx, c.name())
 }
 
-// ClearLate deletes what late steps of the app have put into a place that has no export any more.
+// ClearLate deletes objects that the app's late steps have put into a place without an export.
 func ClearLate(ctx context.Context, o Objects) error {
 	var late []string
 	err := o.List(ctx, DataPrefix, func(name string, _ int64) error {
@@ -195,23 +197,23 @@ func ClearLate(ctx context.Context, o Objects) error {
 		}
 		return nil
 	})
-	if err != nil && !storage.NotFound(err) { // the container
+	if err != nil && !storage.NotFound(err) { // of the container
 		return err
 	}
-	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // behind the list: a new export has its claim before its data
+	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // checked after the list, because a new export has its claim before its data
 	if err != nil || name != "" {
 		return err
 	}
 	return each(late, func(i int) error { return o.Delete(ctx, late[i]) })
 }
 
-// late deletes what late steps have put into an export whose data is gone. Of an export of many tables, it also deletes what was put for tables that
-// were left out, with their claims. What stands beside the objects of somebody else's export is theirs.
+// late deletes objects that late steps have put into an export whose data is deleted. For an export of many tables, it also deletes the objects
+// and claims of tables that were left out. Objects beside another export's belong to that export.
 func (r *remover) late(ctx context.Context, id string, many bool) error {
 	if *r.left <= 0 {
 		return errEnough
 	}
-	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // by what begins the names of an export's objects
+	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // by the common beginning of an export's names
 	if many {
 		in = ""
 	}
@@ -229,7 +231,7 @@ func (r *remover) late(ctx context.Context, id string, many bool) error {
 		}
 		return nil
 	})
-	if storage.NotFound(err) { // the container
+	if storage.NotFound(err) { // of the container
 		return nil
 	}
 	if err != nil {
@@ -259,7 +261,7 @@ func (r *remover) late(ctx context.Context, id string, many bool) error {
 	return errEnough
 }
 
-// data deletes the data of the export of one table. Its objects' names begin with a prefix.
+// data deletes the data of one table's export. prefix is the beginning of its objects' names.
 func (r *remover) data(ctx context.Context, prefix, id string) error {
 	if *r.left <= 0 {
 		return errEnough
@@ -295,7 +297,7 @@ func (r *remover) data(ctx context.Context, prefix, id string) error {
 	case sealed && m.Files.SHA256 != hash:
 		return fmt.Errorf("%s is not the list that %s vouches for", prefix+FilesName, ManifestName)
 	case sealed:
-		if !claimed { // else nothing would have the id once the manifest is gone
+		if !claimed { // otherwise no object would have the id after the manifest is deleted
 			_, err = r.Put(ctx, prefix+ClaimName, NewClaim(id, nil, m.StartedAt, m.Program).JSON())
 		}
 		if err == nil {
@@ -318,7 +320,7 @@ func (r *remover) data(ctx context.Context, prefix, id string) error {
 	return nil
 }
 
-// withoutFiles is data for an export without a list of its files: somebody has deleted that, or all of it.
+// withoutFiles is data for an export without files.jsonl. That list, or the whole export, was deleted.
 func (r *remover) withoutFiles(ctx context.Context, prefix string, sealed bool) (err error) {
 	left := false
 	err = r.List(ctx, prefix+DataPrefix, func(name string, _ int64) error {
@@ -328,7 +330,7 @@ func (r *remover) withoutFiles(ctx context.Context, prefix string, sealed bool) 
 	if left {
 		return lostList(prefix+FilesName, "data files")
 	}
-	if storage.NotFound(err) { // the container
+	if storage.NotFound(err) { // of the container
 		return nil
 	}
 	if err == nil && sealed {
@@ -337,7 +339,7 @@ func (r *remover) withoutFiles(ctx context.Context, prefix string, sealed bool) 
 	return err
 }
 
-// lists deletes what is left of an export whose data is gone.
+// lists deletes the remaining objects of an export whose data is deleted.
 func (r *remover) lists(ctx context.Context, prefix, id string) error {
 	if *r.left <= 0 {
 		return errEnough

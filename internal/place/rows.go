@@ -24,10 +24,10 @@ import (
 const (
 	windowRows  = 50_000
 	windowBytes = 16 << 20
-	maxWindow   = 128 << 20 // of zstd: what its tool takes without being told
+	maxWindow   = 128 << 20 // of zstd: the default maximum of its tool
 )
 
-// Rows are rows in table order, in memory. They answer queries as a table does.
+// Rows are rows in memory, in table order. They answer queries like a table.
 type Rows []storage.Row
 
 // Address implements [storage.Source].
@@ -56,17 +56,17 @@ func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query)
 	return p, 1, nil
 }
 
-// Lines return the next row, in any order of keys, and how many bytes it took. The error is [io.EOF] behind the last one.
+// Lines returns the next row and its number of bytes. The rows may be in any order. After the last one the error is [io.EOF].
 type Lines func() (row storage.Row, bytes int, err error)
 
-// What JSON has that is no JSON lines.
+// Errors of lines that are JSON but not JSON lines.
 var (
 	ErrArray  = errors.New("it begins an array")
 	ErrSpread = errors.New("it ends within an object")
 )
 
-// JSONLines reads rows, a JSON object a line. A line that is no row ends it. A row with a
-// value that a table would change is a [BadLine].
+// JSONLines reads rows, one JSON object a line. A line that is not a row ends the input. If a table would change a row's
+// value, the error is a [BadLine].
 func JSONLines(from io.Reader) Lines {
 	in := lines.NewReader(from, maxLine)
 	return func() (row storage.Row, bytes int, err error) {
@@ -77,7 +77,7 @@ func JSONLines(from io.Reader) Lines {
 		row, err = storage.ParseLine(line.Text)
 		var inexact *storage.Inexact
 		switch {
-		case !utf8.Valid(line.Text): // its names would be lost
+		case !utf8.Valid(line.Text): // its names would be changed
 			err = lines.NotUTF8(line.Text)
 		case errors.As(err, &inexact):
 			return row, 0, &BadLine{line.Number, row.Key, err}
@@ -89,7 +89,7 @@ func JSONLines(from io.Reader) Lines {
 		err = input.Located(line.Text, err)
 		_, next := in.Next()
 		switch {
-		case next != nil && !errors.Is(next, io.EOF): // half a line
+		case next != nil && !errors.Is(next, io.EOF): // an incomplete line
 			return row, 0, next
 		case next == nil && errors.Is(err, io.ErrUnexpectedEOF):
 			err = ErrSpread
@@ -98,9 +98,9 @@ func JSONLines(from io.Reader) Lines {
 	}
 }
 
-// Windows calls fn with windows of rows: at most 50,000 rows or about 16 MiB, sorted. Of rows with one key, the window has the last
-// one; with merge, it has what only earlier ones have, too. fn is told how many earlier ones there were. bad gets lines that are no rows,
-// and may be nil for an input that ends there.
+// Windows calls fn with sorted windows of at most 50,000 rows or about 16 MiB. Of several rows with one key, a window keeps the last.
+// With merge, it adds the properties that only the earlier ones have. repeated is the number of earlier ones. bad gets lines that are not
+// rows. A nil bad means that such a line ends the input.
 func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0
@@ -148,7 +148,7 @@ func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows
 	}
 }
 
-// OpenFile opens a file of JSON lines, decompressed as its name says. It may be a pipe: the wait for it ends with ctx.
+// OpenFile opens a file of JSON lines, and decompresses it according to its name. The file may be a pipe. Waiting for it ends with ctx.
 func OpenFile(ctx context.Context, path string) (io.ReadCloser, error) {
 	f, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
 	if err != nil {
@@ -159,7 +159,7 @@ func OpenFile(ctx context.Context, path string) (io.ReadCloser, error) {
 		io.Closer
 	}{f, f}
 	switch CompressOf(path) {
-	case Zstd: // by one goroutine, the reader's: it needs no closing
+	case Zstd: // decoded in the reader's goroutine, so it needs no closing
 		r.Reader, err = zstd.NewReader(f, zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	case Gzip:
 		r.Reader, err = gzip.NewReader(f)

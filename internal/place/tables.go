@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The names of the objects of an export of many tables. They stand in the place whose parts are the tables' exports, each by its
+// The names of the objects of an export of many tables. The export of each table is below the same place, in the part with the
 // table's name.
 const (
 	tablesClaimName = "tables-claim.json"
@@ -24,11 +24,11 @@ const (
 const (
 	tablesFormat = "tablesweep-tables"
 	maxTables    = 64 << 20 // bytes of tables.json
-	tablesAtOnce = 8        // manifests that are read
-	maxNamed     = 10       // tables that an error names
+	tablesAtOnce = 8        // manifests that are read concurrently
+	maxNamed     = 10       // tables named in an error
 )
 
-// Tables is what tables.json says: the manifest of an export of many tables. It is put last, so the export is whole if it is there.
+// Tables is the content of tables.json, the manifest of an export of many tables. It is written last, so the export is complete if it exists.
 type Tables struct {
 	preamble
 	Account    string        `json:"account"`    // "" for the exports of several accounts
@@ -38,7 +38,7 @@ type Tables struct {
 	Failed     []string      `json:"failed,omitempty"`
 }
 
-// TableExport is one of the exports.
+// TableExport is one table's export in the list.
 type TableExport struct {
 	Name     string `json:"name"`
 	ID       string `json:"id"`
@@ -57,7 +57,7 @@ func Claimed(ctx context.Context, o Objects) (bool, error) {
 	return name != "", err
 }
 
-// FreeOfTables fails with [ErrTaken] if the place has an export, or one under way, or lies within one.
+// FreeOfTables fails with [ErrTaken] if the place has a complete or unfinished export, or lies within one.
 func FreeOfTables(ctx context.Context, to Objects) error {
 	name, err := firstOf(ctx, to, markers...)
 	if name != "" {
@@ -69,7 +69,7 @@ func FreeOfTables(ctx context.Context, to Objects) error {
 	return ofTables(to, err)
 }
 
-// ofTables returns the error of a place for an export of many tables.
+// ofTables rewords an error about a place for an export of many tables.
 func ofTables(to Objects, err error) error {
 	if errors.Is(err, ErrTaken) {
 		err = fmt.Errorf("%s %w", to.Address(), err)
@@ -77,7 +77,7 @@ func ofTables(to Objects, err error) error {
 	return err
 }
 
-// firstOf returns the first of the names that an object has, "" if none has. A container that does not exist has no objects.
+// firstOf returns the first of the names for which an object exists, or "". A container that does not exist has no objects.
 func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 	for _, name := range names {
 		switch _, err := o.Get(ctx, name, 0, 1); {
@@ -90,7 +90,8 @@ func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 	return "", nil
 }
 
-// ClaimTables claims the place for an export of many tables, as [Take] does. begun says that an earlier process has done that, and has gone on.
+// ClaimTables claims the place for an export of many tables, in the way of [Take]. begun means that an earlier process has claimed it and begun the
+// export.
 func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	if b, ok := to.(*Blobs); ok {
 		if err := b.Make(ctx); err != nil {
@@ -103,7 +104,7 @@ func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	return ofTables(to, Take(ctx, to, c, nil))
 }
 
-// SealTables puts tables.json for complete exports. It may be repeated: what it puts follows from their manifests.
+// SealTables writes tables.json for complete exports. It may be repeated, because the content depends only on their manifests.
 func SealTables(ctx context.Context, to Objects, id string, names []string) error {
 	t := Tables{preamble: preamble{tablesFormat, version, id}, Tables: make([]TableExport, len(names))}
 	manifests := make([]Manifest, len(names))
@@ -136,8 +137,8 @@ func SealTables(ctx context.Context, to Objects, id string, names []string) erro
 	return PutSame(ctx, to, TablesName, withChecksum(t))
 }
 
-// OpenTables reads tables.json and proves that all of its exports, and no others, stand in the place and are complete. The error is
-// [ErrNoExport] if it is not there, and names the tables that are missing, are others, or are not complete.
+// OpenTables reads tables.json, and proves that the place has exactly the listed exports and that all are complete. The error is
+// [ErrNoExport] if tables.json is missing. Other errors name the tables that are missing, replaced or incomplete.
 func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	text, err := get(ctx, from, TablesName, maxTables)
 	if errors.Is(err, fs.ErrNotExist) || storage.HasCode(err, "ContainerNotFound") {
@@ -184,7 +185,7 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	return t, nil
 }
 
-// wrong says what is wrong with an export, "" if nothing is. there are the exports that stand in the place, complete or not.
+// wrong describes what is wrong with a listed export, or returns "". there lists the exports that exist in the place, complete or not.
 func (e TableExport) wrong(ctx context.Context, from Objects, there []string) (string, error) {
 	if !slices.Contains(there, e.Name) {
 		return e.Name + " is missing", nil
@@ -199,7 +200,7 @@ func (e TableExport) wrong(ctx context.Context, from Objects, there []string) (s
 	return "", err
 }
 
-// ExportsIn returns the names of the exports that stand in a place, complete or not, in order.
+// ExportsIn returns the names of the exports in a place, complete or not, in order.
 func ExportsIn(ctx context.Context, o Objects) (names []string, err error) {
 	err = o.List(ctx, "", func(object string, _ int64) error {
 		name, object, _ := strings.Cut(object, "/")
@@ -212,7 +213,7 @@ func ExportsIn(ctx context.Context, o Objects) (names []string, err error) {
 	return slices.Compact(names), err
 }
 
-// each calls do with the index of each item, for several at once.
+// each calls do with the index of each item, for several items concurrently.
 func each[T any](items []T, do func(i int) error) error {
 	var group task.Group
 	group.SetLimit(tablesAtOnce)

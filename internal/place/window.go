@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// window is what a query wants of rows outside of tables.
+// window is a query of rows outside tables.
 type window struct {
 	storage.Query
 	filter *odata.Filter // nil for all rows
@@ -22,7 +22,7 @@ func newWindow(q storage.Query) (w window, err error) {
 	return w, err
 }
 
-// parseFilter parses a filter of rows that have lost their Timestamps.
+// parseFilter parses a filter for rows without Timestamps.
 func parseFilter(filter string) (*odata.Filter, error) {
 	if filter == "" {
 		return nil, nil
@@ -34,14 +34,14 @@ func parseFilter(filter string) (*odata.Filter, error) {
 	return f, err
 }
 
-// CheckFilter refuses a filter that the rows of an export can't be asked for.
+// CheckFilter refuses a filter that cannot be applied to the rows of an export.
 func CheckFilter(filter string) error {
 	_, err := parseFilter(filter)
 	return err
 }
 
-// take adds those of the rows that the query wants to a page. It returns the rows that it has not looked at, since the page
-// is full, and whether the query's range ends among the others.
+// take adds the rows that match the query to a page. It returns the rest, which it has not examined because the page
+// is full, and whether the query's range ended.
 func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, ended bool) {
 	for i, row := range rows {
 		side := w.Range.Side(row.Key)
@@ -57,7 +57,7 @@ func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, e
 	return nil, false
 }
 
-// choose returns what the query selects of a row, and whether it wants the row at all. It decodes a row once at most.
+// choose returns the query's selection of a row, and whether the row matches. It decodes a row at most once.
 func (w window) choose(row storage.Row) (chosen storage.Row, ok bool) {
 	keysOnly := w.Select != nil && len(w.Select) == 0
 	var e storage.Entity
@@ -76,7 +76,7 @@ func (w window) choose(row storage.Row) (chosen storage.Row, ok bool) {
 	return e.Row(), true
 }
 
-// filtered is a row as filters see it.
+// filtered is a row in a form for filters.
 type filtered storage.Entity
 
 // Property implements [odata.Row].

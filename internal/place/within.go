@@ -14,25 +14,25 @@ import (
 	"tablesweep/internal/task"
 )
 
-// No export begins within another one, or around one: what reads the outer one would meet the inner one. The tables of an export of many stand
-// within that, which has looked for all of them.
+// No export may begin within another one, or around one, because a reader of the outer export would find the inner one's objects. The exports of
+// an export of many tables are within that one, which has checked them all.
 
-// markers are the names of the objects that say whose a place is.
+// markers are the names of the objects that mark a place as an export's.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
 
-// formatPrefix begins what they have. Others may have objects of such names.
+// formatPrefix is the start of their content. Others may have objects of the same names.
 const formatPrefix = `{"format":"tablesweep-`
 
-// hasMarker reports whether an object is there that says that the place is an export's.
+// hasMarker reports whether an object exists that marks the place as an export's.
 func hasMarker(ctx context.Context, o Objects, name string) (bool, error) {
 	begins, err := o.Get(ctx, name, 0, int64(len(formatPrefix)))
 	if _, local := o.(Directory); local || errors.Is(err, fs.ErrNotExist) || storage.Gone(err) {
-		err = nil // what this user can't read of the directories above, nothing meets that he runs
+		err = nil // if this user can't read a directory above, neither can this user's programs
 	}
 	return string(begins) == formatPrefix, err
 }
 
-// Within returns which object says that a place lies within an export; "" if none does.
+// Within returns the object that shows that a place lies within an export, or "".
 func Within(ctx context.Context, o Objects) (string, error) {
 	for _, above := range o.Above() {
 		for _, name := range markers {
@@ -44,7 +44,7 @@ func Within(ctx context.Context, o Objects) (string, error) {
 	return "", nil
 }
 
-// around returns which object says that an export stands within a place; "" if none does.
+// around returns the object that shows that an export lies within a place, or "".
 func around(ctx context.Context, o Objects) (string, error) {
 	var names []string
 	err := o.List(ctx, "", func(name string, _ int64) error {
@@ -53,7 +53,7 @@ func around(ctx context.Context, o Objects) (string, error) {
 		}
 		return nil
 	})
-	if err != nil && !storage.Gone(err) { // the container
+	if err != nil && !storage.Gone(err) { // of the container
 		return "", err
 	}
 	for _, name := range names {
@@ -73,7 +73,7 @@ func Outside(ctx context.Context, to Objects) error {
 	return err
 }
 
-// apart fails with [ErrTaken] if a place lies within another export, or another one within it. In the latter case, it first waits whether that goes.
+// apart fails with [ErrTaken] if a place lies within another export or around one. An export within the place first gets time to yield.
 func apart(ctx context.Context, to Objects, patience time.Duration) error {
 	if err := Outside(ctx, to); err != nil {
 		return err
@@ -92,15 +92,16 @@ func apart(ctx context.Context, to Objects, patience time.Duration) error {
 	}
 }
 
-// patience bounds how long an export waits, about, until one within it has yielded. That takes a few requests.
+// patience is about how long an export waits for one within it to yield, which takes a few requests.
 const patience = 4 * time.Second
 
-// Take puts a claim as [PutClaim] does, and then looks whether another export has begun at the same moment around the place or within it. Each
-// looks behind its own claim, so of any two, one sees the other: both never go on. The inner one yields at once: it takes its claim back. The outer
-// one waits for that, and yields as well if it does not see it in time. The error is [ErrTaken] then. With any other error, the claim goes if that can be done soon.
+// Take puts a claim like [PutClaim], and then checks whether another export has begun at the same moment around the place or within it. Each
+// export checks after its own claim, so at least one of any two sees the other, and they never both continue. The inner one yields at once: it
+// withdraws its claim. The outer one waits for that, and yields if it takes too long. Then the error is [ErrTaken]. After any other error, Take
+// tries briefly to withdraw the claim.
 //
-// begun, unless nil, reports whether another process has begun the export meanwhile. A claim that is there was made by one that has died, or
-// that is faster: it gets time to begin, and then its claim stays.
+// begun, which may be nil, reports whether another process has begun the export meanwhile. The author of an existing claim has died or
+// is faster. Take gives it time to begin. If it does, the claim stays.
 func Take(ctx context.Context, to Objects, c Claim, begun func() (bool, error)) error {
 	made, err := putClaim(ctx, to, c)
 	if err != nil {

@@ -13,43 +13,44 @@ import (
 	"tablesweep/internal/file/journal"
 )
 
-// Errors of a place that takes no export, or not the rest of one.
+// Errors of a place that cannot take an export, or not the rest of one.
 var (
 	ErrTaken    = errors.New("is taken")
 	ErrComplete = errors.New("is a complete export; nothing is left to do")
 	ErrDamaged  = errors.New("is damaged")
 )
 
-// Options say how an export is written.
+// Options control how an export is written.
 type Options struct {
 	Compress  Compress
-	Timestamp bool          // rows have their Timestamp
-	FileBytes int           // of JSON that a data file has, about; 0 means 32 MiB
-	Journal   *journal.File // what a resume goes on from; nil for an export that can't be resumed. The caller closes it
-	Member    bool          // of an export of many tables, which has claimed the place around it
+	Timestamp bool          // rows keep their Timestamps
+	FileBytes int           // approximate JSON of a data file; 0 means 32 MiB
+	Journal   *journal.File // for a resume; nil for an export that can't be resumed. The caller closes it
+	Member    bool          // the export is part of one of many tables, which has claimed the place around it
 }
 
-// Writer makes an export from rows in table order. Its [Pages.Add] takes them.
+// Writer makes an export from rows in table order. [Pages.Add] adds them.
 type Writer struct {
 	*FileDraft
-	Claim  Claim // of the export, which an earlier process may have begun
-	Seal   Seal  // what the export has so far; not to be used while rows are added
-	Whole  bool  // an earlier process has written all rows: [Writer.Complete] is left to do
+	Claim  Claim // an earlier process may have begun the export
+	Seal   Seal  // the export so far; must not be used while rows are added
+	Whole  bool  // an earlier process has written all rows, so only [Writer.Complete] is missing
 	to     Objects
 	member bool             // see [Options]
-	put    map[string]int64 // the lengths of data files
-	bytes  atomic.Int64     // of memory that the file under way takes
+	put    map[string]int64 // lengths of the data files
+	bytes  atomic.Int64     // of memory for the current file
 
-	// What becomes files.jsonl. The journal, if there is one, keeps its lines until then, with the claim ahead of them. It keeps other
+	// lines becomes files.jsonl. A journal keeps these lines until then, after the claim. The journal's lock excludes other
+	// processes.
 	// processes from the export, too.
 	lines   []byte
 	journal *journal.File // nil for an export that can't be resumed
 }
 
-// JournalName is the name of an export's journal in its directory. One in blobs has its journal on this machine.
+// JournalName is the name of an export's journal in its directory. The journal of an export in blobs is on this machine.
 const JournalName = "export.ckpt"
 
-// event is what the journal has: the claim, or a line of files.jsonl. In the journal, JSON may be escaped in another way.
+// event is an entry of the journal: the claim, or a line of files.jsonl. The journal's JSON may be escaped differently.
 type event struct {
 	Claim *Claim `json:"claim,omitempty"`
 	Line  string `json:"line,omitempty"`
@@ -63,8 +64,8 @@ func Create(ctx context.Context, to Objects, c Claim, o Options) (w *Writer, err
 	})
 }
 
-// Resume goes on with an export behind its last whole file, with the options that it was begun with, a journal included. It removes
-// what is left of the next file.
+// Resume continues an export after its last complete file, with the options of its beginning, including the journal. It removes
+// the remains of the next file.
 func Resume(ctx context.Context, to Objects, o Options) (w *Writer, err error) {
 	return begin(ctx, to, o, func(w *Writer) error { return w.restore(ctx) })
 }
@@ -88,7 +89,7 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	return w, nil
 }
 
-// claim claims the place, which is empty or does not exist.
+// claim claims the place, which must be empty or not exist.
 func (w *Writer) claim(ctx context.Context) (err error) {
 	if b, ok := w.to.(*Blobs); ok {
 		err = b.Make(ctx)
@@ -97,7 +98,7 @@ func (w *Writer) claim(ctx context.Context) (err error) {
 		err = w.to.List(ctx, "", func(name string, _ int64) error {
 			of, _ := file.Temporary(name)
 			switch {
-			case name == JournalName+".lock", of == JournalName, of == ClaimName: // of a process that was killed before it had claimed the place
+			case name == JournalName+".lock", of == JournalName, of == ClaimName: // left by a process that was killed before it had claimed the place
 				return nil
 			}
 			return fmt.Errorf("%w: it has %s", ErrTaken, name)
@@ -115,7 +116,7 @@ func (w *Writer) claim(ctx context.Context) (err error) {
 	return err
 }
 
-// putClaim puts the claim. begun says that an earlier process has put it, and has gone on. An export that yields has no journal any more.
+// putClaim puts the claim. begun means that an earlier process has put it and begun the export. An export that yields loses its journal.
 func (w *Writer) putClaim(ctx context.Context, begun bool) error {
 	if begun || w.member {
 		return PutClaim(ctx, w.to, w.Claim)
@@ -151,14 +152,14 @@ func claimOf(ctx context.Context, o Objects, name, format string) (c Claim, err 
 	return c, err
 }
 
-// PutClaim makes the place an export's. It fails with [ErrTaken] if it is another's. It reads before it puts anything: without that
-// permission, the export could be neither completed nor resumed after a crash.
+// PutClaim claims the place for an export. It fails with [ErrTaken] if the place belongs to another export. It reads before it writes, because
+// an export without read permission could neither be completed nor resumed after a crash.
 func PutClaim(ctx context.Context, to Objects, c Claim) error {
 	_, err := putClaim(ctx, to, c)
 	return err
 }
 
-// putClaim is [PutClaim]. It reports whether the claim was not there.
+// putClaim is [PutClaim]. made is whether the claim is new.
 func putClaim(ctx context.Context, to Objects, c Claim) (made bool, err error) {
 	_, err = to.Get(ctx, c.name(), 0, 1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,13 +169,13 @@ func putClaim(ctx context.Context, to Objects, c Claim) (made bool, err error) {
 		return made, err
 	}
 	there, err := claimOf(ctx, to, c.name(), c.Format)
-	if err == nil && there.ID != c.ID { // else an earlier try of this request made it
+	if err == nil && there.ID != c.ID { // otherwise an earlier try of this request made it
 		err = fmt.Errorf("%w: it has an export", ErrTaken)
 	}
 	return false, err
 }
 
-// PutSame makes an object that an earlier try may have made with the same content. It fails if there is one with another.
+// PutSame puts an object that an earlier try may have put with the same content. It fails if the existing content differs.
 func PutSame(ctx context.Context, to Objects, name string, content []byte) error {
 	made, err := to.Put(ctx, name, content)
 	if err != nil || made {
@@ -187,7 +188,7 @@ func PutSame(ctx context.Context, to Objects, name string, content []byte) error
 	return err
 }
 
-// replay takes over what the journal has, and returns the files of it.
+// replay takes over the content of the journal, and returns its files.
 func (w *Writer) replay(ctx context.Context) (files []File, err error) {
 	var all []any
 	err = journal.Events(w.journal, func(e event) (err error) {
@@ -207,12 +208,12 @@ func (w *Writer) replay(ctx context.Context) (files []File, err error) {
 		err = w.journal.Renew(all)
 	}
 	if err == nil {
-		err = w.putClaim(ctx, len(files) > 0) // it may have been put, or not
+		err = w.putClaim(ctx, len(files) > 0) // the earlier process may or may not have put it
 	}
 	return files, err
 }
 
-// restore takes over the files that an earlier process finished.
+// restore takes over the files of an earlier process.
 func (w *Writer) restore(ctx context.Context) error {
 	files, err := w.replay(ctx)
 	if err != nil {
@@ -248,14 +249,14 @@ func (w *Writer) restore(ctx context.Context) error {
 	}
 	switch _, err := w.to.Get(ctx, FilesName, 0, 1); {
 	case err == nil:
-		w.Whole = true // rows that came behind the last one meanwhile are not in it
+		w.Whole = true // without rows that were added to the table after the last one meanwhile
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	return nil
 }
 
-// write adds a page to the file, and ends it with its last one.
+// write adds a page to the file. last ends the file.
 func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	w.append(p)
 	w.bytes.Store(w.holds())
@@ -263,7 +264,7 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 		return nil
 	}
 	f, content := w.FileDraft.End(fmt.Sprintf("%06d", w.Seal.files))
-	_, err := w.to.Put(ctx, f.Path, content) // what has its name has its content
+	_, err := w.to.Put(ctx, f.Path, content) // an object of this name has this content
 	w.bytes.Store(w.holds())
 	var line []byte
 	if err == nil {
@@ -283,15 +284,15 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	return nil
 }
 
-// Holds returns how many bytes of memory the file under way takes, about. It may be called while rows are added.
+// Holds returns the approximate bytes of memory of the current file. It may be called while rows are added.
 func (w *Writer) Holds() int64 { return w.bytes.Load() }
 
-// End ends the rows. If err is nil, it writes what is left of them, and [Writer.Complete] is left to do. Otherwise the export can be
+// End ends the rows. If err is nil, it writes the remaining rows, and [Writer.Complete] must follow. Otherwise the export can be
 // resumed.
 func (w *Writer) End(err error) error { return w.Pages.End(err) }
 
-// Complete proves that all files are there, and puts the manifest. It adds the facts about files and rows to what the manifest says,
-// and returns it.
+// Complete proves that all files exist, and puts the manifest. It adds the facts about files and rows to m
+// and returns the result.
 func (w *Writer) Complete(ctx context.Context, m Manifest) (Manifest, error) {
 	err := PutSame(ctx, w.to, FilesName, w.lines)
 	if err == nil {
