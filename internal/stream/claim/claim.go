@@ -1,14 +1,14 @@
-// Package claim carries out a repeated request once. When no answer comes, a client sends a request again with
-// the same Idempotency-Key, and a Functions host with the same invocation id.
+// Package claim carries out a repeated request once. If no answer arrives, a client repeats a request with
+// the same Idempotency-Key, and a Functions host repeats it with the same invocation id.
 //
-// A claim is a row that a request inserts before it looks anything up:
+// A claim is a row that a request inserts before it reads anything:
 //
 //	RowKey     row
-//	i|HASH     of an Idempotency-Key: Request (hash of what was asked), the Answer once there is one, and when the claim was Made
-//	           if a repetition has taken it over
-//	i|v|HASH   of an invocation id and what was asked
+//	i|HASH     of an Idempotency-Key: Request (hash of the request), the Answer once there is one, and, if a repetition
+//	           has taken the claim over, when it was Made
+//	i|v|HASH   of an invocation id and the request
 //
-// The same rows may be written by a transaction that carries a request out; [ID.Row] names them.
+// A transaction that carries a request out may write the same rows itself; [ID.Row] returns them.
 package claim
 
 import (
@@ -27,28 +27,28 @@ import (
 )
 
 const (
-	// Prefix is how the keys of all claims begin.
+	// Prefix is the start of all claims' keys.
 	Prefix           = "i|"
-	invocationPrefix = Prefix + "v|" // sorts behind all others, which go on with a hexadecimal digit
+	invocationPrefix = Prefix + "v|" // sorts after all others, which continue with a hexadecimal digit
 
-	// How long claims are kept at least after their last change. A host repeats a request within seconds.
+	// The minimum time for which claims are kept after their last change. A host repeats a request within seconds.
 	keepKeys, keepInvocations = 24 * time.Hour, time.Hour
 	tidyEvery                 = time.Hour
 
 	requestColumn, answerColumn, madeColumn = "Request", "Answer", "Made"
 
-	maxRaces = 20 // with those who delete old claims
+	maxRaces = 20 // with deletions of old claims
 )
 
-// Sent is what comes with a request, and again with its repetition. The zero value is that of a request that nobody
-// sends again.
+// Sent identifies a request and its repetitions. The zero value is for a request that is never
+// repeated.
 type Sent struct {
 	Key        string // the Idempotency-Key, "" for none
-	Invocation string // the host's invocation id; it counts only without a key
+	Invocation string // the host's invocation id; ignored if there is a key
 }
 
-// ID returns the request's id. request describes what is asked. The same invocation with another request is another ID: no
-// caller has chosen it.
+// ID returns the request's id. request describes the request. The same invocation with another request has another ID,
+// because no caller chooses invocation ids.
 func (s Sent) ID(request string) ID {
 	switch {
 	case s.Key != "":
@@ -59,7 +59,7 @@ func (s Sent) ID(request string) ID {
 	return ID{}
 }
 
-// ID tells requests apart. The zero value is that of a request that nobody sends again.
+// ID distinguishes requests. The zero value is for a request that is never repeated.
 type ID struct{ row, request string }
 
 func hash(text string) string {
@@ -70,10 +70,10 @@ func hash(text string) string {
 // None reports whether the id is the zero value.
 func (id ID) None() bool { return id.row == "" }
 
-// Keyed reports whether the id is that of an Idempotency-Key.
+// Keyed reports whether the id comes from an Idempotency-Key.
 func (id ID) Keyed() bool { return id.row != "" && !strings.HasPrefix(id.row, invocationPrefix) }
 
-// Row returns the row of the id in a partition, with the request's hash and more properties.
+// Row returns the id's row in a partition, with the request's hash and further properties.
 func (id ID) Row(partition string, more ...storage.Property) storage.Entity {
 	return storage.Entity{
 		Key:        key.Key{Partition: partition, Row: id.row},
@@ -81,7 +81,7 @@ func (id ID) Row(partition string, more ...storage.Property) storage.Entity {
 	}
 }
 
-// Check returns a KeyReused error if a row that has the id is that of another request.
+// Check returns a KeyReused error if the row of the id belongs to another request.
 func (id ID) Check(row storage.Entity) error {
 	if row.Get(requestColumn) != id.request {
 		return problem.ReusedKey()
@@ -89,7 +89,7 @@ func (id ID) Check(row storage.Entity) error {
 	return nil
 }
 
-// Claims are those of one partition.
+// Claims are the claims of one partition.
 type Claims struct {
 	Table     *storage.Table
 	Partition string
@@ -97,21 +97,21 @@ type Claims struct {
 
 // Claim is a request's claim.
 type Claim struct {
-	// Known means that an earlier try of the request has made the claim; or this one, whose answer was lost.
+	// Known means that an earlier try of the request has made the claim, or this try, if its answer was lost.
 	Known  bool
 	Made   time.Time // when it was made, by the service's clock
-	Answer string    // that a try has recorded, "" for none
+	Answer string    // recorded by a try, or ""
 
 	row storage.Entity
 }
 
-// Take claims a request, or returns the claim that an earlier try has made. The error is a KeyReused if the
-// Idempotency-Key was used for another request. It takes one request; two for a repetition.
+// Take claims a request, or returns an earlier try's claim. The error is KeyReused if the
+// Idempotency-Key was used for another request. It takes one request, or two for a repetition.
 func (c Claims) Take(ctx context.Context, id ID) (Claim, error) {
 	return c.take(ctx, id.Row(c.Partition), id)
 }
 
-// TakeWith is Take with an answer that is known beforehand.
+// TakeWith is Take with an answer that is known in advance.
 func (c Claims) TakeWith(ctx context.Context, id ID, answer string) (Claim, error) {
 	return c.take(ctx, id.Row(c.Partition, storage.StringProperty(answerColumn, answer)), id)
 }
@@ -144,18 +144,18 @@ func (c Claims) take(ctx context.Context, row storage.Entity, id ID) (Claim, err
 func claimOf(known bool, row storage.Entity) Claim {
 	made := row.Timestamp
 	if text := row.Get(madeColumn); text != "" {
-		if t, err := time.Parse(time.RFC3339Nano, text); err == nil { // else somebody has changed it
+		if t, err := time.Parse(time.RFC3339Nano, text); err == nil { // otherwise somebody has changed it
 			made = t
 		}
 	}
 	return Claim{known, made, row.Get(answerColumn), row}
 }
 
-// TakeOver takes over a known claim that has no answer, for a repetition: from then on, the first try's [Claims.Unchanged] is false. It
-// returns the claim as it is then, perhaps with the answer of another try.
+// TakeOver takes over a known claim without an answer, for a repetition. Afterwards the first try's [Claims.Unchanged] is false. It
+// returns the claim's new state, perhaps with another try's answer.
 func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	for range maxRaces {
-		if of.Answer != "" || of.row.Get(madeColumn) != "" { // it is over, or another repetition was first
+		if of.Answer != "" || of.row.Get(madeColumn) != "" { // it has ended, or another repetition was first
 			return of, nil
 		}
 		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Row: storage.Entity{
@@ -168,7 +168,7 @@ func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 		switch {
 		case err != nil:
 			return of, fmt.Errorf("read the request's claim: %w", err)
-		case !found: // it was deleted by age
+		case !found: // it was deleted because of its age
 			return of, nil
 		}
 		of = claimOf(true, there)
@@ -176,7 +176,7 @@ func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	return of, problem.Busyf("", "the request's claim keeps changing; try again")
 }
 
-// Unchanged reports whether a claim is as it was made: no repetition has taken it over.
+// Unchanged reports whether no repetition has taken the claim over.
 func (c Claims) Unchanged(ctx context.Context, of Claim) (bool, error) {
 	there, found, err := c.Table.Get(ctx, of.row.Key)
 	if err != nil {
@@ -185,7 +185,7 @@ func (c Claims) Unchanged(ctx context.Context, of Claim) (bool, error) {
 	return found && there.ETag == of.row.ETag, nil
 }
 
-// Record keeps the answer for repetitions, and reports true, unless another try has recorded its own or the claim was deleted.
+// Record stores the answer for repetitions. kept is false if another try has recorded another answer or the claim was deleted.
 func (c Claims) Record(ctx context.Context, of Claim, answer string) (kept bool, err error) {
 	for range maxRaces {
 		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Row: storage.Entity{
@@ -197,20 +197,20 @@ func (c Claims) Record(ctx context.Context, of Claim, answer string) (kept bool,
 		there, found, err := c.Table.Get(ctx, of.row.Key)
 		switch now := there.Get(answerColumn); {
 		case err != nil || !found || now != "":
-			return now == answer, err // the same is ours, whose answer was lost, or as good
+			return now == answer, err // an equal answer is our own, or as good
 		}
 		of.row = there // a repetition has taken the claim over
 	}
 	return false, problem.Busyf("", "the request's claim keeps changing; try again")
 }
 
-// Release deletes a claim, unless another try has changed it: what it was made for is not done.
+// Release deletes the claim of a request that was not carried out, unless another try has changed the claim.
 func (c Claims) Release(ctx context.Context, of Claim) error {
 	err := c.Table.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: of.row.ETag, Row: storage.Row{Key: of.row.Key}})
 	return unlessChanged(err)
 }
 
-// unlessChanged returns nil for the error of a write that came too late: another try has changed or deleted the claim.
+// unlessChanged ignores the error of a write that came too late, because another try has changed or deleted the claim.
 func unlessChanged(err error) error {
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") || storage.NotFound(err) {
 		return nil
@@ -218,7 +218,7 @@ func unlessChanged(err error) error {
 	return err
 }
 
-// Outdated calls fn with the claims that were last changed so long before now, a time by the service's clock.
+// Outdated calls fn with the claims whose last change was at least age before now, a time of the service's clock.
 func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, fn func(Claim) error) error {
 	q := storage.Query{Range: key.WithPrefix(c.Partition, Prefix), Filter: lastChanged(now, age)}
 	return c.Table.All(ctx, q, func(p storage.Page) error {
@@ -231,18 +231,18 @@ func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, 
 	})
 }
 
-// lastChanged is a filter of rows that were last changed so long before now.
+// lastChanged is a filter for rows whose last change was at least age before now.
 func lastChanged(now time.Time, age time.Duration) string {
 	return "Timestamp lt datetime'" + now.Add(-age).UTC().Format("2006-01-02T15:04:05Z") + "'"
 }
 
-// Tidying remembers when claims were last looked for that are no longer needed. It is safe for concurrent use.
+// Tidying remembers the last search for claims that are no longer needed. It is safe for concurrent use.
 type Tidying struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-// Due calls tidy, unless it has succeeded within the hour before now, a time by the service's clock.
+// Due calls tidy, unless it has succeeded within the hour before now, a time of the service's clock.
 func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	t.mu.Lock()
 	last := t.last
@@ -259,8 +259,8 @@ func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	return nil
 }
 
-// Tidy deletes the claims of a range that are no longer needed at a time by the service's clock, and all other rows there
-// that were written a day before. It takes a query, and returns how many it has deleted, also with an error.
+// Tidy deletes the claims of a range that are no longer needed at now, a time of the service's clock, and all other rows there
+// older than a day. It takes a query. removed is the number of deleted rows, and is valid with an error, too.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
 	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", lastChanged(now, keepKeys), lastChanged(now, keepInvocations), invocationPrefix)
 	if removed, err = action.DeleteFound(ctx, table, storage.Query{Range: in, Filter: filter}, nil); err != nil {

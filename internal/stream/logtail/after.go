@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// After calls take with the events behind a position in a stream, as [Feed.After] returns rows: with an id or a time as in
-// [EventQuery.Since]. They are in the order of their ids, oldest first. A follower gets every event that is written within a minute of
+// After calls take with the events after a position in a stream, like the rows of [Feed.After]. The position may be an id or a time as in
+// [EventQuery.Since]. Events come in the order of their ids, oldest first. A follower gets every event that is written within a minute of
 // the time in its id. The result has no rows.
 func (s *Streams) After(ctx context.Context, stream, after string, top int, take func(Event)) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
@@ -22,11 +22,11 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int, take
 	return next, tooFar(err)
 }
 
-// after does what After does, for any top, and until take fails. It also returns all rows that it has read.
+// after is After for any top. It stops if take fails, and also returns all rows that it has read.
 func (s *Streams) after(ctx context.Context, stream, after string, top int, take func(Event) error) (Next, []arrival, error) {
 	escaped, err := escapeName(stream)
 	if err == nil && after == Now {
-		_, err = s.toRead(ctx, escaped) // or else the service's time may not be known
+		_, err = s.toRead(ctx, escaped) // otherwise the service's time may be unknown
 	}
 	if err != nil {
 		return Next{}, nil, err

@@ -16,33 +16,33 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Now is the position behind all rows that a log has at this moment.
+// Now is the position after all rows that a log has at this moment.
 const Now = "now"
 
-// MaxAnswer is the most bytes of one answer with events, changes or records, as JSON. One of them alone may have more.
+// MaxAnswer is the most bytes of JSON in one answer with events, changes or records, unless a single one is larger.
 const MaxAnswer = 8 << 20
 
 const (
-	// maxBehind is the most rows that may follow a position. A follower holds their places in memory, and the contents of few.
+	// maxBehind is the most rows that may follow a position. A follower keeps their places in memory, and the contents of a few.
 	maxBehind = 100_000
-	// maxHeld is the most bytes of contents that are held while rows are read.
+	// maxHeld is the most bytes of contents in memory while rows are read.
 	maxHeld = 3 * MaxAnswer
-	// placeBytes is what a place takes of memory, with its strings.
+	// placeBytes is the memory of a place with its strings.
 	placeBytes = 256
-	// startRead is how far before now a follower reads that starts now.
+	// startRead is how far back a new follower reads.
 	startRead = 2 * time.Second
 )
 
 var errBehind = fmt.Errorf("more than %d follow", maxBehind)
 
-// Next are the rows behind a position in a log.
+// Next has the rows after a position in a log.
 type Next struct {
 	Rows  []storage.Row `json:"-"`    // in the order of their keys, oldest first
-	After string        `json:"next"` // the position behind them
-	More  bool          `json:"more"` // there are more; ask at once
+	After string        `json:"next"` // the position after the rows
+	More  bool          `json:"more"` // more rows follow; call again at once
 }
 
-// Each calls fn with each of the rows, until fn fails. Then n has no rows.
+// Each calls fn with each of the rows, until fn fails. n has no rows afterwards.
 func (n *Next) Each(fn func(storage.Row) error) error {
 	rows := n.Rows
 	n.Rows = nil
@@ -50,34 +50,34 @@ func (n *Next) Each(fn func(storage.Row) error) error {
 		if err := fn(rows[i]); err != nil {
 			return err
 		}
-		rows[i] = storage.Row{} // fn has what it needs of it
+		rows[i] = storage.Row{} // so that it can be freed
 	}
 	return nil
 }
 
-// Feed is a log that is followed: each of its rows is found once, whatever clock has made its key, in the order in
-// which the service has written them.
+// Feed follows a log. It finds each row once, whatever clock has made its key, in the order in
+// which the service has written the rows.
 type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns a time before that of the key of any row that is not written yet, but for the minute that a
+	// Oldest returns a time before the key of any row that may still be written, apart from the minute that a
 	// write may take. nil means the time of the last row that was read.
 	Oldest func(ctx context.Context) (time.Time, error)
 
-	// merge reads the first pages of a span; nil means Log's.
+	// merge reads the first pages of a span; nil means Log.merge.
 	merge func(ctx context.Context, s Span) (*merge, error)
 }
 
-// After returns the rows behind a position: [Now], a time as [ParseTime] reads it, a key that a [Clock] has made, or the
-// position that an earlier call returned. A follower needs to keep nothing but the position. Rows come in the order in
-// which they were written, and those of one answer in the order of their keys. There are at most top, of [MaxAnswer] bytes. If more than
+// After returns the rows after a position: [Now], a time (see [ParseTime]), a key from a [Clock], or the
+// position that an earlier call returned. A follower needs to keep only the position. Rows come in the order in
+// which they were written, and the rows of one answer in key order. There are at most top, and at most [MaxAnswer] bytes. If more than
 // 100,000 rows follow the position, the error is a [problem.Conflict].
 //
-// A call makes one query for each 1,000 rows of a partition that the caller has not got yet, however small top
-// is, with up to 200 from before that, or those of 0.2 s if these are more. The service finds them
-// among all rows with keys from a minute before the last call on, since it has no index of Timestamps. A row of which the call could not
-// hold the contents until its turn takes a request of its own: only those that came late, if the rows before them are large.
+// Whatever top is, a call makes one query for each 1,000 new rows of a partition,
+// and for up to 200 earlier rows, or those of 0.2 s if these are more. The service finds them
+// among all rows with keys from a minute before the last call, because Timestamps have no index. A row whose contents the call could not
+// keep in memory until its turn takes a separate request. If rows are large, this concerns only rows that became visible late.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err
@@ -86,7 +86,7 @@ func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	return next, tooFar(err)
 }
 
-// tooFar returns what callers are told if err is errBehind.
+// tooFar returns the caller's error for errBehind.
 func tooFar(err error) error {
 	if errors.Is(err, errBehind) {
 		return problem.Conflictf("after", "%v; read them with since, and start again with after=%s", errBehind, Now)
@@ -94,7 +94,7 @@ func tooFar(err error) error {
 	return err
 }
 
-// after does what After does, for any top. It also returns all rows that it has read.
+// after is After for any top. It also returns all rows that it has read.
 func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival, error) {
 	if after == Now {
 		return f.start(ctx)
@@ -119,8 +119,8 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	return Next{found, from.after(rows, known, oldest).String(), more}, rows, nil
 }
 
-// start returns the position behind all rows that a log has now, and those that it has read. If these are more than a
-// position can remember, it reads again a second later, when fewer of them are newer than known.
+// start returns the position after all rows that a log has now, and the rows that it has read. If these are more than a
+// position can record, it reads again a second later, when fewer of them are newer than known.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // of the first reading
 	for now := f.Now(); ; {
@@ -156,8 +156,8 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	}
 }
 
-// oldest returns the newest bound that a position behind p may have, "" for any. It must be asked for before the rows
-// are read: what becomes a row in between is found among these. It takes no request as long as p's own bound is
+// oldest returns the newest bound that a position after p may have, "" for any. It must be called before the rows
+// are read, so that rows written meanwhile are found by that reading. It makes no request as long as p's own bound is
 // good enough.
 func (f Feed) oldest(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
@@ -173,8 +173,8 @@ func (f Feed) oldest(ctx context.Context, p position) (bound string, err error) 
 	return Since(t.Add(-window)), err
 }
 
-// arrivals reads the rows that a position leaves open, newest first. All that were written until known
-// are among them, or were among those that the position was made from. With contents, the rows that come next have theirs.
+// arrivals reads the rows that a position leaves open, newest first. Every row written until known
+// is among them, or was when the position was made. With contents, the next rows have their contents.
 func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, known ticks, err error) {
 	span := Span{Newer: p.newer}
 	if p.floor > 0 {
@@ -203,7 +203,7 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 			continue
 		}
 		if contents {
-			a.row = new(row.Clone()) // the rest of its page may go
+			a.row = new(row.Clone()) // so that the rest of its page can be freed
 		}
 		if !part.Use(placeBytes + int64(a.bytes())) {
 			return nil, 0, fmt.Errorf("read log: %w", memory.ErrFull)
@@ -219,8 +219,8 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 	return rows, max(p.known, ticksOf(m.known)), nil
 }
 
-// thin drops the contents of rows, but for those that most likely come next: the oldest ones that the follower has not got, and of the
-// others, of which few come again, the oldest ones. It returns how many bytes are left.
+// thin drops the contents of rows, except for those that are probably next: the oldest new rows, and the oldest of
+// the received rows, few of which come again. It returns how many bytes are left.
 func (p position) thin(rows []arrival) (held int) {
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
 	var kept [2]int // bytes
@@ -233,13 +233,13 @@ func (p position) thin(rows []arrival) (held int) {
 			of = 1
 		}
 		if kept[of] += a.bytes(); kept[of] > MaxAnswer {
-			kept[of], a.row = MaxAnswer, nil // and so are all newer ones
+			kept[of], a.row = MaxAnswer, nil // and all newer ones
 		}
 	}
 	return kept[0] + kept[1]
 }
 
-// fill reads the dropped contents of the rows that come next. It leaves rows out that are gone by now.
+// fill reads the dropped contents of the next rows. It leaves out rows that were deleted.
 func (f Feed) fill(ctx context.Context, rows []arrival, top int, known ticks) ([]arrival, error) {
 	gone := map[place]bool{}
 	n, bytes := 0, 0
@@ -263,7 +263,7 @@ func (f Feed) fill(ctx context.Context, rows []arrival, top int, known ticks) ([
 	return slices.DeleteFunc(rows, func(a arrival) bool { return gone[a.place] }), nil
 }
 
-// position reads what callers send as after, but not [Now].
+// position parses any after parameter except [Now].
 func (f Feed) position(after string) (position, error) {
 	if isPosition(after) {
 		return parsePosition(after)

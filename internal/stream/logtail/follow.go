@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// A follower polls every minPoll. While there are no new events, the pause between two polls
-// doubles up to maxPoll.
+// The pause between polls is minPoll after new events, and doubles up to maxPoll while there are
+// none.
 const (
 	minPoll = time.Second
 	maxPoll = 10 * time.Second
@@ -20,24 +20,24 @@ const (
 
 // FollowOptions configure [Streams.Follow].
 type FollowOptions struct {
-	Newest int    // how many of the existing events to show first, if Since is ""
-	Since  string // show the events newer than this time or id, as in [EventQuery], and none older
+	Newest int    // how many existing events to show first, if Since is ""
+	Since  string // show only events newer than this time or id, as in [EventQuery]
 }
 
-// Follow calls show for events of a stream, and then for each one that is appended, until ctx
-// ends or show fails. It shows every event that is written within a minute of the time in its id,
-// once. Events of one poll are shown oldest first. It fails where After does.
+// Follow calls show for existing events of a stream, and then for each new one, until ctx
+// ends or show fails. It shows every event once that is written within a minute of the time in its id.
+// Events of one poll are shown oldest first. Follow fails where After does.
 //
-// It polls as callers of After do. It also remembers what it has read, and leaves out what a
+// It polls in the way of After's callers. It also remembers the events that it has read, and skips those that a
 // late event brings again.
 func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, show func(Event) error) error {
 	if _, err := bound("since", o.Since, s.now()); err != nil {
 		return err
 	}
 	after := cmp.Or(o.Since, Now)
-	shown := map[string]bool{} // ids of the events that were shown or existed before, within the window
+	shown := map[string]bool{} // ids within the window that were shown or existed before
 	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
-		now := map[string]bool{} // what was not read now does not come again
+		now := map[string]bool{} // ids that were not read now do not come again
 		showNew := func(e Event) error {
 			if now[e.ID] = true; shown[e.ID] {
 				return nil
@@ -49,7 +49,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 		if errors.Is(err, errBehind) {
 			err = fmt.Errorf("%w; read them first without following", err)
 		}
-		if err == nil && after == Now && o.Newest > 0 { // behind after: what comes between the two is not missed
+		if err == nil && after == Now && o.Newest > 0 { // read after After's position, so that no event between the two is missed
 			err = s.showNewest(ctx, stream, o.Newest, showNew)
 		}
 		if err != nil {

@@ -12,35 +12,35 @@ import (
 	"tablesweep/internal/key"
 )
 
-// maxSequence is the most keys that a Clock makes within a tick.
+// maxSequence is the most keys that a Clock makes within one tick.
 const maxSequence = 1 << 16
 
-// inverted is how many digits of inverted time a key begins with.
+// inverted is the number of digits of inverted time at the start of a key.
 const inverted = 19
 
 // keyForm is the form of a Clock's keys.
 var keyForm = regexp.MustCompile(`^[0-9]{19}-[0-9a-f]{4}-[a-z2-7]{12}$`)
 
 // Clock makes the row keys of one writer. Each key sorts before all earlier ones of the same
-// clock, even if time stands still or goes back. No two clocks make the same key. It is safe
-// for concurrent use; make it with [NewClock].
+// clock, even if time stands still or goes back. Keys of different clocks differ. A Clock is safe
+// for concurrent use. Make it with [NewClock].
 type Clock struct {
 	writer string
 
 	mu       sync.Mutex // guards the fields below
-	last     time.Time  // of the latest key, cut to a tick
+	last     time.Time  // of the latest key, rounded down to a tick
 	sequence int        // of the latest key within its tick
 }
 
 // NewClock returns a clock for one writer, such as a process.
 func NewClock() *Clock { return &Clock{writer: strings.ToLower(rand.Text()[:12])} }
 
-// NextKey returns a key for the time now, or for that of the latest key if now is earlier.
+// NextKey returns a key for now, or for the latest key's time if now is earlier.
 func (c *Clock) NextKey(now time.Time) string {
 	return c.nextKeys(now, 1)[0]
 }
 
-// nextKeys returns n keys with nothing between them.
+// nextKeys returns n consecutive keys.
 func (c *Clock) nextKeys(now time.Time, n int) []string {
 	now = now.Truncate(key.Tick)
 	c.mu.Lock()
@@ -52,7 +52,7 @@ func (c *Clock) nextKeys(now time.Time, n int) []string {
 	return keys
 }
 
-// keysFrom returns the n keys that nextKeys has returned, by the first of them.
+// keysFrom reproduces n keys of nextKeys from the first of them.
 func keysFrom(first string, n int) ([]string, error) {
 	t, err := KeyTime(first)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Clock) next(now time.Time) string {
 	return fmt.Sprintf("%s-%04x-%s", key.Inverted(c.last), maxSequence-1-c.sequence, c.writer)
 }
 
-// KeyTime returns a key's time, to the tick. It fails if no Clock has made the key.
+// KeyTime returns a key's time, to the tick. It fails if the key is not in a Clock's form.
 func KeyTime(id string) (time.Time, error) {
 	if !keyForm.MatchString(id) {
 		return time.Time{}, fmt.Errorf("%.60q is not the id of an event", id)

@@ -9,25 +9,25 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// version is that of the format in the package comment.
+// version is the version of the format in the package comment.
 const version = 1
 
 const (
-	// knownTime is how long a reader trusts the number of shards that it has read.
+	// knownTime is how long a reader may use the number of shards that it has read.
 	knownTime = time.Minute
-	// knownMargin is what writers wait longer, since the service's clock shows seconds.
+	// knownMargin is a writer's extra wait, because the service's clock shows only seconds.
 	knownMargin = 5 * time.Second
-	// maxKnown is the most streams to remember: any caller can name new ones.
+	// maxKnown bounds the cached streams, because any caller can name new ones.
 	maxKnown = 10_000
 )
 
 // listing is a stream's row in the list of streams.
 type listing struct {
 	name   string
-	shards int // the largest number of any writer's settings; 0 if there is no row
+	shards int // largest number in any writer's settings; 0 without a row
 	age    time.Duration
 	etag   string
-	empty  bool      // it was deleted; a writer that reads this clears it
+	empty  bool      // it was deleted; a writer that reads this clears the mark
 	readAt time.Time // our time before the row was read
 }
 
@@ -52,7 +52,7 @@ func listingOf(e storage.Entity, date time.Time) (listing, error) {
 	return listing{name: e.Get("Name"), shards: int(e.Int("Shards")), empty: e.Get(emptyColumn) == "true", age: date.Sub(e.Timestamp), etag: e.ETag}, nil
 }
 
-// toRead returns the fresh listing of a stream.
+// toRead returns a fresh listing of a stream.
 func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 	s.mu.Lock()
 	l, ok := s.known[escaped]
@@ -67,7 +67,7 @@ func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 	return l, nil
 }
 
-// remember keeps what is known of a stream, in one of s's maps.
+// remember caches a fact about a stream in one of s's maps.
 func remember[T any](s *Streams, in map[string]T, escaped string, what T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,14 +78,14 @@ func remember[T any](s *Streams, in map[string]T, escaped string, what T) {
 }
 
 // fresh reports whether less than knownTime has passed by both clocks. The monotonic clock may
-// not notice that the machine slept, and the wall clock may be set back.
+// stop while the machine sleeps, and the wall clock may be set back.
 func fresh(asked time.Time) bool {
 	now := time.Now()
 	wall := now.Round(0).Sub(asked.Round(0))
 	return now.Sub(asked) < knownTime && wall >= 0 && wall < knownTime
 }
 
-// shardsToWrite returns the number of shards that events may be written to. Before the first
+// shardsToWrite returns the number of shards that may receive events. Before the first
 // event, it lists the stream, or raises the listed number.
 func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (int, error) {
 	s.mu.Lock()
@@ -106,14 +106,14 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 		}
 	}
 	if want > 1 && (l.shards < want || l.age < knownTime+knownMargin) {
-		return 1, nil // all readers know the first shard; the next call asks again
+		return 1, nil // all readers know the first shard; the next call reads the row again
 	}
 	remember(s, s.spread, escaped, want)
 	return want, nil
 }
 
-// list inserts a stream's row, or replaces the one that was read. If another writer was
-// faster, that is no error: its row is as good, or the next call raises it.
+// list inserts a stream's row, or replaces the row that was read. It is not an error if another writer was
+// faster: its row has the same number, or the next call raises it.
 func (s *Streams) list(ctx context.Context, stream, escaped string, shards int, old listing) error {
 	op := storage.Op{Kind: storage.Insert, Row: storage.Entity{
 		Key: key.Key{Partition: streamsPartition, Row: escaped},

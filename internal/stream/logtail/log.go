@@ -15,25 +15,25 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Log is the rows of some partitions of a table whose keys are Prefix and a key that a
-// [Clock] has made. Rows of all partitions are merged by these keys.
+// Log is the rows in some partitions of a table whose keys consist of Prefix and a key from a
+// [Clock]. Rows of all partitions are merged by these keys.
 type Log struct {
 	Table      *storage.Table
 	Partitions []string
 	Prefix     string // may be empty
-	Sizes      *Sizes // of the rows; nil for those of a log that is read once
+	Sizes      *Sizes // of the rows; nil for a log that is read once
 }
 
-// Span is a part of a log. An empty bound is no bound.
+// Span is a part of a log. An empty bound does not limit.
 type Span struct {
-	Newer string // only rows newer than this key, or than what [Since] returns
+	Newer string // only rows newer than this key, or than a result of [Since]
 	Older string // only rows older than this key
-	// Since, if not zero, leaves out rows that were written before it, by the service's time;
-	// some that were written up to 10 ms earlier may come. The service reads them all the same.
+	// Since, if not zero, leaves out rows that were written before it, by the service's time. Rows
+	// written up to 10 ms earlier may be included. The service reads all rows of the span in any case.
 	Since time.Time
 }
 
-// filter returns the OData filter for Since. The service compares Timestamps more coarsely than it
+// filter returns the OData filter for Since. The service compares Timestamps with less precision than it
 // shows them. (Azure/azure-sdk-for-python issue 45046)
 func (s Span) filter() string {
 	if s.Since.IsZero() {
@@ -42,8 +42,8 @@ func (s Span) filter() string {
 	return "Timestamp ge datetime'" + s.Since.Add(-10*time.Millisecond).UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }
 
-// Newest calls take with the n newest rows of a span, newest first, or with all for a negative n, until take refuses one or fails.
-// more reports whether the span may have older rows than those that were taken. Up to n = 1,000, it makes one query for each
+// Newest calls take with the n newest rows of a span, newest first, or with all if n is negative. It stops when take refuses a row or fails.
+// more reports whether the span may have older rows. Up to n = 1,000, it makes one query for each
 // partition, unless the service returns short pages.
 func (l Log) Newest(ctx context.Context, s Span, n int, take func(storage.Row) (taken bool, err error)) (more bool, err error) {
 	m, err := l.merge(ctx, s, n)
@@ -53,7 +53,7 @@ func (l Log) Newest(ctx context.Context, s Span, n int, take func(storage.Row) (
 	return m.newest(ctx, n, take)
 }
 
-// newest does what Log.Newest does.
+// newest implements Log.Newest.
 func (m *merge) newest(ctx context.Context, n int, take func(storage.Row) (taken bool, err error)) (more bool, err error) {
 	for row, err := range m.rows(ctx) {
 		taken := false
@@ -70,8 +70,8 @@ func (m *merge) newest(ctx context.Context, n int, take func(storage.Row) (taken
 	return m.more(), nil
 }
 
-// Trim deletes the rows from before t, the newest of them first. It returns how many it has
-// deleted, also with an error.
+// Trim deletes the rows from before t, newest first. removed is the number of deleted
+// rows, and is valid with an error, too.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-key.Tick))}
 	for _, p := range l.Partitions {
@@ -108,21 +108,21 @@ type merge struct {
 	sizes   *Sizes
 	most    int // rows of a page
 	sources []source
-	// known is a time, by the service's clock: the first pages and those behind them have every row
-	// that was written until then.
+	// known is a time of the service's clock. All rows written until then are on the first pages or
+	// after them.
 	known time.Time
 }
 
-// source is one partition: the rows that were read but not taken yet, and the next query.
+// source is one partition: the rows that were read but not taken, and the next query.
 type source struct {
 	query storage.Query
 	rows  []storage.Row
-	bytes int64 // of the memory that their page takes
+	bytes int64 // bytes of memory for their page
 	ended bool
 }
 
-// merge reads the first pages, of up to top rows each. Of several partitions and large rows, it asks for about as many of each as it most
-// likely takes. The part of the memory that ctx has is used for the pages.
+// merge reads the first page of each partition, of up to top rows. For several partitions and large rows, it requests only about as many of each
+// as will probably be needed. The pages are charged to ctx's part of the memory.
 func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	if top < 0 {
 		top = storage.PageRows
@@ -148,12 +148,12 @@ func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	return m, nil
 }
 
-// read reads a partition on until there is a row, or it ends. known is as in [merge], of the first page
-// that it reads.
+// read reads a partition until it has a row or ends. known is the time of the first page
+// that it reads, as in [merge].
 func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error) {
 	for len(p.rows) == 0 && !p.ended {
 		asked := time.Now()
-		memory.PartIn(ctx).Use(-p.bytes) // the page before may go
+		memory.PartIn(ctx).Use(-p.bytes) // the previous page can be freed
 		p.bytes, p.query.Top = 0, m.rowsOf(ctx)
 		page, err := m.sizes.Query(ctx, m.table, p.query)
 		if err != nil {
@@ -161,7 +161,7 @@ func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error
 		}
 		p.bytes = storage.MemoryOf(page.Bytes, len(page.Rows))
 		if known.IsZero() {
-			known = page.Date.Add(-time.Since(asked)) // the answer may have been dated behind the reading
+			known = page.Date.Add(-time.Since(asked)) // the answer may be dated later than the reading
 			for _, row := range page.Rows {
 				if at := row.Timestamp(); at.After(known) {
 					known = at
@@ -173,8 +173,8 @@ func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error
 	return known, nil
 }
 
-// rowsOf returns how many rows to ask a partition for: as many as an answer has at most or, if these are large, the partition's share of it
-// and what chance may add.
+// rowsOf returns how many rows to request from a partition: a full page or, if rows are large, the partition's share and
+// a margin for chance.
 func (m *merge) rowsOf(ctx context.Context) int {
 	wanted := m.sizes.Rows(ctx, m.most, MaxAnswer)
 	if wanted == m.most {
@@ -184,7 +184,7 @@ func (m *merge) rowsOf(ctx context.Context) int {
 	return min(wanted, int(share+2*math.Sqrt(share)+1))
 }
 
-// rows takes the remaining rows, newest first. It ends after an error.
+// rows yields the remaining rows, newest first. It ends after an error.
 func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
 	return func(yield func(storage.Row, error) bool) {
 		for {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// maintainTime bounds one Maintain. The next one goes on.
+	// maintainTime bounds one Maintain. The next one continues.
 	maintainTime = time.Minute
-	// A stream is trimmed once in this part of its retention, within the two limits. Each
+	// A stream is trimmed once in this fraction of its retention, within the two limits. Each
 	// time costs a query for each shard, even if no event is too old.
 	trimShare       = 50
 	minTrimInterval = time.Minute
 	maxTrimInterval = time.Hour
 )
 
-// Maintain deletes the events that are older than their stream's retention, and the notes of idempotency
-// keys that were used more than a day ago. It may run at any time, and several times at once. After an
-// error it goes on with the other streams. It ends after at most a minute; the next call does the rest.
+// Maintain deletes the events that are older than their stream's retention, and the records of idempotency
+// keys used more than a day ago. It may run at any time, even concurrently. After an
+// error it continues with the other streams. It ends after at most a minute, and the next call does the rest.
 func (s *Streams) Maintain(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, maintainTime)
 	defer cancel()
@@ -53,7 +53,7 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("list streams: %w", err))
 	}
-	// In random order: a stream that takes all the time must not always block the same
+	// The order is random, so that a stream that takes all the time does not always block the same
 	// others.
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
 	for _, l := range streams {
@@ -100,7 +100,7 @@ func (o Options) trims() bool {
 	return o.Retention > 0
 }
 
-// retention returns how long a stream's events are kept, 0 for forever.
+// retention returns how long a stream's events are kept, or 0 for forever.
 func (o Options) retention(stream string) time.Duration {
 	if r := o.Streams[stream].Retention; r != nil {
 		return *r
@@ -108,7 +108,7 @@ func (o Options) retention(stream string) time.Duration {
 	return o.Retention
 }
 
-// trim deletes a stream's old events, unless it was trimmed lately. It returns their number.
+// trim deletes a stream's old events, unless it was trimmed recently. It returns their number.
 func (s *Streams) trim(ctx context.Context, l listing, now time.Time) (removed int64, err error) {
 	keep := s.options.retention(l.name)
 	if keep == 0 {

@@ -20,17 +20,17 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// emptyColumn marks the row of a deleted stream. The row stays: running writers do not look
-// it up again, and readers need its number of shards.
+// emptyColumn marks the row of a deleted stream. The row stays, because running writers do not read
+// it again, and readers need its number of shards.
 const emptyColumn = "Empty"
 
 // StreamInfo describes a stream.
 type StreamInfo struct {
 	Name   string `json:"name"`
-	Shards int    `json:"shards"` // the most partitions that it was ever spread over
+	Shards int    `json:"shards"` // largest number of partitions that it ever had
 }
 
-// List returns at most top streams (1 to MaxTop) behind cursor, in the order of their names as
+// List returns at most top streams (1 to MaxTop) after cursor, in the order of their names'
 // keys. next is the cursor for the next page, "" after the last one. It costs one query, and
 // one more for each deleted stream.
 func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []StreamInfo, next string, err error) {
@@ -65,8 +65,8 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 	}
 }
 
-// describe returns what a row of the list of streams describes. A deleted stream exists if
-// events were appended to it since.
+// describe returns the stream that a row of the list describes. A deleted stream exists if
+// events have been appended since its deletion.
 func (s *Streams) describe(ctx context.Context, row storage.Entity, date time.Time) (info StreamInfo, exists bool, err error) {
 	l, err := listingOf(row, date)
 	if err == nil && l.empty {
@@ -81,14 +81,14 @@ func (s *Streams) describe(ctx context.Context, row storage.Entity, date time.Ti
 	return StreamInfo{l.name, l.shards}, err == nil, err
 }
 
-// listCursor is the start of [Streams.List]'s cursors. It tells them from others.
+// listCursor is the start of [Streams.List]'s cursors. It distinguishes them from other cursors.
 const listCursor = "after "
 
 func writeListCursor(escaped string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(listCursor + escaped))
 }
 
-// readListCursor returns the bound behind the last stream of the page before, nil for "".
+// readListCursor returns the bound after the last stream of the previous page, nil for "".
 func readListCursor(cursor string) (*key.Bound, error) {
 	if cursor == "" {
 		return nil, nil
@@ -101,18 +101,18 @@ func readListCursor(cursor string) (*key.Bound, error) {
 	return &key.Bound{Key: after, Open: true}, nil
 }
 
-// Deleted is what a deletion of a stream has done.
+// Deleted is the result of a stream's deletion.
 type Deleted struct {
 	Events int64 `json:"deleted"`
-	// Repeated means that an earlier try of the request did not end. Events does not count what that has deleted.
+	// Repeated means that an earlier try of the request was interrupted. Events does not include its deletions.
 	Repeated bool `json:"repeated,omitzero"`
 }
 
-// Delete deletes all events of a stream, and takes it off the list. Events that are appended
-// meanwhile may stay. After an error, retry. A stream that is not listed is NotFound.
+// Delete deletes all events of a stream, and removes it from the list. Events that are appended
+// meanwhile may stay. After an error, retry. The error for a stream that is not listed is NotFound.
 //
-// With an id, a deletion is carried out once. A repetition returns what the first try has returned or, if that did not
-// end, deletes the rest: what was appended since the first try came stays.
+// With an id, a deletion is carried out once. A repetition returns the first try's result. If the first try was
+// interrupted, the repetition deletes the rest, but keeps events appended since the first try began.
 func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (Deleted, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
@@ -138,15 +138,15 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	if err == nil {
 		kept, err = claims.Record(ctx, claimed, string(answer))
 	}
-	if err != nil { // then a repetition counts what it finds
+	if err != nil { // a repetition counts the events that it finds
 		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("answer of a deletion not kept")
 	}
-	done.Repeated = done.Repeated || err == nil && !kept // a repetition has ended before
+	done.Repeated = done.Repeated || err == nil && !kept // a repetition was faster
 	return done, nil
 }
 
-// empty deletes the events of a stream, and its notes of keys, that were written before a time by the service's
-// clock; all if it is zero. It returns the number of events.
+// empty deletes the events of a stream, and its records of idempotency keys, from before a time of the service's
+// clock, or all if it is zero. It returns the number of events.
 func (s *Streams) empty(ctx context.Context, stream, escaped string, before time.Time) (removed int64, err error) {
 	l, err := s.lookUp(ctx, escaped)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Streams) empty(ctx context.Context, stream, escaped string, before time
 			return removed, fmt.Errorf("delete stream %q, after %d events were removed: %w", stream, removed, err)
 		}
 	}
-	notes := oncePartition + escaped // or else a retry would bring its events back
+	notes := oncePartition + escaped // otherwise a retry would bring its events back
 	if _, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &notes}}, older); err != nil {
 		return removed, fmt.Errorf("delete stream %q: its notes of idempotency keys: %w", stream, err)
 	}

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// streamsPartition has the list of streams. No stream's partition has this name.
+	// streamsPartition contains the list of streams. No stream's partition has this name.
 	streamsPartition = "|streams"
-	// claimsPartition has the claims of deletions, which go on when a stream's rows are gone.
+	// claimsPartition contains the claims of deletions, which outlive a stream's rows.
 	claimsPartition = "|claims"
 	// maxNameUnits keeps a stream's keys well within the service's limits.
 	maxNameUnits = 256
-	// MaxShards is the most partitions of a stream. Ten at their target rate already use up
-	// an account's.
+	// maxShards is the most partitions of a stream. Ten at their target rate already use up
+	// an account's target.
 	maxShards = 64
 )
 
-// escapeName returns a stream's name as a key. Characters that are illegal in keys or have a
-// meaning here become !HEX!. The error is a [problem.Error].
+// escapeName returns a stream's name as a key. Characters that are illegal in keys, or special
+// here, become !HEX!. The error is a [problem.Error].
 func escapeName(stream string) (string, error) {
 	if stream == "" {
 		return "", problem.Invalidf("stream", "is missing; name the stream")

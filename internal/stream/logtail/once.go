@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// oncePartition and a stream's name are the partition of its notes of used idempotency keys.
+	// oncePartition is the start of the partition's name for a stream's used idempotency keys.
 	oncePartition = "|once|"
 
 	maxRaces = 20 // with other tries of the same append
 )
 
-// note is what an idempotency key was used for: events with consecutive ids in one partition.
+// note records the use of an idempotency key: events with consecutive ids in one partition.
 type note struct {
 	first     string // the oldest event's id
 	partition string
 	content   string // hash of the events
 }
 
-// AppendOnce does what [Streams.Append] does, once for each idempotency key of a stream: for a day, an
-// append of the same events with the same key returns the first one's ids, and inserts those that
-// are missing. Events of another content are a [problem.KeyReused]. All events are in one shard.
+// AppendOnce is [Streams.Append], once for each idempotency key of a stream. For a day, an
+// append of the same events with the same key returns the first one's ids, and inserts missing
+// events. If the events differ, the error is [problem.KeyReused]. All events go to one shard.
 func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, once string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
@@ -62,7 +62,7 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.
 	return keys, nil
 }
 
-// take notes what a key is used for, or returns what it was used for. known means that another try may
+// take records the use of a key, or returns its recorded use. known means that another try may
 // have written events.
 func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used note, known bool, err error) {
 	sum := sha256.Sum256([]byte(once))
@@ -94,8 +94,8 @@ func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used 
 	return note{}, false, problem.Busyf("", "the key's note comes and goes; try again")
 }
 
-// complete inserts the events with these keys that a partition does not have. known means that it may have some. It
-// returns the ids of the events that it has then, "" for those that it may not have.
+// complete inserts the events with these keys that are missing from a partition. known means that some may exist. It
+// returns the ids of the events, or "" for events that may be missing.
 func (s *Streams) complete(ctx context.Context, partition string, keys []string, records record.Some, known bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	for range maxRaces {
@@ -124,7 +124,7 @@ func (s *Streams) complete(ctx context.Context, partition string, keys []string,
 	return ids, problem.Busyf("", "other tries append the same events; try again")
 }
 
-// findEvents sets the ids of the events with these keys, oldest first, that a partition has.
+// findEvents sets the ids of the events that exist in a partition. The keys are in the order of age, oldest first.
 func (s *Streams) findEvents(ctx context.Context, partition string, keys, ids []string) error {
 	oldest, newest := keys[0], keys[len(keys)-1]
 	r := key.Range{Partition: &partition, Low: &key.Bound{Key: newest}, High: &key.Bound{Key: oldest}}
@@ -139,11 +139,11 @@ func (s *Streams) findEvents(ctx context.Context, partition string, keys, ids []
 	})
 }
 
-// tidy deletes the notes of keys that were used more than a day ago, and claims that are over. It looks for them once an hour.
+// tidy deletes the records of keys used more than a day ago, and finished claims. It searches for them once an hour.
 func (s *Streams) tidy(ctx context.Context) (removed int64, err error) {
 	now := s.now()
 	err = s.tidying.Due(now, func() (err error) {
-		all := key.Range{Low: &key.Bound{Key: claimsPartition}, High: key.PrefixEnd(oncePartition)} // nothing else is there
+		all := key.Range{Low: &key.Bound{Key: claimsPartition}, High: key.PrefixEnd(oncePartition)} // the range has only claims and records of keys
 		removed, err = claim.Tidy(ctx, s.options.Table, all, now)
 		return err
 	})

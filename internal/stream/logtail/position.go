@@ -17,22 +17,22 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// What a call reads again, so that it finds a row which becomes visible later than one with a later
-// Timestamp. It is cheap, since it is little at any rate of events.
+// The rows that a call reads again, so that it finds a row that becomes visible later than one with a later
+// Timestamp. They cost little at any rate of events.
 const (
 	againRows = 200                    // the newest rows
-	againMost = 30 * time.Second       // but none that were written before this
-	settling  = 200 * time.Millisecond // and all that were written since this
+	againMost = 30 * time.Second       // but none written before this
+	settling  = 200 * time.Millisecond // and all written since this
 )
 
-// What a position can hold. Callers send it in an address, of which hosts take few thousand characters.
+// The capacity of a position. Callers send it in a URL, and hosts accept only a few thousand characters there.
 const (
-	// maxSingle is how many groups can be newer than known. Rows beyond that are held back until they are older.
+	// maxSingle is how many groups can be newer than known. Further rows are held back until they are older.
 	maxSingle = 50
-	// maxGroups is how many groups there can be. The older ones of 100,000 rows are about 30. More come only if
+	// maxGroups is the most groups. The older groups of 100,000 rows are about 30. There are more only if
 	// rows become visible late between most of them.
 	maxGroups = 90
-	// maxLength is more than the characters of any position: 31 for each group and 120 for the rest.
+	// maxLength exceeds the length of any position: 31 characters for each group and 120 for the rest.
 	maxLength = 3000
 )
 
@@ -48,7 +48,7 @@ func ticksOf(t time.Time) ticks { return ticks(t.Unix())*second + ticks(t.Nanose
 
 func (t ticks) time() time.Time { return time.Unix(int64(t/second), int64(t%second)*100) }
 
-// place orders rows by when they were written, rows of one tick by their ids.
+// place orders rows by the time of their writing, and rows of one tick by their ids.
 type place struct {
 	written ticks
 	id      string
@@ -59,23 +59,23 @@ func (p place) compare(other place) int {
 	return cmp.Or(cmp.Compare(other.written, p.written), strings.Compare(p.id, other.id))
 }
 
-// position says how far a follower has come in a stream, in a text that is short for any number of
-// events. The follower wants the events with newer ids than a bound. Of these it has got all that
-// were written before floor, and none that were written behind newest. Of those between the two, it has got
-// the ones in groups. A row that became visible late changes the sum of its group, and only that group is sent
+// position is a follower's progress in a stream, in a text that is short for any number of
+// events. The follower wants the events with ids newer than a bound. It has received all of these that
+// were written before floor, and none that were written after newest. Of the events between the two, it has received
+// those in groups. A row that became visible late changes the sum of its group, and only that group is sent
 // again.
 type position struct {
 	newer  string // bound as in Span.Newer
 	floor  ticks
-	known  ticks   // all rows that were written until then could be seen; at least floor
+	known  ticks   // all rows written until then were visible; at least floor
 	newest place   // if there are groups
 	groups []group // newest first, at most maxGroups
 }
 
-// group is some neighbouring rows that the follower has got, and the sum over their ids. Of its oldest tick and of its
-// newest, the follower may have got only the rows with the older ids.
+// group is some adjacent rows that the follower has received, and the sum over their ids. Of the group's oldest and newest
+// ticks, the follower may have received only the rows with the older ids.
 type group struct {
-	from, to ticks // when its oldest and its newest row were written
+	from, to ticks // time of its oldest and its newest row
 	sum      uint64
 }
 
@@ -84,8 +84,8 @@ const (
 	sumBits      = 48   // one late event in 2^48 is missed
 )
 
-// String returns the text that parsePosition reads. It needs no escaping in a URL. It panics if the text is so long that
-// hosts refuse it, because the follower could never go on from there.
+// String returns the text that parsePosition reads. It needs no escaping in a URL. It panics if the text is too long for
+// hosts, because the follower could never continue from there.
 func (p position) String() string {
 	parts := []string{positionForm, p.newer, base36(p.floor), base36(p.known - p.floor)}
 	if len(p.groups) > 0 {
@@ -111,7 +111,7 @@ func parsePosition(text string) (position, error) {
 	if n := len(parts); n != 4 && (n < 9 || n%3 != 0) || parts[0] != positionForm || len(parts[1]) < inverted {
 		return position{}, errNoPosition
 	}
-	_, err := key.InvertedTime(parts[1][:inverted]) // any other bound would leave rows out, or admit all
+	_, err := key.InvertedTime(parts[1][:inverted]) // any other bound would leave out rows, or admit all
 	failed := err != nil
 	number := func(text string) ticks {
 		n, err := strconv.ParseInt(text, 36, 64)
@@ -139,15 +139,15 @@ func parsePosition(text string) (position, error) {
 
 var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, how long ago, such as 15m, an id, or what an answer has as next")
 
-// arrival is a row with its place, and whether the follower has got it.
+// arrival is a row with its place, and whether the follower has received it.
 type arrival struct {
 	place
 	partition string
-	row       *storage.Row // nil if the contents are not held
+	row       *storage.Row // nil if the contents are not in memory
 	given     bool
 }
 
-// bytes returns the most that the row takes in an answer, where it has a few members more; 0 without contents.
+// bytes returns an upper bound of the row's size in an answer, which adds a few members, or 0 without contents.
 func (a arrival) bytes() int {
 	if a.row == nil {
 		return 0
@@ -155,18 +155,18 @@ func (a arrival) bytes() int {
 	return len(a.row.JSON()) + 256
 }
 
-// due returns those of the rows, newest first, that the follower has not got and may get now, the oldest first. Rows that were written
-// since known may not all have been seen, so each tick of these takes a group of the position: beyond maxSingle, they are held back
+// due yields the rows that the follower may receive now, oldest first. The given rows are newest first. Not all rows written
+// since known may have been seen, so each tick since then needs a separate group of the position. Beyond maxSingle, rows are held back
 // until a later call.
 func due(rows []arrival, known ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
-		singles := 0 // groups that were written since known
+		singles := 0 // groups written since known
 		for i, a := range rows {
 			if a.given && a.written > known && (i == 0 || rows[i-1].written != a.written) {
 				singles++
 			}
 		}
-		single := known // the newest tick that was given
+		single := known // the newest tick yielded
 		for i := range slices.Backward(rows) {
 			a := &rows[i]
 			if a.given {
@@ -185,8 +185,8 @@ func due(rows []arrival, known ticks) iter.Seq[*arrival] {
 	}
 }
 
-// takeDue returns the oldest of the rows that are due, at most top and of [MaxAnswer] bytes, and marks them as given. They are sorted by
-// their keys, oldest first. more reports whether others are due. The first one has its contents.
+// takeDue returns the oldest due rows, at most top and at most [MaxAnswer] bytes, and marks them as received. They are sorted by
+// key, oldest first. more reports whether further rows are due. The first row must have its contents.
 func takeDue(rows []arrival, top int, known ticks) (found []storage.Row, more bool) {
 	bytes := 0
 	for a := range due(rows, known) {
@@ -201,9 +201,9 @@ func takeDue(rows []arrival, top int, known ticks) (found []storage.Row, more bo
 	return found, more
 }
 
-// settle says which of the rows, newest first, the follower has got.
+// settle marks the rows that the follower has received. The rows are newest first.
 func (p position) settle(rows []arrival) {
-	// until splits the rows at the first one that is as old as that.
+	// until splits the rows before the first for which old is true.
 	until := func(old func(arrival) bool) (newer []arrival) {
 		n := slices.IndexFunc(rows, old)
 		if n < 0 {
@@ -218,7 +218,7 @@ func (p position) settle(rows []arrival) {
 		some := until(func(a arrival) bool { return a.written < g.from })
 		var sum uint64
 		for i := len(some) - 1; i >= 0; i-- {
-			if sum = add(sum, some[i].id); sum == g.sum { // newer rows of its newest tick may not be given
+			if sum = add(sum, some[i].id); sum == g.sum { // newer rows of its newest tick may not have been received
 				for ; i < len(some); i++ {
 					some[i].given = true
 				}
@@ -228,9 +228,9 @@ func (p position) settle(rows []arrival) {
 	}
 }
 
-// after returns the position of a follower that has got some of these rows, newest first, and all
-// others that were written before known. Groups grow with the age of their rows: what becomes
-// visible late is nearly new. What was written since known is in groups of its own: the shards were read
+// after returns the position of a follower that has received some of these rows, newest first, and all
+// others that were written before known. Groups grow with the age of their rows, because late rows
+// are nearly new. Each tick since known has its own group, because the shards were read
 // at different moments. oldest is the newest bound that the position may have, "" for any.
 func (p position) after(rows []arrival, known ticks, oldest string) position {
 	next := position{known: known, floor: ticksOf(known.time().Add(-againMost))}
@@ -245,7 +245,7 @@ func (p position) after(rows []arrival, known ticks, oldest string) position {
 	}
 	next.floor = max(next.floor, p.floor)
 	next.newer = max(min(p.newer, Since(next.floor.time().Add(-window))), oldest) // the smaller bound is the newer
-	for _, a := range rows {                                                      // those that are read again, however old their ids are
+	for _, a := range rows {                                                      // the rows that are read again, however old their ids
 		if a.written >= next.floor {
 			next.newer = max(next.newer, a.id+"~")
 		}
@@ -259,10 +259,10 @@ func (p position) after(rows []arrival, known ticks, oldest string) position {
 	return next
 }
 
-// group sets the groups of rows, newest first. If maxGroups are too few, the oldest rows are in none: they are sent
+// group sets the groups of rows, newest first. If maxGroups are too few, the oldest rows are in none, and are sent
 // again.
 func (p *position) group(rows []arrival) {
-	size := 0 // of the last group; 0 if the row before this one is not given
+	size := 0 // of the last group; 0 if the previous row was not received
 	for n, a := range rows {
 		last := len(p.groups) - 1
 		switch {
@@ -273,7 +273,7 @@ func (p *position) group(rows []arrival) {
 			continue
 		case last >= 0 && p.groups[last].from == a.written: // groups never split a tick
 		case size > 0 && len(p.groups) == maxGroups:
-		// Between rows that were written since known, others may still appear.
+		// Between rows that were written since known, further rows may appear.
 		case size > 0 && size < n/2 && p.groups[last].from <= p.known:
 		case len(p.groups) == maxGroups:
 			return

@@ -11,16 +11,16 @@ import (
 // DefaultTable is the default name of the table of streams.
 const DefaultTable = "tablesweeplog"
 
-// Forever as a retention keeps all events.
+// Forever is the retention that keeps all events.
 const Forever = "forever"
 
-// A retention of minRetention is long enough for followers to get every event.
+// minRetention is long enough for followers to get every event.
 const (
 	minRetention = 2 * window
 	maxRetention = 36_500 * 24 * time.Hour
 )
 
-// ParseRetention reads a duration such as 30d, 12h or 90m, or [Forever], which is 0.
+// ParseRetention reads a duration such as 30d, 12h or 90m, or [Forever], which returns 0.
 func ParseRetention(text string) (time.Duration, error) {
 	if text == Forever {
 		return 0, nil
@@ -33,7 +33,7 @@ func ParseRetention(text string) (time.Duration, error) {
 }
 
 // ParseStreams reads the settings of single streams from JSON such as
-// {"orders":{"shards":4,"retention":"7d"}}. The error lists everything that is wrong.
+// {"orders":{"shards":4,"retention":"7d"}}. The error lists all mistakes.
 func ParseStreams(text string) (map[string]StreamSettings, error) {
 	var given map[string]struct {
 		Shards    *int    `json:"shards"`

@@ -8,14 +8,14 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// largePage is how many bytes a page must have to show that its rows are large: one large row alone is no proof.
+// largePage is the size in bytes from which a page shows that rows are large. One large row alone is not enough.
 const largePage = MaxAnswer / 8
 
-// Sizes learns how large rows are from the pages that a process reads, so that it asks for few large ones at once. It is about what was read last.
-// The zero value knows nothing: it lets ask for as many rows as are wanted.
+// Sizes learns the size of rows from the latest pages that a process reads, so that it requests only a few large rows at once.
+// The zero value does not limit.
 type Sizes struct{ mean atomic.Int64 }
 
-// Rows returns how many rows to ask for, of most, if so many bytes of them are enough. See [Fewer].
+// Rows returns how many rows to request, at most most, if the given bytes of rows are enough. See [Fewer].
 func (s *Sizes) Rows(ctx context.Context, most int, bytes int64) int {
 	if few, ok := ctx.Value(fewKey{}).(int); ok {
 		most = min(most, few)
@@ -26,7 +26,7 @@ func (s *Sizes) Rows(ctx context.Context, most int, bytes int64) int {
 	return most
 }
 
-// Query reads a page of a table, and learns from it. It uses the part of the memory that ctx has: more than there is for one row alone.
+// Query reads a page of a table, and learns from it. It charges ctx's part of the memory. Only a single row may exceed it.
 func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (storage.Page, error) {
 	part := memory.PartIn(ctx)
 	if q.Top != 1 {
@@ -39,8 +39,8 @@ func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (s
 	return page, err
 }
 
-// learn takes the size of rows from a page for which asked rows were asked: a larger one from a page with much text, a smaller one from a page
-// behind which may be more.
+// learn updates the size of rows from a page for which asked rows were requested. A page with much text raises it. A page
+// that may have successors lowers it.
 func (s *Sizes) learn(asked int, p storage.Page) {
 	rows := len(p.Rows)
 	if rows == 0 {
@@ -54,8 +54,8 @@ func (s *Sizes) learn(asked int, p storage.Page) {
 
 type fewKey struct{}
 
-// Fewer returns a context whose readers ask for a quarter of the rows at once that those of ctx ask for: after [memory.ErrFull], until it is
-// one at a time.
+// Fewer returns a context whose readers request a quarter of the rows that ctx's readers request. It is for retries after [memory.ErrFull], down to
+// one row at a time.
 func Fewer(ctx context.Context) context.Context {
 	few, ok := ctx.Value(fewKey{}).(int)
 	if !ok {

@@ -20,14 +20,14 @@ import (
 const (
 	// MaxTop is the most events that [Streams.Read] returns.
 	MaxTop = storage.PageRows
-	// window is how long after the time in its key an event may become readable. Followers
-	// miss events that appear later.
+	// window is the longest time between the time in an event's key and the event becoming readable. Followers
+	// miss later events.
 	window = time.Minute
-	// appendTime is how long an append may take. A later one fails, because followers
+	// appendTime bounds the time of an append. A later one fails, because followers
 	// would miss its events.
 	appendTime = window - 10*time.Second
 
-	parallelBatches = 8 // transactions of one Append at once
+	parallelBatches = 8 // concurrent transactions of one Append
 )
 
 // Options configure [Streams].
@@ -37,12 +37,12 @@ type Options struct {
 	Retention time.Duration
 	// Streams holds the settings of single streams, by name.
 	Streams map[string]StreamSettings
-	// Now is the app's own clock; nil means time.Now. Events are dated by it, within what the Date of
-	// the service's answers allows.
+	// Now is the app's own clock; nil means time.Now. Events are dated by it, corrected by the Date of
+	// the service's answers.
 	Now func() time.Time
 }
 
-// StreamSettings configure one stream. The zero value holds for all others.
+// StreamSettings configure one stream. Streams without settings have the zero value.
 type StreamSettings struct {
 	Shards    int            // partitions to spread events over; 0 means 1
 	Retention *time.Duration // nil means that of the options; 0 forever
@@ -55,10 +55,10 @@ type Streams struct {
 	tidying claim.Tidying
 
 	mu      sync.Mutex           // guards the fields below
-	known   map[string]listing   // rows of the list as they were read, by escaped name
-	spread  map[string]int       // number of shards that a stream's events may be written to
+	known   map[string]listing   // rows of the list, by escaped name
+	spread  map[string]int       // number of shards that may receive a stream's events
 	sizes   map[string]*Sizes    // of streams' events
-	turn    int                  // counts transactions: shards take turns
+	turn    int                  // counts transactions, to use the shards in turn
 	trimmed map[string]time.Time // when streams were trimmed last, by name
 }
 
@@ -76,7 +76,7 @@ func New(o Options) *Streams {
 // Prepare creates the table if it is missing.
 func (s *Streams) Prepare(ctx context.Context) error { return s.options.Table.Create(ctx) }
 
-// TryPrepare does the same without retries. It is for callers that call it again, and must
+// TryPrepare is Prepare without retries, for callers that repeat it and must
 // notice soon that the service is back.
 func (s *Streams) TryPrepare(ctx context.Context) error {
 	return s.options.Table.With(storage.RequestOptions{Once: true}).Create(ctx)
@@ -84,15 +84,15 @@ func (s *Streams) TryPrepare(ctx context.Context) error {
 
 // Event is a row of a stream.
 type Event struct {
-	ID     string        `json:"id"`   // its key; also a cursor
-	Time   time.Time     `json:"time"` // when it was appended, by its writer's clock
+	ID     string        `json:"id"`   // its row key; also a cursor
+	Time   time.Time     `json:"time"` // time of the append, by its writer's clock
 	Record record.Record `json:"event"`
 }
 
 // PartialError means that some events of an Append may be missing.
 type PartialError struct {
-	// IDs holds the ids of the events that were appended. For "", it is not known whether
-	// the event was.
+	// IDs has the ids of the appended events. "" means that it is unknown whether the event
+	// was appended.
 	IDs []string
 	Err error
 }
@@ -109,9 +109,9 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// Append adds events to a stream, and returns their ids; later ones are newer. Up to 100 events that fit into an
-// entity group transaction are added all or none. More events take several transactions at
-// once. The error is then a [PartialError].
+// Append adds events to a stream, and returns their ids. Later ids are newer. Up to 100 events that fit into one
+// entity group transaction are added together or not at all. More events take several concurrent
+// transactions, whose error is a [PartialError].
 func (s *Streams) Append(ctx context.Context, stream string, records record.Some) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
@@ -120,7 +120,7 @@ func (s *Streams) Append(ctx context.Context, stream string, records record.Some
 		return nil, err
 	}
 	ids := s.clock.nextKeys(s.now(), records.Len())
-	// The keys are ours alone. So a conflict is with an earlier try whose answer was lost.
+	// The keys are unique to this call, so a conflict is with an earlier try whose answer was lost.
 	written, err := s.write(ctx, partitions, ids, records.At, storage.Conflict)
 	if err != nil {
 		return nil, s.notAppended(stream, partitions[0], &PartialError{IDs: written, Err: err})
@@ -128,7 +128,7 @@ func (s *Streams) Append(ctx context.Context, stream string, records record.Some
 	return ids, nil
 }
 
-// toWrite returns the partitions that a stream's events may be written to. Then the service's time is known.
+// toWrite returns the partitions that may receive a stream's events. It makes sure that the service's time is known.
 func (s *Streams) toWrite(ctx context.Context, stream string) ([]string, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Streams) toWrite(ctx context.Context, stream string) ([]string, error) 
 		return nil, problem.Invalidf("stream", "has what looks like a key, a signature or a token; names of streams are stored and shown, and must have none")
 	}
 	if _, known := s.options.Table.Now(s.options.Now()); !known {
-		s.forget(escaped) // an answer tells the service's time
+		s.forget(escaped) // a new answer shows the service's time
 	}
 	shards, err := s.shardsToWrite(ctx, stream, escaped)
 	if err != nil {
@@ -147,20 +147,20 @@ func (s *Streams) toWrite(ctx context.Context, stream string) ([]string, error) 
 	return partitions(escaped, shards), nil
 }
 
-// notAppended returns the error of an append.
+// notAppended returns the error of a failed append.
 func (s *Streams) notAppended(stream, escaped string, err error) error {
-	if storage.HasCode(err, "TableNotFound") { // and the list of streams with it
+	if storage.HasCode(err, "TableNotFound") { // the list of streams is gone with it
 		s.forget(escaped)
 	}
 	return fmt.Errorf("append to stream %q: %w", stream, err)
 }
 
-// AppendEach appends events as Append does, and creates the table if it is missing. It calls show
-// with the index of each event and its id, which is "" if it is not known whether the event was
+// AppendEach appends events like Append, and creates the table if it is missing. It calls show
+// with the index of each event and its id, or with "" if it is unknown whether the event was
 // appended.
 func (s *Streams) AppendEach(ctx context.Context, stream string, records record.Some, show func(i int, id string)) error {
 	ids, err := s.Append(ctx, stream, records)
-	if storage.HasCode(err, "TableNotFound", "TableBeingDeleted") { // before anything was written
+	if storage.HasCode(err, "TableNotFound", "TableBeingDeleted") { // nothing has been written yet
 		if err = s.Prepare(ctx); err == nil {
 			ids, err = s.Append(ctx, stream, records)
 		}
@@ -175,13 +175,13 @@ func (s *Streams) AppendEach(ctx context.Context, stream string, records record.
 	return err
 }
 
-// now returns the time as the service has it, as far as it is known.
+// now returns the service's time, as far as it is known.
 func (s *Streams) now() time.Time {
 	now, _ := s.options.Table.Now(s.options.Now())
 	return now
 }
 
-// forget drops what is remembered of a stream.
+// forget drops a stream from the caches.
 func (s *Streams) forget(escaped string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,12 +189,12 @@ func (s *Streams) forget(escaped string) {
 	delete(s.spread, escaped)
 }
 
-// write inserts events with the keys; at returns the record of one. It returns their ids, "" for those that it may not have inserted. An
-// error for which passes is true is none.
+// write inserts events with the given keys. at returns an event's record. The ids are "" for events that may be missing. An error for
+// which passes returns true is ignored.
 func (s *Streams) write(ctx context.Context, partitions, keys []string, at func(i int) record.Record, passes func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
-	errs := make([]error, len(keys)) // at the first event of a transaction
-	var g task.Group                 // without a context: the others go on after a failure
+	errs := make([]error, len(keys)) // stored at the first event of each transaction
+	var g task.Group                 // without a context, so that the others continue after a failure
 	g.SetLimit(parallelBatches)
 	for first := 0; first < len(keys); {
 		partition := partitions[s.nextTurn()%len(partitions)]
@@ -231,13 +231,13 @@ func (s *Streams) nextTurn() int {
 // EventQuery asks for the newest events of a stream, or of a part of it.
 type EventQuery struct {
 	Top    int    // the most events, 1 to MaxTop
-	Since  string // only events newer than this time, as [ParseTime] reads it, or than this id
+	Since  string // only events newer than this time (see [ParseTime]) or id
 	Cursor string // only events older than this id
 }
 
-// Read calls take with the newest events of a stream, newest first, until take refuses one; a stream that nobody has written to
-// has none. cursor gets the next page, of older events; it is "" if there are none. It makes one query for each shard, and sometimes one
-// to look the stream up.
+// Read calls take with the newest events of a stream, newest first, until take refuses one. A stream without
+// events is not an error. cursor is for the next page, of older events, and is "" if there are none. Read makes one query for each shard,
+// and sometimes one for the stream's row.
 func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take func(Event) bool) (cursor string, err error) {
 	if err := input.Top(q.Top, MaxTop); err != nil {
 		return "", err
@@ -262,7 +262,7 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take fu
 }
 
 // Newest calls show with the newest n events of a stream, or all if n is negative, newest first,
-// until show fails. since is as in [EventQuery].
+// until show fails. since has the form of [EventQuery]'s.
 func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
 	newer, err := bound("since", since, s.now())
 	if err == nil && n != 0 {
@@ -271,13 +271,13 @@ func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show 
 	return err
 }
 
-// newest does for events what Log.Newest does for rows.
+// newest is Log.Newest for events.
 func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, take func(Event) (taken bool, err error)) (more bool, err error) {
 	m, err := s.read(ctx, stream, span, n)
 	if err != nil {
 		return false, err
 	}
-	var refused error // by take
+	var refused error // take's error
 	more, err = m.newest(ctx, n, func(row storage.Row) (taken bool, err error) {
 		e, err := eventOf(row)
 		if err != nil {
@@ -292,7 +292,7 @@ func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, t
 	return more, err
 }
 
-// bound returns the bound for Span.Newer of a parameter such as since: an id or a time. now is the service's time.
+// bound converts a parameter such as since, an id or a time, to the bound for Span.Newer. now is the service's time.
 func bound(parameter, since string, now time.Time) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
@@ -304,14 +304,14 @@ func bound(parameter, since string, now time.Time) (string, error) {
 	return Since(t), nil
 }
 
-// ParseTime reads a time (RFC 3339), a date in UTC, or how long ago it was, such as 15m. The
+// ParseTime reads a time (RFC 3339), a date in UTC, or an age such as 15m. The
 // error lists these forms.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	if d, err := input.Duration(text); err == nil {
 		return now.Add(-d), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1 && t.Year() <= 9998 { // whatever its zone
+		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1 && t.Year() <= 9998 { // in range in any zone
 			return t, nil
 		}
 	}
@@ -326,8 +326,8 @@ func eventOf(row storage.Row) (Event, error) {
 	return Event{ID: row.Key.Row, Time: t, Record: record.FromProperties(row.Entity().Properties)}, nil
 }
 
-// read reads the first pages of a span of a stream; and again, if that took so long that the
-// stream may have been given more shards before the service's time was seen.
+// read reads the first pages of a span of a stream. If that took so long that the stream may have got more
+// shards before the service's time was read, it reads again.
 func (s *Streams) read(ctx context.Context, stream string, span Span, top int) (*merge, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
