@@ -51,7 +51,11 @@ func (o *syncOptions) check(r *call, from, to place.Kind) error {
 	case o.dryRun, !o.yes && asks(r.In):
 		return nil
 	case !o.yes:
-		return job.Hint(usagef("stdin is not a terminal; cannot confirm to change %s", cmp.Or(o.to.path, "many tables")), "--yes changes it without asking; --dry-run shows what would be done")
+		flags := "--yes changes it without asking"
+		if o.deleteExtra {
+			flags = "--yes --max-deletes N changes it without asking, if at most N rows are extra"
+		}
+		return job.Hint(usagef("stdin is not a terminal; cannot confirm to change %s", cmp.Or(o.to.path, "many tables")), flags+"; --dry-run shows what would be done")
 	case o.deleteExtra && o.maxDeletes < 0:
 		return job.Hint(usagef("--delete-extra with --yes needs --max-deletes N"), "N is how many rows may be deleted at most; --dry-run shows how many are extra")
 	}
