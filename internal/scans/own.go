@@ -32,9 +32,9 @@ func refuse(field, what string) error {
 	return &OwnError{problem.Invalidf(field, "%s; name another", what)}
 }
 
-// Final makes an [ownError] fatal to a scan that is under way. Other errors of [Scans.open] may be those of an older instance, which
+// FatalIfOwn makes an [ownError] fatal to a scan that is under way. Other errors of [Scans.open] may be those of an older instance, which
 // does not have a new setting yet: they stay as they are.
-func Final(err error) error {
+func FatalIfOwn(err error) error {
 	if errors.As(err, new(*OwnError)) {
 		return &FatalError{errors.New(err.Error())}
 	}

@@ -112,7 +112,7 @@ func ParseRequest(body []byte) (Request, error) {
 	if err := input.Part(body, &given); err != nil {
 		return r, err
 	}
-	var errs wrongs
+	var errs fieldErrors
 	for _, s := range r.sizes() {
 		at, field := given, s.field
 		if limit, is := strings.CutPrefix(s.field, "limits."); is {
@@ -130,7 +130,7 @@ func ParseRequest(body []byte) (Request, error) {
 // checkSides refuses a request that names the source's connection and not that of what it writes to: nobody would know which account is meant.
 // Only requests that come in are checked, so that stored ones keep their meaning: a side without a connection is the app's own storage.
 func (r Request) checkSides() error {
-	var errs wrongs
+	var errs fieldErrors
 	missing := func(field, connection string) {
 		if r.Source.Connection != "" && connection == "" && !(r.OverExisting() && r.Source.Container != "") { // checkGroup says that
 			errs.add(field+".connection", "is missing: who names the source's connection names this one, too; the app's own storage is %s", storage.HostConnection)
@@ -204,7 +204,7 @@ func (r Request) Check() error {
 	if r.IsGroup() {
 		return errors.Join(r.checkGroup(), r.Member(anyTable).Check())
 	}
-	var errs wrongs
+	var errs fieldErrors
 	invalid := errs.add
 	if n := utf8.RuneCountInString(r.Name); n > maxName {
 		invalid("name", "has %d characters; %d are the most", n, maxName)
@@ -242,7 +242,7 @@ func (r Request) Check() error {
 // checkNames finds what is wrong with what becomes a part of a URL or of a query. [Scans.open] checks it each time: somebody may have edited the
 // row that a request is read from.
 func (r Request) checkNames() error {
-	var errs wrongs
+	var errs fieldErrors
 	errs = append(errs, r.Source.check("source"))
 	if d := r.Action.Destination; d != nil {
 		errs = append(errs, d.check("action.destination"))
@@ -262,10 +262,10 @@ func (r Request) checkNames() error {
 	return errors.Join(append(errs, storage.CheckFilter(r.Filter))...)
 }
 
-// wrongs are what is wrong with a request.
-type wrongs []error
+// fieldErrors are what is wrong with a request.
+type fieldErrors []error
 
-func (w *wrongs) add(field, format string, args ...any) {
+func (w *fieldErrors) add(field, format string, args ...any) {
 	*w = append(*w, problem.Invalidf(field, format, args...))
 }
 
@@ -288,7 +288,7 @@ func (r Request) checkStrategy(invalid func(field, format string, args ...any)) 
 	}
 }
 
-func (a Action) check(errs *wrongs) {
+func (a Action) check(errs *fieldErrors) {
 	invalid := errs.add
 	if !slices.Contains(ActionTypes, a.Type) {
 		invalid("action.type", "%s is unknown; use one of %s", secret.Name(a.Type), strings.Join(ActionTypes, ", "))

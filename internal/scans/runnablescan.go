@@ -103,21 +103,21 @@ type Loaded struct {
 	Members int64     // of a group
 }
 
-// Ended returns an error that drops the message of a step, if the scan does not run.
-func (s *Loaded) Ended() error {
+// CheckRunning returns an error that drops the message of a step, if the scan does not run.
+func (s *Loaded) CheckRunning() error {
 	if s.State == ledger.Running {
 		return nil
 	}
 	return problem.Stalef("", "the scan has ended: its state is %s", s.State)
 }
 
-// MayGoOn returns an error unless a step of the scan may begin something, such as a transaction.
-func (ss *Scans) MayGoOn(ctx context.Context, id ledger.ScanID) error {
+// MayProceed returns an error unless a step of the scan may begin something, such as a transaction.
+func (ss *Scans) MayProceed(ctx context.Context, id ledger.ScanID) error {
 	s, err := ss.Load(ctx, id)
 	if err != nil {
 		return err
 	}
-	return s.Ended()
+	return s.CheckRunning()
 }
 
 // Load returns the scan as it was at most [ScanTime] ago. One that has ended may be restarted at any
@@ -168,7 +168,7 @@ func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, was *Loaded) (*
 	}
 	o, err := ss.Open(r)
 	if err != nil {
-		return nil, Final(err)
+		return nil, FatalIfOwn(err)
 	}
 	if err := ss.ownHints(ctx, id, o); err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ type Sizes struct {
 	made int // bytes that a map makes of 1,000 bytes of rows, if they become more
 }
 
-// Need returns how much memory a step takes at first.
-func (s *Sizes) Need() int64 {
+// MemoryNeed returns how much memory a step takes at first.
+func (s *Sizes) MemoryNeed() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.part == 0 {
@@ -28,8 +28,8 @@ func (s *Sizes) Need() int64 {
 	return s.part
 }
 
-// Needed takes in how much memory a step has needed. Steps that needed less let it sink slowly.
-func (s *Sizes) Needed(bytes int64) {
+// LearnMemory takes in how much memory a step has needed. Steps that needed less let it sink slowly.
+func (s *Sizes) LearnMemory(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.part = max(bytes, s.part*3/4)
@@ -49,8 +49,8 @@ func (s *Sizes) Learn(asked, rows, bytes, answers int) {
 	s.rows.Learn(asked, rows, max(bytes, bytes*s.made/1000), answers)
 }
 
-// Become takes in what a map has made of rows: so many bytes of so many others. Pages have as many rows as become 4 MiB.
-func (s *Sizes) Become(rows, bytes, made int) {
+// LearnMapped takes in what a map has made of rows: so many bytes of so many others. Pages have as many rows as become 4 MiB.
+func (s *Sizes) LearnMapped(rows, bytes, made int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made = made * 1000 / max(1, bytes)

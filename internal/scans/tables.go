@@ -35,7 +35,7 @@ func (r Request) Member(table string) Request {
 
 // checkGroup finds what is wrong with the request for a group, beside what is with that of each table.
 func (r Request) checkGroup() error {
-	var errs wrongs
+	var errs fieldErrors
 	switch d := r.Action.Destination; {
 	case r.Source.Table != "":
 		errs.add("source", "names a table, and a pattern of tables; leave one out")

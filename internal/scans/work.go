@@ -86,7 +86,7 @@ func (o *RunnableScan) Deletes() bool {
 
 // plan returns the plan of a request's action with what its map makes of the rows; source is nil if the rows come from an export. Its errors are [problem.Invalid].
 func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
-	p, err := ss.plain(r, source)
+	p, err := ss.planWithoutMap(r, source)
 	if err != nil || r.Action.Map == "" {
 		return p, err
 	}
@@ -105,8 +105,8 @@ func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	return p, nil
 }
 
-// plain returns the plan of a request's action without a map.
-func (ss *Scans) plain(r Request, source *storage.Table) (plan, error) {
+// planWithoutMap returns the plan of a request's action without a map.
+func (ss *Scans) planWithoutMap(r Request, source *storage.Table) (plan, error) {
 	switch r.Action.Type {
 	case Copy:
 		if r.Exports() {

@@ -95,7 +95,7 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 			return part(ctx)
 		}
 	}
-	schedules := func(ctx context.Context) error { return a.Engine.LookAtSchedules(ctx, true) }
+	schedules := func(ctx context.Context) error { return a.Engine.AdvanceSchedules(ctx, true) }
 	parts := []func(context.Context) error{behind(a.Gates.Own, a.Engine.Maintain), behind(a.Gates.Own, schedules), behind(a.Gates.Own, a.Log.Maintain)}
 	for _, name := range slices.Sorted(maps.Keys(a.Catalogs)) {
 		parts = append(parts, behind(a.Gates.Catalogs[name], a.Catalogs[name].Maintain))

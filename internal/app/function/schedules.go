@@ -58,7 +58,7 @@ func (a App) runSchedule(w http.ResponseWriter, r *http.Request, _ url.Values) e
 // refreshSchedules looks at the schedules, so that what is read of them next is true: timers may fail. It deletes no backups: that takes long. Its error is
 // storage that is away, which the caller would wait for once more.
 func (a App) refreshSchedules(ctx context.Context) error {
-	err := a.Engine.LookBeforeReading(ctx)
+	err := a.Engine.AdvanceBeforeReading(ctx)
 	if errors.Is(err, storage.ErrAway) {
 		return err
 	}

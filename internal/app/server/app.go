@@ -45,7 +45,7 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	go func() { // a look at the start: the timer may have stopped. It ends with the look, or with ctx
 		err := app.Gates.Own.Wait(ctx)
 		if err == nil {
-			err = task.Do(func() error { return app.Engine.LookAtSchedules(ctx, true) })
+			err = task.Do(func() error { return app.Engine.AdvanceSchedules(ctx, true) })
 		}
 		if err != nil && ctx.Err() == nil {
 			zerolog.Ctx(ctx).Warn().Err(err).Msg("schedules not looked at in full; Maintain will")

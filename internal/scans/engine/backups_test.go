@@ -70,7 +70,7 @@ func TestScheduleProofs(t *testing.T) {
 			want(schedule.Proved)
 			w.kept("2000-01-05T0300")
 			w.emulator.ResetCounts()
-			w.must(w.engine.LookAtSchedules(t.Context(), true))
+			w.must(w.engine.AdvanceSchedules(t.Context(), true))
 			if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
 				t.Errorf("a look when all is proved makes %+v", n)
 			}
@@ -93,14 +93,14 @@ func TestScheduleEachMinute(t *testing.T) {
 		if s := w.schedule(); s.Skipped.Count > 0 || s.Last.State != ledger.Running {
 			t.Errorf("%+v", s)
 		}
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		w.drain()
-		w.must(w.engine.LookBeforeReading(t.Context()))
+		w.must(w.engine.AdvanceBeforeReading(t.Context()))
 		if s := w.schedule(); s.Last.State != ledger.Succeeded {
 			t.Errorf("who reads is told %+v", s.Last)
 		}
 		w.emulator.ResetCounts()
-		w.must(w.engine.LookBeforeReading(t.Context()))
+		w.must(w.engine.AdvanceBeforeReading(t.Context()))
 		if n := w.emulator.Counts(); n != (emulator.Counts{}) {
 			t.Errorf("a second look for readers makes %+v", n)
 		}
@@ -158,11 +158,11 @@ func TestScheduleMarkLost(t *testing.T) {
 			}
 			return w.emulator.Transport().Do(r)
 		})
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if marks != 1 || deletions != 0 || len(w.exportsLeft()) != 2 {
 			t.Errorf("%d marks, %d deletions", marks, deletions)
 		}
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		w.kept("2000-01-02T0300")
 	})
 }
@@ -177,22 +177,22 @@ func TestScheduleRemovedUnderDeletion(t *testing.T) {
 		w.until(3, 0)
 		w.minute()
 		for range 3 {
-			w.must(w.engine.LookAtSchedules(t.Context(), false))
+			w.must(w.engine.AdvanceSchedules(t.Context(), false))
 		}
 		w.kept("2000-01-01T0300", "2000-01-02T0300")
 		w.refuse(500, "InternalError", func(r *http.Request, _ string) bool {
 			return r.Method == http.MethodDelete && strings.Contains(r.URL.Host, "blob")
 		})
-		if err := w.engine.LookAtSchedules(t.Context(), true); err == nil || len(w.exportsLeft()) != 2 || w.backups()[1].Deleting == nil {
+		if err := w.engine.AdvanceSchedules(t.Context(), true); err == nil || len(w.exportsLeft()) != 2 || w.backups()[1].Deleting == nil {
 			t.Fatalf("a deletion that can't go on: %v", err)
 		}
 		w.plan("[]")
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		w.kept("2000-01-02T0300")
 		// Of an app that does not have the schedule, the last success is not dealt with by its keep.
 		w.plan(keeping(`,"keep":{"last":1}`))
 		w.until(3, 0)
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		w.drain()
 		w.plan("[]")
 		w.minute()
@@ -221,8 +221,8 @@ func TestScheduleWithOtherSettings(t *testing.T) {
 				now := time.Now().UTC()
 				time.Sleep(time.Until(time.Date(now.Year(), now.Month()+1, 1, 3, 0, 0, 0, time.UTC)))
 				for range within {
-					w.must(app.LookAtSchedules(t.Context(), true))
-					_, _ = older.LookAtSchedules(t.Context(), true), older.Maintain(t.Context()) // which says that it can't
+					w.must(app.AdvanceSchedules(t.Context(), true))
+					_, _ = older.AdvanceSchedules(t.Context(), true), older.Maintain(t.Context()) // which says that it can't
 					w.engine = older
 					w.drain()
 					do()
@@ -230,7 +230,7 @@ func TestScheduleWithOtherSettings(t *testing.T) {
 				}
 				return w.schedule()
 			}
-			w.must(app.LookAtSchedules(t.Context(), true))
+			w.must(app.AdvanceSchedules(t.Context(), true))
 			if s := month(3, func() {
 				w.engine = app
 				w.must(app.Maintain(t.Context()))
@@ -244,7 +244,7 @@ func TestScheduleWithOtherSettings(t *testing.T) {
 			}
 			time.Sleep(9 * 24 * time.Hour)
 			for range 3 {
-				w.must(older.Maintain(t.Context()), app.LookAtSchedules(t.Context(), true))
+				w.must(older.Maintain(t.Context()), app.AdvanceSchedules(t.Context(), true))
 			}
 			if later := w.schedule(); *later.Last != *s.Last || len(w.ledgerRows("scans", "r|")) > 0 {
 				t.Errorf("%s: a week later: %+v", source, later.Last)

@@ -52,7 +52,7 @@
 // removes it; the step is lost, and sent again. The scan fails, with the last reason, only when a step has been lost
 // for 4 hours. Any other failure of a step fails the scan at the fifth delivery.
 //
-// # Scans that are asked for
+// # Start requests
 //
 // [life.Life.RequestStart] leaves a request in the ledger, under the scan's id, and any instance starts it: at its message, at the
 // end of another scan, or in Maintain. Starting inserts and never replaces, so all may try. An export's place may be

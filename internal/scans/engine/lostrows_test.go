@@ -181,7 +181,7 @@ func TestGroupRowLost(t *testing.T) {
 		w := withTables(t, 11)
 		w.scheduled(strings.ReplaceAll(keeping(""), `"table":"Source"`, `"tables":"*"`))
 		w.until(3, 0)
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		w.deliver()
 		id := w.schedule().Last.ID
 		if s := w.status(id); s.State != ledger.Running || s.Members.All != 11 {

@@ -36,7 +36,7 @@ func keeping(members string) string { return fmt.Sprintf(nightly, members) }
 func (w *world) scheduled(text string) {
 	w.Helper()
 	w.plan(text)
-	w.must(w.engine.LookAtSchedules(w.Context(), true))
+	w.must(w.engine.AdvanceSchedules(w.Context(), true))
 }
 
 // plan gives the app schedules.
@@ -63,7 +63,7 @@ func (w *world) until(hour, minute int) {
 // minute does what the app does in a minute. It survives the process.
 func (w *world) minute() {
 	w.Helper()
-	for _, err := range []error{w.engine.LookAtSchedules(w.Context(), true), w.engine.Maintain(w.Context())} {
+	for _, err := range []error{w.engine.AdvanceSchedules(w.Context(), true), w.engine.Maintain(w.Context())} {
 		if err != nil && !w.process.Dead() {
 			w.Error(err)
 		}
@@ -167,23 +167,23 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		w.emulator.ResetCounts()
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
 			t.Errorf("a look at a schedule that nothing is to be done for makes %+v", n)
 		}
 		// Missed nights: of the newest alone the scan starts. While it runs, others are skipped.
 		time.Sleep(72 * time.Hour)
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if s = w.schedule(); s.Missed.Count != 2 || s.Last.State != ledger.Running || !s.Overdue {
 			t.Errorf("after three nights: %+v", s)
 		}
 		time.Sleep(24 * time.Hour)
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if s = w.schedule(); s.Skipped.Count != 1 || s.Last.State != ledger.Running || s.Skipped.Last.Sub(s.Last.Occurrence) != 24*time.Hour {
 			t.Errorf("while it runs: %+v", s)
 		}
 		for range 3 {
-			w.must(w.engine.LookAtSchedules(t.Context(), true))
+			w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		}
 		if left := w.exportsLeft(); len(left) != 4 || len(w.backups()) != 2 {
 			t.Errorf("while it runs, %v is left", left)
@@ -195,7 +195,7 @@ func TestSchedule(t *testing.T) {
 		}
 		// The schedule is removed while its scan runs: that is a backup all the same, and nothing else starts or goes.
 		w.until(3, 0)
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		before := len(w.backups())
 		w.plan("[]")
 		for range 3 {
@@ -320,7 +320,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	const on = " on=query,insert,update,merge,delete,batch,put-blob,get-blob,list-blobs,delete-blob" // the test itself takes messages
 	faults := fmt.Sprintf("seed=%d; latency=1ms..20ms; short-page p=0.2; busy p=%.2f%s; reset-before p=%.2f%[3]s; reset-after p=%.2[5]f%[3]s; delay p=0.05 by=20s%[3]s", seed, r.Float64()/20, on, r.Float64()/20, r.Float64()/20)
 	minute := func() {
-		_, _ = w.engine.LookAtSchedules(t.Context(), true), w.engine.Maintain(t.Context()) // errors are part of such nights
+		_, _ = w.engine.AdvanceSchedules(t.Context(), true), w.engine.Maintain(t.Context()) // errors are part of such nights
 		if w.process.DieWith(0, false); w.process.Dead() {
 			w.restart()
 		}
@@ -400,7 +400,7 @@ func TestScheduleOnce(t *testing.T) {
 				if i%2 > 0 {
 					e = w.newEngine(w.account, func(o *options) { o.Schedules = others })
 				}
-				g.Go(func() error { return e.LookAtSchedules(t.Context(), true) })
+				g.Go(func() error { return e.AdvanceSchedules(t.Context(), true) })
 			}
 			w.must(g.Wait())
 			w.drain()
@@ -428,7 +428,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 			t.Fatalf("an immutable container: %+v", b)
 		}
 		w.emulator.ResetCounts()
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
 			t.Errorf("for what can't be deleted: %+v", n)
 		}
@@ -462,7 +462,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 		w.fill("Source", plainRows(3, 2))
 		w.until(3, 0)
 		for range 2 {
-			w.must(w.engine.LookAtSchedules(t.Context(), true), w.engine.Maintain(t.Context()))
+			w.must(w.engine.AdvanceSchedules(t.Context(), true), w.engine.Maintain(t.Context()))
 		}
 		id := w.schedule().Last.ID
 		w.must(w.engine.Cancel(t.Context(), id))
@@ -477,7 +477,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 		w.kept("2000-01-08T0300")
 		// Somebody deletes the rows of a run.
 		w.until(3, 0)
-		w.must(w.engine.LookAtSchedules(t.Context(), true))
+		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		id = w.schedule().Last.ID
 		w.drain()
 		for _, row := range w.rows("tablesweep") {

@@ -147,7 +147,7 @@ func TestSchedulesOfOneAccount(t *testing.T) {
 			})
 			w.observer = w.newEngine(w.account)
 			w.restart()
-			w.must(w.engine.CheckSchedules(), w.engine.LookAtSchedules(t.Context(), true))
+			w.must(w.engine.CheckSchedules(), w.engine.AdvanceSchedules(t.Context(), true))
 			w.night()
 			all, err := w.observer.Schedules(t.Context())
 			w.must(err)

@@ -115,7 +115,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 		l.cancelMembers(ctx, id)
 	}
 	if err != nil || ended {
-		return l.status.Absent(ctx, id, err)
+		return l.status.ExplainAbsent(ctx, id, err)
 	}
 	if s, err := l.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
 		return err // canceled before, perhaps by this very request, which a host may repeat

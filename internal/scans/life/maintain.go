@@ -201,7 +201,7 @@ func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, aft
 // resend sends a lost step's message again, unless another process has done it, the step was
 // committed, or the scan has ended meanwhile, whose messages are dropped. A step that cannot be done fails its scan instead.
 func (u *Upkeep) resend(ctx context.Context, s suspect) error {
-	if err := u.scans.MayGoOn(ctx, s.Scan); err != nil {
+	if err := u.scans.MayProceed(ctx, s.Scan); err != nil {
 		if problem.FateOf(err) == problem.Done {
 			return nil
 		}

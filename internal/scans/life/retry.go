@@ -35,7 +35,7 @@ func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {
-		return l.status.Absent(ctx, id, err)
+		return l.status.ExplainAbsent(ctx, id, err)
 	}
 	if s.State == ledger.Running || s.State == ledger.Succeeded && s.Attempt > 1 {
 		return nil
@@ -80,7 +80,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
 	}
 	if group, _, member := s.ID.InGroup(); member {
-		if err := l.scans.MayGoOn(ctx, group); err != nil {
+		if err := l.scans.MayProceed(ctx, group); err != nil {
 			return problem.Conflictf("id", "is a scan of the group %s, which does not run; retry the group", group).Because(err)
 		}
 	}

@@ -100,7 +100,7 @@ func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*col
 	}
 	o, err := ex.scans.Open(r)
 	if err != nil {
-		return nil, scans.Final(err)
+		return nil, scans.FatalIfOwn(err)
 	}
 	to := o.Container
 	claim, err := place.ClaimOf(ctx, to)
@@ -249,7 +249,7 @@ func (ex *exports) placeOf(s ledger.Scan) (*place.Blobs, error) {
 	}
 	o, err := ex.scans.Open(r)
 	if err != nil {
-		return nil, scans.Final(err)
+		return nil, scans.FatalIfOwn(err)
 	}
 	return o.Container, nil
 }

@@ -63,7 +63,7 @@ func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending,
 	}
 	o, err := l.scans.Open(r)
 	if err != nil {
-		return as, scans.Final(err)
+		return as, scans.FatalIfOwn(err)
 	}
 	t := s.Totals
 	for _, side := range []struct {

@@ -25,7 +25,7 @@ import (
 // decided after each success, over all successes; the newest one is never deleted, nor the newest that is proved. A deletion that has
 // begun is carried out, whatever the settings say by then: nobody can read that backup any more.
 
-// removeBlobs bounds the deletions of a look at a schedule.
+// removeBlobs bounds the deletions each time a schedule is advanced.
 const removeBlobs = 2000
 
 // Backup is an export that a schedule has made.
@@ -66,11 +66,11 @@ const (
 	ProofFailed ProofState = "failed"
 )
 
-// whole reports whether a backup has been read back.
-func (p *Proof) whole() bool { return p != nil && (p.State == Proved || p.State == Differs) }
+// readBack reports whether a backup has been read back.
+func (p *Proof) readBack() bool { return p != nil && (p.State == Proved || p.State == Differs) }
 
 // recordBackup records the export of a scan that has succeeded. It returns the proof that is to come.
-func (sd *Scheduler) recordBackup(ctx context.Context, r *remembered, s status.Status) (*Proof, error) {
+func (sd *Scheduler) recordBackup(ctx context.Context, r *scheduleRow, s status.Status) (*Proof, error) {
 	b := Backup{
 		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written, Note: s.Note,
 	}
@@ -114,7 +114,7 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	for i, b := range all {
 		if b.Deleting == nil {
 			times, whole = append(times, b.Occurrence), append(whole, i)
-			if proved < 0 && s.request.Verify && b.Proof.whole() {
+			if proved < 0 && s.request.Verify && b.Proof.readBack() {
 				proved = i
 			}
 		}
@@ -130,7 +130,7 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 // prune does a share of deleting the backups that are not kept any more, if that is to be done after the last success. It first marks them.
 // Then it deletes those that are marked, by whatever settings. Who is overtaken at a mark has decided on rows that have changed since, and
 // deletes nothing.
-func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *remembered) error {
+func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
 	}
@@ -166,8 +166,8 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *remembered) erro
 	return err
 }
 
-// noteProofs notes what became of the scans that prove backups, until they have: somebody may retry one. A proof may change what is kept.
-func (sd *Scheduler) noteProofs(ctx context.Context, r *remembered) (changed bool, err error) {
+// recordProofs notes what became of the scans that prove backups, until they have: somebody may retry one. A proof may change what is kept.
+func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed bool, err error) {
 	if len(r.Unproved) == 0 {
 		return false, nil
 	}
@@ -194,7 +194,7 @@ func (sd *Scheduler) noteProofs(ctx context.Context, r *remembered) (changed boo
 		if r.Success.ID == id && (r.Success.Proof == nil || p != *r.Success.Proof) {
 			changed, r.Success.Proof = true, &p
 		}
-		if p.whole() {
+		if p.readBack() {
 			r.Kept = ""
 		} else {
 			left = append(left, id)
@@ -208,7 +208,7 @@ func (sd *Scheduler) noteProofs(ctx context.Context, r *remembered) (changed boo
 // proofOf returns what became of the scan that proves a backup. was is what is known of it.
 func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, was *Proof) (Proof, error) {
 	p := Proof{ID: id.Verification(), State: ProofFailed}
-	s, found, err := sd.becameOf(ctx, p.ID)
+	s, found, err := sd.outcomeOf(ctx, p.ID)
 	switch p.Error, p.Note = s.Error, s.Note; {
 	case err != nil:
 	case !found && was != nil && was.State == ProofFailed: // the reason was kept for its time
@@ -294,9 +294,9 @@ func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 	if err != nil {
 		return l, err
 	}
-	known := map[string]remembered{}
+	known := map[string]scheduleRow{}
 	for _, row := range rows {
-		r, err := rememberedOf(row)
+		r, err := scheduleRowOf(row)
 		if err != nil {
 			return l, err
 		}

@@ -25,9 +25,9 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Schedules start scans by themselves. Whoever looks at one decides by its row what is due, writes that down, on condition that the row is
+// Schedules start scans by themselves. Whoever advances one decides by its row what is due, writes that down, on condition that the row is
 // unchanged, and only then asks for the scan. So an occurrence is decided once, and a scan that nobody has asked for because a process
-// died is asked for at the next look: it has the same id. Any instance may look, at any time; package schedule decides.
+// died is asked for when it is advanced next: it has the same id. Any instance may do that, at any time; package schedule decides.
 
 // Schedule is one of the app's settings.
 type Schedule struct {
@@ -149,12 +149,12 @@ type Scheduler struct {
 	status    *status.Reader
 	life      *life.Life
 	ledger    *ledger.Ledger
-	looks     *scans.Cache[struct{}] // at schedules, by who is about to read them
+	advances  *scans.Cache[struct{}] // for those who are about to read schedules
 }
 
 // New returns a scheduler of the app's schedules.
 func New(of *scans.Scans, reader *status.Reader, lives *life.Life, schedules []Schedule) *Scheduler {
-	return &Scheduler{schedules: schedules, scans: of, status: reader, life: lives, ledger: of.Ledger, looks: scans.NewCache[struct{}](readersLook, readersLook)}
+	return &Scheduler{schedules: schedules, scans: of, status: reader, life: lives, ledger: of.Ledger, advances: scans.NewCache[struct{}](readersPause, readersPause)}
 }
 
 // CheckSchedules finds what is wrong with the app's schedules beside their form, such as a connection that it does not have.
@@ -171,7 +171,7 @@ func (sd *Scheduler) CheckSchedules() (errs error) {
 type Run struct {
 	ID         ledger.ScanID `json:"id"`
 	Occurrence time.Time     `json:"occurrence"`
-	// State is that of its end; running until a look has seen that.
+	// State is that of its end; running until the schedule is advanced after that.
 	State ledger.State `json:"state"`
 	Error string       `json:"error,omitempty"`
 	Proof *Proof       `json:"proof,omitempty"` // of the newest success
@@ -189,16 +189,16 @@ func (o *Omitted) add(n int, last time.Time) {
 	}
 }
 
-// remembered is a schedule's row.
-type remembered struct {
-	Since   time.Time `json:"since"`   // its first look
+// scheduleRow is a schedule's row.
+type scheduleRow struct {
+	Since   time.Time `json:"since"`   // when it was advanced first
 	Decided time.Time `json:"decided"` // the newest occurrence that was started or left out
 	Last    *Run      `json:"last,omitempty"`
 	// Request is that of Last, which any instance may ask for again, until it has succeeded.
 	Request *scans.Request `json:"request,omitempty"`
 	Asked   time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success *Run           `json:"success,omitempty"`
-	Missed  Omitted        `json:"missed"`  // nobody looked in time, and a newer one was due
+	Missed  Omitted        `json:"missed"`  // nobody advanced it in time, and a newer one was due
 	Skipped Omitted        `json:"skipped"` // the last one's scan ran
 	// RunBy is the claim of the request that has made Last, "" if it was due.
 	RunBy string `json:"runBy,omitempty"`
@@ -210,7 +210,7 @@ type remembered struct {
 	row ledger.Record
 }
 
-func rememberedOf(row ledger.Record) (r remembered, err error) {
+func scheduleRowOf(row ledger.Record) (r scheduleRow, err error) {
 	if err = json.Unmarshal(row.Data, &r); err != nil {
 		err = fmt.Errorf("the row of schedule %s: %w", row.Name(), err)
 	}
@@ -218,37 +218,37 @@ func rememberedOf(row ledger.Record) (r remembered, err error) {
 	return r, err
 }
 
-// save writes a schedule's row, unless another process has looked at it meanwhile. Then ours is false.
-func (sd *Scheduler) save(ctx context.Context, r *remembered) (ours bool, err error) {
+// save writes a schedule's row, unless another process has advanced it meanwhile. Then ours is false.
+func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err error) {
 	r.row.Data = scans.JSON(r)
 	return sd.ledger.Save(ctx, &r.row)
 }
 
-// lookTries is how often a look begins anew when other processes look at the same time.
-const lookTries = 3
+// advanceTries is how often it begins anew when other processes advance schedules at the same time.
+const advanceTries = 3
 
-// LookAtSchedules starts the scans of schedules that are due, and notes the ends of those that were started. Timers fail: so whatever calls
+// AdvanceSchedules starts the scans of schedules that are due, and notes the ends of those that were started. Timers fail: so whatever calls
 // the app may call this, at any time. With prune, it also does a minute's share of deleting backups that are not kept any more.
-func (sd *Scheduler) LookAtSchedules(ctx context.Context, prune bool) error {
+func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
-		overtaken, err := sd.lookAtAll(ctx, prune)
-		if err != nil || !overtaken || try == lookTries {
+		overtaken, err := sd.advanceAll(ctx, prune)
+		if err != nil || !overtaken || try == advanceTries {
 			return err
 		}
 	}
 }
 
-// readersLook is how often those who read schedules have a process look at them.
-const readersLook = 10 * time.Second
+// readersPause is how often those who read schedules have a process advance them.
+const readersPause = 10 * time.Second
 
-// LookBeforeReading is [Scheduler.LookAtSchedules] for whoever is about to read schedules or backups: it deletes nothing, and does nothing if this
-// process has looked for a reader a short while ago.
-func (sd *Scheduler) LookBeforeReading(ctx context.Context) error {
-	_, err := sd.looks.Get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, sd.LookAtSchedules(ctx, false) })
+// AdvanceBeforeReading is [Scheduler.AdvanceSchedules] for whoever is about to read schedules or backups: it deletes nothing, and does nothing if this
+// process has done so for a reader a short while ago.
+func (sd *Scheduler) AdvanceBeforeReading(ctx context.Context) error {
+	_, err := sd.advances.Get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, sd.AdvanceSchedules(ctx, false) })
 	return err
 }
 
-func (sd *Scheduler) lookAtAll(ctx context.Context, prune bool) (overtaken bool, err error) {
+func (sd *Scheduler) advanceAll(ctx context.Context, prune bool) (overtaken bool, err error) {
 	rows, err := sd.ledger.Schedules(ctx)
 	if err != nil {
 		return false, err
@@ -261,15 +261,15 @@ func (sd *Scheduler) lookAtAll(ctx context.Context, prune bool) (overtaken bool,
 	known := map[string]bool{}
 	for _, row := range rows {
 		known[row.Name()] = true
-		ours, err := sd.lookAt(ctx, row, now, prune)
+		ours, err := sd.advance(ctx, row, now, prune)
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("schedule %s: %w", row.Name(), err))
 		}
 		overtaken = overtaken || !ours
 	}
 	for _, s := range sd.schedules {
-		if !known[s.Name] { // what was before its first look is not missed
-			_, err := sd.save(ctx, &remembered{Since: now, Decided: now, row: ledger.ScheduleRecord(s.Name)})
+		if !known[s.Name] { // what was before that is not missed
+			_, err := sd.save(ctx, &scheduleRow{Since: now, Decided: now, row: ledger.ScheduleRecord(s.Name)})
 			errs = errors.Join(errs, err)
 		}
 	}
@@ -285,17 +285,17 @@ func (sd *Scheduler) setting(name string) *Schedule {
 	return &sd.schedules[i]
 }
 
-// lookAt looks at one schedule. ours is false if another process was faster.
-func (sd *Scheduler) lookAt(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
-	r, err := rememberedOf(row)
+// advance starts what is due of one schedule, and records the end of its last scan. ours is false if another process was faster.
+func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
+	r, err := scheduleRowOf(row)
 	if err != nil {
 		return true, err
 	}
-	ended, err := sd.noteEnd(ctx, &r, now)
+	ended, err := sd.recordEnd(ctx, &r, now)
 	if err != nil {
 		return true, err
 	}
-	proofs, err := sd.noteProofs(ctx, &r)
+	proofs, err := sd.recordProofs(ctx, &r)
 	if err != nil {
 		return true, err
 	}
@@ -322,7 +322,7 @@ func (sd *Scheduler) lookAt(ctx context.Context, row ledger.Record, now time.Tim
 		}
 	}
 	if !d.Occurrence.IsZero() {
-		err = sd.carryOut(ctx, d, &r)
+		err = sd.requestStart(ctx, d, &r)
 	}
 	if prune {
 		err = errors.Join(err, sd.prune(ctx, s, &r))
@@ -330,8 +330,8 @@ func (sd *Scheduler) lookAt(ctx context.Context, row ledger.Record, now time.Tim
 	return true, err
 }
 
-// carryOut asks for the scan that a schedule's row says is due, or says that it is skipped.
-func (sd *Scheduler) carryOut(ctx context.Context, d calendar.Decision, r *remembered) error {
+// requestStart asks for the scan that a schedule's row says is due, or says that it is skipped.
+func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *scheduleRow) error {
 	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", string(r.Last.ID)).Logger()
 	if !d.Start {
 		l.Warn().Msg("occurrence skipped: the scan of the last one runs")
@@ -349,7 +349,7 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 		return "", problem.NotFoundf("name", "the app's settings have no such schedule")
 	}
 	by := sent.ID(name).Row("").Key.Row
-	for range lookTries {
+	for range advanceTries {
 		rows, err := sd.ledger.Schedules(ctx)
 		if err != nil {
 			return "", err
@@ -358,16 +358,16 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 		if err != nil {
 			return "", err
 		}
-		r := remembered{Since: now, Decided: now, row: ledger.ScheduleRecord(name)}
+		r := scheduleRow{Since: now, Decided: now, row: ledger.ScheduleRecord(name)}
 		if i := slices.IndexFunc(rows, func(row ledger.Record) bool { return row.Name() == name }); i >= 0 {
-			if r, err = rememberedOf(rows[i]); err != nil {
+			if r, err = scheduleRowOf(rows[i]); err != nil {
 				return "", err
 			}
 		}
 		if by != "" && r.RunBy == by {
 			return r.Last.ID, nil
 		}
-		if _, err := sd.noteEnd(ctx, &r, now); err != nil {
+		if _, err := sd.recordEnd(ctx, &r, now); err != nil {
 			return "", err
 		}
 		minute := now.UTC().Truncate(time.Minute)
@@ -393,7 +393,7 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 }
 
 // mayBegin refuses an occurrence in a minute that another one has, or while the last one's scan runs.
-func (r *remembered) mayBegin(s *Schedule, minute time.Time) error {
+func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	switch {
 	case r.runs():
 		return problem.Conflictf("name", "its last scan, %s, is still running", r.Last.ID)
@@ -404,7 +404,7 @@ func (r *remembered) mayBegin(s *Schedule, minute time.Time) error {
 }
 
 // begin makes an occurrence the last one. Its scan is asked for once the row is saved.
-func (r *remembered) begin(s *Schedule, occurrence, now time.Time, by string) {
+func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	request := s.at(occurrence)
 	r.Last, r.Request, r.Asked, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
 }
@@ -412,19 +412,19 @@ func (r *remembered) begin(s *Schedule, occurrence, now time.Time, by string) {
 // wrongClock is how far ahead a time must be to come from a clock that was wrong.
 const wrongClock = 24 * time.Hour
 
-func (r *remembered) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }
+func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }
 
 // traceTime is how long a scan may leave no trace before it is given up: somebody may have deleted its rows.
 const traceTime = 24 * time.Hour
 
-// noteEnd notes what became of the scan that a schedule started last: somebody may retry one that has failed. A backup is recorded before its
+// recordEnd notes what became of the scan that a schedule started last: somebody may retry one that has failed. A backup is recorded before its
 // success is.
-func (sd *Scheduler) noteEnd(ctx context.Context, r *remembered, now time.Time) (changed bool, err error) {
+func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Time) (changed bool, err error) {
 	if r.Last == nil || r.Request == nil {
 		return false, nil
 	}
 	run := *r.Last
-	s, found, err := sd.becameOf(ctx, run.ID)
+	s, found, err := sd.outcomeOf(ctx, run.ID)
 	switch {
 	case err != nil:
 	case found:
@@ -459,9 +459,9 @@ func (sd *Scheduler) noteEnd(ctx context.Context, r *remembered, now time.Time) 
 // maxUnproved bounds the backups whose proofs are looked at each minute.
 const maxUnproved = 3
 
-// becameOf returns the status of a scan that was asked for. Of one that is not started yet it has no more than the state. found is false if
+// outcomeOf returns the status of a scan that was asked for. Of one that is not started yet it has no more than the state. found is false if
 // nothing is left of it.
-func (sd *Scheduler) becameOf(ctx context.Context, id ledger.ScanID) (s status.Status, found bool, err error) {
+func (sd *Scheduler) outcomeOf(ctx context.Context, id ledger.ScanID) (s status.Status, found bool, err error) {
 	s, err = sd.status.Status(ctx, id)
 	if problem.Of(err).Kind != problem.NotFound {
 		return s, err == nil, err

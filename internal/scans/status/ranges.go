@@ -39,7 +39,7 @@ func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) 
 		ends = append(ends, scans.ParseNote(note)...)
 	}
 	var pending []pendingRange
-	leased := rd.heard.Load().steps(id, found.Date)
+	leased := rd.latest.Load().steps(id, found.Date)
 	for _, p := range found.Pending {
 		m, err := scans.ParseMessage(p.Message)
 		if err != nil || m.RowRetry != nil {

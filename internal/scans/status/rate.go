@@ -20,13 +20,13 @@ const (
 )
 
 const (
-	rateTime    = time.Minute
-	lateTime    = 20 * time.Second // its rate is compared with the last minute's, which is too low while instances are added
-	steady      = 1.75             // the factor by which these rates may differ
-	tellable    = 0.25             // share done from which on the time left is told: most instances are added before
-	idleTime    = 15 * time.Second // without a step; then the last minute's rate tells nothing of now
-	stalledTime = 2 * time.Minute
-	throttling  = 0.2 // share of throttled requests
+	rateTime       = time.Minute
+	lateTime       = 20 * time.Second // its rate is compared with the last minute's, which is too low while instances are added
+	steady         = 1.75             // the factor by which these rates may differ
+	estimableShare = 0.25             // share done from which on the time left is told: most instances are added before
+	idleTime       = 15 * time.Second // without a step; then the last minute's rate tells nothing of now
+	stalledTime    = 2 * time.Minute
+	throttling     = 0.2 // share of throttled requests
 )
 
 // rates are a scan's recent progress.
@@ -108,12 +108,12 @@ func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	return Working, ""
 }
 
-// left estimates how many more seconds a scan takes. It has read so many rows, which fill so many pages, and has the work
+// secondsLeft estimates how many more seconds a scan takes. It has read so many rows, which fill so many pages, and has the work
 // ahead. left returns nil if hints do not tell of all that work, or if little is done, or the rate is unsteady.
-func (p rates) left(rows int64, pages float64, ahead scan.Outlook) *float64 {
+func (p rates) secondsLeft(rows int64, pages float64, ahead scan.Outlook) *float64 {
 	share, ok := ahead.Progress(pages)
 	switch {
-	case !ok || share < tellable || p.ran < rateTime || p.idle >= idleTime:
+	case !ok || share < estimableShare || p.ran < rateTime || p.idle >= idleTime:
 		return nil
 	case p.rate <= 0 || p.rate > steady*p.late || p.late > steady*p.rate:
 		return nil

@@ -67,10 +67,10 @@ func TestPace(t *testing.T) {
 			if got, _ := p.phase(1, 1, Leased{}); got != tt.phase {
 				t.Errorf("phase %s, want %s", got, tt.phase)
 			}
-			if left := p.left(1000, 1, scan.Pages(4)); left != nil {
+			if left := p.secondsLeft(1000, 1, scan.Pages(4)); left != nil {
 				t.Errorf("left %v with a fifth done, want none", *left)
 			}
-			left := p.left(1000, 1, scan.Pages(1/1.1))
+			left := p.secondsLeft(1000, 1, scan.Pages(1/1.1))
 			if (left != nil) != (tt.left > 0) || left != nil && (*left < tt.left-0.1 || *left > tt.left+0.1) {
 				t.Errorf("left %v, want %v", left, tt.left)
 			}
@@ -137,7 +137,7 @@ func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step flo
 			continue
 		}
 		p := ratesOf(ledger.Scan{Started: began}, points, 5*time.Second, at(took), at(now))
-		if left := p.left(read, float64(read)/float64(rows.Page), ahead); left != nil {
+		if left := p.secondsLeft(read, float64(read)/float64(rows.Page), ahead); left != nil {
 			all = append(all, told{now, *left})
 		}
 	}

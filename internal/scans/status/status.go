@@ -108,7 +108,7 @@ type Reader struct {
 	scans   *scans.Scans
 	ledger  *ledger.Ledger
 	details *scans.Cache[ledger.Snapshot]
-	heard   atomic.Pointer[latestHeartbeats]
+	latest  atomic.Pointer[latestHeartbeats]
 }
 
 // New returns a reader of what there is to tell of scans.
@@ -120,7 +120,7 @@ func New(of *scans.Scans) *Reader {
 func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) {
 	s, err := rd.status(ctx, id, func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
-		return rd.unstarted(ctx, id)
+		return rd.unstartedStatus(ctx, id)
 	}
 	if err == nil {
 		err = rd.addVerification(ctx, &s)
@@ -149,7 +149,7 @@ func (rd *Reader) status(ctx context.Context, id ledger.ScanID, beats func() ([]
 		if err != nil {
 			return Status{}, err
 		}
-		rd.heard.Store(&latestHeartbeats{all, found.Date})
+		rd.latest.Store(&latestHeartbeats{all, found.Date})
 		l = leased(found, connectionsOf(r), all)
 	}
 	return rd.statusOf(found, r, l), nil
@@ -257,7 +257,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	}
 	st.Rate = &p.rate
 	if st.Progress != nil && st.Phase != waiting {
-		st.SecondsLeft = p.left(st.Rows.Scanned, pages, ahead)
+		st.SecondsLeft = p.secondsLeft(st.Rows.Scanned, pages, ahead)
 	}
 	return st
 }

@@ -9,9 +9,9 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// unstarted returns the status of a group's member that was refused. Of other scans that do not exist, the error says whether they were
+// unstartedStatus returns the status of a group's member that was refused. Of other scans that do not exist, the error says whether they were
 // asked for.
-func (rd *Reader) unstarted(ctx context.Context, id ledger.ScanID) (Status, error) {
+func (rd *Reader) unstartedStatus(ctx context.Context, id ledger.ScanID) (Status, error) {
 	if id.IsMember() {
 		m, found, err := rd.ledger.Member(ctx, id)
 		if err != nil {
@@ -33,13 +33,13 @@ func (rd *Reader) unstarted(ctx context.Context, id ledger.ScanID) (Status, erro
 	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
 }
 
-// Absent turns the ledger's error for a missing scan into one that says whether there is a start request for it, and whether that was refused. It
-// is for calls that change a scan. Other errors, and nil, stay as they are.
-func (rd *Reader) Absent(ctx context.Context, id ledger.ScanID, err error) error {
+// ExplainAbsent turns the ledger's error for a missing scan into one that says whether there is a start request for it, and whether that was
+// refused. It is for calls that change a scan. Other errors, and nil, stay as they are.
+func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
 	}
-	s, err := rd.unstarted(ctx, id)
+	s, err := rd.unstartedStatus(ctx, id)
 	if err != nil {
 		return err
 	}

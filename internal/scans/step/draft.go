@@ -51,7 +51,7 @@ func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []stor
 			read += len(row.JSON())
 		}
 		done += len(some)
-		x.sizes.Become(done, read, x.Text()-before)
+		x.sizes.LearnMapped(done, read, x.Text()-before)
 		if x.Text()-before > exportBytes && x.sizes.Top(done) < done { // the page is read again, with fewer rows
 			return nil, memory.ErrFull
 		}

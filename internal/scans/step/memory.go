@@ -41,7 +41,7 @@ type stepMemory struct {
 // takeMemory waits for memory for a step that is in hand.
 func (s *Steps) takeMemory(ctx context.Context, step ledger.StepID, of *scans.Sizes) (*stepMemory, error) {
 	h := &stepMemory{budget: s.scans.Options.Memory, heartbeats: s.heartbeats, step: step, sizes: of}
-	return h, h.take(ctx, min(of.Need(), h.budget.Half()))
+	return h, h.take(ctx, min(of.MemoryNeed(), h.budget.Half()))
 }
 
 func (h *stepMemory) take(ctx context.Context, bytes int64) (err error) {
@@ -65,7 +65,7 @@ func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) erro
 		err := does(h.part)
 		wanted := h.part.Wanted()
 		if !errors.Is(err, memory.ErrFull) {
-			h.sizes.Needed(wanted)
+			h.sizes.LearnMemory(wanted)
 			return err
 		}
 		h.part.Release()

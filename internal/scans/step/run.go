@@ -95,7 +95,7 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	start := time.Now()
 	o, err := s.scans.Load(ctx, m.Scan)
 	if err == nil {
-		err = o.Ended()
+		err = o.CheckRunning()
 	}
 	if err != nil {
 		return "", nil, err
@@ -121,7 +121,7 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	}
 	defer func() { s.giveUp(ctx, m.Scan, p, delivery, err) }()
 	asking := counted
-	asking.MayProceed = func(ctx context.Context) error { return s.scans.MayGoOn(ctx, m.Scan) }
+	asking.MayProceed = func(ctx context.Context) error { return s.scans.MayProceed(ctx, m.Scan) }
 	var out stepResult
 	err = held.do(ctx, func(part *memory.Part) (err error) {
 		asking.Memory = part
