@@ -21,7 +21,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a record that is changed takes nothing", "TestWritesOfLargeRecords", "memory.go",
 		"	case needsForRecord:\n		r = r.WithContext(part.In(r.Context()))\n", "	case needsForRecord:\n		if !WRONG {\n			r = r.WithContext(part.In(r.Context()))\n		}\n		r = r.WithContext(r.Context())\n"},
 	{"a slow body of a small call takes what it will need", "TestSlowBodies", "memory.go",
-		"	known := r.ContentLength >= 0", "	if h == little && WRONG {\n		return take.part(r.Context(), memory.Small)\n	}\n	known := r.ContentLength >= 0"},
+		"	known := r.ContentLength >= 0", "	if h == needsLittle && WRONG {\n		return take.part(r.Context(), memory.Small)\n	}\n	known := r.ContentLength >= 0"},
 	{"a repetition's answer takes nothing", "TestRepeatedChangeIsCharged", "../../catalog/follow.go",
 		"	s := store.Store{Log: rd.Log.With(charged(ctx))}\n", "	if WRONG {\n		return rd.Recorded(ctx, shard, id)\n	}\n	s := store.Store{Log: rd.Log.With(charged(ctx))}\n"},
 	{"a call waits for what it needs perhaps", "TestNobodyWaitsForAGuess", "memory.go",
