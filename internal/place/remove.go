@@ -55,8 +55,7 @@ type remover struct {
 	left *int
 }
 
-// read reads an object, and caches it for this deletion. It returns nil if the object does not exist, since another process may delete the same
-// export.
+// read reads an object of the export once. It returns nil if the object does not exist, because another process may be deleting the same export.
 func (r *remover) read(ctx context.Context, name string, most int64) ([]byte, error) {
 	text, err := get(ctx, r, name, most)
 	if errors.Is(err, fs.ErrNotExist) || storage.NotFound(err) {
