@@ -79,7 +79,7 @@ func (o *syncOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	plan, done := job.PlanOf(found, o.deleteExtra), job.SyncResult{Result: found}
+	plan, done := s.PlanOf(found, o.deleteExtra), job.SyncResult{Result: found}
 	if o.dryRun {
 		return cmp.Or(r.print(o.json, plan, "%v\n", plan), o.limit(plan))
 	}
@@ -115,14 +115,14 @@ func (o *syncOptions) many(r *call) error {
 	var mu sync.Mutex // guards the plans
 	plans, sum := map[string]job.SyncPlan{}, job.SyncPlan{}
 	err = r.eachTable(&all, func(r *call, t job.Own) error {
-		_, found, err := o.of(t).compare(r)
+		s, found, err := o.of(t).compare(r)
 		r.part.Result = found
 		if err != nil || found.Differences() == 0 {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		plan := job.PlanOf(found, o.deleteExtra)
+		plan := s.PlanOf(found, o.deleteExtra)
 		plans[r.part.Table] = plan
 		sum.Add(plan)
 		return job.ErrDifferent

@@ -18,6 +18,7 @@ import (
 type Sync struct {
 	options PairOptions
 	spec    sweep.Spec
+	extra   *verify.Planned // the extra rows of the last comparison
 }
 
 // NewSync prepares a sync of two places. It changes nothing.
@@ -35,14 +36,15 @@ func NewSync(ctx context.Context, o PairOptions) (*Sync, error) {
 	s.Steal = true // many ranges of the destination at a time
 	s.Source = o.kept(s.Source, false)
 	_, err = try(ctx, s)
-	return &Sync{o, s}, moved("map", err)
+	return &Sync{options: o, spec: s}, moved("map", err)
 }
 
 // Compare compares the places. A destination that is not there is empty. It changes nothing.
 func (s *Sync) Compare(ctx context.Context) (verify.Result, error) {
 	s.options.Meter.Phase("comparing")
 	defer s.options.Meter.End()
-	options := verify.Options{Options: s.options.comparison()}
+	s.extra = &verify.Planned{}
+	options := verify.Options{Options: s.options.comparison(), Extra: s.extra.Add}
 	r, err := verify.Compare(ctx, s.spec, storage.OrEmpty{Source: s.options.To.Source}, options)
 	return r, syncError(err)
 }
@@ -61,11 +63,12 @@ type SyncPlan struct {
 	Change int64 `json:"change"`
 	Delete int64 `json:"delete"`
 	Leave  int64 `json:"leave"` // extra rows that are not to be deleted
+	extra  *verify.Planned
 }
 
-// PlanOf returns what would be done about the differences that a comparison has found.
-func PlanOf(found verify.Result, deletes bool) SyncPlan {
-	p := SyncPlan{Copy: found.Missing, Change: found.Different, Leave: found.Extra}
+// PlanOf returns what would be done about the differences that the last comparison has found.
+func (s *Sync) PlanOf(found verify.Result, deletes bool) SyncPlan {
+	p := SyncPlan{Copy: found.Missing, Change: found.Different, Leave: found.Extra, extra: s.extra}
 	if deletes {
 		p.Delete, p.Leave = p.Leave, 0
 	}
@@ -74,7 +77,7 @@ func PlanOf(found verify.Result, deletes bool) SyncPlan {
 
 // Add adds what would be done with another table.
 func (p *SyncPlan) Add(other SyncPlan) {
-	*p = SyncPlan{p.Copy + other.Copy, p.Change + other.Change, p.Delete + other.Delete, p.Leave + other.Leave}
+	*p = SyncPlan{Copy: p.Copy + other.Copy, Change: p.Change + other.Change, Delete: p.Delete + other.Delete, Leave: p.Leave + other.Leave}
 }
 
 // Changes reports whether something is to be done.
@@ -97,15 +100,16 @@ type SyncResult struct {
 	Kept    int64 `json:"kept,omitempty"` // rows that others changed meanwhile
 }
 
-// Do makes a plan's changes, and compares again. It copies what is missing or different then, and deletes as many extra rows as the plan says. With an
-// error, it may have done some of it.
+// Do makes a plan's changes, and compares again. It copies what is missing or different then, and deletes those extra rows that are as the
+// plan found them. With an error, it may have done some of it.
 func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) {
 	to := s.options.To.Table()
 	if err := to.Create(ctx); err != nil {
 		return r, err
 	}
 	s.options.Meter.Phase("syncing")
-	options := verify.SyncOptions{Options: verify.Options{Options: s.options.comparison()}, Deletes: plan.Delete}
+	options := verify.SyncOptions{Options: verify.Options{Options: s.options.comparison()}, Deletes: plan.Delete, Planned: plan.extra}
+	options.Fixed = s.options.From.Export() != nil
 	options.List = 1
 	did, err := verify.Sync(ctx, s.spec, to, options)
 	s.options.Meter.End()

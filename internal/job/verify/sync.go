@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"os"
 	"slices"
@@ -24,6 +25,40 @@ type SyncOptions struct {
 	Options
 	// Deletes is how many extra rows may be deleted: those that a comparison before has found. 0 deletes none.
 	Deletes int64
+	// Planned, if set, has the rows that may be deleted: those that a comparison before has found, as they were then.
+	Planned *Planned
+	// Fixed says that nobody changes the source meanwhile: it is an export.
+	Fixed bool
+}
+
+// Planned remembers the extra rows of a comparison by a hash of their keys and ETags, 8 bytes a row. A row that somebody has added or changed since
+// is not one of them.
+type Planned struct {
+	seed   maphash.Seed
+	hashes map[uint64]struct{}
+}
+
+// Add adds rows.
+func (p *Planned) Add(rows []storage.Row) {
+	if p.hashes == nil {
+		p.seed, p.hashes = maphash.MakeSeed(), map[uint64]struct{}{}
+	}
+	for _, row := range rows {
+		p.hashes[p.hash(row)] = struct{}{}
+	}
+}
+
+func (p *Planned) hash(row storage.Row) uint64 {
+	return maphash.Comparable(p.seed, [3]string{row.Key.Partition, row.Key.Row, row.ETag()})
+}
+
+// lacks reports whether a row is not one of the plan.
+func (p *Planned) lacks(row storage.Row) bool {
+	if p.hashes == nil {
+		return true
+	}
+	_, has := p.hashes[p.hash(row)]
+	return !has
 }
 
 // SyncResult counts what was compared and changed. Missing, Extra and Different are those of the comparison that wrote.
@@ -46,6 +81,9 @@ func Sync(ctx context.Context, s sweep.Spec, destination *storage.Table, o SyncO
 	}
 	defer list.close()
 	o.Depth, o.AllowExtra, o.Only, o.Extra = Exact, false, "", list.add
+	if o.Planned != nil {
+		o.Extra = func(rows []storage.Row) { list.add(slices.DeleteFunc(slices.Clone(rows), o.Planned.lacks)) }
+	}
 	o.Repair = &action.Copy{Destination: destination, Compared: true, Filter: s.Filter}
 	if r.Result, err = Compare(ctx, s, destination, o.Options); err != nil {
 		return r, err
@@ -57,12 +95,15 @@ func Sync(ctx context.Context, s sweep.Spec, destination *storage.Table, o SyncO
 	case r.Rows == 0:
 		return r, ErrEmptySource
 	}
-	return r, r.delete(ctx, s, destination, list, o.Options.Options)
+	return r, r.delete(ctx, s, destination, list, o)
 }
 
 // delete deletes the rows of the list.
-func (r *SyncResult) delete(ctx context.Context, s sweep.Spec, destination *storage.Table, list *extras, o sweep.Options) error {
-	work := deletion{Delete: action.Delete{Table: destination, Unchanged: true}, source: s.Source, filter: s.Filter, limit: storage.NewLimit(o.MaxRows)}
+func (r *SyncResult) delete(ctx context.Context, s sweep.Spec, destination *storage.Table, list *extras, of SyncOptions) error {
+	o := of.Options.Options
+	work := deletion{
+		Delete: action.Delete{Table: destination, Unchanged: true}, source: s.Source, fixed: of.Fixed, filter: s.Filter, limit: storage.NewLimit(o.MaxRows),
+	}
 	var all sweep.Totals
 	watch := o.Watch
 	if watch != nil {
@@ -139,13 +180,14 @@ func (x *extras) close() {
 type deletion struct {
 	action.Delete
 	source storage.Source
+	fixed  bool           // nobody changes the source
 	filter string         // of the source's rows
 	limit  *storage.Limit // of the rows that are read
 }
 
 // Do implements [action.Work].
 func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (action.Result, error) {
-	if _, changes := d.source.(*storage.Table); changes { // an export stays as it was
+	if !d.fixed {
 		asks := o
 		asks.Rows = d.limit
 		var err error
@@ -161,7 +203,11 @@ func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []stora
 
 // lacking returns the rows of a partition that the source does not have.
 func (d deletion) lacking(ctx context.Context, o storage.RequestOptions, rows []storage.Row) ([]storage.Row, error) {
-	there, err := action.Existing(rows, storage.Query{Filter: d.filter, Select: []string{}}, func(q storage.Query) (storage.Page, error) {
+	q := storage.Query{Filter: d.filter}
+	if _, plain := d.source.(*storage.Table); plain { // a map needs whole rows
+		q.Select = []string{}
+	}
+	there, err := action.Existing(rows, q, func(q storage.Query) (storage.Page, error) {
 		p, _, err := d.source.Read(ctx, o, q)
 		return p, err
 	})

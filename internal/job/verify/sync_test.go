@@ -190,6 +190,35 @@ func TestSyncMeanwhile(t *testing.T) {
 	})
 }
 
+// TestSyncDeletesThePlan: rows that come to the destination between the plan and the sync stay, and so does a planned one that has changed.
+func TestSyncDeletesThePlan(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, a := emulatortest.NewAccount(t, emulator.Options{})
+		from, to := emulatortest.Table(t, a, "source", nil), emulatortest.Table(t, a, "dest", nil)
+		row := func(r string) key.Key { return key.Key{Partition: "p", Row: r} }
+		put(t, from, row("both"), 1)
+		for _, r := range []string{"both", "extra", "edited"} {
+			put(t, to, row(r), 1)
+		}
+		var planned verify.Planned
+		spec := sweep.Spec{Source: from}
+		if _, err := verify.Compare(t.Context(), spec, to, verify.Options{Depth: verify.Exact, Extra: planned.Add}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		put(t, to, row("a new one"), 2)
+		put(t, to, row("edited"), 2)
+		r, err := verify.Sync(t.Context(), spec, to, verify.SyncOptions{Deletes: 2, Planned: &planned})
+		if err != nil || r.Deleted != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if diff := cmp.Diff(map[key.Key]int{row("both"): 1, row("a new one"): 2, row("edited"): 2}, values(t, to)); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+}
+
 // TestSyncRefused: if the destination refuses a row, nothing is deleted.
 func TestSyncRefused(t *testing.T) {
 	t.Parallel()
