@@ -79,7 +79,7 @@ func (o *syncOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	plan, done := s.PlanOf(found, o.deleteExtra), job.SyncResult{Result: found}
+	plan, done := s.PlanOf(found), job.SyncResult{Result: found}
 	if o.dryRun {
 		return cmp.Or(r.print(o.json, plan, "%v\n", plan), o.limit(plan))
 	}
@@ -122,7 +122,7 @@ func (o *syncOptions) many(r *call) error {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		plan := s.PlanOf(found, o.deleteExtra)
+		plan := s.PlanOf(found)
 		plans[r.part.Table] = plan
 		sum.Add(plan)
 		return job.ErrDifferent
@@ -171,7 +171,7 @@ func (o *syncOptions) open(r *call) (*job.Sync, error) {
 		return nil, err
 	}
 	options := job.Options{Process: r.Process, Rows: o.Rows, From: from, Map: m}
-	return job.NewSync(r.ctx, job.PairOptions{Options: options, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers})
+	return job.NewSync(r.ctx, job.PairOptions{Options: options, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}, o.deleteExtra)
 }
 
 // compare opens the places, and compares them.
@@ -179,7 +179,7 @@ func (o *syncOptions) compare(r *call) (s *job.Sync, found verify.Result, err er
 	if s, err = o.open(r); err == nil {
 		found, err = s.Compare(r.ctx)
 	}
-	if err == nil && o.deleteExtra {
+	if err == nil {
 		err = s.MayDelete(found)
 	}
 	return s, found, err

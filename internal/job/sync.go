@@ -18,11 +18,12 @@ import (
 type Sync struct {
 	options PairOptions
 	spec    sweep.Spec
-	extra   *verify.Planned // the extra rows of the last comparison
+	extra   *verify.Planned // the extra rows of the last comparison; nil if they are not to be deleted
+	deletes bool
 }
 
-// NewSync prepares a sync of two places. It changes nothing.
-func NewSync(ctx context.Context, o PairOptions) (*Sync, error) {
+// NewSync prepares a sync of two places. deletes says whether extra rows are to be deleted. It changes nothing.
+func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	if storage.ComparesTime(o.Filter) {
 		return nil, Hint(Refuse("filter", " compares Timestamp, which is another in each table, so that equal rows would be extra"), "compare a property of your own")
 	}
@@ -36,22 +37,25 @@ func NewSync(ctx context.Context, o PairOptions) (*Sync, error) {
 	s.Steal = true // many ranges of the destination at a time
 	s.Source = o.kept(s.Source, false)
 	_, err = try(ctx, s)
-	return &Sync{options: o, spec: s}, moved("map", err)
+	return &Sync{options: o, spec: s, deletes: deletes}, moved("map", err)
 }
 
 // Compare compares the places. A destination that is not there is empty. It changes nothing.
 func (s *Sync) Compare(ctx context.Context) (verify.Result, error) {
 	s.options.Meter.Phase("comparing")
 	defer s.options.Meter.End()
-	s.extra = &verify.Planned{}
-	options := verify.Options{Options: s.options.comparison(), Extra: s.extra.Add}
+	options := verify.Options{Options: s.options.comparison()}
+	if s.deletes {
+		s.extra = &verify.Planned{}
+		options.Extra = s.extra.Add
+	}
 	r, err := verify.Compare(ctx, s.spec, storage.OrEmpty{Source: s.options.To.Source}, options)
 	return r, syncError(err)
 }
 
 // MayDelete refuses to delete the extra rows of a comparison whose source has no row.
 func (s *Sync) MayDelete(found verify.Result) error {
-	if found.Rows > 0 || found.Extra == 0 {
+	if !s.deletes || found.Rows > 0 || found.Extra == 0 {
 		return nil
 	}
 	return Hint(Refusal{Err: verify.ErrEmptySource}, fmt.Sprintf("%s has %s there; tablesweep delete removes them", s.options.To.Table(), progress.Plural(found.Extra, "row")))
@@ -67,9 +71,9 @@ type SyncPlan struct {
 }
 
 // PlanOf returns what would be done about the differences that the last comparison has found.
-func (s *Sync) PlanOf(found verify.Result, deletes bool) SyncPlan {
+func (s *Sync) PlanOf(found verify.Result) SyncPlan {
 	p := SyncPlan{Copy: found.Missing, Change: found.Different, Leave: found.Extra, extra: s.extra}
-	if deletes {
+	if s.deletes {
 		p.Delete, p.Leave = p.Leave, 0
 	}
 	return p

@@ -31,7 +31,7 @@ type SyncOptions struct {
 	Fixed bool
 }
 
-// Planned remembers the extra rows of a comparison by a hash of their keys and ETags, 8 bytes a row. A row that somebody has added or changed since
+// Planned remembers the extra rows of a comparison by hashes of their keys and ETags, some 20 bytes of memory a row. A row that somebody has added or changed since
 // is not one of them.
 type Planned struct {
 	seed   maphash.Seed

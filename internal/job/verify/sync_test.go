@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/local/emulator/fault"
 	"tablesweep/internal/place"
 	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/storage"
 )
 
@@ -141,6 +142,17 @@ func put(t *testing.T, to *storage.Table, k key.Key, v int64) {
 // extra rows that the source has by then.
 func TestSyncMeanwhile(t *testing.T) {
 	t.Parallel()
+	t.Run("as they are", func(t *testing.T) { syncMeanwhile(t, func(s storage.Source) storage.Source { return s }) })
+	t.Run("mapped", func(t *testing.T) {
+		m, err := rowmap.New(rowmap.Options{Program: "select(.V > 0)"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		syncMeanwhile(t, func(s storage.Source) storage.Source { return rowmap.Kept{Source: s, Map: m} })
+	})
+}
+
+func syncMeanwhile(t *testing.T, mapped func(storage.Source) storage.Source) {
 	row := func(i int) key.Key { return key.Key{Partition: "p", Row: fmt.Sprintf("r%04d", i)} }
 	synctest.Test(t, func(t *testing.T) {
 		var write atomic.Pointer[func()]
@@ -172,7 +184,7 @@ func TestSyncMeanwhile(t *testing.T) {
 			}
 		}
 		write.Store(&change)
-		r, err := verify.Sync(t.Context(), sweep.Spec{Source: from, Steal: true}, to, verify.SyncOptions{Deletes: 100})
+		r, err := verify.Sync(t.Context(), sweep.Spec{Source: mapped(from), Steal: true}, to, verify.SyncOptions{Deletes: 100})
 		if err != nil || r.Missing+r.Different != 2 || r.Repaired != 0 || r.Deleted != 95 || r.Kept != 7 || r.Failed != 0 {
 			r.List = nil
 			t.Errorf("%+v, %v", r, err)
