@@ -72,6 +72,9 @@ func (o *catalogMigrateOptions) options() []option {
 func (o *catalogMigrateOptions) run(r *call) error {
 	r.changes, r.dry, o.call = true, o.dryRun, r
 	return o.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error {
+		if err := migrate.Recognise(ctx, cat); err != nil {
+			return job.Hint(err, "check --table, --index-keys and --row-key")
+		}
 		if !o.dryRun {
 			do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
 			if err := o.ask(r, do, "", "--dry-run shows what would be done, --yes does it without asking", "the table's name", cat.Index.Name()); err != nil {

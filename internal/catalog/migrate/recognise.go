@@ -1,0 +1,55 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+
+	"tablesweep/internal/catalog"
+	"tablesweep/internal/catalog/store"
+	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/storage"
+)
+
+// errRecognised ends a query early.
+var errRecognised = errors.New("recognised")
+
+// Recognise returns an error if the index table has rows but nothing of the catalog: the log has neither a schema nor entries of the published
+// program, and no row is a record. [Run] would then only allow the catalog's writes in a table that belongs to something else. Recognise changes
+// nothing. Call it before [catalog.SchemaGuard.Prepare], which makes the log's table.
+func Recognise(ctx context.Context, c *catalog.Catalog) error {
+	for _, partition := range []string{store.SchemaKey.Partition, publishedCheckpoint.Partition, publishedPartition} {
+		err := c.Log.All(ctx, storage.Query{Top: 1, Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
+			if len(p.Rows) > 0 {
+				return errRecognised
+			}
+			return nil
+		})
+		if errors.Is(err, errRecognised) {
+			return nil
+		}
+		if err != nil && !storage.HasCode(err, "TableNotFound") {
+			return err
+		}
+	}
+	empty := true
+	err := c.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
+		for _, row := range p.Entities() {
+			empty = false
+			if !store.Foreign(row) {
+				return errRecognised
+			}
+			if _, err := c.Identify(store.ContentOf(row)); err == nil {
+				return errRecognised
+			}
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errRecognised):
+		return nil
+	case err == nil && !empty:
+		return problem.Conflictf("", "%s: no row is a record of the schema %s, so the table is no catalog; nothing was changed", c.Index, c.Schema)
+	}
+	return err
+}
