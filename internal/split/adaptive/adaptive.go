@@ -11,23 +11,23 @@ import (
 
 const (
 	firstCredit  = 60.0 // cuts that a scan may make before its pages have earned any
-	perPiece     = 1.5  // pages believed ahead for each piece but the first
-	hintCaution  = 6.0  // how much more pages it takes, ahead and to earn a cut, where hints said where to cut
-	longStreak   = 2    // pages within one partition that make it a long one
+	perPiece     = 1.5  // expected pages per piece, except the first
+	hintCaution  = 6.0  // factor on the pages needed per piece and per earned cut in a piece that hints made
+	longStreak   = 2    // consecutive pages within one partition that make it a long one
 	maxPages     = 20_000
-	leastBelief  = 0.1 // pages that are believed left of any strand that has more to read
-	unknownPages = 300 // believed left before the first page
+	leastBelief  = 0.1 // least number of expected pages of a strand that has more to read
+	unknownPages = 300 // expected pages before the first page
 )
 
-// Strategy splits a scan by what its pages tell. Its zero value is ready to use.
+// Strategy splits a scan by what it learns from its pages. The zero value is ready to use.
 type Strategy struct {
-	// Hints, if set, are where an earlier scan with the same bounds found the
-	// rows. They may be out of date. All steps of a scan need the same ones.
+	// Hints, if set, say where an earlier scan with the same bounds found the rows. They may be outdated. All steps of a scan
+	// need the same hints.
 	Hints *scan.Hints
-	// PageRows is how many rows a full page has, by which hints count; 0 means that each page is a full one.
+	// PageRows is the number of rows in a full page, the unit of hints. 0 means that every page is full.
 	PageRows int
-	// Partitions steps over the rows behind a page's last partition: all partition keys are met, which is what listing them
-	// takes. It takes no hints.
+	// Partitions makes the strategy list partition keys: it skips the rows after a page's last partition, and finds all partition
+	// keys. It uses no hints.
 	Partitions bool
 }
 
@@ -64,8 +64,7 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	return o, nil
 }
 
-// advance decides what becomes of the rest of a strand after a page that is not
-// its last.
+// advance returns the children of a step whose page is not the strand's last.
 func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	st.Credit += 1 / st.caution()
 	v := st.view(s, p)
@@ -73,7 +72,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	if v.partition != nil || st.Partitions || !st.goesOn(p) {
 		return st.cut(s, p, v, g, st.worth(g))
 	}
-	// A partition that goes on becomes a strand of its own, before the rest.
+	// A partition of several pages becomes a strand of its own, before the rest
 	rest, outer := st.leave(s, p)
 	v = st.view(s, p)
 	inner := st.survey(s, v)
@@ -91,7 +90,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	return append(st.cut(s, p, v, inner, in), rest.open(outer, g, out)...)
 }
 
-// worth returns the number of pieces that the rest is worth, as far as the strand has credit for cuts.
+// worth returns the number of pieces to make of the strand's rest, limited by its credit for cuts.
 func (st strand) worth(g *gauge) int {
 	if st.First { // where a table starts tells little of the rest
 		return scan.MaxChildren
@@ -99,7 +98,7 @@ func (st strand) worth(g *gauge) int {
 	return int(min(scan.MaxChildren, 1+st.Credit, 1+g.total/(perPiece*st.caution())))
 }
 
-// caution is what a cut costs more where hints told to cut.
+// caution returns the factor by which cuts cost more in a strand that hints have cut.
 func (st strand) caution() float64 {
 	if st.Hinted {
 		return hintCaution

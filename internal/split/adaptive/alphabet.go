@@ -12,18 +12,17 @@ import (
 )
 
 const (
-	maxLetters = 96  // letters remembered, the weightiest
-	pageWeight = 100 // most weight of what one page teaches
+	maxLetters = 96  // remembered letters; the rarest are dropped
+	pageWeight = 100 // maximum weight of the letters of one page
 )
 
-// letter is a character and how much it was met.
+// letter is a character and the weight of its occurrences.
 type letter struct {
 	char   rune
 	weight float64
 }
 
-// alphabet is what a strand has learned of the characters by which keys branch,
-// in key order.
+// alphabet is what a strand has learned about the characters at which keys branch, in key order.
 type alphabet []letter
 
 // alphabetJSON is the form of an alphabet in a message.
@@ -60,9 +59,8 @@ func (a *alphabet) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// learn returns the alphabet after a page of keys, sorted, repeats allowed. What
-// was known before counts half. The characters of the last key get a little
-// weight in any case, since that is where a gauge starts.
+// learn returns the alphabet after a page of keys, which are sorted and may repeat. Earlier knowledge counts half. The characters
+// of the last key always get a little weight, because gauges start there.
 func (a alphabet) learn(keys []string) alphabet {
 	const little = 0.1
 	weights := branches(keys)
@@ -86,8 +84,7 @@ func (a alphabet) learn(keys []string) alphabet {
 	return learned
 }
 
-// branches weighs the characters by which keys branch behind their common
-// prefix. Only positions with many branches tell something.
+// branches weighs the characters at which keys branch after their common prefix. Positions with few branches are ignored.
 func branches(keys []string) map[rune]float64 {
 	const (
 		depth = 12 // positions counted
@@ -101,7 +98,7 @@ func branches(keys []string) map[rune]float64 {
 		if i > 0 {
 			from = max(from, shared(keys[i-1], k))
 		}
-		// A new branch starts with the first difference from the key before.
+		// The first difference from the previous key starts a new branch.
 		position := utf8.RuneCountInString(k[start:from])
 		for _, char := range k[from:] {
 			if position >= depth {

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// cut divides the rest of the strand into pieces. The first piece goes on
-// with the token. There are fewer pieces where cuts fall together.
+// cut divides the rest of the strand into pieces. The first piece continues with the token. There are fewer pieces if cuts
+// coincide.
 func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []scan.Step {
 	cuts := g.cuts(pieces)
 	st.divide(g, cuts)
@@ -22,8 +22,7 @@ func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []s
 	return append([]scan.Step{st.resume(s, p)}, others...)
 }
 
-// open divides a range of partitions that nobody has begun to read. It starts where
-// the strand's trail ends.
+// open divides a range of partitions of which nothing has been read. The range starts where the strand's trail ends.
 func (st strand) open(r key.Range, g *gauge, pieces int) []scan.Step {
 	cuts := g.cuts(pieces)
 	st.divide(g, cuts)
@@ -34,11 +33,10 @@ func (st strand) open(r key.Range, g *gauge, pieces int) []scan.Step {
 	return append([]scan.Step{st.step(r)}, others...)
 }
 
-// divide makes the strand the first of the pieces between the cuts. The strand pays for
-// the cuts and shares its credit evenly; each piece may make one cut, unless hints told where it starts. It shares what it believes, too: the geometric
-// mean of what it believed and what it measures. Nobody tells the strand if the
-// next piece is empty. So it notes a cut in a level where it knows of no siblings,
-// and is slower to make another.
+// divide makes the strand the first of the pieces between the cuts. The strand pays for the cuts and divides its remaining credit
+// evenly. Each piece may make at least one cut, unless hints have cut it. The expected pages are also divided: they are the
+// geometric mean of the earlier expectation and the new measurement. The strand never learns whether the next piece is empty.
+// Therefore it counts a cut in a level where it knows no siblings, and hesitates more before the next one.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false
@@ -57,9 +55,9 @@ func (st *strand) divide(g *gauge, cuts []string) {
 	}
 }
 
-// leastCredit is what a piece may cut whatever its scan has earned: once, and five times if it is believed to be long. Long chains
-// have seldom earned enough, and they are what a scan waits for. A strand that has cut blindly has no more than one,
-// since its pieces are often empty, and so has one within a partition that is not very long.
+// leastCredit returns the number of cuts that a piece may always make, whatever its scan has earned: one, or up to five if it is
+// expected to be long. Long chains have seldom earned enough, although the scan waits for them. It is one for a strand that has
+// cut blindly, because its pieces are often empty, and for a strand within a partition that is not very long.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // cuts; pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

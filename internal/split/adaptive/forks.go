@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// forks is how often keys fork behind a character, by its kind.
+// forks counts how often keys fork after a character, by the character's kind.
 type forks [kinds]struct{ forked, all float64 }
 
-// Kinds of characters. Keys start as if behind a separator.
+// Kinds of characters. The start of a key counts as the position after a separator.
 const (
 	kindSeparator = iota
 	kindDigit
@@ -48,16 +48,15 @@ func (f *forks) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// likely returns how likely keys fork behind a character.
+// likely returns the probability that keys fork after a character.
 func (f forks) likely(behind rune) float64 {
-	const weight = 4 // of what is supposed of any keys
+	const weight = 4 // of the assumed probabilities
 	supposed := [kinds]float64{0.8, 0.5, 0.1}
 	kind := kindOf(behind)
 	return (f[kind].forked + weight*supposed[kind]) / (f[kind].all + weight)
 }
 
-// learn returns the forks after a page of keys. What was known before counts
-// half.
+// learn returns the forks after a page of keys. Earlier knowledge counts half.
 func (f forks) learn(keys []string) forks {
 	var page forks
 	page.count(keys, shared(keys[0], keys[len(keys)-1]))
@@ -69,8 +68,7 @@ func (f forks) learn(keys []string) forks {
 	return f
 }
 
-// count counts the prefixes of sorted keys, which share depth bytes, from
-// there on. Only a prefix of many keys tells whether it forks.
+// count counts the prefixes of sorted keys that share depth bytes, beyond these bytes. Prefixes of few keys are ignored.
 func (f *forks) count(keys []string, depth int) {
 	const many = 16
 	if len(keys) < many {

@@ -7,13 +7,13 @@ import (
 	"tablesweep/internal/key"
 )
 
-// gauge measures the keys behind the last one read, in pages, level by level.
+// gauge measures the keys after the last one read, in pages, level by level.
 type gauge struct {
-	here  []rune // the last key read; what is measured lies behind it
+	here  []rune // the last key read; the gauge measures the keys after it
 	end   *string
-	top   int // the depth where the two part
+	top   int // the depth at which here and end differ
 	ruler ruler
-	ahead []stretch // from here up, the nearest first
+	ahead []stretch // from here to the end, the nearest first
 	total float64   // pages between here and the end
 }
 
@@ -21,13 +21,13 @@ type gauge struct {
 type stretch struct {
 	depth    int
 	pages    float64
-	from, to float64 // its interval of the level
+	from, to float64 // its interval in the level
 }
 
 const (
-	tooSmall = 1e-14 // share of a level; float64 can't tell less from nothing
-	narrow   = 1e-4  // share of a position that any character has, at least
-	rare     = 0.1   // share of a position that is left to the siblings of a separator
+	tooSmall = 1e-14 // share of a level that float64 cannot distinguish from nothing
+	narrow   = 1e-4  // minimum share of a position for each character
+	rare     = 0.1   // share of a position for the siblings of a separator
 )
 
 func newGauge(a alphabet, here string, end *string) *gauge {
@@ -41,18 +41,18 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 	return g
 }
 
-// survey measures what lies ahead by what the trail has met. It climbs from the
-// last key up. In a level with siblings, their density goes on. In a level without, the
-// measure depends on how likely keys fork there. That is less likely the more of the level was
-// passed without siblings, and the more often the strand has cut blindly.
+// survey measures the keys ahead by the siblings that the trail has met. It climbs from the last key up. In a level with
+// siblings, it assumes that their density continues. In a level without siblings, the measurement depends on the probability that
+// keys fork there. That probability falls with the share of the level that was passed without siblings, and with the number of
+// blind cuts.
 func (g *gauge) survey(t trail, f forks) {
 	const (
-		smoothing = 0.5  // weight of the last sibling, the one that is being read
-		certainty = 30   // number of siblings that a level is supposed to have if it forks
-		once      = 0.15 // what a cut without any knowledge leaves of the likelihood
+		smoothing = 0.5  // weight of the last sibling, which is still being read
+		certainty = 30   // assumed number of siblings in a level that forks
+		once      = 0.15 // factor by which each blind cut reduces the probability
 	)
-	// Pages of the subtree that has been climbed: those that are known of, and
-	// with what the levels without siblings may hold.
+	// Pages of the subtree that has been climbed: sure counts the known ones, and below also those that levels without siblings
+	// may contain.
 	sure := 2 * t.at(len(g.here)).pages
 	below := sure
 	for depth := len(g.here) - 1; depth >= g.top; depth-- {
@@ -89,8 +89,7 @@ func (g *gauge) survey(t trail, f forks) {
 	}
 }
 
-// scale returns the scale of a position. Only where here and the end part, unseen
-// characters have to be reckoned with.
+// scale returns the scale of a position. Unknown characters matter only where here and the end differ.
 func (g *gauge) scale(depth int) scale {
 	if depth == g.top {
 		return g.ruler.open
@@ -98,8 +97,8 @@ func (g *gauge) scale(depth int) scale {
 	return g.ruler.inner
 }
 
-// interval returns the interval of its position that a character has. On the path, which
-// is that of here, a separator takes nearly all: it seldom has siblings.
+// interval returns a character's interval of its position. If path is set, the keys share here's characters up to this position.
+// Then here's separator takes nearly the whole interval, because separators seldom have siblings.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !separator(g.here[depth]) {
@@ -114,7 +113,7 @@ func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	return low * rare, high * rare
 }
 
-// char returns the character whose interval of the position holds u.
+// char returns the character whose interval of the position contains u.
 func (g *gauge) char(depth int, u float64, path bool) rune {
 	s := g.scale(depth)
 	if path && depth < len(g.here) && separator(g.here[depth]) {
@@ -141,10 +140,10 @@ func (g *gauge) position(k []rune, depth int) float64 {
 	return sum
 }
 
-// cutBias pulls cuts towards here: what is near is known best.
+// cutBias moves cuts towards here, because the nearest keys are known best.
 const cutBias = 1.6
 
-// cuts returns up to pieces-1 keys, in order, that divide what lies ahead.
+// cuts returns up to pieces-1 keys, in order, that divide the keys ahead.
 func (g *gauge) cuts(pieces int) []string {
 	var cuts []string
 	for i := 1; i < pieces; i++ {
@@ -156,8 +155,7 @@ func (g *gauge) cuts(pieces int) []string {
 	return slices.Compact(cuts)
 }
 
-// at returns the key that lies the given number of pages behind here. There may
-// be none between here and the end; then ok is false.
+// at returns the key that lies the given number of pages after here. ok is false if no key between here and the end does.
 func (g *gauge) at(pages float64) (k string, ok bool) {
 	for _, s := range g.ahead {
 		if pages >= s.pages {
@@ -170,8 +168,7 @@ func (g *gauge) at(pages float64) (k string, ok bool) {
 	return "", false
 }
 
-// keyAt returns the key at a share of the stretch. It is no longer than it takes
-// to be exact to a fraction of a page.
+// keyAt returns the key at a share of the stretch. The key is only as long as needed to be exact to a fraction of a page.
 func (g *gauge) keyAt(s stretch, share float64) string {
 	const longest, exact = 10, 0.05
 	u := s.from + share*(s.to-s.from)

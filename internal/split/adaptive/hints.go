@@ -7,17 +7,16 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// group is neighbouring hinted pieces that a step has yet to launch, by their
-// numbers. Hints are too many to travel in a message. The sum makes sure that
-// the numbers mean the same to every step.
+// group is a run of hinted pieces that a step has yet to launch, by their numbers, because a message has no room for the hints
+// themselves. The sum ensures that the numbers mean the same to every step.
 type group struct {
 	First int     `json:"first"`
 	End   int     `json:"end"`
 	Sum   uint64  `json:"sum"`
-	Due   float64 `json:"due"` // pages that the hints say they have
+	Due   float64 `json:"due"` // pages in these pieces, by the hints
 }
 
-// hintStep returns the step that reads a piece and launches a group of others.
+// hintStep returns the step that reads a piece and launches a group of other pieces.
 func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 	st := strand{Left: scan.HintPages, Hinted: true, Due: h.Due(piece), Share: short(h.Share)}
 	if g.First < g.End {
@@ -29,8 +28,8 @@ func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 	return st.step(pieces[piece])
 }
 
-// launch makes the children of a step with a group: what is left of its own
-// piece, if there is more, and a step for each group that it is divided into.
+// launch returns the children of a step with a group: the rest of its own piece, if there is more, and a step for each part of
+// the group.
 func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
 	if x.Hints == nil || x.Hints.Sum() != g.Sum {

@@ -6,37 +6,36 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Piece is the keys that one of a process's [Workers] reads, one after the other. Its JSON form keeps its end and nothing of
-// what was learned: what was read back can be read on, and be cut after a page.
+// Piece is a range of keys that one of a process's [Workers] reads in order. Its JSON form contains its end, but nothing that was
+// learned. A piece decoded from it can be read further, and can be cut after a page.
 type Piece struct {
-	// End is the first key that belongs to another piece, nil if none does. Only [Workers.Steal] changes it.
+	// End is the first key that belongs to another piece, or nil. Only [Workers.Steal] changes it.
 	End *key.Key `json:"end,omitempty"`
 
 	from     key.Key // a thief's first key
-	victim   *Piece  // that it was cut from; nil after its first page
-	part     float64 // of the theft that is its own
+	victim   *Piece  // the piece that it was cut from; nil after its first page
+	part     float64 // its share of the theft
 	within   bool    // its keys are in the partition that the victim was reading
-	believed float64 // pages that it was thought to have then
+	believed float64 // expected pages when it was cut
 
-	misses float64 // thefts in a row that found nothing
-	since  int     // pages read since a thief has found something
+	misses float64 // consecutive thefts that found nothing
+	since  int     // pages read since a thief found something
 	robbed int     // thieves since the last page
-	streak int     // the last pages that lay in one partition
+	streak int     // consecutive last pages that lay in one partition
 
-	last  *key.Key // read; nil before the first page
+	last  *key.Key // the last key read; nil before the first page
 	outer trail    // of partition keys
-	inner trail    // of row keys, if the last page lay in one partition, or if what is left does
-	ahead *ahead   // nil until it is measured
+	inner trail    // of row keys, if the last page or all unread keys lie in one partition
+	ahead *ahead   // nil until measured
 }
 
-// NewPiece returns a piece through a range: of partitions, or of one partition's rows. Its first query asks for that range, so
-// its rows begin there.
+// NewPiece returns a piece for a range: of partitions, or of one partition's rows. Its first query uses that range, so its rows
+// begin there.
 func NewPiece(r key.Range) *Piece { return &Piece{End: r.End()} }
 
-// Range returns what a thief's first query asks for. It may reach beyond the
-// piece's end.
+// Range returns the range of a thief's first query. It may extend beyond the piece's end.
 func (s *Piece) Range() key.Range {
-	if s.from.Row != "" { // the rest of one partition, or less of it
+	if s.from.Row != "" { // the rest of one partition, or a part of it
 		r := key.Range{Partition: &s.from.Partition, Low: &key.Bound{Key: s.from.Row}}
 		if s.End != nil && s.End.Partition == s.from.Partition {
 			r.High = upTo(s.End.Row)
@@ -56,7 +55,8 @@ func (s *Piece) Range() key.Range {
 	return r
 }
 
-// upTo returns the bound of the keys ahead of one, without the control character of a key that is the next one behind another.
+// upTo returns an open bound at a key. If the key is the successor of another, it returns a closed bound at that other, which
+// avoids the control character.
 func upTo(end string) *key.Bound {
 	if k, ok := strings.CutSuffix(end, "\x00"); ok {
 		return &key.Bound{Key: k}
@@ -64,7 +64,7 @@ func upTo(end string) *key.Bound {
 	return &key.Bound{Key: end, Open: true}
 }
 
-// noteTheft takes the report of a thief that has found something, or nothing, in what it took of the piece.
+// noteTheft records whether a thief has found rows in its part of the piece.
 func (s *Piece) noteTheft(thief *Piece, found bool) {
 	s.ahead = nil
 	switch {
@@ -79,12 +79,12 @@ func (s *Piece) noteTheft(thief *Piece, found bool) {
 	}
 }
 
-// inLastPartition reports whether what is left lies in the partition of the last key read.
+// inLastPartition reports whether all unread keys lie in the partition of the last key read.
 func (s *Piece) inLastPartition() bool {
 	return s.End != nil && s.End.Compare(key.BehindPartition(s.last.Partition)) <= 0
 }
 
-// endPartition returns the partition key where the piece ends, nil if it does not.
+// endPartition returns the partition key where the piece ends, or nil if it has no end.
 func (s *Piece) endPartition() *string {
 	if s.End == nil {
 		return nil
@@ -92,7 +92,7 @@ func (s *Piece) endPartition() *string {
 	return &s.End.Partition
 }
 
-// endRow returns the row key where the piece ends within the partition of the last key read, nil if it does not.
+// endRow returns the row key where the piece ends within the partition of the last key read, or nil.
 func (s *Piece) endRow() *string {
 	if s.End == nil || s.End.Partition != s.last.Partition {
 		return nil
@@ -100,13 +100,13 @@ func (s *Piece) endRow() *string {
 	return &s.End.Row
 }
 
-// holds reports whether the key lies between the last one read and the piece's end.
+// holds reports whether the key lies between the last key read and the piece's end.
 func (s *Piece) holds(k key.Key) bool {
 	return s.last.Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0)
 }
 
-// cut divides what is left of the piece at the cuts. A thief's keys lie in one
-// partition or begin with one, since a query can't ask for anything else.
+// cut divides the unread keys of the piece at the cuts. A thief's keys lie in one partition or begin with a partition, because a
+// query cannot ask for any other range.
 func (s *Piece) cut(cuts []key.Key) Theft {
 	t := Theft{Victim: s}
 	for i, c := range cuts {
@@ -127,7 +127,7 @@ func (s *Piece) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// add adds a thief that begins at a key. It inherits what the victim knows of the levels that they share.
+// add adds a thief that begins at a key. It inherits the victim's knowledge of the levels that they share.
 func (t *Theft) add(from key.Key) {
 	if n := len(t.Thieves); n > 0 {
 		t.Thieves[n-1].End = &from

@@ -8,14 +8,15 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// slack is how many pages a strand may have more than its hint told of: this much is left once that is read.
+// slack returns the number of pages that a strand may have beyond its hint. Once it has read the hinted pages, this many count as
+// left.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
-// outgrown reports whether the strand has more. Then what is left is a guess.
+// outgrown reports whether the strand has exceeded its slack. Then the pages left are a guess.
 func (st strand) outgrown() bool { return st.Due < -st.slack() }
 
-// End returns the key where a pending step of this strategy stops before its range's end, nil if it
-// reads to the end. launches tells that it also starts the steps of pieces behind its range.
+// End returns the key where a pending step of this strategy stops before its range's end, or nil if it reads to the end. launches
+// reports whether it also starts the steps of pieces after its range.
 func End(s scan.Step) (stop *key.Key, launches bool) {
 	var st strand
 	if json.Unmarshal(s.State, &st) != nil {
@@ -24,8 +25,8 @@ func End(s scan.Step) (stop *key.Key, launches bool) {
 	return st.Stop, st.Group != nil
 }
 
-// Ahead returns the outlook of one step: what its hint told of, less what was read. Without a hint that holds, nothing is
-// known: pages tell little of the rows to come.
+// Ahead returns the outlook of one step: the pages of its hint, minus the pages read. Without a valid hint the outlook is
+// unknown, because pages reveal little about the rows to come.
 func Ahead(s scan.Step) scan.Outlook {
 	var st strand
 	if json.Unmarshal(s.State, &st) != nil || !st.Hinted || st.outgrown() {

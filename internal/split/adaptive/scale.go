@@ -7,8 +7,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// scale divides the interval [0, 1) among the characters of one position of a
-// key, each as likely as it is wide.
+// scale divides the interval [0, 1) among the characters of one position of a key. A character's width is its probability.
 type scale struct {
 	chars []rune    // in key order
 	ends  []float64 // where the interval of each ends
@@ -32,8 +31,7 @@ func newScale(weights map[rune]float64) scale {
 	return s
 }
 
-// interval returns what of [0, 1) belongs to the character. One that
-// is not on the scale has none.
+// interval returns the character's part of [0, 1). It is empty for a character that is not on the scale.
 func (s scale) interval(char rune) (low, high float64) {
 	i, found := slices.BinarySearchFunc(s.chars, char, byOrder)
 	if i > 0 {
@@ -45,7 +43,7 @@ func (s scale) interval(char rune) (low, high float64) {
 	return low, s.ends[i]
 }
 
-// at returns the character whose interval holds u.
+// at returns the character whose interval contains u.
 func (s scale) at(u float64) rune {
 	i, found := slices.BinarySearch(s.ends, u)
 	if found {
@@ -54,22 +52,21 @@ func (s scale) at(u float64) rune {
 	return s.chars[min(i, len(s.chars)-1)]
 }
 
-// ruler is what a gauge measures with.
+// ruler holds the scales of a gauge.
 type ruler struct {
 	inner scale // of any position
-	open  scale // of the position where the last key read and the end part
+	open  scale // of the position where the last key read and the end differ
 }
 
-// newRuler returns the ruler of an alphabet between the last key read and the end, if there is one. What was
-// learned is mixed with what may be supposed of any keys: digits and letters.
-// Where the last key and the end part, a share is kept for characters that nobody has seen: a fifth of what is
-// supposed, if there is no end; and half of everything where keys have left ASCII, since a
-// script may have thousands of letters.
+// newRuler returns the ruler of an alphabet between the last key read and the end, if there is one. It mixes the learned
+// characters with those assumed of any keys: digits and letters. Where the last key and the end differ, it reserves a share for
+// unknown characters: a fifth of the assumed weight if there is no end, and half of the total where keys have left ASCII, because
+// a script may have thousands of letters.
 func newRuler(a alphabet, here, end []rune) ruler {
 	const (
 		supposed = 16  // weight; a page's letters weigh up to pageWeight
 		top      = '~' // of ASCII
-		steps    = 12  // that the characters that nobody has seen are taken in
+		steps    = 12  // in which the unknown characters are spread
 	)
 	weights := map[rune]float64{}
 	total := float64(supposed)

@@ -8,30 +8,29 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// strand is the State of a step: what is known of the keys that it has still to read. It waits
-// in messages and checkpoints while another version is deployed: one that lacks a field goes on, and learns
-// from its next page.
+// strand is a step's State: what is known about the keys that the step has yet to read. It stays in messages and checkpoints
+// while another version is deployed. A step whose state lacks a field continues, and learns from its next page.
 type strand struct {
-	// Stop is the first key that belongs to another step, if the strand ends before
-	// its range does.
+	// Stop is the first key that belongs to another step, if the strand ends before its range.
 	Stop *key.Key `json:"stop,omitempty"`
 
-	Left   float64 `json:"left"`             // pages believed left
+	Left   float64 `json:"left"`             // expected pages left
 	Credit float64 `json:"credit,omitempty"` // cuts that it may make
 
 	First   bool     `json:"first,omitempty"` // nothing has been read yet
-	Streak  int      `json:"run,omitempty"`   // the last pages that lay in one partition
-	Inside  bool     `json:"in,omitempty"`    // what is left lies in one partition
+	Streak  int      `json:"run,omitempty"`   // consecutive last pages that lay in one partition
+	Inside  bool     `json:"in,omitempty"`    // the rest lies in one partition
 	Trail   trail    `json:"trail"`
 	Forks   forks    `json:"forks"`
 	Letters alphabet `json:"abc"`
 
-	Hinted bool    `json:"hinted,omitempty"` // it comes from a hint
-	Due    float64 `json:"due,omitempty"`    // pages left that its hint told of; negative if it has outgrown that
-	Share  float64 `json:"share,omitempty"`  // of a full page that a page has, as in the hints; 0 for all of it
+	Hinted bool    `json:"hinted,omitempty"` // a hint has cut it
+	Due    float64 `json:"due,omitempty"`    // pages left by its hint; negative if the strand has exceeded them
+	Share  float64 `json:"share,omitempty"`  // of a full page that each page has, as in the hints; 0 means all of it
 	Group  *group  `json:"group,omitempty"`
 
-	// Partitions tells that pages are to be seen as their partitions, and rows stepped over. Such a strand has no Stop: its range ends there.
+	// Partitions makes the strand see pages as lists of partitions, and skip rows. Such a strand has no Stop: its range ends
+	// there.
 	Partitions bool `json:"pk,omitempty"`
 }
 
@@ -48,7 +47,7 @@ func (st strand) step(r key.Range) scan.Step {
 // short rounds a number for a message.
 func short(f float64) float64 { return math.Round(f*1000) / 1000 }
 
-// resume returns the step that reads on behind the page with this state.
+// resume returns the step that continues after the page with this state.
 func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
 	if st.Partitions {
 		r := s.BehindPartition(p.Last().Partition).Range
@@ -62,26 +61,25 @@ func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
 	return next
 }
 
-// view is a page as the rest of its strand sees it: by partition keys, or by
-// row keys if the rest lies in one partition.
+// view is the part of a page that matters to the rest of its strand: partition keys, or row keys if the rest lies in one
+// partition.
 type view struct {
-	partition *string  // the one that the rest lies in
-	keys      []string // of the page, as far as they are in that partition
+	partition *string  // the partition that contains the rest
+	keys      []string // of the page, limited to that partition
 	end       *string  // where the strand ends
-	share     float64  // of the page that keys are
+	share     float64  // of the page's rows that are in the view
 }
 
 func (v view) first() string { return v.keys[0] }
 func (v view) last() string  { return v.keys[len(v.keys)-1] }
 
-// within reports whether what is left of the strand lies in the partition of
-// the page's last row.
+// within reports whether the rest of the strand lies in the partition of the page's last row.
 func (st strand) within(s scan.Step, p scan.Page) bool {
 	last := p.Last().Partition
 	return s.Range.Partition != nil || st.Stop != nil && st.Stop.Compare(key.BehindPartition(last)) <= 0
 }
 
-// view returns what the rest of the strand sees of the page.
+// view returns the strand's view of the page.
 func (st strand) view(s scan.Step, p scan.Page) view {
 	v := view{share: 1}
 	if !st.within(s, p) {
@@ -112,7 +110,7 @@ func (st strand) view(s scan.Step, p scan.Page) view {
 	return v
 }
 
-// survey takes a page into the strand's trail, letters and forks, and measures what lies ahead.
+// survey adds a page to the strand's trail, letters and forks, and measures the keys ahead.
 func (st *strand) survey(s scan.Step, v view) *gauge {
 	if v.partition != nil && !st.Inside {
 		st.Inside, st.Trail = true, trail{}
@@ -125,8 +123,7 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	return g
 }
 
-// start returns the key from which on a strand has read everything, if this is
-// the first page that it notices.
+// start returns the key from which the strand has read all keys. It matters only for the first page of a trail.
 func start(s scan.Step, v view) string {
 	switch {
 	case v.share < 1: // the partition began on this page
@@ -139,7 +136,7 @@ func start(s scan.Step, v view) string {
 	return ""
 }
 
-// goesOn reports whether the page's last partition is one that goes on and on.
+// goesOn reports whether the page's last partition is a long one.
 func (st *strand) goesOn(p scan.Page) bool {
 	st.Streak++
 	if p.Keys[0].Partition != p.Last().Partition {
@@ -147,13 +144,13 @@ func (st *strand) goesOn(p scan.Page) bool {
 	}
 	long := longStreak
 	if st.Hinted {
-		long = scan.HintPages // longer ones have hints inside
+		long = scan.HintPages // longer partitions have hints inside
 	}
 	return st.Streak >= long
 }
 
-// leave makes the strand stop behind the page's last partition. It returns the
-// strand for what follows it, and the range of that, which may be empty.
+// leave makes the strand stop after the page's last partition. It returns a strand for the rest, and the range of the rest, which
+// may be empty.
 func (st *strand) leave(s scan.Step, p scan.Page) (strand, key.Range) {
 	last := p.Last().Partition
 	r := s.BehindPartition(last).Range

@@ -5,31 +5,29 @@ import (
 	"unicode/utf8"
 )
 
-// trail is what a strand has read so far, level by level. A level is a depth:
-// the keys that share that many characters with the last one read and differ
-// in the next, its siblings there.
+// trail is what a strand has read so far, level by level. A level is a depth. It contains the keys that share that many
+// characters with the last key read and differ in the next character. They are its siblings there.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
 	// Levels from Fresh+1 on were entered while reading: all of their keys
 	// before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // those with siblings, and Fresh, the shallowest first
-	// Tries is how often the strand has cut in a level where it knew of no
-	// siblings, less the times that it met some in such a level.
+	// Tries counts the strand's cuts in levels where it knew no siblings, minus the times that it then met siblings in such a
+	// level.
 	Tries int `json:"tries,omitempty"`
 }
 
-// level is how many pages of siblings were read at a depth, and how wide the
-// share of the level is where they lay.
+// level records how many pages of siblings were read at a depth, and the width of the share of the level that contains them.
 type level struct {
 	depth        int
 	pages, width float64
 }
 
 const (
-	maxLevels = 32   // levels remembered, the shallowest
-	inherited = 0.3  // weight of what a piece takes over, beside what it reads itself
-	grain     = 0.02 // pages of siblings that make a level known
+	maxLevels = 32   // remembered levels, the shallowest
+	inherited = 0.3  // weight of the inherited levels of a piece, relative to its own
+	grain     = 0.02 // pages of siblings above which a level counts as measured
 )
 
 // MarshalJSON implements [json.Marshaler].
@@ -47,7 +45,7 @@ func (l *level) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// at returns what was read at a depth.
+// at returns the level at a depth.
 func (t trail) at(depth int) level {
 	for _, l := range t.Levels {
 		if l.depth == depth {
@@ -60,8 +58,8 @@ func (t trail) at(depth int) level {
 // measured reports whether siblings were met at the depth.
 func (t trail) measured(depth int) bool { return t.at(depth).pages > grain }
 
-// inherit returns the trail of a piece that starts at a key: it knows the density
-// of the levels that it shares, and how often cuts were tried.
+// inherit returns the trail of a piece that starts at a key. It contains the density of the shared levels, and the number of
+// tried cuts.
 func (t trail) inherit(start string) trail {
 	fork := commonPrefix([]rune(start), []rune(*t.Here))
 	piece := trail{Tries: t.Tries}
@@ -73,9 +71,8 @@ func (t trail) inherit(start string) trail {
 	return piece
 }
 
-// read returns the trail after a page of keys, which makes up the given share of
-// a whole page. The gauge stands at its last key. start is where the trail
-// begins, if this is its first page.
+// read returns the trail after a page of keys, which are the given share of a whole page. The gauge is at its last key. start is
+// where the trail begins, if this is its first page.
 func (t trail) read(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)
 	if t.Here == nil {
@@ -89,7 +86,7 @@ func (t trail) read(g *gauge, keys []string, share float64, start string) trail 
 	if t.Here != nil && !t.measured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
-	// Whatever was read at the fork or below it has become a sibling there.
+	// The keys read at the fork or below it are now siblings there.
 	at := level{depth: fork}
 	if fork > t.Fresh && fork < len(before) {
 		at.width = g.position(before[:fork+1], fork)
@@ -107,8 +104,7 @@ func (t trail) read(g *gauge, keys []string, share float64, start string) trail 
 	if fork < len(g.here) {
 		at.width += max(0, g.position(g.here[:fork+1], fork)-g.position(before, fork))
 	}
-	// The keys are in order, so that each shares as much with the last one as
-	// the one before it, or more.
+	// The keys are in order, so each shares at least as many characters with the last key as its predecessor does.
 	shares, depth := -1, 0
 	for _, k := range keys {
 		if n := shared(k, last); n != shares {
@@ -128,7 +124,7 @@ func (t trail) read(g *gauge, keys []string, share float64, start string) trail 
 	return next
 }
 
-// add notes a level, unless nothing was met or passed there.
+// add records a level, unless no keys were met or passed there.
 func (t *trail) add(l level) {
 	if l.pages > 0 || l.depth == t.Fresh {
 		t.Levels = append(t.Levels, l)

@@ -8,10 +8,10 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Workers are those of one process, which share memory. What they have learned of a scan's letters and forks is common to
-// all pieces. Workers make no queries; they are not safe for concurrent use.
+// Workers are the workers of one process, which share memory. All pieces use the letters and forks that the workers have learned.
+// Workers make no queries. They are not safe for concurrent use.
 type Workers struct {
-	// Partitions tells that partitions are wanted, and rows stepped over. Pieces part between partitions then.
+	// Partitions makes the workers list partitions and skip rows. Pieces are then cut between partitions.
 	Partitions bool
 
 	page    float64 // rows of a full page
@@ -19,11 +19,11 @@ type Workers struct {
 	forks   forks
 }
 
-// NewWorkers returns workers that have learned nothing, for pages of so many rows.
+// NewWorkers returns workers that have learned nothing. page is the number of rows in a full page.
 func NewWorkers(page int) *Workers { return &Workers{page: float64(page)} }
 
-// Page takes in the answer to the query of a piece's step. It returns how many of the keys,
-// from the first on, are the piece's, and the step that goes on behind them, if there is more.
+// Page handles the answer to the query of a piece's step. yield is the number of leading keys that belong to the piece. rest is
+// the step that continues after them, if there is more.
 func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest []scan.Step) {
 	yield = p.Before(s.End)
 	more := p.Next != nil && yield == len(p.Keys)
@@ -45,7 +45,7 @@ func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest [
 	return yield, []scan.Step{step.Continue(*p.Next)}
 }
 
-// read takes a page's keys into what is known of the piece and of all keys.
+// read learns from a page's keys, for the piece and for all pieces.
 func (w *Workers) read(s *Piece, keys []key.Key) {
 	if w.Partitions {
 		keys = scan.Page{Keys: keys}.Partitions()
@@ -86,20 +86,20 @@ func (w *Workers) read(s *Piece, keys []key.Key) {
 	s.inner = w.learn(s.inner, rows, float64(len(rows))/float64(len(keys)), s.endRow(), start)
 }
 
-// learn returns a trail after a page of keys, from which all workers learn letters and forks.
+// learn returns a trail after a page of keys, and adds the keys to the shared letters and forks.
 func (w *Workers) learn(t trail, keys []string, share float64, end *string, start string) trail {
 	w.letters = w.letters.learn(keys)
 	w.forks = w.forks.learn(keys)
 	return t.read(newGauge(w.letters, keys[len(keys)-1], end), keys, share, start)
 }
 
-// ahead is what a piece has ahead of it: the rest of a partition, and then other partitions.
+// ahead measures the unread keys of a piece: the rest of a partition, and then other partitions.
 type ahead struct {
-	rows, partitions *gauge // nil if there is none
+	rows, partitions *gauge // nil if there are none
 	total            float64
 }
 
-// aheadOf measures what lies ahead of a piece that has read a page.
+// aheadOf measures the unread keys of a piece that has read a page.
 func (w *Workers) aheadOf(s *Piece) *ahead {
 	if s.ahead != nil {
 		return s.ahead
@@ -122,7 +122,7 @@ func (w *Workers) aheadOf(s *Piece) *ahead {
 	return a
 }
 
-// at returns the key that lies so many pages ahead, if there is one.
+// at returns the key that lies the given number of pages ahead, if there is one.
 func (a *ahead) at(pages float64, partition string) (k key.Key, ok bool) {
 	if a.rows != nil {
 		if pages < a.rows.total {
@@ -144,9 +144,8 @@ type Theft struct {
 	Thieves []*Piece // in key order
 }
 
-// Steal sends idle workers to the pieces, and cuts these. Pieces that have read
-// nothing yet can't be cut. There may be more thieves than workers: the rest of a
-// partition and what follows it take a query each.
+// Steal assigns idle workers to pieces, and cuts these. A piece that has read no page cannot be cut. There may be more thieves
+// than workers, because the rest of a partition and the keys after it take a query each.
 func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 	var thefts []Theft
 	for i, n := range w.share(pieces, idle) {
@@ -169,9 +168,9 @@ func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 	return thefts
 }
 
-// share divides idle workers among the pieces: one for each, the largest first, and more for those that are worth it.
+// share divides idle workers among the pieces: one for each, the largest first, and more for the pieces that are worth it.
 func (w *Workers) share(pieces []*Piece, idle int) []int {
-	const least = 0.25 // pages that a piece must be worth for one thief, times the square of their number for more
+	const least = 0.25 // pages that a piece must be worth for its first thief; for n thieves, n² times as many
 	given := make([]int, len(pieces))
 	worth := make([]float64, len(pieces))
 	for i, s := range pieces {
@@ -199,8 +198,8 @@ func (w *Workers) share(pieces []*Piece, idle int) []int {
 	return given
 }
 
-// worth returns how many pages a piece is worth to be robbed of: as many at least as it has read since something was found there, and fewer
-// the more often it was robbed in vain.
+// worth returns how many pages thieves may expect in a piece: at least as many as the piece has read since a thief found
+// something there, and fewer the more often thieves have found nothing.
 func (w *Workers) worth(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {
@@ -224,8 +223,8 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns how many rows the piece is believed to have left, as many at least as it has read since
-// a thief found something: a page may end where it seems that nothing follows. ok is false if nothing is known of it.
+// Left returns how many rows the piece is expected to have left: at least as many as it has read since a thief found something,
+// because a page may end where nothing seems to follow. ok is false if nothing is known.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:

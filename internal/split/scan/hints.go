@@ -11,31 +11,29 @@ import (
 	"tablesweep/internal/key"
 )
 
-// HintPages is the most full pages between two hints.
+// HintPages is the maximum number of full pages between two hints.
 const HintPages = 6
 
-// Hints tell where the rows of a table were when a scan with the given bounds
-// read it: about every sixth page's last key. There are some 1,300
-// for a table of 8 million rows.
+// Hints record where the rows of a table were when a scan with the given bounds read it. They are the last keys of about every
+// sixth page, some 1,300 for a table of 8 million rows.
 type Hints struct {
 	Bounds key.Bounds `json:"bounds"`
 	Keys   []key.Key  `json:"keys"` // in table order
-	// Pages tells of each piece that they divide the table into how many full pages its rows fill, as if they were small.
+	// Pages has the number of full pages in each piece between hints, counted as if its rows were small.
 	Pages []float64 `json:"pages"`
-	// Share is what a page had of a full page's rows, because they are large; 0 if they are not.
+	// Share is the fraction of a full page's rows that a page had because the rows are large, or 0 if they are not.
 	Share float64 `json:"share,omitempty"`
 }
 
-// PageEnd is what remains of a page for hints: the key of the last row that
-// its step yielded, and how many it yielded.
+// PageEnd is the part of a page that hints need: the key of the last row that its step yielded, and how many it yielded.
 type PageEnd struct {
 	Last   key.Key
 	Rows   int
-	Failed int `json:",omitempty"` // of the rows, those that could not be written
-	Asked  int `json:",omitempty"` // rows that the page could have had, if that was less than a full page: its rows are large
+	Failed int `json:",omitempty"` // the rows that could not be written
+	Asked  int `json:",omitempty"` // the rows that the page could have had, if fewer than a full page because its rows are large
 }
 
-// full returns how many rows the page stands for, if one of large rows counts as a full page of so many.
+// full returns the page's rows, scaled up to a full page of segment rows if its rows are large.
 func (e PageEnd) full(segment int) int {
 	if e.Asked == 0 {
 		return e.Rows
@@ -43,10 +41,10 @@ func (e PageEnd) full(segment int) int {
 	return max(e.Rows, e.Rows*segment/e.Asked)
 }
 
-// Thin returns the ends in table order, the given number at most: neighbours become one.
+// Thin returns at most the given number of ends, in table order. It merges neighbours.
 func Thin(ends []PageEnd, most int) []PageEnd {
 	ends = sorted(ends)
-	pages := (len(ends) + most - 1) / most // that become one
+	pages := (len(ends) + most - 1) / most // that are merged into one
 	var thin []PageEnd
 	for group := range slices.Chunk(ends, max(1, pages)) {
 		end, most := PageEnd{Last: group[len(group)-1].Last}, 0
@@ -72,13 +70,13 @@ func withRows(ends []PageEnd) []PageEnd {
 	return slices.DeleteFunc(sorted(ends), func(e PageEnd) bool { return e.Rows == 0 })
 }
 
-// NewHints makes hints of the ends of all pages of a scan, in any order. Pages
-// without rows don't count. A full page has segment rows.
+// NewHints makes hints from the ends of all pages of a scan, in any order. Pages without rows do not count. A full page has
+// segment rows.
 func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	most := HintPages * segment
 	h := Hints{Bounds: b, Share: shareOf(ends, segment)}
 	ahead := 0        // rows since the last cut
-	var edge *PageEnd // of them, the last if a partition begins on its page
+	var edge *PageEnd // the last of them, if a partition begins on its page
 	for rest := withRows(ends); len(rest) > 0; {
 		n, rows := 0, 0
 		for n < len(rest) && rest[n].Last.Partition == rest[0].Last.Partition {
@@ -109,7 +107,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	return h
 }
 
-// shareOf returns what pages with rows had of a full page's, 0 if all could have had as many.
+// shareOf returns the fraction of a full page's rows that pages with rows had, or 0 if all of them could have been full.
 func shareOf(ends []PageEnd, segment int) float64 {
 	rows, full := 0, 0
 	for _, e := range ends {
@@ -123,7 +121,7 @@ func shareOf(ends []PageEnd, segment int) float64 {
 
 // divide adds hints that cut a partition of many pages into pieces of equal size.
 func (h *Hints) divide(pages []PageEnd, rows, pieces, segment int) {
-	h.Keys = append(h.Keys, pages[0].Last) // says that it begins
+	h.Keys = append(h.Keys, pages[0].Last) // marks the partition's start
 	met := 0
 	for i, e := range pages {
 		was := met
@@ -133,8 +131,8 @@ func (h *Hints) divide(pages []PageEnd, rows, pieces, segment int) {
 	}
 }
 
-// Weigh sets Pages by the ends of all pages of a scan, in any order. A page counts where it ends. One that
-// ends at a cut counts ahead of it.
+// Weigh sets Pages from the ends of all pages of a scan, in any order. A page counts where it ends. If it ends at a cut, it
+// counts before the cut.
 func (h *Hints) Weigh(ends []PageEnd, segment int) {
 	pieces := h.Pieces(h.Bounds)
 	h.Pages = make([]float64, len(pieces))
@@ -152,8 +150,7 @@ func (h *Hints) Weigh(ends []PageEnd, segment int) {
 	}
 }
 
-// Check returns what makes hints useless for a scan with the bounds, nil if they are
-// good. Unsorted ones would lose rows.
+// Check returns an error if the hints are useless for a scan with the bounds. Unsorted hints would lose rows.
 func (h *Hints) Check(b key.Bounds) error {
 	if h.Bounds != b {
 		return errors.New("hints were made for other bounds")
@@ -170,9 +167,8 @@ func (h *Hints) Check(b key.Bounds) error {
 	return nil
 }
 
-// Pieces returns the ranges that the hints divide a scan into, nil if they were
-// not made for its bounds. A partition with one hint in it starts a new range;
-// one with more, which is many pages long, is divided by row keys.
+// Pieces returns the ranges into which the hints divide a scan, or nil if they were not made for its bounds. A partition with one
+// hint starts a new range. A partition with several hints is many pages long, and is divided by row keys.
 func (h *Hints) Pieces(b key.Bounds) []key.Range {
 	if h == nil || h.Bounds != b {
 		return nil
@@ -206,8 +202,7 @@ func (h *Hints) Pieces(b key.Bounds) []key.Range {
 	return pieces
 }
 
-// divide cuts a partition at every hint but the first, which may lie close to
-// its start.
+// divide cuts a partition at every hint but the first, which may lie close to its start.
 func divide(partition string, hints []key.Key) []key.Range {
 	var pieces []key.Range
 	var low *key.Bound
@@ -218,10 +213,10 @@ func divide(partition string, hints []key.Key) []key.Range {
 	return append(pieces, key.Range{Partition: &partition, Low: low})
 }
 
-// Sum is a check sum of the hints.
+// Sum returns a checksum of the hints.
 func (h *Hints) Sum() uint64 {
 	f := fnv.New64a()
-	for _, k := range h.Keys { // no key holds the byte between them
+	for _, k := range h.Keys { // no key contains the byte between them
 		for _, text := range []string{k.Partition, k.Row} {
 			io.WriteString(f, text)
 			f.Write([]byte{0xFF})
@@ -230,7 +225,7 @@ func (h *Hints) Sum() uint64 {
 	return f.Sum64() >> 11 // exact as a JSON number
 }
 
-// Due returns how many pages a piece has.
+// Due returns the number of pages in a piece.
 func (h *Hints) Due(piece int) float64 {
 	if piece < len(h.Pages) {
 		return h.Pages[piece]

@@ -12,27 +12,23 @@ import (
 // Prefix is the published prefix scan (Joel Verhagen, "How to run a distributed
 // scan of Azure Table Storage", 2020), cut into steps of one query.
 //
-// A prefix step reads the first rows of the keys that start with a prefix. If
-// there are more, the last row's partition tells the next character in use.
-// Three children cover the rest:
+// A prefix step reads the first rows of the keys that start with a prefix. If there are more, the last row's partition shows the
+// next character in use. Three children cover the rest:
 //
 //   - the other rows of that last partition, which the page may have cut;
 //   - the other partitions that share the prefix and that character;
 //   - the prefix again, from the next character on.
 //
-// It differs from the published form in one bound. There, a level goes on behind
-// prefix + U+FFFF and ends before it, so that keys starting with it are passed
-// over. Here, both are the next prefix in key order (package key), which leaves
-// no key out.
+// It differs from the published form in one bound. There, a level continues after prefix + U+FFFF and ends before it, so it
+// misses keys that start with it. Here, both bounds are the next prefix in key order (package key), so no key is missed.
 type Prefix struct {
-	// FirstSegments is the number of non-empty pages that a prefix step found
-	// by going down a level reads before it splits; 0 means 1.
+	// FirstSegments is the number of non-empty pages that a prefix step reads before it splits, if it was found by going down a
+	// level. 0 means 1.
 	FirstSegments int
-	// NextSegments is the same for a step that goes on along a level.
+	// NextSegments is the same for a step that continues along a level.
 	NextSegments int
-	// KeepPartitions leaves partitions unexpanded: the rows of a page's last
-	// partition that lie behind the page are not read. Every partition key is
-	// still seen, which is what listing them takes.
+	// KeepPartitions skips the rows of a page's last partition that follow the page. All partition keys are still found, so it is
+	// enough for listing them.
 	KeepPartitions bool
 }
 
@@ -84,8 +80,8 @@ func (x Prefix) Advance(s Step, p Page) (Decision, error) {
 	return o, nil
 }
 
-// split returns the children of a prefix step whose page ended at last, rest
-// being what follows the prefix in last's partition key.
+// split returns the children of a prefix step whose page ended at last. rest is the part of last's partition key after the
+// prefix.
 func (x Prefix) split(s Step, prefix, rest string, last key.Key) []Step {
 	var children []Step
 	if !x.KeepPartitions {

@@ -1,14 +1,11 @@
 // Package scan decides how a scan of a table is split into steps.
 //
-// A scan reads every row of a key range. It runs as a tree of steps: one step is
-// one message and one table query, and it ends by naming the rows it yields and
-// the child steps that cover whatever it has not read. A [Strategy] is the pure
-// function that makes this decision; it sees no clock, no network and no other
-// step. Whoever drives it (queue messages in the cloud, a worker pool in the
-// command line) may run steps in any order, on any machine.
+// A scan reads every row of a key range. It runs as a tree of steps. A step is one message and one table query. It ends by naming
+// the rows that it yields and the child steps that cover the unread rest. A [Strategy] is the pure function that makes this
+// decision; it sees no clock, no network and no other step. Its driver (queue messages in the cloud, a worker pool in the command
+// line) may run steps in any order, on any machine.
 //
-// What holds for every strategy, whatever the page sizes and however often the
-// service cuts a page short:
+// These rules hold for every strategy, whatever the page sizes and however often the service cuts a page short:
 //
 //   - every row of the range is yielded exactly once;
 //   - a step has at most [MaxChildren] children, listed in table order;
@@ -30,30 +27,30 @@ import (
 // MaxChildren is the largest number of children that one step may have.
 const MaxChildren = 12
 
-// Step is one query of a scan, and the message that asks for it.
+// Step is one query of a scan, and the message that triggers it.
 type Step struct {
 	Range key.Range  `json:"range"`
 	Token *key.Token `json:"token,omitempty"`
-	// Page counts the pages read with this range before this one. It keeps a
-	// step apart from its continuation even if the service repeats a token.
+	// Page counts the pages read with this range before this one. It distinguishes a step from its continuation even if the
+	// service repeats a token.
 	Page int `json:"page,omitempty"`
 	// State belongs to the strategy that made the step.
 	State json.RawMessage `json:"state,omitempty"`
 }
 
-// Continue returns the step that reads on behind the page with the token.
+// Continue returns the step that continues after the page with the token.
 func (s Step) Continue(token key.Token) Step {
 	s.Token = &token
 	s.Page++
 	return s
 }
 
-// BehindPartition returns the step that reads on behind a partition, whatever rows that still has.
+// BehindPartition returns the step that continues after a partition. It skips the partition's unread rows.
 func (s Step) BehindPartition(partition string) Step {
 	return Step{Range: key.Range{Low: &key.Bound{Key: partition, Open: true}, High: s.Range.High}}
 }
 
-// Page is what a strategy learns of a query's answer.
+// Page is the part of a query's answer that a strategy uses.
 type Page struct {
 	Keys []key.Key  // the rows' keys, in table order; may be empty
 	Next *key.Token // nil when the step's range is exhausted
@@ -73,7 +70,7 @@ func (p Page) Partitions() []key.Key {
 	return partitions
 }
 
-// Before returns how many of the page's keys, from the first on, stand ahead of a key; all if that is nil.
+// Before returns how many leading keys of the page come before the end. It returns the number of all keys if end is nil.
 func (p Page) Before(end *key.Key) int {
 	if end == nil {
 		return len(p.Keys)
@@ -81,10 +78,10 @@ func (p Page) Before(end *key.Key) int {
 	return sort.Search(len(p.Keys), func(i int) bool { return p.Keys[i].Compare(*end) >= 0 })
 }
 
-// Decision is what a strategy makes of a page.
+// Decision is a strategy's result for a page.
 type Decision struct {
-	// Yield is the number of the page's rows, from its first on, that this
-	// step yields. The others belong to its children, or to steps made earlier.
+	// Yield is the number of leading rows of the page that this step yields. The other rows belong to its children, or to earlier
+	// steps.
 	Yield    int
 	Children []Step // in table order
 }
@@ -94,13 +91,13 @@ type Decision struct {
 type Strategy interface {
 	// Start returns the scan's first step.
 	Start(key.Bounds) Step
-	// Advance decides what becomes of a step's page. It fails only for a step
-	// that this strategy did not make.
+	// Advance decides which rows of its page a step yields, and makes its children. It fails only for a step that this strategy
+	// did not make.
 	Advance(Step, Page) (Decision, error)
 }
 
-// Serial is the strategy that reads the range page after page, one child a
-// step. It makes the fewest queries and knows no parallelism.
+// Serial is the strategy that reads the range page after page, with one child per step. It makes the fewest queries and has no
+// parallelism.
 type Serial struct{}
 
 // Start implements [Strategy].

@@ -17,16 +17,16 @@ const (
 // Names lists the strategies, the default first.
 var Names = []string{Adaptive, Prefix, Serial}
 
-// Options are for one strategy each; the others ignore them.
+// Options apply to one strategy each; the others ignore them.
 type Options struct {
 	Hints    *scan.Hints // for adaptive; nil if there are none
-	PageRows int         // for adaptive: of a full page
-	// FirstSegments and NextSegments are for prefix: how many pages it reads of a new
-	// prefix, and of each prefix after that, before it splits. 0 means 1.
+	PageRows int         // for adaptive: rows in a full page
+	// FirstSegments and NextSegments are for prefix: how many pages it reads of a new prefix, and of each later prefix, before it
+	// splits. 0 means 1.
 	FirstSegments, NextSegments int
 }
 
-// New returns the strategy of that name, and the default for any other.
+// New returns the named strategy. It returns the default for any other name.
 func New(name string, o Options) scan.Strategy {
 	switch name {
 	case Serial:
