@@ -1,8 +1,8 @@
-// Package file opens and makes the files that this program keeps: checkpoints, states, and what stands in an export. All of them go
+// Package file opens and creates the files of this program: checkpoints, states, and the files of an export. All of them go
 // through a [Path].
 //
-// The directory that the user names may be a link. Each file in it must be a regular one, and no link. So nobody who can write into a
-// shared directory can lead the program elsewhere, or make it wait for a pipe. A new file has a random name until it is whole.
+// The user's directory may be a link. Each file in it must be a regular file, and not a link. Therefore nobody who can write to a
+// shared directory can lead the program elsewhere, or make it wait for a pipe. A new file has a random name until it is complete.
 // [OpenPipe] is for pipes and devices that the user names.
 package file
 
@@ -21,20 +21,20 @@ import (
 	"syscall"
 )
 
-// Errors of a file that is not taken.
+// Errors of a file that the package refuses.
 var (
 	ErrNotRegular = errors.New("is a link, a pipe or a device, and must be a regular file")
 	ErrName       = errors.New("is not a valid file name")
 )
 
-// Path is where a file stands, or is to stand.
+// Path is the path of a file, which may not exist yet.
 type Path struct {
 	dir  string // may be a link
 	name string // in it, with slashes
-	own  bool   // the program has chosen the name: it must be valid on each system
+	own  bool   // the program has chosen the name, so it must be valid on every system
 }
 
-// In returns the path of a file of this program in a directory. The name has slashes.
+// In returns the path of a file of this program in a directory. The name uses slashes.
 func In(dir, name string) Path { return Path{dir, name, true} }
 
 // At returns the path of a file that the user names.
@@ -43,16 +43,18 @@ func At(name string) Path { return Path{filepath.Dir(name), filepath.Base(name),
 // String returns the path for messages.
 func (p Path) String() string { return filepath.Join(p.dir, filepath.FromSlash(p.name)) }
 
-// devices are names that Windows gives to devices, whatever stands behind a dot. (Microsoft Learn, "Naming Files, Paths, and
+// devices matches the names that Windows gives to devices, with any extension. (Microsoft Learn, "Naming Files, Paths, and
 // Namespaces")
 var devices = regexp.MustCompile(`^(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *([.:].*)?$`)
 
-// portable reports whether a name of a file is one on Windows, too: no drive, no device, no other spelling of another name.
+// portable reports whether a file's name is also valid on Windows: it contains no drive, is not a device, and is not another
+// spelling of another name.
 func portable(name string) bool {
 	return !strings.ContainsAny(name, `\:*?"<>|`) && !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, " ") && !devices.MatchString(name)
 }
 
-// leadsIn reports whether the name leads to a file in the directory. On Windows, neither of them may name a device.
+// leadsIn reports whether the name leads to a file in the directory. On Windows, neither the name nor the directory may be a
+// device.
 func (p Path) leadsIn(windows bool) bool {
 	ok := p.name != "." && fs.ValidPath(p.name) && !(windows && devices.MatchString(filepath.Base(p.dir)))
 	for _, part := range strings.Split(p.name, "/") {
@@ -68,10 +70,10 @@ func (p Path) check() error {
 	return nil
 }
 
-// within calls fn with the directory, unless the directories in it that lead to the file are links. Its errors begin with the path.
+// within calls fn with the directory, unless a directory between it and the file is a link. Its errors begin with the path.
 func (p Path) within(fn func(*os.Root) error) error { return p.about(p.inRoot(fn)) }
 
-// about returns the error with the path in place of that of another file, such as a temporary one.
+// about replaces the path of another file, such as a temporary one, in the error by this path.
 func (p Path) about(err error) error {
 	var other *fs.PathError
 	var two *os.LinkError
@@ -87,14 +89,14 @@ func (p Path) about(err error) error {
 	return err
 }
 
-// writeError is an error that a function which writes a file has of something else. It keeps its text.
+// writeError marks an error of a function that writes a file, if the error is not about the file. Its text stays as it is.
 type writeError struct{ error }
 
 func (p Path) inRoot(fn func(*os.Root) error) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(p.dir + "/.") // fails at once for a pipe, which would be waited for
+	root, err := os.OpenRoot(p.dir + "/.") // fails at once for a pipe; os.OpenRoot would wait for one
 	if err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func ByLink(dir, name string) bool {
 	return false
 }
 
-// Stat returns what is known of the file, which must be a regular one.
+// Stat returns the file's info. The file must be a regular one.
 func (p Path) Stat() (info fs.FileInfo, err error) {
 	err = p.within(func(root *os.Root) error {
 		info, err = p.stat(root)
@@ -143,7 +145,7 @@ func (p Path) stat(root *os.Root) (fs.FileInfo, error) {
 	return info, err
 }
 
-// Open opens a file, to be read or, by the flags of [os.OpenFile], to be written. With [os.O_CREATE], it is made if it is missing.
+// Open opens a file for reading or writing, by the flags of [os.OpenFile]. With [os.O_CREATE], it creates a missing file.
 func (p Path) Open(flag int) (f *os.File, err error) {
 	err = p.within(func(root *os.Root) error {
 		info, err := p.stat(root)
@@ -182,8 +184,8 @@ func (p Path) Read() ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Create makes a file, which gets its name when write is done and the file is on the disk, and the directories in which it stands. The
-// error is [fs.ErrExist] if there is something of that name.
+// Create creates a file and its directories. The file gets its name when write has returned and the file is on the disk. The
+// error is [fs.ErrExist] if the name is taken.
 func (p Path) Create(write func(io.Writer) error) error {
 	if err := p.check(); err != nil {
 		return err
@@ -213,7 +215,7 @@ func (p Path) Create(write func(io.Writer) error) error {
 	})
 }
 
-// Replace makes a file, or replaces one: its path always leads to the old content or to the new one, whole.
+// Replace creates or replaces a file. Its path always leads to the complete old content or the complete new content.
 func (p Path) Replace(content []byte) error {
 	return p.within(func(root *os.Root) error {
 		if _, err := p.stat(root); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -227,7 +229,7 @@ func (p Path) Replace(content []byte) error {
 	})
 }
 
-// put writes a temporary file, which move then gives the path's name.
+// put writes a temporary file, to which move then gives the path's name.
 func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp string) error) error {
 	temp := p.name + "." + strings.ToLower(rand.Text()[:tempDigits]) + tempExt
 	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -247,14 +249,14 @@ func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp str
 	if gone := root.Remove(temp); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)
 	}
-	if d, openErr := root.Open(path.Dir(p.name)); err == nil && openErr == nil { // where a directory can be synced
+	if d, openErr := root.Open(path.Dir(p.name)); err == nil && openErr == nil { // on systems that can sync a directory
 		_ = d.Sync()
 		d.Close()
 	}
 	return err
 }
 
-// Remove removes a file. One that is gone is no error.
+// Remove removes a file. A missing file is not an error.
 func (p Path) Remove() error {
 	err := p.within(func(root *os.Root) error { return root.Remove(p.name) })
 	if errors.Is(err, fs.ErrNotExist) {
@@ -270,8 +272,8 @@ const (
 
 var temporary = regexp.MustCompile(`^(.+)\.[a-z2-7]{16}\.part$`)
 
-// Temporary reports whether a name is that of a file which is not whole, and returns the name that it gets when it is. A killed process
-// leaves such a file.
+// Temporary reports whether a name is that of an incomplete file, and returns the name of the complete file. A killed process
+// leaves such a file behind.
 func Temporary(name string) (of string, ok bool) {
 	if m := temporary.FindStringSubmatch(name); m != nil {
 		return m[1], true
@@ -279,7 +281,7 @@ func Temporary(name string) (of string, ok bool) {
 	return "", false
 }
 
-// Clear removes what killed processes have left of new content of the file. No other process may be writing it.
+// Clear removes the incomplete files that killed processes have left beside the file. No other process may be writing the file.
 func (p Path) Clear() error {
 	return p.within(func(root *os.Root) error {
 		d, err := root.Open(path.Dir(p.name))

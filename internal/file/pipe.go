@@ -8,11 +8,11 @@ import (
 	"tablesweep/internal/task"
 )
 
-// grace is how long a pipe may take what is written when the command is interrupted.
+// grace is the time in which an interrupted command may still write to a pipe.
 const grace = time.Second
 
-// OpenPipe opens a file that the user names, as [os.OpenFile] does. It may be a pipe or a device. Waiting for its other end, or for
-// what it gives, ends with ctx; what is under way then fails with [os.ErrDeadlineExceeded].
+// OpenPipe opens a file that the user names, as [os.OpenFile] does. It may be a pipe or a device. Waiting for its other end or
+// for its input ends with ctx. A read or write under way then fails with [os.ErrDeadlineExceeded].
 func OpenPipe(ctx context.Context, path string, flag int, mode os.FileMode) (*os.File, error) {
 	type result struct {
 		f   *os.File

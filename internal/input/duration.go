@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// durationForm splits a duration into weeks, days, and what [time.ParseDuration] reads.
+// durationForm splits a duration into weeks, days, and a rest for [time.ParseDuration].
 var durationForm = regexp.MustCompile(`^(?:(\d{1,4})w)?(?:(\d{1,5})d)?(\S*)$`)
 
-// Duration reads a time such as 15m, 1d, 2w or 1d12h, of 0 or more. A day has 24 hours.
+// Duration parses a duration of 0 or more, such as 15m, 1d, 2w or 1d12h. A day has 24 hours.
 func Duration(text string) (time.Duration, error) {
 	var weeks, days int
 	var rest time.Duration
 	parts := durationForm.FindStringSubmatch(text)
 	ok := parts != nil && text != ""
 	if ok {
-		weeks, _ = strconv.Atoi(parts[1]) // of digits, or of nothing
+		weeks, _ = strconv.Atoi(parts[1]) // digits or nothing
 		days, _ = strconv.Atoi(parts[2])
 	}
 	if ok && parts[3] != "" {

@@ -1,9 +1,8 @@
-// Package input reads what callers send, JSON and query strings, by one strict rule: every name
-// is known, spelt exactly, and given once. A misspelt parameter may be the one that narrows a
-// deletion. [Part] and the fields of [Parameter] are the exceptions.
+// Package input reads the JSON and query strings that callers send, by one strict rule: every name must be known, spelled
+// exactly, and given once. A misspelled parameter may be the one that limits a deletion. [Part] and the fields of [Parameter] are
+// the exceptions.
 //
-// Data of the app itself, of the Functions host and of the storage services is read where it
-// is used.
+// The app's own data and that of the Functions host and the storage services are not read here.
 package input
 
 import (
@@ -23,9 +22,8 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// JSON decodes one JSON value into what v points to. It refuses unknown names, also those that
-// differ in case only, repeated names, invalid UTF-8, and anything behind the value. Its
-// errors are [problem.Invalid]. Those about a field name it.
+// JSON decodes one JSON value into v. It refuses unknown names (also if they differ only in case), repeated names, invalid UTF-8,
+// and anything after the value. Its errors are [problem.Invalid], and name the field if there is one.
 func JSON(text []byte, v any) error { return decode(text, v, json.RejectUnknownMembers(true)) }
 
 // Part is JSON for an object that may have more fields than v: it ignores unknown names.
@@ -42,7 +40,7 @@ func decode(text []byte, v any, o ...json.Options) error {
 	return nil
 }
 
-// explain turns an error of package json into one that says what to change.
+// explain turns an error of package json into an error that says what to change.
 func explain(text []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
@@ -59,8 +57,8 @@ func explain(text []byte, err error) error {
 	return problem.Invalidf("", "is not valid JSON").Because(Located(text, err))
 }
 
-// Located returns the error of a text that is not valid JSON with the place of the mistake: its column in characters, behind its line if the
-// text has several. Other errors stay as they are.
+// Located adds the place of the mistake to the error of a text that is not valid JSON: the column in characters, and the line if
+// the text has several. Other errors stay unchanged.
 func Located(text []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) || syntax.Err == nil {
@@ -75,7 +73,7 @@ func Located(text []byte, err error) error {
 	return fmt.Errorf("%s: %w", at, syntax.Err)
 }
 
-// field returns a JSON pointer such as /a/0/b as a.0.b.
+// field returns a JSON pointer such as /a/0/b in the form a.0.b.
 func field(p jsontext.Pointer) string {
 	return strings.Join(slices.Collect(p.Tokens()), ".")
 }
@@ -103,11 +101,10 @@ func kind(t reflect.Type) string {
 type Parameter struct {
 	Name  string
 	Many  bool // it may be given several times
-	Empty bool // it may be empty, which is the same as left out
+	Empty bool // it may be empty, which means the same as absent
 }
 
-// Once returns parameters that are spelt exactly and given once. Only cursor may be empty, which
-// asks for the first page.
+// Once returns parameters that must be given at most once. Only cursor may be empty, which requests the first page.
 func Once(names ...string) []Parameter {
 	all := make([]Parameter, len(names))
 	for i, name := range names {
@@ -116,14 +113,12 @@ func Once(names ...string) []Parameter {
 	return all
 }
 
-// hosts are the parameters of the Functions host, which it hands on: the function's key, and
-// the key's name.
+// hosts are the parameters of the Functions host, which it passes on: the function's key, and the key's name.
 var hosts = []string{"code", "clientId"}
 
-// Query reads a URL's query string. It refuses unknown parameters, repeated or empty ones that
-// takes does not allow, and invalid UTF-8. It leaves the host's own parameters out, unless the call takes one of
-// that name. The result has the names of takes. Its errors are [problem.Invalid]. Those about a
-// parameter name it.
+// Query reads a URL's query string. It refuses unknown parameters, invalid UTF-8, and repeated or empty parameters that takes
+// does not allow. It ignores the host's own parameters, unless takes has one of that name. The result contains only names from
+// takes. Its errors are [problem.Invalid], and name the parameter if there is one.
 func Query(raw string, takes []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
@@ -152,7 +147,7 @@ func Query(raw string, takes []Parameter) (url.Values, error) {
 	return read, nil
 }
 
-// Top checks the parameter top, the most items that a caller wants: 1 to most.
+// Top checks the parameter top, the maximum number of items that a caller wants: 1 to most.
 func Top(n, most int) error {
 	if n < 1 || n > most {
 		return problem.Invalidf("top", "must be a number from 1 to %d", most)

@@ -1,6 +1,5 @@
-// Package problem maps errors to their consequences: which HTTP status a caller gets, and
-// whether a queue message is retried. One table in this package decides both. An error without
-// a kind gets one from [Of], and is worth a retry.
+// Package problem maps errors to their consequences: the HTTP status for a caller, and whether a queue message is retried. One
+// table in this package decides both. [Of] gives a kind to an error without one. Such an error is retried.
 package problem
 
 import (
@@ -15,31 +14,31 @@ type Kind int
 // The kinds of errors.
 const (
 	Failed        Kind = iota // something failed, here or in a service; a retry may work
-	Busy                      // the storage gave no good answer in time
+	Busy                      // the storage did not answer well in time
 	Invalid                   // the request or message is wrong, and stays wrong
 	NotFound                  // the request names something that does not exist
 	Conflict                  // the request conflicts with the current state
 	TooLarge                  // the request or message is over a size limit
-	Stale                     // the message's work is done already, no longer wanted, or another's to do
+	Stale                     // the message's work is already done, no longer wanted, or done by another
 	WrongMethod               // the route has no such HTTP method
-	NotReady                  // the app can't work yet; the log has the reason once, not for each call
+	NotReady                  // the app cannot work yet; the log has the reason once, not for each call
 	WrongEncoding             // the body has an unsupported Content-Encoding
 	Unmet                     // a condition of the request, such as If-Match, does not hold
 	KeyReused                 // the request has the Idempotency-Key of another one
-	Moving                    // the catalog's records are being moved to another schema; that ends by itself
-	Deleting                  // a table, queue or container of that name is being deleted; that ends by itself
-	Forbidden                 // a page of another site has sent the request, and nobody has allowed it to
-	NotProxied                // the Functions host does not hand the request on as it was sent
+	Moving                    // the catalog's records are being moved to another schema, which ends by itself
+	Deleting                  // a table, queue or container of that name is being deleted, which ends by itself
+	Forbidden                 // a page of another site has sent the request, and is not allowed to
+	NotProxied                // the Functions host does not pass the request on unchanged
 )
 
-// Fate says what happens to a queue message after an error.
+// Fate is what happens to a queue message after an error.
 type Fate int
 
 // The fates of a message.
 const (
 	Retry  Fate = iota // the host delivers it again, up to its limit
 	Done               // it counts as handled; the error is only logged
-	Poison             // no retry can help; the host tries all the same, and moves it to the poison queue
+	Poison             // no retry can help, but the host still retries, and then moves it to the poison queue
 )
 
 // outcomes is the table of each kind's consequences. The statuses are numbers, so that pure
@@ -163,15 +162,14 @@ func newf(kind Kind, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Because adds the cause, and returns the error. Callers see the cause of a status below 500;
-// of others, only the log has it.
+// Because adds the cause, and returns the error. Callers see the cause if the status is below 500. Otherwise only the log shows
+// it.
 func (e *Error) Because(cause error) *Error {
 	e.Err = cause
 	return e
 }
 
-// Of returns the error as an [Error]. An error without a kind becomes Failed; only the log shows
-// its text.
+// Of returns the error as an [Error]. An error without a kind becomes Failed, and only the log shows its text.
 func Of(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -212,7 +210,7 @@ func FateOf(err error) Fate {
 	return outcomes[Of(err).Kind].fate
 }
 
-// Named returns names as a message lists them: the first ones, most at most, and how many more there are.
+// Named lists names for a message: at most the given number of them, and how many more there are.
 func Named(names []string, most int) string {
 	list := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {

@@ -1,5 +1,5 @@
-// Package task runs the parts of an invocation at once. A panic in one of them becomes its
-// error: the process has other invocations under way and must not end. Sleep waits, unless the context ends.
+// Package task runs the parts of an invocation concurrently. A panic in one of them becomes its error, because the process runs
+// other invocations and must not end. Sleep waits until a time has passed or the context ends.
 package task
 
 import (
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrInterrupted is the error of work that ended early because its context was canceled: what was begun is done, and nothing is
-// under way any more but requests that an error names which wraps this one.
+// ErrInterrupted is the error of work that ended early because its context was canceled. Everything begun is done, and no request
+// is under way, unless an error that wraps this one names it.
 var ErrInterrupted = errors.New("interrupted")
 
 // Do calls fn and returns its error. A panic becomes an error with the stack.
@@ -47,7 +47,7 @@ type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil without a context
 	once   sync.Once               // for failed
-	failed error                   // the first one, if there is a context: it ends the others, which may return ahead of it
+	failed error                   // the first error, if there is a context. It ends the other functions, which may return before it
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait
@@ -60,10 +60,10 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 // SetLimit bounds how many functions run at once.
 func (g *Group) SetLimit(n int) { g.group.SetLimit(n) }
 
-// Go runs fn in a goroutine. It first waits while as many run as the limit allows.
+// Go runs fn in a goroutine. It first waits until the limit allows another function to run.
 func (g *Group) Go(fn func() error) { g.group.Go(g.guarded(fn)) }
 
-// TryGo runs fn as Go does. Where Go would wait, it runs nothing and reports false.
+// TryGo runs fn as Go does. If Go would wait, it runs nothing and reports false.
 func (g *Group) TryGo(fn func() error) bool { return g.group.TryGo(g.guarded(fn)) }
 
 func (g *Group) guarded(fn func() error) func() error {

@@ -1,23 +1,20 @@
-// Package journal keeps a checkpoint's file, or a state's: lines that are only appended, each of which tells whether it
-// is as it was written, and whether those before it are. It does not know what the lines mean.
+// Package journal stores the file of a checkpoint or a state. Its lines are only appended. Each line shows whether it and the
+// lines before it are unchanged. The package does not know what the lines mean.
 //
 // A line is
 //
 //	CRC {"disk":N,"event":…}
 //
-// CRC has 8 hex digits: the CRC-32C of the CRC of the line before it and its own JSON. So lines
-// that have changed, moved or gone do not go unnoticed. N is how many bytes of the file were known to be on the
-// disk when the line was written.
+// CRC has 8 hex digits: the CRC-32C of the previous line's CRC and the line's own JSON. It reveals lines that were changed, moved
+// or deleted. N is the number of bytes of the file that were known to be on the disk when the line was written.
 //
-// The first line's event is {"version":1,"job":…,"lines":L}. The next L lines are the snapshot. These are
-// written first, and the file gets its name when they are on the disk. Everything else is
-// appended as it happens.
+// The first line's event is {"version":1,"job":…,"lines":L}. The next L lines are the snapshot. These lines are written first,
+// and the file gets its name when they are on the disk. Everything else is appended as it happens.
 //
-// A machine that crashes may lose what was not known to be on the disk: the end is cut off,
-// zeroed or has holes. So the first bad line ends the file, if it lies behind the snapshot and
-// not before the largest N of all good lines. What it and those behind it recorded is done again. A
-// bad line before that was damaged, or changed by somebody: such a file is refused. If the end is cut off between
-// two lines, nothing shows that.
+// If a machine crashes, it may lose the bytes that were not known to be on the disk: the end is cut off, zeroed or has holes.
+// Therefore the first bad line ends the file, if it comes after the snapshot and not before the largest N of all good lines. The
+// work that it and the later lines recorded is done again. An earlier bad line was damaged or changed by somebody, so the file is
+// refused. An end that is cut off between two lines cannot be noticed.
 package journal
 
 import (
@@ -35,18 +32,17 @@ import (
 	"tablesweep/internal/file"
 )
 
-// version changes with the form of the file.
+// version is the version of the file's format.
 const version = 1
 
-// compactBytes is how much is appended at least before the snapshot should be renewed: as
-// much as the snapshot has, if that is more.
+// compactBytes is the minimum of appended bytes that makes a new snapshot worthwhile. A snapshot larger than that needs its own
+// size.
 const compactBytes = 4 << 20
 
-// ErrDamaged is the error of a file with a line that is not as it was written, although it was known
-// to be on the disk.
+// ErrDamaged is the error of a file with a changed line that was known to be on the disk.
 var ErrDamaged = errors.New("is damaged")
 
-// File is a journal under way. It belongs to one goroutine.
+// File is an open journal. It must be used by one goroutine only.
 type File struct {
 	path string
 	job  json.RawMessage
@@ -58,7 +54,7 @@ type File struct {
 	pending bytes.Buffer // lines not written yet
 	start   int64        // bytes of the snapshot
 	size    int64        // bytes written
-	disk    int64        // of these, known to be on the disk
+	disk    int64        // of size, the bytes known to be on the disk
 }
 
 // opening is the first line's event.
@@ -74,8 +70,7 @@ type line struct {
 	Event json.RawMessage `json:"event"`
 }
 
-// New prepares a journal in a file that must not exist; it is made by the first
-// [File.Renew]. job is kept as it is.
+// New prepares a journal in a file that must not exist. The first [File.Renew] creates the file. job is stored unchanged.
 func New(path string, job json.RawMessage) (*File, error) {
 	switch _, err := file.At(path).Stat(); {
 	case err == nil:
@@ -89,8 +84,8 @@ func New(path string, job json.RawMessage) (*File, error) {
 	return &File{path: path, job: job}, nil
 }
 
-// Read reads a journal to go on from, and locks it until [File.Close]. [Events] returns what
-// it holds, and [File.Renew] begins the next run.
+// Read reads a journal to resume from, and locks it until [File.Close]. [Events] returns its events, and [File.Renew] begins the
+// next run.
 func Read(path string) (*File, error) {
 	at := file.At(path)
 	if _, err := at.Stat(); err != nil {
@@ -110,13 +105,13 @@ func Read(path string) (*File, error) {
 	return f, nil
 }
 
-// Path returns the path that the journal was opened by.
+// Path returns the path with which the journal was opened.
 func (f *File) Path() string { return f.path }
 
-// Job returns what the journal was made with.
+// Job returns the job with which the journal was created.
 func (f *File) Job() json.RawMessage { return f.job }
 
-// Resumed reports whether the journal has events of an earlier run. It may have had more.
+// Resumed reports whether the journal was read from the file of an earlier run.
 func (f *File) Resumed() bool { return f.read != nil }
 
 // parse reads a file's text.
@@ -141,8 +136,8 @@ func (f *File) parse(text []byte) error {
 	return nil
 }
 
-// goodLines returns the lines up to the first bad one, the offsets of all lines, and how much of
-// the file some good line knew to be on the disk.
+// goodLines returns the lines before the first bad one, the offsets of all lines, and the largest number of bytes that a good
+// line knew to be on the disk.
 func goodLines(text []byte) (lines []line, offsets []int64, known int64, err error) {
 	var before []byte // the CRC of the line before
 	good := 0
@@ -168,7 +163,7 @@ func goodLines(text []byte) (lines []line, offsets []int64, known int64, err err
 	return lines, offsets, known, nil
 }
 
-// sum returns the CRC of a line behind the one with the CRC before.
+// sum returns the CRC of a line that follows the line with the CRC before.
 func sum(before, body []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return fmt.Appendf(nil, "%08x", crc32.Update(crc32.Checksum(before, table), table, body))
@@ -185,13 +180,12 @@ func decodeOpening(event json.RawMessage, h *opening) error {
 	return nil
 }
 
-// decode reads JSON whose members are all known.
+// decode reads JSON and refuses unknown members.
 func decode(text []byte, v any) error {
 	return strict.Unmarshal(text, v, strict.RejectUnknownMembers(true))
 }
 
-// Events calls apply with the events of earlier runs. It fails if an event has an unknown member, or if apply
-// does.
+// Events calls apply with the events of earlier runs. It fails if an event has an unknown member, or if apply fails.
 func Events[T any](f *File, apply func(T) error) error {
 	for i, event := range f.read {
 		var one T
@@ -219,7 +213,7 @@ func (f *File) Append(event any) {
 	fmt.Fprintf(&f.pending, "%s %s\n", f.crc, text)
 }
 
-// Flush writes what was appended.
+// Flush writes the appended events.
 func (f *File) Flush() error {
 	n, err := f.file.Write(f.pending.Bytes())
 	f.size += int64(n)
@@ -227,7 +221,7 @@ func (f *File) Flush() error {
 	return err
 }
 
-// Sync returns when what was flushed is on the disk.
+// Sync returns when the flushed events are on the disk.
 func (f *File) Sync() error {
 	if f.disk == f.size {
 		return nil
@@ -239,11 +233,10 @@ func (f *File) Sync() error {
 	return err
 }
 
-// Grown reports whether so much was appended that [File.Renew] pays.
+// Grown reports whether enough was appended to make [File.Renew] worthwhile.
 func (f *File) Grown() bool { return f.size-f.start > max(compactBytes, f.start) }
 
-// Renew replaces the file by a snapshot: events that say what all earlier ones and those that
-// are not flushed say.
+// Renew replaces the file by a snapshot. Its events replace all earlier ones, including those not yet flushed.
 func (f *File) Renew(snapshot []any) error {
 	f.pending.Reset()
 	f.crc, f.disk = nil, 0
@@ -252,7 +245,7 @@ func (f *File) Renew(snapshot []any) error {
 		f.Append(event)
 	}
 	defer f.pending.Reset()
-	if f.lock == nil { // a new one
+	if f.lock == nil { // a new journal
 		if err := f.acquire(); err != nil {
 			return err
 		}
@@ -272,11 +265,11 @@ func (f *File) Renew(snapshot []any) error {
 	return nil
 }
 
-// put writes what is pending to a new file, in the place of the one before.
+// put writes the pending lines to a new file, which replaces the old one.
 func (f *File) put() error {
 	at := file.At(f.path)
 	if f.file == nil {
-		_ = at.Clear() // what killed processes have left
+		_ = at.Clear() // left by killed processes
 	}
 	if f.file == nil && f.read == nil {
 		return at.Create(func(w io.Writer) error {
@@ -287,7 +280,7 @@ func (f *File) put() error {
 	return at.Replace(f.pending.Bytes())
 }
 
-// Close ends the run. Another process may go on with the file.
+// Close ends the run. Afterwards another process may resume from the file.
 func (f *File) Close() error {
 	if f.file == nil {
 		return f.release()
@@ -295,8 +288,8 @@ func (f *File) Close() error {
 	return errors.Join(f.Sync(), f.file.Close(), f.release())
 }
 
-// Remove deletes the file, when nothing is left to go on with. One that is gone is no error. The lock's file goes first: if the process
-// is killed in between, whoever goes on with the journal removes the rest.
+// Remove deletes the file of finished work. A missing file is not an error. The lock file is deleted first: if the process is
+// killed in between, the next process that resumes from the journal removes the rest.
 func (f *File) Remove() error {
 	return errors.Join(f.release(), file.At(f.path).Remove())
 }

@@ -11,17 +11,17 @@ import (
 	"tablesweep/internal/file"
 )
 
-// lockExt is appended to the journal's path for the lock, since a rename replaces the journal itself.
+// lockExt is appended to the journal's path for the lock file. The journal itself cannot be locked, because a rename replaces it.
 const lockExt = ".lock"
 
-// ErrLocked is the error of a journal that another process goes on with.
+// ErrLocked is the error of a journal that another process uses.
 var ErrLocked = errors.New("another process is using it")
 
-// Guard is a lock that is held.
+// Guard is a lock on a path. Close releases it.
 type Guard struct{ lock *flock.Flock }
 
-// Lock locks a path against other processes that lock it, until this one ends or closes the guard. A file system
-// without locks gets none.
+// Lock locks a path against other processes that lock it, until this process ends or closes the guard. On a file system without
+// locks it does nothing.
 func Lock(path string) (*Guard, error) {
 	for range tries {
 		if _, err := file.At(path + lockExt).Stat(); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -42,21 +42,21 @@ func Lock(path string) (*Guard, error) {
 				return &Guard{lock}, nil
 			}
 		}
-		if err := lock.Close(); err != nil { // of a file that its holder removed before we locked it
+		if err := lock.Close(); err != nil { // of a file that its holder removed before this process locked it
 			return nil, about(path, err)
 		}
 	}
 	return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 }
 
-// tries is how often a lock's file may vanish before the path counts as locked: it has many users then.
+// tries is how often a lock file may vanish before the path counts as locked, because that means many users.
 const tries = 100
 
-// Close ends the lock, and leaves no file of it.
+// Close releases the lock and removes its file.
 func (g *Guard) Close() error {
-	removed := os.Remove(g.lock.Path()) // while it is held: others that have opened it find it gone
+	removed := os.Remove(g.lock.Path()) // while the lock is held, so that processes which have opened the file notice its removal
 	err := g.lock.Close()
-	if removed != nil { // where an open file can't be removed, one that is locked again can't either
+	if removed != nil { // if an open file cannot be removed, neither can one that another process has locked
 		_ = os.Remove(g.lock.Path())
 	}
 	return err
@@ -77,8 +77,7 @@ func (f *File) release() error {
 	return err
 }
 
-// about returns the error with the path of the file that the user named, in place of that of
-// another file, such as a temporary one.
+// about replaces the path of another file, such as a temporary one, in the error by the path that the user named.
 func about(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError

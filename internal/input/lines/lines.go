@@ -1,5 +1,4 @@
-// Package lines reads text that has an item a line: records, events or keys. It writes JSON the
-// same way, a value a line.
+// Package lines reads text with one item per line: records, events or keys. It also writes JSON with one value per line.
 package lines
 
 import (
@@ -17,16 +16,16 @@ import (
 )
 
 const (
-	// MaxBytes is the most that a line may have. It is more than the longest record.
+	// MaxBytes is the maximum length of a line. It exceeds the longest record.
 	MaxBytes = 4 << 20
-	// maxAhead is the most lines that Arriving reads ahead, and hands over at once.
+	// maxAhead is the maximum number of lines that Arriving reads ahead and passes to fn at once.
 	maxAhead = 1000
 )
 
-// ByteOrderMark begins the files of some programs, mostly on Windows.
+// ByteOrderMark is at the start of files that some programs write, mostly on Windows.
 const ByteOrderMark = "\ufeff"
 
-// NotUTF8 says what text is that is not UTF-8.
+// NotUTF8 returns an error that says which encoding a text has that is not UTF-8.
 func NotUTF8(text []byte) error {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return errors.New(`it is UTF-16; save it as UTF-8, which Excel calls "CSV UTF-8"`)
@@ -34,34 +33,34 @@ func NotUTF8(text []byte) error {
 	return errors.New("it is not UTF-8")
 }
 
-// JSON returns an encoder that writes a value a line, with <, > and & as they are.
+// JSON returns an encoder that writes one value per line, and leaves <, > and & unescaped.
 func JSON(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e
 }
 
-// Line is a line that is not blank, without white space around it.
+// Line is a line that is not blank, without surrounding white space.
 type Line struct {
 	Number int // the first line of the input is 1
 	Text   []byte
 }
 
-// Reader reads lines, and skips blank ones. Make it with [NewReader].
+// Reader reads lines and skips blank ones. Create it with [NewReader].
 type Reader struct {
 	scanner *bufio.Scanner
-	limit   int // bytes of a line
+	limit   int // maximum bytes of a line
 	number  int
 }
 
-// NewReader returns a reader of the lines of in, which have so many bytes at most, such as [MaxBytes].
+// NewReader returns a reader of the lines of in. A line may have at most limit bytes, such as [MaxBytes].
 func NewReader(in io.Reader, limit int) *Reader {
 	r := &Reader{scanner: bufio.NewScanner(in), limit: limit}
 	r.scanner.Buffer(nil, limit)
 	return r
 }
 
-// Next returns the next line. The error is [io.EOF] behind the last one.
+// Next returns the next line. The error is [io.EOF] after the last one.
 func (r *Reader) Next() (Line, error) {
 	for r.scanner.Scan() {
 		text := r.scanner.Bytes()
@@ -81,10 +80,9 @@ func (r *Reader) Next() (Line, error) {
 	return Line{}, io.EOF
 }
 
-// Arriving calls fn with the lines of in as they arrive, until the input ends or fn fails. fn
-// gets all lines that were read meanwhile, at most 1,000 of them; the last one may be that
-// which brings their text to [MaxBytes]. When ctx ends, fn still gets what was read. Then
-// Arriving returns the error of ctx, even while in keeps it waiting.
+// Arriving calls fn with the lines of in as they arrive, until the input ends or fn fails. fn gets all lines that have arrived
+// since its last call, at most 1,000. No line is added once their text reaches [MaxBytes]. When ctx ends, fn still gets the lines
+// that were read. Then Arriving returns the error of ctx, even while a read of in blocks.
 func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -122,7 +120,7 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 	}
 }
 
-// send sends all lines, as far as there is room for their text.
+// send sends all lines. It waits while there is no room for their text.
 func send(ctx context.Context, from *Reader, to chan<- Line, room *semaphore.Weighted) error {
 	for {
 		l, err := from.Next()

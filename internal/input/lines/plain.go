@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Plain returns text without characters that steer a terminal: each control character, line feeds and tabs among them, each
-// character that changes the direction of writing, and what is no UTF-8 becomes \uXXXX, as JSON has it.
+// Plain returns text without characters that control a terminal. It replaces each control character (including line feeds and
+// tabs), each character that changes the direction of writing, and invalid UTF-8 by \uXXXX, the escape of JSON.
 func Plain(text string) string {
 	if strings.IndexFunc(text, steers) < 0 && utf8.ValidString(text) {
 		return text
@@ -32,16 +32,17 @@ func writePlain(b *strings.Builder, r rune) {
 
 func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// PlainWriter passes text on as [Plain] has it, but keeps line feeds and tabs. JSON keeps its meaning. All that this program
-// writes on a terminal goes through one, since errors, names and rows come from elsewhere. It is safe for concurrent use.
+// PlainWriter writes text in the form of [Plain], but keeps line feeds and tabs. JSON keeps its meaning. Everything that this
+// program writes to a terminal passes through a PlainWriter, because errors, names and rows come from elsewhere. It is safe for
+// concurrent use.
 type PlainWriter struct {
 	to io.Writer
 
 	mu  sync.Mutex // guards cut, and the order of writes
-	cut []byte     // of a character whose end is not there yet
+	cut []byte     // the start of an incomplete character
 }
 
-// NewPlainWriter returns a writer that passes text on to another one.
+// NewPlainWriter returns a writer that passes text to another writer.
 func NewPlainWriter(to io.Writer) *PlainWriter { return &PlainWriter{to: to} }
 
 // Write implements [io.Writer].

@@ -1,8 +1,8 @@
-// Package secret tells what looks like a secret: an account's key, a connection string, a shared access signature, a function's key or
-// a token. People paste them where a name belongs. Code that prints what a caller gave hides them by this package. Code that stores
-// it refuses them.
+// Package secret recognizes secrets by their form: an account's key, a connection string, a shared access signature, a function's
+// key or a token. People paste them into fields for names. Code that prints a caller's input uses this package to hide them. Code
+// that stores the input refuses them.
 //
-// The package goes by looks alone. Rows and records are data, and never go through it.
+// Rows and records are data. Code never passes them to this package.
 package secret
 
 import (
@@ -15,29 +15,30 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// hidden stands in the place of a secret.
+// hidden replaces a secret.
 const hidden = "…"
 
 var (
-	// labelled is a secret behind its name, as connection strings and URLs have it, the URL's escapes included. A template's
-	// placeholder is none.
+	// labelled matches a secret after its name, as in connection strings and URLs, including the URL's escapes. It does not match
+	// a template's placeholder.
 	labelled = regexp.MustCompile(`(?i)((?:\b|%[0-9a-f]{2})(?:AccountKey|SharedAccessKey|SharedAccessSignature|Client_?Secret|Password|Pwd|sig)(?:\s*=\s*|%3D))[^\s;&"'<>\\{}]+|((?:\b|%[0-9a-f]{2})code(?:=|%3D))[a-z0-9+/_%=-]{16,}`)
-	// padded is a key of 32 bytes or more in base64, of either alphabet, with its padding; and a token of Entra ID.
+	// padded matches a key of at least 32 bytes in either alphabet of base64, with its padding, and a token of Entra ID.
 	padded = regexp.MustCompile(`(?i)[a-z0-9+/_-]{42,}(?:={1,2}|%3D(?:%3D)?)|\beyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]*`)
-	// base64 is as long as a key of 32 bytes. In free text it may be anything. Names hardly have it.
+	// base64 matches text as long as a key of 32 bytes. Free text may contain that for other reasons, but names hardly ever do.
 	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
 )
 
-// Labelled reports whether a text has a secret behind its name. Values that are data may look like a bare key: many are hashes.
+// Labelled reports whether a text contains a secret after its name. It is for values that are data, because many of them are
+// hashes and look like a bare key.
 func Labelled(text string) bool { return labelled.MatchString(text) }
 
-// In reports whether a text has what looks like a secret.
+// In reports whether a text contains something that looks like a secret.
 func In(text string) bool { return labelled.MatchString(text) || padded.MatchString(text) }
 
-// InName is [In] for a name, in which 44 characters of base64 count as a secret, too.
+// InName is [In] for a name, in which 44 characters of base64 also count as a secret.
 func InName(name string) bool { return In(name) || base64.MatchString(name) }
 
-// Name returns a name in quotes for a message, or says what it looks like in its place.
+// Name returns a name in quotes for a message. If the name looks like a secret, it says so instead.
 func Name(name string) string {
 	if InName(name) {
 		return fmt.Sprintf("%q (which looks like a secret)", hidden)
@@ -45,17 +46,17 @@ func Name(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// Hide returns a text with … in the place of all that looks like a secret.
+// Hide replaces everything in a text that looks like a secret by ….
 func Hide(text string) string {
 	text = labelled.ReplaceAllString(text, "$1$2"+hidden)
 	return padded.ReplaceAllString(text, hidden)
 }
 
-// piece is how many characters of a secret in a row [Cut] looks for. A signature has 44.
+// piece is the minimum number of consecutive characters of a secret that [Cut] finds. A signature has 44.
 const piece = 12
 
-// Cut returns a text with … in the place of the secrets and of pieces of them, in whatever case and however URLs, JSON, HTML and forms escape
-// them. It passes over secrets of less than 8 characters.
+// Cut replaces the given secrets and pieces of them in a text by …, in upper or lower case, and in all escaped forms of URLs,
+// JSON, HTML and forms. It ignores secrets of less than 8 characters.
 func Cut(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if len(s) >= 8 {
@@ -70,7 +71,7 @@ func cut(text, secret string, least int) string {
 	for at := 0; at < len(text); {
 		longest := 0
 		for from := 0; from+least <= len(secret); from++ {
-			if !mayBegin(text[at], secret[from]) { // nearly always, and a signature is looked for at each byte
+			if !mayBegin(text[at], secret[from]) { // true for nearly every byte, and saves the search for the secret there
 				continue
 			}
 			if of, n := begins(text[at:], secret[from:]); of >= least {
@@ -88,16 +89,16 @@ func cut(text, secret string, least int) string {
 	return out.String()
 }
 
-// mayBegin reports whether a byte of a text may begin a secret's character, as [spelt] has it.
+// mayBegin reports whether a byte of a text may begin a secret's character in one of the forms that [spelt] accepts.
 func mayBegin(b, c byte) bool {
 	switch b {
-	case c, c ^ 0x20, '%', '\\', '&', '~', '-', ' ', '_': // another case, an escape, a character of the other alphabet of base64
+	case c, c ^ 0x20, '%', '\\', '&', '~', '-', ' ', '_': // other case, escape, or other base64 alphabet
 		return true
 	}
 	return false
 }
 
-// begins returns with how many of a secret's characters a text begins, and how long they are there.
+// begins returns the number of a secret's leading characters with which a text begins, and their length in the text.
 func begins(text, secret string) (of, n int) {
 	for of < len(secret) {
 		m := spelt(text[n:], secret[of])
@@ -109,10 +110,10 @@ func begins(text, secret string) (of, n int) {
 	return of, n
 }
 
-// escaped is a character as URLs, JSON and HTML escape it, perhaps more than once.
+// escaped matches a character that URLs, JSON or HTML have escaped, perhaps more than once.
 var escaped = regexp.MustCompile(`^(?i:%(?:25)*([0-9a-f]{2})|\\*u00([0-9a-f]{2})|&#x0*([0-9a-f]{2});|&#0*([0-9]{2,3});)`)
 
-// spelt returns the length of a character at the beginning of a text, 0 if another one stands there.
+// spelt returns the length of a character at the start of a text, or 0 if the text starts with another character.
 func spelt(text string, c byte) int {
 	letter := '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 	switch {
@@ -122,7 +123,7 @@ func spelt(text string, c byte) int {
 		return 1
 	case letter:
 		return 0
-	case c == '/' && (strings.HasPrefix(text, "~1") || strings.HasPrefix(text, `\/`)): // a JSON pointer's, and JSON's own
+	case c == '/' && (strings.HasPrefix(text, "~1") || strings.HasPrefix(text, `\/`)): // in a JSON pointer and in JSON
 		return 2
 	}
 	found := escaped.FindStringSubmatch(text)
@@ -139,10 +140,10 @@ func spelt(text string, c byte) int {
 	return len(found[0])
 }
 
-// HideJSON is [Hide] for the texts of a JSON value, names included. What is not JSON is hidden as text.
+// HideJSON is [Hide] for the texts of a JSON value, including its names. If value is not JSON, it is treated as one text.
 func HideJSON(value []byte) []byte { return InJSON(value, Hide) }
 
-// InJSON changes the texts of a JSON value, names included. What is not JSON is changed as one text.
+// InJSON changes the texts of a JSON value, including its names. If value is not JSON, it is changed as one text.
 func InJSON(value []byte, change func(string) string) []byte {
 	tolerant := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	var out bytes.Buffer

@@ -10,32 +10,32 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Small is the largest part, in bytes, that comes out of a budget's reserve. Larger parts can't take the reserve, so small ones need
-// not wait behind them.
+// Small is the size, in bytes, of the largest part that comes from a budget's reserve. Larger parts cannot use the reserve, so
+// small parts never wait for them.
 const Small = 256 << 10
 
-// reserved is the part of a budget that the reserves are, for small parts and for what comes slowly: one part in so many.
+// reserved is the inverse of the fraction of a budget that its two reserves have: for small parts, and for slow input.
 const reserved = 16
 
-// ErrFull is the error of work for which its part of a budget does not suffice while no more is free. Its holder gives the part back, and
-// takes a larger one: whoever waits while it holds a part can wait for ever.
+// ErrFull is the error of work that needs more than its part while no more is free. Its holder releases the part and takes a
+// larger one. Waiting for memory while holding a part could last for ever.
 var ErrFull = errors.New("the process's memory is taken by other work")
 
-// Budget is the memory of a process, in bytes, for what its work holds: rows, bodies and answers. Each piece of work takes its part
+// Budget limits the memory, in bytes, of the rows, bodies and answers that a process holds. Each piece of work takes its part
 // once, before it reads. A nil Budget has no limit. A Budget is safe for concurrent use.
 type Budget struct {
 	large, small, coming *pool
 	*counts
 }
 
-// counts are what [Usage] tells.
+// counts are the counts of [Usage].
 type counts struct{ used, most, waiting atomic.Int64 }
 
-// pool is what parts are taken from, in turn.
+// pool is memory from which parts are taken, in the order of their requests.
 type pool struct {
 	free  *semaphore.Weighted
 	bytes int64
-	of    *pool // whose part it is; nil if it is a whole one
+	of    *pool // the pool that contains this one, or nil
 }
 
 func newPool(bytes int64, of *pool) *pool { return &pool{semaphore.NewWeighted(bytes), bytes, of} }
@@ -73,14 +73,15 @@ func (p *pool) release(n int64) {
 	}
 }
 
-// NewBudget returns a budget of so many bytes.
+// NewBudget returns a budget of the given size.
 func NewBudget(bytes int64) *Budget {
 	coming := bytes / reserved / 4
 	small := max(Small, bytes/reserved-coming)
 	return &Budget{newPool(max(1, bytes-small-coming), nil), newPool(small, nil), newPool(coming, nil), &counts{}}
 }
 
-// Steps returns the budget of work that can wait for minutes: all of it together leaves a quarter of the memory for large work to others.
+// Steps returns the budget of work that can wait for minutes. All such work together leaves a quarter of the memory for large
+// work to others.
 func (b *Budget) Steps() *Budget {
 	if b == nil {
 		return nil
@@ -88,8 +89,8 @@ func (b *Budget) Steps() *Budget {
 	return &Budget{newPool(max(1, b.large.bytes*3/4), b.large), b.small, b.coming, b.counts}
 }
 
-// Coming returns a part for what comes as slowly as others send it. It has nothing at first, and uses what has come. Such parts
-// have a reserve of their own, for which nobody waits: so who sends slowly keeps nobody waiting.
+// Coming returns a part for input whose sender sets the speed. The part is empty at first, and grows by what arrives. Such parts
+// have a reserve of their own, for which nobody waits. Therefore a slow sender delays nobody.
 func (b *Budget) Coming() *Part {
 	if b == nil {
 		return nil
@@ -97,10 +98,11 @@ func (b *Budget) Coming() *Part {
 	return &Part{&holding{budget: b, from: b.coming}, true}
 }
 
-// Half is the most, in bytes, that work takes unless it has found out that it needs more: who waits for that keeps all behind it waiting.
+// Half is the maximum, in bytes, that work takes unless it has found out that it needs more. Waiting for more would delay all
+// work behind it.
 func (b *Budget) Half() int64 { return b.Share(2) }
 
-// Share is what each of n pieces of large work may have, in bytes, if all of them have the same.
+// Share is the number of bytes for each of n pieces of large work, if all get the same.
 func (b *Budget) Share(n int) int64 {
 	if b == nil {
 		return math.MaxInt64
@@ -108,7 +110,7 @@ func (b *Budget) Share(n int) int64 {
 	return max(1, b.large.bytes/int64(n))
 }
 
-// Usage is what a budget has been used for.
+// Usage is the usage of a budget.
 type Usage struct {
 	Bytes   int64 // the whole budget
 	Used    int64 // in parts now
@@ -116,7 +118,7 @@ type Usage struct {
 	Waiting int64 // pieces of work that wait for their part
 }
 
-// Usage returns what the budget is used for; nothing if b is nil.
+// Usage returns the usage of the budget. It is zero if b is nil.
 func (b *Budget) Usage() Usage {
 	if b == nil {
 		return Usage{}
@@ -124,8 +126,8 @@ func (b *Budget) Usage() Usage {
 	return Usage{Bytes: b.large.bytes + b.small.bytes + b.coming.bytes, Used: b.used.Load(), Most: b.most.Load(), Waiting: b.waiting.Load()}
 }
 
-// Take waits, in turn, until so many bytes are free, and takes them. Work that needs more than the whole budget gets all of it, and runs
-// alone. The error is that of ctx. The caller holds no other part.
+// Take waits for its turn and until the bytes are free, and takes them. Work that needs more than the whole budget gets all of
+// it, and runs alone. The error is that of ctx. The caller must not hold another part.
 func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
 	if b == nil {
 		return nil, ctx.Err()
@@ -140,7 +142,7 @@ func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
 	return b.part(from, n), nil
 }
 
-// TryTake takes so many bytes if they are free and nobody waits for any. ok is false if not.
+// TryTake takes the bytes if they are free and nobody waits for memory. Otherwise ok is false.
 func (b *Budget) TryTake(bytes int64) (p *Part, ok bool) {
 	if b == nil {
 		return nil, true
@@ -152,7 +154,7 @@ func (b *Budget) TryTake(bytes int64) (p *Part, ok bool) {
 	return b.part(from, n), true
 }
 
-// from returns where a part of so many bytes comes from, and how many it has.
+// from returns the pool of a part for the given bytes, and the size of the part.
 func (b *Budget) from(bytes int64) (*pool, int64) {
 	if bytes <= Small {
 		return b.small, max(0, bytes)
@@ -171,23 +173,23 @@ func (b *Budget) count(bytes int64) {
 	}
 }
 
-// Part is a part of a [Budget] that a piece of work holds. A nil Part is one of a budget without a limit. A Part is safe for concurrent
-// use.
+// Part is a part of a [Budget] that a piece of work holds. A nil Part belongs to a budget without a limit. A Part is safe for
+// concurrent use.
 type Part struct {
 	*holding
 	bounded bool // see [Part.Bounded]
 }
 
-// holding is what a part holds.
+// holding is the memory of a part.
 type holding struct {
 	budget *Budget
 	from   *pool
 
 	mu     sync.Mutex // guards the fields below
 	bytes  int64
-	used   int64 // see [Part.Use]; more than bytes only if the part is all there is
-	wanted int64 // the most that was to be used
-	over   bool  // it was released: it grows no more, whoever still works for its holder
+	used   int64 // see [Part.Use]; exceeds bytes only if the part has the whole pool
+	wanted int64 // the maximum that was used or requested
+	over   bool  // it was released, and grows no more, even if somebody still works for its holder
 }
 
 type partKey struct{}
@@ -195,14 +197,14 @@ type partKey struct{}
 // In returns a context with the part.
 func (p *Part) In(ctx context.Context) context.Context { return context.WithValue(ctx, partKey{}, p) }
 
-// PartIn returns the part of a context, nil for none.
+// PartIn returns the context's part, or nil.
 func PartIn(ctx context.Context) *Part {
 	p, _ := ctx.Value(partKey{}).(*Part)
 	return p
 }
 
-// Grow takes so many bytes more if they are free and nobody waits for any. It never waits. A part of at most [Small] bytes does not grow
-// beyond that. A part that has all that large work may have grows all the same: it runs alone.
+// Grow takes more bytes if they are free and nobody waits for memory. It never waits. A part of at most [Small] bytes does not
+// grow beyond that. A part that already has all memory for large work can always grow, because it runs alone.
 func (p *Part) Grow(bytes int64) bool {
 	if p == nil {
 		return true
@@ -212,7 +214,7 @@ func (p *Part) Grow(bytes int64) bool {
 	return p.grow(bytes)
 }
 
-// Bounded returns the same part for work that can be split: it never has more than all that large work may have.
+// Bounded returns the same part for work that can be split. It never exceeds the memory for large work.
 func (p *Part) Bounded() *Part {
 	if p == nil {
 		return nil
@@ -239,8 +241,8 @@ func (p *Part) grow(bytes int64) bool {
 	return true
 }
 
-// Use counts so many bytes of the part as used; below 0, as used no more. If the part has too few, it grows. Use reports false, and counts
-// nothing, if it does not.
+// Use adds bytes to the used bytes of the part, or subtracts them if negative. If the part has too few bytes, it grows. If it
+// cannot, Use changes nothing and reports false.
 func (p *Part) Use(bytes int64) bool {
 	if p == nil {
 		return true
@@ -250,7 +252,7 @@ func (p *Part) Use(bytes int64) bool {
 	return p.use(p.used + bytes)
 }
 
-// SetUsed counts so many bytes of the part as used, and no others, by the rule of Use.
+// SetUsed sets the used bytes of the part. It grows and fails as Use does.
 func (p *Part) SetUsed(bytes int64) bool {
 	if p == nil {
 		return true
@@ -269,7 +271,7 @@ func (p *Part) use(all int64) bool {
 	return true
 }
 
-// Spare lets the part grow until it has so many bytes beside those that are used. It reports false if it does not.
+// Spare grows the part until it has the given bytes beside the used ones. It reports false if it cannot.
 func (p *Part) Spare(bytes int64) bool {
 	if p == nil {
 		return true
@@ -279,7 +281,7 @@ func (p *Part) Spare(bytes int64) bool {
 	return p.grow(p.used + bytes - p.bytes)
 }
 
-// Used returns how many bytes are used.
+// Used returns the number of used bytes.
 func (p *Part) Used() int64 {
 	if p == nil {
 		return 0
@@ -289,7 +291,8 @@ func (p *Part) Used() int64 {
 	return p.used
 }
 
-// Wanted returns the most that was used, or was to be: after [ErrFull], its holder needs more than that.
+// Wanted returns the maximum that was used or requested. After [ErrFull], the holder needs more than the part had, and this is
+// how much.
 func (p *Part) Wanted() int64 {
 	if p == nil {
 		return 0
@@ -299,8 +302,8 @@ func (p *Part) Wanted() int64 {
 	return p.wanted
 }
 
-// Keep gives back all but so many bytes, and never takes any. If more is in use, the caller has let go of the difference: it counts as used no
-// more. A part of the large pool stays in that pool, however few bytes it keeps.
+// Keep returns all but the given bytes to the budget, and never takes any. If more bytes are in use, the caller no longer needs
+// the difference, so it stops counting as used. A part of the large pool stays in that pool, however few bytes it keeps.
 func (p *Part) Keep(bytes int64) {
 	if p == nil {
 		return
@@ -315,7 +318,7 @@ func (p *Part) Keep(bytes int64) {
 	}
 }
 
-// Release gives all back, and ends the part. Once more does nothing.
+// Release returns all bytes and ends the part. A second call does nothing.
 func (p *Part) Release() {
 	if p == nil {
 		return

@@ -14,16 +14,17 @@ const (
 
 	// Setting is the setting with the memory of an instance, in MB of 1,048,576 bytes.
 	Setting = "TABLESWEEP_MEMORY_MB"
-	// hostLimit is where the Functions platform says it, in the same unit.
+	// hostLimit is the setting in which the Functions platform gives the memory, in the same unit.
 	hostLimit = "WEBSITE_MEMORY_LIMIT_MB"
-	// standard is the size of an instance that nobody names: the default of Flex Consumption. (Microsoft Learn, "Azure Functions Flex
-	// Consumption plan hosting")
+	// standard is the assumed size of an instance without other information: the default of Flex Consumption. (Microsoft Learn,
+	// "Azure Functions Flex Consumption plan hosting")
 	standard = 2048 * mib
-	// host is what the Functions host takes of an instance: 180 to 220 MB were measured.
+	// host is the memory of an instance that the Functions host uses: 180 to 220 MB were measured.
 	host = 220 * mib
-	// beside is what the process has beside its budget: the runtime, caches, requests under way, and garbage between two collections.
+	// beside is the memory of the process outside its budget: the runtime, caches, requests under way, and garbage between two
+	// collections.
 	beside = 80 * mib
-	// Least is what an instance should leave to the app beside the host, in bytes.
+	// Least is the memory, in bytes, that an instance should leave to the app after the host.
 	Least = 96 * mib
 
 	leastMB, mostMB = 256, 1 << 20 // of the setting
@@ -32,11 +33,11 @@ const (
 // Instance is the memory of the instance, or of the machine, that the process runs on.
 type Instance struct {
 	Bytes int64
-	From  string // what says so: a setting's name, or other words
+	From  string // the source of Bytes: a setting's name, or another description
 }
 
-// InstanceOf reads how much memory there is: from the settings, which get returns by name, from the limit of the process's control group, or
-// [standard]. The error names the setting that is wrong.
+// InstanceOf determines the memory from the settings (get returns one by name), from the limit of the process's control group, or
+// from [standard]. The error names the wrong setting.
 func InstanceOf(get func(string) string) (Instance, error) {
 	if text := get(Setting); text != "" {
 		mb, err := strconv.ParseInt(text, 10, 64)
@@ -54,11 +55,11 @@ func InstanceOf(get func(string) string) (Instance, error) {
 	return Instance{standard, "the default"}, nil
 }
 
-// Left is what the instance leaves to the app beside the Functions host, in bytes.
+// Left is the memory, in bytes, that the instance leaves to the app after the Functions host.
 func (i Instance) Left() int64 { return max(0, i.Bytes-host) }
 
-// Budget returns the budget of an app that shares the instance with the Functions host: half of what is left, because between two
-// collections there is about as much garbage.
+// Budget returns the budget of an app that shares the instance with the Functions host. It is half of [Instance.Left], because
+// there is about as much garbage between two collections.
 func (i Instance) Budget() *Budget { return NewBudget(i.share()) }
 
 func (i Instance) share() int64 { return max(i.Left()/2, 8*mib) }
