@@ -21,11 +21,14 @@ type importOptions struct {
 	catalogFlags
 	csvFlags
 	checkpointFlags
-	json bool
+	upsert, json bool
 }
 
 func (o *importOptions) options() []option {
-	return slices.Concat(o.catalogFlags.options(), o.csvFlags.options(), o.checkpointFlags.options(), []option{{"json", perRun, &o.json, nil, "print the summary as JSON"}})
+	return slices.Concat(o.catalogFlags.options(), o.csvFlags.options(), o.checkpointFlags.options(), []option{
+		{"upsert", fixed, &o.upsert, nil, "replace what is there with the same index values and row key"},
+		{"json", perRun, &o.json, nil, "print the summary as JSON"},
+	})
 }
 
 func (o *importOptions) run(r *call) error {
@@ -62,6 +65,7 @@ func (o *importOptions) run(r *call) error {
 		meter.Show(sweep.Progress{}) // so that there is a line at once
 		done, err := load.Import(ctx, cat, in, load.ImportOptions{
 			Checkpoint: record.Journal,
+			Upsert:     o.upsert,
 			CSV:        form,
 			Patience:   o.patience,
 			Resumed: func(rows int) {
@@ -88,15 +92,23 @@ func (o *importOptions) run(r *call) error {
 		if err != nil {
 			return r.leave(err)
 		}
-		err = r.finish(func() error {
-			counts := map[string]int{"inserted": done.Inserted, "unchanged": done.Unchanged, "refused": done.Failed}
-			return r.print(o.json, counts, "inserted %s, left %d unchanged, refused %d\n", progress.Plural(done.Inserted, "record"), done.Unchanged, done.Failed)
-		})
+		err = r.finish(func() error { return o.summary(r, done) })
 		if err == nil && done.Failed > 0 {
 			err = job.Hint(refusedRecords(done.Failed), fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.FailedExt))
 		}
 		return err
 	})
+}
+
+// summary prints what became of the records.
+func (o *importOptions) summary(r *call, done load.Note) error {
+	counts := map[string]int{"inserted": done.Inserted, "unchanged": done.Unchanged, "refused": done.Failed}
+	replaced := ""
+	if o.upsert {
+		counts["replaced"] = done.Replaced
+		replaced = fmt.Sprintf("replaced %d, ", done.Replaced)
+	}
+	return r.print(o.json, counts, "inserted %s, %sleft %d unchanged, refused %d\n", progress.Plural(done.Inserted, "record"), replaced, done.Unchanged, done.Failed)
 }
 
 // path returns the path of the file to import: the argument, or what the checkpoint has.

@@ -3,41 +3,33 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"tablesweep/internal/catalog"
 	"tablesweep/internal/catalog/load"
-	"tablesweep/internal/file"
 	"tablesweep/internal/input/lines"
-	"tablesweep/internal/job"
 	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/sweep"
-	"tablesweep/internal/place"
 	"tablesweep/internal/record"
 )
 
 // insertOptions are the options of the command catalog insert.
 type insertOptions struct {
 	catalogFlags
-	csvFlags
-	file, once string
+	once string
 	conditionFlag
 	upsert, json bool
-	input        *os.File // of --file
 }
 
 func (o *insertOptions) options() []option {
-	return slices.Concat(o.catalogFlags.options(), o.csvFlags.options(), []option{
-		{"file", perRun, &o.file, nil, "file with a record a line, or CSV as for import; - is stdin, which is read if there are no records among the arguments"},
+	return append(o.catalogFlags.options(), []option{
 		{"idempotency-key", perRun, &o.once, nil, "of a single record: with the same key and record, nothing is done for a day"},
 		{"upsert", perRun, &o.upsert, nil, "replace what is there with the same index values and row key"},
 		o.conditionFlag.option("; with --upsert and a single record"),
 		{"json", perRun, &o.json, nil, "print a JSON object for each record"},
-	})
+	}...)
 }
 
 func (o *insertOptions) run(r *call) error {
@@ -48,8 +40,8 @@ func (o *insertOptions) run(r *call) error {
 		return usagef("--idempotency-key is for inserting one record, given as an argument")
 	case o.ifMatch != "" && (len(args) != 1 || !o.upsert):
 		return usagef("--if-match is for --upsert of one record, given as an argument")
-	case len(args) > 0 && o.file != "":
-		return usagef("records are arguments or in a --file, not both")
+	case len(args) == 0 && asks(r.In):
+		return usagef("give records as arguments or on stdin; tablesweep catalog import reads a file")
 	}
 	for i, a := range args {
 		if strings.TrimSpace(a) == "" {
@@ -57,43 +49,17 @@ func (o *insertOptions) run(r *call) error {
 		}
 		args[i] = strings.ReplaceAll(a, "\n", " ") // no JSON string has one
 	}
-	form, err := o.records(r, o.file)
-	if err != nil {
-		return err
-	}
-	if o.file != "" && o.file != "-" {
-		f, err := file.OpenPipe(r.ctx, o.file, os.O_RDONLY, 0)
-		if err != nil {
-			return job.Unopened("file", err)
-		}
-		defer f.Close()
-		o.input = f
-	}
-	if len(args) == 0 && o.file == "" && asks(r.In) {
-		return usagef("give records as arguments, or a --file")
+	in := r.In
+	if len(args) > 0 {
+		in = strings.NewReader(strings.Join(args, "\n"))
 	}
 	return o.with(r, needs{(*catalog.Catalog).Prepare, (*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
-		in := inserter{Catalog: cat, insertOptions: o, call: r}
-		if err := o.read(ctx, r.In, args, form, in.rows); err != nil {
+		to := inserter{Catalog: cat, insertOptions: o, call: r}
+		if err := load.Arriving(ctx, in, to.rows); err != nil {
 			return err
 		}
-		return refusedRecords(in.refused)
+		return refusedRecords(to.refused)
 	})
-}
-
-// read calls fn with the rows of the arguments, the file or stdin.
-func (o *insertOptions) read(ctx context.Context, stdin io.Reader, args []string, form place.CSV, fn func([]load.Row) error) error {
-	switch {
-	case len(args) > 0:
-		return load.Arriving(ctx, strings.NewReader(strings.Join(args, "\n")), fn)
-	case o.input != nil:
-		rows, err := load.NewFile(ctx, o.file, o.input, form)
-		if err != nil {
-			return asUsage(err)
-		}
-		return rows.Each(ctx, fn)
-	}
-	return load.Arriving(ctx, stdin, fn)
 }
 
 // inserter writes records, and prints what became of them.

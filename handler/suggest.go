@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,12 +28,13 @@ func didYouMean(word, prefix string, candidates []string) string {
 // otherNames are commands and flags by the names that other programs give them.
 var otherNames = map[string]string{
 	"list": "tables list", "ls": "tables list", "rm": "delete", "cp": "copy", "backup": "export", "restore": "import",
-	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to",
+	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to", "--upsert": "--mode",
 }
 
-// replaced are flags that are gone, and what takes their place.
+// replaced are flags that are gone, and what takes their place. A flag that other commands have stands behind its command.
 var replaced = map[string]string{
-	"mirror": "tablesweep sync FROM TO --delete-extra", "repair": "tablesweep sync FROM TO",
+	"--mirror": "tablesweep sync FROM TO --delete-extra", "--repair": "tablesweep sync FROM TO",
+	"insert --file": "tablesweep catalog import FILE",
 }
 
 // meantCommand returns a question with the command that a word may mean.
@@ -49,7 +51,7 @@ func meantCommand(c *cobra.Command, word string) string {
 
 // meantFlag returns a question with the flag that an unknown flag may mean.
 func meantFlag(c *cobra.Command, name string) string {
-	if by := replaced[name]; by != "" {
+	if by := cmp.Or(replaced["--"+name], replaced[c.Name()+" --"+name]); by != "" {
 		return "; " + by + " takes its place"
 	}
 	other, isFlag := strings.CutPrefix(otherNames["--"+name], "--")

@@ -24,6 +24,7 @@ type Note struct {
 	Modified    time.Time `json:"modified"`
 	Rows        int       `json:"rows"` // of the file, that are done with
 	Inserted    int       `json:"inserted"`
+	Replaced    int       `json:"replaced,omitempty"`
 	Unchanged   int       `json:"unchanged"`
 	Failed      int       `json:"refused"`
 	FailedBytes int64     `json:"failedBytes"` // of the file of failed rows
@@ -44,6 +45,7 @@ type ImportOptions struct {
 	Resumed    func(rows int) // after this many rows that are done with
 	Failed     func(Row, error)
 	CSV        place.CSV  // of a file of CSV
+	Upsert     bool       // replaces the contents of records that are there
 	Noted      func(Note) // with the progress, now and then, from one or several goroutines
 
 	// Patience is how long a record waits for storage that is away. 0 means as long as the catalog's own
@@ -53,7 +55,7 @@ type ImportOptions struct {
 	most int // rows between two notes; 0 means maxRows
 }
 
-// Import inserts the records of a file into a catalog, and puts failed rows into FILE.failed. If
+// Import writes the records of a file into a catalog, and puts failed rows into FILE.failed. If
 // it is interrupted or dies, the next one goes on from the checkpoint. After an interrupt it ends
 // the rows that it has begun, and returns [task.ErrInterrupted].
 func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOptions) (Note, error) {
@@ -82,13 +84,13 @@ type importer struct {
 }
 
 // open reads the progress of an earlier import. It returns a reader of the rows behind it.
-func (im *importer) open(ctx context.Context, file *os.File) (*File, error) {
+func (im *importer) open(ctx context.Context, file *os.File) (*rowReader, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
 	im.done = Note{File: im.path, Size: info.Size(), Modified: info.ModTime().UTC()}
-	rows, err := NewFile(ctx, im.path, file, im.CSV)
+	rows, err := newRowReader(ctx, im.path, file, im.CSV)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +118,7 @@ func (im *importer) open(ctx context.Context, file *os.File) (*File, error) {
 }
 
 // run imports the rows.
-func (im *importer) run(ctx context.Context, rows *File) (err error) {
+func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	if im.failed, err = file.At(im.path + FailedExt).Open(os.O_CREATE | os.O_RDWR); err != nil {
 		return err
 	}
@@ -147,14 +149,22 @@ func (im *importer) note(before Note, written, all int) {
 	}
 }
 
-// insert inserts rows, and notes the progress.
+// write writes one record.
+func (im *importer) write(ctx context.Context, r record.Record) (catalog.Written, error) {
+	if im.Upsert {
+		return im.catalog.Put(ctx, r, catalog.Condition{})
+	}
+	return im.catalog.Insert(ctx, r, "")
+}
+
+// insert writes rows, and notes the progress.
 func (im *importer) insert(ctx context.Context, rows []Row) error {
 	var failed bytes.Buffer
 	before, done := im.done, im.done
 	var written atomic.Int64
 	write := func(ctx context.Context, r record.Record) (catalog.Written, error) {
 		for began := time.Now(); ; {
-			result, err := im.catalog.Insert(ctx, r, "")
+			result, err := im.write(ctx, r)
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) >= im.Patience {
 				im.note(before, int(written.Add(1)), len(rows))
 				return result, err
@@ -174,6 +184,8 @@ func (im *importer) insert(ctx context.Context, rows []Row) error {
 			}
 		case r.Outcome == catalog.Unchanged:
 			done.Unchanged++
+		case r.Outcome == catalog.Replaced:
+			done.Replaced++
 		default:
 			done.Inserted++
 		}

@@ -122,6 +122,31 @@ func TestImportIsResumed(t *testing.T) {
 	}
 }
 
+// TestImportReplaces imports records that the catalog has with other contents.
+func TestImportReplaces(t *testing.T) {
+	t.Parallel()
+	_, a := emulatortest.NewAccount(t, emulator.Options{})
+	c := people(t, a, "eid", "at")
+	defer c.Close()
+	proof.Must(t, c.Prepare(t.Context()))
+	path := filepath.Join(t.TempDir(), "people.jsonl")
+	for _, tt := range []struct {
+		text                                   string
+		upsert                                 bool
+		inserted, replaced, unchanged, refused int
+	}{
+		{"{\"eid\":\"1\",\"at\":\"a\"}\n{\"eid\":\"2\",\"at\":\"a\"}\n", true, 2, 0, 0, 0},
+		{"{\"eid\":\"1\",\"at\":\"a\",\"n\":1}\n", false, 0, 0, 0, 1},
+		{"{\"eid\":\"1\",\"at\":\"a\",\"n\":1}\n{\"eid\":\"2\",\"at\":\"a\"}\n{\"eid\":\"3\",\"at\":\"a\"}\n", true, 1, 1, 1, 0},
+	} {
+		write(t, path, tt.text)
+		done, err := importFile(t, c, path, ImportOptions{Upsert: tt.upsert})
+		if err != nil || done.Inserted != tt.inserted || done.Replaced != tt.replaced || done.Unchanged != tt.unchanged || done.Failed != tt.refused {
+			t.Errorf("%+v: %+v, %v", tt, done, err)
+		}
+	}
+}
+
 // TestImportWaitsForStorage has storage away for longer than the catalog lets a write wait.
 func TestImportWaitsForStorage(t *testing.T) {
 	t.Parallel()

@@ -46,9 +46,8 @@ func rowOf(l lines.Line) Row {
 	return row
 }
 
-// File reads the rows of a file. Make it with [NewFile].
-type File struct {
-	in     io.Reader
+// rowReader reads the rows of a file. newRowReader makes it.
+type rowReader struct {
 	header []byte // of CSV
 	next   func() (Row, error)
 }
@@ -61,9 +60,9 @@ func IsCSV(name string) bool {
 	return strings.EqualFold(filepath.Ext(name), ".csv")
 }
 
-// NewFile returns a reader of the rows of a file with this name: CSV in a form, or JSON lines. A regular file of CSV is read once
+// newRowReader returns a reader of the rows of a file with this name: CSV in a form, or JSON lines. A regular file of CSV is read once
 // before, for the types of its columns.
-func NewFile(ctx context.Context, name string, in io.ReadSeeker, form place.CSV) (*File, error) {
+func newRowReader(ctx context.Context, name string, in io.ReadSeeker, form place.CSV) (*rowReader, error) {
 	if IsCSV(name) {
 		f, err := newCSV(ctx, in, form)
 		if err != nil && !errors.Is(err, task.ErrInterrupted) {
@@ -72,7 +71,7 @@ func NewFile(ctx context.Context, name string, in io.ReadSeeker, form place.CSV)
 		return f, err
 	}
 	from := lines.NewReader(in, lines.MaxBytes)
-	return &File{in: in, next: func() (Row, error) {
+	return &rowReader{next: func() (Row, error) {
 		l, err := from.Next()
 		if err != nil {
 			return Row{}, err
@@ -81,7 +80,7 @@ func NewFile(ctx context.Context, name string, in io.ReadSeeker, form place.CSV)
 	}}, nil
 }
 
-func newCSV(ctx context.Context, in io.ReadSeeker, form place.CSV) (f *File, err error) {
+func newCSV(ctx context.Context, in io.ReadSeeker, form place.CSV) (f *rowReader, err error) {
 	form.Keyless = true
 	if _, err := in.Seek(0, io.SeekStart); err == nil { // no pipe
 		if form, err = form.Learn(ctx, in); err != nil {
@@ -92,7 +91,7 @@ func newCSV(ctx context.Context, in io.ReadSeeker, form place.CSV) (f *File, err
 		}
 	}
 	header, next, err := form.Records(in)
-	return &File{in: in, header: header, next: func() (Row, error) {
+	return &rowReader{header: header, next: func() (Row, error) {
 		r, err := next()
 		row := Row{Line: r.Line, Text: r.Text, Err: r.Err}
 		if err == nil && r.Err == nil {
@@ -122,7 +121,7 @@ func objectOf(properties []storage.Property) []byte {
 }
 
 // skip reads rows that are done with.
-func (f *File) skip(rows int) error {
+func (f *rowReader) skip(rows int) error {
 	for range rows {
 		if _, err := f.next(); err != nil {
 			return err
@@ -131,17 +130,9 @@ func (f *File) skip(rows int) error {
 	return nil
 }
 
-// Each calls fn with the rows of the file, many at a time, until the file ends or fn fails. If
-// ctx ends, it returns [task.ErrInterrupted]. JSON lines may come by a pipe that stays open.
-func (f *File) Each(ctx context.Context, fn func([]Row) error) error {
-	if f.header == nil {
-		return Arriving(ctx, f.in, fn)
-	}
-	return f.each(ctx, maxRows, fn)
-}
-
-// each calls fn with at most n rows at a time. What was read ahead of an error is not lost.
-func (f *File) each(ctx context.Context, n int, fn func([]Row) error) error {
+// each calls fn with at most n rows at a time, until the file ends or fn fails. If ctx ends, it returns [task.ErrInterrupted]. What was read
+// ahead of an error is not lost.
+func (f *rowReader) each(ctx context.Context, n int, fn func([]Row) error) error {
 	for {
 		var rows []Row
 		var row Row

@@ -43,7 +43,7 @@ func TestFile(t *testing.T) {
 		if strings.Contains(tt.text, "big") {
 			form.Types = map[string]storage.Type{"big": storage.Int64}
 		}
-		f, err := NewFile(t.Context(), tt.name, strings.NewReader(tt.text), form)
+		f, err := newRowReader(t.Context(), tt.name, strings.NewReader(tt.text), form)
 		proof.Must(t, err)
 		var got []string
 		err = f.each(t.Context(), 2, func(rows []Row) error {
@@ -66,30 +66,25 @@ func TestFile(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
-	if _, err := NewFile(t.Context(), "a.csv", strings.NewReader("a,a\n"), place.CSV{}); problem.Of(err).Kind != problem.Invalid {
+	if _, err := newRowReader(t.Context(), "a.csv", strings.NewReader("a,a\n"), place.CSV{}); problem.Of(err).Kind != problem.Invalid {
 		t.Errorf("a column twice: %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := NewFile(gone, "a.csv", strings.NewReader("a,a@type\n1,\n"), place.CSV{}); !errors.Is(err, task.ErrInterrupted) {
+	if _, err := newRowReader(gone, "a.csv", strings.NewReader("a,a@type\n1,\n"), place.CSV{}); !errors.Is(err, task.ErrInterrupted) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
 
 // A pipe may stay open: its rows are handed over as they come, and an interrupt ends the wait for more.
-func TestFileIsAPipe(t *testing.T) {
+func TestArriving(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()
-		f, err := NewFile(t.Context(), "people", struct {
-			io.Reader
-			io.Seeker
-		}{Reader: in}, place.CSV{})
-		proof.Must(t, err)
 		ctx, interrupt := context.WithCancel(t.Context())
 		rows, ended := 0, make(chan error, 1)
 		go func() {
-			ended <- f.Each(ctx, func(some []Row) error {
+			ended <- Arriving(ctx, in, func(some []Row) error {
 				rows += len(some)
 				return nil
 			})
