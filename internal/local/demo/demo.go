@@ -1,6 +1,5 @@
-// Package demo shows the main job end to end on one machine: it loads real rows
-// into embedded storage, has several handler processes copy them by the Functions
-// host's protocol, verifies the copy, and scans once more with each strategy.
+// Package demo shows the main job end to end on one machine. It loads real rows into embedded storage, has several handler
+// processes copy them by the Functions host's protocol, verifies the copy, and scans once more with each strategy.
 package demo
 
 import (
@@ -31,23 +30,23 @@ const (
 	sourceTable      = "packages"
 	destinationTable = "packagescopy"
 	statusInterval   = 250 * time.Millisecond
-	// polling is shorter than host.json's 5 s, since nobody pays for requests here.
+	// polling is shorter than host.json's 5 s, because requests cost nothing here.
 	polling = "00:00:02"
 )
 
-// Options say how to run the demonstration.
+// Options configure the demonstration.
 type Options struct {
 	Root       string    // the app's directory
 	Executable string    // the handler
 	Instances  int       // handler processes
-	Connection string    // string of the account to use; embedded storage if empty
-	Progress   io.Writer // gets a line for each thing that happens
-	// Watch, unless it is nil, is called when the demonstration is over, and the app runs until
-	// it returns. The app has a console, a catalog and a stream of events, too.
+	Connection string    // connection string of the account to use; embedded storage if empty
+	Progress   io.Writer // gets a line for each event
+	// Watch, if not nil, is called when the demonstration has ended, and the app runs until it returns. In that case, the app
+	// also has a console, a catalog and a stream of events.
 	Watch func(Report)
 }
 
-// Report is what the demonstration did. Times are in seconds.
+// Report is the result of the demonstration. Times are in seconds.
 type Report struct {
 	Rows       int               `json:"rows"`
 	Partitions int               `json:"partitions"`
@@ -67,16 +66,15 @@ type Figures struct {
 	Seconds      float64 `json:"seconds"`
 }
 
-// StrategyFigures compares a count of all rows by one strategy with the others.
+// StrategyFigures are the figures of a count of all rows by one strategy, for comparison with the others.
 type StrategyFigures struct {
 	Name string `json:"name"`
 	Figures
-	// QueriesPerOptimum is the number of queries divided by the fewest possible,
-	// a thousand rows each.
+	// QueriesPerOptimum is the number of queries divided by the minimum, which reads a thousand rows per query.
 	QueriesPerOptimum float64 `json:"queriesPerOptimum"`
 }
 
-// demo is a demonstration under way.
+// demo is a running demonstration.
 type demo struct {
 	Options
 	account *storage.Account
@@ -84,12 +82,11 @@ type demo struct {
 	report  Report
 
 	// For tests:
-	most int               // loads at most so many rows; all if it is 0
-	more map[string]string // more of the app's settings
+	most int               // maximum number of loaded rows; 0 loads all
+	more map[string]string // additional app settings
 }
 
-// Run runs the demonstration. An error means that it failed, be it a copy that
-// differs from its source.
+// Run runs the demonstration. An error means that it failed, for example because the copy differs from its source.
 func Run(ctx context.Context, o Options) (Report, error) {
 	return (&demo{Options: o}).run(ctx)
 }
@@ -158,7 +155,7 @@ func (d *demo) start(ctx context.Context) (stop func(), err error) {
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Progress, format+"\n", args...) }
 
-// settings are those of the app.
+// settings returns the app's settings.
 func (d *demo) settings() map[string]string {
 	s := map[string]string{storage.HostConnection: d.Connection, "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": polling}
 	if d.Watch != nil {
@@ -182,8 +179,7 @@ func (d *demo) embed(ctx context.Context) (stop func(), err error) {
 	return func() { server.Close() }, nil
 }
 
-// load creates the source table with all packages, and removes what an earlier
-// run left of the destination.
+// load creates the source table with all packages, and deletes the destination of an earlier run.
 func (d *demo) load(ctx context.Context) error {
 	packages, err := debian.Packages()
 	if err != nil {
@@ -248,7 +244,7 @@ func (d *demo) count(ctx context.Context, strategy string) error {
 	d.say("POST /api/scans: count by strategy %s", strategy)
 	s, err := d.scan(ctx, scans.Request{
 		Source: scans.TableRef{Table: sourceTable}, Action: scans.Action{Type: scans.Count}, Strategy: strategy,
-		SegmentsPerInvocation: 1, // so that steps show how the strategy splits
+		SegmentsPerInvocation: 1, // so that the number of steps shows how the strategy splits
 	})
 	if err == nil && s.Rows != int64(d.report.Rows) {
 		err = fmt.Errorf("it counted %d rows", s.Rows)
@@ -258,7 +254,7 @@ func (d *demo) count(ctx context.Context, strategy string) error {
 	return err
 }
 
-// scan starts a scan over HTTP and watches it to its end.
+// scan starts a scan over HTTP and follows it to its end.
 func (d *demo) scan(ctx context.Context, r scans.Request) (Figures, error) {
 	start := time.Now()
 	var started struct{ ID string }
@@ -293,7 +289,7 @@ func (d *demo) scan(ctx context.Context, r scans.Request) (Figures, error) {
 	}
 }
 
-// call sends v as JSON, unless it is nil, and reads the answer into what answer points to.
+// call sends v as JSON unless it is nil, and decodes the answer into answer.
 func (d *demo) call(ctx context.Context, method, path string, v any, want int, answer any) error {
 	var body []byte
 	if v != nil {

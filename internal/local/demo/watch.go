@@ -9,16 +9,16 @@ import (
 	"tablesweep/internal/local/demo/debian"
 )
 
-// catalogSettings make a catalog of packages, and the console.
+// catalogSettings configure a catalog of packages, and turn the console on.
 var catalogSettings = map[string]string{
 	"TABLESWEEP_CONSOLE": "on",
 	"TABLE_CATALOG_NAME": "PackageCatalog", "TABLE_CATALOG_INDEX_KEYS": "package,source,section", "TABLE_CATALOG_ROW_KEY": "version",
 }
 
-// furnished is how many packages the catalog gets.
+// furnished is the number of packages in the catalog.
 const furnished = 300
 
-// furnish gives the console something to show beside scans: records and events.
+// furnish creates records and events, so that the console has more to show than scans.
 func (d *demo) furnish(ctx context.Context) error {
 	packages, err := debian.Packages()
 	if err != nil {

@@ -62,5 +62,5 @@ func (e *Emulator) serveFaults(w http.ResponseWriter, r *http.Request) {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // a client that went away is not our trouble
+	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
 }

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// maxSkew is how far a request's date may be from the server's clock.
+// maxSkew is the maximum difference between a request's date and the server's clock.
 const maxSkew = 15 * time.Minute
 
 func authenticationFailed(why string) error {
@@ -53,7 +53,7 @@ func (e *Emulator) authenticate(r *http.Request, s service) error {
 	return nil
 }
 
-// requestDate returns the date that counts: x-ms-date before Date.
+// requestDate returns the date that is signed: x-ms-date if present, otherwise Date.
 func requestDate(r *http.Request) string {
 	if date := r.Header.Get("x-ms-date"); date != "" {
 		return date
@@ -61,8 +61,7 @@ func requestDate(r *http.Request) string {
 	return r.Header.Get("Date")
 }
 
-// resource returns the canonicalized resource without parameters: the path as it is
-// on the wire.
+// resource returns the canonicalized resource without parameters. Its path is not decoded.
 func (e *Emulator) resource(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	return "/" + e.account + path
@@ -89,7 +88,7 @@ func (s tableService) stringToSign(r *http.Request, scheme string) (string, erro
 	}, "\n"), nil
 }
 
-// stringToSign is what the Queue and Blob services sign.
+// stringToSign returns the text that the Queue and Blob services sign.
 func (e *Emulator) stringToSign(r *http.Request, scheme string) (string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -135,7 +134,7 @@ func (e *Emulator) stringToSign(r *http.Request, scheme string) (string, error) 
 	}, "\n"), nil
 }
 
-// canonicalHeaders returns the x-ms- headers, one a line, sorted by name.
+// canonicalHeaders returns the x-ms- headers, one per line, sorted by name.
 func canonicalHeaders(h http.Header) string {
 	lines := make(map[string]string)
 	for name, values := range h {
@@ -146,7 +145,7 @@ func canonicalHeaders(h http.Header) string {
 	return sorted(lines)
 }
 
-// canonicalQuery returns the query's parameters, one a line, sorted by name.
+// canonicalQuery returns the query's parameters, one per line, sorted by name.
 func canonicalQuery(query url.Values) string {
 	lines := make(map[string]string)
 	for name, values := range query {
@@ -157,8 +156,8 @@ func canonicalQuery(query url.Values) string {
 	return sorted(lines)
 }
 
-// sorted returns the lines in the order of their names. Sorted as a whole, "x-ms-meta-a:"
-// would stand before "x-ms-meta:".
+// sorted returns the lines in the order of their names. If whole lines were sorted, "x-ms-meta-a:" would come before
+// "x-ms-meta:".
 func sorted(lines map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(lines)) {

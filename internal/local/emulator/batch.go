@@ -19,8 +19,7 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 const maxOperations = 100
 
-// batch is a parsed entity group transaction. If it can't be carried out, refused is the
-// reason.
+// batch is a parsed entity group transaction. If it cannot be carried out, refused has the reason.
 type batch struct {
 	table   string
 	parts   []batchPart
@@ -53,8 +52,8 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 	return op, nil
 }
 
-// parseBatchQuery parses a batch that is a query. For faults and counts it is a query;
-// only its answer has a batch's form.
+// parseBatchQuery parses a batch that contains a query. Faults and counts treat it as a query. Only its answer has the form of a
+// batch.
 func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
 	inner := &call{
 		Request: &http.Request{Host: c.Host, URL: &url.URL{Path: p.path, RawQuery: p.query}, Header: http.Header{"Accept": {p.accept}}},
@@ -81,7 +80,7 @@ func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
 	return op, nil
 }
 
-// batchPath returns an operation's path, without the account. Python's client leaves that out.
+// batchPath returns an operation's path without the account. Python's client omits the account.
 func (s tableService) batchPath(p batchPart) string {
 	if path, ok := strings.CutPrefix(p.path, "/"+s.account+"/"); ok {
 		return "/" + path
@@ -89,7 +88,7 @@ func (s tableService) batchPath(p batchPart) string {
 	return p.path
 }
 
-// understand reads the operations up to the first that is wrong.
+// understand parses the operations up to the first invalid one.
 func (s tableService) understand(parts []batchPart) batch {
 	b := batch{parts: parts, writes: make([]write, 0, len(parts))}
 	seen := make(map[key.Key]bool, len(parts))
@@ -121,7 +120,7 @@ func (s tableService) understandPart(p batchPart, d *entity.Decoder) (w write, n
 	return w, t.resource, err
 }
 
-// check holds an operation to the rules that bind it to the ones before it.
+// check applies the rules that relate an operation to the ones before it.
 func (b *batch) check(name string, w write, duplicate bool) error {
 	switch {
 	case !strings.EqualFold(name, b.table):
@@ -134,8 +133,8 @@ func (b *batch) check(name string, w write, duplicate bool) error {
 	return nil
 }
 
-// runBatch carries the batch out. A refused operation is not an error of the whole
-// request: the answer is 202, and its only part has the error.
+// runBatch carries the batch out. If it refuses an operation, the request itself does not fail: the answer is 202, and its only
+// part has the error.
 func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error) {
 	out := s.newBatchAnswer(c, true)
 	if b.refused != nil {
@@ -180,7 +179,7 @@ func (s tableService) newBatchAnswer(c *call, changeSet bool) *batchAnswer {
 	return a
 }
 
-// part appends the answer to one operation, under the id that the client gave it.
+// part appends the answer to one operation, with the client's id for it.
 func (a *batchAnswer) part(r response, contentID string) {
 	a.b = append(a.b, "--"...)
 	a.b = append(a.b, a.parts...)

@@ -8,26 +8,24 @@ import (
 	"strings"
 )
 
-// A batch is a multipart body with one part: a query as it stands on the wire, or the
-// change set, which is a multipart body again, whose parts are writes. It is read here,
-// without copying, because mime/multipart and net/http take longer for that than all
-// the rest of a batch takes.
+// A batch is a multipart body with one part. That part is a query in HTTP form, or the change set: again a multipart body, whose
+// parts are writes. The code here parses it without copying, because mime/multipart and net/http would need more time for that
+// than everything else that a batch does.
 
 // batchPart is one request inside a batch.
 type batchPart struct {
 	method      string
 	path        string // decoded; with the account
-	query       string // as on the wire
+	query       string // not decoded
 	accept      string
 	ifMatch     string
 	prefer      string
 	contentType string
-	contentID   string // the client's name for it, if it has one
+	contentID   string // the client's id for it, or ""
 	body        []byte
 }
 
-// parseBatchBody cuts a batch into its requests: the writes of one change set, or a
-// single query.
+// parseBatchBody splits a batch into its requests: the writes of one change set, or a single query.
 func parseBatchBody(contentType string, body []byte) (parts []batchPart, isQuery bool, err error) {
 	sets, err := cutParts(contentType, body)
 	if err != nil {
@@ -88,8 +86,8 @@ func cutParts(contentType string, body []byte) ([][]byte, error) {
 	return parts, nil
 }
 
-// cutDelimiter cuts the body at the first line that is the delimiter, or the closing
-// delimiter. rest is nil if there is none.
+// cutDelimiter cuts the body at the first line that is the delimiter or the closing delimiter. rest is nil if there is no such
+// line.
 func cutDelimiter(body, delimiter []byte) (part, rest []byte, closed bool) {
 	for from := 0; ; {
 		i := bytes.Index(body[from:], delimiter)
@@ -108,7 +106,7 @@ func cutDelimiter(body, delimiter []byte) (part, rest []byte, closed bool) {
 	}
 }
 
-// cutLine cuts after the first line, which comes without its end.
+// cutLine cuts after the first line, and returns the line without its end.
 func cutLine(b []byte) (line, rest []byte) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
@@ -121,8 +119,7 @@ func trimNewline(b []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r"))
 }
 
-// eachField calls fn with the fields of a header, and returns what follows the empty
-// line at its end.
+// eachField calls fn with the fields of a header, and returns the body after the empty line that ends the header.
 func eachField(b []byte, fn func(name, value []byte)) (body []byte) {
 	for len(b) > 0 {
 		var line []byte
@@ -136,8 +133,7 @@ func eachField(b []byte, fn func(name, value []byte)) (body []byte) {
 	return b
 }
 
-// parseBatchPart reads a request in the form it has on the wire. Clients put its
-// Content-ID before the request, or into its header.
+// parseBatchPart parses a request in HTTP form. Clients put its Content-ID before the request or into its header.
 func parseBatchPart(content []byte, contentID string) (p batchPart, err error) {
 	line, rest := cutLine(content)
 	verb, target, ok := bytes.Cut(line, []byte(" "))

@@ -24,21 +24,21 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// blobService is the Blob service's side of the pipeline. blobRoutes lists what it serves: all that reads an export, and what the Functions
-// host asks of its own blobs.
+// blobService is the Blob service's side of the pipeline. blobRoutes lists the supported requests: all that read an export, and
+// those that the Functions host sends for its own blobs.
 type blobService struct{ *Emulator }
 
 const (
-	maxBlobBody  = 256 << 20 // bytes; the service takes more since version 2019-12-12, this keeps them in memory
+	maxBlobBody  = 256 << 20 // bytes; less than the service's limit since version 2019-12-12, because blobs are in memory here
 	maxBlobsPage = 5000      // in one list
 )
 
-// blobStore holds an account's containers of blobs.
+// blobStore contains an account's containers.
 type blobStore struct {
-	mu         sync.Mutex // guards all of it
+	mu         sync.Mutex // guards the fields below
 	containers map[string]*container
-	deleting   map[string]time.Time // until when the names of deleted containers are refused
-	version    int64                // of what was written last, for ETags
+	deleting   map[string]time.Time // time until which the names of deleted containers are refused
+	version    int64                // of the last write, for ETags
 }
 
 // container is a container with its blobs by their names.
@@ -47,38 +47,39 @@ type container struct {
 	blobs map[string]*blob
 }
 
-// resource is what containers and blobs have in common.
+// resource is the common part of containers and blobs.
 type resource struct {
 	metadata map[string]string
 	etag     string // without its quotes
 	modified time.Time
 }
 
-// blob is a blob. Its content is never changed.
+// blob is a blob. Its content never changes.
 type blob struct {
 	resource
 	lease
 	created time.Time
 	content []byte
-	header  [][2]string // of its content, named as in an answer
+	header  [][2]string // of its content, by the names in answers
 	md5     string
 }
 
-// contentHeaders are what a blob keeps about its content, and what stands for it otherwise. In requests, x-ms-blob- may stand before them.
+// contentHeaders are the headers that a blob stores about its content, and their defaults. Requests may prefix them with
+// x-ms-blob-.
 var contentHeaders = [][2]string{{"Content-Type", "application/octet-stream"}, {"Content-Encoding"}, {"Content-Language"}, {"Cache-Control"}, {"Content-Disposition"}}
 
-// stamp makes a resource that is written now.
+// stamp returns a resource that is written now.
 func (s *blobStore) stamp(metadata map[string]string, now time.Time) resource {
 	s.version = max(s.version+1, now.UnixMicro())
 	return resource{metadata, fmt.Sprintf("0x%X", s.version), now.UTC().Truncate(time.Second)}
 }
 
-// answer is an answer about a resource.
+// answer returns an answer about a resource.
 func (r resource) answer(status int, more ...[2]string) response {
 	return response{status: status, header: append([][2]string{{"ETag", strconv.Quote(r.etag)}, {"Last-Modified", httpTime(r.modified)}}, more...)}
 }
 
-// described is the answer to a question about a resource.
+// described returns the answer to a read of a resource.
 func (r resource) described(more ...[2]string) response {
 	for name, value := range r.metadata {
 		more = append(more, [2]string{metadataPrefix + name, value})
@@ -86,31 +87,32 @@ func (r resource) described(more ...[2]string) response {
 	return r.answer(http.StatusOK, more...)
 }
 
-// encrypted is told by answers to writes of blobs.
+// encrypted is a header of answers to writes of blobs.
 var encrypted = [2]string{"X-Ms-Request-Server-Encrypted", "true"}
 
-// blobCall is a request for the Blob service that is carried out, while nobody else's is.
+// blobCall is a request to the Blob service that is being carried out. Only one is carried out at a time.
 type blobCall struct {
 	*call
 	s         blobService
 	now       time.Time
 	plan      fault.Plan
-	metadata  map[string]string // that the request has
+	metadata  map[string]string // from the request
 	container string
-	name      string     // of the blob, "" for none
-	in        *container // nil if there is none
-	blob      *blob      // nil if there is none
+	name      string     // of the blob, or ""
+	in        *container // nil if it does not exist
+	blob      *blob      // nil if it does not exist
 }
 
-// blobRoute is a request that is served. A path has parts: none is the account, one a container, two a blob in it.
+// blobRoute is a supported request. The number of its path's parts is 0 for the account, 1 for a container, and 2 for a blob in a
+// container.
 type blobRoute struct {
-	name    string // as Microsoft's documentation calls it
-	method  string // GET stands for HEAD, too
+	name    string // in Microsoft's documentation
+	method  string // GET includes HEAD
 	parts   int
 	comp    string
 	kind    fault.Kind
-	makes   bool   // what it is about need not exist
-	headers string // that it takes beside the usual ones, without x-ms-; those of all others are refused
+	makes   bool   // its container or blob need not exist
+	headers string // additional allowed headers, without x-ms-; other x-ms- headers are refused
 	run     func(*blobCall) (response, error)
 }
 
@@ -128,7 +130,7 @@ var blobRoutes = []blobRoute{
 	{"Lease Blob", http.MethodPut, 2, "lease", fault.PutBlob, false, "lease-id lease-action lease-duration lease-break-period proposed-lease-id", (*blobCall).changeLease},
 }
 
-// ServedBlobs says what the Blob service serves, and what it refuses.
+// ServedBlobs says what the Blob service supports, and what it refuses.
 func ServedBlobs() string {
 	var names []string
 	for _, r := range blobRoutes {
@@ -137,7 +139,7 @@ func ServedBlobs() string {
 	return "The Blob service has " + strings.Join(names, ", ") + " (acquire, renew, release, break), for block blobs that are put whole. All else is 501, by name."
 }
 
-// usualHeaders are those, without x-ms-, that every request may have.
+// usualHeaders are the headers that every request may have, without x-ms-.
 const usualHeaders = "version date client-request-id return-client-request-id useragent "
 
 func noBlob() error { return refusal.New("BlobNotFound", "The specified blob does not exist.") }
@@ -214,7 +216,7 @@ func (s blobService) parse(c *call) (operation, error) {
 				return response{}, noBlob()
 			}
 			if err := b.allowed(method != http.MethodGet, comp == "lease"); errors.Is(err, errNotModified) {
-				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // which is 412 elsewhere
+				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // in other cases, this code has status 412
 			} else if err != nil {
 				return response{}, err
 			}
@@ -226,7 +228,7 @@ func (s blobService) parse(c *call) (operation, error) {
 
 var errNotModified = errors.New("the blob is not modified")
 
-// allowed returns why the blob's lease or the request's conditions refuse it.
+// allowed returns an error if the blob's lease or the request's conditions forbid the request.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations
 func (b *blobCall) allowed(write, aboutLease bool) error {
 	match, none := strings.Trim(b.Header.Get("If-Match"), `"`), strings.Trim(b.Header.Get("If-None-Match"), `"`)
@@ -255,7 +257,7 @@ func (b *blobCall) allowed(write, aboutLease bool) error {
 	return b.blob.allows(b.Header.Get("x-ms-lease-id"), write, b.now)
 }
 
-// entry is one of a list.
+// entry is an entry of a list.
 type entry struct {
 	XMLName    xml.Name
 	Name       string
@@ -263,7 +265,7 @@ type entry struct {
 	Metadata   *elements
 }
 
-// list answers with a page of the sorted names, each as entry has it. A name that goes on behind the delimiter is cut off there.
+// list answers with a page of the sorted names, as entries. A name that contains the delimiter after the prefix is cut after it.
 func (b *blobCall) list(element string, all []string, describe func(name string) (elements, resource)) (response, error) {
 	type entries struct {
 		XMLName xml.Name
@@ -343,7 +345,7 @@ func (b *blobCall) listBlobs() (response, error) {
 }
 
 func (b *blobCall) createContainer() (response, error) {
-	if err := queue.CheckName(b.container); err != nil { // the rules are the same
+	if err := queue.CheckName(b.container); err != nil { // the same rules apply to containers
 		return response{}, err
 	}
 	if b.in != nil {
@@ -374,7 +376,7 @@ func hash(content []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// checked returns the hash of the request's body, which a header must match if there is one.
+// checked returns the hash of the request's body. It must match the hash in a header, if there is one.
 func (b *blobCall) checked() (string, error) {
 	found := hash(b.body)
 	for _, header := range []string{"Content-MD5", "X-Ms-Blob-Content-MD5"} {
@@ -450,11 +452,11 @@ func (b *blobCall) get() (response, error) {
 
 func rangeAsked(c *call) string { return cmp.Or(c.Header.Get("x-ms-range"), c.Header.Get("Range")) }
 
-// cut makes the answer with a blob one with a range of it.
+// cut reduces an answer with a blob to a range of the blob.
 func (r *response) cut(asked string) error {
 	first, last, size := 0, math.MaxInt, len(r.body)
 	if n, _ := fmt.Sscanf(asked, "bytes=%d-%d", &first, &last); n == 0 || first < 0 || last < first {
-		return nil // a range that is none counts for nothing. (RFC 9110, 14.2)
+		return nil // ignore an invalid range (RFC 9110, 14.2)
 	}
 	if first >= size {
 		return refusal.New("InvalidRange", "The range specified is invalid for the current size of the resource.")

@@ -6,11 +6,11 @@ import (
 	"tablesweep/internal/local/emulator/fault"
 )
 
-// Counts are the requests since the start or the last reset, by kind. Refused and failed
-// requests count if their form was right, and so does every retry.
+// Counts are the numbers of requests since the start or the last reset, by kind. They include every retry, and every refused or
+// failed request whose form was valid.
 type Counts struct {
 	Query         int64 `json:"query"`     // queries of entities
-	QueryRows     int64 `json:"queryRows"` // rows that these returned
+	QueryRows     int64 `json:"queryRows"` // rows that the queries returned
 	Point         int64 `json:"point"`     // reads of one entity by its key
 	Insert        int64 `json:"insert"`
 	Update        int64 `json:"update"` // replaced or upserted
@@ -22,11 +22,11 @@ type Counts struct {
 
 	QueuePut      int64 `json:"queuePut"`
 	QueueGet      int64 `json:"queueGet"`
-	QueueMessages int64 `json:"queueMessages"` // messages that gets returned
+	QueueMessages int64 `json:"queueMessages"` // messages that the gets returned
 	QueuePeek     int64 `json:"queuePeek"`
 	QueueUpdate   int64 `json:"queueUpdate"`
 	QueueDelete   int64 `json:"queueDelete"`
-	QueueOther    int64 `json:"queueOther"` // clearing messages; creating, deleting and listing queues, and their metadata
+	QueueOther    int64 `json:"queueOther"` // clearing messages; creating, deleting and listing queues; queue metadata
 
 	BlobPut    int64 `json:"blobPut"`
 	BlobGet    int64 `json:"blobGet"`
@@ -45,7 +45,7 @@ func (c Counts) QueueTransactions() int64 {
 	return c.QueuePut + c.QueueGet + c.QueuePeek + c.QueueUpdate + c.QueueDelete + c.QueueOther
 }
 
-// Counts returns the counts as they are now.
+// Counts returns the current counts.
 func (e *Emulator) Counts() Counts {
 	c := &e.counts
 	c.mu.Lock()
@@ -85,7 +85,7 @@ func (c *counter) request(r fault.Request) {
 	}
 }
 
-// results counts what a request returned.
+// results counts the results of a request.
 func (c *counter) results(rows, messages int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

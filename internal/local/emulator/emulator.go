@@ -1,27 +1,25 @@
-// Package emulator serves Azure Table, Queue and Blob storage from memory, for tests,
-// demonstrations, benchmarks and laptops. Nothing is ever written to disk.
+// Package emulator serves Azure Table, Queue and Blob storage from memory, for tests, demonstrations, benchmarks and laptops. It
+// never writes to disk.
 //
-// An [Emulator] is one storage account. It is reached in process through its
-// [Transport], which needs no sockets and so also works in the virtual time of
-// testing/synctest, or over HTTP through [Emulator.Serve]. It does what the SDKs
-// use of the services' REST interfaces: tables, entities, queries and entity group
-// transactions; queues and their messages; requests signed with the account's key
-// by SharedKey or SharedKeyLite; of blobs, what [ServedBlobs] lists. It is strict where the real service is. It has no Entra ID. It
-// refuses shared access signatures, access policies, CORS, service properties and statistics by name.
+// An [Emulator] is one storage account. In process, clients use its [Transport], which needs no sockets and therefore also works
+// in the virtual time of testing/synctest. [Emulator.Serve] serves it over HTTP. It supports the parts of the services' REST
+// interfaces that the SDKs use: tables, entities, queries and entity group transactions; queues and their messages; requests
+// signed with the account's key by SharedKey or SharedKeyLite; and for blobs, the requests that [ServedBlobs] lists. It is strict
+// where the real service is. It has no Entra ID. It refuses shared access signatures, access policies, CORS, service properties
+// and statistics by name.
 //
-// It ends a page after 250,000 rows visited or 16 MiB, where the service does after 5
-// seconds. It cuts a client off that takes 30 seconds to send a body or to read an answer. It
-// takes keys of up to 512 UTF-16 units, and any date as x-ms-version. Doubles come back in
-// their shortest form, as Azurite returns them: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Its answers
-// are compared with recordings of the real service (testdata/README.md). scripts/jssdk and
-// scripts/pysdk run Microsoft's JavaScript and Python clients against it.
+// It ends a page after 250,000 visited rows or 16 MiB, where the service does after 5 seconds. It disconnects a client that takes
+// 30 seconds to send a body or to read an answer. It accepts keys of up to 512 UTF-16 units, and any date as x-ms-version. It
+// returns Doubles in their shortest form, as Azurite does: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Tests compare its answers with
+// recordings of the real service (testdata/README.md). scripts/jssdk and scripts/pysdk run Microsoft's JavaScript and Python
+// clients against it.
 //
-// A fault spec makes requests fail in the ways that break real programs (see package [fault]).
-// Requests are counted by kind, so that tests and benchmarks can check what a program costs ([Counts]).
+// A fault spec makes requests fail in the ways that break real programs (see package [fault]). The emulator counts requests by
+// kind, so that tests and benchmarks can check the cost of a program ([Counts]).
 //
 // # Administration over HTTP
 //
-// The table endpoint answers these without signature:
+// The table endpoint answers these requests without a signature:
 //
 //	GET    /_emulator/counts   the counts as JSON
 //	DELETE /_emulator/counts   sets the counts to zero
@@ -44,8 +42,7 @@ import (
 	"tablesweep/internal/local/emulator/table"
 )
 
-// The account of the storage emulators that Microsoft publishes. Its key is no
-// secret.
+// The account of the storage emulators that Microsoft publishes. Its key is not secret.
 // https://learn.microsoft.com/azure/storage/common/storage-use-azurite
 const (
 	DefaultAccount = "devstoreaccount1"
@@ -55,31 +52,30 @@ const (
 // NewKey returns a random key for an account.
 func NewKey() string {
 	key := make([]byte, 64)
-	_, _ = rand.Read(key) // which never fails
+	_, _ = rand.Read(key) // never fails
 	return base64.StdEncoding.EncodeToString(key)
 }
 
-// Options configure an emulator. The zero value is an account named
-// [DefaultAccount], without latency and without faults.
+// Options configure an emulator. The zero value means an account named [DefaultAccount], without latency and faults.
 type Options struct {
-	Latency time.Duration // how long every request takes at least
+	Latency time.Duration // minimum duration of a request
 	Faults  string        // a fault spec; "" for none
 	Account string        // the account's name; "" for DefaultAccount
 	Key     string        // the account's key in base64; "" for DefaultKey
 
-	// Clock is what rows and answers are dated by; nil for this machine's clock, by which signatures are always checked.
+	// Clock is the clock for rows and answers; nil for this machine's clock. Signatures are always checked by this machine's
+	// clock.
 	Clock func() time.Time
 
-	// Tables are tables with an implementation of their own, by name, such as computed ones.
+	// Tables are tables with an implementation of their own, by name; for example, computed tables.
 	Tables map[string]table.Rows
 
-	// OnRequest, if set, is called before a request is carried out, and, if it
-	// was, again before the answer is sent. It may block, and is called
-	// concurrently. Tests use it to stop a program at a chosen point.
+	// OnRequest, if set, is called before a request is carried out, and again after it, before the answer is sent. It may block,
+	// and is called concurrently. Tests use it to stop a program at a chosen point.
 	OnRequest func(Event)
 
-	// OnFault, if set, is called when a request is about to be answered with a failure
-	// that the fault spec asks for. It may block, and is called concurrently.
+	// OnFault, if set, is called before a request gets a failure of the fault spec as its answer. It may block, and is called
+	// concurrently.
 	OnFault func(fault.Request, fault.Name)
 }
 
@@ -87,7 +83,7 @@ type Options struct {
 type Event struct {
 	fault.Request
 	Applied bool // the request was carried out
-	Found   int  // rows or messages in its answer, if it was
+	Found   int  // rows or messages in the answer, if Applied
 }
 
 // Emulator is one storage account in memory. Its methods may be called
@@ -97,7 +93,7 @@ type Emulator struct {
 	keyText    string
 	key        atomic.Pointer[[]byte]
 	latency    time.Duration
-	clientTime time.Duration // how long a client may take to send a body or to read an answer
+	clientTime time.Duration // maximum time for a client to send a body or to read an answer
 	clock      func() time.Time
 	onRequest  func(Event)
 	onFault    func(fault.Request, fault.Name)
@@ -111,11 +107,11 @@ type Emulator struct {
 	buffers  sync.Pool     // of *[]byte; see buffer
 }
 
-// defaultClientTime is the services' own limit on a request.
+// defaultClientTime is the services' limit on the duration of a request.
 // https://learn.microsoft.com/rest/api/storageservices/setting-timeouts-for-table-service-operations
 const defaultClientTime = 30 * time.Second
 
-// New returns an empty account. The error says which option is wrong.
+// New returns an empty account. The error names the wrong option.
 func New(o Options) (*Emulator, error) {
 	e := &Emulator{
 		account:    cmp.Or(o.Account, DefaultAccount),
@@ -144,8 +140,8 @@ func New(o Options) (*Emulator, error) {
 	return e, e.SetFaults(o.Faults)
 }
 
-// SetKey replaces the account's key, as its owner does: requests that are signed by the one before are refused from now on. Connection
-// strings keep the first one.
+// SetKey replaces the account's key, as its owner can. From now on, requests signed with the old key are refused. Connection
+// strings still contain the first key.
 func (e *Emulator) SetKey(text string) error {
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -155,7 +151,7 @@ func (e *Emulator) SetKey(text string) error {
 	return nil
 }
 
-// SetFaults replaces the fault spec, and forgets what fired under the old one.
+// SetFaults replaces the fault spec, and resets the counts of fired faults.
 func (e *Emulator) SetFaults(spec string) error {
 	injector, err := fault.NewInjector(spec)
 	if err == nil {
@@ -164,15 +160,15 @@ func (e *Emulator) SetFaults(spec string) error {
 	return err
 }
 
-// deleting counts a deletion that takes its time.
+// deleting counts a deletion whose name stays blocked for a while.
 func (e *Emulator) deleting(plan fault.Plan) {
 	if plan.Deletion > 0 {
 		e.injector.Load().Fired(fault.Deletion)
 	}
 }
 
-// FaultCounts returns how often each fault took effect since the spec was set, by
-// the fault's name, such as "busy".
+// FaultCounts returns the number of times that each fault took effect since the spec was set, by the fault's name, such as
+// "busy".
 func (e *Emulator) FaultCounts() map[string]int { return e.injector.Load().Counts() }
 
 // buffer returns an empty buffer for a request's or an answer's body.
@@ -183,14 +179,14 @@ func (e *Emulator) buffer() []byte {
 	return nil
 }
 
-// recycle takes back a buffer that is no longer used.
+// recycle returns an unused buffer to the pool.
 func (e *Emulator) recycle(b []byte) {
 	if cap(b) > 0 {
 		e.buffers.Put(&b)
 	}
 }
 
-// pipelines returns those of the Table, the Queue and the Blob service.
+// pipelines returns the pipelines of the Table, Queue and Blob services.
 func (e *Emulator) pipelines() [3]pipeline {
 	return [...]pipeline{{e, "table", tableService{e}}, {e, "queue", queueService{e}}, {e, "blob", blobService{e}}}
 }

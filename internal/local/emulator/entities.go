@@ -57,8 +57,8 @@ func parseQueryOptions(c *call) (queryOptions, error) {
 	return q, nil
 }
 
-// token is a continuation token: where to go on, and how many answers before had the same
-// place. So the tokens of repeated empty pages differ.
+// token is a continuation token: the key to continue at, and the number of previous answers with the same key, so that the tokens
+// of repeated empty pages differ.
 type token struct {
 	key  key.Key
 	hops int
@@ -69,8 +69,7 @@ const (
 	nextRow       = "x-ms-continuation-NextRowKey"
 )
 
-// headers returns the token's two parts. The second is empty at the start of a
-// partition, as the service's may be.
+// headers returns the token's two parts. The second is empty at the start of a partition, as it may be in the service's tokens.
 func (t token) headers() (partition, row string) {
 	partition = encodeToken(t.key.Partition + "\x00" + strconv.Itoa(t.hops))
 	if t.key.Row != "" {
@@ -95,7 +94,7 @@ func parseToken(partition, row string) (token, error) {
 
 func badToken() error { return invalidInput("the continuation token is not one of ours") }
 
-// encodeToken writes the form that the service's tokens have.
+// encodeToken returns the form of the service's tokens.
 func encodeToken(s string) string {
 	encoded := base64.RawURLEncoding.EncodeToString([]byte(s))
 	return "1!" + strconv.Itoa(len(encoded)) + "!" + encoded
@@ -110,7 +109,7 @@ func decodeToken(s string) (string, bool) {
 	return string(b), err == nil
 }
 
-// onTable makes an operation's run of one that needs the table.
+// onTable returns a run that first finds the table.
 func (s tableService) onTable(name string, do func(*table.Table, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		stored, err := s.tables.Get(name, now)
@@ -135,7 +134,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// By key, not by token: going on after an empty page is the same request.
+		// Use the key instead of the token, because a query that continues after an empty page is the same request.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {
@@ -165,8 +164,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// cutPage shortens or empties a page if the plan asks for it and the page has rows
-// to leave for the next.
+// cutPage shortens or empties a page if the plan says so and rows are left for the next page.
 func (s tableService) cutPage(page table.Answer, plan fault.Plan) table.Answer {
 	keep := len(page.Rows)
 	switch {
@@ -216,8 +214,7 @@ type write struct {
 	prefer string
 }
 
-// parseEntityWrite parses a write. The keys in a path count; those in the body
-// are only needed for an insert.
+// parseEntityWrite parses a write. Keys come from the path, and for an insert from the body.
 func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 	w := write{prefer: p.prefer}
 	w.Key, w.IfMatch = t.key, p.ifMatch
@@ -282,7 +279,7 @@ func (s tableService) parseWrite(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// written is the answer to a write that succeeded.
+// written returns the answer to a successful write.
 func (s tableService) written(c *call, name string, w write, row table.Row) response {
 	var r response
 	switch w.Action {

@@ -10,18 +10,18 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// lease is a blob's. The zero value is one that nobody has acquired.
+// lease is a blob's lease. The zero value is not acquired.
 // https://learn.microsoft.com/rest/api/storageservices/lease-blob
 type lease struct {
 	id       string
-	duration time.Duration // endless or more
-	ends     time.Time     // when it expires or, once broken, when the break is over; zero for never
+	duration time.Duration // or endless
+	ends     time.Time     // when it expires or, once broken, when the break ends; zero for never
 	broken   bool
 }
 
 const endless = -time.Second // a lease's duration
 
-// state returns the lease's state, as the service calls it.
+// state returns the lease's state, by the service's name for it.
 func (l lease) state(now time.Time) string {
 	over := !l.ends.IsZero() && !now.Before(l.ends)
 	switch {
@@ -42,7 +42,7 @@ func (l lease) locked(now time.Time) bool {
 	return state == "leased" || state == "breaking"
 }
 
-// allows returns why a request that names a lease, or none, must not read or write the blob.
+// allows returns an error if a request with the given lease id, or "", must not read or write the blob.
 func (l lease) allows(id string, write bool, now time.Time) error {
 	switch {
 	case l.locked(now) && id == "" && write:
@@ -57,7 +57,8 @@ func (l lease) allows(id string, write bool, now time.Time) error {
 	return refusal.New("LeaseLost", "A lease ID was specified, but the lease for the blob has expired.")
 }
 
-// change returns what an action leaves: of a new lease's proposed id and duration, or a break's period, below 0 for none.
+// change returns the lease after an action. proposed and duration are for a new lease. period is for a break, and below 0 if
+// absent.
 func (l lease) change(action, id, proposed string, duration, period time.Duration, now time.Time) (lease, error) {
 	refuse := func(code, message string) (lease, error) { return l, refusal.New(code, message) }
 	state, mine := l.state(now), l.id != "" && strings.EqualFold(l.id, map[bool]string{true: proposed, false: id}[action == "acquire"])
@@ -92,7 +93,7 @@ func (l lease) change(action, id, proposed string, duration, period time.Duratio
 	return l, nil
 }
 
-// about returns what answers tell of the lease, by names that begin with the prefix.
+// about returns the headers that describe the lease. Their names begin with the prefix.
 func (l lease) about(now time.Time, prefix string) [][2]string {
 	told := [][2]string{{prefix + "State", l.state(now)}, {prefix + "Status", "unlocked"}}
 	if l.locked(now) {

@@ -17,33 +17,32 @@ import (
 	"tablesweep/internal/task"
 )
 
-// pipeline is what each service does with a request: check its signature, read it,
-// count it, let faults have their say, carry it out, and answer.
+// pipeline handles a request to any service: it checks the signature, reads and counts the request, applies faults, carries the
+// request out, and answers.
 type pipeline struct {
 	*Emulator
 	name    string // the service's, in hosts
 	service service
 }
 
-// service is what differs between the services. Errors other than *refusal.Error
-// are bugs.
+// service is the part that differs between the services. Errors other than *refusal.Error are bugs.
 type service interface {
 	// parse checks and parses a request, and changes nothing.
 	parse(c *call) (operation, error)
 	// stringToSign returns the text that a signature in the given scheme signs.
 	stringToSign(r *http.Request, scheme string) (string, error)
-	// maxBody is the largest body in bytes.
+	// maxBody is the maximum size of a body, in bytes.
 	maxBody() int64
-	// failure is the answer to a request that failed, without the error code's header.
+	// failure returns the answer to a failed request, without the header of the error code.
 	failure(c *call, p *refusal.Error) response
-	// head sets what the header of every answer with the status has.
+	// headers sets the headers that every answer with the status has.
 	headers(h http.Header, c *call, status int)
 }
 
-// call is a request that is being served.
+// call is a request under way.
 type call struct {
 	*http.Request
-	Method string // the request's, or what it stands for; see method
+	Method string // the request's method, or the tunneled one; see method
 	query  url.Values
 	body   []byte
 	path   string // decoded, without the account, with its leading slash
@@ -54,12 +53,12 @@ func (p pipeline) newCall(r *http.Request) *call {
 	return &call{Request: r, Method: r.Method, query: r.URL.Query(), id: fmt.Sprintf("00000000-0000-0000-0000-%012x", p.requests.Add(1))}
 }
 
-// trace is what the services add to an error's message.
+// trace returns the text that the services append to an error's message.
 func (c *call) trace(now time.Time) string {
 	return "\nRequestId:" + c.id + "\nTime:" + now.UTC().Format("2006-01-02T15:04:05.0000000Z")
 }
 
-// base is the URL of the account as the client wrote it.
+// base returns the URL of the account, with the host that the client used.
 func (e *Emulator) base(c *call) string { return "http://" + c.Host + "/" + e.account }
 
 // operation is a parsed request.
@@ -68,7 +67,7 @@ type operation struct {
 	run run
 }
 
-// run carries a request out.
+// run carries out a request.
 type run func(now time.Time, plan fault.Plan) (response, error)
 
 type response struct {
@@ -82,7 +81,7 @@ type response struct {
 
 func (r *response) set(name, value string) {
 	if r.header == nil {
-		r.header = make([][2]string, 0, 4) // enough for nearly all
+		r.header = make([][2]string, 0, 4) // usually enough
 	}
 	r.header = append(r.header, [2]string{name, value})
 }
@@ -93,7 +92,7 @@ func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := p.newCall(r)
-	defer func() { p.recycle(c.body) }() // parse and run keep nothing of it
+	defer func() { p.recycle(c.body) }() // parse and run keep no reference to it
 	op, err := p.prepare(c, w)
 	if err != nil {
 		p.fail(w, c, err)
@@ -129,8 +128,8 @@ func (p pipeline) event(e Event) {
 
 // prepare checks and reads the request.
 func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
-	// In process there is no connection that could have a deadline. Refused bodies need
-	// it too: net/http reads what is left of them.
+	// In process, there is no connection with a deadline. A refused request needs one as well, because net/http reads the rest of
+	// its body.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.clientTime))
 	if err := leftOut(c); err != nil {
 		return operation{}, err
@@ -144,7 +143,7 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	}
 	c.path = path
 	if version := c.Header.Get("x-ms-version"); version != "" {
-		// Any version passes, so that newer clients work.
+		// Accept any version, so that newer clients work.
 		if _, err := time.Parse(time.DateOnly, version); err != nil {
 			return operation{}, refusal.New("InvalidHeaderValue", "The value for one of the HTTP headers is not in the correct format: x-ms-version.")
 		}
@@ -155,8 +154,8 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	return p.service.parse(c)
 }
 
-// leftOut refuses by name what the services have and this has not. Signatures can't be checked
-// first: some of these requests are signed in a way that is left out, too.
+// leftOut refuses, by name, features of the services that the emulator lacks. It must run before the signature check, because
+// some of these requests are signed in an unsupported way.
 func leftOut(c *call) error {
 	what := ""
 	switch comp := c.query.Get("comp"); {
@@ -180,7 +179,7 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 	body := http.MaxBytesReader(w, c.Body, p.service.maxBody())
 	c.body = p.buffer()
 	for {
-		// The buffer grows with what has arrived, never with what was announced.
+		// The buffer grows with the bytes received, and never with the announced length.
 		c.body = slices.Grow(c.body, minRead)
 		n, err := body.Read(c.body[len(c.body):cap(c.body)])
 		c.body = c.body[:len(c.body)+n]
@@ -188,7 +187,7 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 		switch {
 		case err == nil:
 		case err == io.EOF:
-			// net/http goes on reading during the answer, to notice that the client leaves.
+			// net/http continues to read during the answer, to notice that the client disconnects
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 			return nil
 		case errors.As(err, &tooLarge):
@@ -206,10 +205,10 @@ func bodyTooLarge(limit int64) error {
 		[2]string{"MaxLimit", strconv.FormatInt(limit, 10)})
 }
 
-// minRead is the least space that a read gets, in bytes.
+// minRead is the minimum free space for a read, in bytes.
 const minRead = 512
 
-// breakDown carries out a plan to fail. answer is what a request that was carried out has.
+// breakDown makes a request fail as planned. answer is its answer if it was carried out.
 func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan fault.Plan, answer response) {
 	if p.onFault != nil {
 		p.onFault(op.Request, plan.Cause)
@@ -224,7 +223,7 @@ func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan f
 			answer.set("Retry-After", strconv.Itoa(int(seconds)))
 		}
 		p.write(w, c, answer)
-	case fault.HTML: // no header of the service's
+	case fault.HTML: // without the service's headers
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body>Sign in to use the network.</body></html>")
 	case fault.Empty:
@@ -250,7 +249,7 @@ func reset(w http.ResponseWriter) {
 	}
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // net/http's own way to break off
+		panic(http.ErrAbortHandler) // net/http's own way to abort a connection
 	}
 	if tcp, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
 		_ = tcp.SetLinger(0) // makes Close send a reset
@@ -260,7 +259,7 @@ func reset(w http.ResponseWriter) {
 
 func (p pipeline) fail(w http.ResponseWriter, c *call, err error) { p.write(w, c, p.refused(c, err)) }
 
-// refused is the answer to a request that failed.
+// refused returns the answer to a failed request.
 func (p pipeline) refused(c *call, err error) response {
 	var known *refusal.Error
 	if !errors.As(err, &known) {
@@ -289,13 +288,13 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	p.service.headers(h, c, r.status)
 	for _, pair := range r.header {
 		if strings.HasPrefix(pair[0], metadataPrefix) {
-			h[pair[0]] = []string{pair[1]} // Python's client finds it in small letters alone
+			h[pair[0]] = []string{pair[1]} // Python's client finds it only in lower case
 			continue
 		}
 		h.Set(pair[0], pair[1])
 	}
 	if c.Method == http.MethodHead && r.status >= http.StatusBadRequest {
-		r.contentType, r.body = "", nil // or else clients take the announced body for a broken one
+		r.contentType, r.body = "", nil // otherwise clients report the announced body as incomplete
 	}
 	if r.contentType != "" {
 		h.Set("Content-Type", r.contentType)
@@ -303,11 +302,11 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	if r.status != http.StatusNoContent && r.status != http.StatusNotModified {
 		h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	}
-	// Counted from here: latency and faults are not the client's fault.
+	// Start the time here, because the client does not cause latency and faults.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.clientTime))
 	w.WriteHeader(r.status)
 	if c.Method != http.MethodHead && r.status != http.StatusNotModified {
-		_, _ = w.Write(r.body) // a client that went away is not our trouble
+		_, _ = w.Write(r.body) // the client may have disconnected
 	}
 	if r.pooled {
 		p.recycle(r.body)

@@ -23,14 +23,14 @@ type queueService struct{ *Emulator }
 // The service's limits on messages.
 // https://learn.microsoft.com/rest/api/storageservices/put-message
 const (
-	maxMessageBytes = 64 << 10 // of text, once decoded
-	maxQueueBody    = 131_584  // bytes; the live service's, which no documentation has
-	maxMessages     = 32       // in one get or peek
-	maxQueues       = 5000     // in one list
+	maxMessageBytes = 64 << 10 // of decoded text
+	maxQueueBody    = 131_584  // bytes; measured on the live service, because it is not documented
+	maxMessages     = 32       // per get or peek
+	maxQueues       = 5000     // per list
 	maxVisibility   = 7 * 24 * 60 * 60
 	defaultTTL      = 7 * 24 * 60 * 60
 	defaultHidden   = 30
-	endlessTTL      = 1 << 33 // seconds, some 270 years; beyond that, times overflow
+	endlessTTL      = 1 << 33 // seconds, some 270 years; longer times overflow
 
 	// https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-queue-resources
 	maxMetadataBytes = 8 << 10
@@ -75,7 +75,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 		return op, err
 	}
 	limit := min(cmp.Or(asked, maxQueues), maxQueues)
-	tokens := "/" + s.account + "/" // begins the markers
+	tokens := "/" + s.account + "/" // start of the markers
 	from := strings.TrimPrefix(c.query.Get("marker"), tokens)
 	withMetadata := slices.Contains(strings.Split(c.query.Get("include"), ","), "metadata")
 	op.Kind, op.Identity = fault.Queues, "queues?"+c.URL.RawQuery
@@ -99,7 +99,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 			case len(list.Queues) < limit:
 				next := entry{Name: name}
 				if withMetadata {
-					if q, err := s.queues.Get(name, now); err == nil { // else it was just deleted
+					if q, err := s.queues.Get(name, now); err == nil { // otherwise it was just deleted
 						next.Metadata = sortedElements(q.Metadata())
 					}
 				}
@@ -156,11 +156,11 @@ func (s queueService) parseQueue(c *call, op operation) (operation, error) {
 	return op, nil
 }
 
-// metadataPrefix begins the names of the headers that carry metadata.
+// metadataPrefix starts the names of headers with metadata.
 const metadataPrefix = "x-ms-meta-"
 
-// parseMetadata reads the name-value pairs that a request carries in its header. The services keep the names as the client spells them;
-// net/http does not, so here they are in small letters.
+// parseMetadata reads the name-value pairs in a request's header. The services keep the client's spelling of the names. net/http
+// does not, so here the names are in lower case.
 func parseMetadata(h http.Header) (map[string]string, error) {
 	metadata := make(map[string]string)
 	size := 0
@@ -189,7 +189,7 @@ func invalidMetadata(why string) error {
 	return refusal.New("InvalidMetadata", "The metadata specified is invalid. "+why+".")
 }
 
-// onQueue makes an operation's run of one that needs the queue.
+// onQueue returns a run that first finds the queue.
 func (s queueService) onQueue(name string, do func(*queue.Queue, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		q, err := s.queues.Get(name, now)
@@ -231,7 +231,7 @@ func (s queueService) parseMessages(c *call, op operation) (operation, error) {
 	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
 		messages := q.Get(now, n, now.Add(seconds(hidden)))
 		s.counts.results(0, len(messages))
-		s.injector.Load().Charge(now, op.Request, len(messages)-1) // one is in op.Request
+		s.injector.Load().Charge(now, op.Request, len(messages)-1) // op.Request includes one
 		r := messageList(messages, (*messageXML).received)
 		r.found = len(messages)
 		return r, nil
@@ -257,7 +257,7 @@ func (s queueService) parsePut(c *call, op operation) (operation, error) {
 	}
 	op.Kind, op.Identity = fault.Put, "put "+op.Queue+"\x00"+text
 	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, plan fault.Plan) (response, error) {
-		expires := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // as the service says never
+		expires := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // the service's value for never
 		if ttl > 0 && ttl < endlessTTL {
 			expires = now.Add(seconds(ttl))
 		}
@@ -322,7 +322,7 @@ func (s queueService) parseMessage(c *call, op operation, id string) (operation,
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// number returns a whole-number parameter of the query.
+// number returns an integer parameter of the query.
 func number(query url.Values, name string, absent, low, high int) (int, error) {
 	text := query.Get(name)
 	if text == "" {

@@ -14,8 +14,7 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// messageText reads the body of a put or update. Like the service, it refuses
-// characters that XML does not allow.
+// messageText parses the body of a put or update. Like the service, it refuses characters that XML does not allow.
 func messageText(body []byte) (string, error) {
 	var m struct {
 		XMLName     xml.Name `xml:"QueueMessage"`
@@ -23,7 +22,7 @@ func messageText(body []byte) (string, error) {
 	}
 	d := xml.NewDecoder(bytes.NewReader(body))
 	if err := d.Decode(&m); err != nil {
-		line, column := d.InputPos() // behind what is wrong
+		line, column := d.InputPos() // after the mistake
 		return "", refusal.New("InvalidXmlDocument", "XML specified is not syntactically valid.",
 			[2]string{"LineNumber", strconv.Itoa(line)}, [2]string{"LinePosition", strconv.Itoa(column - 1)}, [2]string{"Reason", "Error parsing Xml content"})
 	}
@@ -73,10 +72,10 @@ func messageList(messages []queue.Message, fill func(*messageXML, queue.Message)
 
 func httpTime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
-// elements are written as elements, by name and text.
+// elements are XML elements with a name and a text.
 type elements [][2]string
 
-// sortedElements returns name-value pairs in the order of their names.
+// sortedElements returns name-value pairs, sorted by name.
 func sortedElements(pairs map[string]string) *elements {
 	all := make(elements, 0, len(pairs))
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
@@ -98,7 +97,7 @@ func (all elements) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	return e.EncodeToken(start.End())
 }
 
-// errorXML is an error in an answer.
+// errorXML is an error in XML form.
 type errorXML elements
 
 // MarshalXML implements [xml.Marshaler].
@@ -107,7 +106,7 @@ func (x errorXML) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	return elements(x).MarshalXML(e, start)
 }
 
-// xmlHead begins every document of the service's.
+// xmlHead starts every XML document of the service.
 const xmlHead = "\ufeff" + `<?xml version="1.0" encoding="utf-8"?>`
 
 func xmlResponse(status int, v any) response {
@@ -119,11 +118,11 @@ func xmlResponse(status int, v any) response {
 	return response{status: status, contentType: "application/xml", body: closed(append([]byte(xmlHead), text...))}
 }
 
-// unreferenced undoes what encoding/xml escapes beyond the service, which escapes &, <, >
-// and carriage returns. Microsoft's JavaScript SDK does not decode numeric references.
+// unreferenced undoes the escapes that encoding/xml makes and the service does not. The service escapes only &, <, > and carriage
+// returns, and Microsoft's JavaScript SDK does not decode numeric references.
 var unreferenced = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&#x9;", "\t", "&#xA;", "\n")
 
-// closed writes elements without content as <Name />, which encoding/xml can't.
+// closed replaces elements without content by <Name />, a form that encoding/xml cannot write.
 func closed(document []byte) []byte {
 	empty := []byte("></")
 	var b []byte

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/local/emulator/table"
 )
 
-// metadata is how much OData metadata an answer carries.
+// metadata is the level of OData metadata in an answer.
 type metadata uint8
 
 const (
@@ -28,7 +28,7 @@ func (m metadata) contentType() string {
 	return "application/json;odata=" + name + ";streaming=true;charset=utf-8"
 }
 
-// formatAsked is the form of the answer that $format or else Accept asks for.
+// formatAsked returns the requested format of the answer: $format if present, otherwise Accept.
 func formatAsked(c *call) string { return cmp.Or(c.query.Get("$format"), c.Header.Get("Accept")) }
 
 func metadataLevel(c *call) metadata { return parseLevel(formatAsked(c)) }
@@ -55,11 +55,11 @@ type renderer struct {
 	chosen  []entity.Property // scratch
 }
 
-// columns are the properties that a query asks for.
+// columns are the properties that a query selects.
 type columns struct {
-	text  string   // as the query has them
+	text  string   // as in the query
 	names []string // in order; nil for all
-	asked bool     // the query has a $select, even an empty one
+	asked bool     // the query has a $select, which may be empty
 }
 
 func parseColumns(query url.Values) columns {
@@ -75,7 +75,7 @@ func parseColumns(query url.Values) columns {
 	return c
 }
 
-// wants reports whether the query asks for a property.
+// wants reports whether the query selects a property.
 func (c *columns) wants(name string) bool { return c.names == nil || slices.Contains(c.names, name) }
 
 func (s tableService) renderer(c *call, name string, columns columns) *renderer {
@@ -112,7 +112,7 @@ func (s tableService) page(c *call, name string, rows []table.Row, columns colum
 	return response{status: http.StatusOK, contentType: r.level.contentType(), body: r.b, pooled: true}
 }
 
-// row renders one row as an answer of its own.
+// row renders one row as a complete answer.
 func (s tableService) row(c *call, name string, row table.Row, columns columns, status int) response {
 	r := s.renderer(c, name, columns)
 	r.b = append(r.b, '{')
@@ -175,7 +175,7 @@ func (r *renderer) properties(p entity.Properties) {
 	}
 }
 
-// selected appends the properties that the query asks for: null for those that the row lacks.
+// selected appends the selected properties, with null for those that the row lacks.
 func (r *renderer) selected(p entity.Properties) {
 	names := r.columns.names
 	r.chosen = slices.Grow(r.chosen[:0], len(names))[:len(names)]
@@ -218,7 +218,7 @@ func (r *renderer) text(name, value string) {
 	r.b = append(r.b, ',')
 }
 
-// etag appends the ETag, which [table.Row.ETag] also makes, from the stamp.
+// etag appends the ETag. It uses the stamp, and returns the same as [table.Row.ETag].
 func (r *renderer) etag() {
 	r.b = append(r.b, `"odata.etag":"W/\"datetime'`...)
 	for _, c := range r.stamp {
@@ -236,7 +236,7 @@ func entityLink(name string, row table.Row) string {
 	return name + "(PartitionKey='" + pathKey(row.PartitionKey) + "',RowKey='" + pathKey(row.RowKey) + "')"
 }
 
-// pathKey writes a key as it stands in a URL's path, where the service escapes no quotes.
+// pathKey returns a key in the form of a URL's path, in which the service does not escape quotes.
 func pathKey(s string) string {
 	return strings.ReplaceAll(url.PathEscape(s), "%27", "''")
 }

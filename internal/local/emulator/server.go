@@ -22,8 +22,8 @@ type Server struct {
 	servers    []*http.Server
 }
 
-// Serve listens at the addresses of the three services, where port 0 stands for any free port, and
-// returns when they can be used. It serves until ctx ends or Close is called.
+// Serve listens on the addresses of the three services, and returns when they are ready. Port 0 means any free port. It serves
+// until ctx ends or Close is called.
 func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr string) (*Server, error) {
 	var config net.ListenConfig
 	var urls [3]string
@@ -43,12 +43,12 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr str
 	return s, nil
 }
 
-// onlyHosts refuses requests by other names than this machine's own and the given address: a page in
-// a browser can have its own name lead here, and sign with the key that everybody knows.
+// onlyHosts refuses requests for hosts other than this machine's names and the given address. Otherwise a web page could make its
+// own name resolve to this machine, and sign requests with the well-known key.
 func (p pipeline) onlyHosts(addr string) http.Handler {
 	given, _, _ := net.SplitHostPort(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isAdmin(r) && !loopback.Is(r.RemoteAddr) { // no signature protects it
+		if isAdmin(r) && !loopback.Is(r.RemoteAddr) { // because no signature protects it
 			http.Error(w, "/_emulator answers its own machine alone", http.StatusForbidden)
 			return
 		}
@@ -61,26 +61,26 @@ func (p pipeline) onlyHosts(addr string) http.Handler {
 	})
 }
 
-// arrivedAt reports whether a host is the address at which the request arrived: 0.0.0.0 and :: are
-// every address of the machine.
+// arrivedAt reports whether a host is the address at which the request arrived. 0.0.0.0 and :: listen on every address of the
+// machine.
 func arrivedAt(ctx context.Context, host string) bool {
 	ip, err := netip.ParseAddr(host)
 	local, ok := ctx.Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return err == nil && ok && ip.Unmap() == local.AddrPort().Addr().Unmap()
 }
 
-// start serves in a goroutine that ends with Close. A ReadTimeout would cancel requests
-// that take longer than that, so the handler limits the reading of bodies.
+// start serves in a goroutine that ends with Close. A ReadTimeout would also cancel longer requests, so the handler limits the
+// time to read a body.
 func (s *Server) start(l net.Listener, h http.Handler, clientTime time.Duration) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: clientTime, WriteTimeout: clientTime}
 	s.servers = append(s.servers, server)
 	go func() { _ = server.Serve(l) }()
 }
 
-// ConnectionString returns a connection string with its endpoints.
+// ConnectionString returns a connection string for the server's endpoints.
 func (s *Server) ConnectionString() string { return s.connection }
 
-// Close stops serving at once, and breaks off requests under way.
+// Close stops serving at once, and aborts requests under way.
 func (s *Server) Close() error {
 	var errs []error
 	for _, server := range s.servers {

@@ -21,7 +21,7 @@ import (
 // tableService is the Table service's side of the pipeline.
 type tableService struct{ *Emulator }
 
-// maxBody is the limit on an entity group transaction, the largest of all requests.
+// maxBody is the limit on an entity group transaction, the largest request of all.
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 func (s tableService) maxBody() int64 { return 4 << 20 }
 
@@ -34,7 +34,7 @@ func (s tableService) failure(c *call, p *refusal.Error) response {
 	return s.refused(c, p, metadataLevel(c), c.Method, c.Header.Get("Prefer"))
 }
 
-// refused is the answer to a request, alone or in a batch, that failed.
+// refused returns the answer to a failed request, alone or in a batch.
 func (s tableService) refused(c *call, p *refusal.Error, level metadata, method, prefer string) response {
 	b, _ := jsontext.AppendQuote([]byte(`{"odata.error":{"code":`), p.Code)
 	b = append(b, `,"message":{"lang":"en-US","value":`...)
@@ -46,11 +46,10 @@ func (s tableService) refused(c *call, p *refusal.Error, level metadata, method,
 	return r
 }
 
-// preferenceApplied comes first in a header, before the version in a batch's parts.
+// preferenceApplied comes first in an answer's header. In a batch's part, it comes before the version.
 const preferenceApplied = "Preference-Applied"
 
-// method returns the method that a request stands for: a POST may tunnel others, as in the older
-// .NET SDKs.
+// method returns the effective method of a request. A POST may tunnel another method, as in the older .NET SDKs.
 func method(sent, tunneled string) string {
 	tunnels := []string{"MERGE", http.MethodPatch, http.MethodPut, http.MethodDelete}
 	if sent == http.MethodPost && slices.Contains(tunnels, tunneled) {
@@ -103,7 +102,7 @@ func invalidInput(why string) error {
 
 func noAtom() error { return refusal.New("AtomFormatNotSupported", "Atom format is not supported.") }
 
-// checkContentType refuses bodies without the content type of JSON.
+// checkContentType refuses bodies whose content type is not JSON.
 func checkContentType(contentType string) error {
 	const json = "application/json"
 	mediaType, _, _ := strings.Cut(contentType, ";")
@@ -116,8 +115,7 @@ func checkContentType(contentType string) error {
 	return refusal.New("MediaTypeNotSupported", "The media type provided in the Content-Type header is not supported: "+strconv.Quote(contentType)+".")
 }
 
-// target is what a path names: /resource, /resource(), /resource('name') or
-// /resource(PartitionKey='…',RowKey='…').
+// target is a parsed path: /resource, /resource(), /resource('name') or /resource(PartitionKey='…',RowKey='…').
 type target struct {
 	resource string
 	name     string // of resource('name'), if named
@@ -151,7 +149,7 @@ func parseTarget(path string) (target, error) {
 	return t, nil
 }
 
-// parseKey reads PartitionKey='…',RowKey='…', in either order.
+// parseKey parses PartitionKey='…',RowKey='…', in either order.
 func parseKey(args string) (key.Key, error) {
 	keys := make(map[string]string, 2)
 	for {
@@ -180,7 +178,7 @@ func parseKey(args string) (key.Key, error) {
 	return key.Key{Partition: p, Row: r}, nil
 }
 
-// parseNamed understands what can't be: tables have no rows with a single name.
+// parseNamed refuses resource('name') for a table, because its rows have two keys.
 func (s tableService) parseNamed(t target) (operation, error) {
 	return operation{
 		Request: fault.Request{Kind: fault.Query, Table: t.resource},
@@ -241,8 +239,7 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// preferred answers a creation with the new resource, or without if the client
-// prefers that. location is the resource's URL.
+// preferred answers a creation with the new resource, or without it if the client prefers that. location is the resource's URL.
 func (s tableService) preferred(c *call, prefer, location string, render func(metadata) []byte) response {
 	if prefer == "return-no-content" {
 		r := response{status: http.StatusNoContent}
@@ -260,7 +257,7 @@ func (s tableService) preferred(c *call, prefer, location string, render func(me
 	return r
 }
 
-// nameRow lets a filter see a table's name.
+// nameRow is a table's name in the form that a filter needs.
 type nameRow string
 
 func (n nameRow) Property(name string) (odata.Value, bool) {

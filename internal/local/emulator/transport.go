@@ -9,13 +9,11 @@ import (
 	"syscall"
 )
 
-// Transport carries requests to an emulator in the same process. It is an
-// http.RoundTripper, and a policy.Transporter of the Azure SDK. Requests are served
-// in the caller's goroutine.
+// Transport carries requests to an emulator in the same process. It implements http.RoundTripper and the Azure SDK's
+// policy.Transporter. It serves requests in the caller's goroutine.
 type Transport struct{ handlers map[string]http.Handler }
 
-// Transport returns a transport that reaches the hosts of
-// [Emulator.ConnectionString].
+// Transport returns a transport that serves the hosts of [Emulator.ConnectionString].
 func (e *Emulator) Transport() *Transport {
 	t := &Transport{make(map[string]http.Handler)}
 	for _, p := range e.pipelines() {
@@ -24,8 +22,7 @@ func (e *Emulator) Transport() *Transport {
 	return t
 }
 
-// ConnectionString returns a connection string for clients that use
-// [Emulator.Transport]. Its hosts exist nowhere else.
+// ConnectionString returns a connection string for clients that use [Emulator.Transport]. Its hosts do not exist elsewhere.
 func (e *Emulator) ConnectionString() string {
 	return e.connectionString("http://"+e.host("table"), "http://"+e.host("queue"), "http://"+e.host("blob"))
 }
@@ -34,8 +31,7 @@ func (e *Emulator) host(service string) string {
 	return e.account + "." + service + ".emulator.invalid"
 }
 
-// Do serves the request. A fault that resets the connection is an error that wraps
-// syscall.ECONNRESET.
+// Do serves the request. If a fault resets the connection, the error wraps syscall.ECONNRESET.
 func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 	handler := t.handlers[req.URL.Host]
 	if handler == nil {
@@ -43,7 +39,7 @@ func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 	}
 	served := req.WithContext(req.Context()) // a copy
 	served.RequestURI = req.URL.RequestURI()
-	served.Header = make(http.Header, len(req.Header)) // named as a server reads them
+	served.Header = make(http.Header, len(req.Header)) // with names in a server's form
 	for name, values := range req.Header {
 		served.Header[http.CanonicalHeaderKey(name)] = values
 	}
@@ -63,7 +59,7 @@ func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	}
 	for name, values := range w.header {
-		if canonical := http.CanonicalHeaderKey(name); canonical != name { // a client on a socket sees no other
+		if canonical := http.CanonicalHeaderKey(name); canonical != name { // as a client on a socket would see it
 			delete(w.header, name)
 			w.header[canonical] = values
 		}
@@ -81,7 +77,7 @@ func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// RoundTrip does what Do does.
+// RoundTrip is the same as Do.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) { return t.Do(req) }
 
 // recorder is the http.ResponseWriter of a Transport.
@@ -89,7 +85,7 @@ type recorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	reset  bool // the connection shall break
+	reset  bool // the connection must be reset
 }
 
 func (w *recorder) Header() http.Header         { return w.header }

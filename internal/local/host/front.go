@@ -19,8 +19,7 @@ import (
 // NewKey returns a random key.
 func NewKey() string { return rand.Text() }
 
-// serve starts the HTTP server. It takes no requests after ctx has ended, and answers none
-// after work has.
+// serve starts the HTTP server. It accepts no requests after ctx has ended, and answers none after work has ended.
 func (h *Host) serve(ctx, work context.Context) {
 	s := &http.Server{Handler: http.HandlerFunc(h.front), ReadHeaderTimeout: 30 * time.Second}
 	h.running.Go(func() { _ = s.Serve(h.listener) }) // always ends with ErrServerClosed
@@ -31,7 +30,7 @@ func (h *Host) serve(ctx, work context.Context) {
 	})
 }
 
-// front handles every request: what is below /api is the handler's.
+// front handles every request. It passes paths below /api to the handler.
 func (h *Host) front(w http.ResponseWriter, r *http.Request) {
 	const prefix = "/api/"
 	path := strings.ToLower(r.URL.EscapedPath())
@@ -51,7 +50,7 @@ func (h *Host) front(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// anonymous reports whether a path below /api is that of a function without a key: the console's.
+// anonymous reports whether a path below /api belongs to a function without a key, which is only the console.
 func (h *Host) anonymous(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return slices.ContainsFunc(h.functions, func(f hosted) bool {
@@ -60,7 +59,7 @@ func (h *Host) anonymous(path string) bool {
 	})
 }
 
-// allow reports whether a request has the key, if there is one. The header wins over the query.
+// allow reports whether a request has the required key. The header takes precedence over the query.
 func (h *Host) allow(r *http.Request) bool {
 	if h.options.Key == "" {
 		return true
@@ -72,17 +71,17 @@ func (h *Host) allow(r *http.Request) bool {
 	return subtle.ConstantTimeCompare([]byte(got), []byte(h.options.Key)) == 1
 }
 
-// proxy streams a request to the handler and its answer back. It waits for a handler that is being restarted, as long as
-// the client does.
+// proxy streams a request to the handler and its answer back. If the handler is being restarted, it waits until the handler is
+// ready or the client disconnects.
 func (in *instance) proxy(w http.ResponseWriter, r *http.Request) {
 	p, err := in.ready(r.Context())
 	if err != nil {
-		return // the client has left
+		return // the client has disconnected
 	}
 	id := uuid.NewString()
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
-			pr.SetURL(&url.URL{Scheme: "http", Host: p.address}) // and with it the Host
+			pr.SetURL(&url.URL{Scheme: "http", Host: p.address}) // also sets the Host
 			pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 			pr.SetXForwarded()
 			p.mark(pr.Out, id)

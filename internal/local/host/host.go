@@ -28,38 +28,36 @@ import (
 
 // Options configure a [Host].
 type Options struct {
-	// Root is the app's directory, the one with host.json. Default: the working
-	// directory.
+	// Root is the app's directory, which contains host.json. Default: the working directory.
 	Root string
 	// Executable, an absolute path, replaces host.json's defaultExecutablePath and its arguments.
 	Executable string
-	// Settings are app settings. They win over the environment, which wins over
-	// local.settings.json.
+	// Settings are app settings. They override the environment, which overrides local.settings.json.
 	Settings map[string]string
-	// Addr is where the app is served. Default 127.0.0.1:7071; port 0 takes a free one.
+	// Addr is the address on which the app is served. Default: 127.0.0.1:7071. Port 0 means any free port.
 	Addr string
 	// Instances is the number of handler processes. Default 1.
 	Instances int
-	// Functions are what the app has. Default: [function.Functions].
+	// Functions are the app's functions. Default: [function.Functions].
 	Functions []function.Function
-	// Key, if set, is required of requests, as in the cloud, but for those of the console. Beyond loopback addresses there is always
-	// one; see [Host.Key].
+	// Key, if set, is required of all requests but the console's, as in the cloud. Addresses other than loopback always need one;
+	// see [Host.Key].
 	Key string
-	// Times are shorter in tests. Default: the real host's.
+	// Times are the host's times, which tests shorten. Default: the real host's.
 	Times Times
-	// Log gets the output of the host and its handlers. Default: none.
+	// Log receives the output of the host and its handlers. Default: none.
 	Log zerolog.Logger
 }
 
-// Times are how long the host waits.
+// Times are the host's times to wait.
 type Times struct {
-	Drain   time.Duration // invocations under way may go on when the host ends
+	Drain   time.Duration // how long invocations under way may continue when the host ends
 	Grace   time.Duration // from an invocation's time-out to the end of its process
-	Pause   time.Duration // between two tries for a timer's lease while storage is away
-	Restart time.Duration // from a handler that did not start to the next try
+	Pause   time.Duration // between two attempts to get a timer's lease while storage is unavailable
+	Restart time.Duration // from a failed start of a handler to the next attempt
 }
 
-// defaultTimes are those of the real host, which has no Pause.
+// defaultTimes returns the times of the real host. Pause is our own.
 func defaultTimes() Times {
 	return Times{Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second, Restart: 3 * time.Second}
 }
@@ -69,7 +67,7 @@ type Host struct {
 	options   Options
 	app       hostjson.App
 	command   command
-	id        string           // names the host as the holder of leases
+	id        string           // identifies the host as the holder of leases
 	client    *http.Client     // to the handlers
 	own       *storage.Account // AzureWebJobsStorage
 	instances []*instance
@@ -77,21 +75,20 @@ type Host struct {
 	listener  net.Listener
 	next      atomic.Uint64 // round robin over instances
 
-	stop    context.CancelFunc // begins the host's end
-	busy    sync.WaitGroup     // goroutines that may finish their work then
+	stop    context.CancelFunc // begins the shutdown
+	busy    sync.WaitGroup     // goroutines that may finish their work during the shutdown
 	running sync.WaitGroup     // all goroutines
 }
 
-// hosted is a function with its trigger as the host plays it.
+// hosted is a function with the data of its trigger.
 type hosted struct {
 	function.Function
 	queue    *storage.Queue // of a queue function
-	poison   *storage.Queue // of a queue function; nil if failed messages have nowhere to go
+	poison   *storage.Queue // of a queue function; nil if failed messages are not moved
 	schedule calendar.Cron  // of a timer function
 }
 
-// Start runs the app in options.Root and returns when every instance is ready. It
-// ends with ctx, or by [Host.Close].
+// Start runs the app in options.Root and returns when every instance is ready. The app ends with ctx or [Host.Close].
 func Start(ctx context.Context, options Options) (*Host, error) {
 	h, err := load(options)
 	if err != nil {
@@ -136,11 +133,12 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	return h, nil
 }
 
-// Key returns the key that requests need: that of the options, or a new one if the app can be reached from other machines. "" means none.
+// Key returns the key that requests need: the key of the options, or a new one if other machines can reach the app. "" means
+// none.
 func (h *Host) Key() string { return h.options.Key }
 
-// drain waits for invocations under way, at most [Times.Drain]. The real host
-// then kills the handler processes. It never sends them a signal.
+// drain waits at most [Times.Drain] for invocations under way. Like the real host, the caller then kills the handler processes,
+// without any other signal.
 func (h *Host) drain() {
 	done := make(chan struct{})
 	go func() { // ends with the work, which ends with the processes
@@ -190,8 +188,8 @@ func load(o Options) (*Host, error) {
 	return h, h.bind(settings)
 }
 
-// bind makes the functions' triggers, but for functions that a setting or host.json turns off. It makes no
-// request: storage that is away now may come back.
+// bind creates the triggers of all functions that neither a setting nor host.json turns off. It sends no request, because storage
+// that is unavailable now may return.
 func (h *Host) bind(settings storage.Settings) error {
 	connection, err := storage.SettingConnection(storage.HostConnection, storage.SettingsOf(h.command.env))
 	if err == nil {
@@ -247,7 +245,7 @@ func (h *Host) listeners(in *instance) []*listener {
 	return list
 }
 
-// pick returns the next instance whose handler is ready, or the next one if none is.
+// pick returns the next instance whose handler is ready. If none is ready, it returns the next one.
 func (h *Host) pick() *instance {
 	n := uint64(len(h.instances))
 	start := h.next.Add(1)
@@ -259,11 +257,10 @@ func (h *Host) pick() *instance {
 	return h.instances[start%n]
 }
 
-// URL returns where the app is served, such as http://127.0.0.1:7071.
+// URL returns the app's URL, such as http://127.0.0.1:7071.
 func (h *Host) URL() string { return "http://" + h.listener.Addr().String() }
 
-// PIDs returns the process ids of the handlers by instance, 0 for one that is
-// being restarted.
+// PIDs returns the process ids of the handlers by instance, with 0 for a handler that is being restarted.
 func (h *Host) PIDs() []int {
 	pids := make([]int, len(h.instances))
 	for i, in := range h.instances {
@@ -274,8 +271,8 @@ func (h *Host) PIDs() []int {
 	return pids
 }
 
-// Kill ends an instance's handler process with SIGKILL, as a crash would: its
-// invocations fail and are retried, and the process is restarted. Kill reports whether there was a process.
+// Kill ends an instance's handler process with SIGKILL, like a crash: its invocations fail and are retried, and the process is
+// restarted. Kill reports whether there was a process.
 func (h *Host) Kill(instance int) bool {
 	p := h.instances[instance].current()
 	if p != nil {
@@ -284,9 +281,8 @@ func (h *Host) Kill(instance int) bool {
 	return p != nil
 }
 
-// Close ends the host in good order: it takes nothing new, waits up to
-// [Times.Drain] for invocations, and kills the handler processes. Unfinished messages stay
-// hidden until their lease ends. Close returns when nothing is left running.
+// Close shuts the host down in order: it accepts nothing new, waits up to [Times.Drain] for invocations, and kills the handler
+// processes. Unfinished messages stay hidden until their lease ends. Close returns when everything has stopped.
 func (h *Host) Close() {
 	h.stop()
 	_ = h.listener.Close()

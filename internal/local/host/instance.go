@@ -12,16 +12,15 @@ import (
 	"tablesweep/internal/task"
 )
 
-// instance is one machine of the app: a handler process that it keeps alive, and
-// the listeners that feed it.
+// instance is one machine of the app: a handler process that it keeps running, and the listeners that invoke it.
 type instance struct {
 	id   int
 	host *Host
 	log  zerolog.Logger
 
-	started   chan error // gets the outcome of the first start
+	started   chan error // gets the result of the first start
 	mu        sync.Mutex // guards the fields below
-	process   *process   // nil while there is none that is ready
+	process   *process   // nil if none is ready
 	published chan struct{}
 }
 
@@ -32,11 +31,10 @@ func newInstance(h *Host, id int) *instance {
 	}
 }
 
-// run keeps the handler process alive. It takes no message after
-// ctx has ended, and kills the process when work has.
+// run keeps the handler process running. It takes no message after ctx has ended, and kills the process when work ends.
 func (in *instance) run(ctx, work context.Context) {
 	life, end := context.WithCancel(work)
-	defer end() // it never started
+	defer end() // if it never started
 	polling, stop := context.WithCancel(life)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
@@ -45,7 +43,7 @@ func (in *instance) run(ctx, work context.Context) {
 		in.host.busy.Add(1)
 		listeners.Go(func() {
 			defer in.host.busy.Done()
-			if _, err := in.ready(polling); err == nil { // nothing is taken before it can be run
+			if _, err := in.ready(polling); err == nil { // take no message before it can be processed
 				l.poll(polling, life)
 			}
 		})
@@ -55,15 +53,14 @@ func (in *instance) run(ctx, work context.Context) {
 	listeners.Wait()
 }
 
-// firstTries is how often the first process is started: another program may take its port.
+// firstTries is the number of attempts to start the first process, because another program may take its port.
 const firstTries = 3
 
-// supervise runs the handler process and restarts it until
-// ctx ends. It returns at once if the first does not start.
+// supervise runs the handler process and restarts it until ctx ends. It returns at once if the first process does not start.
 func (in *instance) supervise(ctx context.Context) {
 	runtime.LockOSThread() // see contain
 	defer runtime.UnlockOSThread()
-	ever := false // it was ready
+	ever := false // it was ready at least once
 	for try := 1; ; try++ {
 		p, err := in.start(ctx)
 		switch {
@@ -90,7 +87,7 @@ func (in *instance) supervise(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case p.wanted.Load(), p.code == 200: // as the real host counts them
+		case p.wanted.Load(), p.code == 200: // the same distinction as in the real host
 			in.log.Info().Msg("the handler process is restarted")
 		default:
 			in.log.Error().Msgf("the handler process exited with code %d, and is restarted", p.code)
@@ -115,7 +112,7 @@ func (in *instance) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// publish makes p the process that invocations go to; nil makes them wait.
+// publish makes p the process for invocations. With nil, invocations wait.
 func (in *instance) publish(p *process) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -126,7 +123,7 @@ func (in *instance) publish(p *process) {
 	}
 }
 
-// ready returns the process, and waits for one if it is being started.
+// ready returns the process. If the process is being started, ready waits for it.
 func (in *instance) ready(ctx context.Context) (*process, error) {
 	for {
 		in.mu.Lock()
@@ -143,14 +140,14 @@ func (in *instance) ready(ctx context.Context) (*process, error) {
 	}
 }
 
-// current returns the process that is ready, or nil.
+// current returns the process if it is ready, or nil.
 func (in *instance) current() *process {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.process
 }
 
-// recycle ends the process that is ready, if there is one. The host starts another.
+// recycle kills the current process, if there is one. The host then starts another.
 func (in *instance) recycle() {
 	if p := in.current(); p != nil {
 		p.recycle()

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/app/envelope"
 )
 
-// maxAnswer is the most bytes that are read of an answer.
+// maxAnswer is the maximum number of bytes read of an answer.
 const maxAnswer = 128 << 20
 
 // invocation is one run of a function on an instance.
@@ -28,9 +28,8 @@ func (in *instance) newInvocation(f hosted) invocation {
 	return invocation{in: in, function: f, id: uuid.NewString()}
 }
 
-// within calls do with the handler's process. The function's time runs from here, and includes the
-// wait for a process that is being restarted. Soon after that time the process
-// of the instance is killed, and all its other invocations fail with it.
+// within calls do with the handler's process. The function's time starts here, and includes the wait for a process that is being
+// restarted. Soon after the time has passed, the instance's process is killed, and all its other invocations fail with it.
 func (v invocation) within(ctx context.Context, do func(ctx context.Context, p *process) error) (err error) {
 	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
 	start := time.Now()
@@ -59,7 +58,7 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, p *
 		}
 		err = cause
 	}
-	left := errors.Is(err, context.Canceled) // the client, if ctx has not ended
+	left := errors.Is(err, context.Canceled) // the client disconnected, if ctx has not ended
 	if err != nil && ctx.Err() == nil && !left || errTimeout != nil && err == errTimeout {
 		log.Error().Err(err).Msg("the invocation failed")
 	}
@@ -83,8 +82,7 @@ func (v invocation) post(ctx context.Context, p *process, document []byte) (enve
 	if err != nil {
 		return envelope.Answer{}, err
 	}
-	// The host writes the document as a stream (ObjectContent): there is no
-	// Content-Length.
+	// The real host writes the document as a stream (ObjectContent), so there is no Content-Length.
 	req.ContentLength = -1
 	req.Header.Set("Content-Type", envelope.ContentType)
 	req.Header.Set("User-Agent", envelope.UserAgent)

@@ -10,17 +10,17 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The real host leases a blob for each timer, for a minute at a time. Once a minute it tries to get a lease
-// that another host has. (SingletonOptions of the WebJobs SDK) Here the lease is
-// a row, which holds the schedule's state, too: the real host has that in another blob.
+// The real host leases a blob for each timer, for a minute at a time. If another host has the lease, it tries again once a
+// minute. (SingletonOptions of the WebJobs SDK) Here the lease is a row. The row also stores the schedule's state, for which the
+// real host uses another blob.
 const (
 	timerTable    = "azurewebjobshosts"
 	timerPosition = "timers" // the rows' partition
 	timerLease    = time.Minute
 )
 
-// lease is the right to keep a timer. One of all hosts on a storage account has it.
-// It carries the schedule's state to the next holder. The service's clock counts.
+// lease is the right to run a timer. Only one of the hosts on a storage account has it. It passes the schedule's state to the
+// next holder. Its times are by the service's clock.
 type lease struct {
 	table  *storage.Table
 	name   string // the function's
@@ -30,8 +30,8 @@ type lease struct {
 // errHeld means that another host has the lease.
 var errHeld = errors.New("another host has the timer's lease")
 
-// take takes or renews the lease and returns the schedule's state. The error is [errHeld]
-// if another host has it. update, if not nil, is the new state.
+// take acquires or renews the lease and returns the schedule's state. The error is [errHeld] if another host has the lease.
+// update, if not nil, is the new state.
 func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Status, error) {
 	partition, at := timerPosition, &key.Bound{Key: l.name}
 	page, err := l.table.Query(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: at, High: at}})
@@ -65,7 +65,7 @@ func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Stat
 	return status, err
 }
 
-// release frees the lease for others at once. A host does that when it ends in good order.
+// release frees the lease at once. A host does this when it shuts down in order.
 func (l lease) release(ctx context.Context, status envelope.Status) error {
 	if _, err := l.take(ctx, nil); err != nil {
 		return err

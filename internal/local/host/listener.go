@@ -17,46 +17,43 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// MessageLease is for how long the queue extension takes messages; it renews that at half time.
-// (QueueListener of the queue extension)
+// MessageLease is the time for which the queue extension hides messages. It renews this at half time. (QueueListener of the queue
+// extension)
 const MessageLease = 10 * time.Minute
 
-// poisonLife is how long a message stays in the poison queue: the queue extension names no time, so the service's default holds.
+// poisonLife is how long a message stays in the poison queue. The queue extension sets no time, so the service's default applies.
 // (Microsoft Learn, "Put Message")
 const poisonLife = 7 * 24 * time.Hour
 
 const (
-	// minPolling is the shortest wait between two polls. (QueuePollingIntervals of the queue extension)
+	// minPolling is the minimum wait between two polls. (QueuePollingIntervals of the queue extension)
 	minPolling = 100 * time.Millisecond
-	// settling bounds the request that settles a message, even while the
-	// host stops.
+	// settling limits the request that settles a message, even while the host stops.
 	settling = 10 * time.Second
 )
 
 // listener polls one queue for one function of one instance.
 type listener struct {
 	queue   *storage.Queue
-	poison  *storage.Queue // nil if failed messages have nowhere to go
+	poison  *storage.Queue // nil if failed messages are not moved
 	options hostjson.Queues
-	random  func() float64 // in [0, 1); only poll calls it
+	random  func() float64 // returns a number in [0, 1); only poll calls it
 	invoke  func(ctx context.Context, m envelope.Message) error
 	log     zerolog.Logger
 }
 
-// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does for its
-// own. It returns when every message that it took is settled, or work has ended.
-// random draws the waits between polls of an empty queue from numbers in [0, 1).
-// invoke runs the function with a decoded message. After its error the message is delivered again.
-// When work ends, so must invoke: the instance is lost, and settles nothing any more.
+// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. It returns when all its messages are settled
+// or work has ended. random returns numbers in [0, 1), which determine the waits between polls of an empty queue. invoke runs the
+// function with a decoded message. If it fails, the message is delivered again. When work ends, invoke must end as well: the
+// instance is lost, and settles no more messages.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options hostjson.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}
 	l.poll(ctx, work)
 }
 
-// poll polls until ctx ends. It returns when every message that it took is settled, or
-// work has ended. It gets batchSize messages when it has at most newBatchThreshold
-// in hand.
+// poll polls until ctx ends. It returns when all its messages are settled or work has ended. It gets batchSize messages whenever
+// at most newBatchThreshold are unfinished.
 func (l *listener) poll(ctx, work context.Context) {
 	finished := make(chan struct{})
 	inHand := 0
@@ -66,13 +63,13 @@ func (l *listener) poll(ctx, work context.Context) {
 		}
 	}()
 	pause := backoff{most: l.options.MaxPolling}
-	found := false // a message since the last pause
+	found := false // a message arrived since the last pause
 	for ctx.Err() == nil {
 		for inHand > l.options.NewBatchThreshold {
 			<-finished
 			inHand--
 		}
-		// Not with ctx: an abandoned request could still take messages, and they would stay hidden.
+		// Do not use ctx: an abandoned request could still take messages, which would stay hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, MessageLease)
 		if err != nil && !storage.NotFound(err) && ctx.Err() == nil { // the app creates the queue
 			l.log.Warn().Err(err).Msg("can't read the queue")
@@ -117,7 +114,7 @@ func (l *listener) process(ctx context.Context, m storage.Message) {
 		err = l.invokeRenewing(ctx, &m, text)
 	}
 	if ctx.Err() != nil {
-		return // nobody is left to settle it: it comes back when its lease ends
+		return // the instance is lost, so the message returns when its lease ends
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 	defer cancel()
@@ -126,14 +123,14 @@ func (l *listener) process(ctx context.Context, m storage.Message) {
 	}
 }
 
-// settle deletes a message whose function succeeded. A failed message becomes visible
-// again after visibilityTimeout. The last time, it goes to the poison queue.
+// settle deletes a message whose function succeeded. A failed message becomes visible again after visibilityTimeout. After its
+// last delivery, it goes to the poison queue.
 func (l *listener) settle(ctx context.Context, m storage.Message, failure error) error {
 	switch {
 	case failure == nil:
 		return taken(l.queue.Delete(ctx, m))
 	case l.poison == nil:
-		return nil // stays hidden for its lease: no fast endless loop
+		return nil // stays hidden for its lease, which avoids a fast endless loop
 	case m.DequeueCount < l.options.MaxDequeue:
 		_, err := l.queue.Update(ctx, m, l.options.Visibility)
 		return taken(err)
@@ -151,7 +148,7 @@ func (l *listener) settle(ctx context.Context, m storage.Message, failure error)
 	return taken(l.queue.Delete(ctx, m))
 }
 
-// taken drops errors that mean that another consumer owns the message.
+// taken ignores errors that mean that another consumer owns the message.
 func taken(err error) error {
 	if storage.NotFound(err) || storage.HasCode(err, "PopReceiptMismatch") {
 		return nil
@@ -159,8 +156,7 @@ func taken(err error) error {
 	return err
 }
 
-// invokeRenewing invokes the function and keeps the message hidden meanwhile. m gets
-// the newest pop receipt.
+// invokeRenewing invokes the function and keeps the message hidden during the invocation. m gets the newest pop receipt.
 func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text string) error {
 	renewing, stop := context.WithCancel(ctx)
 	renewed := make(chan struct{})
@@ -175,8 +171,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 				return
 			case <-every.C:
 			}
-			// Not with renewing: an abandoned renewal may have
-			// changed the pop receipt.
+			// Do not use renewing: an abandoned renewal may have changed the pop receipt.
 			next, err := l.queue.Update(ctx, m, MessageLease)
 			if err == nil {
 				m.PopReceipt, receipt = next, next
@@ -195,8 +190,8 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 	return err
 }
 
-// decode returns a message's text. If the real host can't decode a message, it fails it without a log line, and does not
-// invoke the function.
+// decode returns a message's text. If the real host cannot decode a message, the message fails without a log line and without an
+// invocation.
 func decode(text string, isBase64 bool) (string, error) {
 	if !isBase64 {
 		return text, nil
@@ -211,8 +206,8 @@ func decode(text string, isBase64 bool) (string, error) {
 	return string(b), nil
 }
 
-// backoff is the host's RandomizedExponentialBackoffStrategy: the shortest wait after
-// a message, then about twice as long each time.
+// backoff is the host's RandomizedExponentialBackoffStrategy: the minimum wait after a message, then about twice as long each
+// time.
 type backoff struct {
 	most     time.Duration
 	current  time.Duration

@@ -24,22 +24,22 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The real host asks a starting handler for / this often. Any HTTP
-// answer will do. (WorkerConstants of azure-functions-host)
+// readyPoll is the interval at which the real host requests / from a starting handler. Any HTTP answer means ready.
+// (WorkerConstants of azure-functions-host)
 const readyPoll = 25 * time.Millisecond
 
 // command is the handler's command line and environment.
 type command struct {
 	path string
-	own  bool // the program is this one, which proves itself by [envelope.HeaderWorker]
+	own  bool // the program is this one, and proves this by [envelope.HeaderWorker]
 	args []string
 	dir  string
 	root string
 	env  []string
 }
 
-// newCommand resolves the handler's executable and its environment. A relative
-// path names a file of the app if there is one, else a program on the PATH.
+// newCommand resolves the handler's executable and its environment. A relative path means a file of the app if it exists, and
+// otherwise a program on the PATH.
 func newCommand(o Options, h hostjson.Handler, settings storage.Settings) command {
 	root := o.Root
 	if abs, err := filepath.Abs(root); err == nil {
@@ -65,15 +65,15 @@ func isFile(path string) bool {
 type process struct {
 	cmd     *exec.Cmd
 	address string        // HOST:PORT
-	id      string        // by which the process shows that it is the one at the port; "" if it can't
-	secret  string        // shows the process that a request is this host's
-	done    chan struct{} // closed when it has ended
+	id      string        // by which the process proves that it uses the port; "" if it cannot
+	secret  string        // by which the host proves that a request comes from it
+	done    chan struct{} // closed when the process has ended
 	code    int           // exit code, valid after done; -1 if a signal ended it
-	wanted  atomic.Bool   // the host itself ended it
+	wanted  atomic.Bool   // the host itself ended the process
 }
 
-// startProcess starts a handler process. The calling goroutine must be locked to
-// its thread until the process has ended: see [contain].
+// startProcess starts a handler process. The calling goroutine must be locked to its thread until the process has ended; see
+// [contain].
 func startProcess(c command, log zerolog.Logger) (*process, error) {
 	port, err := unusedPort()
 	if err != nil {
@@ -89,7 +89,7 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	stdout := &lineWriter{line: func(s string) { logLine(log, zerolog.InfoLevel, s) }}
 	stderr := &lineWriter{line: func(s string) { logLine(log, stderrLevel(s), s) }}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.WaitDelay = 2 * time.Second // if a grandchild keeps the pipes open
+	cmd.WaitDelay = 2 * time.Second // in case a grandchild keeps the pipes open
 	contain(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start handler: %w", err)
@@ -108,7 +108,8 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	return p, nil
 }
 
-// logLine logs a line of the handler's. One in zerolog's form keeps its level, message and fields: a line within a line is hard to read.
+// logLine logs a line of the handler. A line in zerolog's form keeps its level, message and fields, because a line within a line
+// is hard to read.
 func logLine(log zerolog.Logger, level zerolog.Level, line string) {
 	var fields map[string]any
 	d := json.NewDecoder(strings.NewReader(line))
@@ -128,8 +129,8 @@ func logLine(log zerolog.Logger, level zerolog.Level, line string) {
 	log.WithLevel(level).Fields(fields).Msg(message)
 }
 
-// unusedPort asks the system for a free port, as the real host does. Another
-// program may take it first: the handler then exits, and is restarted on another.
+// unusedPort returns a free port of the system, as the real host does. If another program takes the port first, the handler
+// exits, and is restarted with another port.
 func unusedPort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -138,8 +139,8 @@ func unusedPort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// stderrLevel is the level of a line that the handler writes to stderr: Warning if it contains
-// "warn", else Error. (WorkerProcess of azure-functions-host)
+// stderrLevel returns the level of a line that the handler writes to stderr: Warning if it contains "warn", otherwise Error.
+// (WorkerProcess of azure-functions-host)
 func stderrLevel(line string) zerolog.Level {
 	if strings.Contains(strings.ToLower(line), "warn") {
 		return zerolog.WarnLevel
@@ -162,7 +163,7 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 		p.sign(req)
 		if resp, err := client.Do(req); err == nil {
 			_ = resp.Body.Close()
-			if p.id == "" || resp.Header.Get(envelope.HeaderWorker) == p.id { // or else another program has taken the port
+			if p.id == "" || resp.Header.Get(envelope.HeaderWorker) == p.id { // otherwise another program has taken the port
 				return nil
 			}
 		}
@@ -176,18 +177,17 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 	}
 }
 
-// sign adds the secret to a request for this process. The host sends none without it.
+// sign adds the secret to a request for this process. Every request of the host has it.
 func (p *process) sign(r *http.Request) { r.Header.Set(envelope.HeaderSecret, p.secret) }
 
-// mark sets the headers that every request of an invocation has.
+// mark sets the headers of all requests of an invocation.
 func (p *process) mark(r *http.Request, invocation string) {
 	p.sign(r)
 	r.Header.Set(envelope.HeaderInvocation, invocation)
 	r.Header.Set(envelope.HeaderHostVersion, envelope.HostVersion)
 }
 
-// recycle kills the process on the host's behalf. The real host
-// does the same: it sends no other signal first.
+// recycle kills the process because the host wants it to end. Like the real host, it sends no other signal first.
 func (p *process) recycle() {
 	p.wanted.Store(true)
 	p.kill()
@@ -196,15 +196,14 @@ func (p *process) recycle() {
 // kill ends the process with SIGKILL and waits for its end.
 func (p *process) kill() {
 	select {
-	case <-p.done: // its id may be another's by now
+	case <-p.done: // its id may belong to another process by now
 	default:
 		killGroup(p.cmd)
 		<-p.done
 	}
 }
 
-// lineWriter passes its input on line by line. It cuts a very long line
-// into pieces.
+// lineWriter passes its input to line, one line at a time. It splits very long lines.
 type lineWriter struct {
 	line func(string)
 	rest []byte

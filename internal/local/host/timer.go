@@ -10,28 +10,28 @@ import (
 	"tablesweep/internal/task"
 )
 
-// lateness is how late a timer may fire without being past due.
+// lateness is the maximum delay of a timer that does not count as past due.
 const lateness = time.Second
 
-// A lease is renewed so often. After a failure it is tried again sooner.
+// The time between two renewals of a lease, and the shorter time after a failure.
 const (
 	renewal   = timerLease / 4
 	soonAgain = renewal / 3
 )
 
-// timer keeps one function's schedule, for all instances of the host. Only one of the hosts on
-// the same storage keeps it. Its runs never
-// overlap.
+// timer runs one function's schedule for all instances of the host. Only one of the hosts on the same storage runs it. Its runs
+// never overlap.
 type timer struct {
 	host     *Host
 	function hosted
 	lease    *lease
 
-	// state has the schedule's state while nobody writes it to the lease: each of two writes at once would look like another host's.
+	// state contains the schedule's state unless it is being written to the lease. Of two concurrent writes, each would look like
+	// another host's.
 	state chan envelope.Status
 }
 
-// keepTimer fires one function's timer until ctx ends. work bounds what it runs.
+// keepTimer fires one function's timer until ctx ends. work limits its runs.
 func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	t := &timer{
 		host: h, function: f, state: make(chan envelope.Status, 1),
@@ -68,7 +68,7 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	}
 }
 
-// renew keeps the lease until ctx ends, or another host has it. That storage is away does not matter.
+// renew renews the lease until ctx ends or another host has it. It continues while storage is unavailable.
 func (t *timer) renew(ctx context.Context) {
 	for pause := renewal; task.Sleep(ctx, pause); {
 		err := t.record(ctx, nil)
@@ -82,14 +82,14 @@ func (t *timer) renew(ctx context.Context) {
 	}
 }
 
-// keep records the schedule's state for the next holder. The real host does this when it
-// starts and after each run, and does not go on before. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
+// keep records the schedule's state for the next holder. Like the real host, the timer calls it at the start and after each run,
+// and waits for it. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	for t.record(ctx, &status) != nil && task.Sleep(ctx, t.host.options.Times.Pause) {
 	}
 }
 
-// record renews the lease and stores the schedule's state in it: the new one, if there is one.
+// record renews the lease and stores the schedule's state in it. changed, if not nil, is the new state.
 func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	status := <-t.state
 	defer func() { t.state <- status }()
@@ -102,11 +102,10 @@ func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	return err
 }
 
-// fireAll fires the timer until ctx ends. It fires at once if a time of the schedule has passed while no host
-// kept it.
+// fireAll fires the timer until ctx ends. It fires at once if a time of the schedule has passed while no host ran it.
 func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 	schedule := t.function.schedule
-	// Without Round, Go would not count the time for which the machine sleeps.
+	// Round drops the monotonic clock, which does not count the time for which the machine sleeps.
 	now := time.Now().Round(0)
 	if status.Next.IsZero() {
 		status.Next = schedule.Next(now)
@@ -122,7 +121,7 @@ func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 		now = time.Now().Round(0)
 		due := status.Next
 		if free.After(due) {
-			due = free // all times that fell into the last run become one run now
+			due = free // all times during the last run become one run now
 		}
 		t.fire(work, status, now.Sub(due) > lateness)
 		status = envelope.Status{Last: now, Next: schedule.Next(now), Updated: now}
@@ -130,7 +129,7 @@ func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 	}
 }
 
-// fire runs a timer's function on one instance. Failures don't stop the schedule.
+// fire runs a timer's function on one instance. Failures do not stop the schedule.
 func (t *timer) fire(ctx context.Context, status envelope.Status, pastDue bool) {
 	v := t.host.pick().newInvocation(t.function)
 	_, _ = v.invoke(ctx, envelope.Timer(t.function.Name, status, pastDue)) // logs its failure

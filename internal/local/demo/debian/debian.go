@@ -1,6 +1,5 @@
-// Package debian holds real rows to scan and copy: the 63,666 binary packages of
-// a Debian release, by source package, 34,172 of them. Names and versions are
-// public facts from Debian's package index; keys have + ~ : and . in them.
+// Package debian contains real rows to scan and copy: the 63,666 binary packages of a Debian release in 34,172 partitions, one
+// per source package. Names and versions are public facts from Debian's package index. Keys contain + ~ : and . characters.
 package debian
 
 import (
@@ -15,9 +14,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// compact has a line per package, in table order: source, package, version,
-// architecture, section, size, separated by tabs. A source like the line
-// before's is left out, and so is a package named as its source.
+// compact has a line per package, in table order: source, package, version, architecture, section and size, separated by tabs.
+// The source is empty if it equals the previous line's, and the package if it equals the source.
 //
 //go:embed packages.tsv.gz
 var compact []byte
@@ -32,7 +30,7 @@ type Package struct {
 	Bytes        int64
 }
 
-// Key returns the package's place in a table.
+// Key returns the package's key in a table.
 func (p Package) Key() key.Key {
 	return key.Key{Partition: p.Source, Row: p.Name + "_" + p.Version + "_" + p.Architecture}
 }

@@ -19,24 +19,23 @@ import (
 // Entity is a decoded request body.
 type Entity struct {
 	Key                  key.Key
-	HasPartition, HasRow bool // whether the body named the key at all
+	HasPartition, HasRow bool // whether the body contains the key
 	Properties           Properties
 }
 
 const typeSuffix = "@odata.type"
 
-// Decoder decodes one entity after the other. The zero value is ready to use.
+// Decoder decodes entities. The zero value is ready to use.
 type Decoder struct {
 	json       jsontext.Decoder
-	source     bytes.Buffer // what json reads
+	source     bytes.Buffer // input of json
 	properties []member
 	types      []member
 	rendered   []byte // scratch
 }
 
-// Decode reads an entity as a client sends it. System properties other than the
-// keys, and properties that are null, are dropped, as the service does. The error
-// is a *refusal.Error.
+// Decode decodes a client's entity. Like the service, it drops null properties, and system properties other than the keys. The
+// error is a *refusal.Error.
 func (d *Decoder) Decode(body []byte) (Entity, error) {
 	if err := d.split(body); err != nil {
 		return Entity{}, err
@@ -78,14 +77,15 @@ func (d *Decoder) typeName(property string) string {
 	return ""
 }
 
-// member is a member of the body: a property with its JSON text, or one that has an annotation with its type's name.
+// member is a member of the body: a property and its JSON text, or the property that a type annotation is for and the type's
+// name.
 type member struct{ name, value string }
 
 func invalidInput(format string, args ...any) error {
 	return refusal.New("InvalidInput", "An error occurred while processing this request. ("+fmt.Sprintf(format, args...)+")")
 }
 
-// split fills d.properties and d.types with pieces of one copy of the body.
+// split fills d.properties and d.types with substrings of one copy of the body.
 func (d *Decoder) split(body []byte) error {
 	d.properties, d.types = d.properties[:0], d.types[:0]
 	d.source = *bytes.NewBuffer(body)
@@ -130,14 +130,13 @@ func badJSON(err error) error {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return refusal.New("DuplicatePropertiesSpecified", "A property is specified more than one time.")
 	}
-	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no error for it
+	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no error value for it
 		return invalidInput("a text has half a surrogate pair, which embedded storage does not keep")
 	}
 	return invalidInput("the body is not a JSON object")
 }
 
-// readValue reads the next name or value. The JSON text that it returns is a part of
-// the whole.
+// readValue reads the next name or value. It returns a substring of the whole text.
 func (d *Decoder) readValue(whole string) (string, error) {
 	v, err := d.json.ReadValue()
 	if err != nil {
@@ -158,7 +157,7 @@ func keyValue(p member) (string, error) {
 	return s, CheckKey(p.name, s)
 }
 
-// unquote returns the text of a JSON string, an error for any other value.
+// unquote returns the text of a JSON string, or an error for any other value.
 func unquote(value string) (string, error) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", invalidInput("%.40s should be a string", value)
@@ -200,7 +199,7 @@ func appendProperty(b []byte, p member, typeName string) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-// needsAnnotation reports whether the JSON text does not show the type.
+// needsAnnotation reports whether the type cannot be seen from the JSON text.
 func needsAnnotation(t odata.Type, text string) bool {
 	switch t {
 	case odata.String, odata.Int32, odata.Boolean:
@@ -211,7 +210,7 @@ func needsAnnotation(t odata.Type, text string) bool {
 	return true
 }
 
-// typeOf returns the annotated type, or the one that the service infers.
+// typeOf returns the annotated type, or the type that the service infers.
 func typeOf(p member, typeName string) (odata.Type, error) {
 	if typeName != "" {
 		t, ok := odata.ParseType(typeName)
@@ -226,8 +225,8 @@ func typeOf(p member, typeName string) (odata.Type, error) {
 	return odata.Implied(p.value), nil
 }
 
-// normalize returns the value's stored JSON text. Numbers and truth values may come as
-// text where their type is annotated, and are kept in their shortest form.
+// normalize returns the JSON text in which the value is stored. Numbers and booleans with an annotated type may be strings. They
+// are stored in their shortest form.
 func normalize(p member, t odata.Type) (string, error) {
 	text := p.value
 	switch t {
@@ -259,7 +258,7 @@ func normalize(p member, t odata.Type) (string, error) {
 	return "", invalidInput("property %s: %.40s is not an %v", p.name, text, t)
 }
 
-// unquoted returns the text between the quotes of a JSON string, and any other text unchanged.
+// unquoted returns the text inside the quotes of a JSON string, and any other text unchanged.
 func unquoted(text string) string {
 	if bare, ok := strings.CutPrefix(text, `"`); ok {
 		return strings.TrimSuffix(bare, `"`)
@@ -267,14 +266,14 @@ func unquoted(text string) string {
 	return text
 }
 
-// normalizeDouble gives a Double the form in which Azurite returns it: the shortest that
-// reads back as the same number, with a point or an exponent, and no negative zero.
+// normalizeDouble returns a Double in the form in which Azurite returns it: the shortest text that parses to the same number,
+// with a point or an exponent, and without a negative zero.
 func normalizeDouble(text string) (string, bool) {
 	if text == "NaN" || text == "Infinity" || text == "-Infinity" {
 		return quote(text), true
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || strings.Trim(text, "0123456789+-.eE") != "" { // ParseFloat takes hexadecimals, too
+	if err != nil || strings.Trim(text, "0123456789+-.eE") != "" { // ParseFloat also accepts hexadecimal numbers
 		return "", false
 	}
 	if f == 0 {
@@ -287,7 +286,7 @@ func normalizeDouble(text string) (string, bool) {
 	return shortest, true
 }
 
-// normalizeQuoted handles the types that travel as annotated strings.
+// normalizeQuoted normalizes the types that are sent as annotated strings.
 func normalizeQuoted(p member, t odata.Type) (string, error) {
 	s, err := unquote(p.value)
 	if err != nil {
@@ -317,7 +316,7 @@ func normalizeQuoted(p member, t odata.Type) (string, error) {
 	return "", invalidInput("property %s: %.40q is not an %v", p.name, s, t)
 }
 
-// quote makes a JSON string of text that needs no escapes.
+// quote returns a JSON string of a text that needs no escapes.
 func quote(s string) string { return `"` + s + `"` }
 
 func tooLarge(name string) error {
@@ -336,8 +335,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// IsIdentifier reports whether a name follows the rules for C# identifiers, to which the
-// services hold the names of properties and of metadata.
+// IsIdentifier reports whether a name follows the rules for C# identifiers. The services require this of the names of properties
+// and metadata.
 func IsIdentifier(name string) bool {
 	for i, r := range name {
 		start := r == '_' || unicode.IsLetter(r) || unicode.Is(unicode.Nl, r)

@@ -1,10 +1,9 @@
-// Package entity reads, checks and keeps the properties of table rows.
+// Package entity parses, checks and stores the properties of table rows.
 //
-// [Decoder] turns the JSON that a client sends into [Properties]: the row's custom
-// properties as one piece of JSON text in the service's minimal-metadata form.
-// With text, building a page is little more than copying, a whole Double stays apart
-// from an Int32 (3.0 stays 3.0), and a row costs one allocation. The table keeps the keys
-// and the timestamp; they are not part of Properties.
+// [Decoder] converts a client's JSON into [Properties]: the row's custom properties as one JSON text in the service's
+// minimal-metadata form. With text, building a page is little more than copying, a Double without a fraction remains distinct
+// from an Int32 (3.0 stays 3.0), and a row costs one allocation. Properties do not include the keys and the timestamp, which the
+// table stores.
 package entity
 
 import (
@@ -30,16 +29,14 @@ const (
 	maxNameUnits     = 255
 	minDateTimeTicks = 504_911_232_000_000_000 // 1601-01-01
 
-	// maxKeyUnits is the stricter reading of the documentation, which gives both
-	// 1 KiB (two bytes a unit) and 1,024 characters. A key that is accepted here is
-	// accepted by the service.
+	// maxKeyUnits is the stricter interpretation of the documentation, which states both 1 KiB (two bytes per unit) and 1,024
+	// characters. The service accepts every key that is accepted here.
 	maxKeyUnits = 512
 )
 
-// Properties are a row's custom properties, as JSON members without the braces:
-// `"A":1,"B@odata.type":"Edm.Int64","B":"2"`. Only a [Decoder] and Merge make them, so
-// readers rely on the form: no white space, names without escapes, an annotation
-// directly before its property and only where the text does not show the type.
+// Properties are a row's custom properties, as JSON members without the braces: `"A":1,"B@odata.type":"Edm.Int64","B":"2"`. Only
+// a [Decoder] and Merge make them. Therefore readers rely on the form: no white space, names without escapes, and an annotation
+// directly before its property, only if the text does not show the type.
 type Properties string
 
 // Property is one member of Properties.
@@ -50,7 +47,7 @@ type Property struct {
 	Full string // the whole member, with its annotation
 }
 
-// All yields the properties in the order they were written.
+// All yields the properties in the order in which they were written.
 func (p Properties) All() iter.Seq[Property] {
 	return func(yield func(Property) bool) {
 		rest := string(p)
@@ -74,7 +71,7 @@ func (p Properties) Lookup(name string) (Property, bool) {
 	return Property{}, false
 }
 
-// cut splits the first property off.
+// cut splits off the first property.
 func cut(s string) (first Property, rest string) {
 	name, after := cutMember(s)
 	end := len(s) - len(after)
@@ -93,7 +90,7 @@ func cut(s string) (first Property, rest string) {
 	return p, strings.TrimPrefix(after, ",")
 }
 
-// cutMember returns the name of the first member and what follows the member.
+// cutMember returns the name of the first member and the text after the member.
 func cutMember(s string) (name, after string) {
 	colon := strings.IndexByte(s, ':')
 	name = s[1 : colon-1]
@@ -129,7 +126,7 @@ func (p Property) text() string {
 	return string(text)
 }
 
-// Merge returns p with the properties of changes added or replaced, in the order of their names.
+// Merge returns p with the properties of changes added or replaced, sorted by name.
 func (p Properties) Merge(changes Properties) Properties {
 	var all []Property
 	for q := range p.All() {
@@ -140,7 +137,7 @@ func (p Properties) Merge(changes Properties) Properties {
 	return joined(slices.AppendSeq(all, changes.All()))
 }
 
-// Sorted returns the properties in the order of their names.
+// Sorted returns the properties sorted by name.
 func (p Properties) Sorted() Properties {
 	last := ""
 	for q := range p.All() {
@@ -152,7 +149,7 @@ func (p Properties) Sorted() Properties {
 	return p
 }
 
-// joined returns the properties in the order of their names.
+// joined returns the properties sorted by name.
 func joined(all []Property) Properties {
 	slices.SortFunc(all, func(a, b Property) int { return strings.Compare(a.Name, b.Name) })
 	var b strings.Builder
@@ -165,11 +162,10 @@ func joined(all []Property) Properties {
 	return Properties(b.String())
 }
 
-// Check holds a whole row to the service's limits. The error is a *refusal.Error.
+// Check applies the service's limits to a whole row. The error is a *refusal.Error.
 func Check(k key.Key, p Properties) error {
-	// A property takes at least six bytes of text, and no text takes more than
-	// three times its length of the size that the service counts; so most rows
-	// need no counting.
+	// A property's text has at least six bytes, and the size that the service counts is at most three times the length of the
+	// text. So most rows need no exact count.
 	if 3*len(p) < maxEntityBytes/2 && len(p) < 6*maxProperties {
 		return nil
 	}
@@ -187,8 +183,8 @@ func Check(k key.Key, p Properties) error {
 	return nil
 }
 
-// size is the value's share of the entity's size, as the service's team described
-// it in "Understanding Windows Azure Storage Billing".
+// size returns the value's share of the entity's size, by the description of the service's team in "Understanding Windows Azure
+// Storage Billing".
 func (p Property) size() int {
 	switch p.Type {
 	case odata.String:
@@ -205,8 +201,7 @@ func (p Property) size() int {
 	return 8
 }
 
-// CheckKey holds a key to the service's rules. name is PartitionKey or RowKey. The
-// error is a *refusal.Error.
+// CheckKey applies the service's rules to a key. name is PartitionKey or RowKey. The error is a *refusal.Error.
 func CheckKey(name, s string) error {
 	for i, r := range s {
 		switch {

@@ -2,9 +2,8 @@ package fault
 
 import "time"
 
-// bucket is a token bucket that holds at most one second's tokens. It may go into
-// debt: it admits a request if any token is left, whatever the request takes. So one
-// batch of 100 passes a low limit, and the requests after it pay.
+// bucket is a token bucket that holds at most one second's tokens. It admits a request of any cost if any token is left, and may
+// go into debt. So a batch of 100 passes a low limit, and delays the requests after it.
 type bucket struct {
 	tokens float64
 	filled time.Time
@@ -17,13 +16,13 @@ func (b *bucket) fill(now time.Time, rate float64) {
 	}
 }
 
-// bucketKey names a bucket: a rule has one, or one for every partition.
+// bucketKey identifies a bucket. A rule has one bucket, or one per partition.
 type bucketKey struct {
 	rule      int
 	partition string
 }
 
-// admit reports whether the limit lets the request in, and takes its cost.
+// admit reports whether the limit admits the request, and subtracts its cost.
 func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	k, cost := bucketKey{rule: i}, 1.0
 	if in.rules[i].name == PartitionRate {
@@ -40,8 +39,8 @@ func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	return true
 }
 
-// Charge takes the actual cost of a request beyond req.Entities from the partition's
-// limit: the rows that a query returned, or the messages of a get.
+// Charge subtracts the actual cost of a request beyond req.Entities from the partition's limit: the rows that a query returned,
+// or the messages of a get.
 func (in *Injector) Charge(now time.Time, req Request, entities int) {
 	if !req.Confined || entities <= 0 {
 		return
@@ -59,7 +58,7 @@ func partitionName(req Request) string {
 	return "/" + req.Table + "/" + req.Queue + "/" + req.Partition
 }
 
-// bucket returns the bucket, filled up to now.
+// bucket returns a bucket, filled up to now.
 func (in *Injector) bucket(now time.Time, k bucketKey) *bucket {
 	rate := in.rules[k.rule].rate
 	b := in.buckets[k]

@@ -9,33 +9,32 @@ import (
 	"time"
 )
 
-// Request is what a rule can depend on.
+// Request describes a request to the rules.
 type Request struct {
 	Kind      Kind
 	Table     string
 	Queue     string
-	Partition string // the one partition concerned, if Confined; "" for a queue
-	Confined  bool   // to one partition, or to one queue
-	Entities  int    // entities or messages that it touches, as far as known before
-	Identity  string // tells this request from others, but not from its own retries
+	Partition string // the one partition that it affects, if Confined; "" for a queue
+	Confined  bool   // it affects one partition or one queue
+	Entities  int    // entities or messages that it affects, as far as known in advance
+	Identity  string // distinguishes this request from others, but not from its own retries
 }
 
-// Plan is what goes wrong with one request. At most one of the ways to fail is set.
-// Short, Empty, Duplicate, Delay and Deletion are offers: a caller that uses one reports
-// it with [Injector.Fired].
+// Plan describes the faults of one request. It has at most one way to fail. Short, Empty, Duplicate, Delay and Deletion may
+// remain unused. A caller that uses one reports it with [Injector.Fired].
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, or a rule of a timeout, a reset or a damaged answer
-	Cause      Name          // the rule that made it fail: where Fail is Busy, perhaps a rate limit
-	RetryAfter time.Duration // with Busy; 0 for none
+	Cause      Name          // the rule that made it fail; may be a rate limit if Fail is Busy
+	RetryAfter time.Duration // with Busy; 0 for no header
 
 	Short     bool
-	ShortRows int    // the page's length, 0 for any
-	ShortDraw uint64 // to choose it with
+	ShortRows int    // the page's length, or 0 for a random one
+	ShortDraw uint64 // random number for the length
 	Empty     bool
-	Copies    int           // how often to store a queue message
-	Delay     time.Duration // how much later to deliver it
-	Deletion  time.Duration // how long to block the name of a deleted table, queue or container
+	Copies    int           // how many copies of a queue message to store
+	Delay     time.Duration // additional delay of its delivery
+	Deletion  time.Duration // how long the name of a deleted table, queue or container stays blocked
 }
 
 // Injector applies a spec and counts what fired. Its methods may be called
@@ -44,15 +43,15 @@ type Injector struct {
 	spec  string
 	seed  uint64
 	rules []rule
-	draws bool // a rule depends on chance, or on how often a request was seen
+	draws bool // a rule depends on chance, or on how often a request has occurred
 
 	mu      sync.Mutex // guards the fields below
 	fired   map[string]int
-	seen    map[uint64]int // how often every identity, hashed, was seen
+	seen    map[uint64]int // how often every hashed identity has occurred
 	buckets map[bucketKey]*bucket
 }
 
-// NewInjector returns an injector for the spec. The error names the word that it doesn't understand.
+// NewInjector returns an injector for the spec. The error names the invalid word.
 func NewInjector(spec string) (*Injector, error) {
 	in := &Injector{fired: make(map[string]int), seen: make(map[uint64]int), buckets: make(map[bucketKey]*bucket)}
 	if err := in.parse(spec); err != nil {
@@ -72,15 +71,14 @@ func (in *Injector) Fired(name Name) {
 	in.fired[string(name)]++
 }
 
-// Counts returns how often each fault took effect, by its name, such as "busy".
+// Counts returns the number of times that each fault took effect, by its name, such as "busy".
 func (in *Injector) Counts() map[string]int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return maps.Clone(in.fired)
 }
 
-// Plan decides a request's fate. It counts the failures and the latency that it
-// plans as fired.
+// Plan decides the faults of a request. It counts planned failures and latency as fired.
 func (in *Injector) Plan(now time.Time, req Request) Plan {
 	plan := Plan{Copies: 1}
 	if len(in.rules) == 0 {
@@ -90,7 +88,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	defer in.mu.Unlock()
 	var identity uint64
 	var occurrence int
-	if in.draws { // rate limits alone need no memory of what was seen
+	if in.draws { // rate limits alone do not need the counts of identities
 		identity = hash(req.Identity)
 		occurrence = in.seen[identity]
 		in.seen[identity]++
@@ -110,8 +108,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	return plan
 }
 
-// apply adds a rule that has struck to the plan. Of several ways to fail the first
-// rule's is taken.
+// apply adds a rule that takes effect to the plan. If several rules make the request fail, the first one decides.
 func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 	switch r.name {
 	case Latency:
@@ -139,7 +136,7 @@ func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 	}
 }
 
-// covers reports whether the rule applies to such requests.
+// covers reports whether the rule applies to a request.
 func (r rule) covers(req Request) bool {
 	return (len(r.on) == 0 || slices.Contains(r.on, req.Kind)) &&
 		(r.table == "" || strings.EqualFold(r.table, req.Table)) &&

@@ -4,15 +4,13 @@
 //
 //	seed=7; latency=2ms..20ms; busy p=0.01 retry-after=1s; timeout-after p=0.01 on=batch,insert
 //
-// An [Injector] applies it: for a [Request] it returns a [Plan].
-// Its draws depend only on the seed, the rule, the request's identity (such as
-// table and keys) and how often that identity came before. So they are the
-// same however requests interleave. Rate limits depend on time, which the caller
-// passes. The caller carries the plan out.
+// An [Injector] applies it: for a [Request] it returns a [Plan], which the caller carries out. Its random draws depend only on
+// the seed, the rule, the request's identity (such as table and keys) and how often that identity has occurred before. Therefore
+// they are the same in whatever order requests arrive. Rate limits depend on the time, which the caller passes.
 //
 // # Rules
 //
-// Rules are separated by semicolons, a rule's options by spaces.
+// Semicolons separate rules, and spaces separate a rule's options.
 //
 //	seed=N                       start of all draws; 0 if absent
 //	latency=A or latency=A..B    every request takes that long, drawn evenly
@@ -38,9 +36,8 @@
 //	deletion=D                   the name of a deleted table, queue or container is
 //	                             TableBeingDeleted or the like so long
 //
-// Every rule takes these options, which narrow it: on=KIND,KIND… (see [Kinds]),
-// table=NAME, queue=NAME, and times=N for only the first N requests of every
-// identity.
+// Every rule accepts options that restrict it: on=KIND,KIND… (see [Kinds]), table=NAME, queue=NAME, and times=N for only the
+// first N requests of every identity.
 package fault
 
 import (
@@ -78,7 +75,7 @@ const (
 // Kind is a kind of request.
 type Kind string
 
-// The kinds of requests: the Table service's, the Queue service's, then the Blob service's.
+// The kinds of requests: to the Table service, the Queue service, then the Blob service.
 const (
 	Query  Kind = "query"  // of entities
 	Point  Kind = "point"  // one entity, by key
@@ -111,10 +108,10 @@ func Kinds() []Kind {
 		PutBlob, GetBlob, ListBlobs, DeleteBlob, Containers}
 }
 
-// Applied reports whether a request that fails so is carried out all the same.
+// Applied reports whether a request that fails in this way is carried out.
 func (n Name) Applied() bool { return n == TimeoutAfter || n == ResetAfter || n == Half }
 
-// rule is one fault and the requests that it may befall.
+// rule is one fault, and the requests to which it applies.
 type rule struct {
 	name       Name
 	p          float64       // probability, for the rules that have one
@@ -124,13 +121,13 @@ type rule struct {
 	retryAfter time.Duration // for answers of 503; 0 sends no Retry-After
 	rows       int           // for short-page; 0 draws the number
 
-	on    []Kind // empty: every kind
-	table string // "": every table
-	queue string // "": every queue
-	times int    // 0: without end
+	on    []Kind // empty for every kind
+	table string // "" for every table
+	queue string // "" for every queue
+	times int    // 0 for no limit
 }
 
-// shape says what follows a rule's name.
+// shape is the form of a rule's value.
 type shape uint8
 
 const (
@@ -155,7 +152,7 @@ func (n Name) shape() shape {
 	return unknown
 }
 
-// parse reads a spec into in. The error names the word that it doesn't understand.
+// parse parses a spec into in. The error names the invalid word.
 func (in *Injector) parse(spec string) error {
 	var read []string
 	for part := range strings.SplitSeq(spec, ";") {

@@ -1,8 +1,7 @@
-// Package queue keeps the emulated Queue service's queues in memory.
+// Package queue stores the emulated Queue service's queues in memory.
 //
-// A [Store] holds named queues. A [Queue] hands its messages out in the order in
-// which they become visible. Times are handed in. HTTP, XML and faults are not
-// known here.
+// A [Store] contains named queues. A [Queue] returns its messages in the order in which they become visible. Callers pass the
+// time. The package knows nothing of HTTP, XML and faults.
 package queue
 
 import (
@@ -18,17 +17,17 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// Message is a message as its receiver sees it.
+// Message is a message in the form in which its receiver sees it.
 type Message struct {
 	ID           string
 	Text         string
-	PopReceipt   string // proves who received it last
+	PopReceipt   string // proves the most recent receipt
 	Inserted     time.Time
 	Expires      time.Time
 	Visible      time.Time // when it can be received (again)
 	DequeueCount int
 
-	sequence uint64 // orders messages that become visible at the same time
+	sequence uint64 // order of messages that become visible at the same time
 }
 
 // Queue is one queue. Its methods may be called concurrently.
@@ -36,9 +35,8 @@ type Queue struct {
 	mu       sync.Mutex // guards the fields below
 	metadata map[string]string
 	sequence uint64
-	// A stored message is in all three: by the time it becomes visible, by the
-	// time it expires, and by id. An id has several messages only where a
-	// duplicate was put.
+	// A stored message is in all three: by the time at which it becomes visible, by the time at which it expires, and by id. An
+	// id has several messages only if a duplicate was put.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message
@@ -61,8 +59,7 @@ func newQueue(metadata map[string]string) *Queue {
 	}
 }
 
-// Put adds a message, copies times under the same id, and returns it as stored.
-// The message expires at the given time.
+// Put adds a message in the given number of copies with the same id, and returns it as stored.
 func (q *Queue) Put(now time.Time, text string, visible, expires time.Time, copies int) Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +91,7 @@ func (q *Queue) remove(m *Message) {
 	}
 }
 
-// expire drops the messages whose time is over.
+// expire removes the expired messages.
 func (q *Queue) expire(now time.Time) {
 	for {
 		m, ok := q.expiry.Min()
@@ -105,8 +102,7 @@ func (q *Queue) expire(now time.Time) {
 	}
 }
 
-// Get receives up to n visible messages: each stays in the queue, invisible until
-// the given time, with a new pop receipt.
+// Get receives up to n visible messages. Each stays in the queue with a new pop receipt, and is invisible until the given time.
 func (q *Queue) Get(now time.Time, n int, until time.Time) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,8 +116,7 @@ func (q *Queue) Get(now time.Time, n int, until time.Time) []Message {
 	return messages
 }
 
-// Peek returns up to n visible messages and leaves them as they are. They have no
-// pop receipt.
+// Peek returns up to n visible messages without a pop receipt, and leaves them unchanged.
 func (q *Queue) Peek(now time.Time, n int) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -134,7 +129,7 @@ func (q *Queue) Peek(now time.Time, n int) []Message {
 	return messages
 }
 
-// due returns up to n visible messages, those that became visible first.
+// due returns up to n visible messages, starting with the one that became visible first.
 func (q *Queue) due(now time.Time, n int) []*Message {
 	q.expire(now)
 	var due []*Message
@@ -148,7 +143,7 @@ func (q *Queue) due(now time.Time, n int) []*Message {
 	return due
 }
 
-// hide moves a message to a new time of visibility, with a new receipt.
+// hide sets the time at which a message becomes visible, and gives it a new receipt.
 func (q *Queue) hide(m *Message, until time.Time) {
 	q.visible.Delete(m)
 	m.Visible = until
@@ -156,8 +151,8 @@ func (q *Queue) hide(m *Message, until time.Time) {
 	q.visible.Set(m)
 }
 
-// Update changes when a received message becomes visible, and its text unless that
-// is nil. It returns the message with its new receipt, or a *refusal.Error.
+// Update changes the time at which a received message becomes visible, and its text if that is not nil. It returns the message
+// with its new receipt, or a *refusal.Error.
 func (q *Queue) Update(now time.Time, id, receipt string, visible time.Time, text *string) (Message, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -207,7 +202,7 @@ func (q *Queue) Clear() {
 	clear(q.byID)
 }
 
-// Count returns the number of messages, invisible ones included.
+// Count returns the number of messages, including invisible ones.
 func (q *Queue) Count(now time.Time) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -229,11 +224,11 @@ func (q *Queue) SetMetadata(metadata map[string]string) {
 	q.metadata = metadata
 }
 
-// newID returns a random Guid. It comes from crypto/rand, which a test can make
-// repeat itself: the faults that befall a message depend on its id.
+// newID returns a random Guid from crypto/rand. A test can make crypto/rand deterministic, which matters because the faults of a
+// message depend on its id.
 func newID() string { return uuid.NewString() }
 
-// newReceipt returns a random receipt in the form that the service's have.
+// newReceipt returns a random receipt in the service's form.
 func newReceipt() string {
 	receipt := []byte{2, 0, 0, 0, 3, 19: 0}
 	_, _ = rand.Read(receipt[12:]) // never fails

@@ -10,12 +10,11 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// Store holds an account's queues. The zero value is not usable; see [NewStore].
-// Its methods may be called concurrently.
+// Store contains an account's queues. Create it with [NewStore]. Its methods may be called concurrently.
 type Store struct {
 	mu       sync.RWMutex // guards the fields below
 	queues   map[string]*Queue
-	deleting map[string]time.Time // until when the names of deleted queues are refused
+	deleting map[string]time.Time // time until which the names of deleted queues are refused
 }
 
 // NewStore returns a store without queues.
@@ -23,8 +22,7 @@ func NewStore() *Store {
 	return &Store{queues: make(map[string]*Queue), deleting: make(map[string]time.Time)}
 }
 
-// Create makes an empty queue; created is false if it exists with the same
-// metadata. The error is a *refusal.Error.
+// Create creates an empty queue. created is false if the queue exists with the same metadata. The error is a *refusal.Error.
 func (s *Store) Create(name string, metadata map[string]string, now time.Time) (created bool, err error) {
 	if err := CheckName(name); err != nil {
 		return false, err
@@ -45,8 +43,8 @@ func (s *Store) Create(name string, metadata map[string]string, now time.Time) (
 	return true, nil
 }
 
-// Delete removes a queue and its messages. Its name stays taken for the given time, in which every use of it is
-// refused as QueueBeingDeleted. The error is a *refusal.Error.
+// Delete removes a queue and its messages. For the given time, every use of its name is refused as QueueBeingDeleted. The error
+// is a *refusal.Error.
 func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +65,7 @@ func (s *Store) Get(name string, now time.Time) (*Queue, error) {
 	return s.get(name, now)
 }
 
-// get does what Get does. The caller holds s.mu.
+// get is Get for callers that hold s.mu.
 func (s *Store) get(name string, now time.Time) (*Queue, error) {
 	if q := s.queues[name]; q != nil {
 		return q, nil
@@ -89,8 +87,7 @@ func beingDeleted() error {
 	return refusal.New("QueueBeingDeleted", "The specified queue is being deleted.")
 }
 
-// CheckName holds a name to the service's rules: 3 to 63 lower-case letters, digits
-// and single dashes between them.
+// CheckName applies the service's rules to a name: 3 to 63 lower-case letters, digits and single dashes between them.
 // https://learn.microsoft.com/rest/api/storageservices/naming-queues-and-metadata
 func CheckName(name string) error {
 	if len(name) < 3 || len(name) > 63 {

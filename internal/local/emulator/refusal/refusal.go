@@ -1,17 +1,16 @@
-// Package refusal holds the errors that the emulated services answer with: each
-// has a code, the HTTP status that goes with it, and a message.
+// Package refusal defines the errors with which the emulated services answer. Each has a code, the HTTP status of that code, and
+// a message.
 //
-// How an error looks on the wire (OData JSON, XML, or a part of a batch) is not
-// known here.
+// The package does not know the form of an error in an answer (OData JSON, XML, or a part of a batch).
 package refusal
 
 import "net/http"
 
 // Error is a request's refusal.
 type Error struct {
-	Code    string      // as in the documentation of the Table, Queue and Blob services' error codes
-	Message string      // one sentence for a person, which says what is wrong
-	Details [][2]string // names and values that the Queue service adds
+	Code    string      // from the documented error codes of the Table, Queue and Blob services
+	Message string      // one sentence for a person that says what is wrong
+	Details [][2]string // additional names and values, in answers of the Queue service
 }
 
 // New returns the error with the given code, message and details.
@@ -22,7 +21,7 @@ func New(code string, message string, details ...[2]string) *Error {
 // Error returns the code and the message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Status returns the HTTP status that the services send with the code.
+// Status returns the HTTP status of the code in the services.
 func (e *Error) Status() int {
 	switch e.Code {
 	case "AuthenticationFailed", "AuthorizationFailure":

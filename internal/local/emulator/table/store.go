@@ -10,8 +10,7 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// Store holds an account's tables. The zero value is not usable; see [NewStore].
-// Its methods may be called concurrently.
+// Store contains an account's tables. Create it with [NewStore]. Its methods may be called concurrently.
 type Store struct {
 	mu       sync.RWMutex // guards the fields below; both are keyed by the lower-case name
 	tables   map[string]*Table
@@ -23,8 +22,7 @@ func NewStore() *Store {
 	return &Store{tables: make(map[string]*Table), deleting: make(map[string]time.Time)}
 }
 
-// Add makes a table whose rows are own, which must not be nil. The error is a
-// *refusal.Error.
+// Add creates a table with own as its rows, which must not be nil. The error is a *refusal.Error.
 func (s *Store) Add(name string, own Rows) error {
 	t, err := s.Create(name, time.Time{})
 	if err == nil {
@@ -33,7 +31,7 @@ func (s *Store) Add(name string, own Rows) error {
 	return err
 }
 
-// Create makes an empty table. The error is a *refusal.Error.
+// Create creates an empty table. The error is a *refusal.Error.
 func (s *Store) Create(name string, now time.Time) (*Table, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -53,8 +51,7 @@ func (s *Store) Create(name string, now time.Time) (*Table, error) {
 	return t, nil
 }
 
-// Delete removes a table and its rows. Its name stays taken for the given time, in
-// which every use of it is refused as TableBeingDeleted. The error is a
+// Delete removes a table and its rows. For the given time, every use of its name is refused as TableBeingDeleted. The error is a
 // *refusal.Error.
 func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error {
 	id := strings.ToLower(name)
@@ -73,8 +70,7 @@ func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error 
 	return nil
 }
 
-// Get returns the table with the given name, in any case of letters. The error is a
-// *refusal.Error.
+// Get returns the table with the given name, ignoring case. The error is a *refusal.Error.
 func (s *Store) Get(name string, now time.Time) (*Table, error) {
 	id := strings.ToLower(name)
 	s.mu.RLock()
@@ -106,8 +102,7 @@ func beingDeleted() *refusal.Error {
 	return refusal.New("TableBeingDeleted", "The specified table is being deleted. Try operation later.")
 }
 
-// checkName holds a name to the service's rules: 3 to 63 letters and digits, the
-// first a letter, and not "tables".
+// checkName applies the service's rules to a name: 3 to 63 letters and digits, the first a letter, and not "tables".
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model
 func checkName(name string) error {
 	if len(name) < 3 || len(name) > 63 {

@@ -1,9 +1,7 @@
-// Package table keeps the emulated Table service's tables: rows in key order, in
-// memory.
+// Package table stores the emulated Table service's tables in memory, with their rows in key order.
 //
-// A [Store] holds named tables. A [Table] applies operations atomically, and
-// answers queries in pages that cost what an index costs: O(log n + rows visited).
-// Times are handed in. HTTP, JSON bodies and faults are not known here.
+// A [Store] contains named tables. A [Table] applies operations atomically, and answers queries in pages at the cost of an index:
+// O(log n + rows visited). Callers pass the time. The package knows nothing of HTTP, JSON bodies and faults.
 package table
 
 import (
@@ -46,7 +44,7 @@ func (r Row) Property(name string) (odata.Value, bool) {
 	return p.Value(), true
 }
 
-// ETag returns the row's ETag, which is made of its Timestamp.
+// ETag returns the row's ETag, which is derived from its Timestamp.
 func (r Row) ETag() string {
 	var scratch [40]byte
 	b := make([]byte, 0, 64)
@@ -61,7 +59,7 @@ func (r Row) ETag() string {
 	return string(append(b, `'"`...))
 }
 
-// packed returns the row with its strings in a single allocation of their own.
+// packed returns the row with its strings in a single new allocation.
 func (r Row) packed() Row {
 	all := r.PartitionKey + r.RowKey + string(r.Properties)
 	p, q := len(r.PartitionKey), len(r.PartitionKey)+len(r.RowKey)
@@ -75,9 +73,8 @@ func less(a, b Row) bool {
 	return key.Less(a.RowKey, b.RowKey)
 }
 
-// Rows is what a table has in place of rows in memory: rows that are computed when they
-// are read, or looked at and dropped when they are written. Its methods do what those of
-// [Table] do, and may be called concurrently.
+// Rows replaces the rows in memory of a table. It can compute rows when they are read, or inspect and drop them when they are
+// written. Its methods behave like those of [Table], and may be called concurrently.
 type Rows interface {
 	Get(k key.Key) (Row, error)
 	Query(q Query) Answer
@@ -98,7 +95,7 @@ func newTable(name string) *Table {
 	return &Table{name: name, rows: btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})}
 }
 
-// Name returns the table's name in the case it was created with.
+// Name returns the table's name in the case with which it was created.
 func (t *Table) Name() string { return t.name }
 
 // Len returns the number of rows.
@@ -122,7 +119,7 @@ func (t *Table) Get(k key.Key) (Row, error) {
 	return row, nil
 }
 
-// probe is a row to search the tree with.
+// probe returns a row for searching the tree.
 func probe(k key.Key) Row { return Row{PartitionKey: k.Partition, RowKey: k.Row} }
 
 // NotFound is the error for a row that does not exist.
@@ -161,9 +158,8 @@ func (e *OperationError) Error() string { return fmt.Sprintf("operation %d: %v",
 // Unwrap returns the reason.
 func (e *OperationError) Unwrap() error { return e.Err }
 
-// Apply carries out all operations, or none of them. No key may occur twice. It
-// returns the rows as they are now (without content for deleted ones), or an
-// *OperationError.
+// Apply carries out all operations or none. No key may occur twice. It returns the resulting rows (without content for deleted
+// ones), or an *OperationError.
 func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	if t.own != nil {
 		return t.own.Apply(now, operations)
@@ -191,8 +187,7 @@ func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	return results, nil
 }
 
-// outcome returns the row that the operation would leave, and changes nothing. For
-// a Delete it is the key alone.
+// outcome returns the row that the operation would produce, without changing the table. For a Delete it has only the key.
 func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 	old, exists := t.rows.GetHint(probe(op.Key), near)
 	row := probe(op.Key)
@@ -209,7 +204,7 @@ func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 		row.Properties = old.Properties.Merge(op.Properties)
 	case op.Action == Insert:
 		row.Properties = op.Properties
-	default: // only an insert keeps the order in which the client sent the properties
+	default: // only an insert keeps the client's order of properties
 		row.Properties = op.Properties.Sorted()
 	}
 	return row, entity.Check(op.Key, row.Properties)
@@ -218,11 +213,11 @@ func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 // Query selects rows.
 type Query struct {
 	Filter *odata.Filter // nil selects every row
-	Top    int           // the most rows to return
-	From   key.Key       // where to go on; the zero key is the start
+	Top    int           // maximum number of rows
+	From   key.Key       // where to continue; the zero key is the start
 }
 
-// Bounds returns the first key that the query may find, and the first one behind all of them, nil if there is none.
+// Bounds returns the first key that the query may find, and the first key after all of them, or nil if there is none.
 func (q Query) Bounds() (start key.Key, end *key.Key) {
 	if q.Filter == nil {
 		return q.From, nil
@@ -237,21 +232,20 @@ func (q Query) Bounds() (start key.Key, end *key.Key) {
 // Answer is a query's answer.
 type Answer struct {
 	Rows    []Row
-	Next    key.Key // where to go on, if More
+	Next    key.Key // where to continue, if More
 	More    bool
-	Visited int // rows looked at, for tests of the cost
+	Visited int // rows visited, for tests of the cost
 }
 
-// The service ends a page after five seconds of work, or at the boundary of a
-// partition server. Bounds on rows and bytes stand in for that: they end the pages
-// of scans that find little, and keep a page of huge rows from filling memory.
+// The service ends a page after five seconds of work, or at the boundary of a partition server. Limits on rows and bytes replace
+// that here. They end the pages of scans that find little, and prevent a page of huge rows from filling the memory.
 const (
 	maxVisited   = 250_000
 	maxPageBytes = 16 << 20
 )
 
-// Query returns a page of the rows that the query selects, in key order. The page
-// may be short, or empty, and still not be the last. A query for no rows has one page.
+// Query returns a page of the rows that the query selects, in key order. A page may be short or empty without being the last. A
+// query with Top 0 has one page.
 func (t *Table) Query(q Query) Answer {
 	if q.Top == 0 {
 		return Answer{}
