@@ -75,11 +75,20 @@ func (o *syncOptions) run(r *call) error {
 		return err
 	}
 	r.work(o.style)
-	s, found, err := o.compare(r)
+	file, err := o.planFile()
 	if err != nil {
 		return err
 	}
-	plan, done := s.PlanOf(found), job.SyncResult{Result: found}
+	defer file.Close()
+	s, err := o.open(r)
+	if err != nil {
+		return err
+	}
+	plan, found, err := s.Plan(r.ctx, file)
+	if err != nil {
+		return err
+	}
+	done := job.SyncResult{Result: found}
 	if o.dryRun {
 		return cmp.Or(r.print(o.json, plan, "%v\n", plan), o.limit(plan))
 	}
@@ -98,7 +107,7 @@ func (o *syncOptions) run(r *call) error {
 	if done.Kept > 0 {
 		text += fmt.Sprintf("kept %s that changed meanwhile\n", progress.Plural(done.Kept, "row"))
 	}
-	return cmp.Or(r.print(o.json, done, "%scompared %s\n", text, job.Compared(done.Result)), o.ended(done))
+	return cmp.Or(r.print(o.json, done, "%scompared %s\n", text, job.Compared(done.Result)), o.ended(plan, done))
 }
 
 // many syncs many tables. All of them are compared before the first one is changed.
@@ -112,17 +121,25 @@ func (o *syncOptions) many(r *call) error {
 	if err != nil {
 		return err
 	}
+	file, err := o.planFile()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
 	var mu sync.Mutex // guards the plans
 	plans, sum := map[string]job.SyncPlan{}, job.SyncPlan{}
 	err = r.eachTable(&all, func(r *call, t job.Own) error {
-		s, found, err := o.of(t).compare(r)
+		s, err := o.of(t).open(r)
+		if err != nil {
+			return err
+		}
+		plan, found, err := s.Plan(r.ctx, file)
 		r.part.Result = found
 		if err != nil || found.Differences() == 0 {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		plan := s.PlanOf(found)
 		plans[r.part.Table] = plan
 		sum.Add(plan)
 		return job.ErrDifferent
@@ -142,9 +159,10 @@ func (o *syncOptions) many(r *call) error {
 			if err != nil {
 				return err
 			}
-			done, err := s.Do(r.ctx, plans[r.part.Table])
+			plan := plans[r.part.Table]
+			done, err := s.Do(r.ctx, plan)
 			r.part.Result = done
-			return cmp.Or(err, o.ended(done))
+			return cmp.Or(err, o.ended(plan, done))
 		})
 	}
 	return r.endTables(&all, o.reportFlags, began, err)
@@ -174,15 +192,12 @@ func (o *syncOptions) open(r *call) (*job.Sync, error) {
 	return job.NewSync(r.ctx, job.PairOptions{Options: options, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}, o.deleteExtra)
 }
 
-// compare opens the places, and compares them.
-func (o *syncOptions) compare(r *call) (s *job.Sync, found verify.Result, err error) {
-	if s, err = o.open(r); err == nil {
-		found, err = s.Compare(r.ctx)
+// planFile returns the file for the plan. A dry run has none.
+func (o *syncOptions) planFile() (*verify.PlanFile, error) {
+	if o.dryRun {
+		return nil, nil
 	}
-	if err == nil {
-		err = s.MayDelete(found)
-	}
-	return s, found, err
+	return verify.NewPlanFile()
 }
 
 // limit refuses a plan with more deletions than --max-deletes.
@@ -203,7 +218,7 @@ func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) er
 }
 
 // ended returns the error of a sync that did not make the places equal.
-func (o *syncOptions) ended(done job.SyncResult) error {
+func (o *syncOptions) ended(plan job.SyncPlan, done job.SyncResult) error {
 	switch {
 	case done.Failed > 0:
 		return job.Hint(failedRows(done.Failed), "remove the cause, and run it again; nothing is deleted before")
@@ -211,6 +226,8 @@ func (o *syncOptions) ended(done job.SyncResult) error {
 		return nil
 	case done.Extra > 0 && !o.deleteExtra:
 		return job.Hint(job.ErrDifferent, "--delete-extra deletes the rows that only the destination has")
+	case plan.Leave > 0:
+		return job.Hint(job.ErrDifferent, "the source has the keys of extra rows, but --filter leaves out its rows; sync without --filter")
 	}
 	return job.Hint(job.ErrDifferent, "somebody writes to them; run it again")
 }

@@ -46,7 +46,6 @@ type Copy struct {
 	// Compared, without a mode, writes a row only if the destination's row has not changed since the comparison. The source row's ETag is that of
 	// the destination's row, or "" if the destination had none. A row that has changed since is kept.
 	Compared bool
-	Filter   string // the comparison's: destination rows that do not match it were not compared, so they are replaced
 }
 
 // Copy writes the rows, which must be in table order. An error means that the
@@ -204,19 +203,12 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 		used += storage.MemoryOf(p.Bytes, len(p.Rows))
 		return p, err
 	})
-	compared := existing
-	if err == nil && c.Filter != "" {
-		compared, err = Existing(rows, storage.Query{Filter: c.Filter, Select: []string{}}, func(q storage.Query) (storage.Page, error) { return c.Destination.Query(ctx, q) })
-	}
 	if err != nil {
 		return rows, fmt.Errorf("compare with rows that exist: %w", err)
 	}
 	var left []storage.Row
 	for _, row := range rows {
 		there, ok := existing[row.Key]
-		if _, seen := compared[row.Key]; ok && !seen && row.ETag() == "" {
-			row = row.WithETag(there.ETag())
-		}
 		switch {
 		case !ok && (!c.Compared || row.ETag() == ""):
 			left = append(left, row)

@@ -18,7 +18,6 @@ import (
 type Sync struct {
 	options PairOptions
 	spec    sweep.Spec
-	extra   *verify.Planned // the extra rows of the last comparison; nil if they are not to be deleted
 	deletes bool
 }
 
@@ -40,48 +39,42 @@ func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	return &Sync{options: o, spec: s, deletes: deletes}, moved("map", err)
 }
 
-// Compare compares the places. A destination that is not there is empty. It changes nothing.
-func (s *Sync) Compare(ctx context.Context) (verify.Result, error) {
+// Plan compares the places, and returns what would be done. A destination that is not there is empty. Plan changes nothing. The rows of the
+// plan go to the file; without one, the plan can't be carried out.
+func (s *Sync) Plan(ctx context.Context, f *verify.PlanFile) (p SyncPlan, found verify.Result, err error) {
+	p.rows = verify.NewPlan(f, s.deletes)
+	if found, err = s.compare(ctx, p.rows); err == nil {
+		p.PlanCounts = p.rows.Counts()
+		err = s.mayDelete(found)
+	}
+	return p, found, err
+}
+
+// compare compares the places.
+func (s *Sync) compare(ctx context.Context, p *verify.Plan) (verify.Result, error) {
 	s.options.Meter.Phase("comparing")
 	defer s.options.Meter.End()
-	options := verify.Options{Options: s.options.comparison()}
-	if s.deletes {
-		s.extra = &verify.Planned{}
-		options.Extra = s.extra.Add
-	}
-	r, err := verify.Compare(ctx, s.spec, storage.OrEmpty{Source: s.options.To.Source}, options)
+	r, err := verify.Compare(ctx, s.spec, storage.OrEmpty{Source: s.options.To.Source}, verify.Options{Options: s.options.comparison(), Plan: p})
 	return r, syncError(err)
 }
 
-// MayDelete refuses to delete the extra rows of a comparison whose source has no row.
-func (s *Sync) MayDelete(found verify.Result) error {
+// mayDelete refuses to delete the extra rows of a comparison whose source has no row.
+func (s *Sync) mayDelete(found verify.Result) error {
 	if !s.deletes || found.Rows > 0 || found.Extra == 0 {
 		return nil
 	}
-	return Hint(Refusal{Err: verify.ErrEmptySource}, fmt.Sprintf("%s has %s there; tablesweep delete removes them", s.options.To.Table(), progress.Plural(found.Extra, "row")))
+	return Hint(Refuse("", "the source has no row in the range, so nothing is deleted"), fmt.Sprintf("%s has %s there; tablesweep delete removes them", s.options.To.Table(), progress.Plural(found.Extra, "row")))
 }
 
 // SyncPlan says how many rows a sync would change.
 type SyncPlan struct {
-	Copy   int64 `json:"copy"`
-	Change int64 `json:"change"`
-	Delete int64 `json:"delete"`
-	Leave  int64 `json:"leave"` // extra rows that are not to be deleted
-	extra  *verify.Planned
-}
-
-// PlanOf returns what would be done about the differences that the last comparison has found.
-func (s *Sync) PlanOf(found verify.Result) SyncPlan {
-	p := SyncPlan{Copy: found.Missing, Change: found.Different, Leave: found.Extra, extra: s.extra}
-	if s.deletes {
-		p.Delete, p.Leave = p.Leave, 0
-	}
-	return p
+	verify.PlanCounts
+	rows *verify.Plan
 }
 
 // Add adds what would be done with another table.
 func (p *SyncPlan) Add(other SyncPlan) {
-	*p = SyncPlan{Copy: p.Copy + other.Copy, Change: p.Change + other.Change, Delete: p.Delete + other.Delete, Leave: p.Leave + other.Leave}
+	p.Copy, p.Change, p.Delete, p.Leave = p.Copy+other.Copy, p.Change+other.Change, p.Delete+other.Delete, p.Leave+other.Leave
 }
 
 // Changes reports whether something is to be done.
@@ -101,27 +94,25 @@ type SyncResult struct {
 	verify.Result
 	Written int64 `json:"written"`
 	Deleted int64 `json:"deleted"`
-	Kept    int64 `json:"kept,omitempty"` // rows that others changed meanwhile
+	Failed  int64 `json:"failed,omitempty"` // rows that the destination refused
+	Kept    int64 `json:"kept,omitempty"`   // rows that others changed meanwhile
 }
 
-// Do makes a plan's changes, and compares again. It copies what is missing or different then, and deletes those extra rows that are as the
-// plan found them. With an error, it may have done some of it.
+// Do makes a plan's changes, and compares again. A row that somebody has changed since the plan stays as it is. With an error, Do may have
+// made some of the changes.
 func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) {
 	to := s.options.To.Table()
 	if err := to.Create(ctx); err != nil {
 		return r, err
 	}
 	s.options.Meter.Phase("syncing")
-	options := verify.SyncOptions{Options: verify.Options{Options: s.options.comparison()}, Deletes: plan.Delete, Planned: plan.extra}
-	options.Fixed = s.options.From.Export() != nil
-	options.List = 1
-	did, err := verify.Sync(ctx, s.spec, to, options)
+	did, err := plan.rows.Apply(ctx, s.spec, to, s.options.comparison(), s.options.From.Export() != nil)
 	s.options.Meter.End()
 	s.options.sayChanges()
 	if err == nil {
-		r.Result, err = s.Compare(ctx)
+		r.Result, err = s.compare(ctx, nil)
 	}
-	r.Written, r.Deleted, r.Kept, r.Failed = did.Repaired, did.Deleted, did.Kept, did.Failed
+	r.Written, r.Deleted, r.Kept, r.Failed = did.Written, did.Deleted, did.Kept, did.Failed
 	return r, syncError(err)
 }
 

@@ -43,12 +43,22 @@ func Example() {
 	for _, d := range r.List {
 		fmt.Println(d.Kind, d.Key.Partition, d.Key.Row)
 	}
-	done, err := verify.Sync(ctx, rows, archive, verify.SyncOptions{})
-	fmt.Println("repaired", done.Repaired, err)
+
+	file, err := verify.NewPlanFile()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer file.Close()
+	plan := verify.NewPlan(file, false)
+	if _, err := verify.Compare(ctx, rows, archive, verify.Options{Plan: plan}); err != nil {
+		log.Fatal(err)
+	}
+	done, err := plan.Apply(ctx, rows, archive, sweep.Options{}, false)
+	fmt.Println("written", done.Written, err)
 
 	// Output:
 	// copied 50 <nil>
 	// compared 50 <nil>
 	// missing 2026 order-07
-	// repaired 1 <nil>
+	// written 1 <nil>
 }

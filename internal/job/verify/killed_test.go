@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -98,16 +97,21 @@ var killed = map[string]struct {
 	}, func(w *twin) (any, map[key.Key]int) { return w.want, w.tables[1] }},
 	"sync": {func(ctx context.Context, w twin, to *storage.Table) (any, error) { // which is made again
 		w.options.Checkpoint = nil
-		_, err := verify.Sync(ctx, w.scan, to, verify.SyncOptions{Options: w.options, Deletes: math.MaxInt64})
-		if errors.Is(err, verify.ErrEmptySource) {
-			err = nil
+		f, err := verify.NewPlanFile()
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		w.options.Depth, w.options.AllowExtra, w.options.Plan = verify.Exact, false, verify.NewPlan(f, true)
+		if _, err = verify.Compare(ctx, w.scan, to, w.options); err == nil {
+			_, err = w.options.Plan.Apply(ctx, w.scan, to, w.options.Options, false)
 		}
 		return nil, err
 	}, func(w *twin) (any, map[key.Key]int) {
 		source, extra := w.synced()
 		all := maps.Clone(w.tables[1])
 		maps.Copy(all, source)
-		maps.DeleteFunc(all, func(k key.Key, _ int) bool { _, is := extra[k]; return is && len(source) > 0 })
+		maps.DeleteFunc(all, func(k key.Key, _ int) bool { _, is := extra[k]; return is })
 		return nil, all
 	}},
 }

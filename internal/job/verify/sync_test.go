@@ -1,7 +1,7 @@
 package verify_test
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -44,18 +44,30 @@ func (w *twin) within(rows map[key.Key]int) map[key.Key]int {
 }
 
 // synced is what is to come of the twin's destination, by the shortest way: which rows it gets, and which of its
-// own are extra.
+// own are extra. A row whose key the source has is not extra, even if the filter leaves out the source's row.
 func (w *twin) synced() (source, extra map[key.Key]int) {
 	source, extra = w.within(w.tables[0]), w.within(w.tables[1])
-	maps.DeleteFunc(extra, func(k key.Key, _ int) bool { _, has := source[k]; return has })
+	maps.DeleteFunc(extra, func(k key.Key, _ int) bool { _, has := w.tables[0][k]; return has })
 	return source, extra
+}
+
+// planned returns a plan with its rows.
+func planned(ctx context.Context, t *testing.T, s sweep.Spec, to storage.Source, o verify.Options, deletes bool) (*verify.Plan, error) {
+	f, err := verify.NewPlanFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	o.Depth, o.AllowExtra, o.Plan = verify.Exact, false, verify.NewPlan(f, deletes)
+	_, err = verify.Compare(ctx, s, to, o)
+	return o.Plan, err
 }
 
 // TestSyncAgainstTwin syncs random tables, with bounds, filters, limits and faults. The destination must have what two
 // maps say, and all that lies outside must be what it was.
 func TestSyncAgainstTwin(t *testing.T) {
 	t.Parallel()
-	deletions, limits, empties := 0, 0, 0
+	deletions, hidden, left := 0, 0, 0
 	for seed := range uint64(1000 / slowdown) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 5))
@@ -70,62 +82,51 @@ func TestSyncAgainstTwin(t *testing.T) {
 			from, to := w.fill(t, a)
 			w.scan.Source = from
 			source, extra := w.synced()
-			o := verify.SyncOptions{Options: w.options, Deletes: int64(len(extra))}
-			if r.IntN(3) == 0 {
-				o.Deletes = int64(r.IntN(1 + len(extra)))
+			deletes := r.IntN(3) > 0
+			plan, err := planned(t.Context(), t, w.scan, to, w.options, deletes)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
 			}
-			got, err := verify.Sync(t.Context(), w.scan, to, o)
 
 			w.options.AllowExtra, w.options.Depth = false, verify.Exact
 			w.compare()
+			unseen := int64(0) // rows of the destination that a row of the source overwrites, and that the filter leaves out
+			for k, v := range w.tables[1] {
+				if _, has := source[k]; has && w.scan.Filter != "" && v >= 2 {
+					unseen++
+				}
+			}
+			counts := verify.PlanCounts{Copy: w.want.Missing - unseen, Change: w.want.Different + unseen, Leave: w.want.Extra}
+			if deletes {
+				counts.Delete = int64(len(extra))
+				counts.Leave -= counts.Delete
+				left += int(counts.Leave)
+			}
+			if got := plan.Counts(); got != counts {
+				t.Errorf("planned %+v, want %+v", got, counts)
+			}
+			got, err := plan.Apply(t.Context(), w.scan, to, w.options.Options, false)
+			if wants := (verify.Applied{Written: counts.Copy + counts.Change, Deleted: counts.Delete}); got != wants || err != nil {
+				t.Errorf("%+v, %v, want %+v", got, err, wants)
+			}
+			hidden += int(unseen)
+			deletions += int(got.Deleted)
 			want := maps.Clone(w.tables[1])
-			empty := len(source) == 0 && o.Deletes > 0
-			if empty != errors.Is(err, verify.ErrEmptySource) || err != nil && !empty {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-			left := int64(len(extra)) - o.Deletes
-			if empty {
-				empties++
-			} else {
-				maps.Copy(want, source)
-				for k := range extra {
-					if left == 0 {
-						delete(want, k)
-					}
-				}
-				if got.Deleted != o.Deletes || got.Kept != 0 || got.Repaired != w.want.Missing+w.want.Different {
-					got.List = nil
-					t.Errorf("%+v, want %d deleted", got, o.Deletes)
-				}
-				deletions += int(got.Deleted)
-			}
-			there := values(t, to)
-			if left > 0 && !empty {
-				limits++
-				gone := 0
-				for k := range extra {
-					if _, has := there[k]; !has {
-						gone++
-						delete(want, k)
-					}
-				}
-				if gone != int(got.Deleted) {
-					t.Errorf("%d rows are gone, %d were counted", gone, got.Deleted)
-				}
-			}
-			if diff := cmp.Diff(want, there); diff != "" {
+			maps.Copy(want, source)
+			maps.DeleteFunc(want, func(k key.Key, _ int) bool { _, is := extra[k]; return is && deletes })
+			if diff := cmp.Diff(want, values(t, to)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			if diff := cmp.Diff(w.tables[0], values(t, from)); diff != "" {
 				t.Errorf("the source has changed (-want +got)\n%s", diff)
 			}
 			if t.Failed() {
-				t.Fatalf("seed %d: %+v, %+v", seed, w.scan, o)
+				t.Fatalf("seed %d: %+v", seed, w.scan)
 			}
 		})
 	}
-	if deletions == 0 || limits == 0 || empties == 0 {
-		t.Errorf("%d rows deleted, %d limits, %d empty sources: a kind never came", deletions, limits, empties)
+	if deletions == 0 || hidden == 0 || left == 0 {
+		t.Errorf("%d rows deleted, %d hidden by the filter, %d left: a kind never came", deletions, hidden, left)
 	}
 }
 
@@ -173,6 +174,11 @@ func syncMeanwhile(t *testing.T, mapped func(storage.Source) storage.Source) {
 		put(t, to, row(1), 5) // which is another than the source's
 		time.Sleep(time.Second)
 		others := emulatortest.Open(t, em, nil)
+		spec := sweep.Spec{Source: mapped(from), Steal: true}
+		plan, err := planned(t.Context(), t, spec, to, verify.Options{}, true)
+		if want := (verify.PlanCounts{Copy: 1, Change: 1, Delete: 100}); err != nil || plan.Counts() != want {
+			t.Fatalf("%+v, %v, want %+v", plan.Counts(), err, want)
+		}
 		change := func() {
 			put(t, others.Table("dest"), row(0), 2)   // written, where nothing was
 			put(t, others.Table("dest"), row(1), 2)   // changed
@@ -184,9 +190,8 @@ func syncMeanwhile(t *testing.T, mapped func(storage.Source) storage.Source) {
 			}
 		}
 		write.Store(&change)
-		r, err := verify.Sync(t.Context(), sweep.Spec{Source: mapped(from), Steal: true}, to, verify.SyncOptions{Deletes: 100})
-		if err != nil || r.Missing+r.Different != 2 || r.Repaired != 0 || r.Deleted != 95 || r.Kept != 7 || r.Failed != 0 {
-			r.List = nil
+		r, err := plan.Apply(t.Context(), spec, to, sweep.Options{}, false)
+		if want := (verify.Applied{Deleted: 95, Kept: 7}); err != nil || r != want {
 			t.Errorf("%+v, %v", r, err)
 		}
 		want := map[key.Key]int{row(3): 2, row(7): 1, row(11): 1, row(203): 1, row(395): 1, row(900): 1}
@@ -202,30 +207,50 @@ func syncMeanwhile(t *testing.T, mapped func(storage.Source) storage.Source) {
 	})
 }
 
-// TestSyncDeletesThePlan: rows that come to the destination between the plan and the sync stay, and so does a planned one that has changed.
-func TestSyncDeletesThePlan(t *testing.T) {
+// TestSyncDoesThePlan: what others do to the destination between the plan and the sync stays, whatever the plan would do with the row. The
+// sync copies the source's row as it is by then.
+func TestSyncDoesThePlan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{})
 		from, to := emulatortest.Table(t, a, "source", nil), emulatortest.Table(t, a, "dest", nil)
 		row := func(r string) key.Key { return key.Key{Partition: "p", Row: r} }
-		put(t, from, row("both"), 1)
-		for _, r := range []string{"both", "extra", "edited"} {
+		for _, r := range []string{"both", "edited", "equal, then edited", "equal, then removed", "missing", "missing, then there", "removed", "removed there", "updated"} {
+			put(t, from, row(r), 1)
+		}
+		for _, r := range []string{"both", "equal, then edited", "equal, then removed"} {
 			put(t, to, row(r), 1)
 		}
-		var planned verify.Planned
+		for _, r := range []string{"edited", "extra", "extra, then edited", "removed", "removed there", "updated"} {
+			put(t, to, row(r), 2)
+		}
 		spec := sweep.Spec{Source: from}
-		if _, err := verify.Compare(t.Context(), spec, to, verify.Options{Depth: verify.Exact, Extra: planned.Add}); err != nil {
-			t.Fatal(err)
+		plan, err := planned(t.Context(), t, spec, to, verify.Options{}, true)
+		if want := (verify.PlanCounts{Copy: 2, Change: 4, Delete: 2}); err != nil || plan.Counts() != want {
+			t.Fatalf("%+v, %v, want %+v", plan.Counts(), err, want)
 		}
 		time.Sleep(time.Second)
-		put(t, to, row("a new one"), 2)
-		put(t, to, row("edited"), 2)
-		r, err := verify.Sync(t.Context(), spec, to, verify.SyncOptions{Deletes: 2, Planned: &planned})
-		if err != nil || r.Deleted != 1 {
-			t.Errorf("%+v, %v", r, err)
+		for _, r := range []string{"a new one", "edited", "equal, then edited", "extra, then edited", "missing, then there"} {
+			put(t, to, row(r), 3)
 		}
-		if diff := cmp.Diff(map[key.Key]int{row("both"): 1, row("a new one"): 2, row("edited"): 2}, values(t, to)); diff != "" {
+		put(t, from, row("updated"), 4)
+		for _, k := range []string{"equal, then removed", "removed there"} {
+			if err := to.Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: row(k)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := from.Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: row("removed")}}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := plan.Apply(t.Context(), spec, to, sweep.Options{}, false)
+		if want := (verify.Applied{Written: 2, Deleted: 1, Kept: 5}); err != nil || r != want {
+			t.Errorf("%+v, %v, want %+v", r, err, want)
+		}
+		want := map[key.Key]int{
+			row("both"): 1, row("a new one"): 3, row("edited"): 3, row("equal, then edited"): 3, row("extra, then edited"): 3, row("missing"): 1,
+			row("missing, then there"): 3, row("removed"): 2, row("updated"): 4,
+		}
+		if diff := cmp.Diff(want, values(t, to)); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	})
@@ -248,8 +273,13 @@ func TestSyncRefused(t *testing.T) {
 		{"fine", place.Rows{good.Row()}, "1 0 1", 1},
 	} {
 		to := emulatortest.Table(t, a, tt.name, []storage.Entity{extra})
-		r, err := verify.Sync(t.Context(), sweep.Spec{Source: tt.rows}, to, verify.SyncOptions{Deletes: 1})
-		if got := fmt.Sprint(r.Repaired, r.Failed, r.Deleted); got != tt.want || err != nil {
+		spec := sweep.Spec{Source: tt.rows}
+		plan, err := planned(t.Context(), t, spec, to, verify.Options{}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := plan.Apply(t.Context(), spec, to, sweep.Options{}, false)
+		if got := fmt.Sprint(r.Written, r.Failed, r.Deleted); got != tt.want || err != nil {
 			t.Errorf("%s: %s, %v, want %s", tt.name, got, err, tt.want)
 		}
 		if n := len(values(t, to)); n != tt.has {

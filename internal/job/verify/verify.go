@@ -54,11 +54,8 @@ type Options struct {
 	AllowExtra bool
 	// Only, if set, is a filter without "or" of the source's rows, on top of that of both places.
 	Only string
-	// Extra, if set, is called with the rows that only the destination has: their keys and ETags, each once, in any
-	// order, never concurrently. After a resume, it gets those that are read then.
-	Extra func([]storage.Row)
-	// Repair, if set, is done with the source's rows that are missing or different.
-	Repair *action.Copy
+	// Plan, if set, gets what a sync is to do. The comparison must be exact, and can't be resumed.
+	Plan *Plan
 }
 
 // Result counts what was compared.
@@ -69,8 +66,6 @@ type Result struct {
 	Different int64 `json:"different"`
 	Queries   int64 `json:"queries"`  // of both tables
 	Requests  int64 `json:"requests"` // retries included
-	Repaired  int64 `json:"repaired,omitempty"`
-	Failed    int64 `json:"failed,omitempty"` // rows that could not be repaired
 
 	// List has the differences that come first in table order, sorted.
 	List []sweep.Difference `json:"-"`
@@ -89,28 +84,23 @@ func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Op
 	p := newPair(s.Source, destination, o, func() int64 { return o.Room() / 2 })
 	p.limit, o.Beside = o.Others(), p.holds
 	s.Source = p
-	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{o.Repair, o.AllowExtra, o.Extra})
-	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, t.Written, t.Failed, list}, err
+	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{p.places, s.Filter, o.AllowExtra, o.Plan})
+	if err == nil && o.Plan != nil {
+		err = o.Plan.end()
+	}
+	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, list}, err
 }
 
 // comparison is the work with the rows of a pair.
 type comparison struct {
-	repair     *action.Copy // nil for none
+	places     [2]storage.Source // source and destination
+	filter     string
 	allowExtra bool
-	extra      func([]storage.Row) // nil if nobody asks for them
+	plan       *Plan // nil for none
 }
 
 // Compare implements [sweep.Comparison].
 func (c comparison) Compare(rows []storage.Row) (ofSource int64, found []sweep.Difference) {
-	var extra []storage.Row
-	for _, row := range rows {
-		if verdictOf(row).kind == sweep.Extra && c.extra != nil {
-			extra = append(extra, row)
-		}
-	}
-	if len(extra) > 0 {
-		c.extra(extra)
-	}
 	return Differences(rows, c.allowExtra)
 }
 
@@ -126,25 +116,6 @@ func Differences(rows []storage.Row, allowExtra bool) (ofSource int64, found []s
 		}
 	}
 	return ofSource, found
-}
-
-// Split returns the rows to repair.
-func (c comparison) Split(rows []storage.Row) [][]storage.Row {
-	if c.repair == nil {
-		return nil
-	}
-	var wrong []storage.Row
-	for _, row := range rows {
-		if kind := verdictOf(row).kind; kind == sweep.Missing || kind == sweep.Different {
-			wrong = append(wrong, row)
-		}
-	}
-	return c.repair.Split(wrong)
-}
-
-// Do repairs rows.
-func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (action.Result, error) {
-	return c.repair.Do(ctx, o, rows)
 }
 
 // verdict is what the note of a pair's row says. A row that is the same in both places has none.

@@ -1,0 +1,235 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+
+	"tablesweep/internal/action"
+	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/key"
+	"tablesweep/internal/place"
+	"tablesweep/internal/record/rowmap"
+	"tablesweep/internal/storage"
+)
+
+// PlanFile is a temporary file with the rows of plans. It has room for the plans of any number of tables.
+type PlanFile struct {
+	file *os.File
+	mu   sync.Mutex // guards end
+	end  int64
+}
+
+// NewPlanFile makes the file, which nobody else can read. It loses its name where the system allows that, so that it is gone however the
+// process ends.
+func NewPlanFile() (*PlanFile, error) {
+	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary file for the plan: %w", err)
+	}
+	_ = os.Remove(f.Name())
+	return &PlanFile{file: f}, nil
+}
+
+// Close removes the file, if there is one.
+func (f *PlanFile) Close() {
+	if f == nil {
+		return
+	}
+	_ = f.file.Close()
+	_ = os.Remove(f.file.Name()) // Windows keeps the names of open files
+}
+
+// append adds text, and returns where it stands.
+func (f *PlanFile) append(text []byte) (io.Reader, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.end
+	if _, err := f.file.WriteAt(text, at); err != nil {
+		return nil, fmt.Errorf("nothing was changed: the temporary file with the plan: %w", err)
+	}
+	f.end += int64(len(text))
+	return io.NewSectionReader(f.file, at, int64(len(text))), nil
+}
+
+// Plan says what a sync changes in a table: which rows it copies, changes and deletes, and which ETags these have in the destination. A
+// comparison makes it ([Options].Plan), and [Plan.Apply] carries it out.
+type Plan struct {
+	file    *PlanFile // nil for a plan that only counts
+	deletes bool
+
+	mu             sync.Mutex // guards the following
+	counts         PlanCounts
+	pages          int64
+	writes, remove entries
+}
+
+// PlanCounts are how many rows a plan has.
+type PlanCounts struct {
+	Copy   int64 `json:"copy"`
+	Change int64 `json:"change"`
+	Delete int64 `json:"delete"`
+	Leave  int64 `json:"leave"` // extra rows that stay
+}
+
+// NewPlan returns an empty plan, whose rows go to a file. Without a file, it counts them only. deletes says whether extra rows are to be
+// deleted.
+func NewPlan(f *PlanFile, deletes bool) *Plan { return &Plan{file: f, deletes: deletes} }
+
+// Counts returns how many rows the plan has.
+func (p *Plan) Counts() PlanCounts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts
+}
+
+// The properties that a row has in the file beside its key.
+const (
+	etagName = "ETag" // of the destination's row; "" if it has none
+	pageName = "Page" // the number of the comparison's page that had the row
+)
+
+// entries are rows of a plan. Memory has the last ones, and where the others stand.
+type entries struct {
+	text   []byte
+	blocks []io.Reader
+}
+
+// blockBytes is how much text is written at a time.
+const blockBytes = 64 << 10
+
+func (e *entries) add(f *PlanFile, row storage.Row, page int64) error {
+	one := storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty(etagName, row.ETag()), storage.Int64Property(pageName, page)}}
+	if e.text = append(one.AppendJSON(e.text), '\n'); len(e.text) < blockBytes {
+		return nil
+	}
+	return e.flush(f)
+}
+
+func (e *entries) flush(f *PlanFile) error {
+	if len(e.text) == 0 {
+		return nil
+	}
+	block, err := f.append(e.text)
+	e.blocks, e.text = append(e.blocks, block), nil
+	return err
+}
+
+// each calls fn once with windows of the rows, each in table order. The rows have their ETags.
+func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
+	return place.Windows(place.JSONLines(io.MultiReader(e.blocks...)), false, nil, func(rows place.Rows, _ int) error {
+		pages := make([]int64, len(rows))
+		for i, row := range rows {
+			one := row.Entity()
+			rows[i], pages[i] = storage.Row{Key: row.Key}.WithETag(one.Get(etagName)), one.Int(pageName)
+		}
+		return fn(rows, pages)
+	})
+}
+
+// add adds the rows of a page that differ, with the ETags of the destination's rows. stay is how many more extra rows stay.
+func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, row := range missing {
+		if row.ETag() == "" {
+			p.counts.Copy++
+		} else {
+			p.counts.Change++
+		}
+	}
+	p.counts.Change += int64(len(different))
+	p.counts.Leave += int64(stay)
+	if p.deletes {
+		p.counts.Delete += int64(len(extra))
+	} else {
+		p.counts.Leave += int64(len(extra))
+		extra = nil
+	}
+	if p.file == nil {
+		return nil
+	}
+	p.pages++
+	for _, row := range slices.Concat(missing, different) {
+		if err := p.writes.add(p.file, row, p.pages); err != nil {
+			return err
+		}
+	}
+	for _, row := range extra {
+		if err := p.remove.add(p.file, row, p.pages); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end ends the comparison that makes the plan.
+func (p *Plan) end() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.file == nil {
+		return nil
+	}
+	return errors.Join(p.writes.flush(p.file), p.remove.flush(p.file))
+}
+
+// Split returns the rows to plan: those of a page, or, if they are to be looked for, those of a partition.
+func (c comparison) Split(rows []storage.Row) [][]storage.Row {
+	if c.plan == nil {
+		return nil
+	}
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row storage.Row) bool { return verdictOf(row).kind == "" })
+	switch {
+	case len(rows) == 0:
+		return nil
+	case c.filter != "":
+		return action.Copy{}.Split(rows)
+	}
+	return [][]storage.Row{rows}
+}
+
+// Do adds rows to the plan. The comparison has seen no row that the filter leaves out. So Do looks for one in the other place: then a missing
+// row is a change, and an extra row stays.
+func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
+	of := map[sweep.Kind][]storage.Row{}
+	for _, row := range rows {
+		kind := verdictOf(row).kind
+		of[kind] = append(of[kind], row)
+	}
+	missing, extra, stay := of[sweep.Missing], of[sweep.Extra], 0
+	if c.filter != "" {
+		there, err := existing(ctx, o, c.places[1], missing, "Timestamp") // and so its ETag
+		if err != nil {
+			return r, fmt.Errorf("read the destination: %w", err)
+		}
+		for i, row := range missing {
+			missing[i] = row.WithETag(there[row.Key].ETag())
+		}
+		if there, err = existing(ctx, o, c.places[0], extra); err != nil {
+			return r, fmt.Errorf("read the source: %w", err)
+		}
+		extra = slices.DeleteFunc(extra, func(row storage.Row) bool { _, has := there[row.Key]; return has })
+		stay = len(there)
+	}
+	return r, c.plan.add(missing, of[sweep.Different], extra, stay)
+}
+
+// existing returns, of rows of a partition, those that a place has, whether a filter leaves them out or not. Of a table it reads only the
+// properties.
+func existing(ctx context.Context, o storage.RequestOptions, from storage.Source, rows []storage.Row, properties ...string) (map[key.Key]storage.Row, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	q := storage.Query{Select: append([]string{}, properties...)}
+	if _, mapped := from.(rowmap.Kept); mapped { // a map needs whole rows
+		q.Select = nil
+	}
+	return action.Existing(rows, q, func(q storage.Query) (storage.Page, error) {
+		p, _, err := from.Read(ctx, o, q)
+		return p, err
+	})
+}
