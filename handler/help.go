@@ -27,8 +27,13 @@ var helpPart = regexp.MustCompile(`<<([a-z-]+)>>`)
 
 const (
 	helpWidth = 80 // columns
-	longPage  = 12 // from so many on, a command's page has its flags in groups, and its first paragraph alone
+	longPage  = 12 // from so many flags on, --help is short, and help COMMAND has the flags in groups
+	shortPage = 10 // so many flags a short page describes
 )
+
+// mostUsed are the flags that most people need, in the order of short pages.
+const mostUsed = "catalog connection table index-keys row-key upsert from-connection to-connection queue message all tables delete-extra max-deletes list allow-extra prefix limit verify " +
+	"dry-run yes checkpoint resume filter map format keys-only select failed rows top cursor row-from row-to if-match types json"
 
 // flagGroups order a page's flags: the most used first. A flag that no group names stands at the end of the first one.
 var flagGroups = []struct{ title, names string }{
@@ -93,7 +98,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// printHelp prints a command's page or, if asked for, all of its help.
+// printHelp prints a command's help. Without all, that of a command with many flags is short.
 func printHelp(c *cobra.Command, all bool) error {
 	addHelp(c) // of the commands that come late: completion and its own
 	var flags []*pflag.Flag
@@ -104,12 +109,17 @@ func printHelp(c *cobra.Command, all bool) error {
 	}
 	c.InheritedFlags().VisitAll(collect)
 	c.LocalFlags().VisitAll(collect)
-	grouped := len(flags) >= longPage
+	slices.SortStableFunc(flags, func(a, b *pflag.Flag) int {
+		groupA, atA := standing(a.Name)
+		groupB, atB := standing(b.Name)
+		return cmp.Or(groupA-groupB, atA-atB)
+	})
+	long := len(flags) >= longPage
 	about, more := c.Long, ""
 	if about == "" {
 		about = c.Short + "."
 	}
-	if grouped {
+	if long {
 		about, more, _ = strings.Cut(about, "\n\n")
 	}
 	text := fill(about)
@@ -128,35 +138,79 @@ func printHelp(c *cobra.Command, all bool) error {
 			}
 		}
 	}
-	slices.SortStableFunc(flags, func(a, b *pflag.Flag) int {
-		groupA, atA := standing(a.Name)
-		groupB, atB := standing(b.Name)
-		return cmp.Or(groupA-groupB, atA-atB)
-	})
-	for len(flags) > 0 {
-		title, set := flagGroups[0].title, pflag.NewFlagSet("", pflag.ContinueOnError)
-		set.SortFlags = false
-		group, _ := standing(flags[0].Name)
-		if grouped {
-			title = flagGroups[group].title
-		}
-		for len(flags) > 0 {
-			if other, _ := standing(flags[0].Name); grouped && other != group {
-				break
-			}
-			set.AddFlag(flags[0])
-			flags = flags[1:]
-		}
-		text += "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
-	}
 	switch {
-	case all && more != "":
-		text += "\n" + fill(more)
-	case more != "":
-		text += fmt.Sprintf("\n\"%s help%s\" tells more.\n", c.Root().Name(), strings.TrimPrefix(c.CommandPath(), c.Root().Name()))
+	case long && !all:
+		text += shortened(flags)
+		text += fill(fmt.Sprintf("\n\"%s help%s\" describes all flags, and tells more.\n", c.Root().Name(), strings.TrimPrefix(c.CommandPath(), c.Root().Name())))
+	case long:
+		text += inGroups(flags, usages)
+		if more != "" {
+			text += "\n" + fill(more)
+		}
+	default:
+		text += usages(flagGroups[0].title, flags)
 	}
 	_, err := io.WriteString(c.OutOrStdout(), text)
 	return err
+}
+
+// shortened describes the flags that are used most, and names the others.
+func shortened(flags []*pflag.Flag) string {
+	names := strings.Fields(mostUsed)
+	rank := func(f *pflag.Flag) int {
+		if at := slices.Index(names, f.Name); at >= 0 {
+			return at
+		}
+		return len(names)
+	}
+	first := slices.Clone(flags)
+	slices.SortStableFunc(first, func(a, b *pflag.Flag) int { return rank(a) - rank(b) })
+	first = first[:shortPage]
+	others := slices.DeleteFunc(slices.Clone(flags), func(f *pflag.Flag) bool { return slices.Contains(first, f) })
+	return usages("Flags used most", first) + "\nMore flags:\n" + inGroups(others, named)
+}
+
+// named returns the names of a group of flags.
+func named(title string, group []*pflag.Flag) string {
+	line, text := "  ", ""
+	if title != flagGroups[0].title {
+		line += title + ": "
+	}
+	for _, f := range group {
+		if utf8.RuneCountInString(line+"--"+f.Name) > helpWidth {
+			text += strings.TrimSuffix(line, " ") + "\n"
+			line = "      "
+		}
+		line += "--" + f.Name + " "
+	}
+	return text + strings.TrimSuffix(line, " ") + "\n"
+}
+
+// usages describes flags.
+func usages(title string, flags []*pflag.Flag) string {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	set.SortFlags = false
+	for _, f := range flags {
+		set.AddFlag(f)
+	}
+	return "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
+}
+
+// inGroups returns the text of each group of the flags, which are in the groups' order.
+func inGroups(flags []*pflag.Flag, of func(title string, group []*pflag.Flag) string) (text string) {
+	for len(flags) > 0 {
+		group, _ := standing(flags[0].Name)
+		end := slices.IndexFunc(flags, func(f *pflag.Flag) bool {
+			other, _ := standing(f.Name)
+			return other != group
+		})
+		if end < 0 {
+			end = len(flags)
+		}
+		text += of(flagGroups[group].title, flags[:end])
+		flags = flags[end:]
+	}
+	return text
 }
 
 // standing returns a flag's group, and its place there.
