@@ -15,13 +15,13 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// CatalogConnection is the setting with the connection of all catalogs that name no other. If it
-// is not set, they use the app's own storage.
+// CatalogConnection is the setting with the connection of all catalogs that name no other. If it is not set, they use the app's
+// own storage.
 const CatalogConnection = "AZURE_STORAGE_CONNECTION_STRING"
 
 // CatalogSettings are the settings of one catalog.
 type CatalogSettings struct {
-	// Name is the name in URLs, "" for the catalog of the settings TABLE_CATALOG_….
+	// Name is the name in URLs, or "" for the catalog of the settings TABLE_CATALOG_….
 	Name       string
 	Table, WAL string
 	Schema     index.Schema
@@ -31,7 +31,7 @@ type CatalogSettings struct {
 	KeepChanges time.Duration      // 0 means the catalog's default
 }
 
-// Title returns the catalog's name in messages.
+// Title returns the catalog's name for messages.
 func (c CatalogSettings) Title() string {
 	if c.Name != "" {
 		return c.Name
@@ -39,7 +39,7 @@ func (c CatalogSettings) Title() string {
 	return c.Table
 }
 
-// SchemaSettings names the settings of the index keys and the row key, for messages.
+// SchemaSettings returns the names of the settings of the index keys and the row key, for messages.
 func (c CatalogSettings) SchemaSettings() string {
 	if c.Name != "" {
 		return settingOf(c.Name, "indexKeys") + " and rowKey"
@@ -47,7 +47,7 @@ func (c CatalogSettings) SchemaSettings() string {
 	return settingOf("", "indexKeys") + " and " + settingOf("", "rowKey")
 }
 
-// catalogText is a catalog's settings as they are given, unchecked.
+// catalogText is the unchecked text of a catalog's settings.
 type catalogText struct {
 	Table      string `json:"table"`
 	IndexKeys  string `json:"indexKeys"`
@@ -57,7 +57,7 @@ type catalogText struct {
 	Changes    string `json:"changes"`
 }
 
-// settingOf names a setting of a catalog, for messages.
+// settingOf returns the name of a catalog's setting, for messages.
 func settingOf(catalog, field string) string {
 	if catalog != "" {
 		return fmt.Sprintf("setting TABLESWEEP_CATALOGS: %s: %s", catalog, field)
@@ -70,9 +70,8 @@ func settingOf(catalog, field string) string {
 // catalogName matches names that need no escaping in a URL.
 var catalogName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 
-// LoadCatalogs reads the settings of all catalogs, without their connections: those of the
-// default catalog, if it is set, and those of TABLESWEEP_CATALOGS by name. The error lists
-// everything that is wrong. The valid catalogs are returned with it.
+// LoadCatalogs reads the settings of all catalogs, without their connections: the default catalog, if it is set, and those of
+// TABLESWEEP_CATALOGS by name. The error lists all mistakes. The valid catalogs are returned with it.
 func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 	standard := storage.HostConnection
 	if settings.Get(CatalogConnection) != "" {
@@ -154,8 +153,8 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	return c, errors.Join(errs...)
 }
 
-// loadCatalogs reads the settings and connections of all catalogs. connect returns the
-// connection in a setting; it reports a bad one, and returns the zero value.
+// loadCatalogs reads the settings and connections of all catalogs. connect returns the connection in a setting. If the connection
+// is invalid, it reports this and returns the zero value.
 func (c *Config) loadCatalogs(settings storage.Settings, connect func(string) storage.Connection) error {
 	var err error
 	c.Catalogs, err = LoadCatalogs(settings)

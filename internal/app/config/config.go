@@ -22,7 +22,7 @@ import (
 // Setting describes one setting, for the table in docs/settings.md and its test.
 type Setting struct{ Name, Default, Meaning string }
 
-// DeploymentContainer is the setting with the URL of the container that the app is deployed from.
+// DeploymentContainer is the setting with the URL of the container from which the app is deployed.
 const DeploymentContainer = "TABLESWEEP_DEPLOYMENT_CONTAINER"
 
 // schedulesSetting is the setting with the schedules.
@@ -55,29 +55,29 @@ var Settings = []Setting{
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
 }
 
-// Config holds the settings. Its connections print no secrets.
+// Config contains the settings. Its connections do not print secrets.
 type Config struct {
 	// Own is the app's own storage.
 	Own storage.Connection
-	// Connections holds the connections that scans may use, by the name of their setting.
+	// Connections are the connections that scans may use, by the names of their settings.
 	Connections           map[string]storage.Connection
 	StateTable            string
 	ScanRetention         time.Duration
 	Schedules             []schedule.Schedule
-	SchedulesErr          error   // what is wrong with others, which the app does without
+	SchedulesErr          error   // mistakes in other schedules, which are ignored
 	Price                 float64 // of 10,000 storage requests, in dollars
 	LogTable              string
 	LogRetention          time.Duration                     // 0 means forever
 	LogStreams            map[string]logtail.StreamSettings // by name
 	Catalogs              []CatalogSettings
-	Packages              Container // that the app is deployed from; the zero value if it is not set
+	Packages              Container // from which the app is deployed; the zero value if not set
 	SegmentsPerInvocation int       // 0 if the action decides
 	Memory                memory.Instance
 	LogLevel              zerolog.Level
 	Console               bool // whether the console is served; valid even if another setting is bad
 }
 
-// Container is a container of an account.
+// Container is a container in an account.
 type Container struct {
 	Account storage.Connection
 	Name    string
@@ -91,18 +91,18 @@ const (
 
 var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Load reads the settings. The error lists all bad ones by name.
+// Load reads the settings. The error lists all invalid ones by name.
 func Load(settings storage.Settings) (Config, error) {
 	value := func(name string) string { return valueOf(name, settings) }
 	c := Config{Connections: map[string]storage.Connection{}}
 	var errs []error
 	for _, s := range Settings {
-		if s.Name != storage.HostConnection && s.Name != CatalogConnection { // SettingConnection looks at these
+		if s.Name != storage.HostConnection && s.Name != CatalogConnection { // SettingConnection checks these two
 			errs = append(errs, settings.Twice(s.Name))
 		}
 	}
 	var err error
-	read := map[string]storage.Connection{} // by setting, so that a bad one is reported once
+	read := map[string]storage.Connection{} // by setting, so that an invalid one is reported once
 	connect := func(name string) storage.Connection {
 		if _, ok := read[name]; !ok {
 			var err error
@@ -138,7 +138,7 @@ func Load(settings storage.Settings) (Config, error) {
 	}
 	c.Price, err = Price(settings)
 	errs = append(errs, err, c.loadLog(value))
-	catalogsErr := c.loadCatalogs(settings, connect) // which may add to errs
+	catalogsErr := c.loadCatalogs(settings, connect) // may add to errs
 	errs = append(errs, catalogsErr)
 	if v := value(DeploymentContainer); v != "" {
 		if c.Packages.Account, c.Packages.Name, err = storage.BlobURL(v, c.Own); err != nil || storage.CheckContainerName(c.Packages.Name) != nil {
@@ -174,11 +174,10 @@ func valueOf(name string, settings storage.Settings) string {
 	return Settings[i].Default
 }
 
-// NameSchedules adds the setting to what is wrong with schedules.
+// NameSchedules adds the setting's name to an error about schedules.
 func NameSchedules(err error) error { return fmt.Errorf("setting %s: %w", schedulesSetting, err) }
 
-// Price reads what 10,000 storage requests cost, in dollars. The command line takes this
-// setting alone.
+// Price reads the price of 10,000 storage requests, in dollars. It is the only setting that the command line uses.
 func Price(settings storage.Settings) (float64, error) {
 	const name = "TABLESWEEP_PRICE"
 	dollars, err := strconv.ParseFloat(valueOf(name, settings), 64)

@@ -1,16 +1,13 @@
-// Package console holds the files of the console, a web page to start and watch scans, look up
-// records and follow logs. The files are served as they are: there is no build step, and
-// nothing is loaded from elsewhere.
+// Package console contains the files of the console, a web page to start and watch scans, look up records and follow logs. The
+// files are served unchanged: there is no build step, and nothing is loaded from elsewhere.
 //
-// The page is plain modules without a library, 145 KB at most. A view is loaded when it is opened.
-// Its data comes from the API, with a key that the user enters; the tab's session storage keeps the
-// key, which travels as a header only.
-// What tables hold is shown as text: the page makes elements and never markup, and its
-// Content-Security-Policy, with Trusted Types, refuses markup and inline script.
+// The page consists of plain modules without a library, 145 KB at most. A view is loaded when it is opened. Its data comes from
+// the API, with a key that the user enters. The tab's session storage stores the key, which is sent only in a header. The page
+// shows the content of tables as text: it creates elements and never markup. Its Content-Security-Policy, with Trusted Types,
+// refuses markup and inline script.
 //
-// A list costs one call a turn, however many scans there are. A turn comes every 3 s while a scan
-// runs, once a minute while the page is hidden, and after pauses that double up to a minute while
-// the app does not answer.
+// A list costs one call per refresh, however many scans there are. A refresh happens every 3 s while a scan runs, and once a
+// minute while the page is hidden. While the app does not answer, the pauses between refreshes double up to a minute.
 package console
 
 import (
@@ -26,7 +23,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// kinds are the media types of files by their extensions.
+// kinds are the media types of files, by extension.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -39,10 +36,10 @@ type File struct {
 	Content []byte
 	Packed  []byte // the content, compressed with gzip
 	Kind    string // the media type
-	ETag    string // a weak one: both forms of the content have it
+	ETag    string // weak, because it is shared by both forms of the content
 }
 
-// Named returns a file by its name. The name "" is the page itself. found is false if there is no such file.
+// Named returns the file with a name. The name "" means the page itself. found is false if there is no such file.
 func Named(name string) (f File, found bool) {
 	if name == "" {
 		name = "index.html"
@@ -51,7 +48,7 @@ func Named(name string) (f File, found bool) {
 	return f, found
 }
 
-// packed compresses the files once in a process, at the first call.
+// packed compresses the files at its first call, once per process.
 var packed = sync.OnceValue(func() map[string]File {
 	entries, err := files.ReadDir("page")
 	if err != nil {
@@ -65,7 +62,7 @@ var packed = sync.OnceValue(func() map[string]File {
 		}
 		var b bytes.Buffer
 		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid
-		_, _ = w.Write(content)                               // a buffer takes everything
+		_, _ = w.Write(content)                               // a buffer accepts everything
 		_ = w.Close()
 		all[e.Name()] = File{Content: content, Packed: b.Bytes(), Kind: kinds[path.Ext(e.Name())], ETag: fmt.Sprintf(`W/"%.8x"`, sha256.Sum256(content))}
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrNoAnswer is a successful answer without a result: an empty body, or null.
-// The host then waits until functionTimeout for a result that never comes.
+// ErrNoAnswer is a successful answer without a result: an empty body, or null. The host then waits for a result until
+// functionTimeout.
 var ErrNoAnswer = errors.New("the handler answered with an empty body or null, which leaves the host waiting: answer {}")
 
 // Answer is a handler's answer to an invocation.
@@ -18,8 +18,7 @@ type Answer struct {
 	Logs []string
 }
 
-// ParseAnswer reads a handler's answer. Any error but [ErrNoAnswer] fails the
-// invocation.
+// ParseAnswer parses a handler's answer. Any error except [ErrNoAnswer] fails the invocation.
 func ParseAnswer(status int, contentType string, body []byte) (Answer, error) {
 	if status < 200 || status > 299 {
 		return Answer{}, fmt.Errorf("the handler answered %d %s: %s", status, http.StatusText(status), excerpt(body))

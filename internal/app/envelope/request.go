@@ -12,13 +12,13 @@ import (
 // HostVersion is the version in the host's headers.
 const HostVersion = "4.0.0.0"
 
-// SecretVariable is the variable by which a host that gives its handler a secret does so, and HeaderSecret has the secret
-// in every request of that host. The real host gives none.
+// SecretVariable is the variable in which a host may give its handler a secret. HeaderSecret then contains the secret in every
+// request of that host. The real host gives none.
 const (
 	SecretVariable = "TABLESWEEP_HOST_SECRET"
 	HeaderSecret   = "X-Tablesweep-Host-Secret"
-	WorkerVariable = "FUNCTIONS_CUSTOMHANDLER_WORKER_ID" // what the host calls the process
-	HeaderWorker   = "X-Tablesweep-Worker"               // has that in the answer to such a host's request for /
+	WorkerVariable = "FUNCTIONS_CUSTOMHANDLER_WORKER_ID" // the host's id for the process
+	HeaderWorker   = "X-Tablesweep-Worker"               // contains that id in the answer to such a host's request for /
 )
 
 // Headers of every invocation. (HttpWorkerConstants of azure-functions-host)
@@ -40,7 +40,7 @@ type Message struct {
 	NextVisible  time.Time
 }
 
-// document is what the host sends for an invocation: the trigger's data under its binding's name, and metadata.
+// document is the host's request for an invocation: the trigger's data under the name of its binding, and metadata.
 type document struct {
 	Data     map[string]any
 	Metadata map[string]any
@@ -53,7 +53,8 @@ type sys struct {
 	RandGuid   string
 }
 
-// Queue returns the document for a message of a function's queue. The real host has fields of the message itself among the metadata, too.
+// Queue returns the document for a message of a function's queue. The real host also adds fields of the message itself to the
+// metadata.
 func Queue(function string, m Message) []byte {
 	return encode(document{map[string]any{"item": twice(m.Text)}, map[string]any{
 		"DequeueCount": strconv.Itoa(m.DequeueCount), "Id": twice(m.ID), "PopReceipt": twice(m.PopReceipt),
@@ -61,10 +62,10 @@ func Queue(function string, m Message) []byte {
 	}})
 }
 
-// Status is the state of a timer's schedule, as its function gets it.
+// Status is the state of a timer's schedule, in the form that its function receives.
 type Status struct {
 	Last    time.Time // the zero time before the first run
-	Next    time.Time // as it was before this run
+	Next    time.Time // its value before this run
 	Updated time.Time `json:"LastUpdated"`
 }
 
@@ -75,7 +76,7 @@ type timerInfo struct {
 	IsPastDue      bool
 }
 
-// Timer returns the document for a function's timer that fires.
+// Timer returns the document for a timer that fires.
 func Timer(function string, status Status, pastDue bool) []byte {
 	info := timerInfo{ScheduleStatus: status, IsPastDue: pastDue}
 	info.Schedule.AdjustForDST = true
@@ -86,14 +87,14 @@ func newSys(function string) sys {
 	return sys{MethodName: function, UtcNow: time.Now().UTC(), RandGuid: uuid.NewString()}
 }
 
-// twice returns a string as the host has it in a document: as JSON, which becomes a string of the document.
+// twice returns a string in the host's form: as JSON, encoded again as a string of the document.
 func twice(s string) string { return string(encode(s)) }
 
-// encode returns v as JSON. <, > and & stay as they are.
+// encode returns v as JSON, with <, > and & unescaped.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // only to memory, and v has nothing that JSON lacks
+	_ = e.Encode(v) // cannot fail: it writes to memory, and JSON can represent v
 	return bytes.TrimSpace(b.Bytes())
 }

@@ -15,17 +15,17 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// Host is what the handler knows of the Functions host that started it.
+// Host is the handler's information about the Functions host that started it.
 type Host struct {
-	// Secret is in every request of the host; "" if it has given none, like the real one.
+	// Secret is in every request of the host; "" if the host has none, like the real one.
 	Secret string
-	// Worker is what a host with a secret calls this process.
+	// Worker is the id that a host with a secret gives this process.
 	Worker string
 	// Development is true on a developer's machine, where web pages can send requests to any port.
 	Development bool
 }
 
-// only admits the requests that the host sends or hands on.
+// only admits requests that the host itself sends or passes on.
 func (h Host) only(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, foreign := foreignName(r)
@@ -49,9 +49,9 @@ func (h Host) only(next http.Handler) http.Handler {
 	})
 }
 
-// foreignName returns a name by which the request was sent and which is not this machine's. A web page reaches this
-// machine by its own name if that resolves to it (DNS rebinding). A host hands that on as X-Forwarded-Host; a request
-// to this port has it as Host.
+// foreignName returns a name in the request that is not a name of this machine. A web page can reach this machine by the page's
+// own name, if that name resolves to this machine (DNS rebinding). Through a host, the name is in X-Forwarded-Host. In a direct
+// request to this port, it is in Host.
 func foreignName(r *http.Request) (name string, foreign bool) {
 	names := append([]string{r.Host}, r.Header.Values("X-Forwarded-Host")...)
 	if i := slices.IndexFunc(names, func(name string) bool { return !loopback.Is(name) }); i >= 0 {
@@ -60,36 +60,36 @@ func foreignName(r *http.Request) (name string, foreign bool) {
 	return "", false
 }
 
-// pastHost reports whether a browser has sent the request to the handler's own port. On a
-// developer's machine, any web page can send simple requests there. A host adds one of these headers; a page can't.
-// (DefaultHttpProxyService of azure-functions-host; YARP)
+// pastHost reports whether a browser has sent the request directly to the handler's port. On a developer's machine, any web page
+// can send simple requests there. A host adds one of these headers, and a page cannot. (DefaultHttpProxyService of
+// azure-functions-host; YARP)
 func pastHost(r *http.Request) bool {
 	return has(r, "Origin", "Sec-Fetch-Site") && !has(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }
 
-// withoutPreflight reports whether a browser sends such a request for any page without asking first, by a preflight, whether the page may: its
-// Content-Type is a form's, or is missing. (WHATWG Fetch, "CORS-safelisted request-header")
+// withoutPreflight reports whether a browser sends such a request for any page without a preflight, because its Content-Type is
+// missing or a form's. (WHATWG Fetch, "CORS-safelisted request-header")
 func withoutPreflight(r *http.Request) bool {
 	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
 }
 
-// ofOtherSite reports whether a browser has sent a request, other than GET, HEAD and a preflight, for a page that is not the app's own. Core Tools
-// ask for no key: without this, any page that the developer opens could start scans.
+// ofOtherSite reports whether a browser has sent a request, other than GET, HEAD and a preflight, for a page of another site.
+// Core Tools require no key, so without this check any page that the developer opens could start scans.
 func ofOtherSite(r *http.Request) bool {
 	as := *r
 	as.Host = cmp.Or(r.Header.Get("X-Forwarded-Host"), r.Host)
 	return http.NewCrossOriginProtection().Check(&as) != nil
 }
 
-// isCall reports whether a request is for a queue or timer function. Callers reach only what is below /api.
+// isCall reports whether a request is for a queue or timer function. Callers can reach only paths below /api.
 func isCall(r *http.Request) bool {
 	return r.URL.Path != "/" && !strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/")
 }
 
-// hostsOwn reports whether a request may be the host's own, and not a caller's. A forwarding host resolves
-// /api/log/..%5C..%5CMaintain to /Maintain, and hands on the caller's headers, Host among them. The caller
-// needs a key. The host's own calls have none, and this server's address as Host.
-// (DefaultHttpWorkerService and HttpRequestExtensions of azure-functions-host)
+// hostsOwn reports whether a request may come from the host itself, and not from a caller. A forwarding host resolves
+// /api/log/..%5C..%5CMaintain to /Maintain, and passes on the caller's headers, including Host. The caller needs a key. The
+// host's own calls have no key, and their Host is this server's address. (DefaultHttpWorkerService and HttpRequestExtensions of
+// azure-functions-host)
 func hostsOwn(r *http.Request) bool {
 	address, served := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return r.Method == http.MethodPost && r.URL.RawQuery == "" && (!served || r.Host == address.String()) &&
@@ -101,19 +101,19 @@ func has(r *http.Request, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return len(r.Header.Values(name)) > 0 })
 }
 
-// isForwarded reports whether a host forwards a caller's request in place of proxying it: it adds its name to the caller's
+// isForwarded reports whether a host forwards a caller's request instead of proxying it: it then adds its name to the caller's
 // User-Agent. (HttpRequestExtensions of azure-functions-host)
 func isForwarded(r *http.Request) bool {
 	return strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/") && strings.Contains(strings.Join(r.Header.Values("User-Agent"), " "), "Azure-Functions-Host/")
 }
 
-// errNotProxied is what callers get of a host that does not proxy requests.
+// errNotProxied is the error for callers of a host that does not proxy requests.
 func errNotProxied() error {
 	return problem.NotProxiedf("", "the Functions host does not hand requests on as they were sent: set customHandler.enableProxyingHttpRequest to true in host.json, "+
 		"or, if it is, update the host (Core Tools, or the image of a container)")
 }
 
-// onlyProxied refuses forwarded requests: other hosts than those that proxy change bodies, paths and parameters.
+// onlyProxied refuses forwarded requests, because hosts that do not proxy change bodies, paths and parameters.
 func onlyProxied(next http.Handler) http.Handler {
 	return failing(func(w http.ResponseWriter, r *http.Request) error {
 		if isForwarded(r) {
@@ -124,7 +124,7 @@ func onlyProxied(next http.Handler) http.Handler {
 	})
 }
 
-// invocationID returns the id that the host has given the request, "" for none.
+// invocationID returns the host's id for the request, or "".
 func invocationID(r *http.Request) string {
 	id := r.Header.Get(envelope.HeaderInvocation)
 	if len(id) != len(uuid.Nil.String()) || uuid.Validate(id) != nil {

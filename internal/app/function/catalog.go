@@ -22,26 +22,26 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// catalogRoute is the route of three functions with different methods.
+// catalogRoute is the route that three functions share, with different methods.
 const catalogRoute = "catalog/{*path}"
 
-// Catalogs holds the app's catalogs by their names in URLs: /api/catalog/people/records has the
-// records of "people", /api/catalog/records those of "".
+// Catalogs are the app's catalogs by their names in URLs: /api/catalog/people/records has the records of "people", and
+// /api/catalog/records those of "".
 type Catalogs map[string]*catalog.Catalog
 
-// resource is one of every catalog, such as records, with a method and its handler.
+// resource is a resource that every catalog has, such as records, with a method and its handler.
 type resource struct {
 	method, path string
 	holds        memoryNeed
 	serve        func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
-// oneRecord is the resource of one record, by its id: a Location.
+// oneRecord is the path of one record, by its id. It is the Location of a written record.
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
-// catalogCalls serve resources of every catalog, each once its gate is open.
+// catalogCalls returns the calls for resources of every catalog. Each is served once its catalog's gate is open.
 //
-// caller: whoever stores records and looks them up.
+// caller: clients that store and look up records.
 func (a App) catalogCalls(resources ...resource) (calls []call) {
 	for _, one := range resources {
 		behind := func(r *http.Request) error {
@@ -61,7 +61,7 @@ func (a App) catalogCalls(resources ...resource) (calls []call) {
 	return calls
 }
 
-// CatalogInfo is a catalog's name and schema, as the settings have them.
+// CatalogInfo is a catalog's name and schema, from the settings.
 type CatalogInfo struct {
 	Name      string   `json:"name"` // "" for the catalog at /api/catalog/records
 	IndexKeys []string `json:"indexKeys"`
@@ -86,7 +86,7 @@ func (c Catalogs) list(w http.ResponseWriter, r *http.Request, _ url.Values) err
 	return answer(w, r, map[string]any{"catalogs": all}, nil)
 }
 
-// named returns the catalog of a name. The error lists the names that exist.
+// named returns the catalog with a name. The error lists the existing names.
 func (c Catalogs) named(name string) (*catalog.Catalog, error) {
 	if found := c[name]; found != nil {
 		return found, nil
@@ -199,7 +199,7 @@ func locationOf(r *http.Request, id string) string {
 	return path + "records/" + id
 }
 
-// getRecord answers with the record of an id, which is the last part of a Location.
+// getRecord answers with the record of an id, which is the last part of its Location.
 func getRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
 	if _, err := parameters(r); err != nil {
 		return err
@@ -261,7 +261,7 @@ func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	return answer(w, r, total, err)
 }
 
-// followChanges answers with the changes behind a position.
+// followChanges answers with the changes after a position.
 func followChanges(c *catalog.Catalog, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
 	if err := onlyAfter(given); err != nil {
 		return err
@@ -275,7 +275,7 @@ func followChanges(c *catalog.Catalog, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// readSince reads the parameter since, the zero time if it is not given. How long ago is by the service's clock.
+// readSince reads the parameter since. It returns the zero time if it is absent. Durations are measured by the service's clock.
 func readSince(ctx context.Context, c *catalog.Catalog, given url.Values) (time.Time, error) {
 	if !given.Has("since") {
 		return time.Time{}, nil
@@ -334,7 +334,7 @@ func listChanges(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	return nil
 }
 
-// idempotencyKey returns the request's Idempotency-Key, "" for none.
+// idempotencyKey returns the request's Idempotency-Key, or "".
 func idempotencyKey(r *http.Request) (string, error) {
 	const name, maxLength = "Idempotency-Key", 255
 	given := r.Header.Values(name)
@@ -351,8 +351,7 @@ func idempotencyKey(r *http.Request) (string, error) {
 // Headers of conditional requests (RFC 9110, section 13).
 const ifMatch, ifNoneMatch = "If-Match", "If-None-Match"
 
-// entityTags matches a list of entity tags, with empty elements (RFC 9110, section 5.6.1).
-// entityTag matches one of them.
+// entityTags matches a list of entity tags, which may have empty elements (RFC 9110, section 5.6.1). entityTag matches one tag.
 var (
 	entityTags = regexp.MustCompile(`^[ \t,]*((W/)?"[^"\x00-\x20\x7f]*"[ \t]*(,[ \t,]*|$))+$`)
 	entityTag  = regexp.MustCompile(`(W/)?"[^"]*"`)
@@ -362,8 +361,8 @@ var (
 func readCondition(r *http.Request) (catalog.Condition, error) {
 	match, matchErr := readTags(r, ifMatch)
 	differ, differErr := readTags(r, ifNoneMatch)
-	// Proxies make our tags weak when they compress an answer. Weak tags count for
-	// If-None-Match, and never match for If-Match (section 8.8.3.2).
+	// Proxies make our tags weak when they compress an answer. A weak tag counts for If-None-Match, and never matches for
+	// If-Match (section 8.8.3.2).
 	for i, tag := range differ {
 		differ[i] = strings.TrimPrefix(tag, "W/")
 	}
@@ -383,7 +382,7 @@ func readTags(r *http.Request, name string) ([]string, error) {
 	return nil, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
 }
 
-// readSelector reads the records that a call changes, by the id in its path or by its query, and on what conditions.
+// readSelector reads which records a call changes, from the id in its path or from its query, and the conditions.
 func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Condition, error) {
 	var queryErr, onceErr error
 	q := catalog.Lookup{ID: r.PathValue("id")}
@@ -400,11 +399,11 @@ func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Cond
 	return q, on, errors.Join(queryErr, conditionErr, onceErr)
 }
 
-// maxValues is the most values of one index key in a query: each costs a request.
+// maxValues is the maximum number of values for one index key in a query, because each costs a request.
 const maxValues = 100
 
-// readQuery reads the query string: values of index keys, spelt as in the settings, and
-// the allowed ones of row_from, row_to, row_prefix, top and cursor.
+// readQuery reads the query string: values of index keys, spelled as in the settings, and the allowed ones of row_from, row_to,
+// row_prefix, top and cursor.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Lookup, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {

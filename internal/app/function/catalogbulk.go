@@ -13,23 +13,24 @@ import (
 	"tablesweep/internal/record"
 )
 
-// inserted is the result for one of several records.
+// inserted is the result for one of several records in a request.
 type inserted struct {
 	Status int         `json:"status"`
 	ID     string      `json:"id,omitempty"`
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// maxListedErrors is the most errors that an answer tells of all its records. Beyond that, each record has its first one alone.
+// maxListedErrors is the maximum number of errors listed for all records of an answer. Further records list only their first
+// error.
 const maxListedErrors = 1000
 
 // insertRecords inserts several records, and answers with a result for each. If once is not "", item n has the Idempotency-Key
-// "once n": the records are in several shards, and some may be refused. Each record is decoded to be checked, and again when its turn
-// comes.
+// "once n", because the records are in several shards and some may be refused. Each record is decoded for the check, and again
+// for its insertion.
 func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.ResponseWriter, r *http.Request) error {
 	results := make([]inserted, len(texts))
 	var good record.Texts
-	var at []int // their places in the body
+	var at []int // their positions in the body
 	told := 0
 	for n, text := range texts {
 		if _, err := record.Parse(text); err != nil {
@@ -41,7 +42,7 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.R
 	}
 	var keys func(int) string
 	if once != "" {
-		keys = func(i int) string { return fmt.Sprintf("%s %d", once, at[i]) } // no caller's key has a blank
+		keys = func(i int) string { return fmt.Sprintf("%s %d", once, at[i]) } // unambiguous, because no caller's key contains a blank
 	}
 	for i, one := range c.InsertAll(r.Context(), good, keys) {
 		n := at[i]
@@ -59,13 +60,13 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.R
 	return answer(w, r, map[string]any{"results": results}, nil)
 }
 
-// refused returns the result for a record with an error, which tells at most so many of those that are joined in it.
+// refused returns the result for a record with an error. It lists at most the given number of joined errors.
 func refused(err error, most int) inserted {
 	p := problemOf(err)
 	return inserted{Status: problem.Status(p), Error: &fieldError{secret.Hide(p.Field), secret.Hide(detailOf(err, most))}}
 }
 
-// detailOf returns an error's text for callers, with the first errors that are joined in it, at most most.
+// detailOf returns an error's text for callers. It lists at most the given number of joined errors.
 func detailOf(err error, most int) string {
 	var all []string
 	for _, p := range firstOf(err, most) {

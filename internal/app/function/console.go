@@ -11,11 +11,11 @@ import (
 	"tablesweep/internal/app/console"
 )
 
-// consoleRoute admits only plain file names: anyone may call an anonymous function, and no host may take another route for its.
+// consoleRoute matches only plain file names, because anybody may call an anonymous function, and no host may mistake another
+// route for it.
 const consoleRoute = "console/{file:regex(^[a-z]+[.](css|js|svg)$)?}"
 
-// consoleHeaders keep the page from loading and sending anything elsewhere, and from running
-// data as code.
+// consoleHeaders prevent the page from loading or sending anything elsewhere, and from running data as code.
 var consoleHeaders = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'",
@@ -26,8 +26,8 @@ var consoleHeaders = map[string]string{
 	"Cache-Control":                "no-cache",
 }
 
-// consoleCalls serve the console's files, which hold no data, unless the setting
-// TABLESWEEP_CONSOLE is off.
+// consoleCalls returns the calls for the console's files, which contain no data. There are none if the setting TABLESWEEP_CONSOLE
+// is off.
 //
 // caller: browsers.
 func consoleCalls(on bool) []call {
@@ -64,7 +64,7 @@ func getConsole(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// takesGzip reports whether the caller asks for a compressed answer. (RFC 9110, 12.5.3)
+// takesGzip reports whether the caller accepts a compressed answer. (RFC 9110, 12.5.3)
 func takesGzip(r *http.Request) bool {
 	takes := false
 	for _, part := range strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {

@@ -15,27 +15,26 @@ import (
 
 // Invocation is one call of a queue or timer function.
 type Invocation struct {
-	// Body is the queue message, decoded; for a timer, its schedule as JSON.
+	// Body is the decoded queue message, or for a timer its schedule as JSON.
 	Body []byte
-	// Delivery counts the deliveries of the message, including this one.
+	// Delivery is the number of deliveries of the message, including this one.
 	Delivery int
 }
 
-// response is the answer's envelope. The host adds Logs to the invocation's log, but drops
-// them if the invocation failed. After an empty body or null, the host would wait until its
-// time-out. (azure-functions-host, DefaultHttpWorkerService.cs)
+// response is the envelope of an answer. The host adds Logs to the invocation's log, but drops them if the invocation failed.
+// After an empty body or null, the host would wait until its time-out. (azure-functions-host, DefaultHttpWorkerService.cs)
 type response struct {
 	Outputs     outputs  `json:"Outputs"`
 	Logs        []string `json:"Logs"`
 	ReturnValue any      `json:"ReturnValue"`
 }
 
-// outputs are the values of the function's output bindings: of an HTTP function the answer, of others none.
+// outputs are the values of the function's output bindings: the answer of an HTTP function, and nothing for others.
 type outputs struct {
 	Answer *httpAnswer `json:"res,omitempty"`
 }
 
-// httpAnswer is an HTTP function's answer in an envelope. The host makes an empty 500 of any other form.
+// httpAnswer is an HTTP function's answer in an envelope. The host turns any other form into an empty 500.
 // (HttpScriptInvocationResultExtensions of azure-functions-host)
 type httpAnswer struct {
 	Status int               `json:"statusCode"`
@@ -43,8 +42,8 @@ type httpAnswer struct {
 	Header map[string]string `json:"headers"`
 }
 
-// ParseEnvelope reads the host's request for a queue or timer function: the trigger's data under
-// its binding's name, and metadata. Its errors are [problem.Invalid].
+// ParseEnvelope parses the host's request for a queue or timer function: the trigger's data under the name of its binding, and
+// metadata. Its errors are [problem.Invalid].
 func ParseEnvelope(body []byte) (Invocation, error) {
 	var r struct{ Data, Metadata map[string]json.RawMessage }
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -65,9 +64,8 @@ func ParseEnvelope(body []byte) (Invocation, error) {
 	return i, nil
 }
 
-// messageBody decodes up to two levels of JSON strings. The host encodes a string twice: as JSON,
-// and that as a JSON string. Its documentation shows it encoded once. (azure-functions-host,
-// ScriptInvocationContextExtensions.cs)
+// messageBody decodes up to two levels of JSON strings. The host encodes a string twice: as JSON, and the result as a JSON
+// string. Its documentation shows one encoding. (azure-functions-host, ScriptInvocationContextExtensions.cs)
 func messageBody(v json.RawMessage) []byte {
 	for range 2 {
 		var s string
@@ -81,8 +79,8 @@ func messageBody(v json.RawMessage) []byte {
 
 // invocationHandler handles the host's calls of a queue or timer function.
 //
-// host: every message, and whenever a timer is due. A status other than 2xx makes the host
-// deliver a message again, up to maxDequeueCount times.
+// host: every message, and every due timer. After a status other than 2xx, the host delivers a message again, up to
+// maxDequeueCount times.
 func invocationHandler(f Function) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -95,7 +93,7 @@ func invocationHandler(f Function) http.Handler {
 		case problem.FateOf(err) != problem.Done:
 			status = problem.Status(err)
 			answer.Logs = append(answer.Logs, err.Error()) // the host drops it
-			if problem.Of(err).Kind != problem.NotReady {  // the log has it, once a minute
+			if problem.Of(err).Kind != problem.NotReady {  // the log has it once a minute
 				log.Error().Err(err).Dur("took", time.Since(start)).Msg("invocation failed")
 			}
 		case err != nil:
@@ -107,8 +105,8 @@ func invocationHandler(f Function) http.Handler {
 	})
 }
 
-// handle waits until the app is ready, for as long as the invocation may take, and then invokes
-// the function with the request's envelope.
+// handle waits until the app is ready, limited only by the invocation's time, and then invokes the function with the request's
+// envelope.
 func (f Function) handle(ctx context.Context, r *http.Request) (report string, err error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -128,9 +126,10 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 
 // notProxiedHandler handles the host's calls of an HTTP function.
 //
-// host: one that does not proxy requests puts each one into an envelope. Its caller gets a 502 that says so, and the function's log has it.
+// host: a host that does not proxy requests puts each of them into an envelope. Its caller gets a 502 with the reason, which the
+// function's log also has.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // twice as long as the caller's; the host makes an empty 500 of an answer that comes before its end
+	_, _ = io.Copy(io.Discard, r.Body) // the envelope is twice as long as the caller's body; if the answer comes before its end, the host turns it into an empty 500
 	err := errNotProxied()
 	writeJSON(w, r, http.StatusOK, response{
 		Outputs: outputs{&httpAnswer{

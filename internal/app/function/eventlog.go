@@ -22,12 +22,12 @@ const (
 	defaultStreams = 1000
 )
 
-// streams answers the calls below /api/log.
+// streams serves the calls below /api/log.
 type streams struct{ *logtail.Streams }
 
-// logCalls serve /api/log/{stream}, /api/log?stream=NAME for any name, and the list of streams at /api/log.
+// logCalls returns the calls for /api/log/{stream}, /api/log?stream=NAME for any name, and the list of streams at /api/log.
 //
-// caller: whoever writes or reads events.
+// caller: clients that write or read events.
 func logCalls(of *logtail.Streams) (calls []call) {
 	s := streams{of}
 	for _, path := range []string{"log", "log/*"} {
@@ -107,7 +107,7 @@ func (s streams) append(w http.ResponseWriter, r *http.Request, given url.Values
 	return nil
 }
 
-// writePartial answers if some of several events may be missing.
+// writePartial answers when some of several events may be missing.
 func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error, once string) {
 	zerolog.Ctx(r.Context()).Error().Err(err).Msg("events not appended")
 	ids := make([]*string, len(partial.IDs))
@@ -132,8 +132,8 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 		"%d of %d events were appended: those with an id in ids; the others may have been, and %s", known, len(ids), retry), ids})
 }
 
-// splitEvents returns the texts of an event, of an array of them, or of one a line. It checks each, up to the first that is refused: its
-// errors have its index if it is one of several.
+// splitEvents returns the text of an event, of each event in an array, or of each line. It checks the events, up to the first
+// invalid one. If there are several, its errors contain the index of the event.
 func splitEvents(body []byte, lines bool) (record.Texts, error) {
 	texts, several, err := split(body, lines, "event")
 	if err != nil {
@@ -178,7 +178,7 @@ func (s streams) read(w http.ResponseWriter, r *http.Request, given url.Values) 
 	return nil
 }
 
-// follow answers with the events behind a position in the stream.
+// follow answers with the events after a position in the stream.
 func (s streams) follow(stream string, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
 	if err := onlyAfter(given); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (s streams) follow(stream string, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// onlyAfter refuses the parameters of a list beside after.
+// onlyAfter refuses the parameters of a list if after is present.
 func onlyAfter(given url.Values) error {
 	for _, other := range []string{"since", "cursor"} {
 		if given.Has(other) {

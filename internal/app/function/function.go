@@ -1,13 +1,12 @@
-// Package function is the Azure Functions custom handler: the HTTP server that the Functions
-// host calls, with a route for each function.
+// Package function is the Azure Functions custom handler: the HTTP server that the Functions host calls, with a route for each
+// function.
 //
-// The host calls queue and timer functions with a JSON envelope, and expects one back
-// (envelope.go). It proxies HTTP functions: they see the caller's request under /api, and
-// the caller gets their answer as it is. This package only translates; the work is in
-// packages engine, catalog and logtail.
+// The host calls queue and timer functions with a JSON envelope, and expects one in return (envelope.go). It proxies HTTP
+// functions: they receive the caller's request under /api, and the caller receives their answer unchanged. This package only
+// translates; packages engine, catalog and logtail do the work.
 //
-// Start with function.go, the list of functions. http.go has the rules for all calls;
-// scans.go, catalog.go and eventlog.go have the calls themselves.
+// Start with function.go, which lists the functions. http.go contains the rules for all calls; scans.go, catalog.go and
+// eventlog.go contain the calls themselves.
 package function
 
 import (
@@ -32,7 +31,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Trigger is what makes the host call a function.
+// Trigger is the event that makes the host call a function.
 type Trigger string
 
 // The triggers, by the type of their binding in function.json.
@@ -51,41 +50,40 @@ type Function struct {
 	Schedule string // for a timer function, its NCRONTAB expression
 
 	Route     string   // for an HTTP function, its route below /api
-	Methods   []string // for an HTTP function; none means all, so that the app itself answers wrong ones
-	maxBody   int64    // for an HTTP function, the most bytes of a body; 0 means maxRequest
+	Methods   []string // for an HTTP function; none means all, so that the app itself refuses wrong ones
+	maxBody   int64    // for an HTTP function, the maximum bytes of a body; 0 means maxRequest
 	Anonymous bool     // calls of this HTTP function need no key
 
-	// gates hold calls back until the app is ready for them.
+	// gates delay calls until the app is ready for them.
 	gates []*gate.Gate
-	// memory is what calls take their part of.
+	// memory is the budget of calls.
 	memory *memory.Budget
 	// invoke handles a queue message or a timer.
 	invoke func(context.Context, Invocation) (report string, err error)
 	calls  []call // of an HTTP function
 }
 
-// App has everything that the functions call.
+// App contains everything that the functions use.
 type App struct {
-	Memory   *memory.Budget // which calls take their part of; nil for no limit
-	Engine   engine.Engine  // empty until the storage is there
+	Memory   *memory.Budget // the budget of calls; nil for no limit
+	Engine   engine.Engine  // empty until the storage is ready
 	Log      *logtail.Streams
 	Catalogs Catalogs
 	Gates    Gates
-	Health   health.App // what GET /api/health looks at
-	// SchedulesErr tells which schedules of the settings are wrong. Everything else works.
+	Health   health.App // the data for GET /api/health
+	// SchedulesErr describes invalid schedules in the settings. Everything else works.
 	SchedulesErr error
 	Console      bool // whether the console is served
 }
 
-// Gates hold calls back until the storage that they need is ready. A nil gate is open.
+// Gates delay calls until the storage that they need is ready. A nil gate is open.
 type Gates struct {
-	Settings *gate.Gate            // closed for good if the app's settings are wrong
+	Settings *gate.Gate            // permanently closed if the app's settings are wrong
 	Own      *gate.Gate            // the app's own storage, of scans and the event log
 	Catalogs map[string]*gate.Gate // the storage of each catalog
 }
 
-// maintain maintains scans, streams and catalogs, all at once: no part has to wait for another
-// one, or fails with it.
+// maintain maintains scans, streams and catalogs concurrently, so that no part waits for another or fails with it.
 func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	behind := func(g *gate.Gate, part func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -108,9 +106,8 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 			return nil
 		})
 	}
-	_ = g.Wait() // each part's error is in errs
-	// A part with nothing to do, such as a catalog under migration, must not hide one that
-	// failed.
+	_ = g.Wait() // errs contains each part's error
+	// A part with nothing to do, such as a catalog during a migration, must not hide a failed one.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
 	if a.Gates.Own.Err() == nil {
 		failed = append(failed, a.Engine.WriteMaintained(ctx, errors.Join(failed...)))
@@ -121,8 +118,8 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	return "", errors.Join(errs...)
 }
 
-// Functions lists the app's functions. [Handler] makes the routes from this list, and a test
-// compares it with the function folders.
+// Functions lists the app's functions. [Handler] makes the routes from this list, and a test compares it with the function
+// folders.
 func Functions(a App) []Function {
 	step := func(ctx context.Context, i Invocation) (string, error) { return a.Engine.Run(ctx, i.Body, i.Delivery) }
 	settings, own := []*gate.Gate{a.Gates.Settings}, []*gate.Gate{a.Gates.Settings, a.Gates.Own}
@@ -136,7 +133,7 @@ func Functions(a App) []Function {
 		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, calls: logCalls(a.Log)},
 		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Anonymous: true, calls: consoleCalls(a.Console)},
 		{Name: "Service", Trigger: HTTP, Route: serviceRoute, calls: serviceCalls(a)},
-		// These share a route, and each has a function key of its own.
+		// These share a route, but have separate function keys.
 		{
 			Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"},
 			maxBody: maxRecord, gates: settings, calls: a.catalogCalls(
@@ -163,8 +160,8 @@ func Functions(a App) []Function {
 	return functions
 }
 
-// Handler returns the HTTP handler of all functions, for requests of the host. Functions find log in their
-// context, with the invocation's id.
+// Handler returns the HTTP handler of all functions, for requests from the host. The functions' context contains log with the
+// invocation's id.
 func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	all := routes{}
 	all.add(http.MethodGet, "/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // the host's health check
@@ -183,8 +180,8 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	return private(withLogger(log, timed(recovered(host.only(toItsEnd(onlyProxied(all.handler())))))))
 }
 
-// ready returns a handler for a call that waits until the function's gates are open, then for its part of the memory, and for storage
-// while it is patient.
+// ready returns a handler that waits until the function's gates are open, then for its part of the memory. While it serves the
+// call, it waits for unavailable storage for at most [awayTime].
 func (f Function) ready(c call) http.Handler {
 	return failing(func(w http.ResponseWriter, r *http.Request) error {
 		if err := checkHeaders(r); err != nil {

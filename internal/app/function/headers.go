@@ -13,10 +13,10 @@ const (
 	jsonLines  = "application/x-ndjson"
 	mergePatch = "application/merge-patch+json"
 
-	problemType = "application/problem+json" // of an answer that has the members of RFC 9457
+	problemType = "application/problem+json" // of an answer with the members of RFC 9457
 )
 
-// bodyTypes are the media types of a JSON body, and what curl -d sends.
+// bodyTypes are the accepted media types of a JSON body, including the default of curl -d.
 var bodyTypes = []string{"", "application/json", "application/x-www-form-urlencoded"}
 
 // mediaType returns the type of the request's body, without its parameters.
@@ -25,10 +25,10 @@ func mediaType(r *http.Request) string {
 	return strings.ToLower(strings.TrimSpace(kind))
 }
 
-// inLines reports whether the request's body has one record a line.
+// inLines reports whether the request's body has one record per line.
 func inLines(r *http.Request) bool { return mediaType(r) == jsonLines }
 
-// checkType refuses a body of a type that is neither JSON's nor among the others that the call takes.
+// checkType refuses a body whose type is neither JSON nor one of the others that the call accepts.
 func checkType(r *http.Request, others ...string) error {
 	const field = "Content-Type"
 	kind := mediaType(r)
@@ -44,7 +44,8 @@ func checkType(r *http.Request, others ...string) error {
 	return problem.WrongEncodingf(field, "is %q; send JSON as %s", r.Header.Get(field), strings.Join(append([]string{"application/json"}, others...), " or "))
 }
 
-// private keeps answers out of caches, and keeps browsers from taking data for a page. The console's page has no data, and may be cached.
+// private keeps answers out of caches, and prevents browsers from interpreting data as a page. The console overrides the former,
+// because its page contains no data.
 func private(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -53,7 +54,7 @@ func private(next http.Handler) http.Handler {
 	})
 }
 
-// checkHeaders refuses a write with a header that would change what it means, and which this app does not know.
+// checkHeaders refuses a write with an unsupported header that would change its meaning.
 func checkHeaders(r *http.Request) error {
 	switch {
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
@@ -66,8 +67,7 @@ func checkHeaders(r *http.Request) error {
 	return nil
 }
 
-// wantsMinimal reports whether the caller prefers an answer without the record, and then notes in
-// the answer that it is one. (RFC 7240)
+// wantsMinimal reports whether the caller prefers an answer without the record. If so, it marks the answer as such. (RFC 7240)
 func wantsMinimal(w http.ResponseWriter, r *http.Request) bool {
 	const minimal = "return=minimal"
 	for preference := range strings.FieldsFuncSeq(strings.Join(r.Header.Values("Prefer"), ","), func(c rune) bool { return c == ',' || c == ';' }) {
@@ -79,8 +79,8 @@ func wantsMinimal(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// linkNext says in the answer where the next page is, if there is a cursor: the same call with
-// it, and without the caller's key. (RFC 8288)
+// linkNext adds a link to the next page to the answer, if there is a cursor: the same call with the cursor and without the
+// caller's key. (RFC 8288)
 func linkNext(w http.ResponseWriter, r *http.Request, cursor string) {
 	if cursor == "" {
 		return

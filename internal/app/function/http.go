@@ -25,12 +25,10 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Limits of the size of a request and the time of an answer. After functionTimeout, the host
-// kills the process with everything that is under way. It waits 230 s for an HTTP answer.
-// (Microsoft Learn, "Azure Functions scale and hosting")
+// Limits of a request's size and an answer's time. After functionTimeout, the host kills the process with all its invocations. It
+// waits 230 s for an HTTP answer. (Microsoft Learn, "Azure Functions scale and hosting")
 const (
-	// maxEnvelope admits a queue message of 64 KiB that is escaped twice, and its top-level
-	// properties again as metadata.
+	// maxEnvelope allows a queue message of 64 KiB that is escaped twice, and a copy of its top-level properties as metadata.
 	maxEnvelope   = 1 << 20
 	maxRequest    = 64 << 10
 	maxEventBytes = 4 << 20 // about the size of one transaction
@@ -38,21 +36,21 @@ const (
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
-	// awayTime is how long a call waits for storage that gives no good answer, or until the app is ready.
+	// awayTime is how long a call waits for unavailable storage, or until the app is ready.
 	awayTime   = 25 * time.Second
-	retryAfter = "10" // seconds, if the storage is away
-	// bodyTime is the most time for a body to arrive. answerTime is added to the time for
-	// handling, to write the answer.
+	retryAfter = "10" // seconds, if the storage is unavailable
+	// bodyTime is the maximum time in which a body may arrive. answerTime is the time to write the answer, in addition to the
+	// time for handling.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
-	// An answer that comes before its request's body waits for the rest of that, so long and so many bytes at most.
+	// If an answer is ready before its request's body has arrived, it waits for the rest of the body: at most this long and for
+	// at most this many bytes.
 	restTime = 10 * time.Second
-	maxRest  = 100 << 20 // what the host takes
+	maxRest  = 100 << 20 // the host's limit
 )
 
-// limited bounds the size of a request's body and the time of its handling. A request that may
-// write goes on when its client disconnects. Otherwise, recovery would have to complete
-// half-done writes.
+// limited limits the size of a request's body and the time of its handling. A request that may write continues when its client
+// disconnects. Otherwise, recovery would have to complete half-done writes.
 func limited(bytes int64, t time.Duration, next http.Handler) http.Handler {
 	return failing(func(w http.ResponseWriter, r *http.Request) error {
 		ctx := r.Context()
@@ -87,7 +85,7 @@ func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadClose
 	}
 }
 
-// gzipBody uncompresses a body. It reads nothing before the first Read.
+// gzipBody uncompresses a body. It reads nothing before its first Read.
 type gzipBody struct {
 	packed io.ReadCloser
 	reader *gzip.Reader
@@ -104,20 +102,20 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 
 func (b *gzipBody) Close() error { return b.packed.Close() }
 
-// timed cuts off clients that send or read slowly; the host does not buffer for them.
+// timed disconnects clients that send or read slowly, because the host does not buffer for them.
 func timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		// It fails only for the connections of tests, which have no deadlines.
+		// It fails only for connections in tests, which have no deadlines.
 		_ = c.SetWriteDeadline(time.Now().Add(requestTime + answerTime))
 		if r.Body != http.NoBody {
-			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // which the server clears when the body has arrived
+			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // the server clears it when the body has arrived
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// toItsEnd has the body of each request read to its end, also if it is answered before.
+// toItsEnd reads the body of each request to its end, even if the answer is ready before.
 func toItsEnd(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -129,8 +127,9 @@ func toItsEnd(next http.Handler) http.Handler {
 	})
 }
 
-// readingOn is an answer that begins when the request's body has come, or is too long or too slow: the host gives its caller an empty
-// 500 if the handler answers and stops reading. It is that body, too, as it comes, and counts its bytes. What nobody asked for is neither unpacked nor kept.
+// readingOn is an answer that begins when the request's body has arrived, or is too long or too slow. If a handler answers and
+// stops reading, the host gives its caller an empty 500. readingOn is also the request's body, and counts its bytes. The part
+// that the handler does not read is neither uncompressed nor stored.
 type readingOn struct {
 	http.ResponseWriter
 	request *http.Request
@@ -154,21 +153,21 @@ func (on *readingOn) Read(p []byte) (int, error) {
 
 // WriteHeader implements [http.ResponseWriter].
 func (on *readingOn) WriteHeader(status int) {
-	asks := on.got == 0 && on.request.Header.Get("Expect") != "" // before it sends the body
+	asks := on.got == 0 && on.request.Header.Get("Expect") != "" // the client waits for an answer before it sends the body
 	if !on.ended && !asks && on.request.ContentLength <= maxRest {
 		_ = http.NewResponseController(on.ResponseWriter).SetReadDeadline(time.Now().Add(restTime))
-		_, _ = io.CopyN(io.Discard, on, maxRest-on.got) // the answer goes first
+		_, _ = io.CopyN(io.Discard, on, maxRest-on.got) // send the answer even if this fails
 		on.ended = true
 	}
 	on.ResponseWriter.WriteHeader(status)
 }
 
-// parameters reads the query's parameters, of which only the allowed ones may be given, once.
+// parameters reads the query's parameters. Only the allowed ones may be present, at most once each.
 func parameters(r *http.Request, allowed ...string) (url.Values, error) {
 	return input.Query(r.URL.RawQuery, input.Once(allowed...))
 }
 
-// taking returns the handler of a call whose query may have the allowed parameters, each once, and no others.
+// taking returns the handler of a call whose query may have only the allowed parameters, at most once each.
 func taking(serve func(w http.ResponseWriter, r *http.Request, given url.Values) error, allowed ...string) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		given, err := parameters(r, allowed...)
@@ -179,7 +178,7 @@ func taking(serve func(w http.ResponseWriter, r *http.Request, given url.Values)
 	}
 }
 
-// readTop reads the parameter top, standard if it is not given.
+// readTop reads the parameter top. It returns standard if it is absent.
 func readTop(given url.Values, standard, limit int) (int, error) {
 	if !given.Has("top") {
 		return standard, nil
@@ -191,8 +190,7 @@ func readTop(given url.Values, standard, limit int) (int, error) {
 	return top, input.Top(top, limit)
 }
 
-// readBody reads a request's body within the limits of limited and timed. It is JSON, or of one of
-// the other media types.
+// readBody reads a request's body within the limits of limited and timed. Its type must be JSON or one of others.
 func readBody(r *http.Request, others ...string) ([]byte, error) {
 	if err := checkType(r, others...); err != nil {
 		return nil, err
@@ -214,7 +212,7 @@ func readBody(r *http.Request, others ...string) ([]byte, error) {
 	return bytes.TrimPrefix(b, []byte(lines.ByteOrderMark)), nil
 }
 
-// readAll reads a request's body, in one piece of memory if its length is known.
+// readAll reads a request's body, into a single allocation if its length is known.
 func readAll(r *http.Request) ([]byte, error) {
 	if r.ContentLength <= 0 || r.ContentLength > maxRecord || r.Header.Get("Content-Encoding") != "" {
 		return io.ReadAll(r.Body)
@@ -246,7 +244,7 @@ func withLogger(log zerolog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// recovered turns a panic into an error of its own invocation. Others go on.
+// recovered turns a panic into an error of its own invocation. Other invocations continue.
 func recovered(next http.Handler) http.Handler {
 	return failing(func(w http.ResponseWriter, r *http.Request) error {
 		return task.Do(func() error {
@@ -256,7 +254,7 @@ func recovered(next http.Handler) http.Handler {
 	})
 }
 
-// failing returns a handler that answers with the error of fn as a problem.
+// failing returns a handler that answers with fn's error as a problem.
 func failing(fn func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := fn(w, r); err != nil {
@@ -281,7 +279,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(r.Context().Err(), context.Canceled):
 		log.Debug().Err(err).Msg("the caller has left")
-	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // which neither the host's log tells
+	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // the host does not log these
 		log.Info().Str("method", r.Method).Str("route", r.Pattern).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
 	case p.Kind != problem.NotReady: // which the log has once a minute
 		log.Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
@@ -289,7 +287,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	writeProblemJSON(w, r, status, problemBody(p, err))
 }
 
-// problemBody returns p in the form of RFC 9457, with all that err says is wrong.
+// problemBody returns p in the form of RFC 9457, with all errors that are joined in err.
 func problemBody(p *problem.Error, err error) any {
 	status := problem.Status(p)
 	return struct {
@@ -301,7 +299,8 @@ func problemBody(p *problem.Error, err error) any {
 	}{http.StatusText(status), status, p.Field, publicText(p), fieldErrors(err)}
 }
 
-// problemOf is [problem.Of], but storage that gave no good answer, or refuses the app, is [problem.Busy]: callers learn which, and why.
+// problemOf is [problem.Of], except that an error of unavailable storage, or of storage that refuses the app, becomes
+// [problem.Busy]. Therefore callers see the reason.
 func problemOf(err error) *problem.Error {
 	var p *problem.Error
 	var away *storage.AwayError
@@ -322,7 +321,8 @@ func problemOf(err error) *problem.Error {
 	return problem.Of(err)
 }
 
-// publicText returns what callers see of an error: the cause, too, unless it is the log's alone. What storage says is not.
+// publicText returns the text of an error for callers. It includes the cause unless only the log may show it. Errors of the
+// storage may always be shown.
 func publicText(p *problem.Error) string {
 	if p.Err == nil || problem.Status(p) >= http.StatusInternalServerError && !(p.Kind == problem.NotReady && (storage.Passing(p.Err) || storage.Denied(p.Err))) {
 		return p.Detail
@@ -330,22 +330,23 @@ func publicText(p *problem.Error) string {
 	return p.Detail + ": " + p.Err.Error()
 }
 
-// fieldError is one of several things that are wrong with a request.
+// fieldError is one of several errors in a request.
 type fieldError struct {
 	Field  string `json:"field"`
 	Detail string `json:"detail"`
 }
 
-// maxErrors is the most errors that an answer lists, of each of several records. A body may have hundreds of thousands.
+// maxErrors is the maximum number of listed errors, per record if there are several records. A body may have hundreds of
+// thousands of errors.
 const maxErrors = 20
 
-// firstOf returns the first problems that are joined in an error, at most most.
+// firstOf returns the first problems that are joined in an error, at most the given number.
 func firstOf(err error, most int) []*problem.Error {
 	all := problem.All(err)
 	return all[:min(len(all), most)]
 }
 
-// fieldErrors lists what is wrong if there are several things, else nil.
+// fieldErrors lists the errors if there are several. Otherwise it returns nil.
 func fieldErrors(err error) []fieldError {
 	all := firstOf(err, maxErrors)
 	if len(all) < 2 {
@@ -358,7 +359,7 @@ func fieldErrors(err error) []fieldError {
 	return list
 }
 
-// answer answers with v as JSON. If there was an error, it only returns it.
+// answer answers with v as JSON. If there was an error, it only returns the error.
 func answer(w http.ResponseWriter, r *http.Request, v any, err error) error {
 	if err == nil {
 		writeJSON(w, r, http.StatusOK, v)
@@ -371,12 +372,13 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, "application/json", encode(v))
 }
 
-// writeProblemJSON answers with v, which has the members of RFC 9457. A caller may have sent a secret where a name belongs.
+// writeProblemJSON answers with v, which has the members of RFC 9457. It hides secrets, because a caller may have sent one in the
+// place of a name.
 func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, problemType, secret.HideJSON(encode(v)))
 }
 
-// encode is the one encoder of answers: <, > and & stay as they are.
+// encode is the only encoder of answers. It leaves <, > and & unescaped.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	if err := lines.JSON(&b).Encode(v); err != nil {

@@ -14,20 +14,20 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// list is the items of an answer as JSON. They use the call's part of the memory.
+// list contains the items of an answer as JSON. They use the call's part of the memory.
 type list struct {
 	part  *memory.Part
 	items [][]byte
 	bytes int
-	full  bool // that part does not suffice
+	full  bool // the part is too small
 }
 
 func newList(r *http.Request) *list { return &list{part: memory.PartIn(r.Context())} }
 
-// offer takes an item, unless the answer would have more than [logtail.MaxAnswer] bytes then. The first one may have more.
+// offer adds an item, unless the answer would then exceed [logtail.MaxAnswer] bytes. The first item may exceed it.
 func (l *list) offer(item any) (taken bool) { return l.take(item, logtail.MaxAnswer) }
 
-// add takes an item.
+// add adds an item.
 func (l *list) add(item any) { l.take(item, math.MaxInt) }
 
 func (l *list) take(item any, most int) (taken bool) {
@@ -40,7 +40,7 @@ func (l *list) take(item any, most int) (taken bool) {
 	return true
 }
 
-// check returns the error of reading the items, or [memory.ErrFull].
+// check returns the error of reading the items, or [memory.ErrFull] if the part was too small.
 func (l *list) check(err error) error {
 	if l.full {
 		return memory.ErrFull
@@ -48,9 +48,9 @@ func (l *list) check(err error) error {
 	return err
 }
 
-// texts returns the JSON of each item once: l has no item then.
+// texts returns the JSON of each item. It removes the items from l.
 func (l *list) texts() iter.Seq[[]byte] {
-	l.part.SetUsed(int64(l.bytes)) // the rows that they were made of may go
+	l.part.SetUsed(int64(l.bytes)) // the rows from which they were made are no longer needed
 	return func(yield func([]byte) bool) {
 		for len(l.items) > 0 && yield(l.items[0]) {
 			l.items = l.items[1:]
@@ -58,7 +58,7 @@ func (l *list) texts() iter.Seq[[]byte] {
 	}
 }
 
-// textsOf returns the JSON of records, each in the place of the one before.
+// textsOf returns the JSON of records. Each overwrites the previous one.
 func textsOf(records iter.Seq[record.Record]) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var text []byte
@@ -70,7 +70,7 @@ func textsOf(records iter.Seq[record.Record]) iter.Seq[[]byte] {
 	}
 }
 
-// writeCursored answers with a list, and where the next one begins.
+// writeCursored answers with a list, and a cursor for the next page.
 func writeCursored(w http.ResponseWriter, r *http.Request, name string, l *list, cursor string) {
 	linkNext(w, r, cursor)
 	writeList(w, r, name, l.texts(), struct {
@@ -78,7 +78,7 @@ func writeCursored(w http.ResponseWriter, r *http.Request, name string, l *list,
 	}{cursor})
 }
 
-// writeList answers with an object: items by a name, and the members of rest behind them. No second copy of the items is made.
+// writeList answers with an object: the items under a name, and then the members of rest. It does not copy the items.
 func writeList(w http.ResponseWriter, r *http.Request, name string, items iter.Seq[[]byte], rest any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)

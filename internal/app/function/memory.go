@@ -12,45 +12,47 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// memoryNeed says what a call holds of the app's memory. Each call takes its part once, before it reads its body or any row.
+// memoryNeed is the memory that a call needs. Each call takes its part once, before it reads its body or any row.
 type memoryNeed int
 
 const (
-	// needsLittle is [memory.Small] at most, also with a body of [maxRequest]. Such calls pass while large ones wait.
+	// needsLittle is at most [memory.Small], including a body of [maxRequest]. Such calls never wait for large ones.
 	needsLittle memoryNeed = iota
-	// needsNothing is what the app has all the time.
+	// needsNothing is for answers from data that the app always holds.
 	needsNothing
-	// needsForRecords is a body of records, and what is made of them. Who sends a short one passes as well.
+	// needsForRecords is a body of records, and the data made from it. A call with a short body does not wait for large ones.
 	needsForRecords
 	// needsForEvents is a body of events.
 	needsForEvents
-	// needsForRecord is a body that makes one record of another, and what is read and written then. It is served as needsForRows, unless the body is
-	// too long to be kept meanwhile.
+	// needsForRecord is a body that makes one record from another, and the data that this reads and writes. It is served like
+	// needsForRows, unless the body is too long to be kept for a repetition.
 	needsForRecord
-	// needsForRows is the rows that it reads, what it answers with, and what it writes. If these are small it passes. The call is served again, with a
-	// larger part and then by smaller pages, if one does not suffice: so it changes nothing before it has what it needs.
+	// needsForRows is the rows that a call reads, its answer, and its writes. A call that needs little does not wait for large
+	// ones. If its part is too small, the call is served again with a larger part, and then with smaller pages. Therefore it must
+	// change nothing before it has the memory that it needs.
 	needsForRows
 )
 
 const (
-	// memoryTime is how long a call waits for its part.
+	// memoryTime is the maximum time for which a call waits for its part.
 	memoryTime = 10 * time.Second
 
-	rowsMemory  = 4 << 20  // what a call that reads rows takes if it is free at once: more than most need
-	againMemory = 16 << 20 // at least, if that did not suffice
-	smallAnswer = 16 << 10 // what a call keeps at least while it answers
+	rowsMemory  = 4 << 20  // part of a call that reads rows, if it is free at once: more than most need
+	againMemory = 16 << 20 // minimum of the next part, if that was too small
+	smallAnswer = 16 << 10 // minimum part of a call while it answers
 
-	// A body takes its own length, or twice that while it grows. Its events are in transactions besides. Its records take more: under each
-	// index key, and in the log. But only so many of them are under way at once. One record may have 15 index keys.
+	// A body takes its own length, and twice that while it grows. Events also take memory in transactions. Records take more,
+	// under each index key and in the log, but only a limited number of them are written at once. One record may have 15 index
+	// keys.
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13
-	recordsMost   = 12 << 20 // beside twice the body
+	recordsMost   = 12 << 20 // in addition to twice the body
 	recordWeight  = 50
-	recordMost    = 24 << 20 // beside twice the body
+	recordMost    = 24 << 20 // in addition to twice the body
 )
 
-// ofBody returns what a body of so many bytes takes of memory, with what is made of it.
+// ofBody returns the memory for a body of the given length, including the data made from it.
 func (h memoryNeed) ofBody(bytes int64) int64 {
 	switch h {
 	case needsLittle:
@@ -63,7 +65,7 @@ func (h memoryNeed) ofBody(bytes int64) int64 {
 	return min(recordsWeight*bytes, bodyWeight*bytes+recordsMost)
 }
 
-// whole is the most bytes of a body that are kept until its call has a part for them.
+// whole is the maximum length of a body that is kept in memory until its call has a part for it.
 func (h memoryNeed) whole() int64 {
 	if h == needsForRecords {
 		return memory.Small / recordsWeight
@@ -71,8 +73,8 @@ func (h memoryNeed) whole() int64 {
 	return memory.Small / eventsWeight
 }
 
-// takeBody takes the part for a request's body, and for what is made of it. A small body has come by then: so who sends it slowly holds
-// what has come. A larger one of unknown length takes what the largest would, until it ends.
+// takeBody takes the part for a request's body, and for the data made from it. A small body is read first, so a slow sender holds
+// only the bytes that have arrived. A larger body of unknown length takes the part of the largest one, until it ends.
 func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.Part, error) {
 	known := r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == ""
 	if known && r.ContentLength > h.whole() {
@@ -92,15 +94,15 @@ func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.
 	return take.part(r.Context(), h.ofBody(int64(len(body.text))))
 }
 
-// replayableBody is a body of which the beginning has come. It can be read again, if that is all.
+// replayableBody is a body whose beginning has been read. If that is the whole body, it can be read again.
 type replayableBody struct {
 	io.ReadCloser
 	text []byte
-	next int   // the first byte of text that was not read
-	err  error // behind text; nil if more may come
+	next int   // the first unread byte of text
+	err  error // after text; nil if there may be more
 }
 
-// begin reads the beginning, of so many bytes at most. It is in the part until it has come.
+// begin reads the beginning, at most the given number of bytes. It uses the part until it has read them.
 func (b *replayableBody) begin(part *memory.Part, most int64) error {
 	defer part.Release()
 	coming := &heldBody{ReadCloser: b.ReadCloser, part: part, weigh: func(bytes int64) int64 { return bytes }}
@@ -128,7 +130,7 @@ func (b *replayableBody) Read(p []byte) (n int, err error) {
 	return b.ReadCloser.Read(p)
 }
 
-// readAgain has the body of a call read from its beginning. It reports false if more of it was read than is kept.
+// readAgain makes a call read its body again from the beginning. It reports false if more of the body was read than is kept.
 func readAgain(r *http.Request) bool {
 	body, ok := r.Body.(*replayableBody)
 	if ok {
@@ -137,7 +139,7 @@ func readAgain(r *http.Request) bool {
 	return ok && body.err != nil
 }
 
-// holding serves a call that holds its part of the app's memory, and gives that back at the end, whatever the end is.
+// holding serves a call with its part of the app's memory. It always releases the part at the end.
 func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error {
 	take := taker{f.memory, memoryTime}
 	var part *memory.Part
@@ -170,7 +172,7 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 	}
 }
 
-// serveWith serves a call with a part of the memory, and gives it back.
+// serveWith serves a call with a part of the memory, and releases it.
 func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request) error {
 	defer part.Release()
 	needs := part.Used // while the caller reads the answer
@@ -189,7 +191,8 @@ func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request
 	return c.serve(&releasingAnswer{w, part, needs}, r)
 }
 
-// releasingAnswer is an answer. Once it begins, its call holds what that takes, and no longer what reading took: who reads slowly keeps nobody waiting.
+// releasingAnswer is an answer. When it begins, its call keeps only the memory for the answer, and releases the memory for
+// reading. Therefore slow readers delay nobody.
 type releasingAnswer struct {
 	http.ResponseWriter
 	part  *memory.Part
@@ -205,13 +208,13 @@ func (l *releasingAnswer) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// taker takes parts of a budget, and waits for them so long in all.
+// taker takes parts of a budget. left is the total time for which it may still wait.
 type taker struct {
 	from *memory.Budget
 	left time.Duration
 }
 
-// little takes a part for little work, and more if that is free at once.
+// little takes a part for little work, and a larger one if that is free at once.
 func (t *taker) little(ctx context.Context) (*memory.Part, error) {
 	if part, ok := t.from.TryTake(rowsMemory); ok {
 		return part, nil
@@ -219,10 +222,11 @@ func (t *taker) little(ctx context.Context) (*memory.Part, error) {
 	return t.part(ctx, memory.Small)
 }
 
-// guess returns how many bytes to ask for if work needs so many perhaps: others wait behind one that waits for much.
+// guess returns how many bytes to take for work that may need the given number. It is limited to half of the memory, because
+// others wait behind a large request.
 func (t *taker) guess(bytes int64) int64 { return min(bytes, t.from.Half()) }
 
-// part waits for a part of so many bytes.
+// part waits for a part of the given size.
 func (t *taker) part(ctx context.Context, bytes int64) (*memory.Part, error) {
 	began := time.Now()
 	waiting, cancel := context.WithTimeout(ctx, t.left)
@@ -235,13 +239,13 @@ func (t *taker) part(ctx context.Context, bytes int64) (*memory.Part, error) {
 	return part, err
 }
 
-// heldBody is a body whose bytes use a part of the memory as they come.
+// heldBody is a body whose bytes use a part of the memory as they arrive.
 type heldBody struct {
 	io.ReadCloser
 	part  *memory.Part
-	weigh func(bytes int64) int64 // returns what so many bytes take
-	all   bool                    // nothing but the body uses the part
-	bytes int64                   // that have come
+	weigh func(bytes int64) int64 // returns the memory that this many bytes need
+	all   bool                    // only the body uses the part
+	bytes int64                   // that have arrived
 }
 
 // Read implements [io.Reader].
@@ -258,7 +262,7 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// full answers a call for which there is no memory in time.
+// full returns the answer to a call that got no memory in time.
 func full() *problem.Error {
 	return problem.Busyf("", "other calls and steps have all of the app's memory; try again later, send less at once or ask for less by top, or give the app larger instances (instanceMemoryMB)")
 }

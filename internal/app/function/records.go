@@ -12,11 +12,11 @@ import (
 	"tablesweep/internal/record"
 )
 
-// maxRecords is how many records or events one request may send.
+// maxRecords is the maximum number of records or events in one request.
 const maxRecords = 1000
 
-// split returns the texts of a body's records: one, several in an array or, if inLines, one a line. Errors call a record noun. Package
-// record finds errors within a text.
+// split returns the texts of a body's records: one record, the elements of an array or, if inLines, one record per line. Errors
+// call a record noun. They do not concern the content of a text, which package record checks.
 func split(body []byte, inLines bool, noun string) (texts record.Texts, several bool, err error) {
 	if inLines {
 		texts, err = splitLines(body, noun)
@@ -25,8 +25,8 @@ func split(body []byte, inLines bool, noun string) (texts record.Texts, several 
 	return splitRecords(body, noun)
 }
 
-// splitRecords returns the JSON texts of a body's records: the body itself, or the elements of
-// an array. Errors call a record noun.
+// splitRecords returns the JSON texts of a body's records: the body itself, or the elements of an array. Errors call a record
+// noun.
 func splitRecords(body []byte, noun string) (texts []jsontext.Value, several bool, err error) {
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '[' {
 		return []jsontext.Value{body}, false, nil
@@ -37,7 +37,7 @@ func splitRecords(body []byte, noun string) (texts []jsontext.Value, several boo
 	return texts, true, checkNumber(len(texts), noun)
 }
 
-// splitLines returns the texts of a body with one record a line.
+// splitLines returns the texts of a body with one record per line.
 func splitLines(body []byte, noun string) (texts []jsontext.Value, err error) {
 	for line := range bytes.Lines(body) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -61,7 +61,7 @@ func checkNumber(n int, noun string) error {
 	return nil
 }
 
-// elements returns the texts of an array's first values, at most most.
+// elements returns the texts of an array's first values, at most the given number.
 func elements(body []byte, most int) (texts []jsontext.Value, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err := dec.ReadToken(); err != nil { // the opening bracket

@@ -13,15 +13,15 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// call is a method and a path of an HTTP function, and what answers it.
+// call is a method and a path of an HTTP function, with its handler.
 type call struct {
-	method, path string // the path is one below /api
+	method, path string // the path is relative to /api
 	needs        memoryNeed
-	behind       func(*http.Request) error // a gate of the call's own; nil for none
+	behind       func(*http.Request) error // the call's own gate; nil for none
 	serve        func(http.ResponseWriter, *http.Request) error
 }
 
-// routes has the handlers of each path by method. Paths are in lower case but for their parameters.
+// routes are the handlers of each path, by method. Paths are in lower case, except for their parameters.
 type routes map[string]map[string]http.Handler
 
 func (all routes) add(method, pattern string, h http.Handler) {
@@ -31,11 +31,11 @@ func (all routes) add(method, pattern string, h http.Handler) {
 	all[pattern][method] = h
 }
 
-// methods are those that a route may have. Any other is taken for TRACE, which none has.
+// methods are the methods that a route may have. Any other method is treated as TRACE, which no route has.
 var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
-// handler returns the router of all routes. The Functions host matches routes in any case and with a slash at their
-// end, and proxies the path as it was sent (ASP.NET Core routing). So the router sees the path in lower case.
+// handler returns the router of all routes. The Functions host ignores case and a trailing slash when it matches routes, and
+// proxies the path unchanged (ASP.NET Core routing). Therefore the router gets the path in lower case.
 func (all routes) handler() http.Handler {
 	router := chi.NewRouter()
 	router.Use(inLowerCase)
@@ -47,7 +47,7 @@ func (all routes) handler() http.Handler {
 		other := otherMethod(handlers)
 		for _, method := range append(methods, http.MethodTrace) {
 			h := handlers[method]
-			if h == nil { // said here, or a pattern with a parameter in this place would have the method
+			if h == nil { // explicit, because otherwise a pattern with a parameter in this place would match the method
 				h = other
 			}
 			router.Method(method, pattern, withParameters(h))
@@ -56,10 +56,10 @@ func (all routes) handler() http.Handler {
 	return router
 }
 
-// inLowerCase has the path routed in lower case, escaped, and without a slash at its end.
+// inLowerCase makes the router match the path in lower case, escaped, and without a trailing slash.
 func inLowerCase(next http.Handler) http.Handler {
 	return failing(func(w http.ResponseWriter, r *http.Request) error {
-		if !utf8.ValidString(r.URL.Path) { // as [input.Query] and readBody do with the rest that callers send
+		if !utf8.ValidString(r.URL.Path) { // the same rule as in [input.Query] and readBody
 			return problem.Invalidf("", "the path is not valid UTF-8; escape the bytes of UTF-8")
 		}
 		route := chi.RouteContext(r.Context())
@@ -72,7 +72,7 @@ func inLowerCase(next http.Handler) http.Handler {
 	})
 }
 
-// withParameters sets the parameters of the path as they were sent: in their own case, and unescaped.
+// withParameters sets the parameters of the path as the caller sent them: unescaped, and in their own case.
 func withParameters(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = chi.RouteContext(r.Context()).RoutePattern()
@@ -91,11 +91,11 @@ func withParameters(next http.Handler) http.Handler {
 }
 
 func setParameter(r *http.Request, name, escaped string) {
-	value, _ := url.PathUnescape(escaped) // the server refuses paths in which that fails
+	value, _ := url.PathUnescape(escaped) // the server refuses paths for which this fails
 	r.SetPathValue(name, value)
 }
 
-// otherMethod answers a method that a route lacks: 405, or 204 for OPTIONS.
+// otherMethod answers a method that a route does not have: with 405, or 204 for OPTIONS.
 func otherMethod(handlers map[string]http.Handler) http.Handler {
 	allowed := slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return handlers[m] == nil && m != http.MethodOptions })
 	allow := strings.Join(allowed, ", ")

@@ -19,16 +19,16 @@ import (
 const (
 	defaultTop = 20
 	maxTop     = 100
-	// maxFailedTop is the most failed rows in one answer.
+	// maxFailedTop is the maximum number of failed rows in one answer.
 	maxFailedTop = 1000
 )
 
-// scanAPI answers the calls below /api/scans.
+// scanAPI serves the calls below /api/scans.
 type scanAPI struct{ engine.Engine }
 
-// scanCalls serve /api/scans.
+// scanCalls returns the calls for /api/scans.
 //
-// caller: whoever starts and watches scans.
+// caller: clients that start and watch scans.
 func scanCalls(e engine.Engine) []call {
 	s := scanAPI{e}
 	return []call{
@@ -48,7 +48,7 @@ func scanCalls(e engine.Engine) []call {
 	}
 }
 
-// answerByID returns a handler that answers with what ask returns for the scan or the connection in the path.
+// answerByID returns a handler that answers with the result of ask for the scan or connection in the path.
 func answerByID[ID ~string, T any](ask func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return taking(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 		told, err := ask(r.Context(), ID(r.PathValue("id")))
@@ -56,7 +56,7 @@ func answerByID[ID ~string, T any](ask func(ctx context.Context, id ID) (T, erro
 	})
 }
 
-// scanID returns the scan that a path names. Whether there is one is the engine's to say.
+// scanID returns the id of the scan in the path. The engine checks whether the scan exists.
 func scanID(r *http.Request) ledger.ScanID { return ledger.ScanID(r.PathValue("id")) }
 
 func (s scanAPI) failed(w http.ResponseWriter, r *http.Request, given url.Values) error {
@@ -84,7 +84,7 @@ func (s scanAPI) cancel(w http.ResponseWriter, r *http.Request, _ url.Values) er
 	return writeStarted(w, r, id, s.Cancel(r.Context(), id))
 }
 
-// retry retries a scan: the steps that are left, or with the body {"rows":"failed"} its failed rows as well.
+// retry retries a scan: its remaining steps, and with the body {"rows":"failed"} also its failed rows.
 func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	body, err := readBody(r)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) err
 	return writeStarted(w, r, id, retry(r.Context(), id))
 }
 
-// writeStarted answers a scan's start, cancellation or retry. If there was an error, it only returns it.
+// writeStarted answers a scan's start, cancellation or retry. If there was an error, it only returns the error.
 func writeStarted(w http.ResponseWriter, r *http.Request, id ledger.ScanID, err error) error {
 	if err == nil {
 		writeJSON(w, r, http.StatusAccepted, struct {
@@ -121,8 +121,8 @@ func writeStarted(w http.ResponseWriter, r *http.Request, id ledger.ScanID, err 
 	return err
 }
 
-// statusPath is where the scan's status is, on the host that the caller has used. Only the caller knows that by its right name and scheme: a host
-// behind a TLS proxy says http.
+// statusPath returns the path of the scan's status. It has no host and scheme, because only the caller knows these: a host behind
+// a TLS proxy would use http.
 func statusPath(id ledger.ScanID) string { return "/api/scans/" + string(id) }
 
 func (s scanAPI) start(w http.ResponseWriter, r *http.Request, _ url.Values) error {
@@ -141,7 +141,7 @@ func (s scanAPI) start(w http.ResponseWriter, r *http.Request, _ url.Values) err
 	return writeStarted(w, r, id, err)
 }
 
-// scanRequest reads the request for a scan from a body.
+// scanRequest reads the request for a scan from the body.
 func scanRequest(r *http.Request) (scans.Request, error) {
 	body, err := readBody(r)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// scheduleCalls serve /api/schedules.
+// scheduleCalls returns the calls for /api/schedules.
 //
-// caller: whoever watches backups, or wants one now.
+// caller: clients that watch backups or start one.
 func scheduleCalls(a App) []call {
 	return []call{
 		{method: "GET", path: "schedules", serve: taking(a.listSchedules)},
@@ -55,8 +55,8 @@ func (a App) runSchedule(w http.ResponseWriter, r *http.Request, _ url.Values) e
 	return writeStarted(w, r, id, err)
 }
 
-// refreshSchedules looks at the schedules, so that what is read of them next is true: timers may fail. It deletes no backups: that takes long. Its error is
-// storage that is away, which the caller would wait for once more.
+// refreshSchedules advances the schedules before they are read, because timers may fail. It deletes no backups, because that
+// takes long. Its only error is unavailable storage, for which the caller would otherwise wait again.
 func (a App) refreshSchedules(ctx context.Context) error {
 	err := a.Engine.AdvanceBeforeReading(ctx)
 	if errors.Is(err, storage.ErrAway) {
@@ -68,7 +68,7 @@ func (a App) refreshSchedules(ctx context.Context) error {
 	return nil
 }
 
-// checkSchedules says whether the successes of schedules are recent.
+// checkSchedules checks whether the last successes of schedules are recent.
 func (a App) checkSchedules(ctx context.Context) []health.Check {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()

@@ -13,15 +13,15 @@ import (
 	"tablesweep/internal/task"
 )
 
-// serviceRoute admits exactly what Service serves.
+// serviceRoute matches exactly the paths of Service.
 const serviceRoute = "{name:regex(^(health|openapi[.]json)$)}"
 
-// healthTime is how old an answer of /api/health may be, so that who asks often costs little.
+// healthTime is the maximum age of an answer of /api/health, so that frequent requests cost little.
 const healthTime = 10 * time.Second
 
-// serviceCalls tell what the app says of itself. No gate holds them back.
+// serviceCalls returns the calls for information about the app. No gate delays them.
 //
-// caller: whoever watches the app, and "tablesweep doctor".
+// caller: monitoring, and "tablesweep doctor".
 func serviceCalls(a App) []call {
 	h := healthCache{app: a, last: make(chan health.Report, 1)}
 	h.last <- health.Report{}
@@ -33,10 +33,10 @@ func getOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	return nil
 }
 
-// healthCache keeps the last report for [healthTime]. Whoever takes it out may make a new one.
+// healthCache keeps the last report for [healthTime]. Receiving the report from last gives the right to make a new one.
 type healthCache struct {
 	app  App
-	last chan health.Report // one
+	last chan health.Report // contains one report
 }
 
 func (h healthCache) serve(w http.ResponseWriter, r *http.Request, _ url.Values) error {
@@ -52,14 +52,14 @@ func (h healthCache) get(ctx context.Context) health.Report {
 	asked := time.Now()
 	last := <-h.last
 	defer func() { h.last <- last }()
-	if asked.Sub(last.At) >= healthTime { // those who waited for a report take it, however long it took
-		// A caller that leaves must not spoil the answer for the others.
+	if asked.Sub(last.At) >= healthTime { // callers that waited for a report use it, however long it took
+		// A caller that disconnects must not spoil the answer for the others.
 		last = health.NewReport(time.Now(), h.app.checks(context.WithoutCancel(ctx)))
 	}
 	return last
 }
 
-// checks returns what the app knows of itself, and what its storage tells.
+// checks returns the checks of the app itself and of its storage.
 func (a App) checks(ctx context.Context) []health.Check {
 	settings := health.Of("settings", "right", a.Gates.Settings.Err())
 	if settings.State != health.OK {

@@ -1,5 +1,5 @@
-// Package gate holds calls back until the storage that they need is prepared. A process
-// serves at once, and prepares its storage in the background, with retries.
+// Package gate delays calls until the storage that they need is prepared. A process serves at once, and prepares its storage in
+// the background, with retries.
 package gate
 
 import (
@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	tryTime    = 20 * time.Second // for one attempt: who waits for it learns its cause
+	tryTime    = 20 * time.Second // for one attempt; calls that wait for it learn its error
 	firstPause = time.Second      // after a failure; doubles up to maxPause
-	maxPause   = 4 * time.Second  // short, so that work goes on soon after an outage
+	maxPause   = 4 * time.Second  // short, so that work continues soon after an outage
 	reportTime = time.Minute      // between two reports of failures
 )
 
@@ -31,12 +31,11 @@ type Gate struct {
 // New returns a closed gate.
 func New() *Gate { return &Gate{changed: make(chan struct{})} }
 
-// Prepare calls prepare until it succeeds, and then opens the gate. It calls report for the
-// first failure, and at most once a minute for later ones. It returns early only if ctx
-// ends.
+// Prepare calls prepare until it succeeds, and then opens the gate. It calls report for the first failure, and at most once a
+// minute for later ones. It returns early only if ctx ends.
 //
-// If prepare returns a [problem.Error], somebody has to act: [Gate.Pass] returns it at once.
-// After any other error, Pass keeps waiting.
+// If prepare returns a [problem.Error], only a person can fix it, so [Gate.Pass] returns it at once. After any other error, Pass
+// continues to wait.
 func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error, report func(error)) {
 	var reported time.Time
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
@@ -63,7 +62,7 @@ func attempt(ctx context.Context, prepare func(context.Context) error) error {
 	return task.Do(func() error { return prepare(ctx) })
 }
 
-// set records the outcome of an attempt.
+// set records the result of an attempt.
 func (g *Gate) set(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,14 +71,13 @@ func (g *Gate) set(err error) {
 	g.changed = make(chan struct{})
 }
 
-// Err returns nil if the gate is open, and else the reason why it is closed.
+// Err returns nil if the gate is open, and otherwise the reason why it is closed.
 func (g *Gate) Err() error {
 	_, _, err := g.look()
 	return err
 }
 
-// look does what Err does. It also returns a channel that is closed when the current attempt has ended, and reports
-// whether somebody has to act.
+// look is Err with two more results: a channel that is closed when the current attempt has ended, and whether a person must act.
 func (g *Gate) look() (changed <-chan struct{}, act bool, err error) {
 	if g == nil {
 		return nil, false, nil
@@ -99,15 +97,14 @@ func (g *Gate) look() (changed <-chan struct{}, act bool, err error) {
 // Wait waits until the gate opens or ctx ends. Its errors are [problem.Error].
 func (g *Gate) Wait(ctx context.Context) error { return g.wait(ctx, false) }
 
-// Pass waits until the gate opens, at most for so long. If somebody has to act, it returns
-// the reason at once.
+// Pass waits until the gate opens, at most for the given time. If a person must act, it returns the reason at once.
 func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	return g.wait(ctx, true)
 }
 
-// wait does what Wait and Pass do; atOnce means that the reason is returned at once if somebody has to act.
+// wait implements Wait and Pass. With atOnce, it returns the reason at once if a person must act.
 func (g *Gate) wait(ctx context.Context, atOnce bool) error {
 	for {
 		changed, act, err := g.look()

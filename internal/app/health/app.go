@@ -16,23 +16,23 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// answerTime is what a check waits for an answer.
+// answerTime is how long a check waits for an answer.
 const answerTime = 10 * time.Second
 
-// App is what the checks of a running app look at.
+// App is the data for the checks of a running app.
 type App struct {
 	Own        *storage.Account // the app's own storage
 	StateTable string
 	Root       fs.FS            // the app's folder, with host.json
-	Settings   storage.Settings // which may stand in its files
-	// Others are the accounts that scans read and write besides, by their connections.
+	Settings   storage.Settings // the app's settings, to which files in Root may refer
+	// Others are the other accounts that scans read and write, by connection.
 	Others map[string]*storage.Account
-	// Instance is the memory that there is, and Memory what the app's work holds of it; nil if this process is not the app.
+	// Instance is the memory of the instance, and Memory the budget of the app's work; nil if this process is not the app.
 	Instance memory.Instance
 	Memory   *memory.Budget
 }
 
-// Check makes the checks of a running app, by six requests to its own storage and one to each other account.
+// Check makes the checks of a running app. It sends six requests to its own storage and one to each other account.
 func (a App) Check(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -78,7 +78,7 @@ func (a App) Check(ctx context.Context) []Check {
 	return together(parts)
 }
 
-// maintained checks the clock, and Maintain's last run.
+// maintained checks the clock and Maintain's last run.
 func maintained(ctx context.Context, state *storage.Table) []Check {
 	m, err := ledger.New(state).Maintained(ctx)
 	checks := clock(state)
@@ -88,7 +88,8 @@ func maintained(ctx context.Context, state *storage.Table) []Check {
 	return append(checks, judgeMaintained(m)...)
 }
 
-// clock checks this machine's clock by the Date of the account's answers, refusals included. Without one, it has nothing to say.
+// clock checks this machine's clock by the Date of the account's answers, including refusals. It returns no check if there was no
+// answer.
 func clock(t *storage.Table) []Check {
 	now, known := t.Now(time.Now())
 	if !known {
@@ -109,7 +110,7 @@ func (a App) hostJSON() Check {
 	return judgeHost(read)
 }
 
-// mayWrite checks that the rows of a table of the app's own can be written.
+// mayWrite checks that the rows of one of the app's own tables can be written.
 func mayWrite(ctx context.Context, name string, t *storage.Table) Check {
 	exists, err := t.MayWrite(ctx)
 	if err == nil && !exists {

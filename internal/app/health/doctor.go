@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// nowhere is a table that nobody has: a refusal comes before its absence is told.
+	// nowhere is the name of a table that does not exist. The service checks permissions before it reports this.
 	nowhere = "tablesweepdoctor"
-	// hostContainer is where the Functions host keeps its locks.
+	// hostContainer is the container of the Functions host's locks.
 	hostContainer = "azure-webjobs-hosts"
-	// maxAnswer is the most of an answer of the app that is read.
+	// maxAnswer is the maximum number of bytes read of an answer of the app.
 	maxAnswer = 1 << 20
 )
 
-// Doctor is what the checks from outside look at.
+// Doctor is the data for the checks from outside the app.
 type Doctor struct {
-	App              // whose Own and StateTable Check reads from the settings
+	App              // Check sets Own and StateTable from the settings
 	URL string       // of the app, such as https://APP.azurewebsites.net; may be ""
 	Key string       // a function key; may be ""
 	Web *http.Client // for the app's URL
@@ -64,7 +64,7 @@ func (d Doctor) Check(ctx context.Context) []Check {
 	return together(parts)
 }
 
-// settings tells what the settings name.
+// settings returns a check that lists the names in the settings.
 func settings(c config.Config) Check {
 	var catalogs []string
 	for _, cat := range c.Catalogs {
@@ -74,7 +74,7 @@ func settings(c config.Config) Check {
 		strings.Join(slices.Sorted(maps.Keys(c.Connections)), ", "), cmp.Or(strings.Join(catalogs, ", "), "none"))}
 }
 
-// refused returns a failed check, which names the role that is missing, or what else the service may have refused. t is any table of the
+// refused returns a failed check. It names the missing role, or another possible reason for the refusal. t is any table of the
 // account.
 func refused(name, who string, err error, c storage.Connection, t *storage.Table, role string) Check {
 	detail := who + oneLine(err.Error())
@@ -98,7 +98,7 @@ func open(c storage.Connection) (*storage.Account, error) {
 	return storage.Open(c, storage.Options{Patience: answerTime})
 }
 
-// own checks the app's own storage: its roles, and what a running app tells of itself.
+// own checks the app's own storage: the roles on it, and the state that a running app stores there.
 func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 	const name = "connection " + storage.HostConnection
 	a, err := open(c.Own)
@@ -106,7 +106,7 @@ func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 		return []Check{Of(name, "", err)}
 	}
 	account := tables(ctx, storage.HostConnection, c.Own, a)
-	if account.State == Failed { // every other check would say the same
+	if account.State == Failed { // every other check would report the same
 		return append([]Check{account, d.hostJSON()}, clock(a.Table(nowhere))...)
 	}
 	d.Own, d.StateTable = a, c.StateTable
@@ -120,7 +120,7 @@ func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 	return together(append(parts, func() []Check { return []Check{blobs(ctx, c.Own, a)} }))
 }
 
-// tables checks that somebody signs in to an account, and may read and write its tables. It opens the account if a is nil.
+// tables checks the sign-in to an account, and the permissions to read and write its tables. It opens the account if a is nil.
 func tables(ctx context.Context, setting string, c storage.Connection, a *storage.Account) Check {
 	name := "connection " + setting
 	who := fmt.Sprintf("account %s by %s", c, c.SignsIn())
@@ -154,7 +154,7 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 	return Check{name, OK, who + ": tables can be read, not written: a source for scans, no destination"}
 }
 
-// mayUse checks that the messages of a queue can be written.
+// mayUse checks that messages can be written to a queue.
 func mayUse(ctx context.Context, c storage.Connection, a *storage.Account, queue string) Check {
 	name := "role on queue " + queue
 	q, err := a.Queue(queue)
@@ -171,7 +171,7 @@ func mayUse(ctx context.Context, c storage.Connection, a *storage.Account, queue
 	return Check{name, OK, "messages can be written"}
 }
 
-// blobs checks that the Functions host finds its locks, without which no timer runs.
+// blobs checks that the Functions host can read its locks, without which no timer runs.
 func blobs(ctx context.Context, c storage.Connection, a *storage.Account) Check {
 	locks, err := a.Container(hostContainer)
 	if err != nil {
@@ -198,7 +198,7 @@ func catalog(ctx context.Context, c config.CatalogSettings) []Check {
 	return []Check{mayWrite(ctx, name, a.Table(c.Table).With(once)), mayWrite(ctx, name+", log", a.Table(c.WAL).With(once))}
 }
 
-// site asks the app itself, by its URL and key.
+// site checks the app itself through its URL, with the key.
 func (d Doctor) site(ctx context.Context) Check {
 	const name = "app"
 	if d.URL == "" {
@@ -208,7 +208,7 @@ func (d Doctor) site(ctx context.Context) Check {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && !loopback.Is(u.Host) {
 		return Check{name, Failed, "its URL must be of the form https://APP.azurewebsites.net, without a key"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*answerTime) // an app that is asleep starts first
+	ctx, cancel := context.WithTimeout(ctx, 2*answerTime) // an app that is asleep must start first
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+"/api/health", nil)
 	if err != nil {
@@ -218,7 +218,7 @@ func (d Doctor) site(ctx context.Context) Check {
 		r.Header.Set("x-functions-key", d.Key)
 	}
 	client := *d.Web
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key goes nowhere else
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // send the key nowhere else
 	resp, err := client.Do(r)
 	if err != nil {
 		return Of(name, "", err)
@@ -227,7 +227,7 @@ func (d Doctor) site(ctx context.Context) Check {
 	return judgeSite(u.Host, resp.StatusCode, d.Key, io.LimitReader(resp.Body, maxAnswer))
 }
 
-// judgeSite says what an app's answer means. It does not repeat the key, whatever the answer is.
+// judgeSite judges an app's answer. It never repeats the key, whatever the answer contains.
 func judgeSite(host string, status int, key string, body io.Reader) Check {
 	const name = "app"
 	var said Report

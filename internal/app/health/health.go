@@ -1,8 +1,8 @@
-// Package health tells what works and what is missing: settings, storage and its roles, the clock,
-// host.json, queues, and when Maintain last ran.
+// Package health reports which parts of the app work and which are missing: settings, storage and its roles, the clock,
+// host.json, queues, and Maintain's last run.
 //
-// GET /api/health answers with the checks of a running app ([App]), "tablesweep doctor" prints these and those
-// that only somebody from outside can make ([Doctor]). What a finding means is decided in judge.go, without I/O.
+// GET /api/health answers with the checks of a running app ([App]). "tablesweep doctor" prints these, and the checks that are
+// only possible from outside ([Doctor]). judge.go decides the meaning of a result, without I/O.
 package health
 
 import (
@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// State is the outcome of a check.
+// State is the result of a check.
 type State string
 
 // The states. Unknown means that the check could not be made here.
@@ -26,25 +26,25 @@ const (
 	Failed  State = "failed"
 )
 
-// order holds the states from good to bad.
+// order lists the states from good to bad.
 var order = [...]State{OK, Unknown, Warning, Failed}
 
-// Check is one thing that works or does not.
+// Check is the result for one part of the app.
 type Check struct {
 	Name   string `json:"name"`
 	State  State  `json:"state"`
-	Detail string `json:"detail"` // one line; what to change, if it does not work
+	Detail string `json:"detail"` // one line; says what to change if the part does not work
 }
 
-// Report is the outcome of all checks at one time.
+// Report is the result of all checks at one time.
 type Report struct {
-	// Status is the worst state of the checks; ok if some are only unknown.
+	// Status is the worst state of the checks, where unknown counts as ok.
 	Status State     `json:"status"`
 	At     time.Time `json:"at"`
 	Checks []Check   `json:"checks"`
 }
 
-// NewReport makes the report of checks.
+// NewReport returns a report of checks.
 func NewReport(at time.Time, checks []Check) Report {
 	worst := slices.MaxFunc(append([]Check{{State: OK}}, checks...), func(a, b Check) int {
 		return cmp.Compare(slices.Index(order[:], a.State), slices.Index(order[:], b.State))
@@ -55,7 +55,7 @@ func NewReport(at time.Time, checks []Check) Report {
 	return Report{Status: worst, At: at.UTC(), Checks: checks}
 }
 
-// Of returns the check of something that is right, or failed with an error.
+// Of returns a check with the detail, or a failed check if err is not nil.
 func Of(name, detail string, err error) Check {
 	if err != nil {
 		return Check{name, Failed, oneLine(err.Error())}
@@ -63,7 +63,7 @@ func Of(name, detail string, err error) Check {
 	return Check{name, OK, detail}
 }
 
-// together makes parts of the checks at once, and returns their checks in order.
+// together runs parts of the checks concurrently, and returns their checks in order.
 func together(parts []func() []Check) []Check {
 	found := make([][]Check, len(parts))
 	var g task.Group
@@ -79,10 +79,10 @@ func together(parts []func() []Check) []Check {
 	return slices.Concat(found...)
 }
 
-// maxDetail is the most characters of an error that a detail has: sign-ins fail with a page of text.
+// maxDetail is the maximum number of characters of an error in a detail, because failed sign-ins return a page of text.
 const maxDetail = 400
 
-// oneLine makes one line of a joined error's lines, fit for a terminal.
+// oneLine joins the lines of an error, and removes control characters.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

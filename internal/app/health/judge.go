@@ -17,24 +17,23 @@ import (
 )
 
 const (
-	// clockSlack is what a clock may be off without a word.
+	// clockSlack is the difference at which a clock gets a warning.
 	clockSlack = 30 * time.Second
-	// clockLimit is what the service accepts in a signed request. (Microsoft Learn, "Authorize with
-	// Shared Key")
+	// clockLimit is the maximum difference that the service accepts in a signed request. (Microsoft Learn, "Authorize with Shared
+	// Key")
 	clockLimit = 15 * time.Minute
-	// maintainLate is the age of Maintain's last run at which something is wrong: it runs every
-	// minute, and takes a few at most.
+	// maintainLate is the age of Maintain's last run that indicates a problem. It runs every minute, and takes a few minutes at
+	// most.
 	maintainLate = 10 * time.Minute
-	// shortestRetry is what a message's next delivery has to wait at least: five deliveries in a
-	// moment outlive no outage.
+	// shortestRetry is the minimum wait before a message's next delivery. Five deliveries in a moment would survive no outage.
 	shortestRetry = 5 * time.Second
-	// shortestTimeout leaves an invocation the time that it takes at most.
+	// shortestTimeout is longer than any invocation.
 	shortestTimeout = 10 * time.Minute
-	// memoryCheck names the check of the memory, which doctor shows whatever it says.
+	// memoryCheck is the name of the memory check, which doctor always shows.
 	memoryCheck = "memory"
 )
 
-// judgeClock says what a clock means that is ahead of the service's. Dates of answers have whole seconds.
+// judgeClock judges the difference of a clock to the service's. Dates of answers have whole seconds.
 func judgeClock(ahead time.Duration) Check {
 	how := "ahead of"
 	if ahead < 0 {
@@ -50,7 +49,8 @@ func judgeClock(ahead time.Duration) Check {
 	return Check{"clock", OK, "right to " + clockSlack.String()}
 }
 
-// judgeOther says what the answer to a query of no table means: scans wait for an account that gives no good one, and go on.
+// judgeOther judges the answer to a query of a table that does not exist. While an account is unavailable, scans wait for it, and
+// then continue.
 func judgeOther(connection string, err error) Check {
 	name := "connection " + connection
 	switch {
@@ -62,7 +62,7 @@ func judgeOther(connection string, err error) Check {
 	return Check{name, OK, "answers"}
 }
 
-// judgeBeats says what the connections mean that give living processes no good answer.
+// judgeBeats judges the connections that living processes wait for.
 func judgeBeats(beats []ledger.Heartbeat) Check {
 	said := map[string]string{}
 	for _, b := range beats {
@@ -79,7 +79,7 @@ func judgeBeats(beats []ledger.Heartbeat) Check {
 	return Check{"steps", Warning, oneLine(strings.Join(slices.Sorted(maps.Values(said)), "; "))}
 }
 
-// judgeMemory says how much memory the instance has, and what of it the app's work holds.
+// judgeMemory reports the memory of the instance, and the part that the app's work uses.
 func judgeMemory(i memory.Instance, u memory.Usage) Check {
 	detail := fmt.Sprintf("the instance has %d MB (by %s); rows, bodies and answers may hold %d MB of it, hold %d MB now, and have held %d MB at most",
 		i.Bytes>>20, i.From, u.Bytes>>20, u.Used>>20, u.Most>>20)
@@ -92,7 +92,7 @@ func judgeMemory(i memory.Instance, u memory.Usage) Check {
 	return Check{memoryCheck, OK, detail}
 }
 
-// judgeMaintained says what Maintain's last run means.
+// judgeMaintained judges Maintain's last run.
 func judgeMaintained(m ledger.Maintained) []Check {
 	const name = "Maintain"
 	if m.At.IsZero() {
@@ -113,7 +113,8 @@ func judgeMaintained(m ledger.Maintained) []Check {
 	return []Check{run, poison}
 }
 
-// JudgeSchedules says what the schedules of an app mean. wrong are those of the settings that are not taken. There is no check if an app has none.
+// JudgeSchedules judges the schedules of an app. wrong is the error of invalid schedules in the settings. It returns no check if
+// the app has no schedule.
 func JudgeSchedules(list schedule.ScheduleList, wrong, err error) (checks []Check) {
 	const name = "schedules"
 	if wrong != nil {
@@ -146,7 +147,7 @@ func JudgeSchedules(list schedule.ScheduleList, wrong, err error) (checks []Chec
 	return checks
 }
 
-// judgeHost says what is wrong with the values of host.json that scans depend on.
+// judgeHost checks the values of host.json on which scans depend.
 func judgeHost(a hostjson.App) Check {
 	const name = "host.json"
 	q := a.Queues

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// day is the longest time span here, except for functionTimeout, which has no limit
-// but that of a duration.
+// day is the longest time span in these files, except for functionTimeout, which is limited only by time.Duration.
 const day = 24 * time.Hour
 
 // readHost reads host.json.
@@ -24,15 +23,14 @@ func (a *App) readHost(data []byte, x expander, p *problems) {
 	a.readQueues(extensions.object("queues"))
 	a.readHTTP(extensions.object("http"))
 	a.readHandler(o, x)
-	// Other extensions and sections don't change how these triggers run.
+	// Other extensions and sections do not change how these triggers run.
 	a.Only = o.texts("functions")
 	o.ignore("$schema", "aggregator", "applicationInsights", "concurrency", "extensionBundle", "healthMonitor",
 		"logging", "managedDependency", "singleton", "telemetryMode", "watchDirectories", "watchFiles")
 	o.done()
 }
 
-// functionTimeout reads functionTimeout. Its default is 30 minutes on every
-// plan but Consumption; -1 means none.
+// functionTimeout reads functionTimeout. Its default is 30 minutes on every plan except Consumption. -1 means no limit.
 func functionTimeout(o *object) time.Duration {
 	raw := strings.Trim(string(o.fields["functiontimeout"]), `"`)
 	if raw == "-1" || raw == "-00:00:01" {
@@ -42,8 +40,7 @@ func functionTimeout(o *object) time.Duration {
 	return o.span("functionTimeout", 30*time.Minute, time.Second, math.MaxInt64)
 }
 
-// readQueues holds the defaults and limits of QueuesOptions in
-// Microsoft.Azure.WebJobs.Extensions.Storage.Queues.
+// readQueues uses the defaults and limits of QueuesOptions in Microsoft.Azure.WebJobs.Extensions.Storage.Queues.
 func (a *App) readQueues(o *object) {
 	q := Queues{
 		BatchSize:  o.number("batchSize", 16, 1, 32),
@@ -81,7 +78,7 @@ func (a *App) readHandler(host *object, x expander) {
 		Proxy:       o.flag("enableProxyingHttpRequest", false),
 		InitTimeout: o.span("initializationTimeout", 30*time.Second, time.Millisecond, day),
 	}
-	o.ignore("enableForwardingHttpRequest") // proxying wins
+	o.ignore("enableForwardingHttpRequest") // proxying takes precedence
 	d := o.object("description")
 	a.Handler.Executable = x.expand(d.at("defaultExecutablePath"), d.text("defaultExecutablePath", ""))
 	a.Handler.Directory = d.text("workingDirectory", "")

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Load reads host.json in the root directory fsys. setting returns a setting's
-// value, "" if it is absent. The error lists all mistakes, each with
-// its file and field.
+// Load reads host.json in the root directory fsys. setting returns a setting's value, or "". The error lists all mistakes, each
+// with its file and field.
 func Load(fsys fs.FS, setting func(name string) string) (App, error) {
 	p := &problems{}
 	x := expander{setting: setting, problems: p}
@@ -25,8 +24,7 @@ func Load(fsys fs.FS, setting func(name string) string) (App, error) {
 	return a, errors.Join(p.errs...)
 }
 
-// LocalSettings reads the values of local.settings.json, none if the file is
-// absent.
+// LocalSettings reads the values of local.settings.json. It returns none if the file is missing.
 func LocalSettings(fsys fs.FS) (map[string]string, error) {
 	const file = "local.settings.json"
 	data, err := fs.ReadFile(fsys, file)

@@ -10,23 +10,21 @@ import (
 	"time"
 )
 
-// problems gathers all mistakes in the app's files: one run shows
-// all of them.
+// problems collects all mistakes in the app's files, so that one run shows all of them.
 type problems struct{ errs []error }
 
 func (p *problems) addf(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
 }
 
-// object reads a JSON object field by field. A field of the wrong type
-// is a problem, and at the end a field that nobody has read. Each problem has its place.
-// Names match in any case, as in the host's configuration.
+// object reads a JSON object field by field. It reports every field of a wrong type, and at the end every field that was not
+// read, each with its place. Names match in any case, as in the host's configuration.
 type object struct {
-	place    string // such as host.json: extensions.queues
+	place    string // for example host.json: extensions.queues
 	fields   map[string]json.RawMessage
-	names    map[string]string // as written
+	names    map[string]string // by the lower-case name, as in the file
 	problems *problems
-	// setting returns the setting that replaces a field, if there is one; nil for none.
+	// setting returns the setting that replaces a field, or "". It may be nil.
 	setting func(name string) string
 }
 
@@ -43,12 +41,12 @@ func parseObject(place string, data []byte, p *problems) *object {
 	return o
 }
 
-// overridePrefix begins the names of settings that replace fields of host.json, such as
-// AzureFunctionsJobHost__extensions__queues__batchSize. (Microsoft Learn, "host.json
-// reference for Azure Functions", Override host.json values)
+// overridePrefix starts the names of settings that replace fields of host.json, such as
+// AzureFunctionsJobHost__extensions__queues__batchSize. (Microsoft Learn, "host.json reference for Azure Functions", Override
+// host.json values)
 const overridePrefix = "AzureFunctionsJobHost__"
 
-// override returns the setting that replaces a field, as JSON for v.
+// override returns the setting that replaces a field, as JSON that fits v.
 func (o *object) override(name string, v any) (json.RawMessage, bool) {
 	if o.setting == nil {
 		return nil, false
@@ -61,7 +59,7 @@ func (o *object) override(name string, v any) (json.RawMessage, bool) {
 	return json.RawMessage(text), text != ""
 }
 
-// take decodes a field into v and reports whether it was there and decodable.
+// take decodes a field into v. It reports whether the field was present and valid.
 func (o *object) take(name, want string, v any) bool {
 	raw, ok := o.fields[strings.ToLower(name)]
 	if text, replaced := o.override(name, v); replaced {
@@ -125,7 +123,7 @@ func (o *object) span(name string, fallback, low, high time.Duration) time.Durat
 	return d
 }
 
-// object returns the object in a field, empty if it is absent.
+// object returns the object in a field. It is empty if the field is absent.
 func (o *object) object(name string) *object {
 	var raw json.RawMessage
 	if !o.take(name, "an object", &raw) {
@@ -143,7 +141,7 @@ func (o *object) ignore(names ...string) {
 	}
 }
 
-// done reports the remaining fields: misspelt, or not played here.
+// done reports the remaining fields, which are misspelled or unsupported.
 func (o *object) done() {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		o.problems.addf("%s: unknown, or not supported by the local host", o.at(o.names[name]))

@@ -23,12 +23,12 @@ import (
 	"tablesweep/internal/task"
 )
 
-// prepare makes the app's parts ready in the background, each behind a gate of its
-// own. With wrong settings there is only a gate that stays closed.
+// prepare prepares the app's parts in the background, each behind a gate of its own. If the settings are wrong, there is only a
+// gate that stays closed.
 func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSettings, settingsErr error) {
 	behind := func(what string, prepare func(context.Context) error) *gate.Gate {
 		g := gate.New()
-		go g.Prepare(ctx, prepare, func(err error) { // ends when it is done, or with ctx
+		go g.Prepare(ctx, prepare, func(err error) { // ends when it has succeeded, or with ctx
 			zerolog.Ctx(ctx).Error().Err(err).Msg(what + " not ready; trying again")
 		})
 		return g
@@ -42,7 +42,7 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	app.Gates.Own = behind("scans and the event log", func(ctx context.Context) error {
 		return storageError(storage.HostConnection, errors.Join(app.Engine.TryPrepare(ctx), app.Log.TryPrepare(ctx)))
 	})
-	go func() { // a look at the start: the timer may have stopped. It ends with the look, or with ctx
+	go func() { // advance the schedules at the start, because the timer may have stopped; ends afterwards, or with ctx
 		err := app.Gates.Own.Wait(ctx)
 		if err == nil {
 			err = task.Do(func() error { return app.Engine.AdvanceSchedules(ctx, true) })
@@ -68,8 +68,8 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	}
 }
 
-// storageError adds the setting of the storage that failed. If the service refuses for
-// good, somebody must change something, and callers learn it at once.
+// storageError adds the setting of the failed storage to an error. If the service refuses permanently, a person must act, and
+// callers get the error at once.
 func storageError(setting string, err error) error {
 	if err == nil {
 		return nil
@@ -81,7 +81,7 @@ func storageError(setting string, err error) error {
 	return err
 }
 
-// newApp opens every account of the settings, each once, and returns them with the app.
+// newApp opens every account of the settings once, and returns the accounts with the app.
 func newApp(c config.Config, settings storage.Settings) (function.App, []*storage.Account, error) {
 	var all []*storage.Account
 	opened := map[storage.Connection]*storage.Account{}
@@ -149,7 +149,7 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 	return app, all, nil
 }
 
-// NewCatalog opens the catalog that settings describe, in the account of its connection.
+// NewCatalog opens the catalog of the settings, in the given account.
 func NewCatalog(a *storage.Account, c config.CatalogSettings) *catalog.Catalog {
 	return catalog.New(catalog.Options{
 		Name: c.Title(), Index: a.Table(c.Table), Log: a.Table(c.WAL), Schema: c.Schema, KeepChanges: c.KeepChanges,

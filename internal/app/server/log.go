@@ -10,12 +10,12 @@ import (
 	"tablesweep/internal/problem/secret"
 )
 
-// maxValue is the longest text in a line of the log, in bytes. Keys, messages and what callers send may be longer, and
-// a line of 64 KB is cut on its way to where logs are read.
+// maxValue is the maximum length of a text in a line of the log, in bytes. Keys, messages and callers' input may be longer, and a
+// line of 64 KB is truncated on its way to the reader of the log.
 const maxValue = 1000
 
-// newLog returns the handler's log. Warnings and errors go to stderr, which the host
-// logs as such; everything else goes to stdout.
+// newLog returns the handler's log. Warnings and errors go to stderr, which the host logs with that level. Everything else goes
+// to stdout.
 func newLog(stdout, stderr io.Writer, level zerolog.Level) zerolog.Logger {
 	return zerolog.New(byLevel{stdout, stderr}).Level(level).With().Timestamp().Logger()
 }
@@ -38,7 +38,7 @@ func (b byLevel) WriteLevel(l zerolog.Level, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cut returns the text, or a beginning of it that takes at most maxValue bytes as JSON.
+// cut returns the text, shortened to at most maxValue bytes as JSON.
 func cut(text string) string {
 	whole := text
 	for most := min(maxValue, len(whole)); ; most /= 2 {

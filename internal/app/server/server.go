@@ -1,6 +1,5 @@
-// Package server is the custom handler's process: it listens where the Functions host wants it to,
-// prepares the storage of the app's parts in the background, and ends when the host does. The
-// functions themselves are in package function.
+// Package server is the custom handler's process. It listens on the Functions host's port, prepares the storage of the app's
+// parts in the background, and ends when the host ends. Package function contains the functions themselves.
 package server
 
 import (
@@ -21,11 +20,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// portVariables hold the port on which the Functions host wants the handler to listen.
-// The second is the older name.
+// portVariables contain the port on which the Functions host expects the handler to listen. The second is the older name.
 var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT"}
 
-// Port returns the port on which a Functions host wants the handler to listen, "" if no host has started the process.
+// Port returns the port on which a Functions host expects the handler to listen, or "" if no host has started the process.
 func Port(settings storage.Settings) string {
 	for _, name := range portVariables {
 		if port := settings.Get(name); port != "" {
@@ -37,20 +35,19 @@ func Port(settings storage.Settings) string {
 
 const (
 	shutdownTime = 5 * time.Second
-	// orphanTime is what an orphan gives its invocations to end. Others do again what storage held up.
+	// orphanTime is how long an orphan waits for its invocations to end. Other processes repeat the work that waits for storage.
 	orphanTime = 50 * time.Second
-	// startPause follows a failure at the start, before the exit: the host restarts
-	// the handler at once.
+	// startPause is the wait between a failed start and the exit, because the host restarts the handler at once.
 	startPause = 2 * time.Second
 )
 
 // Restart ends the handler with the exit code that makes the host start another,
 // without counting it as a crash. (azure-functions-host, WorkerProcess.cs)
 type Restart struct {
-	Cause error // nil if the handler was to end
+	Cause error // nil if the handler ended as intended
 }
 
-// RestartCode is that exit code.
+// RestartCode is the exit code of [Restart].
 const RestartCode = 200
 
 func (r Restart) Error() string {
@@ -62,16 +59,14 @@ func (r Restart) Error() string {
 
 func (r Restart) Unwrap() error { return r.Cause }
 
-// Serve runs the custom handler until ctx ends, or the host that started it. It listens
-// at once; what needs storage is prepared in the background. Its errors are of type
-// [Restart]. Warnings and errors are logged to stderr, everything
-// else to stdout.
+// Serve runs the custom handler until ctx or its host ends. It listens at once, and prepares the storage in the background. Its
+// errors are of type [Restart]. Warnings and errors are logged to stderr, everything else to stdout.
 func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Writer) error {
 	started := parent()
 	port := Port(settings)
 	host := function.Host{Secret: settings.Get(envelope.SecretVariable), Worker: settings.Get(envelope.WorkerVariable), Development: strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development")}
-	_ = os.Unsetenv(envelope.SecretVariable) // whatever this process starts must not have it
-	signal.Ignore(syscall.SIGPIPE)           // an orphan's log has no reader, and must not end it
+	_ = os.Unsetenv(envelope.SecretVariable) // child processes must not have it
+	signal.Ignore(syscall.SIGPIPE)           // an orphan's log has no reader, which must not end the process
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		time.Sleep(startPause)
@@ -91,11 +86,11 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 			log.Error().Err(app.SchedulesErr).Msg("schedules are wrong")
 		}
 	}
-	app.Console = c.Console // whose page tells what is wrong with the settings
+	app.Console = c.Console // the console shows mistakes in the settings
 	prepare(ctx, &app, c.Catalogs, settingsErr)
 	server := &http.Server{
 		Handler: function.Handler(function.Functions(app), host, log), ReadHeaderTimeout: 30 * time.Second,
-		DisableGeneralOptionsHandler: true, // which answers whoever asks for *
+		DisableGeneralOptionsHandler: true, // it would answer everyone who requests *
 	}
 	log.Info().Str("port", port).Msg("listening")
 	ended := make(chan error, 1)
@@ -112,14 +107,13 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	return Restart{end(ctx, server, app.Catalogs, grace)}
 }
 
-// end waits for the work under way, for at most the given time. Others repeat or complete
-// the rest.
+// end waits for the work under way, at most for the given time. Other processes repeat or complete the rest.
 func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := server.Shutdown(ctx)
 	closed := make(chan struct{})
-	go func() { // ends with the last write that was answered, or the process
+	go func() { // ends with the last answered write, or the process
 		defer close(closed)
 		for _, cat := range catalogs {
 			cat.Close()

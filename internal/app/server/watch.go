@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	watchTime = 2 * time.Second  // between two looks at the accounts
-	awayTime  = 30 * time.Second // without a good answer are worth a warning
-	awayAgain = time.Minute      // between two warnings about one connection
+	watchTime = 2 * time.Second  // between two checks of the accounts
+	awayTime  = 30 * time.Second // outages this long get a warning
+	awayAgain = time.Minute      // between two warnings about a connection
 )
 
-// watch logs which of the accounts give no good answer although requests wait for one: a line for a connection and
-// minute, and one when it answers again. It returns when ctx ends.
+// watch logs unavailable accounts for which requests wait: at most one line per connection and minute, and one when the account
+// answers again. It returns when ctx ends.
 func watch(ctx context.Context, accounts []*storage.Account) {
 	warned := map[string]time.Time{} // by connection
 	for task.Sleep(ctx, watchTime) {
