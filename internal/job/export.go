@@ -145,7 +145,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 
 func (x *exporter) manifest(started, finished time.Time) place.Manifest {
 	m := place.Manifest{
-		Filter: x.Filter, Select: x.Select, StartedAt: started, FinishedAt: finished, Program: x.Program,
+		Filter: x.Filter, Select: x.Select, Mapped: x.Map != nil, StartedAt: started, FinishedAt: finished, Program: x.Program,
 		Encoding: place.EncodingNames{Format: "jsonl", Compress: x.Compress},
 	}
 	if x.Bounds != (key.Bounds{}) {

@@ -139,6 +139,8 @@ func (o PairOptions) whole(m place.Manifest) error {
 		return Refuse("from", " %s has only the rows that had changed since %s, so all others would be extra", from, m.Since)
 	case m.Select != nil:
 		return Refuse("from", " %s has only the properties %s, so all others would be removed", from, strings.Join(m.Select, ","))
+	case m.Mapped:
+		return Hint(Refuse("from", " %s has rows that --map, --rename or --drop made of others, so it may lack rows and properties of %s", from, m.Table), "tablesweep import writes its rows to a table, which sync takes")
 	case m.Filter != "" && m.Filter != o.Filter:
 		return Hint(Refuse("from", " %s has only the rows of a filter, so all others would be extra", from), fmt.Sprintf("sync just those: --filter %q", m.Filter))
 	case storage.RangeFilter(own) != storage.RangeFilter(within):

@@ -79,6 +79,9 @@ func TestMapOfExports(t *testing.T) {
 	r.Action.Map = `select(.RowKey | endswith("1") | not) | .New = "x"`
 	s := w.run(r)
 	w.counted(s.ID, ledger.Succeeded, 60, 54, 0)
+	if _, m := w.exported("kept"); !m.Mapped {
+		t.Errorf("the manifest says that the rows are the source's: %+v", m)
+	}
 	back := copyRequest("", "Back")
 	back.Source = *r.Action.Destination
 	w.counted(w.run(back).ID, ledger.Succeeded, 54, 54, 0)

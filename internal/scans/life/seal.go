@@ -127,7 +127,7 @@ func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	var all place.Seal
 	var index []byte
 	m := place.Manifest{
-		Table: r.Source.Table, Account: x.Account, Filter: r.Filter, Select: r.Select, StartedAt: claim.StartedAt, FinishedAt: claim.StartedAt,
+		Table: r.Source.Table, Account: x.Account, Filter: r.Filter, Select: r.Select, Mapped: r.Action.Map != "", StartedAt: claim.StartedAt, FinishedAt: claim.StartedAt,
 		Encoding: place.EncodingNames{Format: "jsonl", Compress: place.Zstd}, Program: claim.Program,
 	}
 	if r.Range != (key.Bounds{}) {
