@@ -10,7 +10,7 @@ import (
 
 // Options configure a [Catalog].
 type Options struct {
-	Name   string         // in messages
+	Name   string         // for messages
 	Index  *storage.Table // of the index rows
 	Log    *storage.Table
 	Schema index.Schema
@@ -19,8 +19,8 @@ type Options struct {
 	Now         func() time.Time // nil means time.Now
 }
 
-// Catalog is a catalog of records. It puts together what reads, writes and maintains one, each with what it needs. It is safe for
-// concurrent use, and any number of processes may open the same one.
+// Catalog is a catalog of records. It combines the parts that read, write and maintain it. It is safe for concurrent use, and any
+// number of processes may open the same catalog.
 type Catalog struct {
 	*store.Store
 	*SchemaGuard
@@ -47,13 +47,13 @@ func New(o Options) *Catalog {
 	return &Catalog{s, guard, reader, writer, &Maintainer{Store: s, guard: guard, stages: writes, clearer: &clearer{s}, keepChanges: o.KeepChanges}}
 }
 
-// Close waits for the work that goes on after writes and queries were answered.
+// Close waits for the work that continues after writes and queries were answered.
 func (c *Catalog) Close() {
-	_ = c.Reader.reading.Wait()              // its callers have the errors
+	_ = c.Reader.reading.Wait()              // the callers have the errors
 	_ = c.Writer.committer.background.Wait() // errors are logged; recovery does the rest
 }
 
-// Finding is one thing that is wrong with a catalog.
+// Finding is one problem found in a catalog.
 type Finding struct {
 	Partition string `json:"partition"`
 	Row       string `json:"row"`

@@ -20,16 +20,16 @@ type Change struct {
 	ID   string    `json:"id"`   // its position among the changes; also a cursor
 	Time time.Time `json:"time"` // of the commit
 	Kind wal.Kind  `json:"kind"`
-	// RecordID and ETag are the record's, as in [Meta]. They tell the changes of one record apart, and which is later: the
-	// greater number. A deletion has an ETag, too, which no record has.
+	// RecordID and ETag are the record's, as in [Meta]. They show which changes belong to one record, and which of them is the
+	// latest: the one with the greatest number. A deletion also has an ETag, which no record has.
 	RecordID string `json:"recordId"`
 	ETag     string `json:"etag"`
-	OldID    string `json:"oldId,omitzero"` // the record's ID until this change, if that was another one
-	// Record is the record that was written or, for a deletion, the one that was deleted.
+	OldID    string `json:"oldId,omitzero"` // the record's ID until this change, if it was different
+	// Record is the written record or, for a deletion, the deleted one.
 	Record record.Record `json:"record"`
 }
 
-// changeOf returns the change of a row.
+// changeOf returns the change in a row.
 func changeOf(row storage.Row) (Change, error) {
 	e, err := store.EntryOf(row.Entity())
 	if err == nil && len(e.Writes) == 0 {
@@ -55,13 +55,12 @@ func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
 	return logtail.Log{Table: table, Partitions: partitions, Prefix: store.ChangePrefix, Sizes: sizes}
 }
 
-// Changes calls take with at most top changes (1 to MaxTop), newest first, until take refuses one: those older than cursor,
-// if it is not "", and newer than since, if it is not zero. next is the cursor for the next
-// page, "" after the last one. Changes are kept for [Options.KeepChanges]. A page costs one
-// request for each of the 16 shards.
+// Changes calls take with at most top changes (1 to MaxTop), newest first, until take refuses one. It lists changes older than
+// cursor, if that is not "", and newer than since, if that is not zero. next is the cursor for the next page, or "" after the
+// last one. Changes are kept for [Options.KeepChanges]. A page costs one request for each of the 16 shards.
 //
-// A change is found here once its index rows are written, which may be later than that of a newer one.
-// [Reader.ChangesAfter] misses none.
+// A change is found here once its index rows are written, which may be later than for a newer change. [Reader.ChangesAfter]
+// misses none.
 func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since time.Time, take func(Change) bool) (next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return "", err
@@ -91,13 +90,14 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 	return next, nil
 }
 
-// ChangesAfter calls take with at most top changes (1 to MaxTop) behind a position, sorted by id, oldest first. The position is [logtail.Now], a time, the id of a change, or what an
-// earlier call returned. So each change is found once. A time or an id stands for the changes that were committed since.
+// ChangesAfter calls take with at most top changes (1 to MaxTop) after a position, sorted by id, oldest first. The position is
+// [logtail.Now], a time, the id of a change, or the result of an earlier call. Each change is found once. A time or an id means
+// the changes committed since then.
 //
-// Changes come in the order in which the service has written them. So two of one record may come in two answers in the
-// wrong order, when both writes are under way at once: their ETags tell. A call makes a request for each
-// of the 16 shards, and twice as many once in two minutes. As long as a write of some minutes ago is no change yet, such as a parked
-// one, each call makes twice as many, and the service searches all changes since.
+// Changes are listed in the order in which the service has written them. Two changes of one record may be listed in two answers
+// in the wrong order if both writes were under way at once; compare their ETags. A call makes one request for each of the 16
+// shards, and twice as many once in two minutes. While a write that is some minutes old is not yet a change, for example because
+// it is parked, each call makes twice as many, and the service searches all changes since then.
 func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
 	if _, err := rd.guard.Now(ctx); err != nil {
 		return logtail.Next{}, err
@@ -119,7 +119,8 @@ func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take 
 	return next, nil
 }
 
-// oldestPending returns the time of the oldest write that was committed and is no change yet; now, if there is none.
+// oldestPending returns the time of the oldest write that is committed but not yet a change. It returns the current time if there
+// is none.
 func (rd *Reader) oldestPending(ctx context.Context) (time.Time, error) {
 	oldest := rd.ServiceNow()
 	var mu sync.Mutex
@@ -131,7 +132,7 @@ func (rd *Reader) oldestPending(ctx context.Context) (time.Time, error) {
 			defer mu.Unlock()
 			for _, row := range p.Entities() {
 				t, err := logtail.KeyTime(row.Key.Row[len(store.EntryPrefix):])
-				if err == nil && t.Before(oldest) { // check tells of a row that is no entry
+				if err == nil && t.Before(oldest) { // package check reports rows that are not entries
 					oldest = t
 				}
 			}

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// chooser finds the one record that a write is about.
+// chooser finds the one record that a write concerns.
 type chooser struct {
 	*store.Store
 	guard  *SchemaGuard
@@ -23,11 +23,12 @@ type chooser struct {
 	stages *stages
 }
 
-// choose returns the live head of the only record that a write's query finds, if it meets the condition. Several are a Conflict.
+// choose returns the live head of the only record that a write's query finds, if it meets the condition. If the query finds
+// several, the error is a Conflict.
 //
-// The heads of one first index value are the records that are committed, all at one moment. So
-// a query by the first index key is answered by heads: a record that others move is always
-// found. Index rows answer only what heads can't: other keys, and records that other programs wrote.
+// The heads of one first index value show the committed records, all at the same moment. Therefore heads answer a query by the
+// first index key, and it finds a record even while others move it. Index rows answer only the queries that heads cannot: queries
+// by other keys, and for records of other programs.
 func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
 	h, firstHashes, err := ch.chosen(ctx, q)
 	if err != nil {
@@ -46,7 +47,8 @@ func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.H
 	return h, refuse(err, firstHashes...)
 }
 
-// chosen returns the head of the only record that the query finds, nil for none; with an ID, perhaps that of a deletion. firstHashes is as in refused.
+// chosen returns the head of the only record that the query finds, or nil. With an ID, it may be the head of a deletion.
+// firstHashes is as in refused.
 func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []index.FirstHash, err error) {
 	if q.ID != "" {
 		h, err = ch.reader.headOf(ctx, q.ID)
@@ -68,17 +70,17 @@ func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHa
 	return h, firstHashes, err
 }
 
-// errSeveral refuses a write whose query finds several records.
+// errSeveral refuses a write because its query finds several records.
 var errSeveral = problem.Conflictf("", "the query string finds several records; add other index keys, or row_from and row_to")
 
-// chooseHead returns the only live head that a query by the first index key asks for.
+// chooseHead returns the only live head that matches a query by the first index key.
 func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.FirstHash) (*store.Head, error) {
 	checked := ch.guard.checking(ctx)
 	part := memory.PartIn(ctx)
 	held := part.Used()
 	var chosen *store.Head
 	for _, first := range firstHashes {
-		part.SetUsed(held) // those of the one before may go
+		part.SetUsed(held) // the previous value's heads are no longer needed
 		heads, err := ch.headsOf(ctx, p, first)
 		if err != nil {
 			return nil, err
@@ -100,8 +102,7 @@ func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.F
 	return chosen, checked()
 }
 
-// wantsHead reports whether the query asks for the record of a head that it names. It reads the record if only that can
-// tell its sort value.
+// wantsHead reports whether the query matches the record of a head. It reads the record if only that has the sort value.
 func (ch *chooser) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, error) {
 	if p.window == (index.Window{}) {
 		return true, nil
@@ -109,16 +110,15 @@ func (ch *chooser) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, 
 	part := memory.PartIn(ctx)
 	held := part.Used()
 	r, found, err := ch.reader.contents(ctx, h)
-	part.SetUsed(held)        // it may go
-	if err != nil || !found { // overtaken: the write that follows will notice
+	part.SetUsed(held)        // the record is no longer needed
+	if err != nil || !found { // overtaken: the following write will notice
 		return !found, err
 	}
 	id, err := ch.Identify(r)
 	return err == nil && p.window.Contains(id.Sort), nil
 }
 
-// mayMatch reports whether the query asks for where a write's rows are. Rows near a window's ends may be
-// beside it.
+// mayMatch reports whether the rows of a write may match the query. Rows near a window's ends may lie outside it.
 func (p plan) mayMatch(w wal.Write) bool {
 	for _, k := range p.keys {
 		if !slices.ContainsFunc(k.partitions, func(in index.Partition) bool { return slices.Contains(w.Partitions, in.Key) }) {
@@ -129,8 +129,8 @@ func (p plan) mayMatch(w wal.Write) bool {
 	return ok && rows.In("").Contains(key.Key{Row: w.Row})
 }
 
-// headsOf returns the live heads of a first index value that the query names, as they were at one
-// moment. One page is one moment; several are if no head was written since the first.
+// headsOf returns the live heads of a first index value that may match the query, all at one moment. One page shows one moment.
+// Several pages do if no head was written since the first.
 func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) ([]*store.Head, error) {
 	part := memory.PartIn(ctx)
 	held := part.Used()
@@ -144,7 +144,7 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 			if err != nil {
 				return nil, fmt.Errorf("catalog %s: %w", ch.Name, err)
 			}
-			if pages == 0 { // the service dates its answers when it sends them, by the second
+			if pages == 0 { // the service dates an answer when it sends it, in whole seconds
 				began = page.Date.Add(-time.Since(start))
 			}
 			changed = changed || slices.ContainsFunc(page.Rows, func(row storage.Row) bool { return !row.Timestamp().Before(began) })
@@ -163,7 +163,8 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 	return nil, tooManyRaces()
 }
 
-// heads returns the live heads of a page that the query names. The part of the memory gives back what the page took, but for their share, which is bytes.
+// heads returns the live heads of a page that may match the query. It releases the page's memory, except for their share, which
+// is bytes.
 func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
 	for _, row := range page.Rows {
 		h, err := store.HeadOf(row.Entity())
@@ -181,7 +182,8 @@ func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, 
 	return heads, bytes, nil
 }
 
-// chooseRow returns the head of the only record whose index rows a query finds, nil for none. What it meets goes to firstHashes.
+// chooseRow returns the head of the only record whose index rows a query finds, or nil. It adds the first index values that it
+// meets to firstHashes.
 func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]index.FirstHash) (*store.Head, error) {
 	q.Top = 2
 	for range maxRaces {

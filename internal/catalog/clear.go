@@ -15,11 +15,11 @@ import (
 	"tablesweep/internal/task"
 )
 
-// tombstoneAge is the age at which Maintain checks whether an entry's tombstones are still
-// needed. Readers count on it that no younger ones are cleared away.
+// tombstoneAge is the age at which Maintain checks whether an entry's tombstones are still needed. Readers rely on younger ones
+// being kept.
 const tombstoneAge = time.Minute
 
-// tombstones are the index rows that a deletion has left, and the head of its identity.
+// tombstones are the index rows of a deletion, and the head of its identity.
 type tombstones struct {
 	write wal.Write
 	rows  []storage.Entity // read before the head
@@ -29,8 +29,8 @@ type tombstones struct {
 // clearer deletes index rows, heads and notes that are no longer needed.
 type clearer struct{ *store.Store }
 
-// readTombstones reads the tombstones of a deletion, and older rows of its identity. known has the ETags
-// of those that need not be read, by partition.
+// readTombstones reads the tombstones of a deletion, and older rows of its identity. known contains the ETags of rows that need
+// not be read, by partition.
 func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[index.PartitionKey]string) (tombstones, error) {
 	l := tombstones{write: w}
 	for _, partition := range w.Partitions {
@@ -52,7 +52,7 @@ func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[in
 	return l, err
 }
 
-// deleteRows deletes the rows, unless they have changed since they were read. all means that none had.
+// deleteRows deletes the rows that have not changed since they were read. all reports whether none had changed.
 func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (all bool, err error) {
 	all = true
 	for _, row := range rows {
@@ -65,7 +65,7 @@ func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (all b
 	return all, nil
 }
 
-// notedWrites returns the deletions that a note in the log is about.
+// notedWrites returns the deletions in a note in the log.
 func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 	if err = store.Decode(note.Get("Writes"), &writes); err != nil {
 		err = fmt.Errorf("row %s of the log: %w", note.Key.Row, err)
@@ -73,8 +73,8 @@ func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 	return writes, err
 }
 
-// clearTombstones deletes the tombstones that the notes are about, if no older write can
-// still be on its way, and then the notes. The heads stay for a day.
+// clearTombstones deletes the tombstones in the notes if no older write can still be under way, and then the notes. The heads
+// stay for a day.
 func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes []storage.Entity) error {
 	if len(notes) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes
 	if err != nil {
 		return err
 	}
-	pending, err := cl.pendingIdentities(ctx, shard) // after the heads
+	pending, err := cl.pendingIdentities(ctx, shard) // read after the heads
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes
 	return errors.Join(err, cl.writeNotes(ctx, done))
 }
 
-// readNoted reads the tombstones that each of the notes is about.
+// readNoted reads the tombstones of each note.
 func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]tombstones, error) {
 	all := make([][]tombstones, len(notes))
 	var g task.Group
@@ -121,10 +121,10 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. It returns what becomes of the notes that
-// nothing waits for: they go, and if only a head is left to delete, the note for later says so.
+// settle deletes the tombstones that are no longer needed. It returns the operations on the notes that nothing waits for: each
+// note is deleted, and if only a head remains to be deleted, the later note records that.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
-	settled := make([][]storage.Op, len(notes)) // nil, too, after an error
+	settled := make([][]storage.Op, len(notes)) // also nil after an error
 	var g task.Group
 	g.SetLimit(store.Parallel)
 	for i := range notes {
@@ -155,8 +155,8 @@ func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]
 	return slices.DeleteFunc(settled, func(ops []storage.Op) bool { return ops == nil }), err
 }
 
-// writeNotes does the operations on notes of one shard, as many at once as a transaction takes. It leaves out those that
-// another process has done: then the next run meets the rest.
+// writeNotes carries out operations on notes of one shard, as many at once as fit into a transaction. It skips operations that
+// another process has done; the next run handles the rest.
 func (cl *clearer) writeNotes(ctx context.Context, all [][]storage.Op) (err error) {
 	for some := range slices.Chunk(all, storage.MaxBatchRows/2) {
 		if failed := cl.Log.Write(ctx, slices.Concat(some...)...); !store.Overtaken(failed) {
@@ -166,8 +166,8 @@ func (cl *clearer) writeNotes(ctx context.Context, all [][]storage.Op) (err erro
 	return err
 }
 
-// pendingIdentities reports which identities have pending entries in the shard. If one
-// can't be read, pending reports true for every identity.
+// pendingIdentities determines which identities have pending entries in the shard. If an entry cannot be read, pending reports
+// true for every identity.
 func (cl *clearer) pendingIdentities(ctx context.Context, shard store.Shard) (pending func(identity index.IdentityHash) bool, err error) {
 	known, unreadable := map[index.IdentityHash]bool{}, false
 	q := shard.Query(store.EntryPrefix)
@@ -185,13 +185,13 @@ func (cl *clearer) pendingIdentities(ctx context.Context, shard store.Shard) (pe
 	return func(identity index.IdentityHash) bool { return unreadable || known[identity] }, err
 }
 
-// clearDue deletes what is noted for deletion after a day, once the day is over.
+// clearDue deletes the rows of notes that are a day old.
 func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	due := shard.Query(store.ClearPrefix)
-	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // later ones sort ahead
+	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // later ones sort first
 	return cl.Log.All(ctx, due, func(p storage.Page) error {
 		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
-			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // our clock or the writer's is wrong
+			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // our clock or the writer's clock is wrong
 		})
 		var g task.Group
 		g.SetLimit(store.Parallel)
@@ -210,7 +210,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 				return err
 			}
 			for _, row := range some {
-				if err != nil { // a head has changed, or two notes are about the same
+				if err != nil { // a head has changed, or two notes concern the same head
 					one(row)
 				}
 			}
@@ -224,7 +224,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// clearHeads deletes the heads that are all that the notes are about, and the notes, in one transaction.
+// clearHeads deletes the heads of notes that concern only a head, and the notes, in one transaction.
 func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error {
 	var ops []storage.Op
 	for _, note := range notes {
@@ -242,7 +242,7 @@ func headDeletion(w wal.Write, etag string) storage.Op {
 	return storage.Op{Kind: storage.Delete, IfMatch: etag, Row: storage.Row{Key: store.HeadKey(w.First, w.Identity)}}
 }
 
-// clearNoted deletes what a note is about, and the note.
+// clearNoted deletes the rows of a note, and the note.
 func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 	ops := []storage.Op{{Kind: storage.Delete, Row: storage.Row{Key: note.Key}}}
 	writes, err := notedWrites(note)
@@ -263,7 +263,7 @@ func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 		if l.head == nil {
 			continue
 		}
-		// Last: whoever redoes an older write learns from the head that it is over.
+		// Delete the head last: a process that repeats an older write sees from the head that the write is obsolete.
 		ops = append(ops, headDeletion(w, l.head.ETag))
 	}
 	return cl.Log.Write(ctx, ops...)

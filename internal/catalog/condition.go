@@ -11,9 +11,9 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Meta identifies a record and its version. It is not part of the record.
+// Meta identifies a record and its version. It is not a part of the record.
 type Meta struct {
-	// ID changes only if the record's index values or its sort value do.
+	// ID changes only if the record's index values or its sort value change.
 	ID string `json:"id"`
 	// ETag changes with each write. It is the same under every index key, and "" if another
 	// program wrote the record.
@@ -34,16 +34,15 @@ func etagOf(version int64) string {
 // AnyETag stands for the ETag of any record.
 const AnyETag = "*"
 
-// Condition is what a write demands of the existing record. The zero value demands
-// nothing.
+// Condition is a condition on the existing record of a write. The zero value means no condition.
 type Condition struct {
-	Match  []string // unless empty: the record exists and has one of these ETags, or any for AnyETag
-	Differ []string // unless empty: the record does not exist, or has none of these ETags
-	// Once, unless "", is the caller's Idempotency-Key: for a day, the same write with it is done
-	// once, and gets the first answer.
+	Match  []string // unless empty: the record must exist and have one of these ETags, or any if AnyETag is among them
+	Differ []string // unless empty: the record must not exist, or have none of these ETags
+	// Once, unless "", is the caller's Idempotency-Key. For a day, the same write with this key is carried out once, and
+	// repetitions get the first answer.
 	Once string
-	// Invocation, unless "", is the host's id of the request, which the host may send again. It does for a
-	// deletion what Once does, for an hour, if that is "".
+	// Invocation, unless "", is the host's id of the request, which the host may repeat. If Once is "", it has the same effect
+	// for a deletion, for an hour.
 	Invocation string
 }
 
@@ -63,12 +62,12 @@ func (on Condition) check(h *store.Head) error {
 	return nil
 }
 
-// id returns the id of a deletion that parts describe.
+// id returns the id of a deletion. parts describe the deletion.
 func (on Condition) id(parts ...any) claim.ID {
 	return claim.Sent{Key: on.Once, Invocation: on.Invocation}.ID(store.Encode(parts))
 }
 
-// splitID returns the hashes that a record's ID consists of.
+// splitID returns the two hashes in a record's ID.
 func splitID(id string) (first index.FirstHash, identity index.IdentityHash, ok bool) {
 	if len(id) != 2*index.HashLength {
 		return "", "", false

@@ -21,24 +21,24 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// deleteTime is how long a deletion of many begins further records: hosts give a call some minutes.
+// deleteTime is how long a deletion of many records starts new ones, because hosts limit a call to some minutes.
 const deleteTime = 100 * time.Second
 
-// Deleted is what a deletion has done.
+// Deleted is the result of a deletion.
 type Deleted struct {
 	Records int  `json:"deleted"`
-	More    bool `json:"more,omitzero"` // the time was over, or the memory: the same call goes on
-	// Repeated means that another try of the request came before: it did not end, or ended before this one. Records does not
-	// count what that has deleted.
+	More    bool `json:"more,omitzero"` // the time or the memory was not enough; the same call continues
+	// Repeated means that there was an earlier try of the request, which did not end, or ended before this one. Records does not
+	// count the records that it has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 
-	// After an error, of the others that were found:
-	committed int // the index rows are not all written yet
-	unknown   int // perhaps committed: the answer was lost
+	// After an error, the other found records:
+	committed int // not all index rows are written yet
+	unknown   int // perhaps committed; the answer was lost
 	waiting   int // not started
 }
 
-// Summary says after an error what was done, "" if nothing was found.
+// Summary describes the result after an error. It is "" if no records were found.
 func (d Deleted) Summary() string {
 	all := d.Records + d.committed + d.unknown + d.waiting
 	if all == 0 {
@@ -56,15 +56,15 @@ func (d Deleted) Summary() string {
 	return text + "; the same call goes on"
 }
 
-// Delete deletes all records that the query finds. It also completes deletions and moves that a
-// crash has left half done. After deleteTime, or if there is no memory for what comes next, it returns More, with at least one record deleted. After
-// an error, [Deleted.Summary] says what was done; a retry goes on. With a condition, the query must
-// find only one record; with an ID, that record must exist. The query's Top and Cursor must not be
-// set. noted, unless nil, gets the number of deleted records whenever it has grown.
+// Delete deletes all records that the query finds. It also completes deletions and moves that a crash has left half done. After
+// deleteTime, or without memory for the next records, it returns More, with at least one record deleted. After an error,
+// [Deleted.Summary] describes what was done, and a retry continues. With a condition, the query must find only one record; with
+// an ID, that record must exist. The query's Top and Cursor must not be set. noted, unless nil, is called with the number of
+// deleted records whenever it has grown.
 //
-// With an id, see [Condition], a deletion is carried out once. The first try deletes what it finds, newer writes included, each record
-// once. A repetition returns what the first try has returned or, if that did not end, deletes the rest, and counts that
-// alone: records that were written since the first try's claim stay.
+// With an id, see [Condition], a deletion is carried out once. The first try deletes all records that it finds, including newer
+// writes, but each record once. A repetition returns the first try's result. If the first try did not end, the repetition deletes
+// the rest, and counts only that. It keeps records that were written since the first try's claim.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -83,7 +83,7 @@ func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func
 	return wr.deleteOne(ctx, q, on, o)
 }
 
-// deleteAll deletes what the query finds, for a request with the id.
+// deleteAll deletes all records that the query finds, for a request with the id.
 func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, noted func(records int)) (Deleted, error) {
 	var claimed claim.Claim
 	if !o.None() {
@@ -105,14 +105,14 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	x := deleting{Writer: wr, plan: p, start: wr.Clock(), claim: claimed, removed: map[index.IdentityHash]bool{}, noted: noted}
 	x.done.Repeated = claimed.Known
 	err := x.all(ctx, q)
-	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Summary() == "" { // it begins anew, and is no repetition
+	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Summary() == "" { // the next try starts from scratch, and does not count as a repetition
 		err = cmp.Or(claimsIn(wr.Log).Release(ctx, claimed), err)
 	}
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
-		case err != nil: // then a repetition counts what it finds
+		case err != nil: // then a repetition counts the records that it finds
 			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("answer of a deletion not kept")
-		case !kept: // a repetition has ended before: its answer is the one
+		case !kept: // a repetition has ended before, and its answer is valid
 			x.done.Repeated = true
 		}
 	}
@@ -126,17 +126,17 @@ type deleting struct {
 	start time.Time
 	claim claim.Claim // zero for none
 	noted func(records int)
-	heads map[index.IdentityHash]*store.Head // by identity: those of the query's first index value that were not met
-	bytes int64                              // of the memory that the heads take
+	heads map[index.IdentityHash]*store.Head // by identity: unhandled heads of the query's first index value
+	bytes int64                              // of the memory of the heads
 
 	mu      sync.Mutex
 	done    Deleted
-	removed map[index.IdentityHash]bool // identities that were deleted: each is once, or writers beside this one would keep it going
-	behind  bool                        // rows or heads were met whose records are gone or have moved
-	err     error                       // the first; nothing more begins then
+	removed map[index.IdentityHash]bool // deleted identities; each is deleted once, because otherwise concurrent writers could keep the deletion going
+	behind  bool                        // found rows or heads of records that are gone or have moved
+	err     error                       // the first error; afterwards nothing new starts
 }
 
-// all deletes what the query finds.
+// all deletes all records that the query finds.
 func (x *deleting) all(ctx context.Context, q Lookup) error {
 	q.Top = MaxTop
 	for range maxRaces {
@@ -147,13 +147,13 @@ func (x *deleting) all(ctx context.Context, q Lookup) error {
 	return tooManyRaces()
 }
 
-// errStays: a record is not to be deleted.
+// errStays means that a record must not be deleted.
 var errStays = errors.New("the record was written since the deletion was claimed")
 
-// stays returns errStays for a live head whose record is not to be deleted: this deletion has deleted the identity before, or its
-// write is newer than the claim, and that is not, or no longer, this try's own. The head was read before the claim is: so a first
-// try that stood still deletes nothing that was written after a repetition has taken over. row is the index row in which the record
-// was found, empty for none.
+// stays returns errStays for a live head whose record must not be deleted. Either this deletion has already deleted the identity,
+// or the head's write is newer than the claim, and the claim is not, or no longer, this try's own. The head is read before the
+// claim. Therefore a first try that was suspended deletes nothing that was written after a repetition has taken over. row is the
+// index row in which the record was found, or empty.
 func (x *deleting) stays(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
@@ -174,15 +174,14 @@ func (x *deleting) stays(ctx context.Context, h *store.Head, row storage.Entity,
 	return nil
 }
 
-// since reports whether a live head's write is newer than the claim. Its index rows were written later
-// than it was committed, and a process that completes the write touches the head: one of them that is older is proof.
+// since reports whether a live head's write is newer than the claim. Its index rows are written after its commit, and a process
+// that completes the write touches the head. Therefore one of them that is older is proof.
 func (x *deleting) since(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
 }
 
-// pass deletes what the query finds, page by page. It returns again if a record may have moved past
-// the search.
+// pass deletes the records that the query finds, page by page. again reports whether a record may have moved past the search.
 func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 	x.behind = false
 	part := memory.PartIn(ctx)
@@ -190,7 +189,7 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 		return false, err
 	}
 	for more := true; more; more = q.Cursor != "" {
-		var gone []index.FirstHash // the first index values of tombstones that were met, as hashes
+		var gone []index.FirstHash // the hashes of the first index values of found tombstones
 		page, err := x.reader.search(ctx, q, func(row storage.Entity) { gone = append(gone, store.FirstOf(row)) }, false)
 		needs := writingAtOnce(page.found)
 		if err == nil && !part.Use(needs) {
@@ -204,14 +203,14 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 		}
 		var g task.Group
 		var all []member
-		ctx := (*memory.Part)(nil).In(ctx) // room is kept for what follows
+		ctx := (*memory.Part)(nil).In(ctx) // the part keeps memory for the following work
 		for _, m := range page.found {
 			hash := m.id.Hash()
 			h := x.heads[hash]
 			delete(x.heads, hash)
 			all = append(all, x.member(m.id.First(), hash, 1+int64(len(m.row.JSON()))/weightBytes, func(ctx context.Context) (bool, error) { return x.removeFound(ctx, h, m) }))
 		}
-		if page.next == "" { // no row shows these yet
+		if page.next == "" { // no row shows these records yet
 			for _, h := range x.heads {
 				all = append(all, x.member(h.First, h.Identity, 1, func(ctx context.Context) (bool, error) { return x.removeUnseen(ctx, h) }))
 			}
@@ -226,7 +225,7 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 		for _, m := range page.found {
 			needs += m.bytes()
 		}
-		part.Use(-needs) // they may go
+		part.Use(-needs) // they are no longer needed
 		if x.done.More = x.over() && (page.next != "" || x.behind || x.done.waiting > 0); x.done.More {
 			return false, nil
 		}
@@ -235,7 +234,7 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 	return x.behind, nil
 }
 
-// writingAtOnce returns what the deletion of what was found takes of memory: a row in the log, of each that is under way at once.
+// writingAtOnce returns the memory for deleting the found records: a row in the log for each deletion that is under way at once.
 func writingAtOnce(found []match) int64 {
 	all, largest := 0, 0
 	for _, m := range found {
@@ -244,12 +243,13 @@ func writingAtOnce(found []match) int64 {
 	return 2 * storage.MemoryOf(min(all, max(largest, bulkWriters*weightBytes)), min(len(found), bulkWriters))
 }
 
-// over reports whether no further record is begun.
+// over reports whether no further deletions start.
 func (x *deleting) over() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
 
-// member returns the deletion of an identity with this first index value by do, unless the deletion is over. do returns as stages.removeAt does.
+// member returns the deletion of an identity with this first index value. It calls do, unless the deletion is over. do returns
+// the results of stages.removeAt.
 func (x *deleting) member(first index.FirstHash, identity index.IdentityHash, weight int64, do func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()
@@ -283,12 +283,12 @@ func (x *deleting) member(first index.FirstHash, identity index.IdentityHash, we
 			x.done.waiting++
 		}
 		x.err = cmp.Or(x.err, err)
-		return nil // the others under way end in their own time
+		return nil // the others under way end by themselves
 	}}
 }
 
-// readHeads reads the live heads of a query by the first index key. They have the records that are
-// committed, of which rows may not be written yet.
+// readHeads reads the live heads for a query by the first index key. They show committed records whose index rows may not be
+// written yet.
 func (x *deleting) readHeads(ctx context.Context) error {
 	part := memory.PartIn(ctx)
 	part.Use(-x.bytes)
@@ -314,21 +314,20 @@ func (x *deleting) readHeads(ctx context.Context) error {
 	return nil
 }
 
-// removeFound deletes a record that was found in an index row. h is its head, nil if that was not read.
+// removeFound deletes a record that was found in an index row. h is its head, or nil if it was not read.
 func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (done bool, err error) {
 	row := m.row.Entity()
 	slots := x.readAhead(ctx, store.WriteFor(m.id), row)
 	stays := func(h *store.Head) error { return x.stays(ctx, h, row, m.version) }
 	done, err = x.stages.removeAt(ctx, h, m.id.First(), m.id.Hash(), record.FromProperties(row.Properties), stays, slots)
 	if !done {
-		slots() // leaves no reads under way
+		slots() // waits, so that no reads stay under way
 	}
 	return done, err
 }
 
-// readAhead begins to read the slots of the write's rows, except that of the row that was read already. The
-// function that it returns waits for them. It leaves out those that could not be read, and those of other records, which
-// may pass to this one before the write.
+// readAhead starts to read the slots of the write's rows, except for row, which was already read. The returned function waits for
+// them. It omits slots that could not be read, and slots of other records, which may pass to this record before the write.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group
@@ -348,7 +347,7 @@ func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 		})
 	}
 	return func() knownSlots {
-		_ = g.Wait() // what is missing is read again
+		_ = g.Wait() // missing slots are read again
 		known := knownSlots{}
 		for i, s := range slots {
 			if s != nil {
@@ -359,7 +358,7 @@ func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 	}
 }
 
-// removeUnseen deletes the record of a live head, if the query asks for it.
+// removeUnseen deletes the record of a live head, if it matches the query.
 func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, err error) {
 	stays := func(h *store.Head) error { return x.stays(ctx, h, storage.Entity{}, 0) }
 	r, found, err := x.reader.contents(ctx, h)
@@ -373,8 +372,8 @@ func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, 
 	return x.stages.removeAt(ctx, h, h.First, h.Identity, r, stays, nil)
 }
 
-// deleteOne deletes the only record that the query finds, for a request with the id. There may be none, unless it asks for
-// an ID.
+// deleteOne deletes the only record that the query finds, for a request with the id. Without an ID in the query, there may be no
+// such record.
 func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
 	done, err := wr.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := wr.reader.contents(ctx, h)
@@ -382,7 +381,7 @@ func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim
 			err = ErrRaced
 		}
 		if err == nil {
-			err = wr.room(ctx, storage.MemoryOf(textOf(r), 1)) // for its row in the log
+			err = wr.room(ctx, storage.MemoryOf(textOf(r), 1)) // for the row in the log
 		}
 		if err != nil {
 			return decision{}, err

@@ -18,12 +18,12 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// firstRows is the most rows that a query by several keys first reads under each of them.
+// firstRows is the maximum number of rows that a query by several keys first reads under each key.
 const firstRows = 64
 
 // match is a record that a query has found.
 type match struct {
-	row     storage.Row // has the record; without a key if the record was followed
+	row     storage.Row // contains the record; has no key if the record was followed
 	id      index.Identity
 	version int64 // of the row
 	state   wal.VersionClaim
@@ -35,49 +35,47 @@ func (m match) meta() Meta {
 	return metaOf(w)
 }
 
-// mergedPage is a page of an index key's partitions, merged: all their rows in the range up to
-// last.
+// mergedPage is a merged page of an index key's partitions: all their rows in the range, up to last.
 type mergedPage struct {
 	key   wanted
 	rows  []candidate // by RowKey
-	bytes int64       // of the memory that its pages take
+	bytes int64       // of the memory of its pages
 	last  string      // RowKey, unless end
 	end   bool        // there are no more rows
-	pages int         // answers that it took
+	pages int         // number of answers
 	err   error
 }
 
-// candidate is a row that a query has read, and what became of decoding it: a row's properties take several times the memory of its text.
+// candidate is a row that a query has read, and the result of decoding it. It does not keep the decoded properties, which take
+// several times the memory of the row's text.
 type candidate struct {
 	match
 	kind rowKind
 }
 
-// rowKind is what a row is to a query.
+// rowKind is the meaning of a row for a query.
 type rowKind int
 
 const (
-	otherRow    rowKind = iota // the query does not ask for its record
-	matchingRow                // it does
+	otherRow    rowKind = iota // its record does not match the query
+	matchingRow                // its record matches
 	tombstoneRow
 )
 
-// answer is what a search has found.
+// answer is the result of a search.
 type answer struct {
 	found []match
 	next  string // cursor
 }
 
-// search reads a page of the records that match the query. It calls gone, if not nil, for each tombstone that it
-// meets. With all, it reads whole pages, until it has the page's records or there are no more, however long that takes.
+// search reads a page of the records that match the query. It calls gone, if not nil, for each tombstone that it meets. With all,
+// it reads whole pages until it has the page's records or there are no more, without a time limit.
 //
-// Under each index key of the query, all matching records have the same RowKeys. So search
-// reads a page under every key at once, and takes the first that has enough matches. If
-// none has, it reads on under the key that has come farthest, where the fewest other
-// records are in the way. A cursor is a RowKey, so it is valid under every key.
-// One page is one moment. A record may move from behind a page to ahead of it, before the same call reads the next
-// one. So search follows the tombstones that may be younger than the call; see
-// trail.follow. Several partitions are never one moment.
+// Under each index key of the query, all matching records have the same RowKeys. Therefore search reads a page under every key at
+// once, and takes the first page that has enough matches. If none has, it continues under the key that has come farthest, which
+// is shared by the fewest other records. A cursor is a RowKey, so it is valid under every key. One page shows one moment. Before
+// the same call reads the next page, a record may move from the unread rows to the read ones. Therefore search follows the
+// tombstones that may be younger than the call; see trail.follow. Several partitions never show one moment.
 func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := newPlan(rd.Schema, q)
 	if err != nil {
@@ -85,8 +83,8 @@ func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity
 	}
 	checked := rd.guard.checking(ctx)
 	x := search{trail: newTrail(rd, p), gone: gone}
-	// If the first rows are not enough, matches may be rare: then read whole pages. Of several keys, one
-	// that few records share most likely ends at once.
+	// If the first rows are not enough, matches may be rare, so read whole pages. With several keys, a key that few records share
+	// most likely ends at once.
 	after, keys, top, next := p.after, p.keys, p.top, ""
 	switch {
 	case len(keys) > 1 && !all:
@@ -108,7 +106,7 @@ func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity
 		keys, top = []wanted{s.key}, storage.PageRows
 		x.pages += s.pages
 		last, full, err := x.take(ctx, s, after)
-		memory.PartIn(ctx).Use(-s.bytes) // its pages may go
+		memory.PartIn(ctx).Use(-s.bytes) // the pages are no longer needed
 		switch {
 		case err != nil:
 			return answer{}, cmp.Or(checked(), err)
@@ -126,14 +124,14 @@ func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity
 	return x.answer(next), checked()
 }
 
-// search is what one call of Reader.search has met so far.
+// search is the state of one call of Reader.search.
 type search struct {
 	trail
 	gone func(storage.Entity)
 }
 
-// take takes the matches of a merged page. If there are enough, full is true, and last is the RowKey
-// of the last row that was taken, which is after if there is none: all rows with a RowKey are taken, or none.
+// take adds the matches of a merged page. If there are enough, full is true, and last is the RowKey of the last row taken, or
+// after if there is none. Of the rows with one RowKey, it takes all or none.
 func (x *search) take(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {
@@ -171,7 +169,8 @@ func (x *search) take(ctx context.Context, s mergedPage, after string) (last str
 		if err != nil {
 			return "", false, err
 		}
-		// One behind the page is still to come, if the tombstone and its new row were written at one moment: in one partition.
+		// A record after the page will be found later if the tombstone and the new row were written at one moment, that is, in
+		// one partition.
 		if m != nil && (several || s.end || !key.Less(s.last, m.id.Row)) {
 			err = x.add(ctx, *m)
 		}
@@ -182,13 +181,13 @@ func (x *search) take(ctx context.Context, s mergedPage, after string) (last str
 	return "", false, nil
 }
 
-// raceKeys reads a page under each index key, all at once. It returns the first page that has
-// need matches or reaches the end, or else the one that has come farthest.
+// raceKeys reads a page under each index key, all at once. It returns the first page that has need matches or reaches the end.
+// Otherwise it returns the page that has come farthest.
 func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan mergedPage, len(keys))
-	for _, k := range keys { // raceKeys does not wait for slower ones: they end with ctx
+	for _, k := range keys { // raceKeys does not wait for slower ones, which end with ctx
 		rd.reading.Go(func() error {
 			s := mergedPage{key: k}
 			if err := task.Do(func() error { s = rd.readMergedPage(ctx, p, k, rows, top); return nil }); err != nil {
@@ -209,7 +208,7 @@ func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows inde
 		case i == 0, best.err != nil, s.err == nil && key.Less(best.last, s.last):
 			best, s = s, best
 		}
-		part.Use(-s.bytes) // of the one that is not the best
+		part.Use(-s.bytes) // of the page that is not the best
 	}
 	return best
 }
@@ -225,8 +224,7 @@ func (s mergedPage) matches() int {
 	return n
 }
 
-// readMergedPage reads a page of each of the key's partitions, and keeps the rows up to the
-// point that all pages have reached.
+// readMergedPage reads a page of each of the key's partitions, and keeps the rows up to the point that all pages have reached.
 func (rd *Reader) readMergedPage(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) mergedPage {
 	top = rd.rowSizes.Rows(ctx, top, readMost/int64(len(k.partitions)))
 	pages := make([]storage.Page, len(k.partitions))
@@ -264,7 +262,7 @@ func (rd *Reader) readMergedPage(ctx context.Context, p plan, k wanted, rows ind
 	return s
 }
 
-// readPage reads on until a page has a row, or the range ends. tries is the number of pages.
+// readPage reads until a page has a row, or the range ends. tries is the number of pages.
 func (rd *Reader) readPage(ctx context.Context, q storage.Query) (page storage.Page, tries int, err error) {
 	for tries = 1; tries <= maxEmpty; tries++ {
 		if page, err = rd.readRows(ctx, q); err != nil {
@@ -278,7 +276,7 @@ func (rd *Reader) readPage(ctx context.Context, q storage.Query) (page storage.P
 	return storage.Page{}, tries, problem.Busyf("", "the storage keeps sending empty pages; try again")
 }
 
-// readRows reads one page of index rows. It uses the part of the memory that ctx has.
+// readRows reads one page of index rows. It uses the part of the memory in ctx.
 func (rd *Reader) readRows(ctx context.Context, q storage.Query) (storage.Page, error) {
 	page, err := rd.rowSizes.Query(ctx, rd.Index, q)
 	if err != nil {
@@ -297,7 +295,7 @@ func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	}
 	id, err := rd.Identify(record.FromProperties(e.Properties))
 	if err != nil || !p.window.Contains(id.Sort) {
-		return found // not a record: package check reports it
+		return found // not a record; package check reports it
 	}
 	for _, k := range p.keys {
 		if k.rank != read.rank && !k.value(id.Values[k.rank]) {
@@ -308,7 +306,7 @@ func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	return found
 }
 
-// versionClaimOf returns where a row stands among the writes of its record.
+// versionClaimOf returns the position of a row among the writes of its record.
 func versionClaimOf(row storage.Entity) wal.VersionClaim {
 	s := wal.VersionClaim{Identity: store.IdentityOf(row), Version: row.Int(store.VersionColumn)}
 	if text := row.Get(store.LineColumn); text != "" {

@@ -17,18 +17,18 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// maxHops is how many moves of one record a query follows.
+// maxHops is the maximum number of moves of one record that a query follows.
 const maxHops = 10
 
-// trail is what a call has found, and how it keeps records that move while it reads.
+// trail is the result of a call so far, and the data for following records that move while it reads.
 type trail struct {
 	*Reader
 	plan  plan
 	found []match
-	met   []wal.VersionClaim // of rows that are no matches, but may show that a match is out of date
+	met   []wal.VersionClaim // of rows that do not match, but may show that a match is outdated
 	start time.Time          // of the call, by our clock
-	bytes int                // of what is found, and of what it has taken the place of
-	pages int                // that were read
+	bytes int                // of the found records, and of those that newer ones have replaced
+	pages int                // number of pages read
 	led   bool               // a tombstone has led to a record
 }
 
@@ -36,8 +36,8 @@ func newTrail(rd *Reader, p plan) trail {
 	return trail{Reader: rd, plan: p, start: time.Now()}
 }
 
-// leadsOn reports whether a row is a tombstone whose record may have moved to where the call has read
-// before, or to a partition in which its row is not yet written. several says that several partitions are read.
+// leadsOn reports whether a row is a tombstone whose record may have moved to a part that the call has already read, or to a
+// partition in which its row is not yet written. several means that the call reads several partitions.
 func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	switch {
 	case row.Get(store.NextColumn) == "":
@@ -48,18 +48,18 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	return t.pages > 1 && !t.older(row, 0)
 }
 
-// older reports whether a row was written so long before the call began.
+// older reports whether a row was written more than by before the call began.
 func (t *trail) older(row storage.Entity, by time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
-	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - by)) // the service dates its answers by the second
+	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - by)) // the service dates its answers in whole seconds
 }
 
-// follow goes from a tombstone of a record that has moved to where the record is now: a request for each
-// move, and one for the record. It returns nil if the query does not ask for the record, or if that was deleted. The error is Busy if
-// nobody can tell where it is.
+// follow goes from the tombstone of a moved record to the record's current place. It makes one request for each move, and one for
+// the record. It returns nil if the record does not match the query, or was deleted. The error is Busy if the place cannot be
+// determined.
 func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) {
 	lost := tooManyRaces()
-	if t.older(row, 0) { // the move from there has ended, and its row was read
+	if t.older(row, 0) { // the move from there has ended, and its new row was read
 		lost = nil
 	}
 	var at, line wal.FormerIdentity
@@ -93,11 +93,11 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 	}
 }
 
-// errLostTrail: nobody can tell any more where a record has moved.
+// errLostTrail means that the place to which a record has moved can no longer be determined.
 var errLostTrail = errors.New("the trail of a record that has moved is lost")
 
-// trace goes from where a record has moved to, in a line of writes, to the live head of where it is: nil if it was deleted. The error
-// may be errLostTrail. It takes a request for each move, which it takes off hops.
+// trace follows a line of writes from the first new place of a moved record to its current one. It returns the live head there,
+// or nil if the record was deleted. The error may be errLostTrail. It makes one request per move, and subtracts it from hops.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, at, line wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
@@ -105,7 +105,7 @@ func (rd *Reader) trace(ctx context.Context, first index.FirstHash, at, line wal
 		switch {
 		case err != nil || h == nil: // deleted a day ago
 			return nil, err
-		case h.Lineage == nil || *h.Lineage != line: // another record has this place by now
+		case h.Lineage == nil || *h.Lineage != line: // another record has taken this place
 			return nil, errLostTrail
 		case h.Next != nil:
 			at = *h.Next
@@ -118,12 +118,13 @@ func (rd *Reader) trace(ctx context.Context, first index.FirstHash, at, line wal
 	return nil, errLostTrail
 }
 
-// full reports whether an answer ends before a row: it has as many records as were asked for, or a record and no room for that row.
+// full reports whether an answer ends before a row, because it has all requested records, or at least one record and no room for
+// that row.
 func (t *trail) full(before storage.Row) bool {
 	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
 }
 
-// bytes returns what the match takes of memory.
+// bytes returns the memory that the match takes.
 func (m match) bytes() int64 { return int64(len(m.row.JSON())) + matchBytes }
 
 // add adds a match, unless a newer write of its identity was found.
@@ -131,13 +132,13 @@ func (t *trail) add(ctx context.Context, m match) error {
 	if t.plan.counts {
 		m.row = storage.Row{}
 	} else {
-		m.row = m.row.Clone() // the rest of its page may go
+		m.row = m.row.Clone() // the rest of its page is no longer needed
 		t.bytes += len(m.row.JSON())
 	}
 	if !memory.PartIn(ctx).Use(m.bytes()) {
 		return fmt.Errorf("catalog %s: %w", t.Name, memory.ErrFull)
 	}
-	if t.led && m.state.Identity != "" { // a record may be met in its place, too
+	if t.led && m.state.Identity != "" { // the record may also be found in its new place
 		if i := slices.IndexFunc(t.found, func(f match) bool { return f.state.Identity == m.state.Identity }); i >= 0 {
 			if t.found[i].version < m.version {
 				t.found[i] = m
@@ -149,7 +150,7 @@ func (t *trail) add(ctx context.Context, m match) error {
 	return nil
 }
 
-// answer returns what was found: a record that was met in two places is found in the newer one.
+// answer returns the found records. A record that was found in two places is returned from the newer one.
 func (t *trail) answer(next string) answer {
 	if t.led {
 		t.found, _ = newestOnly(t.found, nil, t.met)
@@ -163,11 +164,12 @@ func (t *trail) answer(next string) answer {
 	return answer{t.found, next}
 }
 
-// contents returns the record of a live head. found is false if a later write has overtaken it. It uses the part of the memory that ctx has.
+// contents returns the record of a live head. found is false if a later write has overtaken it. It uses the part of the memory in
+// ctx.
 func (rd *Reader) contents(ctx context.Context, h *store.Head) (r record.Record, found bool, err error) {
 	row, found, err := rd.Index.With(charged(ctx)).Get(ctx, h.At(h.Partitions[0]))
 	if err == nil && (!found || store.IdentityOf(row) != h.Identity || row.Int(store.VersionColumn) != h.Version) {
-		// A write is under way. Its entry has the record.
+		// A write is under way. Its entry contains the record.
 		row, found, err = rd.recorded(ctx, store.ShardOf(h.First), h.Entry)
 	}
 	if err != nil || !found {
@@ -177,19 +179,19 @@ func (rd *Reader) contents(ctx context.Context, h *store.Head) (r record.Record,
 	return r, store.HashOf(r) == h.Content, nil
 }
 
-// charged has requests use the part of the memory that ctx has.
+// charged makes requests use the part of the memory in ctx.
 func charged(ctx context.Context) storage.RequestOptions {
 	return storage.RequestOptions{Memory: memory.PartIn(ctx)}
 }
 
-// recorded is Recorded for the record of a call: it uses the part of the memory that ctx has.
+// recorded is Recorded for a record that a call holds: it uses the part of the memory in ctx.
 func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	s := store.Store{Log: rd.Log.With(charged(ctx))}
 	return s.Recorded(ctx, shard, id)
 }
 
-// newestOnly drops the matches that are out of date: a newer write of the same record is
-// among the rows or the met ones. old says which of the rows are out of date.
+// newestOnly drops outdated matches: those with a newer write of the same record among the rows or met. old reports which of the
+// rows are outdated.
 func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
 	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {

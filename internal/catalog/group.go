@@ -21,19 +21,21 @@ import (
 )
 
 const (
-	// groupWrites is how many writes are committed at once: most have two operations on the log, and a transaction takes 100.
+	// groupWrites is the maximum number of writes committed together. Most have two operations on the log, and a transaction has
+	// room for 100.
 	groupWrites = 48
-	// bulkWriters is how many writes are under way at once: enough to keep a laptop's
-	// connection busy, and fewer than the log's shards can take.
+	// bulkWriters is the number of concurrent writes: enough to keep a laptop's connection busy, and fewer than the log's shards
+	// can handle.
 	bulkWriters = 2 * groupWrites
-	// weightBytes is how many bytes of a record count as one more write under way: it is in memory for each index key, and for the log.
+	// weightBytes is the number of a record's bytes that count as one more concurrent write, because memory holds them for each
+	// index key and for the log.
 	weightBytes = 8 << 10
-	// maxBackground bounds the writes that are completed after their answer: on slow
-	// storage, each may take minutes.
+	// maxBackground limits the writes that are completed after their answer. On slow storage, each may take minutes.
 	maxBackground = 100
 )
 
-// member is one of several writes: of an identity of its own, whose first index value has the hash first. It counts as weight writes.
+// member is one of several writes, of different identities. first is the hash of its first index value. It counts as weight
+// writes.
 type member struct {
 	first  index.FirstHash
 	weight int64
@@ -43,7 +45,7 @@ type member struct {
 // weightOf returns the weight of a record's write.
 func weightOf(r record.Record) int64 { return 1 + int64(r.Size())/weightBytes }
 
-// chunks returns the members in parts that are under way together.
+// chunks divides the members into parts that run together, and returns each with its weight.
 func chunks(all []member) iter.Seq2[[]member, int64] {
 	return func(yield func([]member, int64) bool) {
 		for len(all) > 0 {
@@ -60,9 +62,8 @@ func chunks(all []member) iter.Seq2[[]member, int64] {
 	}
 }
 
-// inGroups does the writes, many at once. Those of one shard wait for each other when they commit: one transaction is for all
-// that have come so far by then. Another one finishes their entries, in the background. The
-// error is a member's.
+// inGroups carries out the writes, many concurrently. Writes to one shard wait for each other when they commit, and one
+// transaction commits all that are ready. Another transaction finishes their entries in the background. The error is a member's.
 func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	shards := map[store.Shard][]member{}
 	for _, m := range all {
@@ -73,7 +74,7 @@ func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	var g task.Group
 	for _, shard := range store.Shards() {
 		for some, weight := range chunks(shards[shard]) {
-			_ = room.Acquire(context.WithoutCancel(ctx), weight) // all at once: they wait for each other
+			_ = room.Acquire(context.WithoutCancel(ctx), weight) // all at once, because they wait for each other
 			of := &group{committer: ct, committed: make(chan struct{})}
 			of.coming.Store(int64(len(some)))
 			of.staying.Store(int64(len(some)))
@@ -90,19 +91,19 @@ func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	return g.Wait()
 }
 
-// group is writes to one shard that commit together.
+// group is a group of writes to one shard that are committed together.
 type group struct {
 	*committer
 	coming    atomic.Int64  // members that may still join the commit
 	staying   atomic.Int64  // members that have not ended
-	committed chan struct{} // is closed after the commit
+	committed chan struct{} // closed after the commit
 
 	mu      sync.Mutex // guards the fields below
 	joined  []*commitment
 	carried []applied
 }
 
-// turn is a member's place in its group: it joins the group's commit once, or leaves it.
+// turn is a member's place in its group. The member joins the group's commit once, or leaves it.
 type turn struct {
 	*group
 	over bool
@@ -110,13 +111,13 @@ type turn struct {
 
 type turnKey struct{}
 
-// turnOf returns the turn of the member that ctx is for, nil if the write is alone.
+// turnOf returns the turn of the member in ctx, or nil if the write is alone.
 func turnOf(ctx context.Context) *turn {
 	t, _ := ctx.Value(turnKey{}).(*turn)
 	return t
 }
 
-// join commits m along with the group, and reports true. It reports false if there is no group, or if the turn is over.
+// join commits m with the group, and reports true. It reports false if there is no group, or if the turn is over.
 func (t *turn) join(ctx context.Context, m *commitment) bool {
 	if t == nil || t.over {
 		return false
@@ -129,7 +130,7 @@ func (t *turn) join(ctx context.Context, m *commitment) bool {
 	return true
 }
 
-// leave ends the turn: the group waits no longer for this member. The last one commits.
+// leave ends the turn, so the group no longer waits for this member. The last member commits.
 func (t *turn) leave(ctx context.Context) {
 	if t == nil || t.over {
 		return
@@ -141,7 +142,7 @@ func (t *turn) leave(ctx context.Context) {
 	}
 }
 
-// end ends the member. The last one has the group's entries finished.
+// end ends the member. The last member starts to finish the group's entries.
 func (t *turn) end(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {
@@ -149,8 +150,8 @@ func (t *turn) end(ctx context.Context) {
 	}
 }
 
-// commit inserts a new entry, updates the heads, and keeps the answer for a request with the id, all in one
-// transaction. Of a group, writes of a single head without more are committed along with the others.
+// commit inserts a new entry, updates the heads, and stores the answer for a request with the id, all in one transaction. If the
+// write belongs to a group and has a single head and no further operations, it is committed together with the others.
 func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
 	m := &commitment{decision: d, once: o, err: errLost}
 	m.entry = store.Entry{Entry: wal.Entry{Kind: d.kind}, Shard: store.ShardOf(d.updates[0].to.First), Record: d.record}
@@ -174,7 +175,7 @@ func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.
 	return m.entry, ErrRaced
 }
 
-// finishLater finishes the entry in the background: along with those of the group that ctx is for, if there is one.
+// finishLater finishes the entry in the background, together with those of its group in ctx, if there is one.
 func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t := turnOf(ctx)
 	if t == nil {
@@ -186,14 +187,13 @@ func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t.carried = append(t.carried, e)
 }
 
-// later does work in the background. If the process dies first, or has too much work
-// under way, the work is left for recovery.
+// later runs do in the background. If the process dies first, or has too much work under way, the work is left to recovery.
 func (ct *committer) later(ctx context.Context, do func(context.Context) error) {
 	left := func(err error) {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("entry left for recovery")
 	}
 	started := ct.background.TryGo(func() error {
-		ctx, cancel := context.WithTimeout(storage.WithPatience(context.WithoutCancel(ctx), 0), applyTime) // nobody waits
+		ctx, cancel := context.WithTimeout(storage.WithPatience(context.WithoutCancel(ctx), 0), applyTime) // nobody waits for it
 		defer cancel()
 		if err := task.Do(func() error { return do(ctx) }); err != nil {
 			left(err)

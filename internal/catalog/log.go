@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// clearAfter is the age at which tombstones are deleted. A writer gives up after applyTime.
+// clearAfter is the age at which tombstones are deleted. It exceeds applyTime, after which a writer gives up.
 const clearAfter = 24 * time.Hour
 
 // committer writes the log's transactions, for one write or for a group of them.
@@ -28,7 +28,7 @@ type committer struct {
 	background task.Group // finishes writes after their answers
 }
 
-// commitment is a decision to commit, and what has become of it.
+// commitment is a decision to commit, and its result.
 type commitment struct {
 	decision
 	entry store.Entry
@@ -36,7 +36,7 @@ type commitment struct {
 	err   error // ErrRaced if a head had changed
 }
 
-// outcomes are what commits of a kind have done.
+// outcomes are the outcomes of commits, by kind.
 var outcomes = map[wal.Kind]Outcome{wal.Insert: Created, wal.Replace: Replaced, wal.Delete: deleted}
 
 // ops returns the operations of the commit.
@@ -54,9 +54,9 @@ func (m *commitment) ops() []storage.Op {
 	return append(ops, m.more...)
 }
 
-// commitAll commits the writes, of different identities of one shard. It dates their entries, later than the heads, by the service's
-// clock: who follows the changes counts on it that no entry is committed more than a minute after its time. What comes before may
-// take minutes, so it asks again for the schema. A migration has not found its own yet, and isn't asked.
+// commitAll commits writes of different identities of one shard. It dates their entries by the service's clock, later than the
+// heads. Followers of the changes rely on every entry being committed within a minute of its time. The work before may have taken
+// minutes, so it checks the schema again. A migration is exempt, because it has not read its own schema yet.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
@@ -71,8 +71,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 		for _, u := range m.updates {
 			t = wal.After(t, u.from.State())
 		}
-		// Each entry has a clock of its own. Otherwise, one head from a writer whose clock is far
-		// ahead would date all later entries.
+		// Each entry has a clock of its own. Otherwise a single head from a writer whose clock is far ahead would change the
+		// dates of all later entries.
 		m.entry.ID = wal.EntryID(logtail.NewClock().NextKey(t))
 		m.entry.Time = t
 	}
@@ -81,9 +81,9 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	ct.commitIn(ctx, committing, all)
 }
 
-// commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one write, the
-// others are done again. Each write gets its own error. committing bounds all requests that commit, because entries are dated when it begins.
-// ctx lasts longer: it is for finding out what became of them.
+// commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
+// write, the others are committed again. Each write gets its own error. committing limits all committing requests, because the
+// entries have their dates already. ctx lasts longer, so that the result of a request can still be determined.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
@@ -97,14 +97,14 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 	switch {
 	case err == nil:
 	case store.Overtaken(err) && at >= 0:
-		// Somebody else was faster, perhaps the first try of this very request, whose answer was lost.
+		// Another writer was faster, perhaps the first try of this request, whose answer was lost.
 		_, ours, failed := ct.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
 		if failed == nil && !ours {
 			all[at].err = ErrRaced
 			_ = others(all, at, again)
 			return
 		}
-		if err = nil; !ours { // else so are all
+		if err = nil; !ours { // if it is ours, all are committed
 			err = &unanswered{failed}
 		}
 	case len(all) > 1 && (hopeless(err) || store.Overtaken(err) || errors.Is(err, errTooMany)):
@@ -123,14 +123,14 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 	}
 }
 
-// errLost is the error of a write whose commit did not come to an end, by a panic.
+// errLost is the error of a write whose commit did not end because of a panic.
 var errLost = &unanswered{errors.New("the commit did not end")}
 
-// errTooMany: operations do not fit into a transaction.
+// errTooMany means that operations do not fit into a transaction.
 var errTooMany = errors.New("too large for a transaction")
 
-// writeLog sends the operations of several writes as one transaction. at is the write over which it is refused, -1 if
-// nobody tells.
+// writeLog sends the operations of several writes as one transaction. at is the write because of which it was refused, or -1 if
+// unknown.
 func (ct *committer) writeLog(ctx context.Context, all [][]storage.Op) (at int, err error) {
 	b := ct.Log.Batch()
 	var of []int // the write of each operation
@@ -152,13 +152,13 @@ func (ct *committer) writeLog(ctx context.Context, all [][]storage.Op) (at int, 
 	return -1, err
 }
 
-// unanswered means that nobody knows whether a write was committed.
+// unanswered means that it is unknown whether a write was committed.
 type unanswered struct{ error }
 
 func (e *unanswered) Unwrap() error { return e.error }
 
-// finishing returns the operations that move the entry to the changes, and note its tombstones for deletion. If
-// a request that applied the entry may still be carried out, the heads are marked.
+// finishing returns the operations that move the entry to the changes, and note its tombstones for deletion. If a request that
+// applied the entry may still be carried out, they also mark the heads.
 func (ct *committer) finishing(e applied) []storage.Op {
 	ops := []storage.Op{deletion(e.Entry)}
 	if e.Kind != wal.Undo {
@@ -182,8 +182,8 @@ func (ct *committer) finishing(e applied) []storage.Op {
 	return ops
 }
 
-// toChanges moves applied entries of one shard to the changes, in one transaction. If that is refused over one of them, it is done
-// alone, and so are the others.
+// toChanges moves applied entries of one shard to the changes, in one transaction. If the transaction is refused because of one
+// of them, that entry and the others are moved separately.
 func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	var ops [][]storage.Op
 	for _, e := range all {
@@ -203,10 +203,10 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 		switch {
 		case asked != nil:
 			return asked
-		case !there: // the answer is about an upsert: others write that row at this moment
+		case !there: // the error concerns an upsert: others are writing that row
 			return tooManyRaces()
 		}
-		err = ct.Log.Write(ctx, ops[0][0]) // a backup has brought the entry back
+		err = ct.Log.Write(ctx, ops[0][0]) // a restored backup has brought the entry back
 	}
 	if store.Overtaken(err) { // another process has finished it
 		return nil
@@ -214,7 +214,7 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	return err
 }
 
-// others does all but the one at a place, or all for -1, in two halves.
+// others calls do with two halves of all, without the element at the given place, if that is not -1.
 func others[T any](all []T, at int, do func([]T) error) error {
 	if at >= 0 {
 		all = slices.Concat(all[:at], all[at+1:])
@@ -225,8 +225,8 @@ func others[T any](all []T, at int, do func([]T) error) error {
 	return g.Wait()
 }
 
-// onceOps returns the operations that keep a write's id and its answer: the entry has its record. There are
-// none without an id.
+// onceOps returns the operations that store a write's id and its answer, whose record is in the entry. There are none without an
+// id.
 func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did Outcome) []storage.Op {
 	if o.None() {
 		return nil
@@ -243,8 +243,7 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that notes something for deletion clearAfter from now. id keeps it apart from
-// other notes.
+// clearLater returns the operation that notes a deletion for clearAfter from now. id distinguishes it from other notes.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),
@@ -252,8 +251,8 @@ func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.P
 	}.Row()}
 }
 
-// unstorable returns the caller's error for a record that the service refuses for good: its commit was refused, or its insertion was withdrawn.
-// The status is below 500, so a load counts the record as refused and goes on.
+// unstorable returns the caller's error for a record that the service permanently refuses: its commit was refused, or its
+// insertion was withdrawn. The status is below 500, so a load counts the record as refused and continues.
 func unstorable(cause error) error {
 	if storage.HasCode(cause, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge") {
 		return problem.TooLargef("", "the record is too large for a row; shorten it").Because(cause)
@@ -261,8 +260,8 @@ func unstorable(cause error) error {
 	return problem.Invalidf("", "the storage refuses the record; change what it names").Because(cause)
 }
 
-// hopeless reports whether another try of a commit, or of an entry, would end with the same error. A [problem.Error] is for the caller and never
-// hopeless.
+// hopeless reports whether another try of a commit or of an entry would end with the same error. A [problem.Error] is for the
+// caller, and never hopeless.
 func hopeless(err error) bool {
 	var refused *storage.Error
 	switch {

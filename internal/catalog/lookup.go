@@ -18,51 +18,50 @@ import (
 )
 
 const (
-	// DefaultTop is how many records a query returns by default, MaxTop the most.
+	// DefaultTop is the default number of records that a query returns, MaxTop the maximum.
 	DefaultTop = 100
 	MaxTop     = 1000
-	// fillTime is how long a query reads to fill its page. Then it returns what it has
-	// found, and a cursor.
+	// fillTime is how long a query reads to fill its page. Then it returns the found records, and a cursor.
 	fillTime = 10 * time.Second
-	// maxEmpty is the most empty pages in a row that a query reads.
+	// maxEmpty is the maximum number of consecutive empty pages that a query reads.
 	maxEmpty = 20
-	// maxAnswer is the most bytes that the records of an answer take as rows; as JSON they take fewer. One record may take more.
+	// maxAnswer is the maximum number of bytes of an answer's records as rows; as JSON they take fewer. A single record may
+	// exceed it.
 	maxAnswer = logtail.MaxAnswer
-	// readMost is about how many bytes of large rows a query asks for at once.
+	// readMost is the approximate number of bytes of large rows that a query requests at once.
 	readMost = maxAnswer + maxAnswer/4
-	// matchBytes is what a match takes of memory beside its record.
+	// matchBytes is the memory of a match without its record.
 	matchBytes = 1 << 10
 )
 
-// Lookup asks for records by index values.
+// Lookup is a query for records by index values.
 type Lookup struct {
-	// ID, if not "", selects the record with this ID alone, for a write.
+	// ID, if not "", selects only the record with this ID, for a write.
 	ID string
-	// Keys holds the value of each index key that is asked for; all must match. A number
-	// matches in every spelling.
+	// Keys contains the values of the requested index keys. All must match. A number matches in every spelling.
 	Keys map[string]string
-	// Or holds further values of some of these keys: a record matches if it has one of a
-	// key's values. Writes refuse it.
+	// Or contains further values of some of these keys. A record matches if it has one of a key's values. Writes refuse it.
 	Or map[string][]string
-	// RowFrom and RowTo bound the sort value; see [index.Schema.Window].
+	// RowFrom and RowTo limit the sort value; see [index.Schema.Window].
 	RowFrom, RowTo string
-	Top            int    // the most records, 1 to MaxTop; 0 means DefaultTop
-	Cursor         string // of the page before; "" for the first page
+	Top            int    // maximum number of records, 1 to MaxTop; 0 means DefaultTop
+	Cursor         string // from the previous page; "" for the first page
 
-	counts bool // nobody reads the records
+	counts bool // only their number is needed
 }
 
 // Matches is one page of the records that a query has found, in the catalog's order.
 type Matches struct {
-	rows []storage.Row // have the records
+	rows []storage.Row // contain the records
 	Meta []Meta        // of each record
-	// Cursor, if not "", gets the next page. A page may have fewer records than asked for,
-	// or none, and still have a cursor: reading takes at most about ten seconds, and records of 8 MiB. A record that is there all
-	// the time and does not move comes exactly once. One that moves between two pages may come twice, or not at all.
+	// Cursor, if not "", requests the next page. A page may have fewer records than requested, or none, and still have a cursor,
+	// because reading is limited to about ten seconds and to records of 8 MiB. A record that exists all the time and does not
+	// move is returned exactly once. A record that moves between two pages may be returned twice or not at all.
 	Cursor string
 }
 
-// matchesOf returns a reader's answer as callers see it. Meta is as long as the rows, and never nil. The rows are not copied.
+// matchesOf returns a reader's answer in the form for callers. Meta is as long as the rows, and never nil. The rows are not
+// copied.
 func matchesOf(a answer) Matches {
 	r := Matches{Cursor: a.next, rows: make([]storage.Row, len(a.found)), Meta: make([]Meta, len(a.found))}
 	for i, f := range a.found {
@@ -71,7 +70,7 @@ func matchesOf(a answer) Matches {
 	return r
 }
 
-// Records returns the records, each decoded when its turn comes: decoded ones take several times the memory.
+// Records returns the records. It decodes one at a time, because decoded records take several times the memory.
 func (m Matches) Records() iter.Seq[record.Record] {
 	return func(yield func(record.Record) bool) {
 		for _, row := range m.rows {
@@ -87,14 +86,13 @@ type Reader struct {
 	*store.Store
 	guard *SchemaGuard
 
-	reading  task.Group    // queries whose callers have gone on
+	reading  task.Group    // queries whose callers no longer wait for them
 	rowSizes logtail.Sizes // of index rows
 	logSizes logtail.Sizes // of changes
 }
 
-// Find returns the records that the query asks for. It makes one request for each value of
-// an index key, all at once, and more if it has to read more than 1,000 rows, or if records have
-// moved meanwhile.
+// Find returns the records that match the query. It makes one request for each value of an index key, all at once. It makes more
+// if it has to read more than 1,000 rows, or if records have moved meanwhile.
 func (rd *Reader) Find(ctx context.Context, q Lookup) (Matches, error) {
 	found, err := rd.search(ctx, q, nil, false)
 	return matchesOf(found), err
@@ -118,7 +116,7 @@ func (rd *Reader) Get(ctx context.Context, id string) (record.Record, Meta, erro
 	return record.Record{}, Meta{}, tooManyRaces()
 }
 
-// headOf reads the head of the record with an ID, nil for none.
+// headOf reads the head of the record with an ID. It returns nil if there is none.
 func (rd *Reader) headOf(ctx context.Context, id string) (*store.Head, error) {
 	first, identity, ok := splitID(id)
 	if !ok {
@@ -129,7 +127,7 @@ func (rd *Reader) headOf(ctx context.Context, id string) (*store.Head, error) {
 	return h, cmp.Or(err, checked())
 }
 
-// noSuchID: no record has the ID.
+// noSuchID returns the error for an ID that no record has.
 func noSuchID() error {
 	return problem.NotFoundf("", "there is no record with this id; it was deleted, or its index values or its sort value have changed")
 }
@@ -144,7 +142,7 @@ func (rd *Reader) List(ctx context.Context, q Lookup) (Matches, error) {
 
 func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	p, err := planOf(rd.Schema, q, nil, nil)
-	var last key.Key // of the page before, and then the last row that was taken
+	var last key.Key // of the previous page, and then the last row taken
 	if err == nil && p.after != "" && store.Decode(p.after, &last) != nil {
 		err = problem.Invalidf("cursor", "is not one that this list returned")
 	}
@@ -185,14 +183,14 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
-				if m != nil { // even if it seems to be still to come: the token may be behind it
+				if m != nil { // even if it seems to follow later, because the token may be after it
 					err = x.add(ctx, *m)
 				}
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
 			}
-			memory.PartIn(ctx).Use(-storage.MemoryOf(page.Bytes, len(page.Rows))) // it may go
+			memory.PartIn(ctx).Use(-storage.MemoryOf(page.Bytes, len(page.Rows))) // it is no longer needed
 			if token = page.Next; token == nil {
 				break
 			}
@@ -204,7 +202,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	return x.answer(""), checked()
 }
 
-// listRanges returns the key ranges of the first index key's rows behind a row.
+// listRanges returns the key ranges of the first index key's rows after a row.
 func listRanges(s index.Schema, at key.Key) []key.Range {
 	var ranges []key.Range
 	if at.Partition != "" {
@@ -223,7 +221,7 @@ func listRanges(s index.Schema, at key.Key) []key.Range {
 	return ranges
 }
 
-// pages returns what reads the query's pages: those of Find, or of List if it has no Keys.
+// pages returns the function that reads the query's pages: that of Find, or that of List if it has no Keys.
 func (rd *Reader) pages(q Lookup) func(context.Context, Lookup) (answer, error) {
 	if len(q.Keys) == 0 {
 		return rd.list
@@ -252,10 +250,10 @@ func (rd *Reader) Each(ctx context.Context, q Lookup, fn func(record.Record) err
 	}
 }
 
-// Total is how many records a query finds.
+// Total is the number of records that a query finds.
 type Total struct {
 	Count int `json:"count"`
-	// Cursor, if not "", counts on: counting stops after about ten seconds.
+	// Cursor, if not "", continues the count, which stops after about ten seconds.
 	Cursor string `json:"cursor,omitempty"`
 }
 

@@ -15,10 +15,11 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// inFlight is the age up to which an entry is left to its own writer.
+// inFlight is the age of an entry up to which only its own writer handles it.
 const inFlight = 20 * time.Second
 
-// Maintainer completes and clears what crashes have left, and moves records for packages check and migrate.
+// Maintainer completes interrupted writes, deletes rows that are no longer needed, and moves records for packages check and
+// migrate.
 type Maintainer struct {
 	*store.Store
 	guard       *SchemaGuard
@@ -28,9 +29,8 @@ type Maintainer struct {
 	tidying     claim.Tidying
 }
 
-// Maintain completes the writes that crashes have left unfinished. It deletes tombstones,
-// claims of requests and old changes that are no longer needed. It may run at any time,
-// and several times at once.
+// Maintain completes the writes that crashes have left unfinished. It deletes tombstones, claims of requests and old changes that
+// are no longer needed. It may run at any time, and several times at once.
 func (mt *Maintainer) Maintain(ctx context.Context) error {
 	if err := mt.guard.Writable(ctx); err != nil {
 		return fmt.Errorf("maintain: %w", err)
@@ -43,7 +43,7 @@ func (mt *Maintainer) Maintain(ctx context.Context) error {
 	return errors.Join(err, trimErr, mt.tidy(ctx))
 }
 
-// tidy deletes the claims that are no longer needed, and the answers that were kept beside records, if it is due.
+// tidy deletes claims that are no longer needed, and the answers stored beside records, if this is due.
 func (mt *Maintainer) tidy(ctx context.Context) error {
 	now := mt.ServiceNow()
 	return mt.tidying.Due(now, func() error {
@@ -58,17 +58,17 @@ func (mt *Maintainer) tidy(ctx context.Context) error {
 	})
 }
 
-// CompleteAll applies all entries in the log, including parked ones and those of writers under way. It does not ask whether the
+// CompleteAll applies all entries in the log, including parked ones and those of writers under way. It does not check whether the
 // stored schema is ours.
 func (mt *Maintainer) CompleteAll(ctx context.Context) error {
 	return store.EachShard(func(shard store.Shard) error { return mt.recoverShard(ctx, shard, true) })
 }
 
-// recoverShard applies the shard's entries: all, or those that are neither parked nor left to their own writers. It parks an entry
-// that the service refuses for good. It also deletes tombstones that are no longer needed.
+// recoverShard applies the shard's entries: all of them, or those that are neither parked nor left to their own writers. It parks
+// an entry that the service permanently refuses. It also deletes tombstones that are no longer needed.
 func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all bool) error {
 	var errs error
-	// The notes of tombstones sort directly behind the entries.
+	// The notes of tombstones sort directly after the entries.
 	q := shard.Query(store.EntryPrefix)
 	q.Range.High = shard.Query(store.TombstonePrefix).Range.High
 	err := mt.Log.All(ctx, q, func(p storage.Page) error {
@@ -107,7 +107,7 @@ func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all b
 	return errors.Join(errs, err)
 }
 
-// park marks an entry with the reason that keeps it from being applied.
+// park marks an entry with the reason why it cannot be applied.
 func (mt *Maintainer) park(ctx context.Context, row storage.Entity, reason error) error {
 	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", mt.Name).Str("entry", row.Key.Row).Msg("entry parked")
 	err := mt.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Row: storage.Entity{

@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// deleted is the outcome of a deletion, in the row that keeps its answer.
+// deleted is the outcome of a deletion, in the row that stores its answer.
 const deleted Outcome = "deleted"
 
 // claimsIn returns the claims of all requests, which are in the log's table.
@@ -26,17 +26,18 @@ func claimsIn(log *storage.Table) claim.Claims {
 	return claim.Claims{Table: log, Partition: store.ClaimsPartition}
 }
 
-// onceOf returns the id of a write that parts describe, by its Idempotency-Key.
+// onceOf returns the id of a write, from its Idempotency-Key. parts describe the write.
 func onceOf(key string, parts ...any) claim.ID {
 	if key == "" {
-		return claim.ID{} // parts may be what is refused later
+		return claim.ID{} // parts may contain values that are refused later
 	}
 	return claim.Sent{Key: key}.ID(store.Encode(parts))
 }
 
-// once carries out a request with the id, or returns the answer of an earlier try: the commit of a write keeps it, in one of the shards. A
-// request is claimed before anything is looked up. All claims are in one place: the error is a KeyReused if the Idempotency-Key was used
-// for any other write of the catalog. A write that is wrong leaves no claim: mended, it comes again with its key.
+// once carries out a request with the id, or returns the answer of an earlier try, which the commit of a write stores in one of
+// the shards. A request is claimed before anything is read. All claims are in one place, so the error is KeyReused if the
+// Idempotency-Key was used for any other write of the catalog. An invalid write releases its claim, so a corrected write can use
+// the same key.
 func (wr *Writer) once(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Written{}, err
@@ -45,7 +46,7 @@ func (wr *Writer) once(ctx context.Context, o claim.ID, shards []store.Shard, wr
 		return write()
 	}
 	var claimed claim.Claim
-	if o.Keyed() || len(shards) > 1 { // else the answer's row is enough: no caller has chosen the id, and nothing is done twice within a shard
+	if o.Keyed() || len(shards) > 1 { // otherwise the answer's row is enough: no caller chose the id, and a shard prevents repetitions
 		var err error
 		if claimed, err = claimsIn(wr.Log).Take(ctx, o); err != nil {
 			return Written{}, fmt.Errorf("catalog %s: %w", wr.Name, err)
@@ -68,7 +69,7 @@ func (wr *Writer) once(ctx context.Context, o claim.ID, shards []store.Shard, wr
 	return done, err
 }
 
-// writeOne writes the only record that the selector finds, for a request with the id. decide is given its head.
+// writeOne writes the only record that the selector finds, for a request with the id. It calls decide with the record's head.
 func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, decide func(*store.Head) (decision, error)) (Written, error) {
 	shards, err := shardsOf(wr.Schema, selector)
 	if err != nil {
@@ -78,7 +79,7 @@ func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	held := part.Used()
 	return wr.once(ctx, o, shards, func() (Written, error) {
 		return wr.stages.write(ctx, o, func() (decision, error) {
-			part.SetUsed(held) // what was read for a decision before this one may go
+			part.SetUsed(held) // data of an earlier decision is no longer needed
 			h, err := wr.chooser.choose(ctx, selector, on)
 			if err != nil {
 				return decision{}, err
@@ -88,7 +89,7 @@ func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	})
 }
 
-// shardsOf checks a selector, and returns the shards of what it may find. A record stays in its shard.
+// shardsOf checks a selector, and returns the shards of the records that it may find. A record never leaves its shard.
 func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 	if first, _, ok := splitID(selector.ID); ok {
 		return []store.Shard{store.ShardOf(first)}, nil
@@ -108,8 +109,7 @@ func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 	return slices.Compact(shards), nil
 }
 
-// answered returns the first answer to a request with the id, and completes the write. found is false if
-// none of the shards has one.
+// answered returns the first answer to a request with the id, and completes the write. found is false if no shard has an answer.
 func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []store.Shard) (first Written, found bool, err error) {
 	var mu sync.Mutex
 	err = store.EachOf(shards, func(shard store.Shard) error {
@@ -127,8 +127,8 @@ func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []store.Shard
 	return first, found, nil
 }
 
-// answeredIn is answered for one shard. The error is KeyReused if the write was another one, and a Conflict if it was
-// withdrawn.
+// answeredIn is answered for one shard. The error is KeyReused if the id was used for another write, and a Conflict if the write
+// was withdrawn.
 func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard) (first Written, found bool, err error) {
 	row, found, err := wr.Log.Get(ctx, o.Row(string(shard)).Key)
 	if err != nil || !found {
@@ -151,14 +151,14 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard)
 		return first, true, wr.stages.complete(ctx, shard, entry)
 	}
 	var h *store.Head
-	if err == nil { // a write that changed nothing may name an entry of which no change is kept any more
+	if err == nil { // a write that changed nothing may name an entry whose change was deleted
 		h, err = wr.ReadHead(ctx, w.First, w.Identity)
 	}
 	if err == nil && h.Live() && h.Version == w.Version {
 		first.Record, found, err = wr.reader.contents(ctx, h)
 	}
 	if err == nil && !found {
-		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // perhaps who withdrew it died before the rows were gone
+		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // perhaps the process that withdrew it died before the rows were gone
 		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was used for this write when another record was in its way, or the record has changed since; read it, and use a new key")))
 	}
 	return first, true, err

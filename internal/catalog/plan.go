@@ -18,28 +18,28 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// plan is a query that was checked.
+// plan is a checked query.
 type plan struct {
 	keys   []wanted // in the schema's order
 	window index.Window
 	top    int
-	counts bool   // only the number of records is asked for
+	counts bool   // only the number of records is needed
 	after  string // RowKey
-	digest string // of everything that a cursor depends on
+	digest string // of everything on which a cursor depends
 }
 
-// wanted is an index key of a query, and the partitions of the wanted values.
+// wanted is an index key of a query, and the partitions of the requested values.
 type wanted struct {
 	rank       int
 	partitions []index.Partition
 }
 
-// value reports whether the query asks for the value.
+// value reports whether the value is one of the requested ones.
 func (w wanted) value(value string) bool {
 	return slices.ContainsFunc(w.partitions, func(p index.Partition) bool { return p.Value == value })
 }
 
-// wants reports whether the query asks for the record.
+// wants reports whether the record matches the query.
 func (p plan) wants(id index.Identity) bool {
 	return p.window.Contains(id.Sort) && !slices.ContainsFunc(p.keys, func(k wanted) bool { return !k.value(id.Values[k.rank]) })
 }

@@ -5,20 +5,20 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxRaces is how often a write is decided anew after others have overtaken it.
+// maxRaces is how often a write is decided again after others have overtaken it.
 const maxRaces = 50
 
-// identityTaken is the refusal because another record has the identity.
+// identityTaken refuses a write because another record has the identity.
 func identityTaken(row string) error {
 	return problem.Conflictf("", "a record with the same index values and row key (%s) exists with other contents; PUT replaces it", row)
 }
 
-// rowKeyTaken is the refusal because another record has the row key, see collision.
+// rowKeyTaken refuses a write because another record has the row key; see collision.
 func rowKeyTaken(s index.Schema, cause error) error {
 	return problem.Conflictf(s.Sort.Field, "another record is in the way, and the record was not written; change this value a little in one of the two").Because(cause)
 }
 
-// unknownToLog is the refusal because only index rows know the record.
+// unknownToLog refuses a write because only index rows contain the record.
 func unknownToLog() error {
 	return problem.Conflictf("", "the catalog's log does not know the record; tablesweep catalog check lists such rows, and tablesweep catalog export and catalog import bring them into another catalog")
 }

@@ -12,8 +12,7 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// What check and migrate do to records. ErrRaced tells them to leave a record to the writer
-// that was faster.
+// Changes of records by packages check and migrate. After ErrRaced, they leave a record to the writer that was faster.
 
 // Move moves the record r of the head to another identity.
 func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
@@ -31,7 +30,7 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 		return err
 	case target != nil && !target.Gone && target.Content != store.HashOf(r):
 		return identityTaken(w.Row)
-	case target == nil || target.Gone || target.Version < h.Version: // a change of schema that is taken back meets the record as it was
+	case target == nil || target.Gone || target.Version < h.Version: // a reverted change of schema finds the record unchanged
 		w = wal.TakeIdentity(h.State(), target.State(), w, mt.Clock())
 		if _, err := mt.stages.do(ctx, entering(target, w, r), claim.ID{}); err != nil {
 			return err
@@ -41,9 +40,8 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 	return err
 }
 
-// Adopt enters a record into the log that only index rows know, and writes all its index
-// rows. The newest version among them counts, not r. If that is a tombstone, or if several rows have it
-// with other contents, the error is a Conflict.
+// Adopt adds a record that only index rows contain to the log, and writes all its index rows. If the rows have versions, the
+// record of the newest replaces r. If that row is a tombstone, or several rows of its version differ, the error is a Conflict.
 func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	all, err := mt.Copies(ctx, w)
@@ -82,8 +80,8 @@ func (mt *Maintainer) Restore(ctx context.Context, h *store.Head, id index.Ident
 	return err
 }
 
-// Remove deletes the record r of an identity. If the record is gone already or has moved,
-// it returns false, and completes the write that has done that.
+// Remove deletes the record r of an identity. If the record is already gone or has moved, it returns false, and completes the
+// write that has done this.
 func (mt *Maintainer) Remove(ctx context.Context, first index.FirstHash, identity index.IdentityHash, r record.Record) (bool, error) {
 	return mt.stages.removeAt(ctx, nil, first, identity, r, nil, nil)
 }

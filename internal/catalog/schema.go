@@ -14,24 +14,25 @@ import (
 )
 
 const (
-	// schemaTrust is how long a process trusts the schema that it has read. A change of
-	// schema waits for SchemaWait, which is longer, before it moves a record.
+	// schemaTrust is how long a process trusts the schema that it has read. A change of schema waits for SchemaWait, which is
+	// longer, before it moves a record.
 	schemaTrust = 30 * time.Second
-	commitTime  = 25 * time.Second // the most that a commit takes
-	serviceTime = 30 * time.Second // the most that the service takes for a request (Microsoft Learn, "Setting timeouts for Table service operations")
+	commitTime  = 25 * time.Second // maximum duration of a commit
+	serviceTime = 30 * time.Second // maximum duration of a request in the service (Microsoft Learn, "Setting timeouts for Table service operations")
 	SchemaWait  = schemaTrust + commitTime + serviceTime
 )
 
-// SchemaGuard checks that the schema stored in the log is ours: who has another one may not write, and what it reads does not count.
+// SchemaGuard checks that the schema stored in the log is ours. A process with another schema must not write, and its reads are
+// invalid.
 type SchemaGuard struct {
 	*store.Store
 
 	mu     sync.Mutex // guards the fields below
 	stored storedSchema
-	readAt time.Time // when it was so
+	readAt time.Time // when stored was read
 }
 
-// storedSchema is what a process has found when it last read the stored schema, unless that was another one than ours.
+// storedSchema is the result of the last read of the stored schema, unless that differed from ours.
 type storedSchema int
 
 const (
@@ -40,15 +41,14 @@ const (
 	schemaOurs
 )
 
-// Prepare creates missing tables, and checks that the stored schema is that of the options.
-// A catalog that another program wrote has no stored schema: it can be read, but not
-// written before package migrate has taken it over.
+// Prepare creates missing tables, and checks that the stored schema equals that of the options. A catalog of another program has
+// no stored schema. It can be read, but not written before package migrate has taken it over.
 func (sg *SchemaGuard) Prepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{})
 }
 
-// TryPrepare does the same without retries. It is for callers that call it again, and must
-// notice soon that the service is back.
+// TryPrepare is Prepare without retries. It is for callers that repeat it, and must notice soon that the service is available
+// again.
 func (sg *SchemaGuard) TryPrepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{Once: true})
 }
@@ -83,14 +83,14 @@ func (sg *SchemaGuard) prepare(ctx context.Context, o storage.RequestOptions) er
 	return err
 }
 
-// Readable returns an error if the stored schema is not that of the options. It is for those who only read, and makes no
-// table.
+// Readable returns an error if the stored schema differs from that of the options. It is for processes that only read, and
+// creates no table.
 func (sg *SchemaGuard) Readable(ctx context.Context) error {
 	_, err := sg.readSchema(ctx)
 	return err
 }
 
-// Now returns the service's time. It takes a request if no answer has told it yet.
+// Now returns the service's time. It makes a request if there was no answer yet.
 func (sg *SchemaGuard) Now(ctx context.Context) (time.Time, error) {
 	if _, known := sg.Log.Now(sg.Clock()); !known {
 		if err := sg.Readable(ctx); err != nil {
@@ -103,8 +103,7 @@ func (sg *SchemaGuard) Now(ctx context.Context) (time.Time, error) {
 // errEnough ends a query early.
 var errEnough = errors.New("enough")
 
-// checkSchema compares the schema stored in the log's table with ours. found is false if none is
-// stored.
+// checkSchema compares the schema stored in the log's table with ours. found is false if none is stored.
 func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (found bool, err error) {
 	row, found, err := log.Get(ctx, store.SchemaKey)
 	if err != nil || !found {
@@ -122,8 +121,7 @@ func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (fou
 	return true, nil
 }
 
-// readSchema reads and remembers whether the stored schema is ours. found is false if none is
-// stored.
+// readSchema reads the stored schema, and remembers whether it is ours. found is false if none is stored.
 func (sg *SchemaGuard) readSchema(ctx context.Context) (found bool, err error) {
 	now := time.Now()
 	if found, err = sg.checkSchema(ctx, sg.Log); storage.HasCode(err, "TableNotFound") {
@@ -141,14 +139,14 @@ func (sg *SchemaGuard) readSchema(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// lastRead returns what was found when the stored schema was last read.
+// lastRead returns the result of the last read of the stored schema.
 func (sg *SchemaGuard) lastRead() storedSchema {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
 	return sg.stored
 }
 
-// trusted returns what lastRead does, or schemaUnread if that is too long ago.
+// trusted returns lastRead, or schemaUnread if that was too long ago.
 func (sg *SchemaGuard) trusted() storedSchema {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
@@ -158,8 +156,8 @@ func (sg *SchemaGuard) trusted() storedSchema {
 	return sg.stored
 }
 
-// Writable returns an error unless the stored schema is that of the options. Every write
-// calls it. It asks the service only if the last answer is older than half a minute.
+// Writable returns an error unless the stored schema equals that of the options. Every write calls it. It makes a request only if
+// the last answer is older than half a minute.
 func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	if sg.trusted() == schemaOurs {
 		return nil
@@ -171,8 +169,8 @@ func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	return err
 }
 
-// checking checks in the background, while the caller reads, that the stored schema is ours
-// or missing. The result waits for the check; if it fails, what was read does not count.
+// checking checks in the background, while the caller reads, that the stored schema is ours or missing. The returned function
+// waits for the check. If it returns an error, the data read is invalid.
 func (sg *SchemaGuard) checking(ctx context.Context) (result func() error) {
 	if sg.trusted() != schemaUnread {
 		return func() error { return nil }

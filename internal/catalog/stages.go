@@ -22,35 +22,35 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// A write passes four stages. It is decided on the heads as they were read: insertion, replacement, removal. commit records it in
-// the log. apply writes its index rows. finish answers the caller, and moves the entry to the changes behind the answer.
+// A write has four stages. insertion, replacement or removal decides it, by the heads read. commit records it in the log. apply
+// writes its index rows. finish answers the caller, and then moves the entry to the changes.
 
-// applyTime is how long index rows are written. Then the rest is left for recovery.
+// applyTime limits the time to write index rows. Afterwards the rest is left to recovery.
 const applyTime = 5 * time.Minute
 
-// stages takes writes through their stages: the caller's own, and those that others have left.
+// stages carries writes through their stages: the caller's own, and the unfinished ones of others.
 type stages struct {
 	*store.Store
 	committer *committer
 }
 
-// decision is what a write is to do.
+// decision describes what a write will do.
 type decision struct {
 	kind    wal.Kind
-	record  record.Record // for a deletion, the one that goes
+	record  record.Record // for a deletion, the deleted record
 	updates []headUpdate
-	more    []storage.Op // that are committed along with it
-	// same, unless nil, is a head whose last write has done it already: nothing but that is to be completed.
+	more    []storage.Op // committed together with it
+	// same, unless nil, is a head whose last write already has the intended result. Then only that write is completed.
 	same  *store.Head
 	slots func() knownSlots // unless nil
 }
 
-// knownSlots has what is known of the index rows of a write.
+// knownSlots are the known slots of a write's index rows.
 type knownSlots map[index.PartitionKey]store.Slot
 
 // headUpdate makes a write the newest of its identity.
 type headUpdate struct {
-	from    *store.Head // as it was read, nil for none
+	from    *store.Head // as read; nil for none
 	to      wal.Write
 	content wal.ContentHash // "" if the record is gone
 }
@@ -62,16 +62,16 @@ var (
 	errRepeated = problem.Busyf("", "another try of this request has been faster; try again")
 )
 
-// refused is a refusal for what others have committed. The log knows that; readers go by index rows, which may not
-// have it yet.
+// refused is a refusal because of commits of others. The log contains these commits, but the index rows that readers use may not
+// contain them yet.
 type refused struct {
 	error
-	firstHashes []index.FirstHash // the first index values, as hashes, of the records that it is about
+	firstHashes []index.FirstHash // the hashes of the first index values of the records that caused the refusal
 }
 
 func (e *refused) Unwrap() error { return e.error }
 
-// refuse returns err as a refusal that is about records with these first index values; nil stays nil.
+// refuse marks err as a refusal because of records with these first index values. nil stays nil.
 func refuse(err error, firstHashes ...index.FirstHash) error {
 	if err == nil {
 		return nil
@@ -79,9 +79,9 @@ func refuse(err error, firstHashes ...index.FirstHash) error {
 	return &refused{err, firstHashes}
 }
 
-// write does what decide decides, for a request with the id. If another write overtakes it, it is decided anew. If it is refused while writes of
-// the same records are under way, these are carried out, and it is decided anew, too: whoever reads after a refusal sees
-// what it was for.
+// write carries out the result of decide, for a request with the id. If another write overtakes it, it decides again. If it is
+// refused while writes of the same records are under way, it completes these and decides again. Therefore a client that reads
+// after a refusal sees the reason.
 func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written
@@ -104,7 +104,7 @@ func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision
 	return Written{}, tooManyRaces()
 }
 
-// do does what was decided.
+// do carries out a decision.
 func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, error) {
 	if d.same != nil {
 		return st.unchanged(ctx, d, o)
@@ -124,8 +124,9 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
 }
 
-// removeAt is Remove where the identity's head was perhaps read, and slots is as in decision. An error of stays, unless that
-// is nil, keeps a head's record. If done, the deletion is committed, even with an error.
+// removeAt is Remove with more information: read is the identity's head, or nil if it was not read, and slots is as in decision.
+// If stays is not nil and returns an error, the head's record is kept. If done is true, the deletion is committed, even if there
+// is an error.
 func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, stays func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read
@@ -150,12 +151,12 @@ func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.Fi
 	return w.Outcome == deleted || errors.As(err, new(*committed)), err
 }
 
-// writing returns what a write of the record takes of memory: a row under each index key, and one in the log.
+// writing returns the memory for a write of the record: a row under each index key, and one in the log.
 func (wr *Writer) writing(r record.Record) int64 {
 	return int64(1+len(wr.Schema.Keys)) * storage.MemoryOf(textOf(r), 1)
 }
 
-// textOf returns the bytes of a record's names and values, as rows have them.
+// textOf returns the length of a record's names and values in rows.
 func textOf(r record.Record) (bytes int) {
 	for _, p := range r.Properties() {
 		bytes += len(p.Name) + len(p.Value)
@@ -163,19 +164,19 @@ func textOf(r record.Record) (bytes int) {
 	return bytes
 }
 
-// room has the part of the memory that ctx has keep so many bytes, and no more, beside what was read: a write begins. The error is
-// [memory.ErrFull].
+// room prepares the part of the memory in ctx for a write: it keeps the given bytes beside the data read, and releases the rest.
+// The error is [memory.ErrFull].
 func (wr *Writer) room(ctx context.Context, bytes int64) error {
 	part := memory.PartIn(ctx)
 	if !part.Use(bytes) {
 		return fmt.Errorf("catalog %s: %w", wr.Name, memory.ErrFull)
 	}
-	part.Use(-bytes) // who reads the answer does without
+	part.Use(-bytes) // not used while the caller reads the answer
 	part.Keep(part.Used() + bytes)
 	return nil
 }
 
-// insertion decides about inserting the record. h is its identity's head.
+// insertion decides whether to insert the record. h is its identity's head.
 func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record) (decision, error) {
 	switch w, verdict := wal.Insertion(h.State(), store.WriteFor(id), store.HashOf(r), now); verdict {
 	case wal.Same:
@@ -187,12 +188,12 @@ func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record)
 	}
 }
 
-// entering is the decision to insert the record by the write w, which follows the head h.
+// entering returns the decision to insert the record by the write w, which follows the head h.
 func entering(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
 
-// replacement decides about replacing the record of the live head old by the record r, whose index rows w describes.
+// replacement decides whether to replace the record of the live head old by the record r. w describes r's index rows.
 func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
 	var target *store.Head
 	if old.Identity != w.Identity {
@@ -207,7 +208,7 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	case wal.Same:
 		return decision{record: r, same: old}, nil
 	case wal.Taken:
-		// Perhaps it is the record itself, which has moved there since its head was read.
+		// It may be the record itself, which has moved there since its head was read.
 		now, err := st.ReadHead(ctx, old.First, old.Identity)
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return decision{}, ErrRaced
@@ -224,8 +225,8 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	return decision{kind: wal.Replace, record: r, updates: updates}, st.afterMove(ctx, old)
 }
 
-// free checks that no other record has the write's row key. Another record may still take it
-// before the rows are written; that two meet is rare, and at that moment rarer still.
+// free checks that no other record has the write's row key. Another record may still take it before the rows are written. Such
+// collisions are rare, and even rarer at that moment.
 func (st *stages) free(ctx context.Context, w wal.Write) error {
 	all, err := st.Copies(ctx, w)
 	for _, x := range all {
@@ -236,25 +237,25 @@ func (st *stages) free(ctx context.Context, w wal.Write) error {
 	return err
 }
 
-// removal decides about deleting the record r of a live head. slots is as in decision.
+// removal decides whether to delete the record r of a live head. slots is as in decision.
 func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() knownSlots) (decision, error) {
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }
 
-// afterMove comes before a write that replaces or removes the record of the head old. If a move has brought the record
-// there, the move's rows must be written first. Else a query by what the record has left would find it
-// as it was, after the later write is acknowledged.
+// afterMove must precede a write that replaces or removes the record of the head old. If a move has brought the record there, the
+// move's rows are written first. Otherwise a query by a former value would find the old record after the later write is
+// acknowledged.
 func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	if old.Instead == nil {
 		return nil
 	}
-	if err := st.complete(ctx, store.ShardOf(old.First), old.Entry); !settled(err) { // a hopeless one must not block a deletion
+	if err := st.complete(ctx, store.ShardOf(old.First), old.Entry); !settled(err) { // a hopeless entry must not block a deletion
 		return err
 	}
 	return nil
 }
 
-// unchanged completes the last write of a head, which has done already what was to be done.
+// unchanged completes the last write of a head, which already has the intended result.
 func (st *stages) unchanged(ctx context.Context, d decision, o claim.ID) (Written, error) {
 	h, shard := d.same, store.ShardOf(d.same.First)
 	err := st.complete(ctx, shard, h.Entry)
@@ -273,13 +274,13 @@ func (st *stages) unchanged(ctx context.Context, d decision, o claim.ID) (Writte
 // applied is an entry whose index rows are written.
 type applied struct {
 	store.Entry
-	sure bool                          // every request was answered at the first try: none can be carried out later
-	gone map[index.PartitionKey]string // ETags of tombstones that were written, by partition, as far as answers tell
+	sure bool                          // every request was answered at the first try, so none can be carried out later
+	gone map[index.PartitionKey]string // ETags of written tombstones, by partition, if the answers contain them
 }
 
-// apply writes the index rows of an entry's writes, all partitions at once. If some fail, it
-// still writes the others, and returns one of the errors. known has the slots of rows that need not
-// be read, by partition; there may be some for a single write only.
+// apply writes the index rows of an entry's writes, all partitions at once. If some fail, it still writes the others, and returns
+// one of the errors. known contains slots of rows that need not be read, by partition. It must be empty if there are several
+// writes.
 func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known knownSlots) (applied, error) {
 	partitions := map[index.PartitionKey][]wal.Write{}
 	for _, w := range writes {
@@ -289,7 +290,7 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 	}
 	for p, in := range partitions {
 		if len(in) == 2 && in[0].Row == in[1].Row {
-			partitions[p] = in[1:] // one row passes from the old identity to the new one, see wal.Write.Instead
+			partitions[p] = in[1:] // one row passes from the old identity to the new one; see wal.Write.Instead
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
@@ -316,14 +317,14 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 	return applied{e, !repeated.Load(), gone}, err
 }
 
-// applyTo writes the rows of one partition in one transaction. So a page never shows a
-// moving record twice, and never misses it. applyTo sets repeated if it sent the transaction
-// more than once. etag is that of the only row that it has written, "" if the answer does not tell.
+// applyTo writes the rows of one partition in one transaction. Therefore a page never shows a moving record twice, and never
+// misses it. applyTo sets repeated if it sent the transaction more than once. etag is the ETag of the only row written, or "" if
+// the answer does not contain it.
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {
 		if w.Fresh {
-			continue // most likely there is no row; if there is, the insertion is refused
+			continue // most likely there is no row; otherwise the insertion is refused
 		}
 		var ok bool
 		if slots[i], ok = known[partition]; ok {
@@ -341,7 +342,7 @@ func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, wri
 		var tries storage.Counter
 		batch := st.Index.With(storage.RequestOptions{Counter: &tries}).Batch()
 		for _, op := range ops {
-			batch.Add(op) // there are two at most
+			batch.Add(op) // there are at most two
 		}
 		err = batch.Do(ctx)
 		if tries.Requests() > 1 {
@@ -359,8 +360,8 @@ func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, wri
 	return "", tooManyRaces()
 }
 
-// readSlot reads the slot of the write's row in a partition, without the record, which may be large: only that of a row that another
-// program wrote tells whose it is.
+// readSlot reads the slot of the write's row in a partition, without the record, which may be large. Only a row of another
+// program must be read with its record, which determines the identity.
 func (st *stages) readSlot(ctx context.Context, partition index.PartitionKey, w wal.Write) (store.Slot, error) {
 	at := w.At(partition)
 	row, found, err := st.Index.Get(ctx, at, store.SlotColumns...)
@@ -373,8 +374,7 @@ func (st *stages) readSlot(ctx context.Context, partition index.PartitionKey, w 
 	return st.SlotOf(row), nil
 }
 
-// rowOps returns the operations that the writes need in a partition whose rows are in the
-// state of slots. The error is a collision.
+// rowOps returns the operations for the writes in a partition whose rows are in the state of slots. The error is a collision.
 func rowOps(partition index.PartitionKey, writes []wal.Write, slots []store.Slot, r record.Record) (ops []storage.Op, err error) {
 	for i, w := range writes {
 		row := store.IndexRow(w, partition, r)
@@ -390,33 +390,33 @@ func rowOps(partition index.PartitionKey, writes []wal.Write, slots []store.Slot
 	return ops, nil
 }
 
-// collision means that another record has the row key by chance. Only eight hex digits of a
-// hash tell records with the same sort value apart.
+// collision means that another record has the same row key by chance, because only eight hex digits of a hash distinguish records
+// with the same sort value.
 type collision struct{ at key.Key }
 
 func (e *collision) Error() string {
 	return fmt.Sprintf("another record has the row key %q in %q", e.at.Row, e.at.Partition)
 }
 
-// finish ends the write of an entry that this process has committed; e and err are what apply returned. The entry moves to the changes
-// in the background.
+// finish ends the write of an entry that this process has committed. e and err are the results of apply. The entry moves to the
+// changes in the background.
 func (st *stages) finish(ctx context.Context, e applied, err error) error {
 	switch {
 	case err == nil:
 		st.committer.finishLater(ctx, e)
 		return nil
 	case errors.As(err, new(*collision)), e.Kind == wal.Insert && hopeless(err):
-		return st.applyPending(ctx, e.Entry) // perhaps we are late, and the new owner of the row key is right
+		return st.applyPending(ctx, e.Entry) // perhaps we were too slow, and the row key now belongs to another record
 	}
 	return &committed{problem.Busyf("", "the write is committed and will be completed, but is not yet visible under every key; it may be sent again").Because(err)}
 }
 
-// committed is the error of a write that is committed, and whose index rows are not all written.
+// committed is the error of a committed write whose index rows are not all written.
 type committed struct{ error }
 
 func (e *committed) Unwrap() error { return e.error }
 
-// What follows carries out the entries of others.
+// The functions below carry out entries of other writers.
 
 // complete applies an entry of another writer, if it is still pending.
 func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryID) error {
@@ -431,8 +431,9 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 	return st.applyPending(ctx, e)
 }
 
-// applyFor applies what is under way for records with these first index values, as hashes: a request for each of their
-// shards, which may have large entries of others. So it reads no records, but those that it applies, one at a time. some means that there was something but hopeless entries.
+// applyFor applies the pending entries of records with these hashes of first index values. It makes one request for each of their
+// shards, which may contain large entries of other records. Therefore it reads no records, except those of entries that it
+// applies, one at a time. some reports whether there were entries that were not hopeless.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (some bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {
@@ -447,10 +448,10 @@ func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (
 			for _, row := range p.Entities() {
 				e, err := store.EntryOf(row)
 				if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return slices.Contains(firstHashes, w.First) }) {
-					continue // recovery reports entries that it can't read
+					continue // recovery reports entries that cannot be read
 				}
 				err = st.complete(ctx, shard, e.ID)
-				if !settled(err) { // a hopeless one must not be in the way
+				if !settled(err) { // a hopeless entry must not block others
 					return err
 				}
 				if !hopeless(err) {
@@ -463,21 +464,20 @@ func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (
 	return any.Load(), err
 }
 
-// settled reports whether nothing is left to do for an entry, by the error of applyPending: it was applied or withdrawn, or it is
+// settled reports whether an entry needs no more work, by the error of applyPending: it was applied or withdrawn, or it is
 // hopeless.
 func settled(err error) bool {
 	return err == nil || hopeless(err) || errors.As(err, new(*withdrawn))
 }
 
-// applyPending applies an entry again, no matter who committed it and when. If another record has
-// taken the row key of an insertion, or the service refuses its rows for good, applyPending withdraws the
-// insertion and says so.
+// applyPending applies an entry again, whoever committed it and whenever. If another record has taken the row key of an
+// insertion, or the service permanently refuses its rows, applyPending withdraws the insertion and returns a withdrawn error.
 func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	writes, newer, err := st.current(ctx, e)
 	if err != nil {
 		return err
 	}
-	for _, id := range newer { // once an entry has gone, all rows have its writes, or later ones
+	for _, id := range newer { // an entry may leave the log only when all rows have its writes, or later ones
 		if err := st.complete(ctx, e.Shard, id); !settled(err) {
 			return err
 		}
@@ -489,12 +489,12 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	if err != nil {
 		return err
 	}
-	done.sure = true // current has noted what is in doubt
+	done.sure = true // current has marked the heads
 	return st.committer.toChanges(ctx, done)
 }
 
-// current returns those writes of an entry that are the newest of their identities. Their
-// heads are marked as not sure: this process carries out another's entry. newer are the entries that have overtaken the others.
+// current returns the writes of an entry that are the newest of their identities. It marks their heads as not sure, because this
+// process applies another's entry. newer are the entries that have overtaken the other writes.
 func (st *stages) current(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)
@@ -510,8 +510,7 @@ func (st *stages) current(ctx context.Context, e store.Entry) (writes []wal.Writ
 	return writes, newer, nil
 }
 
-// headInDoubt returns the head of the write's identity, nil for none. If the entry is its
-// newest, the head is marked as not sure.
+// headInDoubt returns the head of the write's identity, or nil. If the entry is its newest, it marks the head as not sure.
 func (st *stages) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (*store.Head, error) {
 	for {
 		h, err := st.ReadHead(ctx, w.First, w.Identity)
@@ -524,8 +523,8 @@ func (st *stages) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (
 	}
 }
 
-// withdraw takes back an insertion that can't be applied. One transaction deletes its entry
-// and commits a removal. The first to change the record or to complete the insertion wins.
+// withdraw undoes an insertion that cannot be applied. One transaction deletes its entry and commits a removal. The first to
+// change the record or to complete the insertion wins.
 func (st *stages) withdraw(ctx context.Context, e store.Entry, cause error) error {
 	w := e.Writes[0]
 	h, err := st.ReadHead(ctx, w.First, w.Identity)
@@ -553,12 +552,12 @@ func (st *stages) withdraw(ctx context.Context, e store.Entry, cause error) erro
 	return withdrawnFor(cause, st.Schema)
 }
 
-// withdrawn means that an insertion can't be applied, and was withdrawn.
+// withdrawn means that an insertion could not be applied, and was withdrawn.
 type withdrawn struct{ error }
 
 func (e *withdrawn) Unwrap() error { return e.error }
 
-// withdrawnFor returns the error of an insertion that was withdrawn for this cause.
+// withdrawnFor returns the error of an insertion that was withdrawn because of the cause.
 func withdrawnFor(cause error, s index.Schema) error {
 	if errors.As(cause, new(*collision)) {
 		return &withdrawn{rowKeyTaken(s, cause)}

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Outcome says what a write did.
+// Outcome is the effect of a write.
 type Outcome string
 
 // The outcomes.
@@ -23,7 +23,7 @@ const (
 	Unchanged Outcome = "unchanged" // the same record existed already
 )
 
-// Written is the result of a write: what it did, and the record that exists now.
+// Written is the result of a write: its effect, and the record that now exists.
 type Written struct {
 	Outcome
 	Meta
@@ -40,15 +40,14 @@ type Writer struct {
 	committer *committer
 }
 
-// After an error of Insert, Put, Replace or Patch, the write may be committed and not yet
-// visible under every key. A retry completes it then, and so does Maintain.
+// After an error of Insert, Put, Replace or Patch, the write may be committed but not yet visible under every key. A retry
+// completes it, and so does Maintain.
 
-// Insert adds a record. If a record with the same identity and other contents exists, the
-// error is a Conflict. once, if not "", is the caller's Idempotency-Key: for a day, an
-// insertion with the same key and record returns the first one's result, even if the record
-// has changed since, and any other write with the key is a KeyReused.
+// Insert adds a record. If a record with the same identity and other contents exists, the error is a Conflict. once, if not "",
+// is the caller's Idempotency-Key. For a day, an insertion with the same key and record returns the first result, even if the
+// record has changed since. Any other write with the key is refused as KeyReused.
 func (wr *Writer) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
-	fresh := true // most likely there is no head, and the first try does not look
+	fresh := true // most likely there is no head, so the first try does not read it
 	return wr.writeAt(ctx, r, onceOf(once, store.HashOf(r)), func(id index.Identity) (d decision, err error) {
 		var h *store.Head
 		if !fresh {
@@ -81,7 +80,7 @@ func (wr *Writer) Put(ctx context.Context, r record.Record, on Condition) (Writt
 	})
 }
 
-// writeAt writes the record where its identity is, for a request with the id.
+// writeAt writes the record at its identity, for a request with the id.
 func (wr *Writer) writeAt(ctx context.Context, r record.Record, o claim.ID, decide func(index.Identity) (decision, error)) (Written, error) {
 	id, err := wr.Identify(r)
 	if err != nil {
@@ -103,8 +102,7 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	if selector.ID != "" || err == nil || problem.Of(err).Kind != problem.NotFound {
 		return done, err
 	}
-	// Perhaps the first try, whose answer was lost, has moved the record from where the selector
-	// looks.
+	// The first try, whose answer was lost, may have moved the record to where the selector does not find it.
 	h, from, moveErr := wr.movedTo(ctx, id)
 	if moveErr != nil || h == nil || h.Content != store.HashOf(r) {
 		return done, cmp.Or(moveErr, err)
@@ -115,8 +113,8 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	return Written{Unchanged, metaOf(h.Write), r}, wr.stages.complete(ctx, store.ShardOf(h.First), h.Entry)
 }
 
-// movedTo returns the live head of an identity whose last write has moved its record there, and the
-// write that has left the place from before. The head is nil if there is none.
+// movedTo returns the live head of an identity whose last write has moved a record there, and the write that removed the record
+// from its former place. The head is nil if there is none.
 func (wr *Writer) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
 	h, err = wr.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || !h.Live() {
@@ -145,8 +143,8 @@ func (wr *Writer) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 	})
 }
 
-// changeOne replaces the only record that the selector finds by the result of change, which is given its
-// head. found is false if another write has overtaken that.
+// changeOne replaces the only record that the selector finds by the result of change. It calls change with the record's head.
+// found is false if another write has overtaken the head.
 func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
 	return wr.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := change(h)
@@ -173,8 +171,8 @@ type Result struct {
 	Err error
 }
 
-// InsertAll inserts records as Insert does, many at once; see [Writer.WriteAll]. once returns the Idempotency-Key of the
-// record with an index; nil for none. The results have no records.
+// InsertAll inserts records as Insert does, many concurrently; see [Writer.WriteAll]. once returns the Idempotency-Key of the
+// record with the index; nil means none. The results do not contain the records.
 func (wr *Writer) InsertAll(ctx context.Context, records record.Some, once func(i int) string) []Result {
 	return wr.WriteAll(ctx, records, func(ctx context.Context, i int) (Written, error) {
 		key := ""
@@ -187,9 +185,9 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, once func(
 	})
 }
 
-// WriteAll writes records by the function write, which is given their indexes, many at once, but those with the same identity
-// in their order. It returns a result for each. If the process dies, some are written and some
-// are not; after Maintain, none is half written.
+// WriteAll writes records, many concurrently, but those with the same identity in their order. It calls write with each record's
+// index. It returns a result for each record. If the process dies, some records are written and some are not. After Maintain,
+// none is half written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member
@@ -213,9 +211,9 @@ func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(
 			return nil
 		}})
 	}
-	_ = task.Do(func() error { return wr.guard.Writable(ctx) }) // asks once for all; after an error, each asks again
+	_ = task.Do(func() error { return wr.guard.Writable(ctx) }) // checks once for all; after an error, each checks again
 	for _, round := range rounds {
-		_ = wr.committer.inGroups(ctx, round) // errors are among the results
+		_ = wr.committer.inGroups(ctx, round) // the results contain the errors
 	}
 	return results
 }

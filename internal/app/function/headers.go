@@ -44,8 +44,8 @@ func checkType(r *http.Request, others ...string) error {
 	return problem.WrongEncodingf(field, "is %q; send JSON as %s", r.Header.Get(field), strings.Join(append([]string{"application/json"}, others...), " or "))
 }
 
-// private keeps answers out of caches, and prevents browsers from interpreting data as a page. The console overrides the former,
-// because its page contains no data.
+// private keeps answers out of caches, and prevents browsers from interpreting data as a page. The console's page contains no data,
+// so the console overrides Cache-Control.
 func private(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

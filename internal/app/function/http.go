@@ -321,8 +321,8 @@ func problemOf(err error) *problem.Error {
 	return problem.Of(err)
 }
 
-// publicText returns the text of an error for callers. It includes the cause unless only the log may show it. Errors of the
-// storage may always be shown.
+// publicText returns the text of an error for callers. It includes the cause if the status is below 500, or if the app is not
+// ready because of an error of the storage. Only the log shows other causes.
 func publicText(p *problem.Error) string {
 	if p.Err == nil || problem.Status(p) >= http.StatusInternalServerError && !(p.Kind == problem.NotReady && (storage.Passing(p.Err) || storage.Denied(p.Err))) {
 		return p.Detail

@@ -1,9 +1,8 @@
-// Package check compares a catalog's index rows with each other and with its log, and repairs
-// them.
+// Package check compares a catalog's index rows with each other and with its log, and repairs them.
 //
-// It reads the index and the heads once, into a tally that needs little memory. If the two
-// differ, it reads them again, and looks at the records that may be wrong one by one. A write that is under way is
-// not wrong: whatever differs is read again before it is reported.
+// It reads the index and the heads once, into a tally that needs little memory. If the two differ, it reads them again, and
+// checks the suspect records one by one. Writes under way are not errors, so every difference is read again before it is
+// reported.
 package check
 
 import (
@@ -24,13 +23,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Run compares. With repair, it also completes unfinished writes, and sets all rows of the log's records to their newest writes: the
-// log is believed, and a row that was changed by hand is put back. It leaves what the log does not know: if the log is lost, or older
-// than the index, only people can tell what that is worth.
+// Run compares. With repair, it also completes unfinished writes, and sets all rows of the log's records to their newest writes.
+// It trusts the log, so it reverts a row that was changed by hand. It keeps rows that the log does not know, because if the log
+// is lost, or older than the index, only people can judge them.
 //
-// Run calls found for each thing that is wrong, never concurrently. A catalog that another program
-// wrote, or that has another schema, is a Conflict: see package migrate. Run may be interrupted, and
-// called again.
+// Run calls found for each problem, never concurrently. For a catalog that another program wrote, or that has another schema, the
+// error is a Conflict; see package migrate. Run may be interrupted, and called again.
 func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalog.Finding)) (Result, error) {
 	k := &checker{Catalog: c, repair: repair, found: found, claimed: map[uint64]bool{}}
 	if err := k.Writable(ctx); err != nil {
@@ -48,15 +46,14 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 	if err != nil || suspect == nil {
 		return k.sum, err
 	}
-	// Heads first: their records are in place when the rows are checked.
+	// Heads first, so that their records are in place when the rows are checked.
 	if err := store.EachShard(func(shard store.Shard) error { return k.heads(ctx, shard, suspect) }); err != nil {
 		return k.sum, err
 	}
 	return k.sum, k.rows(ctx, suspect)
 }
 
-// compare reads the index and the heads once. suspect reports which identities differ; it
-// is nil if none does.
+// compare reads the index and the heads once. suspect reports which identities differ. It is nil if none does.
 func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
@@ -75,7 +72,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity index.Iden
 				h, err := store.HeadOf(row)
 				if err != nil {
 					_, identity, _ := strings.Cut(strings.TrimPrefix(row.Key.Row, store.HeadPrefix), "|")
-					k.claim(identity) // its rows are not ours to judge
+					k.claim(identity) // its rows cannot be judged
 					k.report(row.Key, false, "%v", err)
 					continue
 				}
@@ -92,7 +89,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity index.Iden
 	return t.close(), err
 }
 
-// entries counts the shard's entries, and reports the parked ones and those that can't be read.
+// entries counts the shard's entries, and reports those that are parked or cannot be read.
 func (k *checker) entries(ctx context.Context, shard store.Shard) error {
 	return k.Log.All(ctx, shard.Query(store.EntryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities() {
@@ -112,7 +109,7 @@ func (k *checker) heads(ctx context.Context, shard store.Shard, suspect func(ide
 	return store.Each(ctx, k.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
 		if err != nil || h.Gone || !suspect(h.Identity) {
-			return nil // compare has reported what can't be read
+			return nil // compare has reported heads that cannot be read
 		}
 		return k.head(ctx, h)
 	})
@@ -128,7 +125,7 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 		if changing, err := k.changing(ctx, h); changing || err != nil {
 			return err
 		}
-		// A write that has ended meanwhile may have replaced what was read.
+		// A write that has ended meanwhile may have replaced the rows read.
 		if all, err = k.Copies(ctx, h.Write); err != nil {
 			return err
 		}
@@ -169,7 +166,7 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 	return nil
 }
 
-// newer: the log does not know the row's write.
+// newer is the problem of a row with a write that the log does not know.
 const newer = "the index row is newer than the log; was the log restored from a backup?"
 
 // newestOf returns the copy of the head's identity with the greatest version.
@@ -216,7 +213,7 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 	})
 }
 
-// lost says what has become of a record of which nothing is left as the log has it, and whose change is too old to be in the log.
+// lost describes a record of which no copy is as the log says, and whose change was deleted from the log because of its age.
 func lost(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "none of the record's index rows is as it was last written; write the record again"
@@ -226,9 +223,9 @@ func lost(h *store.Head, all []store.Copy) string {
 
 // Result is the summary of a check.
 type Result struct {
-	Records   int `json:"records"`   // records that the log knows
+	Records   int `json:"records"`   // records in the log
 	Rows      int `json:"rows"`      // rows of the index table
-	Untracked int `json:"untracked"` // rows that the log does not know, such as another program's
+	Untracked int `json:"untracked"` // rows that the log does not know, such as those of another program
 	Pending   int `json:"pending"`   // pending entries of the log
 	Problems  int `json:"problems"`  // findings
 	Repaired  int `json:"repaired"`  // findings that were repaired
@@ -242,18 +239,18 @@ type checker struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// claimed has hashes of what heads answers for: keys of index rows, and identities.
+	// claimed contains hashes of everything that heads judge: keys of index rows, and identities.
 	claimed map[uint64]bool
 }
 
-// claim notes that a row, or all rows of an identity, are judged by a head.
+// claim records that a head judges a row, or all rows of an identity.
 func (k *checker) claim(what ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.claimed[sumOf(what...)] = true
 }
 
-// judged reports whether a head judges a row that has one of the identities.
+// judged reports whether a head judges a row with one of the identities.
 func (k *checker) judged(at key.Key, identities ...index.IdentityHash) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -278,7 +275,7 @@ func (k *checker) report(at key.Key, repaired bool, format string, args ...any) 
 	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
 }
 
-// repairing reports a finding. If that is allowed, it repairs first.
+// repairing reports a problem. If allowed, it first repairs the problem.
 func (k *checker) repairing(allowed bool, at key.Key, what string, repair func() error) error {
 	if !allowed {
 		k.report(at, false, "%s", what)

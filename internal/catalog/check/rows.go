@@ -62,7 +62,7 @@ func (k *checker) unknown(row storage.Entity, what string) {
 	k.report(row.Key, false, "%s", what)
 }
 
-// tombstone checks a tombstone. If its identity has no head any more, it was left behind.
+// tombstone checks a tombstone. If its identity no longer has a head, the tombstone was left behind.
 func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slot) error {
 	h, err := k.ReadHead(ctx, store.FirstOf(row), s.Identity)
 	if err != nil || h != nil {
@@ -75,14 +75,14 @@ func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slo
 	return nil
 }
 
-// deletedRow handles a row that still holds a deleted record, or holds it again by a later write that
-// the log does not know.
+// deletedRow handles a row that still contains a deleted record, or contains it again because of a later write that the log does
+// not know.
 func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head) error {
 	if changing, err := k.changing(ctx, h); changing || err != nil {
 		return err
 	}
 	now, found, err := k.Index.Get(ctx, row.Key)
-	if err != nil || !found || now.ETag != row.ETag { // it has been written meanwhile
+	if err != nil || !found || now.ETag != row.ETag { // it was written meanwhile
 		return err
 	}
 	what, allowed := "the row holds a deleted record", k.repair
@@ -94,16 +94,16 @@ func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Sl
 	})
 }
 
-// placement says whether a row belongs where another record's row should be.
+// placement is the relation of a row to the place of another record's row.
 type placement int
 
 const (
 	belongs   placement = iota // two records have one key
-	stray                      // the log does not know what the row holds
-	strayCopy                  // the log knows what the row holds: nothing is lost with it
+	stray                      // the log does not know the row's content
+	strayCopy                  // the log knows the row's content, so deleting the row loses nothing
 )
 
-// placementOf finds out whether a row belongs where another record's row should be.
+// placementOf determines whether a row belongs to the place of another record's row.
 func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, error) {
 	if x.Slot.State == wal.Tombstone {
 		h, err := k.ReadHead(ctx, store.FirstOf(x.Row), x.Slot.Identity)
@@ -115,7 +115,7 @@ func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, err
 	r := store.ContentOf(x.Row)
 	id, err := k.Identify(r)
 	if err != nil {
-		return stray, nil // it holds no record
+		return stray, nil // it contains no record
 	}
 	if store.WriteFor(id).HasRowAt(x.At) {
 		return belongs, nil
@@ -137,7 +137,7 @@ func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, err
 	return strayCopy, nil
 }
 
-// misplacedRow handles a row in a place where its record has none.
+// misplacedRow handles a row in a place where its record has no row.
 func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) error {
 	there, err := k.WrittenEverywhere(ctx, id, r)
 	if err != nil {

@@ -10,12 +10,11 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxUnits is the most UTF-16 units that a key may have. The service's documentation names
-// this limit and a larger one; other clients rely on this one.
+// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states this limit and a larger one; other
+// clients rely on this one.
 const maxUnits = 512
 
-// legal reports whether a key may hold the character, by the service's documented data
-// model.
+// legal reports whether a key may contain the character, by the service's documented data model.
 func legal(r rune) bool {
 	switch r {
 	case '/', '\\', '#', '?':
@@ -57,8 +56,8 @@ func escapedKey(k string) string {
 	return b.String()
 }
 
-// FirstPrefixes returns prefixes in ascending order. The PartitionKeys of the first index
-// key start with one of them, those of the other keys with none.
+// FirstPrefixes returns prefixes in ascending order. The PartitionKeys of the first index key start with one of them, and those
+// of the other keys with none.
 func (s Schema) FirstPrefixes() []string {
 	start := partitionStart(strings.ToLower(s.Keys[0].Field))
 	if strings.ContainsFunc(start, illegal) {
@@ -73,8 +72,8 @@ func rowKey(field, sort, hash8 string) (string, error) {
 	return k, checkLength(field, "RowKey", k)
 }
 
-// rowStem returns the prefix that all RowKeys of a sort value have, and no others: everything
-// but the 8 characters of the hash. Its last character tells whether the value is escaped.
+// rowStem returns the common prefix of all RowKeys of a sort value. No other RowKey has this prefix. It is everything except the
+// 8 characters of the hash. Its last character shows whether the value is escaped.
 func rowStem(sort string) string {
 	if strings.ContainsFunc(sort, illegal) {
 		return ordered(sort) + "!"
@@ -85,11 +84,10 @@ func rowStem(sort string) string {
 // mark starts an escape in [ordered] text.
 const mark = '\uFFFD'
 
-// ordered escapes a sort value so that the results sort as the values do. It keeps the legal
-// characters below mark. Every other character becomes three things: the greatest
-// unescaped character below it; the mark, which sorts behind anything else that can follow
-// there; and two hex digits. One exception: nothing sorts before the space, so U+0000 to
-// U+001F sort directly behind it. Prefixes stay prefixes.
+// ordered escapes a sort value so that the results sort like the values. It keeps the legal characters below mark. Every other
+// character becomes three things: the greatest unescaped character below it; the mark, which sorts after everything else that can
+// follow there; and two hex digits. There is one exception: nothing sorts before the space, so U+0000 to U+001F sort directly
+// after it. Prefixes remain prefixes.
 func ordered(sort string) string {
 	i := strings.IndexFunc(sort, escaped)
 	if i < 0 {
@@ -138,11 +136,10 @@ func ceil(k string) string {
 	return k[:i] + string(r)
 }
 
-// lowByte returns two hex digits for a character. They differ for all characters that are
-// escaped behind the same one.
+// lowByte returns two hex digits for a character. They are different for all characters that are escaped after the same one.
 func lowByte(r rune) string { return hex.EncodeToString([]byte{byte(r)}) }
 
-// checkText refuses text that the service can't store.
+// checkText refuses text that the service cannot store.
 func checkText(field, value string) error {
 	if !utf8.ValidString(value) {
 		return problem.Invalidf(field, "is not valid Unicode text: %q", value)

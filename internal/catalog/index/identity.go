@@ -17,7 +17,7 @@ import (
 // PartitionKey is the PartitionKey of index rows.
 type PartitionKey string
 
-// Identity tells records apart, and says where a record's index rows are.
+// Identity distinguishes records, and determines the keys of a record's index rows.
 type Identity struct {
 	Values     []string       // normalised values in the schema's order, "" for an absent key
 	Sort       string         // the normalised sort value; inverted ticks for a time, 23 digits for a number
@@ -26,20 +26,18 @@ type Identity struct {
 	Schema     string         // the schema's text
 }
 
-// Identity returns the record's identity. get returns the text of a field, for a number its
-// [Number], and ignores the case of the field's name; ok is false if the field is absent or
-// null. Empty text counts as absent. All index keys but the first may be absent; an absent
-// key has no row, and an empty value in the hash.
+// Identity returns the record's identity. get returns the text of a field (for a number its [Number]) and ignores the case of the
+// field's name. ok is false if the field is absent or null. Empty text counts as absent. All index keys but the first may be
+// absent. An absent key has no row, and an empty value in the hash.
 //
-// The RowKey's hash is over the normalised values; for Lower, that is the published form.
-// So values that are one identifier give one RowKey. F314 and f314, which are two with
-// Exact, give two, and don't meet in the partition of a third key. Different identities may
-// still have the same hash: it has 32 bits, and ignores that a value may hold a "|".
-// [Identity.Hash] tells such records apart.
+// The RowKey's hash is computed from the normalised values; for Lower, that is the published form. Therefore different spellings
+// of one identifier result in one RowKey. F314 and f314 are two identifiers with Exact, so they result in two, and do not collide
+// in the partition of a third key. Different identities may still have the same hash, because it has 32 bits and ignores that a
+// value may contain a "|". [Identity.Hash] distinguishes such records.
 //
-// Keys can't hold '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value has one of
-// them, the PartitionKey starts with "~" instead of a digit, and the RowKey has "!" before
-// its hash instead of ":". No two values have the same escaped form.
+// Keys cannot contain '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value contains one of them, the PartitionKey
+// starts with "~" instead of a digit, and the RowKey has "!" instead of ":" before its hash. No two values have the same escaped
+// form.
 //
 // All errors are [problem.Invalid], name the field, and are joined.
 func (s Schema) Identity(get func(field string) (value string, ok bool)) (Identity, error) {
@@ -99,15 +97,15 @@ func (s Sort) value(raw string) (string, error) {
 	return strings.ToLower(raw), nil
 }
 
-// Partition is the partition that has an index key's value.
+// Partition is the partition of an index key's value.
 type Partition struct {
 	Key   PartitionKey
 	Value string // normalised
 }
 
-// Partitions returns the partitions that a query by an index key's value reads: that of the text and, if the
-// text is a number in another spelling than keys have, also that of its [Number]. It ignores the case of the
-// field's name. Errors are [problem.Invalid]; for an unknown field, the error names the index keys.
+// Partitions returns the partitions that a query by an index key's value reads: that of the text and, if the text is a number in
+// a different spelling than in keys, also that of its [Number]. It ignores the case of the field's name. Errors are
+// [problem.Invalid]. For an unknown field, the error lists the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	i := s.Rank(field)
 	if i < 0 {
@@ -131,7 +129,7 @@ func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	return all, nil
 }
 
-// IdentityHash is 32 hex digits that differ for different identities, also for those of different schemas.
+// IdentityHash is 32 hex digits that are different for different identities, including those of different schemas.
 type IdentityHash string
 
 // FirstHash is 32 hex digits that all records with one normalised value of the first index key share, and no others.
@@ -151,8 +149,7 @@ func (id Identity) First() FirstHash { return FirstHashOf(id.Values[0]) }
 // FirstHashOf returns the hash of a normalised value of the first index key.
 func FirstHashOf(normalised string) FirstHash { return FirstHash(digest(normalised)) }
 
-// Shard returns which of the shards, 0 to shards-1, the hash belongs to. It
-// never changes for the same number of shards.
+// Shard returns the number of the hash's shard, 0 to shards-1. It never changes for the same number of shards.
 func (f FirstHash) Shard(shards int) int {
 	h := fnv.New64a()
 	h.Write([]byte(f))
@@ -181,8 +178,9 @@ func (k Key) normalise(raw string) (string, error) {
 	return strings.ToLower(raw), nil
 }
 
-// hash8 returns the 8 hex digits at the end of a RowKey. The values are joined in the alphabetical order of their fields, so the order of the
-// schema's keys does not matter. The form is published, and stored rows have it: it must not change. MD5 protects nothing here.
+// hash8 returns the 8 hex digits at the end of a RowKey. The values are joined in the alphabetical order of their fields, so the
+// order of the schema's keys does not matter. The form is published and stored in rows, so it must not change. MD5 is not used
+// for security here.
 func (s Schema) hash8(values []string) string {
 	type named struct{ name, value string }
 	all := make([]named, len(values))

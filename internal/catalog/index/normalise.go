@@ -19,7 +19,7 @@ func (k Key) digits(raw string) (string, error) {
 		case r >= '0' && r <= '9':
 			b.WriteRune(r)
 		case unicode.IsDigit(r):
-			// Without them, two identifiers would become one.
+			// If they were dropped, two identifiers would become one.
 			return "", problem.Invalidf(k.Field, "%q has digits other than 0 to 9", raw)
 		}
 	}
@@ -29,7 +29,7 @@ func (k Key) digits(raw string) (string, error) {
 	return b.String(), nil
 }
 
-// recordTime reads a record's time: RFC 3339, or a date, which stands for midnight UTC.
+// recordTime parses a record's time: RFC 3339, or a date, which means midnight UTC.
 func recordTime(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
 	if err != nil {
@@ -41,9 +41,8 @@ func recordTime(text string) (time.Time, error) {
 	return t, checkYear(t)
 }
 
-// ticksOf returns the first and the last tick of what the text means: the tick of
-// an RFC 3339 time, or all the times that start with a text such as 2026-02 or
-// 2026-02-15T10, in UTC.
+// ticksOf returns the first and the last tick of a text: the tick of an RFC 3339 time, or all times that start with a text such
+// as 2026-02 or 2026-02-15T10, in UTC.
 func ticksOf(text string) (first, last time.Time, err error) {
 	text = strings.ToUpper(text)
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
@@ -69,7 +68,7 @@ func ticksOf(text string) (first, last time.Time, err error) {
 		if len(whole) != len(p.layout) {
 			continue
 		}
-		// Go reads a fraction only behind the seconds.
+		// Go parses a fraction only after the seconds.
 		if first, err := time.Parse(p.layout, text); err == nil {
 			next := first.AddDate(p.years, p.months, p.days).Add(p.rest)
 			return first, next.Add(-key.Tick), checkYear(first)

@@ -37,14 +37,13 @@ func Number(text string) (canonical string, ok bool) {
 	return mantissa + "e" + exponent[:1] + strings.TrimLeft(exponent[1:], "0"), true
 }
 
-// A number as a sort value has three parts: the sign, the position of its first digit
-// counted from the point, and its digits. All have the same length, and sort as text in the
-// order of the numbers. Negative numbers have the [complement].
+// A number as a sort value has three parts: the sign, the position of its first digit relative to the point, and its digits. All
+// have fixed lengths, and sort as text in the order of the numbers. Negative numbers have the [complement].
 const (
-	positive      = "6" // the sign; that of negative numbers is 3
+	positive      = "6" // the sign; 3 for negative numbers
 	numberDigits  = 19  // an Int64 has no more
-	doubleDigits  = 17  // enough to tell any two Doubles apart
-	exponentShift = 500 // makes three digits of a Double's places, -323 to 309
+	doubleDigits  = 17  // enough to distinguish any two Doubles
+	exponentShift = 500 // makes a Double's position, -323 to 309, a number of three digits
 )
 
 // sortNumber returns the sort value of a number, from the least to the greatest.
@@ -67,8 +66,8 @@ func sortNumber(text string) (string, error) {
 	return sort, nil
 }
 
-// significant returns a number's digits without zeros at either end, and where the
-// point stands: 0 is directly before the first of them.
+// significant returns a number's digits without zeros at either end, and the position of the point; 0 is directly before the
+// first digit.
 func significant(number string) (digits string, point int) {
 	number = strings.TrimPrefix(number, "-")
 	if e := strings.IndexAny(number, "eE"); e >= 0 {

@@ -1,20 +1,18 @@
 // Package index computes the keys of a catalog's index rows.
 //
-// A catalog holds each record once under each of its identifiers, so that one request finds
-// it by any of them. A [Schema] names the identifiers (the index keys), and the field that
-// sorts the records of one identifier. An [Identity] has the keys of one record: a
-// PartitionKey for each index key, and the RowKey of all its rows. A [Window] says which of
-// a partition's rows a query wants.
+// A catalog stores each record once under each of its identifiers, so that one request finds it by any of them. A [Schema] names
+// the identifiers (the index keys), and the field that sorts the records of one identifier. An [Identity] contains the keys of
+// one record: a PartitionKey for each index key, and the RowKey of all its rows. A [Window] is the range of a partition's rows
+// that a query requests.
 //
-// The keys have a published form, which other programs write and read:
+// The keys have a published form, which other programs also write and read:
 //
 //	PartitionKey = characters in the field's name + "_" + lower(field) + lower(value)
 //	RowKey       = lower(sort value) + ":" + first 8 hex digits of
 //	               MD5(lower(values), joined by "|" in alphabetical order of their fields)
 //
-// Values that are legal in keys have exactly this form. Others are escaped; see
-// [Schema.Identity]. Lower case is Go's strings.ToLower: Unicode's, character by character,
-// independent of language.
+// Values that are legal in keys have exactly this form. Others are escaped; see [Schema.Identity]. Lower case is Go's
+// strings.ToLower: that of Unicode, character by character, independent of language.
 //
 // The package does no I/O. It does not know the other columns of a row, or how rows are
 // written, versioned and repaired.
@@ -29,11 +27,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxKeys is the most index keys: a query by all of them is one filter, which may have 15
-// comparisons.
+// maxKeys is the maximum number of index keys, because a query by all of them is one filter, which may have 15 comparisons.
 const maxKeys = 15
 
-// maxField is the most characters of a field name: the service's limit for property names.
+// maxField is the maximum number of characters of a field name: the service's limit for property names.
 const maxField = 255
 
 // Schema names the fields that find a catalog's records, and the field that sorts them.
@@ -45,12 +42,12 @@ type Schema struct {
 
 // Key is an index key: a field that finds records.
 type Key struct {
-	Field      string // as configured; compared without regard to case
+	Field      string // as configured; case is ignored
 	Normaliser Normaliser
 }
 
-// String returns the key as [Parse] reads it. It names the normaliser unless that is Lower
-// and the field's name has no colon.
+// String returns the key in the form that [Parse] accepts. It omits the normaliser if that is Lower and the field's name has no
+// colon.
 func (k Key) String() string {
 	if k.normaliser() == Lower && !strings.Contains(k.Field, ":") {
 		return k.Field
@@ -58,7 +55,7 @@ func (k Key) String() string {
 	return k.Field + ":" + string(k.normaliser())
 }
 
-// Normaliser says which values count as the same. The empty one is Lower.
+// Normaliser determines which values count as equal. The empty one is Lower.
 type Normaliser string
 
 // The normalisers.
@@ -70,12 +67,12 @@ const (
 
 // Sort is the field that sorts the records of one identifier.
 type Sort struct {
-	Field string // as configured; compared without regard to case
+	Field string // as configured; case is ignored
 	Order Order
 }
 
-// String returns the sort field as [Parse] reads it. It names the order unless that is Text
-// and the field's name has no colon.
+// String returns the sort field in the form that [Parse] accepts. It omits the order if that is Text and the field's name has no
+// colon.
 func (s Sort) String() string {
 	if order := cmp.Or(s.Order, Text); order != Text || strings.Contains(s.Field, ":") {
 		return s.Field + ":" + string(order)
@@ -83,7 +80,7 @@ func (s Sort) String() string {
 	return s.Field
 }
 
-// Order says how values sort. The empty one is Text.
+// Order determines how values are sorted. The empty one is Text.
 type Order string
 
 // The orders.
@@ -94,11 +91,10 @@ const (
 	Descending Order = "number:desc"
 )
 
-// Parse reads a schema from its two settings: index keys such as "eid,npi,ssn:digits", and a
-// sort field such as "lastname" or "timestamp:newest". The text behind the last colon is
-// always a normaliser (lower, digits, exact) or, for the sort field, an [Order]. So a
-// misspelt one is not taken for a part of the name. A name that has a colon itself needs its
-// normaliser: "a:b:lower". The error lists everything that is wrong.
+// Parse parses a schema from its two settings: index keys such as "eid,npi,ssn:digits", and a sort field such as "lastname" or
+// "timestamp:newest". The text after the last colon is always a normaliser (lower, digits, exact) or, for the sort field, an
+// [Order]. Therefore a misspelled one does not become a part of the name. A name that contains a colon needs its normaliser:
+// "a:b:lower". The error lists all mistakes.
 func Parse(indexKeys, rowKey string) (Schema, error) {
 	var s Schema
 	var errs []error
@@ -117,9 +113,8 @@ func Parse(indexKeys, rowKey string) (Schema, error) {
 	return s, nil
 }
 
-// String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text". Two
-// schemas mean the same if and only if their lines are equal: fields are in lower case, and
-// normalisers are always named.
+// String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text". Two schemas are equivalent if and only if
+// their lines are equal, because fields are in lower case, and normalisers are never omitted.
 func (s Schema) String() string {
 	var b strings.Builder
 	for i, k := range s.Keys {
@@ -132,8 +127,7 @@ func (s Schema) String() string {
 	return b.String()
 }
 
-// Rank returns an index key's position among the keys, -1 for any other field. It ignores
-// case.
+// Rank returns an index key's position among the keys, or -1 for any other field. It ignores case.
 func (s Schema) Rank(field string) int {
 	name := strings.ToLower(field)
 	return slices.IndexFunc(s.Keys, func(k Key) bool { return strings.ToLower(k.Field) == name })
@@ -172,9 +166,8 @@ func (s Schema) checkKeys() error {
 
 func (k Key) normaliser() Normaliser { return cmp.Or(k.Normaliser, Lower) }
 
-// cutEnd cuts a setting's item into a field name and the text behind the last colon, which
-// must be one of ends. Without a colon, it is the first of ends. An end that has a colon
-// itself comes before one that it ends with.
+// cutEnd splits a setting's item into a field name and the text after the last colon, which must be one of ends. Without a colon,
+// it returns the first of ends. An end that contains a colon must precede the end that it ends with.
 func cutEnd(item string, ends ...string) (field, end string, err error) {
 	field, end = strings.TrimSpace(item), ends[0]
 	for _, e := range ends {
@@ -192,7 +185,7 @@ func cutEnd(item string, ends ...string) (field, end string, err error) {
 	return checkName(field, end, err)
 }
 
-// checkName joins to err what is wrong with a field's name.
+// checkName checks a field's name, and joins its errors to err.
 func checkName(field, end string, err error) (string, string, error) {
 	switch n := utf8.RuneCountInString(field); {
 	case field == "":
@@ -207,7 +200,7 @@ func checkName(field, end string, err error) (string, string, error) {
 	return field, end, err
 }
 
-// inSetting names the setting and the item in err, if any.
+// inSetting adds the setting and the item to err, if it is not nil.
 func inSetting(setting, item string, err error) error {
 	if err == nil {
 		return nil

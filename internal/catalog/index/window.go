@@ -8,20 +8,18 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// Window is a range of sort values within a partition. The zero value has all of them.
+// Window is a range of sort values within a partition. The zero value contains all of them.
 //
-// Rows are in the order of their RowKeys, which is nearly that of the sort values:
-// "ann-marie:…" comes before "ann:…". So the rows of a window may be apart, with others
-// between them. To read a window, read pages from [Window.Behind], and drop the rows that the
-// window does not contain. To go on, ask for what is behind the last row: that skips rows
-// between which there are none of the window.
+// Rows are in the order of their RowKeys, which is nearly that of the sort values: "ann-marie:…" comes before "ann:…". Therefore
+// other rows may lie between the rows of a window. To read a window, read pages from [Window.Behind], and drop the rows that the
+// window does not contain. To continue, call Behind with the last row: that skips ranges without rows of the window.
 type Window struct {
-	from, to string // normalised; empty is no bound
+	from, to string // normalised; empty means no bound
 	// All sort values have the same length, so none is a prefix of another.
 	oneLength bool
 }
 
-// RowRange is a range of RowKeys. A missing bound is no bound.
+// RowRange is a range of RowKeys. A nil bound means no bound.
 type RowRange struct{ Low, High *key.Bound }
 
 // In returns the range within a partition.
@@ -30,12 +28,10 @@ func (r RowRange) In(partition PartitionKey) key.Range {
 	return key.Range{Partition: &p, Low: r.Low, High: r.High}
 }
 
-// Window returns the window of the sort values from rowFrom to rowTo, both included. An empty
-// one is no bound. rowTo includes everything that starts with it: "2026-02" is all of
-// February. With Newest, both are times in UTC or starts of times, such as "2026" and
-// "2026-02-15T10": rowFrom is the start of the older one and rowTo the end of the newer
-// one, although newer rows come first. With numbers, rowFrom is the least and rowTo the
-// greatest, in either order. Errors are [problem.Invalid].
+// Window returns the window of the sort values from rowFrom to rowTo, both included. An empty one means no bound. rowTo includes
+// everything that starts with it: "2026-02" means all of February. With Newest, both are times in UTC or starts of times, such as
+// "2026" and "2026-02-15T10". rowFrom is the start of the older one and rowTo the end of the newer one, although newer rows come
+// first. With numbers, rowFrom is the least and rowTo the greatest, in either order. Errors are [problem.Invalid].
 func (s Schema) Window(rowFrom, rowTo string) (Window, error) {
 	switch s.Sort.Order {
 	case Newest:
@@ -101,8 +97,8 @@ func textBound(field, text string) (string, error) {
 	return bound, checkLength(field, "RowKey", rowStem(bound))
 }
 
-// Contains reports whether the window contains this normalised sort value. Values compare as
-// the service compares keys, except that U+0000 to U+001F sort directly behind the space.
+// Contains reports whether the window contains this normalised sort value. Values are compared like keys in the service, except
+// that U+0000 to U+001F sort directly after the space.
 func (w Window) Contains(sort string) bool {
 	return !before(sort, w.from) && (before(sort, w.to) || strings.HasPrefix(sort, w.to))
 }
@@ -110,8 +106,8 @@ func (w Window) Contains(sort string) bool {
 // before reports whether sort value a sorts before b.
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Behind returns the smallest range of all the window's rows behind the RowKey after, "" for the
-// start. ok is false if there can't be any.
+// Behind returns the smallest range that contains all the window's rows after the RowKey after, which is "" for the start. ok is
+// false if there cannot be any.
 func (w Window) Behind(after string) (rows RowRange, ok bool) {
 	var all interval
 	for _, iv := range w.intervals() {
@@ -141,16 +137,15 @@ func (w Window) Behind(after string) (rows RowRange, ok bool) {
 	return rows, true
 }
 
-// interval has the keys from low on, below high if that is not empty.
+// interval contains the keys from low on, below high if that is not empty.
 type interval struct{ low, high string }
 
-// intervals returns the intervals that may have rows of the window, in any order.
+// intervals returns the intervals that may contain rows of the window, in any order.
 func (w Window) intervals() []interval {
 	if w.from == "" && w.to == "" {
 		return []interval{{}}
 	}
-	// First for unescaped rows, then for escaped ones. Most windows give the same interval
-	// for both.
+	// The first is for unescaped rows, the second for escaped ones. For most windows they are equal.
 	all := []interval{{low: ceil(w.from)}, {low: ordered(w.from)}}
 	if w.to != "" {
 		all[0].high = ceil(w.to)
@@ -163,8 +158,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// A prefix of rowTo sorts before rowTo. But the next character of its rows differs
-		// from that of rowTo, so they may be behind.
+		// A prefix of rowTo sorts before rowTo. But the next character of its rows differs from that of rowTo, so its rows may
+		// sort after rowTo.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})
@@ -173,8 +168,7 @@ func (w Window) intervals() []interval {
 	return all
 }
 
-// behind returns the smallest key behind all keys that start with prefix, "" if there is
-// none.
+// behind returns the smallest key after all keys that start with prefix, or "" if there is none.
 func behind(prefix string) string {
 	next, _ := key.Successor(prefix)
 	return ceil(next)

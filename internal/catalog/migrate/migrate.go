@@ -1,28 +1,24 @@
-// Package migrate moves the records of a catalog to another schema, and takes over the tables of
-// the published program.
+// Package migrate moves the records of a catalog to another schema, and takes over the tables of the published program.
 //
-// It stops all writers, waits until they have noticed, moves what is elsewhere than the schema
-// says, and lets writers in again. Every record moves by a write of the log, like any other. So
-// a migration that dies leaves records in the old or in the new places, and the next one goes
-// on.
+// It stops all writers, waits until they have noticed, moves the records whose places differ from the schema, and lets writers in
+// again. Every record moves by a write of the log, like any other. Therefore a migration that dies leaves each record in its old
+// or its new place, and the next one continues.
 //
-// Writers have noticed after 85 s. The schema's row says since when they are stopped. So an
-// interrupted migration goes on at once, or goes back if it is run with the old settings.
+// Writers notice within 85 s. The schema's row records since when they are stopped. Therefore an interrupted migration continues
+// at once, or goes back if it is run with the old settings.
 //
-// Index rows of the published program have version 0. Such a row is deleted only when its
-// content is in all places of its record. Rows of one identity with different contents are
-// reported and left alone: the published program does not lower-case RowKeys, so "Twin:…" and
-// "TWIN:…" can be two records. If a new schema makes one record of two, they are reported and
-// left, too.
+// Index rows of the published program have version 0. Such a row is deleted only when its content is in all places of its record.
+// Rows of one identity with different contents are reported and left unchanged: the published program does not lower-case
+// RowKeys, so "Twin:…" and "TWIN:…" can be two records. If two records would become one in the new schema, they are also reported
+// and left unchanged.
 //
-// The entries behind the checkpoint of the published log are carried out, and the checkpoint
-// moves on. An entry that is left gets a note in the log's partition "left". Each run tries it
-// again, and reports it until it is carried out or deleted. So every run reports all that is left.
+// The entries after the checkpoint of the published log are carried out, and the checkpoint moves on. An entry that cannot be
+// carried out gets a note in the log's partition "left". Each run tries it again, and reports it until it is carried out or
+// deleted. Therefore every run reports all remaining entries.
 //
-// The published program should be stopped. If it writes meanwhile, nothing that is in its log is
-// lost: the partition has a mark of its own, and entries behind it count even if the program has
-// moved the checkpoint. But its rows may replace ours. Another run takes them over, or says that
-// package check is to put ours back.
+// The published program should be stopped. If it writes during the migration, nothing in its log is lost, because the partition
+// has a mark of its own, and entries after the mark count even if the program has moved the checkpoint. But its rows may replace
+// ours. Another run takes them over, or says that package check must restore ours.
 package migrate
 
 import (
@@ -44,16 +40,16 @@ import (
 
 // Result is the summary of a migration.
 type Result struct {
-	Moved   int `json:"moved"`   // records that another schema had placed
-	Taken   int `json:"taken"`   // records of another program that were taken over
-	Entries int `json:"entries"` // entries of the published program's log that it had not carried out
-	Removed int `json:"removed"` // rows in places where their records have none
-	Left    int `json:"left"`    // findings: rows and records that stay as they were
+	Moved   int `json:"moved"`   // records placed by another schema
+	Taken   int `json:"taken"`   // records taken over from another program
+	Entries int `json:"entries"` // entries that the published program had not carried out
+	Removed int `json:"removed"` // rows in places where their records have no row
+	Left    int `json:"left"`    // problems: rows and records left unchanged
 }
 
-// Run changes the catalog to our schema, as the package comment says. It calls found for
-// everything that it leaves as it was, never concurrently. It needs about 150 bytes of memory
-// for each record that another program wrote. With dryRun it changes nothing.
+// Run changes the catalog to our schema, as the package comment describes. It calls found for everything that it leaves
+// unchanged, never concurrently. It needs about 150 bytes of memory for each record of another program. With dryRun it changes
+// nothing.
 func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalog.Finding)) (Result, error) {
 	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[index.IdentityHash]content{}, noted: map[string]wal.ContentHash{}}
 	var stopped *storage.Entity
@@ -128,7 +124,7 @@ func (m *migrator) rows(ctx context.Context) error {
 		g.SetLimit(store.Parallel)
 		for _, rows := range m.byIdentity(p.Entities()) {
 			g.Go(func() error {
-				for _, row := range rows { // in turn: the first is adopted
+				for _, row := range rows { // in order, because the first is adopted
 					if err := m.row(ctx, row); err != nil {
 						return err
 					}
@@ -140,8 +136,7 @@ func (m *migrator) rows(ctx context.Context) error {
 	})
 }
 
-// byIdentity groups the rows that another program wrote by identity. It reports those that
-// it can't take over.
+// byIdentity groups the rows of another program by identity. It reports rows that cannot be taken over.
 func (m *migrator) byIdentity(rows []storage.Entity) map[index.IdentityHash][]foreignRow {
 	all := map[index.IdentityHash][]foreignRow{}
 	for _, row := range rows {
@@ -162,16 +157,16 @@ func (m *migrator) byIdentity(rows []storage.Entity) map[index.IdentityHash][]fo
 	return all
 }
 
-// foreignRow is a row that another program wrote, and its record.
+// foreignRow is a row of another program, and its record.
 type foreignRow struct {
 	storage.Entity
 	id     index.Identity
 	record record.Record
 }
 
-// row takes over one row of another program. If its identity has no head, the record is adopted into the log. Then the row is deleted, unless
-// it stands where ours belongs. Rows of one identity must come one after the other, because the first adopts the record. What another writer
-// overtakes is left to the next run.
+// row takes over one row of another program. If its identity has no head, the record is adopted into the log. Then the row is
+// deleted, unless it is in the place of our row. Rows of one identity must be handled one after another, because the first adopts
+// the record. If another writer overtakes it, the row is left to the next run.
 func (m *migrator) row(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {
@@ -187,7 +182,7 @@ func (m *migrator) row(ctx context.Context, row foreignRow) error {
 	return m.original(ctx, row)
 }
 
-// original deletes a row of another program if our schema has none in its place.
+// original deletes a row of another program if our schema has no row in its place.
 func (m *migrator) original(ctx context.Context, row foreignRow) error {
 	placed := store.WriteFor(row.id).HasRowAt(row.Key)
 	if m.dryRun {
@@ -213,18 +208,18 @@ func (m *migrator) original(ctx context.Context, row foreignRow) error {
 	return nil
 }
 
-// migrator is a migration under way.
+// migrator is a running migration.
 type migrator struct {
 	*catalog.Catalog
 	dryRun bool
 	found  func(catalog.Finding)
-	from   string                     // the RowKey behind which the published log is read
-	noted  map[string]wal.ContentHash // the notes of entries that are left, by RowKey, with the hash of an insertion's record
+	from   string                     // the RowKey after which the published log is read
+	noted  map[string]wal.ContentHash // notes of remaining entries, by RowKey, with the hash of an insertion's record
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// contents has the content of each identity of which another program wrote rows, by its hash.
-	// After survey, only taken changes.
+	// contents has the content of each identity of another program's rows, by the identity's hash. After survey, only taken
+	// changes.
 	contents map[index.IdentityHash]content
 }
 
@@ -254,7 +249,7 @@ func (m *migrator) took(id index.Identity) {
 	m.contents[id.Hash()] = of
 }
 
-// leave reports something that stays as it was.
+// leave reports a row or record that is left unchanged.
 func (m *migrator) leave(at key.Key, format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -262,17 +257,17 @@ func (m *migrator) leave(at key.Key, format string, args ...any) {
 	m.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...)})
 }
 
-// attempted is what has become of an attempt to move a record.
+// attempted is the result of an attempt to move a record.
 type attempted int
 
 const (
 	failed attempted = iota
 	done
-	overtaken  // perhaps another migration is doing it
-	impossible // the record is reported as left
+	overtaken  // perhaps by another migration
+	impossible // the record is reported as left unchanged
 )
 
-// attempt moves one record by do. The error is that of a failed attempt.
+// attempt moves one record by calling do. The error is not nil only if the attempt failed.
 func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	if m.dryRun {
 		return done, nil
@@ -290,7 +285,7 @@ func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	}
 }
 
-// survey notes the content of all rows that another program wrote, by identity.
+// survey records the content of all rows of another program, by identity.
 func (m *migrator) survey(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		for _, row := range p.Entities() {
@@ -309,7 +304,7 @@ func (m *migrator) survey(ctx context.Context) error {
 	})
 }
 
-// contentOf returns what survey has noted.
+// contentOf returns the content recorded by survey.
 func (m *migrator) contentOf(id index.Identity) content {
 	m.mu.Lock()
 	defer m.mu.Unlock()

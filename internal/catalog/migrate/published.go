@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The log of the published program: entries in the order of their RowKeys, and a checkpoint
-// with the RowKey of the last one that it has carried out.
+// The log of the published program: entries in the order of their RowKeys, and a checkpoint with the RowKey of the last one
+// carried out.
 const (
 	publishedPartition = "wal"
 	publishedDateTime  = "datetime"
@@ -23,9 +23,9 @@ const (
 
 var publishedCheckpoint = key.Key{Partition: "metadata", Row: "checkpoint"}
 
-// leftPartition of the log has our notes of entries that were left: each has the entry's RowKey and, of
-// an insertion, the hash of its record. The row takenMark has the RowKey up to which all entries are carried out or
-// noted. The program's own checkpoint does not do: it may write and move that while we take over its rows.
+// leftPartition of the log contains our notes of entries that could not be carried out. Each has the entry's RowKey and, for an
+// insertion, the hash of its record. The row takenMark contains the RowKey up to which all entries are carried out or noted. The
+// program's own checkpoint cannot serve for this, because the program may write and move it while we take over its rows.
 const (
 	leftPartition = "left"
 	leftContent   = "Content"
@@ -33,7 +33,7 @@ const (
 
 var takenMark = key.Key{Partition: leftPartition}
 
-// begin notes where the log is to be read from, before any row is taken over.
+// begin records where to start reading the log, before any row is taken over.
 func (m *migrator) begin(ctx context.Context) error {
 	mark, found, err := m.Log.Get(ctx, takenMark)
 	if m.from = mark.Get(publishedDateTime); err != nil || found {
@@ -49,14 +49,14 @@ func (m *migrator) begin(ctx context.Context) error {
 	return m.mark(ctx, m.from)
 }
 
-// mark notes that the entries up to this one are carried out or noted.
+// mark records that the entries up to this one are carried out or noted.
 func (m *migrator) mark(ctx context.Context, row string) error {
 	return m.change(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
 }
 
-// entries first tries again what earlier runs have left. Then it carries out the published program's
-// entries since the mark, and moves mark and checkpoint. What can't be carried out is noted
-// before the mark passes it, so that each run lists it until it is settled.
+// entries first retries the entries that earlier runs have left. Then it carries out the published program's entries since the
+// mark, and moves mark and checkpoint. An entry that cannot be carried out is noted before the mark passes it, so that each run
+// lists it until it is settled.
 func (m *migrator) entries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition
@@ -83,7 +83,7 @@ func (m *migrator) entries(ctx context.Context) error {
 	q := storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: m.from, Open: true}}}
 	err = m.Log.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities() {
-			if _, noted := m.noted[row.Key.Row]; !noted { // else a run died before it moved the mark
+			if _, noted := m.noted[row.Key.Row]; !noted { // otherwise a run died before it moved the mark
 				carried := !key.Less(checkpoint.Get(publishedDateTime), row.Key.Row)
 				if err := m.tryFirst(ctx, row, carried); err != nil {
 					return err
@@ -102,7 +102,7 @@ func (m *migrator) entries(ctx context.Context) error {
 	return m.moveCheckpoint(ctx, m.from)
 }
 
-// retryLeft tries an entry that an earlier run has left.
+// retryLeft retries an entry that an earlier run has left.
 func (m *migrator) retryLeft(ctx context.Context, row string) error {
 	if _, noted := m.noted[row]; !noted { // a later deletion has settled it
 		return nil
@@ -118,7 +118,7 @@ func (m *migrator) retryLeft(ctx context.Context, row string) error {
 	return m.forget(ctx, row)
 }
 
-// tryFirst carries out an entry, or notes that it is left. carried: its own program has carried it out.
+// tryFirst carries out an entry, or notes that it could not. carried means that the published program has carried it out.
 func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried bool) error {
 	settled, err := m.entry(ctx, row, carried)
 	if err != nil || settled {
@@ -138,13 +138,13 @@ func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried boo
 func (m *migrator) forget(ctx context.Context, row string) error {
 	delete(m.noted, row)
 	err := m.change(ctx, storage.Op{Kind: storage.Delete, IfMatch: "*", Row: storage.Row{Key: key.Key{Partition: leftPartition, Row: row}}})
-	if storage.NotFound(err) { // by another migration
+	if storage.NotFound(err) { // deleted by another migration
 		return nil
 	}
 	return err
 }
 
-// moveCheckpoint moves the checkpoint to an entry, unless its own program has moved it farther.
+// moveCheckpoint moves the checkpoint to an entry, unless the published program has moved it farther.
 func (m *migrator) moveCheckpoint(ctx context.Context, row string) error {
 	for {
 		now, found, err := m.Log.Get(ctx, publishedCheckpoint)
@@ -173,8 +173,9 @@ func publishedRecord(row storage.Entity) record.Record {
 	return store.Without(record.FromProperties(row.Properties), store.PublishedOperation)
 }
 
-// entry carries out one entry of the published program. It is settled unless it is left, and reported. If its
-// own program has carried it out, what can't be done again has been done, and replaced since.
+// entry carries out one entry of the published program. If it cannot, it reports this, and settled is false. If the program
+// itself has carried the entry out, an entry that cannot be repeated counts as settled, because later writes have replaced its
+// result.
 func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
 	r := publishedRecord(row)
 	id, err := m.Identify(r)
@@ -206,8 +207,8 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) 
 	}
 }
 
-// decide returns what carries out an entry with the record r, or says why it is left. Neither: there is
-// nothing to do.
+// decide returns a function that carries out an entry with the record r, or the reason why it cannot be carried out. If it
+// returns neither, there is nothing to do.
 func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
 	operation := row.Get(store.PublishedOperation)
 	if operation != store.PublishedInsert && operation != publishedDelete {
@@ -223,7 +224,7 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	live := h.Live()
 	if operation == publishedDelete && (!live || h.Content != store.HashOf(r)) {
 		for noted, content := range m.noted {
-			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // what it deletes was left, so both are settled
+			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // the insertion that it deletes was left, so both are settled
 				return nil, "", m.forget(ctx, noted)
 			}
 		}
@@ -244,8 +245,8 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	return func() error { return m.Restore(ctx, h, id, r) }, "", nil
 }
 
-// takeLateRows takes over the rows of a record that the published program has written since its rows were taken
-// over: else a later run would bring the record back. It returns the record's head.
+// takeLateRows takes over the rows of a record that the published program has written after its rows were taken over. Otherwise a
+// later run would restore the record. It returns the record's head.
 func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
 	if m.dryRun {
 		return nil, nil

@@ -14,14 +14,12 @@ import (
 	"tablesweep/internal/task"
 )
 
-// stoppedColumn of the schema row says since when writers are stopped, if that is earlier
-// than the row's Timestamp.
+// stoppedColumn of the schema row records since when writers are stopped, if that is earlier than the row's Timestamp.
 const stoppedColumn = "Stopped"
 
-// stopWriters stores our schema. If it was another one or none, it also stops all writers
-// and waits until they have noticed; stopped is then the schema row, and resumeWriters ends the
-// stop. The row says since when writers are stopped. So a migration that continues another
-// one, or takes it back, waits only for the rest of the time.
+// stopWriters stores our schema. If there was another schema or none, it also stops all writers and waits until they have
+// noticed. In that case, stopped is the schema row, and resumeWriters ends the stop. The row records since when writers are
+// stopped. Therefore a migration that continues or reverts another one waits only for the rest of the time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err != nil || found && row.Get("Schema") == m.Schema.String() && row.Get("State") == store.Ready {
@@ -63,7 +61,7 @@ func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, er
 	}
 }
 
-// stoppedAt returns since when the schema row has stopped writers.
+// stoppedAt returns the time since which the schema row stops writers.
 func stoppedAt(row storage.Entity) time.Time {
 	if row.Get(stoppedColumn) == "" {
 		return row.Timestamp
@@ -84,13 +82,13 @@ func (m *migrator) schemaNow(ctx context.Context) (row storage.Entity, date time
 	return row, date, err
 }
 
-// resumeWriters ends a change of schema: writers may write again.
+// resumeWriters ends a change of schema, so that writers may write again.
 func (m *migrator) resumeWriters(ctx context.Context, stopped *storage.Entity) error {
 	err := m.Log.Write(ctx, storage.Op{Kind: storage.Replace, Row: m.SchemaRow(store.Ready).Row(), IfMatch: stopped.ETag})
 	if !store.Overtaken(err) {
 		return err
 	}
-	// By another migration, or by the first try of this request.
+	// Overtaken by another migration, or by the first try of this request.
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err == nil && (!found || row.Get("Schema") != m.Schema.String()) {
 		err = m.anotherMove()

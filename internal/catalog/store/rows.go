@@ -17,8 +17,7 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// format is the version of the log table's rows, see package catalog. A reader refuses any
-// other.
+// format is the version of the log table's rows; see package catalog. A reader refuses any other.
 const format = 1
 
 // Prefixes of row keys in the log's table.
@@ -27,13 +26,13 @@ const (
 	EntryPrefix     = "e|"
 	ChangePrefix    = "c|"
 	ClearPrefix     = "t|"
-	TombstonePrefix = "g|" // directly behind the entries
+	TombstonePrefix = "g|" // directly after the entries
 )
 
-// ClaimsPartition has the claims of requests, see package claim. They are in one place, whatever record they are about.
+// ClaimsPartition contains the claims of all requests (see package claim), whatever their records.
 const ClaimsPartition = "claims"
 
-// Columns of our own, beside the record's fields.
+// Our own columns, beside the record's fields.
 const (
 	identityColumn = record.OwnPrefix + "identity"
 	VersionColumn  = record.OwnPrefix + "version"
@@ -47,28 +46,28 @@ const (
 	ParkedColumn   = record.OwnPrefix + "parked"
 )
 
-// SlotColumns are what a [Slot] is made of, unless another program wrote the row.
+// SlotColumns are the columns from which a [Slot] is made, unless another program wrote the row.
 var SlotColumns = []string{identityColumn, VersionColumn, GoneColumn}
 
-// EntryColumns are what an [Entry] is made of, but for its record.
+// EntryColumns are the columns from which an [Entry] is made, except for its record.
 var EntryColumns = []string{formatColumn, kindColumn, WritesColumn}
 
-// Entry is an entry, its key in the log and its record.
+// Entry is an entry with its key in the log and its record.
 type Entry struct {
 	wal.Entry
 	ID     wal.EntryID
 	Shard  Shard
-	Record record.Record // for a deletion, the record as it was found
+	Record record.Record // for a deletion, the record as found
 }
 
-// Head is a head as it was read, with its ETag: updates are conditional on it.
+// Head is a head as read. Updates are conditional on its ETag.
 type Head struct {
 	wal.Head
 	ETag    string
-	Written time.Time // by the service's clock; another process that completes the write makes it later
+	Written time.Time // by the service's clock; updated if another process completes the write
 }
 
-// State returns the head as package wal knows it, nil for none.
+// State returns the head in the form of package wal, or nil.
 func (h *Head) State() *wal.Head {
 	if h == nil {
 		return nil
@@ -79,7 +78,7 @@ func (h *Head) State() *wal.Head {
 // Live reports whether the identity has a record.
 func (h *Head) Live() bool { return h != nil && !h.Gone }
 
-// Slot is an index row as it was read: its state, and its ETag for conditional writes.
+// Slot is an index row as read: its state, and its ETag for conditional writes.
 type Slot struct {
 	wal.IndexRow
 	ETag string
@@ -129,15 +128,15 @@ func HeadKey(first index.FirstHash, identity index.IdentityHash) key.Key {
 	return ShardOf(first).Key(HeadsPrefix(first) + string(identity))
 }
 
-// HeadsPrefix begins the keys of the heads with this first index value.
+// HeadsPrefix returns the prefix of the keys of all heads with this first index value.
 func HeadsPrefix(first index.FirstHash) string { return HeadPrefix + string(first) + "|" }
 
-// FirstOf returns the first index value that a tombstone has, as a hash.
+// FirstOf returns the hash of the first index value in a tombstone.
 func FirstOf(tombstone storage.Entity) index.FirstHash {
 	return index.FirstHash(tombstone.Get(firstColumn))
 }
 
-// IdentityOf returns the identity that an index row has, "" if another program wrote the row.
+// IdentityOf returns the identity in an index row, or "" if another program wrote the row.
 func IdentityOf(row storage.Entity) index.IdentityHash {
 	return index.IdentityHash(row.Get(identityColumn))
 }
@@ -145,7 +144,7 @@ func IdentityOf(row storage.Entity) index.IdentityHash {
 // HashOf returns the hash of a record.
 func HashOf(r record.Record) wal.ContentHash { return wal.ContentHash(r.Hash()) }
 
-// HeadRow returns the row of the head that a write leaves.
+// HeadRow returns the row of the head after a write.
 func HeadRow(w wal.Write, entry wal.EntryID, content wal.ContentHash, sure bool) storage.Entity {
 	return storage.Entity{Key: HeadKey(w.First, w.Identity), Properties: []storage.Property{
 		sureProperty(sure),
@@ -161,13 +160,12 @@ func sureProperty(sure bool) storage.Property {
 	return storage.Property{Name: "Sure", Type: storage.Boolean, Value: strconv.AppendBool(nil, sure)}
 }
 
-// Doubt returns the operation that marks the head of a write's identity as not sure. The
-// ETag "*" stands for any state of the head.
+// Doubt returns the operation that marks the head of a write's identity as not sure. The ETag "*" matches any state of the head.
 func Doubt(w wal.Write, etag string) storage.Op {
 	return storage.Op{Kind: storage.Merge, IfMatch: etag, Row: storage.Entity{Key: HeadKey(w.First, w.Identity), Properties: []storage.Property{sureProperty(false)}}.Row()}
 }
 
-// HeadOf reads a head.
+// HeadOf parses a head.
 func HeadOf(e storage.Entity) (*Head, error) {
 	h := &Head{ETag: e.ETag, Written: e.Timestamp, Head: wal.Head{Entry: wal.EntryID(e.Get("Entry")), Content: wal.ContentHash(e.Get("Content")), Sure: e.Get("Sure") == "true"}}
 	err := CheckFormat(e.Int("Format"))
@@ -183,7 +181,7 @@ func HeadOf(e storage.Entity) (*Head, error) {
 	return h, nil
 }
 
-// EntryRow returns an entry's row: pending or, with ChangePrefix, applied.
+// EntryRow returns an entry's row: a pending one or, with ChangePrefix, an applied one.
 func EntryRow(prefix string, e Entry) storage.Entity {
 	return storage.Entity{
 		Key: e.Shard.EntryKey(prefix, e.ID),
@@ -194,7 +192,7 @@ func EntryRow(prefix string, e Entry) storage.Entity {
 	}
 }
 
-// EntryOf reads an entry, pending or applied.
+// EntryOf parses an entry, pending or applied.
 func EntryOf(row storage.Entity) (Entry, error) {
 	e := Entry{
 		Entry:  wal.Entry{Kind: wal.Kind(row.Get(kindColumn))},
@@ -218,7 +216,7 @@ func EntryOf(row storage.Entity) (Entry, error) {
 // ErrNewer means that a newer version of this program wrote a row.
 var ErrNewer = errors.New("a later version of this program wrote it: use that")
 
-// CheckFormat returns an error unless this program knows the format of a row.
+// CheckFormat returns an error if this program does not know the format of a row.
 func CheckFormat(v int64) error {
 	switch {
 	case v > format:
@@ -238,7 +236,7 @@ func Encode(v any) string {
 	return string(b)
 }
 
-// Decode reads what Encode has written.
+// Decode parses the result of Encode.
 func Decode(text string, v any) error { return json.Unmarshal([]byte(text), v) }
 
 // The states of the schema row.

@@ -1,5 +1,5 @@
-// Package store has the form of a catalog's rows, in the index table and in the log, and reads
-// them. Packages catalog, check and migrate write them.
+// Package store defines the form of a catalog's rows, in the index table and in the log, and reads them. Packages catalog, check
+// and migrate write them.
 package store
 
 import (
@@ -19,27 +19,27 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Store is the two tables of a catalog.
+// Store contains the two tables of a catalog.
 type Store struct {
-	Name   string // in messages
+	Name   string // for messages
 	Index  *storage.Table
 	Log    *storage.Table
 	Schema index.Schema
 	Clock  func() time.Time // our own clock
 }
 
-// ServiceNow returns the service's time or, before its first answer, our own.
+// ServiceNow returns the service's time, or our own before its first answer.
 func (s *Store) ServiceNow() time.Time {
 	now, _ := s.Log.Now(s.Clock())
 	return now
 }
 
 const (
-	// shards is the number of the log's partitions. Each takes 2,000 rows a second
-	// (Microsoft Learn, "Scalability and performance targets for Table storage"), and an
-	// insertion writes five. The number can't change: it says where heads are.
+	// shards is the number of the log's partitions. Each accepts 2,000 rows a second (Microsoft Learn, "Scalability and
+	// performance targets for Table storage"), and an insertion writes five. The number cannot change, because it determines
+	// where heads are.
 	shards = 16
-	// Parallel is how many shards or records are handled at once.
+	// Parallel is the number of shards or records handled at once.
 	Parallel = 8
 )
 
@@ -84,7 +84,7 @@ func EachOf(shards []Shard, fn func(Shard) error) error {
 	return errors.Join(errs...)
 }
 
-// Each calls fn for every row of the query, several at once.
+// Each calls fn for every row of the query, several concurrently.
 func Each(ctx context.Context, t *storage.Table, q storage.Query, fn func(context.Context, storage.Entity) error) error {
 	return t.All(ctx, q, func(p storage.Page) error {
 		g, ctx := task.WithContext(ctx)
@@ -96,12 +96,12 @@ func Each(ctx context.Context, t *storage.Table, q storage.Query, fn func(contex
 	})
 }
 
-// Query asks for the shard's rows whose keys begin with the prefix.
+// Query returns a query for the shard's rows whose keys start with the prefix.
 func (s Shard) Query(prefix string) storage.Query {
 	return storage.Query{Range: key.WithPrefix(string(s), prefix)}
 }
 
-// ReadHead returns an identity's head, nil for none.
+// ReadHead returns an identity's head, or nil.
 func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity index.IdentityHash) (*Head, error) {
 	row, found, err := s.Log.Get(ctx, HeadKey(first, identity))
 	if err != nil || !found {
@@ -110,10 +110,9 @@ func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity in
 	return HeadOf(row)
 }
 
-// Recorded returns the row of a committed entry: pending, or among the changes. One
-// transaction moves it from there to here, and here is read last, so that an entry that moves
-// meanwhile is found. Entries whose changes were removed by age, and those of withdrawals that
-// were applied, are not.
+// Recorded returns the row of a committed entry, pending or among the changes. One transaction moves it to the changes, and these
+// are read last, so an entry that moves meanwhile is found. It does not find entries whose changes were deleted because of their
+// age, or applied withdrawals.
 func (s *Store) Recorded(ctx context.Context, shard Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
 		if row, found, err = s.Log.Get(ctx, shard.EntryKey(prefix, id)); found || err != nil {
@@ -128,7 +127,7 @@ func Overtaken(err error) bool {
 	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
 }
 
-// Copy is one copy of a record: what was read at the key of an index row.
+// Copy is one copy of a record: the row at the key of one of its index rows.
 type Copy struct {
 	At     key.Key
 	Row    storage.Entity
@@ -159,13 +158,12 @@ func (x Copy) Good(h *Head) bool {
 	return x.Ours(h) && x.Slot.Version == h.Version && HashOf(x.Record) == h.Content
 }
 
-// Ours reports whether the copy holds a record of the head's identity.
+// Ours reports whether the copy contains a record of the head's identity.
 func (x Copy) Ours(h *Head) bool {
 	return x.Slot.State == wal.HasRecord && x.Slot.Identity == h.Identity
 }
 
-// Logged returns the record as the log has it: from one of the copies with the contents that the head names,
-// or from the head's entry.
+// Logged returns the record as recorded in the log: from one of the copies with the head's contents, or from the head's entry.
 func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
 	for _, x := range all {
 		if x.Slot.State == wal.HasRecord && HashOf(x.Record) == h.Content {
@@ -177,8 +175,7 @@ func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Recor
 	return r, found && HashOf(r) == h.Content, err
 }
 
-// WrittenEverywhere reports whether the head and all index rows of the identity have this
-// record.
+// WrittenEverywhere reports whether the head and all index rows of the identity have this record.
 func (s *Store) WrittenEverywhere(ctx context.Context, id index.Identity, r record.Record) (bool, error) {
 	h, err := s.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || h == nil || h.Gone || h.Content != HashOf(r) {
@@ -193,7 +190,7 @@ func (s *Store) DeleteRow(ctx context.Context, row storage.Entity) error {
 	return s.Index.Write(ctx, storage.Op{Kind: storage.Delete, IfMatch: row.ETag, Row: storage.Row{Key: row.Key}})
 }
 
-// The published program writes the operation's name into its rows, too.
+// The published program also writes the operation's name into its rows.
 const (
 	PublishedOperation = "operation"
 	PublishedInsert    = "insert"
@@ -202,8 +199,7 @@ const (
 // Foreign reports whether another program wrote the index row.
 func Foreign(row storage.Entity) bool { return row.Get(VersionColumn) == "" }
 
-// ContentOf returns the record of an index row, without the operation's name that the
-// published program leaves in its rows.
+// ContentOf returns the record of an index row, without the operation's name that the published program writes into its rows.
 func ContentOf(row storage.Entity) record.Record {
 	r := record.FromProperties(row.Properties)
 	if v, _ := r.Get(PublishedOperation); Foreign(row) && v == PublishedInsert {
@@ -227,8 +223,7 @@ func (s *Store) Identify(r record.Record) (index.Identity, error) {
 	return s.Schema.Identity(get)
 }
 
-// keyValues returns a function that returns the record's index and sort values. It ignores
-// the case of field names.
+// keyValues returns a function that returns the record's index and sort values, ignoring the case of field names.
 func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), error) {
 	values := map[string]string{}
 	for _, f := range r.Fields {
@@ -250,13 +245,13 @@ func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), e
 	}, nil
 }
 
-// keyText returns the text that keys are made of. For a number, it is the same in every
-// spelling, because the service spells numbers in its own way.
+// keyText returns the text from which keys are made. For a number, it is the same in every spelling, because the service changes
+// the spelling of numbers.
 func keyText(r record.Record, f record.Field) string {
 	text, _ := r.Get(f.Name)
 	switch f.Type {
 	case storage.Int32, storage.Int64, storage.Double:
-		if n, ok := index.Number(text); ok { // NaN and the infinities are no numbers
+		if n, ok := index.Number(text); ok { // NaN and the infinities are not numbers
 			return n
 		}
 	}

@@ -1,12 +1,11 @@
-// Package wal holds the rules that make a catalog's writes converge: any process may
-// apply them, in any order, any number of times. It does no I/O.
+// Package wal contains the rules that make a catalog's writes converge: any process may apply them, in any order, any number of
+// times. It does no I/O.
 //
-// Each identity (see package catalog/index) has a head, which has the version of its newest write. One transaction commits a write: it inserts the log's
-// [Entry] and updates the head, on condition that the head is the one that the write was
-// decided on. So the writes of an identity form one line, whatever the clocks say, and two
-// writers never both win. The index rows follow: each takes a write only if the write's
-// version is greater than the row's ([Decide]). A deletion leaves a tombstone, a row with
-// nothing but identity and version: it stops older writes that are still under way.
+// Each identity (see package catalog/index) has a head, which has the version of its newest write. One transaction commits a
+// write: it inserts the log's [Entry] and updates the head, on condition that the head is still the one by which the write was
+// decided. Therefore the writes of an identity form one line, whatever the clocks say, and two writers never both win. The index
+// rows follow. Each accepts a write only if the write's version is greater than the row's ([Decide]). A deletion leaves a
+// tombstone, a row with only identity and version, which stops older writes that are still under way.
 package wal
 
 import (
@@ -17,7 +16,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Kind is the kind of an operation, as the list of changes names it.
+// Kind is the kind of an operation, by its name in the list of changes.
 type Kind string
 
 // The kinds of operations.
@@ -25,27 +24,25 @@ const (
 	Insert  Kind = "insert"
 	Replace Kind = "replace"
 	Delete  Kind = "delete"
-	Undo    Kind = "undo" // withdraws an insertion that can't be applied; it is no change
+	Undo    Kind = "undo" // withdraws an insertion that cannot be applied; it is not a change
 )
 
-// Write is what an entry does to one identity: in each of its partitions, the index row
-// becomes the record or, if Gone, a tombstone.
+// Write is the effect of an entry on one identity: in each of its partitions, the index row becomes the record or, if Gone, a
+// tombstone.
 type Write struct {
-	First      index.FirstHash      `json:"first"` // it selects the shard
+	First      index.FirstHash      `json:"first"` // selects the shard
 	Identity   index.IdentityHash   `json:"identity"`
 	Row        string               `json:"row"`        // RowKey of its index rows
 	Partitions []index.PartitionKey `json:"partitions"` // of its index rows, the first index key's first
-	Version    int64                `json:"version"`    // see [Insertion]; it grows with each write of the record
+	Version    int64                `json:"version"`    // see [Insertion]; grows with each write of the record
 	Gone       bool                 `json:"gone,omitzero"`
 	Fresh      bool                 `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
-	// Instead is the identity that the record has had until now, if that was another one.
-	// If both have the same row, the row passes from it to this one.
+	// Instead is the record's former identity, if it was different. If both have the same row, the row passes to this identity.
 	Instead *FormerIdentity `json:"instead,omitzero"`
-	// Next, in a removal, is the identity that the record takes, and its version there; nil
-	// if it was deleted.
+	// Next, in a removal, is the record's new identity, and its version there; nil if the record was deleted.
 	Next *FormerIdentity `json:"next,omitzero"`
-	// Lineage is the first identity of a record that has had several, and its last version. It
-	// shows that rows of different identities belong to one record.
+	// Lineage is the first identity of a record that has had several, and that identity's last version. It shows that rows of
+	// different identities belong to one record.
 	Lineage *FormerIdentity `json:"line,omitzero"`
 }
 
@@ -57,13 +54,13 @@ func (w Write) HasRowAt(at key.Key) bool {
 	return at.Row == w.Row && slices.Contains(w.Partitions, index.PartitionKey(at.Partition))
 }
 
-// FormerIdentity is an identity that a record has had, and its last version.
+// FormerIdentity is a former identity of a record, and its last version.
 type FormerIdentity struct {
 	Identity index.IdentityHash `json:"identity"`
 	Version  int64              `json:"version"`
 }
 
-// EntryID is the key of an entry in the log: its inverted time, and what tells it from others of that time.
+// EntryID is the key of an entry in the log: its inverted time, and a suffix that distinguishes it from others of that time.
 type EntryID string
 
 // ContentHash is a hash of a record.
@@ -73,8 +70,8 @@ type ContentHash string
 type Entry struct {
 	Kind Kind
 	Time time.Time // later than that of every earlier entry of the same identities
-	// Writes holds one write. It holds two if a record takes another identity: the removal
-	// of the old one, and the new one. All are in the same shard.
+	// Writes contains one write, or two if a record takes another identity: the removal of the old one, and the write of the new
+	// one. All are in the same shard.
 	Writes []Write
 }
 
@@ -84,9 +81,8 @@ type Head struct {
 	Entry   EntryID
 	Time    time.Time   // the entry's time
 	Content ContentHash // "" if the record is gone
-	// Sure means that the service can't carry out any more request to write a row of the
-	// identity, except those for entries in the log. Each earlier entry was applied by its
-	// own writer only, and each of its requests was answered at the first try.
+	// Sure means that the service can no longer carry out any request to write a row of the identity, except those for entries in
+	// the log. Each earlier entry was applied by its own writer only, and each of its requests was answered at the first try.
 	Sure bool
 }
 
@@ -100,9 +96,8 @@ const (
 	Taken                 // a record with other contents has the identity
 )
 
-// Insertion decides about inserting a record. head is that of its identity, nil if there is
-// none. Without a head, the version is the time in ticks: it must be greater than the
-// versions of earlier lives of the identity, which are forgotten.
+// Insertion decides whether to insert a record. head is that of its identity, or nil. Without a head, the version is the time in
+// ticks, because it must be greater than the versions of earlier lives of the identity, of which nothing is stored any more.
 func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
 	w = next(head, w, now)
 	switch {
@@ -121,9 +116,8 @@ func Removal(head *Head) Write {
 	return w
 }
 
-// Replacement decides about replacing the record of the live head old by a record of w's identity.
-// target is the head of that identity: nil if there is none, and ignored if it is that of
-// old.
+// Replacement decides whether to replace the record of the live head old by a record of w's identity. target is the head of that
+// identity, or nil. It is ignored if w has old's identity.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {
@@ -142,9 +136,8 @@ func Replacement(old, target *Head, w Write, content ContentHash, now time.Time)
 	return []Write{left, w}, Commit
 }
 
-// TakeIdentity returns the write by which the record of head old takes w's identity, whose head
-// is target. Its version is greater than those of both heads. The removal of the old
-// identity is another write, in the same entry or a later one.
+// TakeIdentity returns the write by which the record of head old takes w's identity, whose head is target. Its version is greater
+// than those of both heads. Another write, in the same entry or a later one, removes the old identity.
 func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	w = next(target, w, now)
 	w.Version = max(w.Version, old.Version+1)
@@ -172,14 +165,13 @@ type Clearing int
 // The decisions.
 const (
 	Clear  Clearing = iota // delete them
-	Wait                   // an entry of the identity is pending: decide again when it is applied
-	Retain                 // for a day: an older request may still be carried out
+	Wait                   // an entry of the identity is pending, so decide again when it is applied
+	Retain                 // for a day, because an older request may still be carried out
 	Over                   // a newer write has its own rows
 )
 
-// Settle decides whether the tombstones of the write are still needed to stop older writes.
-// pending says whether an entry of the identity is in the log. The rows must have been read
-// before the head, and the head before the entries.
+// Settle decides whether the tombstones of the write are still needed to stop older writes. pending reports whether an entry of
+// the identity is in the log. The rows must have been read before the head, and the head before the entries.
 func Settle(h *Head, w Write, pending bool) Clearing {
 	switch {
 	case h == nil || h.Version != w.Version:
@@ -199,8 +191,7 @@ type VersionClaim struct {
 	Lineage  *FormerIdentity // as in [Write]
 }
 
-// Superseded reports for each row whether another one holds a newer write of the same
-// record.
+// Superseded reports for each row whether another one has a newer write of the same record.
 func Superseded(rows []VersionClaim) []bool {
 	// The newest version of each identity and of each line, and the last version of each
 	// identity that a record has left.
@@ -220,8 +211,8 @@ func Superseded(rows []VersionClaim) []bool {
 	return old
 }
 
-// After returns the time of an entry that follows the heads: now, or a tick after the latest
-// head if that is from a clock ahead of ours.
+// After returns the time of an entry that follows the heads: now, or a tick after the latest head if that is from a clock ahead
+// of ours.
 func After(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)
 	for _, h := range heads {
@@ -239,14 +230,14 @@ type IndexRow struct {
 	Version  int64 // 0 if another program wrote the row
 }
 
-// RowState is what an index row has.
+// RowState is the content of an index row.
 type RowState int
 
 // The states.
 const (
 	NoRow     RowState = iota // there is none
 	HasRecord                 // a record
-	Tombstone                 // the mark that a deletion leaves
+	Tombstone                 // the mark of a deletion
 )
 
 // Effect is what a write does to an index row.
