@@ -63,6 +63,11 @@ func stateTable() string {
 	return cmp.Or(environment().Get("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable)
 }
 
+// isStateTable reports whether an app keeps its scans in tables of this name: that of the setting, and the default.
+func isStateTable(name string) bool {
+	return strings.EqualFold(name, stateTable()) || strings.EqualFold(name, config.DefaultStateTable)
+}
+
 // accountFlags are the flags of commands that use a storage account.
 type accountFlags struct{ patience time.Duration }
 

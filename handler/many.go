@@ -29,7 +29,7 @@ func (f *manyFlags) options() []option {
 
 // openHome opens what the flag of a place names: the account of a connection, if it is empty.
 func (f *accountFlags) openHome(r *call, flag string, at location, in *connection) (h job.Home, err error) {
-	h.StateTable = stateTable()
+	h.IsStateTable = isStateTable
 	if at.path == "" {
 		h.Account, err = f.openAccount(r, in)
 		return h, err

@@ -8,6 +8,7 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/place"
+	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 )
 
@@ -193,11 +194,28 @@ func (p *pairFlags) openAndAnnounce(r *call, reads bool) (from, to job.Place, er
 	if from.Table() != nil && to.Table() != nil && from.Table().Same(to.Table()) {
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
-	if !reads && to.Table() != nil && strings.EqualFold(to.Table().Name(), stateTable()) {
-		return from, to, job.Hint(usagef("--to: in table %s an app keeps its scans: rows from elsewhere would change what it has done", to.Table().Name()), "name another table, or set TABLESWEEP_STATE_TABLE to the name of the app's")
+	if !reads && to.Table() != nil && r.point.Resume == "" { // or else the first run has checked it
+		if err := mayTakeRows(r, to.Table()); err != nil {
+			return from, to, err
+		}
 	}
 	r.announceDestination(to)
 	return from, to, nil
+}
+
+// mayTakeRows refuses a table in which an app or a Functions host keeps its state, in whichever account.
+func mayTakeRows(r *call, to *storage.Table) error {
+	if storage.OfHost(to.Name()) {
+		return job.Hint(usagef("--to: table %s has a name that a Functions host gives to its own tables", to.Name()), "name another table")
+	}
+	is, err := isStateTable(to.Name()), error(nil)
+	if !is {
+		is, err = ledger.Is(r.ctx, to)
+	}
+	if is {
+		return job.Hint(usagef("--to: in table %s an app keeps its scans: rows from elsewhere would change what it has done", to.Name()), "name another table")
+	}
+	return err
 }
 
 // announceDestination says where rows go: what changes in an account, or where a resumed command writes its files, since a checkpoint has chosen

@@ -208,9 +208,10 @@ func (t *Tables) note(r *TableResult, p *Part) error {
 
 // Home is where many tables stand: an account, or a place with their exports.
 type Home struct {
-	Place                       // of exports, which are neither a table nor in an account of their own
-	Account    *storage.Account // nil for exports
-	StateTable string           // the name of an app's state table
+	Place                    // of exports, which are neither a table nor in an account of their own
+	Account *storage.Account // nil for exports
+	// IsStateTable reports whether an app keeps its scans in tables of this name.
+	IsStateTable func(name string) bool
 }
 
 // of returns a table's place, as a command line names it.
@@ -238,7 +239,7 @@ func (h Home) tables(ctx context.Context) (names, own []string, err error) {
 			return nil
 		})
 	}
-	kept := func(name string) bool { return strings.EqualFold(name, h.StateTable) || storage.OfHost(name) }
+	kept := func(name string) bool { return h.IsStateTable(name) || storage.OfHost(name) }
 	for _, name := range names {
 		if kept(name) {
 			own = append(own, name)

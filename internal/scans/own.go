@@ -53,13 +53,13 @@ func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 	return nil
 }
 
-// HostsTable says what a table is that runs this app, and that no group copies; "" for all others.
+// HostsTable says what a table is that keeps the state of this app or of a Functions host, and that no group copies; "" for all others.
 func (ss *Scans) HostsTable(t *storage.Table) string {
 	o, name := ss.Options, t.Name()
 	switch {
 	case t.Same(o.Own.Table(o.StateTable)):
 		return "is the table that keeps this app's scans"
-	case storage.OfHost(name) && t.Same(o.Own.Table(name)):
+	case storage.OfHost(name): // of this app, or of another one in its own account
 		return "is a table of the Functions host"
 	}
 	return ""

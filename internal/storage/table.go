@@ -31,8 +31,9 @@ func CheckTableName(name string) error {
 }
 
 // hostTables are the prefixes, in lower case, of the tables that a Functions host keeps in its app's account: for its logs, for leases if it runs
-// locally, and for diagnostic events. (azure-functions-host, DiagnosticEventTableStorageRepository.cs; azure-webjobs-sdk, LogFactory.cs)
-var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents"}
+// locally, for diagnostic events, and for scale metrics. (azure-functions-host, DiagnosticEventTableStorageRepository.cs and
+// TableStorageScaleMetricsRepository.cs; azure-webjobs-sdk, LogFactory.cs)
+var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents", "azurefunctionsscalemetrics"}
 
 // OfHost reports whether the table's name is one that the Functions host uses for its own tables.
 func OfHost(name string) bool {

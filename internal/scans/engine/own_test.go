@@ -25,8 +25,8 @@ func (w *world) reserve(table, container string) {
 	})
 }
 
-// TestScansSpareTheApp: no scan changes what belongs to the app or to its host. It may read that, and another account may have
-// things of the same names.
+// TestScansSpareTheApp: no scan changes what belongs to the app or to its host. It may read that. Another account may have
+// things of the same names, but no table of a Functions host may be changed in any account.
 func TestScansSpareTheApp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -40,6 +40,7 @@ func TestScansSpareTheApp(t *testing.T) {
 		{"table", "azureWebJobsHostLogsCommon", "the Functions host"},
 		{"table", "AzureFunctionsDiagnosticEvents202611", "the Functions host"},
 		{"table", "azurewebjobshosts", "the Functions host"},
+		{"table", "AzureFunctionsScaleMetrics202611", "the Functions host"},
 		{"queue", scans.Queues[scans.CopyRows], "the app's own queue"},
 		{"queue", scans.Queues[scans.CopyRows] + "-poison", "gave up"},
 		{"queue", "work-poison", "gave up"},
@@ -67,9 +68,39 @@ func TestScansSpareTheApp(t *testing.T) {
 				_, estimateErr := w.engine.Estimate(t.Context(), r)
 				for _, err := range []error{startErr, estimateErr} {
 					ours := err != nil && strings.Contains(err.Error(), tt.reason)
-					if want := connection == "" || tt.reason == "gave up"; ours != want || ours && problem.Of(err).Field != field {
+					if want := connection == "" || tt.reason == "gave up" || tt.field == "table" && tt.reason == "the Functions host"; ours != want || ours && problem.Of(err).Field != field {
 						t.Errorf("%s %s of connection %q: %v, want refused: %v", field, tt.name, connection, err, want)
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestScansSpareOtherApps: no scan writes to a table in which another app keeps its scans, whatever the table is called.
+func TestScansSpareOtherApps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, emulator.Options{})
+	w.fill("Source", plainRows(2, 2))
+	other := emulatortest.Open(w, emulatortest.New(w, emulator.Options{Account: "another"}), nil)
+	w.engine = w.newEngine(w.account, func(o *options) { o.Accounts["OTHER"] = other })
+	there := map[string]*ledger.Ledger{}
+	for _, name := range []string{"listed", "maintained"} {
+		w.must(other.Table(name).Create(t.Context()))
+		there[name] = ledger.New(other.Table(name))
+	}
+	w.must(there["maintained"].WriteMaintained(t.Context(), 0, nil))
+	_, err := there["listed"].AddStartRequest(t.Context(), "1", nil)
+	w.must(err)
+	for name := range there {
+		ref := &scans.TableRef{Table: name, Connection: "OTHER"}
+		for _, a := range []scans.Action{{Type: scans.Copy, Destination: ref}, {Type: scans.Keys, Destination: ref}} {
+			r := request(a)
+			_, startErr := w.engine.Start(t.Context(), r)
+			_, estimateErr := w.engine.Estimate(t.Context(), r)
+			for _, err := range []error{startErr, estimateErr} {
+				if err == nil || problem.Of(err).Field != "action.destination.table" || !strings.Contains(err.Error(), "an app keeps its scans") {
+					t.Errorf("%s to %s: %v", a.Type, name, err)
 				}
 			}
 		}

@@ -115,6 +115,7 @@ func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 const (
 	maintainPartition     = "maintain"
 	maintainRow           = "last"
+	poisonName            = "Poison"
 	observationRow        = "look"
 	observationVersion    = 1
 	maxMaintainError      = 1000 // characters
@@ -169,7 +170,7 @@ func (m Maintained) Age() time.Duration { return m.Now.Sub(m.At) }
 
 // WriteMaintained records that Maintain has run.
 func (l Processes) WriteMaintained(ctx context.Context, poison int, failure error) error {
-	properties := []storage.Property{storage.Int64Property("Poison", int64(poison))}
+	properties := []storage.Property{storage.Int64Property(poisonName, int64(poison))}
 	if failure != nil {
 		text := []rune(failure.Error())
 		properties = append(properties, storage.StringProperty("Error", string(text[:min(len(text), maxMaintainError)])))
@@ -182,7 +183,7 @@ func (l Processes) Maintained(ctx context.Context) (Maintained, error) {
 	p, err := l.query(ctx, "read when Maintain last ran", storage.Query{Range: key.WithPrefix(maintainPartition, maintainRow), Top: 1})
 	m := Maintained{Now: p.Date}
 	for _, e := range p.Entities() {
-		m.At, m.Poison, m.Error = e.Timestamp, e.Int("Poison"), e.Get("Error")
+		m.At, m.Poison, m.Error = e.Timestamp, e.Int(poisonName), e.Get("Error")
 	}
 	return m, err
 }

@@ -2,8 +2,11 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 
 	"tablesweep/internal/key"
 	"tablesweep/internal/storage"
@@ -43,6 +46,40 @@ func (l rows) pages(ctx context.Context, what string, q storage.Query) iter.Seq2
 		}
 	}
 }
+
+// Is reports whether a table is a ledger, of whichever app. It looks for the row of Maintain's last run, and for the lists of scans. A table that
+// does not exist, or may not be read, is not.
+func Is(ctx context.Context, table *storage.Table) (is bool, err error) {
+	lists := scansPartition
+	for _, mark := range []struct {
+		in  key.Range
+		has func(storage.Row) bool
+	}{
+		{key.WithPrefix(maintainPartition, maintainRow), func(row storage.Row) bool {
+			return slices.ContainsFunc(row.Entity().Properties, func(p storage.Property) bool { return p.Name == poisonName })
+		}},
+		{key.Range{Partition: &lists, Low: &key.Bound{Key: allPrefix}, High: key.PrefixEnd(endedPrefix)}, func(row storage.Row) bool {
+			return strings.Index(row.Key.Row, "|") == 1
+		}},
+	} {
+		if is || err != nil {
+			break
+		}
+		err = table.All(ctx, storage.Query{Range: mark.in, Top: 1}, func(p storage.Page) error {
+			if len(p.Rows) == 0 {
+				return nil
+			}
+			is = mark.has(p.Rows[0])
+			return errEnough
+		})
+		if err == errEnough || storage.Gone(err) || storage.Denied(err) {
+			err = nil
+		}
+	}
+	return is, because("find out whether "+table.String()+" keeps an app's scans", err)
+}
+
+var errEnough = errors.New("the first row says it")
 
 func because(what string, err error) error {
 	if err == nil {

@@ -55,6 +55,14 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 		o.Began = now.UTC()
 		return o, nil
 	}
+	if o.Destination != nil {
+		switch is, err := ledger.Is(ctx, o.Destination); {
+		case err != nil:
+			return nil, err
+		case is:
+			return nil, problem.Invalidf("action.destination.table", "is a table in which an app keeps its scans; name another")
+		}
+	}
 	if err := probe(ctx, o, now); err != nil || o.Other == nil {
 		return o, err
 	}
