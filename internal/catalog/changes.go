@@ -48,11 +48,11 @@ func changeOf(row storage.Row) (Change, error) {
 
 // changeLog returns the changes of all shards in the log's table as one log.
 func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
-	var partitions []string
+	var shards []logtail.Shard
 	for _, shard := range store.Shards() {
-		partitions = append(partitions, string(shard))
+		shards = append(shards, logtail.Shard(shard))
 	}
-	return logtail.Log{Table: table, Partitions: partitions, Prefix: store.ChangePrefix, Sizes: sizes}
+	return logtail.Log{Table: table, Shards: shards, Prefix: store.ChangePrefix, Sizes: sizes}
 }
 
 // Changes calls take with at most top changes (1 to MaxTop), newest first, until take refuses one. It lists changes older than

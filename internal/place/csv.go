@@ -83,7 +83,7 @@ type csvReader struct {
 	ended   int    // lines read
 	columns []csvColumn
 	keys    [2]int // columns of the keys, or -1
-	begun   bool   // the first row was read
+	rows    int    // that were read so far
 }
 
 // csvColumn is a column of a property, or of a key.
@@ -131,12 +131,12 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 		for i := range r.columns {
 			column := &r.columns[i]
 			if t, typed, err := column.typeOf(rec.cells); typed {
-				column.types.note(t, !r.begun)
+				column.types.note(t, r.rows == 0)
 			} else if err == nil && rec.cells[i] != "" && column.types.untyped == 0 {
 				column.types.untyped = rec.line
 			}
 		}
-		r.begun = true
+		r.rows++
 	}
 	return c, nil
 }
@@ -404,8 +404,7 @@ func (c CSV) columnName(text string) string {
 
 // row returns the row of a record. If only other cells are wrong, it has its key. err ends the input.
 func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
-	first := !r.begun
-	r.begun = true
+	r.rows++
 	for i := range r.columns {
 		c, text := &r.columns[i], rec.cells[i]
 		switch {
@@ -421,7 +420,7 @@ func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 				wrong = cmp.Or(wrong, typeErr)
 				continue
 			}
-			if t, err = r.decide(c, t, typed, first, rec.line); err != nil {
+			if t, err = r.decide(c, t, typed, rec.line); err != nil {
 				return e, nil, err
 			}
 			p, textErr := storage.ParseProperty(c.name, t, text)
@@ -438,7 +437,7 @@ func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 }
 
 // decide returns the type of a text, and learns from it unless a first reading has done so.
-func (r *csvReader) decide(c *csvColumn, t storage.Type, typed, first bool, line int) (storage.Type, error) {
+func (r *csvReader) decide(c *csvColumn, t storage.Type, typed bool, line int) (storage.Type, error) {
 	if c.given != nil {
 		if !typed {
 			t = *c.given
@@ -450,7 +449,7 @@ func (r *csvReader) decide(c *csvColumn, t storage.Type, typed, first bool, line
 	case !typed:
 		c.types.untyped = cmp.Or(c.types.untyped, line)
 	default:
-		if c.types.note(t, first); c.types.untyped > 0 && c.types.usual() != before {
+		if c.types.note(t, r.rows == 1); c.types.untyped > 0 && c.types.usual() != before {
 			return t, fmt.Errorf("line %d: %s is an %v, and the one of line %d, which has no type, was read as an %v; give --types %[2]s:%[3]v, or the rows in a file, which is read twice", line, c.name, t, c.types.untyped, before)
 		}
 	}

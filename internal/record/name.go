@@ -36,20 +36,19 @@ func (f Field) property() string {
 	return escapedPrefix + escape(f.Name)
 }
 
-// fieldName is the inverse of property. ok is false if the property is not a field's.
-func fieldName(property string) (name string, nested, ok bool) {
+// named is the inverse of property. It returns a field without a value. ok is false if the property is not a field's.
+func named(property string) (f Field, ok bool) {
 	if !strings.HasPrefix(property, OwnPrefix) {
-		return property, false, true
+		return Field{Name: property}, true
 	}
 	escaped, nested := strings.CutPrefix(property, nestedPrefix)
 	if !nested {
 		if escaped, ok = strings.CutPrefix(property, escapedPrefix); !ok {
-			return "", false, false
+			return Field{}, false
 		}
 	}
-	name = unescape(escaped)
-	f := Field{Name: name, Nested: nested}
-	return name, nested, name != "" && f.property() == property // only one escaped form is valid
+	f = Field{Name: unescape(escaped), Nested: nested}
+	return f, f.Name != "" && f.property() == property // only one escaped form is valid
 }
 
 // isPlain reports whether the name needs no escaping.

@@ -105,12 +105,12 @@ func FromProperties(properties []storage.Property) Record {
 }
 
 func fieldOf(p storage.Property) (Field, bool) {
-	name, nested, ok := fieldName(p.Name)
+	f, ok := named(p.Name)
 	if !ok {
 		return Field{}, false
 	}
-	f := Field{Name: name, Type: p.Type, Nested: nested, Value: p.Value}
-	if nested {
+	f.Type, f.Value = p.Type, p.Value
+	if f.Nested {
 		return f, p.Type == storage.String && isNested(p.Text())
 	}
 	if v, err := normalize(p.Type, p.Value); err == nil {

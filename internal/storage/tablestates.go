@@ -26,7 +26,7 @@ func (a *Account) TableStates(ctx context.Context, tables []string, atOnce int) 
 			continue
 		}
 		g.Go(func() (err error) {
-			there[i].Exists, there[i].Rows, err = a.Table(name).hasRows(all)
+			there[i], err = a.Table(name).state(all)
 			return err
 		})
 	}
@@ -43,20 +43,21 @@ func WithRows(all []TableState) (names []string) {
 	return names
 }
 
-// hasRows reports whether the table exists, and whether it has a row. It passes over empty pages before a row.
-func (t *Table) hasRows(ctx context.Context) (exists, rows bool, err error) {
-	found := errors.New("there is a row")
-	err = t.All(ctx, Query{Select: []string{}, Top: 1}, func(p Page) error {
+// state returns the state of the table. It passes over empty pages before a row.
+func (t *Table) state(ctx context.Context) (TableState, error) {
+	state, found := TableState{Table: t.Name()}, errors.New("there is a row")
+	err := t.All(ctx, Query{Select: []string{}, Top: 1}, func(p Page) error {
 		if len(p.Rows) > 0 {
 			return found
 		}
 		return nil
 	})
-	switch {
-	case err == found:
-		return true, true, nil
-	case Gone(err):
-		return false, false, nil
+	if Gone(err) {
+		return state, nil
 	}
-	return err == nil, false, err
+	if err == found {
+		state.Rows, err = true, nil
+	}
+	state.Exists = err == nil
+	return state, err
 }

@@ -73,14 +73,18 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	}
 	w, ok := a.(action.Changing)
 	consumes := ok && s.table() != nil && w.Changes().Same(s.table())
-	return &run{
+	r := &run{
 		scan: s, options: o, action: a, inOrder: inOrder, reads: o.Share.reads, writes: o.Share.writes,
 		plan:   newPlan(s),
 		state:  sweepState{frontier: &frontier{}, checkpoint: o.Checkpoint, differences: differences{most: o.List}, consumes: consumes},
-		pacer:  newPacer(o, inOrder, !consumes),
+		pacer:  newPacer(o, inOrder),
 		began:  time.Now(),
 		events: make(chan func(), o.Workers), throttles: make(chan throttle, o.Workers), idle: make(chan func()),
 	}
+	if !consumes {
+		r.pacer.separateSource()
+	}
+	return r
 }
 
 // do does all that is left of the sweep.

@@ -35,18 +35,17 @@ type pacer struct {
 	units         int          // of the last page that had rows
 }
 
-// newPacer returns the pacer of a sweep whose options are set. own means that nobody but the sweep makes
-// the source's partitions busy.
-func newPacer(o Options, inOrder, own bool) *pacer {
-	p := &pacer{
+// newPacer returns the pacer of a sweep whose options are set. Its reads and writes count for the same partitions.
+func newPacer(o Options, inOrder bool) *pacer {
+	return &pacer{
 		options: o, source: newSide(firstReads, o.Workers, &o.Share.source), target: newSide(firstUnits, o.Workers, &o.Share.target),
 		hot: map[string]bool{}, inOrder: inOrder, page: firstPage,
 	}
-	if own {
-		p.reads = "source/"
-	}
-	return p
 }
+
+// separateSource is for a sweep whose action does not write to the source. Writes to a partition of the target then
+// do not make a partition of the source with the same key busy.
+func (p *pacer) separateSource() { p.reads = "source/" }
 
 // side is one end of the sweep: where rows come from, or where the action leads.
 type side struct {

@@ -25,7 +25,8 @@ func within(bytes int) Options {
 // One busy partition is left alone and slows nothing else. Two mean that the account is busy.
 func TestThrottledPartitions(t *testing.T) {
 	t.Parallel()
-	p := newPacer(within(memory.Command), false, true)
+	p := newPacer(within(memory.Command), false)
+	p.separateSource()
 	for range 3 {
 		p.throttled(throttle{unit: true, partition: "a"})
 		p.throttled(throttle{confined: true})
@@ -52,7 +53,8 @@ func TestThrottledPartitions(t *testing.T) {
 func TestReadsAhead(t *testing.T) {
 	t.Parallel()
 	for _, inOrder := range []bool{false, true} {
-		p := newPacer(within(memory.Command), inOrder, true)
+		p := newPacer(within(memory.Command), inOrder)
+		p.separateSource()
 		f := &frontier{ready: 1_000_000}
 		if p.ahead(f) {
 			t.Errorf("in order %v: enough is read before any unit has shown how long it takes", inOrder)
@@ -77,7 +79,8 @@ func TestSweepsShareMemory(t *testing.T) {
 	of := func() (*pacer, *frontier) {
 		o := within(0)
 		o.Memory, o.Beside = budget, func() int64 { return beside }
-		p := newPacer(o, false, true)
+		p := newPacer(o, false)
+		p.separateSource()
 		p.page = page
 		return p, &frontier{}
 	}
@@ -112,7 +115,8 @@ func TestSweepsShareMemory(t *testing.T) {
 func TestRoomForPages(t *testing.T) {
 	t.Parallel()
 	for _, inOrder := range []bool{false, true} {
-		p := newPacer(within(10_000), inOrder, true)
+		p := newPacer(within(10_000), inOrder)
+		p.separateSource()
 		if p.room(&frontier{}) {
 			t.Error("a page of unknown size has room in 10,000 bytes")
 		}

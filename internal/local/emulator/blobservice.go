@@ -215,10 +215,16 @@ func (s blobService) parse(c *call) (operation, error) {
 			if b.blob = b.in.blobs[blobName]; b.blob == nil && !route.makes {
 				return response{}, noBlob()
 			}
-			if err := b.allowed(method != http.MethodGet, comp == "lease"); errors.Is(err, errNotModified) {
+			write := method != http.MethodGet
+			if err := b.meetsConditions(write); errors.Is(err, errNotModified) {
 				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // in other cases, this code has status 412
 			} else if err != nil {
 				return response{}, err
+			}
+			if comp != "lease" {
+				if err := b.meetsLease(write); err != nil {
+					return response{}, err
+				}
 			}
 		}
 		return route.run(b)
@@ -228,16 +234,16 @@ func (s blobService) parse(c *call) (operation, error) {
 
 var errNotModified = errors.New("the blob is not modified")
 
-// allowed returns an error if the blob's lease or the request's conditions forbid the request.
+// meetsConditions returns an error if the request's conditions forbid it.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations
-func (b *blobCall) allowed(write, aboutLease bool) error {
+func (b *blobCall) meetsConditions(write bool) error {
 	match, none := strings.Trim(b.Header.Get("If-Match"), `"`), strings.Trim(b.Header.Get("If-None-Match"), `"`)
 	unmet := refusal.New("ConditionNotMet", "The condition specified using HTTP conditional header(s) is not met.")
 	if b.blob == nil {
 		if match != "" {
 			return unmet
 		}
-		return lease{}.allows(b.Header.Get("x-ms-lease-id"), false, b.now)
+		return nil
 	}
 	since, sinceErr := http.ParseTime(b.Header.Get("If-Modified-Since"))
 	until, untilErr := http.ParseTime(b.Header.Get("If-Unmodified-Since"))
@@ -251,10 +257,17 @@ func (b *blobCall) allowed(write, aboutLease bool) error {
 		return unmet
 	case fresh:
 		return errNotModified
-	case aboutLease:
-		return nil
 	}
-	return b.blob.allows(b.Header.Get("x-ms-lease-id"), write, b.now)
+	return nil
+}
+
+// meetsLease returns an error if the blob's lease forbids the request. A blob that does not exist has no lease.
+func (b *blobCall) meetsLease(write bool) error {
+	id := b.Header.Get("x-ms-lease-id")
+	if b.blob == nil {
+		return lease{}.allows(id, false, b.now)
+	}
+	return b.blob.allows(id, write, b.now)
 }
 
 // entry is an entry of a list.

@@ -58,7 +58,7 @@ func TestFeedBeginsByAClockThatIsAhead(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		feed := logtail.Feed{
-			Log: logtail.Log{Table: w.table(nil), Partitions: []string{"s"}},
+			Log: logtail.Log{Table: w.table(nil), Shards: []logtail.Shard{"s"}},
 			Now: func() time.Time { return time.Now().Add(time.Hour) },
 		}
 		next, err := feed.After(t.Context(), logtail.Now, 10)

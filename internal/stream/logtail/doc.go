@@ -1,7 +1,7 @@
 // Package logtail keeps logs in a table, newest row first. The Table service sorts only by key,
 // and the keys here sort newest first, so the newest N of any number of rows cost one query.
 //
-// A [Log] is a set of rows, in one or more partitions, whose keys come from a [Clock].
+// A [Log] is a set of rows, in one or more shards, whose keys come from a [Clock].
 // Packages that write such rows in their own transactions use it to read and trim them.
 // [Streams] is a table of streams. A stream is a named log of events. An event is a
 // [record.Record] with an id, which is its row key and serves as a cursor.

@@ -15,13 +15,16 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Log is the rows in some partitions of a table whose keys consist of Prefix and a key from a
-// [Clock]. Rows of all partitions are merged by these keys.
+// Shard is a part of a log, by the PartitionKey of its rows.
+type Shard string
+
+// Log is the rows in some partitions of a table whose row keys consist of Prefix and a key from a
+// [Clock]. Rows of all shards are merged by these keys.
 type Log struct {
-	Table      *storage.Table
-	Partitions []string
-	Prefix     string // may be empty
-	Sizes      *Sizes // of the rows; nil for a log that is read once
+	Table  *storage.Table
+	Shards []Shard
+	Prefix string // may be empty
+	Sizes  *Sizes // of the rows; nil for a log that is read once
 }
 
 // Span is a part of a log. An empty bound does not limit.
@@ -44,7 +47,7 @@ func (s Span) filter() string {
 
 // Newest calls take with the n newest rows of a span, newest first, or with all if n is negative. It stops when take refuses a row or fails.
 // more reports whether the span may have older rows. Up to n = 1,000, it makes one query for each
-// partition, unless the service returns short pages.
+// shard, unless the service returns short pages.
 func (l Log) Newest(ctx context.Context, s Span, n int, take func(storage.Row) (taken bool, err error)) (more bool, err error) {
 	m, err := l.merge(ctx, s, n)
 	if err != nil {
@@ -74,20 +77,20 @@ func (m *merge) newest(ctx context.Context, n int, take func(storage.Row) (taken
 // rows, and is valid with an error, too.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-key.Tick))}
-	for _, p := range l.Partitions {
-		r := l.rows(p, Span{})
+	for _, shard := range l.Shards {
+		r := l.rows(shard, Span{})
 		r.Low = &bound
 		n, err := action.DeleteFound(ctx, l.Table, storage.Query{Range: r}, nil)
 		if removed += n; err != nil {
-			return removed, fmt.Errorf("trim log in partition %q: %w", p, err)
+			return removed, fmt.Errorf("trim log in partition %q: %w", shard, err)
 		}
 	}
 	return removed, nil
 }
 
-// rows returns the key range of a span in a partition.
-func (l Log) rows(partition string, s Span) key.Range {
-	r := key.Range{Partition: &partition}
+// rows returns the key range of a span in a shard.
+func (l Log) rows(shard Shard, s Span) key.Range {
+	r := key.Range{Partition: new(string(shard))}
 	switch {
 	case s.Older != "":
 		r.Low = &key.Bound{Key: l.Prefix + s.Older, Open: true}
@@ -102,7 +105,7 @@ func (l Log) rows(partition string, s Span) key.Range {
 	return r
 }
 
-// merge reads partitions page by page and merges their rows.
+// merge reads shards page by page and merges their rows.
 type merge struct {
 	table   *storage.Table
 	sizes   *Sizes
@@ -113,7 +116,7 @@ type merge struct {
 	known time.Time
 }
 
-// source is one partition: the rows that were read but not taken, and the next query.
+// source is one shard: the rows that were read but not taken, and the next query.
 type source struct {
 	query storage.Query
 	rows  []storage.Row
@@ -121,7 +124,7 @@ type source struct {
 	ended bool
 }
 
-// merge reads the first page of each partition, of up to top rows. For several partitions and large rows, it requests only about as many of each
+// merge reads the first page of each shard, of up to top rows. For several shards and large rows, it requests only about as many of each
 // as will probably be needed. The pages are charged to ctx's part of the memory.
 func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	if top < 0 {
@@ -131,11 +134,11 @@ func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	if sizes == nil {
 		sizes = new(Sizes)
 	}
-	m := &merge{table: l.Table, sizes: sizes, most: min(top, storage.PageRows), sources: make([]source, len(l.Partitions))}
-	known := make([]time.Time, len(l.Partitions))
+	m := &merge{table: l.Table, sizes: sizes, most: min(top, storage.PageRows), sources: make([]source, len(l.Shards))}
+	known := make([]time.Time, len(l.Shards))
 	g, reading := task.WithContext(ctx)
-	for i, p := range l.Partitions {
-		m.sources[i].query = storage.Query{Range: l.rows(p, s), Filter: s.filter()}
+	for i, shard := range l.Shards {
+		m.sources[i].query = storage.Query{Range: l.rows(shard, s), Filter: s.filter()}
 		g.Go(func() (err error) {
 			known[i], err = m.read(reading, &m.sources[i])
 			return err
@@ -148,11 +151,11 @@ func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	return m, nil
 }
 
-// read reads a partition until it has a row or ends. known is the time of the first page
+// read reads a shard until it has a row or ends. known is the time of the first page
 // that it reads, as in [merge].
 func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error) {
 	for len(p.rows) == 0 && !p.ended {
-		asked := time.Now()
+		sentAt := time.Now()
 		memory.PartIn(ctx).Use(-p.bytes) // the previous page can be freed
 		p.bytes, p.query.Top = 0, m.rowsOf(ctx)
 		page, err := m.sizes.Query(ctx, m.table, p.query)
@@ -161,7 +164,7 @@ func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error
 		}
 		p.bytes = storage.MemoryOf(page.Bytes, len(page.Rows))
 		if known.IsZero() {
-			known = page.Date.Add(-time.Since(asked)) // the answer may be dated later than the reading
+			known = page.Date.Add(-time.Since(sentAt)) // the answer may be dated later than the reading
 			for _, row := range page.Rows {
 				if at := row.Timestamp(); at.After(known) {
 					known = at
@@ -173,7 +176,7 @@ func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error
 	return known, nil
 }
 
-// rowsOf returns how many rows to request from a partition: a full page or, if rows are large, the partition's share and
+// rowsOf returns how many rows to request from a shard: a full page or, if rows are large, the shard's share and
 // a margin for chance.
 func (m *merge) rowsOf(ctx context.Context) int {
 	wanted := m.sizes.Rows(ctx, m.most, MaxAnswer)
@@ -190,13 +193,13 @@ func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
 		for {
 			var newest *source
 			for i := range m.sources {
-				p := &m.sources[i]
-				if _, err := m.read(ctx, p); err != nil {
+				from := &m.sources[i]
+				if _, err := m.read(ctx, from); err != nil {
 					yield(storage.Row{}, fmt.Errorf("read log: %w", err))
 					return
 				}
-				if len(p.rows) > 0 && (newest == nil || key.Less(p.rows[0].Key.Row, newest.rows[0].Key.Row)) {
-					newest = p
+				if len(from.rows) > 0 && (newest == nil || key.Less(from.rows[0].Key.Row, newest.rows[0].Key.Row)) {
+					newest = from
 				}
 			}
 			if newest == nil {

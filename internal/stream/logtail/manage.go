@@ -27,7 +27,7 @@ const emptyColumn = "Empty"
 // StreamInfo describes a stream.
 type StreamInfo struct {
 	Name   string `json:"name"`
-	Shards int    `json:"shards"` // largest number of partitions that it ever had
+	Shards int    `json:"shards"` // largest number that it ever had
 }
 
 // List returns at most top streams (1 to MaxTop) after cursor, in the order of their names'
@@ -156,8 +156,8 @@ func (s *Streams) empty(ctx context.Context, stream, escaped string, before time
 		return 0, problem.NotFoundf("", "there is no stream %s", secret.Name(stream))
 	}
 	older := func(row storage.Row) bool { return before.IsZero() || row.Timestamp().Before(before) }
-	for _, p := range s.logOf(escaped, l).Partitions {
-		n, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &p}}, older)
+	for _, shard := range s.logOf(escaped, l).Shards {
+		n, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: new(string(shard))}}, older)
 		if removed += n; err != nil {
 			return removed, fmt.Errorf("delete stream %q, after %d events were removed: %w", stream, removed, err)
 		}
@@ -186,5 +186,5 @@ func (s *Streams) logOf(escaped string, l listing) Log {
 		sizes = new(Sizes)
 		remember(s, s.sizes, escaped, sizes)
 	}
-	return Log{Table: s.options.Table, Partitions: partitions(escaped, min(max(1, l.shards), maxShards)), Sizes: sizes}
+	return Log{Table: s.options.Table, Shards: shardsOf(escaped, min(max(1, l.shards), maxShards)), Sizes: sizes}
 }

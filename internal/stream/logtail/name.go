@@ -45,11 +45,11 @@ func escapeName(stream string) (string, error) {
 	return b.String(), nil
 }
 
-// partitions returns a stream's partitions.
-func partitions(escaped string, shards int) []string {
-	all := []string{escaped}
-	for i := 1; i < shards; i++ {
-		all = append(all, fmt.Sprintf("%s|%02d", escaped, i))
+// shardsOf returns the first n shards of a stream.
+func shardsOf(escaped string, n int) []Shard {
+	all := []Shard{Shard(escaped)}
+	for i := 1; i < n; i++ {
+		all = append(all, Shard(fmt.Sprintf("%s|%02d", escaped, i)))
 	}
 	return all
 }

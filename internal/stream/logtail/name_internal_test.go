@@ -43,7 +43,8 @@ func FuzzStreamsShareNoPartition(f *testing.F) {
 			t.Skip()
 		}
 		of := map[string]bool{streamsPartition: true}
-		for _, p := range append(partitions(x, int(n%maxShards)+1), partitions(y, int(m%maxShards)+1)...) {
+		for _, shard := range append(shardsOf(x, int(n%maxShards)+1), shardsOf(y, int(m%maxShards)+1)...) {
+			p := string(shard)
 			if of[p] {
 				t.Errorf("streams %q and %q share partition %q", a, b, p)
 			}

@@ -22,11 +22,11 @@ const (
 	maxRaces = 20 // with other tries of the same append
 )
 
-// note records the use of an idempotency key: events with consecutive ids in one partition.
+// note records the use of an idempotency key: events with consecutive ids in one shard.
 type note struct {
-	first     string // the oldest event's id
-	partition string
-	content   string // hash of the events
+	first   string // the oldest event's id
+	shard   Shard
+	content string // hash of the events
 }
 
 // AppendOnce is [Streams.Append], once for each idempotency key of a stream. For a day, an
@@ -35,7 +35,7 @@ type note struct {
 func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, once string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
-	partitions, err := s.toWrite(ctx, stream)
+	shards, escaped, err := s.toWrite(ctx, stream)
 	if err != nil {
 		return nil, err
 	}
@@ -44,20 +44,20 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.
 		hash.Write([]byte(records.At(i).Hash()))
 	}
 	n := note{
-		first:     s.clock.nextKeys(s.now(), records.Len())[0],
-		partition: partitions[s.nextTurn()%len(partitions)],
-		content:   hex.EncodeToString(hash.Sum(nil)),
+		first:   s.clock.nextKeys(s.now(), records.Len())[0],
+		shard:   shards[s.nextTurn()%len(shards)],
+		content: hex.EncodeToString(hash.Sum(nil)),
 	}
-	n, known, err := s.take(ctx, partitions[0], once, n)
+	n, known, err := s.take(ctx, escaped, once, n)
 	if err != nil {
-		return nil, s.notAppended(stream, partitions[0], err)
+		return nil, s.notAppended(stream, escaped, err)
 	}
 	keys, err := keysFrom(n.first, records.Len())
 	if err != nil {
 		return nil, fmt.Errorf("append to stream %q: the note of an Idempotency-Key: %w", stream, err)
 	}
-	if ids, err := s.complete(ctx, n.partition, keys, records, known); err != nil {
-		return nil, s.notAppended(stream, partitions[0], &PartialError{IDs: ids, Err: err})
+	if ids, err := s.complete(ctx, n.shard, keys, records, known); err != nil {
+		return nil, s.notAppended(stream, escaped, &PartialError{IDs: ids, Err: err})
 	}
 	return keys, nil
 }
@@ -70,7 +70,7 @@ func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used 
 	for range maxRaces {
 		err := s.options.Table.Write(ctx, storage.Op{Kind: storage.Insert, Row: storage.Entity{Key: at, Properties: []storage.Property{
 			storage.Int64Property("Version", version), storage.StringProperty("First", n.first),
-			storage.StringProperty("Partition", n.partition), storage.StringProperty("Content", n.content),
+			storage.StringProperty("Partition", string(n.shard)), storage.StringProperty("Content", n.content),
 		}}.Row()})
 		if !storage.Conflict(err) {
 			return n, false, err
@@ -85,7 +85,7 @@ func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used 
 		if v := row.Int("Version"); v != version {
 			return note{}, false, fmt.Errorf("the note of an Idempotency-Key has version %d, and this program knows version %d", v, version)
 		}
-		used := note{first: row.Get("First"), partition: row.Get("Partition"), content: row.Get("Content")}
+		used := note{first: row.Get("First"), shard: Shard(row.Get("Partition")), content: row.Get("Content")}
 		if used.content != n.content {
 			return note{}, false, problem.ReusedKey()
 		}
@@ -94,13 +94,13 @@ func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used 
 	return note{}, false, problem.Busyf("", "the key's note comes and goes; try again")
 }
 
-// complete inserts the events with these keys that are missing from a partition. known means that some may exist. It
+// complete inserts the events with these keys that are missing from a shard. known means that some may exist. It
 // returns the ids of the events, or "" for events that may be missing.
-func (s *Streams) complete(ctx context.Context, partition string, keys []string, records record.Some, known bool) ([]string, error) {
+func (s *Streams) complete(ctx context.Context, shard Shard, keys []string, records record.Some, known bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	for range maxRaces {
 		if known {
-			if err := s.findEvents(ctx, partition, keys, ids); err != nil {
+			if err := s.findEvents(ctx, shard, keys, ids); err != nil {
 				return ids, err
 			}
 		}
@@ -112,7 +112,7 @@ func (s *Streams) complete(ctx context.Context, partition string, keys []string,
 			}
 		}
 		recordOf := func(i int) record.Record { return records.At(at[i]) }
-		written, err := s.write(ctx, []string{partition}, missing, recordOf, func(error) bool { return false })
+		written, err := s.write(ctx, []Shard{shard}, missing, recordOf, func(error) bool { return false })
 		for i, id := range written {
 			ids[at[i]] = id
 		}
@@ -124,10 +124,10 @@ func (s *Streams) complete(ctx context.Context, partition string, keys []string,
 	return ids, problem.Busyf("", "other tries append the same events; try again")
 }
 
-// findEvents sets the ids of the events that exist in a partition. The keys are in the order of age, oldest first.
-func (s *Streams) findEvents(ctx context.Context, partition string, keys, ids []string) error {
+// findEvents sets the ids of the events that exist in a shard. The keys are in the order of age, oldest first.
+func (s *Streams) findEvents(ctx context.Context, shard Shard, keys, ids []string) error {
 	oldest, newest := keys[0], keys[len(keys)-1]
-	r := key.Range{Partition: &partition, Low: &key.Bound{Key: newest}, High: &key.Bound{Key: oldest}}
+	r := key.Range{Partition: new(string(shard)), Low: &key.Bound{Key: newest}, High: &key.Bound{Key: oldest}}
 	return s.options.Table.All(ctx, storage.Query{Range: r, Select: []string{}}, func(p storage.Page) error {
 		for _, row := range p.Entities() {
 			i, found := slices.BinarySearchFunc(keys, row.Key.Row, func(at, id string) int { return strings.Compare(id, at) })

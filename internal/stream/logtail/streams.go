@@ -44,7 +44,7 @@ type Options struct {
 
 // StreamSettings configure one stream. Streams without settings have the zero value.
 type StreamSettings struct {
-	Shards    int            // partitions to spread events over; 0 means 1
+	Shards    int            // to spread events over; 0 means 1
 	Retention *time.Duration // nil means that of the options; 0 forever
 }
 
@@ -115,36 +115,36 @@ func (e *PartialError) Unwrap() error { return e.Err }
 func (s *Streams) Append(ctx context.Context, stream string, records record.Some) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
-	partitions, err := s.toWrite(ctx, stream)
+	shards, escaped, err := s.toWrite(ctx, stream)
 	if err != nil {
 		return nil, err
 	}
 	ids := s.clock.nextKeys(s.now(), records.Len())
 	// The keys are unique to this call, so a conflict is with an earlier try whose answer was lost.
-	written, err := s.write(ctx, partitions, ids, records.At, storage.Conflict)
+	written, err := s.write(ctx, shards, ids, records.At, storage.Conflict)
 	if err != nil {
-		return nil, s.notAppended(stream, partitions[0], &PartialError{IDs: written, Err: err})
+		return nil, s.notAppended(stream, escaped, &PartialError{IDs: written, Err: err})
 	}
 	return ids, nil
 }
 
-// toWrite returns the partitions that may receive a stream's events. It makes sure that the service's time is known.
-func (s *Streams) toWrite(ctx context.Context, stream string) ([]string, error) {
-	escaped, err := escapeName(stream)
+// toWrite returns the shards that may receive a stream's events, and the stream's escaped name. It makes sure that the service's time is known.
+func (s *Streams) toWrite(ctx context.Context, stream string) (shards []Shard, escaped string, err error) {
+	escaped, err = escapeName(stream)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if secret.In(stream) {
-		return nil, problem.Invalidf("stream", "has what looks like a key, a signature or a token; names of streams are stored and shown, and must have none")
+		return nil, "", problem.Invalidf("stream", "has what looks like a key, a signature or a token; names of streams are stored and shown, and must have none")
 	}
 	if _, known := s.options.Table.Now(s.options.Now()); !known {
 		s.forget(escaped) // a new answer shows the service's time
 	}
-	shards, err := s.shardsToWrite(ctx, stream, escaped)
+	n, err := s.shardsToWrite(ctx, stream, escaped)
 	if err != nil {
-		return nil, fmt.Errorf("append to stream %q: %w", stream, err)
+		return nil, "", fmt.Errorf("append to stream %q: %w", stream, err)
 	}
-	return partitions(escaped, shards), nil
+	return shardsOf(escaped, n), escaped, nil
 }
 
 // notAppended returns the error of a failed append.
@@ -191,15 +191,15 @@ func (s *Streams) forget(escaped string) {
 
 // write inserts events with the given keys. at returns an event's record. The ids are "" for events that may be missing. An error for
 // which passes returns true is ignored.
-func (s *Streams) write(ctx context.Context, partitions, keys []string, at func(i int) record.Record, passes func(error) bool) ([]string, error) {
+func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, at func(i int) record.Record, passes func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	errs := make([]error, len(keys)) // stored at the first event of each transaction
 	var g task.Group                 // without a context, so that the others continue after a failure
 	g.SetLimit(parallelBatches)
 	for first := 0; first < len(keys); {
-		partition := partitions[s.nextTurn()%len(partitions)]
+		shard := shards[s.nextTurn()%len(shards)]
 		b := s.options.Table.Batch()
-		for next := first; next < len(keys) && b.Add(insert(partition, keys[next], at(next))); next++ {
+		for next := first; next < len(keys) && b.Add(insert(shard, keys[next], at(next))); next++ {
 		}
 		from, to := first, first+b.Rows()
 		first = to
@@ -217,8 +217,8 @@ func (s *Streams) write(ctx context.Context, partitions, keys []string, at func(
 	return ids, errors.Join(append(errs, g.Wait())...)
 }
 
-func insert(partition, id string, r record.Record) storage.Op {
-	return storage.Op{Kind: storage.Insert, Row: storage.Entity{Key: key.Key{Partition: partition, Row: id}, Properties: r.Properties()}.Row()}
+func insert(shard Shard, id string, r record.Record) storage.Op {
+	return storage.Op{Kind: storage.Insert, Row: storage.Entity{Key: key.Key{Partition: string(shard), Row: id}, Properties: r.Properties()}.Row()}
 }
 
 func (s *Streams) nextTurn() int {
