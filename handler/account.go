@@ -196,7 +196,7 @@ func (r *call) sayOnce(verb, address string) {
 	if o, known := find(r.command.options(), "progress"); known {
 		r.Meter.Use(progress.Style(o.text()))
 	}
-	r.Meter.Say(verb, address)
+	r.Meter.Print(verb, address)
 }
 
 // openTable returns the table that a flag names.

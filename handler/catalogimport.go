@@ -70,10 +70,10 @@ func (o *importOptions) run(r *call) error {
 			Patience:   o.patience,
 			Resumed: func(rows int) {
 				before = rows
-				meter.Say("import", fmt.Sprintf("going on behind record %d", rows))
+				meter.Print("import", fmt.Sprintf("going on behind record %d", rows))
 			},
 			Failed: func(row load.Row, err error) {
-				meter.Say("refused", fmt.Sprintf("line %d: %s", row.Line, strings.ReplaceAll(err.Error(), "\n", "; ")))
+				meter.Print("refused", fmt.Sprintf("line %d: %s", row.Line, strings.ReplaceAll(err.Error(), "\n", "; ")))
 			},
 			Noted: func(n load.Note) {
 				meter.Show(sweep.Progress{
@@ -90,7 +90,7 @@ func (o *importOptions) run(r *call) error {
 			return job.Hint(err, "run it again: records that are there already stay unchanged")
 		}
 		if err != nil {
-			return r.leave(err)
+			return r.withResumeHint(err)
 		}
 		err = r.finish(func() error { return o.summary(r, done) })
 		if err == nil && done.Failed > 0 {

@@ -37,7 +37,7 @@ func (r *call) run(o runnable) error {
 		err = o.run(r)
 	}
 	if err != nil && r.point.File != nil && r.ctx.Err() != nil && !errors.As(err, new(job.Hinted)) { // interrupted before the work was begun
-		err = r.leave(interrupted(err))
+		err = r.withResumeHint(interrupted(err))
 	}
 	if r.point.File != nil {
 		_ = r.point.File.Close()
@@ -106,7 +106,7 @@ func (r *call) do(j *job.Job, show func(job.Result) error) (done job.Result, err
 	case err == nil:
 		err = r.finish(func() error { return show(done) })
 	case done.Begun:
-		err = r.leave(err)
+		err = r.withResumeHint(err)
 	}
 	return done, err
 }
@@ -124,8 +124,8 @@ func (r *call) finish(result func() error) error {
 	return file.Remove()
 }
 
-// leave returns the error of a command that did not come to its end, with a hint how to go on.
-func (r *call) leave(err error) error {
+// withResumeHint returns the error of a command that did not come to its end, with a hint how to go on.
+func (r *call) withResumeHint(err error) error {
 	p := &r.point
 	_, resumable := find(r.command.options(), "checkpoint")
 	switch {

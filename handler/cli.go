@@ -65,9 +65,9 @@ func exitCode(err error) int {
 
 // report prints an error, and advice.
 func report(m *progress.Meter, err error) {
-	m.Say("error", err.Error())
+	m.Print("error", err.Error())
 	if hint := hintFor(err); hint != "" {
-		m.Say("hint", hint)
+		m.Print("hint", hint)
 	}
 }
 

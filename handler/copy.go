@@ -89,7 +89,7 @@ func (o *copyOptions) run(r *call) error {
 		}
 		switch {
 		case o.dryRun.on:
-			return o.look(r, &all)
+			return o.printDestination(r, &all)
 		case all.To.Account != nil && o.mode != action.Skip && o.mode != action.Fail && o.Since.Text == "":
 			all.Overwrites = func(tables []string) error { return o.mayOverwrite(r, all.To.Address(), tables) }
 		}
@@ -151,11 +151,11 @@ func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error
 		"--overwrite writes over them without asking; --mode skip keeps what is there, and --dry-run shows which tables have rows", "overwrite", "overwrite")
 }
 
-// look prints what the destination has of the tables, in place of writing them.
-func (o *copyOptions) look(r *call, all *job.Tables) error {
+// printDestination prints what the destination has of the tables, in place of writing them.
+func (o *copyOptions) printDestination(r *call, all *job.Tables) error {
 	r.work(o.style)
 	all.Process = r.Process
-	there, err := all.Look(r.ctx)
+	there, err := all.DestinationStates(r.ctx)
 	if err != nil {
 		return err
 	}

@@ -80,10 +80,10 @@ func (j *jobFlags) showEstimate(r *call, prepared *job.Job) error {
 // printEstimate writes a report for people. What it says of rows is true: more come only if not all were counted.
 func printEstimate(out io.Writer, verb string, r estimate.Report, price float64, sentence string) error {
 	rows, at := *r.Rows[0], fmt.Sprintf("at $%g for 10,000 requests", price)
-	text := fmt.Sprintf("would %s %s\n%s, %s\n", verb, grouped(rows, "row"), takes(r.Requests, r.Dollars), at)
+	text := fmt.Sprintf("would %s %s\n%s, %s\n", verb, grouped(rows, "row"), requestsAndCost(r.Requests, r.Dollars), at)
 	if !r.Counted && rows > 0 {
 		text = fmt.Sprintf("would %s more than %s (not all counted in %v)\n%s, for the rows counted\n%s, for each million beyond\n%s\n",
-			verb, grouped(below(rows), "row"), seconds(dryRunTime), takes(r.Requests, r.Dollars), takes(r.PerMillion, *r.DollarsPerMillion), at)
+			verb, grouped(below(rows), "row"), seconds(dryRunTime), requestsAndCost(r.Requests, r.Dollars), requestsAndCost(r.PerMillion, *r.DollarsPerMillion), at)
 	} else if !r.Counted {
 		text = fmt.Sprintf("would %s rows that %v did not suffice to find; --dry-run=full counts to the end\n", verb, seconds(dryRunTime))
 	}
@@ -105,8 +105,8 @@ func below(n int64) int64 {
 	return (n - 1) / last * last
 }
 
-// takes writes what work takes.
-func takes(requests int64, dollars float64) string {
+// requestsAndCost returns the number of requests and their cost, in words.
+func requestsAndCost(requests int64, dollars float64) string {
 	return "about " + grouped(requests, "request") + ", " + money(dollars)
 }
 

@@ -13,9 +13,9 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	inLines, single := from == place.KindFile || from == place.KindStream, to == place.KindFile || to == place.KindStream
 	switch {
 	case r.name == "export" && (from != place.KindTable || to == place.KindTable):
-		return usagef("export is from a table to files, not %s; copy takes all", o.asked(from, to))
+		return usagef("export is from a table to files, not %s; copy takes all", o.describe(from, to))
 	case r.name == "import" && (from == place.KindTable || to != place.KindTable):
-		return usagef("import is from files to a table, not %s; copy takes all", o.asked(from, to))
+		return usagef("import is from files to a table, not %s; copy takes all", o.describe(from, to))
 	case inLines && to != place.KindTable:
 		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from.path)
 	}

@@ -55,7 +55,7 @@ func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
 func (j *jobFlags) each(r *call, prepared *job.Job, err error, verb string, confirm, then func() error) error {
 	if err != nil {
 		if !job.Refused(err) && (errors.Is(err, task.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {
-			err = r.leave(err)
+			err = r.withResumeHint(err)
 		}
 		return err
 	}

@@ -144,7 +144,7 @@ func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err
 	case err == nil:
 		err = r.finish(func() error { return nil })
 	default:
-		err = r.leave(err)
+		err = r.withResumeHint(err)
 	}
 	if err != nil {
 		return err

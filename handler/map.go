@@ -212,7 +212,7 @@ func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 	case !load.IsCSV(path) && (len(f.types) > 0 || f.delimiter != ","):
 		return place.CSV{}, usagef("--types and --delimiter are about CSV, and the file has none: its name would end with .csv")
 	}
-	form.Mixed = func(text string) { r.Meter.Say("types", text) }
+	form.Mixed = func(text string) { r.Meter.Print("types", text) }
 	return *form, nil
 }
 

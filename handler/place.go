@@ -261,8 +261,8 @@ func (p *pairFlags) words() string {
 	return strings.Join(all, " ")
 }
 
-// asked returns what the pair's places are.
-func (p *pairFlags) asked(from, to place.Kind) string {
+// describe returns what the pair's places are.
+func (p *pairFlags) describe(from, to place.Kind) string {
 	return fmt.Sprintf("from %v to %v (%s)", from, to, p.words())
 }
 

@@ -198,7 +198,7 @@ func (o *scansFailedOptions) run(r *call) error {
 			}
 		}
 		if cursor = page.Cursor; cursor == "" && page.Kept < page.Total {
-			r.Meter.Say("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
+			r.Meter.Print("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
 		}
 	}
 	return nil

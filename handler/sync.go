@@ -210,7 +210,7 @@ func (o *syncOptions) limit(plan job.SyncPlan) error {
 
 // agree asks whether to make a plan's changes.
 func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) error {
-	r.Meter.Say("plan", plan.String())
+	r.Meter.Print("plan", plan.String())
 	if err := o.limit(plan); err != nil {
 		return err
 	}

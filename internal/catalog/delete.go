@@ -147,29 +147,29 @@ func (x *deleting) all(ctx context.Context, q Lookup) error {
 	return tooManyRaces()
 }
 
-// errStays means that a record must not be deleted.
-var errStays = errors.New("the record was written since the deletion was claimed")
+// errNotToDelete means that a record must not be deleted.
+var errNotToDelete = errors.New("the record was written since the deletion was claimed")
 
-// stays returns errStays for a live head whose record must not be deleted. Either this deletion has already deleted the identity,
+// checkDeletable returns errNotToDelete for a live head whose record must not be deleted. Either this deletion has already deleted the identity,
 // or the head's write is newer than the claim, and the claim is not, or no longer, this try's own. The head is read before the
 // claim. Therefore a first try that was suspended deletes nothing that was written after a repetition has taken over. row is the
 // index row in which the record was found, or empty.
-func (x *deleting) stays(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
+func (x *deleting) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
 	x.mu.Unlock()
 	switch {
 	case again:
-		return errStays
+		return errNotToDelete
 	case !x.since(h, row, version):
 		return nil
 	case x.claim.Known:
-		return errStays
+		return errNotToDelete
 	}
 	if held, err := claimsIn(x.Log).Unchanged(ctx, x.claim); err != nil {
 		return fmt.Errorf("catalog %s: %w", x.Name, err)
 	} else if !held {
-		return errStays
+		return errNotToDelete
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (x *deleting) member(first index.FirstHash, identity index.IdentityHash, we
 		defer x.mu.Unlock()
 		x.removed[identity] = x.removed[identity] || done
 		switch {
-		case errors.Is(err, errStays):
+		case errors.Is(err, errNotToDelete):
 			return nil
 		case err == nil && done:
 			x.done.Records++
@@ -318,7 +318,7 @@ func (x *deleting) readHeads(ctx context.Context) error {
 func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (done bool, err error) {
 	row := m.row.Entity()
 	slots := x.readAhead(ctx, store.WriteFor(m.id), row)
-	stays := func(h *store.Head) error { return x.stays(ctx, h, row, m.version) }
+	stays := func(h *store.Head) error { return x.checkDeletable(ctx, h, row, m.version) }
 	done, err = x.stages.removeAt(ctx, h, m.id.First(), m.id.Hash(), record.FromProperties(row.Properties), stays, slots)
 	if !done {
 		slots() // waits, so that no reads stay under way
@@ -360,7 +360,7 @@ func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 
 // removeUnseen deletes the record of a live head, if it matches the query.
 func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, err error) {
-	stays := func(h *store.Head) error { return x.stays(ctx, h, storage.Entity{}, 0) }
+	stays := func(h *store.Head) error { return x.checkDeletable(ctx, h, storage.Entity{}, 0) }
 	r, found, err := x.reader.contents(ctx, h)
 	if err != nil || !found {
 		return false, err

@@ -83,7 +83,7 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 			continue
 		}
 		id, err := t.Identify(r)
-		if err != nil || !t.plan.wants(id) {
+		if err != nil || !t.plan.matches(id) {
 			return nil, nil
 		}
 		row := storage.Entity{Properties: r.Properties()}.Row()

@@ -39,8 +39,8 @@ func (w wanted) value(value string) bool {
 	return slices.ContainsFunc(w.partitions, func(p index.Partition) bool { return p.Value == value })
 }
 
-// wants reports whether the record matches the query.
-func (p plan) wants(id index.Identity) bool {
+// matches reports whether the record matches the query.
+func (p plan) matches(id index.Identity) bool {
 	return p.window.Contains(id.Sort) && !slices.ContainsFunc(p.keys, func(k wanted) bool { return !k.value(id.Values[k.rank]) })
 }
 

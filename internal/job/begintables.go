@@ -153,7 +153,7 @@ func (t *Tables) restore(ctx context.Context) error {
 func (t *Tables) choose(ctx context.Context) ([]string, error) {
 	names, own, err := t.From.tables(ctx)
 	if len(own) > 0 {
-		t.Meter.Say("leaves out", strings.Join(own, ", ")+": an app or its host keeps its own state there")
+		t.Meter.Print("leaves out", strings.Join(own, ", ")+": an app or its host keeps its own state there")
 	}
 	if err == nil && len(names) == 0 {
 		err = Refuse("", "%v: %s has no table", t.Choice, t.From.Address())
@@ -231,8 +231,8 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 	return nil
 }
 
-// Look chooses the tables, and returns what the destination, an account, has of them. It changes nothing.
-func (t *Tables) Look(ctx context.Context) ([]storage.TableState, error) {
+// DestinationStates chooses the tables, and returns what the destination, an account, has of them. It changes nothing.
+func (t *Tables) DestinationStates(ctx context.Context) ([]storage.TableState, error) {
 	if err := t.whole(ctx); err != nil {
 		return nil, err
 	}

@@ -107,15 +107,15 @@ func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, 
 		values["to"] = to
 		p.Record.Flags["to"], _ = beside(home, to)
 	}
-	set, err := p.Record.Restore(kept(options, home))
+	set, err := p.Record.Restore(recordForms(options, home))
 	for name := range set {
 		set[name] = values[name]
 	}
 	return set, err
 }
 
-// kept returns the options as a record has them, in a file in the directory home.
-func kept(options []Option, home string) (all []jobrecord.Option) {
+// recordForms returns the options as a record has them, in a file in the directory home.
+func recordForms(options []Option, home string) (all []jobrecord.Option) {
 	for _, o := range options {
 		switch {
 		case o.Value == o.Default:
@@ -202,7 +202,7 @@ func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) 
 	if path != "" {
 		home, path = homeOf(path), filepath.Join(path, p.In)
 	}
-	p.Record = jobrecord.New(p.Command, kept(options, home), facts.Places, facts.Digest)
+	p.Record = jobrecord.New(p.Command, recordForms(options, home), facts.Places, facts.Digest)
 	p.Record.Export = p.Export
 	r.Request = p.Record.JSON()
 	if path == "" {
@@ -226,7 +226,7 @@ func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) 
 // Again returns what names the checkpoint on the command line that goes on, and the options that it does not choose.
 func (p *Checkpoint) Again(options []Option) string {
 	text := " --resume " + cmp.Or(p.Resume, p.New)
-	asks := p.Record.Asks(kept(options, ""))
+	asks := p.Record.Asks(recordForms(options, ""))
 	for _, o := range options {
 		switch _, found := slices.BinarySearch(asks, o.Name); {
 		case !found:

@@ -41,7 +41,7 @@ func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
 	}
 	switch {
 	case o.To.Table() == nil:
-		s.Source = o.kept(s.Source, false)
+		s.Source = o.mappedSource(s.Source, false)
 		j, err = o.toFiles(ctx, s, changes)
 	case s.Source == nil:
 		j, err = o.fromLines(ctx, s)
@@ -96,7 +96,7 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 	}
 	s := j.spec
 	if _, kept := s.Source.(rowmap.Kept); !kept {
-		s.Source = o.kept(s.Source, true)
+		s.Source = o.mappedSource(s.Source, true)
 	}
 	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) || o.Map != nil { // the destination has Timestamps, and perhaps values, of its own
 		compare.Only, s.Filter = storage.And(compare.Only, s.Filter), ""

@@ -14,7 +14,7 @@ import (
 // writeCSV writes rows as CSV. each calls a function with all of them, twice: first they are looked through for their columns.
 func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Row) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
 	columns := &place.Columns{CSV: form, Lossy: func(k key.Key, name string) {
-		o.Meter.Say("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV can't hold; it has U+FFFD in its place", k.Partition, k.Row, name))
+		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV can't hold; it has U+FFFD in its place", k.Partition, k.Row, name))
 	}}
 	if t, err = each(false, columns.See); err != nil {
 		return t, err

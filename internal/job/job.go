@@ -273,9 +273,9 @@ func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 			if listed++; listed > maxListed {
 				return nil
 			}
-			m.Say("failed", f.String())
+			m.Print("failed", f.String())
 			if listed == maxListed {
-				m.Say("warning", more)
+				m.Print("warning", more)
 			}
 		}
 		return nil

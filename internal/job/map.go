@@ -33,8 +33,8 @@ func (o Options) mapped(w action.Work) action.Work {
 	return action.Mapped{Work: w, Map: o.Map.Rows, Limiter: &action.Limiter{}, Slots: semaphore.NewWeighted(int64(o.Workers))}
 }
 
-// kept returns the rows of a source as the map makes them, which must leave their keys. pass tells that those are left out that it fails for.
-func (o Options) kept(s storage.Source, pass bool) storage.Source {
+// mappedSource returns the rows of a source as the map makes them, which must leave their keys. pass tells that those are left out that it fails for.
+func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	if o.Map == nil {
 		return s
 	}
@@ -78,7 +78,7 @@ func (o Options) tryMap(ctx context.Context, rows []storage.Row) ([]storage.Row,
 
 // sayChanges says which properties have another type than before, although nobody asked for that.
 func (o Options) sayChanges() {
-	o.Map.Changes(func(c rowmap.Change) { o.Meter.Say("types", c.String()) })
+	o.Map.Changes(func(c rowmap.Change) { o.Meter.Print("types", c.String()) })
 }
 
 // Preview calls fn with the first n rows of a place, and with what the map makes of each. It changes nothing.
@@ -151,7 +151,7 @@ func (o Options) lines(ctx context.Context, in io.Reader) (place.Lines, error) {
 		return place.JSONLines(in), nil
 	}
 	form := *o.From.CSV
-	form.Mixed = func(text string) { o.Meter.Say("types", text) }
+	form.Mixed = func(text string) { o.Meter.Print("types", text) }
 	if info, err := os.Stat(o.From.Path); o.From.Kind == place.KindFile && err == nil && info.Mode().IsRegular() {
 		first, err := o.openLines(ctx)
 		if err != nil {

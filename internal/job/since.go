@@ -102,7 +102,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 	case w.from.IsZero():
 		text = "copies all rows"
 	}
-	o.Meter.Say("since", text+"; rows that were deleted are not seen")
+	o.Meter.Print("since", text+"; rows that were deleted are not seen")
 	return w, window, nil
 }
 

@@ -34,7 +34,7 @@ func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 		return nil, err
 	}
 	s.Steal = true // many ranges of the destination at a time
-	s.Source = o.kept(s.Source, false)
+	s.Source = o.mappedSource(s.Source, false)
 	_, err = try(ctx, s)
 	return &Sync{options: o, spec: s, deletes: deletes}, moved("map", err)
 }

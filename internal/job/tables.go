@@ -147,7 +147,7 @@ func (t *Tables) Run(ctx context.Context) error {
 			cause := t.one(ctx, r, p)
 			parts.End(p.Meter, r.State != Pending)
 			if r.State == Failed {
-				p.Meter.Say(Failed, r.Error)
+				p.Meter.Print(Failed, r.Error)
 			}
 			err := t.note(r, p)
 			if err != nil || errors.Is(cause, storage.ErrAway) { // others would wait for the same

@@ -64,7 +64,7 @@ func FreeOfTables(ctx context.Context, to Objects) error {
 		err = fmt.Errorf("%w: it has %s", ErrTaken, name)
 	}
 	if err == nil {
-		err = apart(ctx, to, 0)
+		err = checkApart(ctx, to, 0)
 	}
 	return ofTables(to, err)
 }

@@ -44,8 +44,8 @@ func Within(ctx context.Context, o Objects) (string, error) {
 	return "", nil
 }
 
-// around returns the object that shows that an export lies within a place, or "".
-func around(ctx context.Context, o Objects) (string, error) {
+// exportInside returns the object that shows that an export lies within a place, or "".
+func exportInside(ctx context.Context, o Objects) (string, error) {
 	var names []string
 	err := o.List(ctx, "", func(name string, _ int64) error {
 		if i := strings.LastIndexByte(name, '/'); i > 0 && slices.Contains(markers, name[i+1:]) {
@@ -73,13 +73,13 @@ func Outside(ctx context.Context, to Objects) error {
 	return err
 }
 
-// apart fails with [ErrTaken] if a place lies within another export or around one. An export within the place first gets time to yield.
-func apart(ctx context.Context, to Objects, patience time.Duration) error {
+// checkApart fails with [ErrTaken] if a place lies within another export or around one. An export within the place first gets time to yield.
+func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	if err := Outside(ctx, to); err != nil {
 		return err
 	}
 	for pause := patience / 16; ; pause *= 2 {
-		name, err := around(ctx, to)
+		name, err := exportInside(ctx, to)
 		if err != nil || name == "" {
 			return err
 		}
@@ -115,7 +115,7 @@ func Take(ctx context.Context, to Objects, c Claim, begun func() (bool, error)) 
 			return err
 		}
 	}
-	switch err = apart(ctx, to, patience); {
+	switch err = checkApart(ctx, to, patience); {
 	case errors.Is(err, ErrTaken):
 		err = cmp.Or(withdraw(ctx, to, c), err)
 	case err != nil && made:

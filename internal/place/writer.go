@@ -105,7 +105,7 @@ func (w *Writer) claim(ctx context.Context) (err error) {
 		})
 	}
 	if err == nil && !w.member {
-		err = apart(ctx, w.to, 0)
+		err = checkApart(ctx, w.to, 0)
 	}
 	if err == nil && w.journal != nil {
 		err = w.journal.Renew([]any{event{Claim: &w.Claim}})

@@ -89,8 +89,8 @@ func (l *Limit) Expects(top int) float64 {
 	return min(l.page, float64(top))
 }
 
-// had records how many rows a query returned. thought is the number that was expected for all its tries together.
-func (l *Limit) had(rows int, thought float64) {
+// observe records how many rows a query returned. expected is the number that was expected for all its tries together.
+func (l *Limit) observe(rows int, expected float64) {
 	if l == nil {
 		return
 	}
@@ -101,5 +101,5 @@ func (l *Limit) had(rows int, thought float64) {
 		l.page = float64(rows)
 	}
 	l.page += weight * (float64(rows) - l.page)
-	l.pace.Use(float64(rows)-thought, time.Now())
+	l.pace.Use(float64(rows)-expected, time.Now())
 }

@@ -140,7 +140,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			r.answered(err)
 			return resp, err
 		}
-		c.met(is, x.causeOf(resp, err))
+		c.record(is, x.causeOf(resp, err))
 		follows := rules[is]
 		chance, again := r.failed(&c)
 		if o.Once || c.lost > follows.tries || follows.failure && c.times == o.MaxErrors {
@@ -191,8 +191,8 @@ type course struct {
 	since time.Time // time of the first of these tries
 }
 
-// met records the outcome of a try, and its cause unless that is "".
-func (c *course) met(is outcome, cause string) {
+// record records the outcome of a try, and its cause unless that is "".
+func (c *course) record(is outcome, cause string) {
 	if is != c.last {
 		c.last, c.times, c.since = is, 0, time.Now()
 	}

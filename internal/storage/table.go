@@ -228,7 +228,7 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 	if unreadable != nil {
 		return Page{}, fmt.Errorf("query table %s: %w", t.name, x.redact(unreadable))
 	}
-	x.options.Rows.had(len(p.Rows), x.rows*float64(x.tries))
+	x.options.Rows.observe(len(p.Rows), x.rows*float64(x.tries))
 	p.Bytes = len(x.answer)
 	if np, nr := header.Get(nextPartition), header.Get(nextRow); np != "" || nr != "" {
 		p.Next = &key.Token{Partition: np, Row: nr, After: q.after(p.Rows)}

@@ -73,12 +73,12 @@ func (g *Gate) set(err error) {
 
 // Err returns nil if the gate is open, and otherwise the reason why it is closed.
 func (g *Gate) Err() error {
-	_, _, err := g.look()
+	_, _, err := g.state()
 	return err
 }
 
-// look is Err with two more results: a channel that is closed when the current attempt has ended, and whether a person must act.
-func (g *Gate) look() (changed <-chan struct{}, act bool, err error) {
+// state is Err with two more results: a channel that is closed when the current attempt has ended, and whether a person must act.
+func (g *Gate) state() (changed <-chan struct{}, act bool, err error) {
 	if g == nil {
 		return nil, false, nil
 	}
@@ -107,7 +107,7 @@ func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
 // wait implements Wait and Pass. With atOnce, it returns the reason at once if a person must act.
 func (g *Gate) wait(ctx context.Context, atOnce bool) error {
 	for {
-		changed, act, err := g.look()
+		changed, act, err := g.state()
 		if err == nil || act && atOnce {
 			return err
 		}

@@ -82,7 +82,7 @@ func (m *migrator) heads(ctx context.Context, shard store.Shard) error {
 	return store.Each(ctx, m.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
 		if err != nil {
-			m.leave(row.Key, "%v", err)
+			m.reportLeft(row.Key, "%v", err)
 			return nil
 		}
 		if h.Gone {
@@ -98,12 +98,12 @@ func (m *migrator) heads(ctx context.Context, shard store.Shard) error {
 			return err
 		}
 		if !found {
-			m.leave(at, "none of the record's index rows is as it was last written, and the log keeps it no longer; run: tablesweep catalog check")
+			m.reportLeft(at, "none of the record's index rows is as it was last written, and the log keeps it no longer; run: tablesweep catalog check")
 			return nil
 		}
 		id, err := m.Identify(r)
 		if err != nil {
-			m.leave(at, "the record does not fit the schema: %v", err)
+			m.reportLeft(at, "the record does not fit the schema: %v", err)
 			return nil
 		}
 		if id.Hash() == h.Identity {
@@ -147,9 +147,9 @@ func (m *migrator) byIdentity(rows []storage.Entity) map[index.IdentityHash][]fo
 		id, err := m.Identify(r)
 		switch {
 		case err != nil:
-			m.leave(row.Key, "the row does not hold a record: %v", err)
+			m.reportLeft(row.Key, "the row does not hold a record: %v", err)
 		case m.contentOf(id).ambiguous:
-			m.leave(row.Key, "there are rows whose index and sort values differ in case only, with other contents; change the sort value of one of the records")
+			m.reportLeft(row.Key, "there are rows whose index and sort values differ in case only, with other contents; change the sort value of one of the records")
 		default:
 			all[id.Hash()] = append(all[id.Hash()], foreignRow{row, id, r})
 		}
@@ -177,7 +177,7 @@ func (m *migrator) row(ctx context.Context, row foreignRow) error {
 		if did != done {
 			return err
 		}
-		m.took(row.id)
+		m.countTaken(row.id)
 	}
 	return m.original(ctx, row)
 }
@@ -196,7 +196,7 @@ func (m *migrator) original(ctx context.Context, row foreignRow) error {
 		return err
 	}
 	if !there {
-		m.leave(row.Key, "the record in the log has other contents, or lacks rows; run: tablesweep catalog check")
+		m.reportLeft(row.Key, "the record in the log has other contents, or lacks rows; run: tablesweep catalog check")
 		return nil
 	}
 	if err := m.DeleteRow(ctx, row.Entity); store.Overtaken(err) {
@@ -237,8 +237,8 @@ func (m *migrator) count(n *int) {
 	*n++
 }
 
-// took counts a record that was taken over, once.
-func (m *migrator) took(id index.Identity) {
+// countTaken counts a record that was taken over, once.
+func (m *migrator) countTaken(id index.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of := m.contents[id.Hash()]
@@ -249,8 +249,8 @@ func (m *migrator) took(id index.Identity) {
 	m.contents[id.Hash()] = of
 }
 
-// leave reports a row or record that is left unchanged.
-func (m *migrator) leave(at key.Key, format string, args ...any) {
+// reportLeft reports a row or record that is left unchanged.
+func (m *migrator) reportLeft(at key.Key, format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sum.Left++
@@ -278,7 +278,7 @@ func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	case errors.Is(err, catalog.ErrRaced):
 		return overtaken, nil
 	case problem.Status(err) < 500:
-		m.leave(at, "it can't be moved: %v", err)
+		m.reportLeft(at, "it can't be moved: %v", err)
 		return impossible, nil
 	default:
 		return failed, err

@@ -183,7 +183,7 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) 
 		return true, nil
 	}
 	if err != nil {
-		m.leave(row.Key, "the log's entry does not hold a record; correct or delete it: %v", err)
+		m.reportLeft(row.Key, "the log's entry does not hold a record; correct or delete it: %v", err)
 		return false, nil
 	}
 	for {
@@ -194,7 +194,7 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) 
 		case do == nil && (carried || left == ""):
 			return true, nil
 		case do == nil:
-			m.leave(row.Key, "%s", left)
+			m.reportLeft(row.Key, "%s", left)
 			return false, nil
 		}
 		switch did, err := m.attempt(row.Key, do); did {

@@ -42,8 +42,8 @@ func TestParts(t *testing.T) {
 			t.Errorf("got %s", &out)
 		}
 		out.Reset()
-		a.Say("changes", "http://a/logs")
-		a.Say("warning", "slow")
+		a.Print("changes", "http://a/logs")
+		a.Print("warning", "slow")
 		stopping := at(6)
 		stopping.Stopping, stopping.Reading = true, 3
 		a.Show(stopping)

@@ -180,7 +180,7 @@ func (m *Meter) Show(p sweep.Progress) {
 	case m.live:
 		m.draw()
 	case stopping:
-		m.say("warning", m.figures.stopping()+"; "+endsAtOnce)
+		m.print("warning", m.figures.stopping()+"; "+endsAtOnce)
 	case m.style != None && at-m.last >= interval:
 		m.last = at
 		if m.style == Plain {
@@ -232,20 +232,20 @@ func (m *Meter) End() {
 	m.begun, m.live = false, false
 }
 
-// Say writes a message on a line of its own. kind is a word such as "warning".
-func (m *Meter) Say(kind, text string) {
+// Print writes a message on a line of its own. kind is a word such as "warning".
+func (m *Meter) Print(kind, text string) {
 	if m.parts != nil {
 		if kind != "changes" { // which was said of all
-			m.parts.meter.Say(kind, m.table+": "+text)
+			m.parts.meter.Print(kind, m.table+": "+text)
 		}
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.say(kind, text)
+	m.print(kind, text)
 }
 
-func (m *Meter) say(kind, text string) {
+func (m *Meter) print(kind, text string) {
 	if m.quiet && slices.Contains(news, kind) {
 		return
 	}
@@ -309,10 +309,10 @@ func (m *Meter) observe() {
 		m.clear()
 	case len(m.outages) == 0:
 		m.warned = time.Time{}
-		m.say("warning", before[0].Connection+" answers again")
+		m.print("warning", before[0].Connection+" answers again")
 	case time.Since(m.warned) >= again:
 		m.warned = time.Now()
-		m.say("warning", Figures{Waiting: waits(m.outages)}.waiting())
+		m.print("warning", Figures{Waiting: waits(m.outages)}.waiting())
 	}
 }
 

@@ -133,7 +133,7 @@ tablesweep: warning: h answers again
 				return []storage.Outage{{Waiting: 1, Connection: "h", Since: began, Cause: "connection refused"}}
 			}))
 			time.Sleep(40 * time.Second)
-			m.Say("failed", "a row")
+			m.Print("failed", "a row")
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if out.String() != want {
@@ -171,7 +171,7 @@ func TestSaysPlainText(t *testing.T) {
 		progress.JSON:  `{"warning":"table red\u001b[31m\u009b2J\ntablesweep: error: none\u007f\u202e"}` + "\n",
 	} {
 		var out bytes.Buffer
-		meter(&out, style).Say("warning", said)
+		meter(&out, style).Print("warning", said)
 		if out.String() != want {
 			t.Errorf("%s: got %q, want %q", style, out.String(), want)
 		}

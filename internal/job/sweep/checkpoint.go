@@ -185,7 +185,7 @@ func saveAll(steps []*step) []saved {
 	return all
 }
 
-func (c *Checkpoint) did(s *step, rows span, did Totals) {
+func (c *Checkpoint) finishUnit(s *step, rows span, did Totals) {
 	s.Done = append(s.Done, rows)
 	s.Left -= did.Rows
 	c.append(line{Did: s.ID, Span: &rows, Totals: did})

@@ -259,7 +259,7 @@ func (r *run) dispatch() {
 		}
 		r.startRead(s)
 	}
-	p.keep(f)
+	p.returnUnused(f)
 }
 
 // steal sends the workers that the pace leaves idle to the pieces under way, and
@@ -359,7 +359,7 @@ func (r *run) unitEnded(s *step, u []storage.Row, result action.Result, sent *st
 		return
 	}
 	did.Rows, did.Written, did.Failed = int64(len(u)), result.Written, int64(len(result.Failed))
-	r.state.did(s, u, did)
+	r.state.finishUnit(s, u, did)
 }
 
 // report hands failed rows on. Its error stops the sweep.

@@ -164,9 +164,9 @@ func (p *pacer) holds(f *frontier) int64 {
 	return bytes
 }
 
-// keep gives back what the sweep does not hold. What it holds beyond its room is no part of the budget, and the garbage collector's
+// returnUnused gives back what the sweep does not hold. What it holds beyond its room is no part of the budget, and the garbage collector's
 // limit has as much beside that.
-func (p *pacer) keep(f *frontier) {
+func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.holds(f)
 	p.part.Keep(bytes)
 	p.over.Set(max(0, bytes-2*p.options.Room()))

@@ -89,15 +89,15 @@ func TestSweepsShareMemory(t *testing.T) {
 	for first.reads < 20 && one.room(first) {
 		first.reads++
 	}
-	if one.keep(first); first.reads != 3 || other.room(second) || budget.Usage().Used != 3*page {
+	if one.returnUnused(first); first.reads != 3 || other.room(second) || budget.Usage().Used != 3*page {
 		t.Errorf("one has room for %d pages of 3, the other for some, %v; %+v", first.reads, other.room(second), budget.Usage())
 	}
 	first.reads = 2
-	one.keep(first)
+	one.returnUnused(first)
 	if !other.room(second) {
 		t.Error("the other has no room for what was given back")
 	}
-	if other.keep(second); budget.Usage().Used != 2*page {
+	if other.returnUnused(second); budget.Usage().Used != 2*page {
 		t.Errorf("the other holds nothing, and %d bytes are in use", budget.Usage().Used)
 	}
 	if beside = 2 * page; one.room(first) {

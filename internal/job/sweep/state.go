@@ -143,11 +143,11 @@ func (b *sweepState) compare(rows []storage.Row, inUnits int64, did *Totals) []D
 	return b.differences.add(found)
 }
 
-// did ends a unit.
-func (b *sweepState) did(s *step, u []storage.Row, did Totals) {
+// finishUnit ends a unit.
+func (b *sweepState) finishUnit(s *step, u []storage.Row, did Totals) {
 	b.frontier.finish(s, did.Rows)
 	b.count(did)
-	b.checkpoint.did(s, span{u[0].Key, u[len(u)-1].Key}, did)
+	b.checkpoint.finishUnit(s, span{u[0].Key, u[len(u)-1].Key}, did)
 	b.drop(s)
 }
 

@@ -61,9 +61,9 @@ func TestStoredFormat(t *testing.T) {
 
 	once := Totals{Queries: 1, Steps: 1, CriticalPath: 1, Requests: 1}
 	read(whole, 8, &key.Key{Partition: "p1", Row: "3"}, nil, once, partitions("p2", "p8"))
-	c.did(whole, span{key.Key{Partition: "p0", Row: "0"}, key.Key{Partition: "p0", Row: "3"}}, Totals{Rows: 4, Written: 4})
+	c.finishUnit(whole, span{key.Key{Partition: "p0", Row: "0"}, key.Key{Partition: "p0", Row: "3"}}, Totals{Rows: 4, Written: 4})
 	read(listed, 2, &key.Key{Partition: "p8", Row: "3"}, nil, once)
-	c.did(listed, span{key.Key{Partition: "p8", Row: "1"}, key.Key{Partition: "p8", Row: "3"}}, Totals{Rows: 2, Written: 2})
+	c.finishUnit(listed, span{key.Key{Partition: "p8", Row: "1"}, key.Key{Partition: "p8", Row: "3"}}, Totals{Rows: 2, Written: 2})
 	c.end(listed)
 	c.vain(Totals{Requests: 1})
 	did := once

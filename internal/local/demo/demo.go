@@ -98,7 +98,7 @@ func (d *demo) run(ctx context.Context) (Report, error) {
 	}
 	defer stop()
 	if d.Watch != nil {
-		d.say("watch it at %s/api/console/", d.host.URL())
+		d.print("watch it at %s/api/console/", d.host.URL())
 		if err := d.furnish(ctx); err != nil {
 			return d.report, err
 		}
@@ -112,7 +112,7 @@ func (d *demo) run(ctx context.Context) (Report, error) {
 		}
 	}
 	if d.Watch != nil {
-		d.say("the app goes on, with its console at %s/api/console/, until an interrupt", d.host.URL())
+		d.print("the app goes on, with its console at %s/api/console/, until an interrupt", d.host.URL())
 		d.Watch(d.report)
 	}
 	return d.report, nil
@@ -149,11 +149,11 @@ func (d *demo) start(ctx context.Context) (stop func(), err error) {
 		return nil, fmt.Errorf("start the app: %w", err)
 	}
 	d.report.Processes = d.host.PIDs()
-	d.say("app at %s with handler processes %v", d.host.URL(), d.report.Processes)
+	d.print("app at %s with handler processes %v", d.host.URL(), d.report.Processes)
 	return func() { d.host.Close(); stopStorage() }, nil
 }
 
-func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Progress, format+"\n", args...) }
+func (d *demo) print(format string, args ...any) { fmt.Fprintf(d.Progress, format+"\n", args...) }
 
 // settings returns the app's settings.
 func (d *demo) settings() map[string]string {
@@ -201,7 +201,7 @@ func (d *demo) load(ctx context.Context) error {
 		}}
 	}
 	d.report.Rows, d.report.Partitions = len(rows), len(partitions)
-	d.say("loading %d packages of Debian, in %d partitions by source package", len(rows), len(partitions))
+	d.print("loading %d packages of Debian, in %d partitions by source package", len(rows), len(partitions))
 	source := d.account.Table(sourceTable)
 	if err := d.account.Table(destinationTable).Delete(ctx); err != nil {
 		return err
@@ -215,14 +215,14 @@ func (d *demo) load(ctx context.Context) error {
 			return err
 		}
 		loaded += len(part)
-		d.say("loaded %d of %d", loaded, len(rows))
+		d.print("loaded %d of %d", loaded, len(rows))
 	}
 	return nil
 }
 
 // copy copies the table by the app and verifies the copy.
 func (d *demo) copy(ctx context.Context) error {
-	d.say("POST /api/scans: copy table %s to %s", sourceTable, destinationTable)
+	d.print("POST /api/scans: copy table %s to %s", sourceTable, destinationTable)
 	s, err := d.scan(ctx, scans.Request{
 		Source: scans.TableRef{Table: sourceTable},
 		Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: destinationTable}},
@@ -241,7 +241,7 @@ func (d *demo) copy(ctx context.Context) error {
 }
 
 func (d *demo) count(ctx context.Context, strategy string) error {
-	d.say("POST /api/scans: count by strategy %s", strategy)
+	d.print("POST /api/scans: count by strategy %s", strategy)
 	s, err := d.scan(ctx, scans.Request{
 		Source: scans.TableRef{Table: sourceTable}, Action: scans.Action{Type: scans.Count}, Strategy: strategy,
 		SegmentsPerInvocation: 1, // so that the number of steps shows how the strategy splits
@@ -278,7 +278,7 @@ func (d *demo) scan(ctx context.Context, r scans.Request) (Figures, error) {
 			continue
 		}
 		told = time.Now()
-		d.say("  %-9s %6d rows, %4d steps done, %3d pending, %5.1f s", s.State, s.Rows.Scanned, s.Steps.Done, s.Steps.Pending, time.Since(start).Seconds())
+		d.print("  %-9s %6d rows, %4d steps done, %3d pending, %5.1f s", s.State, s.Rows.Scanned, s.Steps.Done, s.Steps.Pending, time.Since(start).Seconds())
 		switch s.State {
 		case ledger.Running:
 			continue
@@ -327,6 +327,6 @@ func (d *demo) verify(ctx context.Context) error {
 		return fmt.Errorf("%d of %d rows of %s were compared, and %d differ: %v", r.Rows, d.report.Rows, sourceTable, n, r.List)
 	}
 	d.report.Verified = true
-	d.say("verified: both tables hold the same %d rows, every value and type", r.Rows)
+	d.print("verified: both tables hold the same %d rows, every value and type", r.Rows)
 	return nil
 }

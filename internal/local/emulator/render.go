@@ -76,7 +76,7 @@ func parseColumns(query url.Values) columns {
 }
 
 // wants reports whether the query selects a property.
-func (c *columns) wants(name string) bool { return c.names == nil || slices.Contains(c.names, name) }
+func (c *columns) includes(name string) bool { return c.names == nil || slices.Contains(c.names, name) }
 
 func (s tableService) renderer(c *call, name string, columns columns) *renderer {
 	return &renderer{level: metadataLevel(c), columns: columns, base: s.base(c), account: s.account, table: name}
@@ -139,13 +139,13 @@ func (r *renderer) row(row table.Row) {
 	if r.level == fullMetadata {
 		r.text("odata.editLink", link)
 	}
-	if r.columns.wants(odata.PartitionKey) {
+	if r.columns.includes(odata.PartitionKey) {
 		r.text(odata.PartitionKey, row.PartitionKey)
 	}
-	if r.columns.wants(odata.RowKey) {
+	if r.columns.includes(odata.RowKey) {
 		r.text(odata.RowKey, row.RowKey)
 	}
-	if r.columns.wants(odata.Timestamp) {
+	if r.columns.includes(odata.Timestamp) {
 		if r.level == fullMetadata {
 			r.b = append(r.b, `"Timestamp@odata.type":"Edm.DateTime",`...)
 		}

@@ -86,7 +86,7 @@ func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	if log.GetLevel() == zerolog.Disabled {
 		w.appLog = zerolog.New(panics{w}).Level(zerolog.WarnLevel)
 	}
-	w.appLog = w.appLog.Hook(zerolog.HookFunc(w.hear))
+	w.appLog = w.appLog.Hook(zerolog.HookFunc(w.onLog))
 	var stop context.CancelFunc
 	w.over, stop = context.WithCancel(context.Background())
 	if err := w.prepare(); err != nil {
@@ -113,7 +113,7 @@ func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 
 // hear counts log lines about messages: the app's about lost ones, and the host's about those that it
 // gives up. If the text of the former changes, TestBugsAreFound fails.
-func (w *world) hear(_ *zerolog.Event, _ zerolog.Level, message string) {
+func (w *world) onLog(_ *zerolog.Event, _ zerolog.Level, message string) {
 	switch {
 	case message == "message lost; sent again":
 		w.count(&w.stats.Resent)

@@ -105,7 +105,7 @@ func (g *guard) visit(node any) {
 	case *gojq.Term:
 		before := *n
 		before.SuffixList = nil
-		if made := g.made(&before); made != nil {
+		if made := g.guardCreation(&before); made != nil {
 			*n = gojq.Term{Type: gojq.TermTypeQuery, Query: made, SuffixList: n.SuffixList}
 		}
 	case *gojq.Index:
@@ -133,8 +133,8 @@ func operator(q *gojq.Query) {
 	}
 }
 
-// made guards a term that creates a value, or returns nil for any other term.
-func (g *guard) made(t *gojq.Term) *gojq.Query {
+// guardCreation guards a term that creates a value, or returns nil for any other term.
+func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	does := &gojq.Query{Term: t}
 	switch {
 	case t.Type == gojq.TermTypeArray, t.Type == gojq.TermTypeObject:

@@ -41,7 +41,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/place/remove.go", "|| there.ID != c.ID {\n		return err", "|| there.ID != c.ID || WRONG {\n		return err"),
 	}},
 	{Name: "nobody looks behind a claim", Test: "TestExportsStartAtOnce", Says: "have begun", Edits: []bugtest.Edit{
-		bugtest.In("internal/place/within.go", "	switch err = apart(ctx, to, patience); {", "	switch err = map[bool]func(context.Context, Objects, time.Duration) error{false: apart, true: func(context.Context, Objects, time.Duration) error { return nil }}[WRONG](ctx, to, patience); {"),
+		bugtest.In("internal/place/within.go", "	switch err = checkApart(ctx, to, patience); {", "	switch err = map[bool]func(context.Context, Objects, time.Duration) error{false: checkApart, true: func(context.Context, Objects, time.Duration) error { return nil }}[WRONG](ctx, to, patience); {"),
 	}},
 	{Name: "a table that is left out is deleted after the others are sealed", Test: "TestLeftOutCrashPoints", Says: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In(groupFile, "		err := l.exports.withdraw(ctx, out)\n		if err == nil {\n", "		err := l.exports.withdraw(ctx, out[:map[bool]int{false: len(out)}[WRONG]])\n		if err == nil {\n"),

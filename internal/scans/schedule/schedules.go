@@ -83,7 +83,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 func (s Schedule) overlaps(other Schedule) bool {
 	// of returns the place of an occurrence; which one does not matter, since a date stands for itself alone.
 	of := func(s Schedule) (container, prefix string) {
-		to := s.at(time.Unix(0, 0)).Action.Destination
+		to := s.requestAt(time.Unix(0, 0)).Action.Destination
 		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"
 	}
 	container, a := of(s)
@@ -127,8 +127,8 @@ func (s *Schedule) parse() (err error) {
 // tableMark stands for the table in prefixes. The exports of many have it at the end of theirs anyway.
 const tableMark = "{table}"
 
-// at returns the request of an occurrence.
-func (s Schedule) at(occurrence time.Time) scans.Request {
+// requestAt returns the request of an occurrence.
+func (s Schedule) requestAt(occurrence time.Time) scans.Request {
 	r := s.request
 	r.Source.Prefix = calendar.Fill(r.Source.Prefix, occurrence)
 	if d := r.Action.Destination; d != nil {
@@ -160,7 +160,7 @@ func New(of *scans.Scans, reader *status.Reader, lives *life.Life, schedules []S
 // CheckSchedules finds what is wrong with the app's schedules beside their form, such as a connection that it does not have.
 func (sd *Scheduler) CheckSchedules() (errs error) {
 	for _, s := range sd.schedules {
-		if _, err := sd.scans.Open(s.at(time.Unix(0, 0))); err != nil {
+		if _, err := sd.scans.Open(s.requestAt(time.Unix(0, 0))); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("%s: request: %w", s.Name, err))
 		}
 	}
@@ -405,7 +405,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 
 // begin makes an occurrence the last one. Its scan is asked for once the row is saved.
 func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
-	request := s.at(occurrence)
+	request := s.requestAt(occurrence)
 	r.Last, r.Request, r.Asked, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
 }
 

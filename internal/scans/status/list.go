@@ -68,7 +68,7 @@ func (q ListQuery) filtered() bool {
 	return q.State != "" || q.Action != "" || q.Table != "" || q.Name != ""
 }
 
-func (q ListQuery) takes(s Status) bool {
+func (q ListQuery) matches(s Status) bool {
 	tables := []string{s.Source.Table}
 	if d := s.Action.Destination; d != nil {
 		tables = append(tables, d.Table)
@@ -169,7 +169,7 @@ func (l *lister) readAll(ctx context.Context, behind ledger.ScanID) error {
 		}
 		switch {
 		case s.Summarized:
-			if st, err := l.reader.summarized(s); err == nil && l.takes(st) {
+			if st, err := l.reader.summarized(s); err == nil && l.matches(st) {
 				found = append(found, s)
 			}
 		case first && !l.open[s.ID]: // it was begun since the open ones were read
@@ -206,7 +206,7 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 		return err
 	}
 	for _, s := range all {
-		if s.ID != "" && l.takes(s) {
+		if s.ID != "" && l.matches(s) {
 			l.list.Scans = append(l.list.Scans, s)
 		}
 	}

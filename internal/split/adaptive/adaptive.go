@@ -73,7 +73,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 		return st.cut(s, p, v, g, st.worth(g))
 	}
 	// A partition of several pages becomes a strand of its own, before the rest
-	rest, outer := st.leave(s, p)
+	rest, outer := st.stopAfterPartition(s, p)
 	v = st.view(s, p)
 	inner := st.survey(s, v)
 	if outer.Empty() {

@@ -149,9 +149,9 @@ func (st *strand) goesOn(p scan.Page) bool {
 	return st.Streak >= long
 }
 
-// leave makes the strand stop after the page's last partition. It returns a strand for the rest, and the range of the rest, which
+// stopAfterPartition makes the strand stop after the page's last partition. It returns a strand for the rest, and the range of the rest, which
 // may be empty.
-func (st *strand) leave(s scan.Step, p scan.Page) (strand, key.Range) {
+func (st *strand) stopAfterPartition(s scan.Step, p scan.Page) (strand, key.Range) {
 	last := p.Last().Partition
 	r := s.BehindPartition(last).Range
 	if st.Stop != nil {
