@@ -29,7 +29,6 @@ type Change struct {
 	Record record.Record `json:"record"`
 }
 
-// changeOf returns the change in a row.
 func changeOf(row storage.Row) (Change, error) {
 	e, err := store.EntryOf(row.Entity())
 	if err == nil && len(e.Writes) == 0 {

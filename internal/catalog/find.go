@@ -213,7 +213,6 @@ func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows inde
 	return best
 }
 
-// matches counts the rows that match.
 func (s mergedPage) matches() int {
 	n := 0
 	for _, c := range s.rows {

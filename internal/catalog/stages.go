@@ -104,7 +104,6 @@ func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision
 	return Written{}, tooManyRaces()
 }
 
-// do carries out a decision.
 func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, error) {
 	if d.same != nil {
 		return st.unchanged(ctx, d, o)
@@ -470,7 +469,7 @@ func settled(err error) bool {
 	return err == nil || hopeless(err) || errors.As(err, new(*withdrawn))
 }
 
-// applyPending applies an entry again, whoever committed it and whenever. If another record has taken the row key of an
+// applyPending applies an entry again, regardless of who committed it and when. If another record has taken the row key of an
 // insertion, or the service permanently refuses its rows, applyPending withdraws the insertion and returns a withdrawn error.
 func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	writes, newer, err := st.current(ctx, e)

@@ -19,7 +19,7 @@ const (
 	NotFound                  // the request names something that does not exist
 	Conflict                  // the request conflicts with the current state
 	TooLarge                  // the request or message is over a size limit
-	Stale                     // the message's work is already done, no longer wanted, or done by another
+	Stale                     // the message's work is already done, no longer wanted, or left to another process
 	WrongMethod               // the route has no such HTTP method
 	NotReady                  // the app cannot work yet; the log has the reason once, not for each call
 	WrongEncoding             // the body has an unsupported Content-Encoding

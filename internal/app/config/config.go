@@ -177,7 +177,7 @@ func valueOf(name string, settings storage.Settings) string {
 // NameSchedules adds the setting's name to an error about schedules.
 func NameSchedules(err error) error { return fmt.Errorf("setting %s: %w", schedulesSetting, err) }
 
-// Price reads the price of 10,000 storage requests, in dollars. It is the only setting that the command line uses.
+// Price reads the price of 10,000 storage requests, in dollars. The command line reads this setting without the others.
 func Price(settings storage.Settings) (float64, error) {
 	const name = "TABLESWEEP_PRICE"
 	dollars, err := strconv.ParseFloat(valueOf(name, settings), 64)

@@ -69,7 +69,6 @@ type Status struct {
 	Updated time.Time `json:"LastUpdated"`
 }
 
-// timerInfo is a timer's data.
 type timerInfo struct {
 	Schedule       struct{ AdjustForDST bool }
 	ScheduleStatus Status

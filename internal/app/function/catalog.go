@@ -77,7 +77,6 @@ func Describe(name string, s index.Schema) CatalogInfo {
 	return info
 }
 
-// list answers with the list of catalogs.
 func (c Catalogs) list(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	all := []CatalogInfo{}
 	for _, name := range slices.Sorted(maps.Keys(c)) {
@@ -168,7 +167,6 @@ func patchRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	return writeRecord(w, r, done, err)
 }
 
-// writeRecord answers with the result of a write.
 func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, err error) error {
 	if err != nil {
 		return err
@@ -357,7 +355,6 @@ var (
 	entityTag  = regexp.MustCompile(`(W/)?"[^"]*"`)
 )
 
-// readCondition reads the conditions of a request.
 func readCondition(r *http.Request) (catalog.Condition, error) {
 	match, matchErr := readTags(r, ifMatch)
 	differ, differErr := readTags(r, ifNoneMatch)

@@ -32,7 +32,7 @@ const (
 	maxEnvelope   = 1 << 20
 	maxRequest    = 64 << 10
 	maxEventBytes = 4 << 20 // about the size of one transaction
-	maxRecord     = 4 << 20 // a row of 1 MiB in UTF-16 triples if every character is escaped
+	maxRecord     = 4 << 20 // a row of 1 MiB in UTF-16, three times as long if every character is escaped
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
@@ -387,7 +387,6 @@ func encode(v any) []byte {
 	return b.Bytes()
 }
 
-// writeBytes answers with the body.
 func writeBytes(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)

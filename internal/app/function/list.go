@@ -27,7 +27,6 @@ func newList(r *http.Request) *list { return &list{part: memory.PartIn(r.Context
 // offer adds an item, unless the answer would then exceed [logtail.MaxAnswer] bytes. The first item may exceed it.
 func (l *list) offer(item any) (taken bool) { return l.take(item, logtail.MaxAnswer) }
 
-// add adds an item.
 func (l *list) add(item any) { l.take(item, math.MaxInt) }
 
 func (l *list) take(item any, most int) (taken bool) {

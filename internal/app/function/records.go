@@ -15,8 +15,8 @@ import (
 // maxRecords is the maximum number of records or events in one request.
 const maxRecords = 1000
 
-// split returns the texts of a body's records: one record, the elements of an array or, if inLines, one record per line. Errors
-// call a record noun. They do not concern the content of a text, which package record checks.
+// split returns the texts of a body's records: one record, the elements of an array or, if inLines, one record per line. noun
+// is the word for a record in errors. Package record checks the content of the texts.
 func split(body []byte, inLines bool, noun string) (texts record.Texts, several bool, err error) {
 	if inLines {
 		texts, err = splitLines(body, noun)
@@ -25,8 +25,8 @@ func split(body []byte, inLines bool, noun string) (texts record.Texts, several 
 	return splitRecords(body, noun)
 }
 
-// splitRecords returns the JSON texts of a body's records: the body itself, or the elements of an array. Errors call a record
-// noun.
+// splitRecords returns the JSON texts of a body's records: the body itself, or the elements of an array. noun is the word
+// for a record in errors.
 func splitRecords(body []byte, noun string) (texts []jsontext.Value, several bool, err error) {
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '[' {
 		return []jsontext.Value{body}, false, nil
@@ -50,7 +50,6 @@ func splitLines(body []byte, noun string) (texts []jsontext.Value, err error) {
 	return texts, checkNumber(len(texts), noun)
 }
 
-// checkNumber checks the number of records.
 func checkNumber(n int, noun string) error {
 	switch {
 	case n == 0:

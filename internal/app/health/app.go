@@ -98,7 +98,6 @@ func clock(t *storage.Table) []Check {
 	return []Check{judgeClock(time.Since(now))}
 }
 
-// hostJSON checks the app's host.json.
 func (a App) hostJSON() Check {
 	read, err := hostjson.Load(a.Root, a.Settings.Get)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -187,7 +187,6 @@ func blobs(ctx context.Context, c storage.Connection, a *storage.Account) Check 
 	return Check{"blobs", OK, "container " + hostContainer + " can be read"}
 }
 
-// catalog checks a catalog's tables.
 func catalog(ctx context.Context, c config.CatalogSettings) []Check {
 	name := "catalog " + c.Title()
 	a, err := open(c.Connection)

@@ -25,7 +25,7 @@ type App struct {
 // Queues are the settings extensions.queues of host.json.
 type Queues struct {
 	BatchSize         int           // messages per get, 1 to 32
-	NewBatchThreshold int           // gets more when at most this many run
+	NewBatchThreshold int           // the next get waits until at most this many run
 	MaxPolling        time.Duration // maximum wait between polls of an empty queue
 	Visibility        time.Duration // wait before the retry of a failed message
 	MaxDequeue        int           // deliveries before a message goes to the poison queue

@@ -11,7 +11,6 @@ import (
 // day is the longest time span in these files, except for functionTimeout, which is limited only by time.Duration.
 const day = 24 * time.Hour
 
-// readHost reads host.json.
 func (a *App) readHost(data []byte, x expander, p *problems) {
 	o := parseObject("host.json", data, p)
 	o.setting = x.setting

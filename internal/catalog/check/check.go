@@ -213,7 +213,7 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 	})
 }
 
-// lost describes a record of which no copy is as the log says, and whose change was deleted from the log because of its age.
+// lost describes a record whose copies all differ from the log, and whose change is no longer in the log because of its age.
 func lost(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "none of the record's index rows is as it was last written; write the record again"

@@ -142,7 +142,6 @@ func (s Schema) Fields() string {
 	return strings.Join(names, ", ")
 }
 
-// checkKeys checks the schema as a whole.
 func (s Schema) checkKeys() error {
 	var errs []error
 	if len(s.Keys) > maxKeys {

@@ -114,7 +114,6 @@ func (f *File) Job() json.RawMessage { return f.job }
 // Resumed reports whether the journal was read from the file of an earlier run.
 func (f *File) Resumed() bool { return f.read != nil }
 
-// parse reads a file's text.
 func (f *File) parse(text []byte) error {
 	lines, offsets, known, err := goodLines(text)
 	if err != nil {

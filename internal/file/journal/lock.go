@@ -62,7 +62,6 @@ func (g *Guard) Close() error {
 	return err
 }
 
-// acquire locks the journal.
 func (f *File) acquire() (err error) {
 	f.lock, err = Lock(f.path)
 	return err

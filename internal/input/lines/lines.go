@@ -25,7 +25,7 @@ const (
 // ByteOrderMark is at the start of files that some programs write, mostly on Windows.
 const ByteOrderMark = "\ufeff"
 
-// NotUTF8 returns an error that says which encoding a text has that is not UTF-8.
+// NotUTF8 returns the error for a text that is not UTF-8. It recognizes UTF-16.
 func NotUTF8(text []byte) error {
 	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
 		return errors.New(`it is UTF-16; save it as UTF-8, which Excel calls "CSV UTF-8"`)

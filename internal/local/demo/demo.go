@@ -155,7 +155,6 @@ func (d *demo) start(ctx context.Context) (stop func(), err error) {
 
 func (d *demo) print(format string, args ...any) { fmt.Fprintf(d.Progress, format+"\n", args...) }
 
-// settings returns the app's settings.
 func (d *demo) settings() map[string]string {
 	s := map[string]string{storage.HostConnection: d.Connection, "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": polling}
 	if d.Watch != nil {

@@ -270,7 +270,6 @@ func (b *blobCall) meetsLease(write bool) error {
 	return b.blob.allows(id, write, b.now)
 }
 
-// entry is an entry of a list.
 type entry struct {
 	XMLName    xml.Name
 	Name       string

@@ -75,7 +75,6 @@ type counter struct {
 	rows, messages, batched int64
 }
 
-// request counts a request.
 func (c *counter) request(r fault.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +84,6 @@ func (c *counter) request(r fault.Request) {
 	}
 }
 
-// results counts the results of a request.
 func (c *counter) results(rows, messages int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

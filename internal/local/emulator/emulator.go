@@ -24,7 +24,7 @@
 //	GET    /_emulator/counts   the counts as JSON
 //	DELETE /_emulator/counts   sets the counts to zero
 //	GET    /_emulator/faults   {"spec":"…","fired":{"busy":3,…}}
-//	PUT    /_emulator/faults   replaces the spec by the body, and forgets what fired
+//	PUT    /_emulator/faults   replaces the spec by the body, and resets the fired counts
 //	DELETE /_emulator/faults   removes all faults
 package emulator
 

@@ -67,7 +67,6 @@ type operation struct {
 	run run
 }
 
-// run carries out a request.
 type run func(now time.Time, plan fault.Plan) (response, error)
 
 type response struct {

@@ -97,7 +97,6 @@ func (all elements) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	return e.EncodeToken(start.End())
 }
 
-// errorXML is an error in XML form.
 type errorXML elements
 
 // MarshalXML implements [xml.Marshaler].

@@ -189,7 +189,8 @@ func load(o Options) (*Host, error) {
 }
 
 // bind creates the triggers of all functions that neither a setting nor host.json turns off. It sends no request, because storage
-// that is unavailable now may return.
+// that is unavailable now may
+// become available.
 func (h *Host) bind(settings storage.Settings) error {
 	connection, err := storage.SettingConnection(storage.HostConnection, storage.SettingsOf(h.command.env))
 	if err == nil {
@@ -224,7 +225,6 @@ func (h *Host) bind(settings storage.Settings) error {
 	return nil
 }
 
-// listeners returns an instance's listeners.
 func (h *Host) listeners(in *instance) []*listener {
 	var list []*listener
 	for _, f := range h.functions {

@@ -92,7 +92,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 
 // worth returns the number of pieces to make of the strand's rest, limited by its credit for cuts.
 func (st strand) worth(g *gauge) int {
-	if st.First { // where a table starts tells little of the rest
+	if st.First { // the start of a table reveals little about the rest
 		return scan.MaxChildren
 	}
 	return int(min(scan.MaxChildren, 1+st.Credit, 1+g.total/(perPiece*st.caution())))

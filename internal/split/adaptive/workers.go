@@ -138,7 +138,7 @@ func (a *ahead) at(pages float64, partition string) (k key.Key, ok bool) {
 	return key.Key{Partition: next}, ok
 }
 
-// Theft is what idle workers take from a piece.
+// Theft is the part of a piece that idle workers take.
 type Theft struct {
 	Victim  *Piece   // its end is where the first thief begins
 	Thieves []*Piece // in key order

@@ -110,7 +110,7 @@ func (b *Budget) Share(n int) int64 {
 	return max(1, b.large.bytes/int64(n))
 }
 
-// Usage is the usage of a budget.
+// Usage is how much of a budget is used.
 type Usage struct {
 	Bytes   int64 // the whole budget
 	Used    int64 // in parts now
@@ -291,8 +291,8 @@ func (p *Part) Used() int64 {
 	return p.used
 }
 
-// Wanted returns the maximum that was used or requested. After [ErrFull], the holder needs more than the part had, and this is
-// how much.
+// Wanted returns the maximum that was used or requested. After [ErrFull], the holder needs this many bytes, which is more than the
+// part had.
 func (p *Part) Wanted() int64 {
 	if p == nil {
 		return 0

@@ -13,28 +13,28 @@
 // Semicolons separate rules, and spaces separate a rule's options.
 //
 //	seed=N                       start of all draws; 0 if absent
-//	latency=A or latency=A..B    every request takes that long, drawn evenly
+//	latency=A or latency=A..B    every request takes this long; a range is drawn from evenly
 //	busy p=P [retry-after=D]     503 ServerBusy, not carried out
 //	timeout-before p=P           500 OperationTimedOut, not carried out
 //	timeout-after p=P            500 OperationTimedOut, but carried out
 //	reset-before p=P             connection reset, not carried out
 //	reset-after p=P              connection reset, but carried out
-//	html p=P                     200 with a page of a proxy's, not carried out
+//	html p=P                     200 with a proxy's page, not carried out
 //	empty p=P                    200 with an empty body, not carried out
 //	braces p=P                   200 with {}, not carried out
-//	half p=P                     carried out; half of the answer, as if it were whole
-//	short-page p=P [rows=N]      a query's or a list of blobs' page ends early, with a token; with N rows, if it
-//	                             would have more
+//	half p=P                     carried out; half of the answer, with a header for that half
+//	short-page p=P [rows=N]      a page of a query or of a list of blobs ends early, with a token;
+//	                             after N rows if it would have more
 //	empty-page p=P               a query's page has no rows, but a token; with P=1 and
-//	                             no times= a query gets nowhere
-//	duplicate p=P                a queue message is stored, and so delivered, twice
-//	delay p=P by=D               a queue message is delivered later, so out of order
+//	                             without times= a query never ends
+//	duplicate p=P                a queue message is stored twice, and therefore delivered twice
+//	delay p=P by=D               a queue message is delivered later, and therefore out of order
 //	account-rate=N [retry-after=D]    503 above N requests a second
 //	partition-rate=N [retry-after=D]  503 above N entities (messages) a second in a
-//	                             partition (queue); queries count where they are
+//	                             partition (queue); a query counts if it is
 //	                             confined to one partition
-//	deletion=D                   the name of a deleted table, queue or container is
-//	                             TableBeingDeleted or the like so long
+//	deletion=D                   for this time, uses of the name of a deleted table, queue
+//	                             or container get TableBeingDeleted or the like
 //
 // Every rule accepts options that restrict it: on=KIND,KIND… (see [Kinds]), table=NAME, queue=NAME, and times=N for only the
 // first N requests of every identity.

@@ -91,7 +91,6 @@ func (q *Queue) remove(m *Message) {
 	}
 }
 
-// expire removes the expired messages.
 func (q *Queue) expire(now time.Time) {
 	for {
 		m, ok := q.expiry.Min()

@@ -127,7 +127,7 @@ func NotFound() error {
 	return refusal.New("ResourceNotFound", "The specified resource does not exist.")
 }
 
-// OpKind is what an operation does to a row.
+// OpKind is the effect of an operation on a row.
 type OpKind uint8
 
 // The actions. Replace and Merge without an ETag insert a missing row.
