@@ -102,11 +102,11 @@ func TestDeletesAtOnce(t *testing.T) {
 			for _, a := range answers {
 				found = found || a == kept
 				if !a.Repeated && a != kept {
-					t.Errorf("seed %d: a first answer is not kept: %+v, kept %+v", seed, answers, kept)
+					t.Errorf("seed %d: a first answer differs from the stored one: answers %+v, stored %+v", seed, answers, kept)
 				}
 			}
 			if !found {
-				t.Errorf("seed %d: nobody got what is kept: %+v, kept %+v", seed, answers, kept)
+				t.Errorf("seed %d: no caller got the stored answer: answers %+v, stored %+v", seed, answers, kept)
 			}
 			w.wantFound(c, by("npi", "7"))
 		})

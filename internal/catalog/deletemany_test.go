@@ -114,7 +114,7 @@ func TestDeletionTellsWhatItDid(t *testing.T) {
 			}
 			parts := toldOfDeletion.FindStringSubmatch(done.Summary())
 			if parts == nil {
-				t.Fatalf("told %q: %v", done.Summary(), err)
+				t.Fatalf("the summary is %q, after %v", done.Summary(), err)
 			}
 			counts := map[string]int{}
 			for i, what := range []string{"", "all", "deleted", "committed", "unknown", "waiting"} {

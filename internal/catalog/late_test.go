@@ -177,7 +177,7 @@ func TestFrozenMaintenance(t *testing.T) {
 			g.Wait()
 			w.wantFound(c, by("npi", "7"), want...)
 			if n := w.gone(); n != before {
-				t.Errorf("%d rows say that the record is gone, %d did", n, before)
+				t.Errorf("%d tombstones after the late request, %d before it", n, before)
 			}
 			w.pass(c, minutes)
 			w.wantFound(c, by("npi", "7"), want...)

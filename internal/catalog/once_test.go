@@ -106,7 +106,7 @@ func TestKeyedCrashPoints(t *testing.T) {
 					w.check(c)
 					w.nextDay(c)
 					if left := w.rows("PeopleWAL", "i|"); len(left) > 0 {
-						t.Errorf("kept for more than a day: %v", left)
+						t.Errorf("rows of requests are still there after a day: %v", left)
 					}
 					return process.Dead()
 				})

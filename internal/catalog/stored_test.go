@@ -57,7 +57,7 @@ func TestStoredIsRead(t *testing.T) {
 
 		list, err := c.List(t.Context(), catalog.Lookup{Cursor: texts["list"], Top: 2})
 		if err != nil || len(slices.Collect(list.Records())) != 2 || string(slices.Collect(list.Records())[0].AppendJSON(nil)) != `{"eid":"12","lastname":"Many2","npi":"77","ssn":"555"}` {
-			t.Errorf("the list goes on with %v, %v", slices.Collect(list.Records()), err)
+			t.Errorf("the next page of the list has %v, %v", slices.Collect(list.Records()), err)
 		}
 	})
 }

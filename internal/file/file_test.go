@@ -51,7 +51,7 @@ func TestCreate(t *testing.T) {
 	broken := errors.New("broken")
 	err := p.Create(func(w io.Writer) error {
 		if of, ok := file.Temporary(names(t, filepath.Join(dir, "data"))); !ok || of != "one" {
-			t.Errorf("%s stands there meanwhile", names(t, filepath.Join(dir, "data")))
+			t.Errorf("the directory has %q during the write, want a temporary file", names(t, filepath.Join(dir, "data")))
 		}
 		return broken
 	})

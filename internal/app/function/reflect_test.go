@@ -90,7 +90,7 @@ func TestReflectedSignatures(t *testing.T) {
 					ask("GET", "/api/scans/"+scan.ID+path, "")
 				}
 				if !strings.Contains(fmt.Sprint(said), scan.ID) {
-					t.Errorf("nothing tells of the scan: %v", said)
+					t.Errorf("no answer contains the scan: %v", said)
 				}
 				for _, row := range emulatortest.Rows(t, own.Table("tablesweep")) {
 					for _, p := range row.Properties {

@@ -33,7 +33,7 @@ const (
 	memoryCheck = "memory"
 )
 
-// judgeClock judges the difference of a clock to the service's. Dates of answers have whole seconds.
+// judgeClock judges by how much a clock is ahead of the service's. Dates of answers have whole seconds.
 func judgeClock(ahead time.Duration) Check {
 	how := "ahead of"
 	if ahead < 0 {

@@ -105,7 +105,7 @@ func tokensGoOn(t *testing.T, b backend) {
 	check(t, "add rows before", b.insert(t, table, "p0", "0000a", ""), 204, "")
 	second := b.query(t, table, "$top=40", first.next)
 	if !strings.Contains(string(second.rows[0]), `"0001"`) {
-		t.Errorf("goes on at %s", second.rows[0])
+		t.Errorf("the second page starts with %s, want row 0001", second.rows[0])
 	}
 }
 

@@ -188,9 +188,8 @@ func load(o Options) (*Host, error) {
 	return h, h.bind(settings)
 }
 
-// bind creates the triggers of all functions that neither a setting nor host.json turns off. It sends no request, because storage
-// that is unavailable now may
-// become available.
+// bind creates the triggers of all functions that neither a setting nor host.json turns off. It sends no request, because
+// storage that is unavailable now may become available.
 func (h *Host) bind(settings storage.Settings) error {
 	connection, err := storage.SettingConnection(storage.HostConnection, storage.SettingsOf(h.command.env))
 	if err == nil {

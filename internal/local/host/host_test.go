@@ -287,7 +287,7 @@ func TestFunctionTimeout(t *testing.T) {
 		t.Errorf("processes %d %d %d %d, want one, and another for the retries", calls[0].PID, calls[1].PID, calls[2].PID, calls[3].PID)
 	}
 	if len(r.log.lines("exceeded functionTimeout")) == 0 || len(r.log.lines("exited with code")) != 0 {
-		t.Error("the log must tell of a time-out and not of a failure")
+		t.Error("the log must report a time-out and not a failure")
 	}
 }
 

@@ -239,7 +239,7 @@ func TestTimerLease(t *testing.T) {
 		}
 		kept := lease{table: account.Table(timerTable), name: f.Function.Name, holder: "a"}
 		if got, err := kept.take(t.Context(), nil); err != nil || !got.Next.Equal(all.start.Add(time.Minute)) {
-			t.Errorf("from its first seconds on, the lease says %+v, %v; want the next time", got, err)
+			t.Errorf("the lease has the state %+v, %v; want the next time from its first seconds on", got, err)
 		}
 		time.Sleep(5*time.Minute + 30*time.Second)
 		all.want(t, "60 a", "120 a", "182 b late", "240 b", "300 b") // a ends after 151 s; b asks once a minute from second 2 on

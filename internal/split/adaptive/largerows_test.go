@@ -51,6 +51,6 @@ func TestLargeRows(t *testing.T) {
 		}
 	}
 	if read != rows || float64(queries) > 1.15*rows/page || told < queries*3/4 {
-		t.Errorf("%d rows in %d queries, of which %d told the progress", read, queries, told)
+		t.Errorf("%d rows in %d queries; the progress was known after %d of them", read, queries, told)
 	}
 }

@@ -35,7 +35,7 @@ func TestBudgetIsKept(t *testing.T) {
 					time.Sleep(time.Duration(chance.IntN(1000)) * time.Millisecond)
 					p.Grow(chance.Int64N(8 * mib))
 					if u := b.Usage(); u.Used > whole || u.Most > whole {
-						t.Errorf("%d bytes are held, %d is all there is", u.Used, whole)
+						t.Errorf("%d bytes are used, but the budget has only %d", u.Used, whole)
 					}
 				}
 				p.Keep(chance.Int64N(8 * mib))

@@ -36,6 +36,6 @@ func TestLimitLeavesRoomForFiles(t *testing.T) {
 	debug.SetMemoryLimit(math.MaxInt64)
 	a.Set(5)
 	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
-		t.Error("what is held sets a limit where there is none")
+		t.Error("Held has set a limit although there was none")
 	}
 }

@@ -105,7 +105,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			var p *refusal.Error
 			if !errors.As(err, &p) {
-				t.Fatalf("the error is no problem: %v", err)
+				t.Fatalf("the error is not a *refusal.Error: %v", err)
 			}
 			return
 		}
