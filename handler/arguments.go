@@ -63,23 +63,26 @@ func orForm(use string, o placed, err error) error {
 func takePlaces(c *cobra.Command, o placed, args []string) error {
 	names := o.places(c.Name())
 	if len(args) > len(names) {
-		err := usagef("%s takes %s as arguments, and has %d", c.Name(), progress.Plural(int64(len(names)), "place"), len(args))
+		err := usagef("%s takes %s, and has %d", c.Name(), progress.Plural(int64(len(names)), "place"), len(args))
 		if names == nil {
 			err = job.Hint(usagef("with --all and --tables, %s takes no place as an argument", c.Name()), "--from or --to says which side it is; export and import say it by their names")
 		}
 		return asValue(c, err)
 	}
 	for i, text := range args {
-		o, _ := find(o.options(), names[i])
-		at := o.field.(*location)
-		if c.Flags().Changed(o.name) {
-			return asValue(c, usagef("--%s and an argument name the same place; give it once", o.name))
+		option, _ := find(o.options(), names[i])
+		at := option.field.(*location)
+		if c.Flags().Changed(option.name) {
+			return asValue(c, usagef("--%s and an argument name the same place; give it once", option.name))
 		}
 		if text == "" { // most often a variable that is not set
 			return usagef("argument %d %w", i+1, errNoValue)
 		}
 		if err := at.Set(text); err != nil {
 			return usagef("argument %d: %w", i+1, err)
+		}
+		if many, is := o.(interface{ Many() bool }); is && many.Many() {
+			continue // it must be a directory or a prefix of blobs
 		}
 		if at.mayBeFile() && job.IsThere(text) {
 			return usagef("%[1]s is a table's name, and a file or directory here has that name, too; write table:%[1]s or ./%[1]s", text)

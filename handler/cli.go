@@ -202,7 +202,11 @@ func badFlag(c *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &invalid):
-		return usagef("--%s %w", invalid.GetFlag().Name, reason(invalid))
+		name := "--" + invalid.GetFlag().Name
+		if f := c.Flags().Lookup("from"); f == invalid.GetFlag() && f.Name != "from" && errors.Is(err, errTwice) { // see fromIsTable
+			name += ", also called --from,"
+		}
+		return usagef("%s %w", name, reason(invalid))
 	case !errors.As(err, &unknown):
 		return usageError(err)
 	}

@@ -65,6 +65,22 @@ func (f *mapFlags) options() []option {
 // given reports whether rows become others.
 func (f *mapFlags) given() bool { return f.program != "" || f.rename != nil || f.drop != nil }
 
+// keepsFor refuses a filter that compares a property which --drop or --rename changes: the rows of the source and those of the destination
+// would not match it alike.
+func (f *mapFlags) keepsFor(filter string) error {
+	changed := slices.Clone(f.drop)
+	for _, pair := range f.rename {
+		from, to, _ := strings.Cut(pair, "=")
+		changed = append(changed, from, to)
+	}
+	for _, name := range changed {
+		if storage.Compares(filter, name) {
+			return usagef("--filter compares %s, which --drop or --rename changes, so the two places never become equal; compare another property", name)
+		}
+	}
+	return nil
+}
+
 // open returns the map, nil for none.
 func (f *mapFlags) open() (*rowmap.Map, error) {
 	o := rowmap.Options{Rename: map[string]string{}, Drop: f.drop, Program: f.program}

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/job/verify"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 )
 
 // syncOptions are the options of the command sync.
@@ -43,6 +44,9 @@ func (o *syncOptions) check(r *call, from, to place.Kind) error {
 		return usagef("--to %s is %v, and sync changes only tables; export writes files", o.to.path, to)
 	}
 	if err := o.conflicts(r, append(o.besideAccounts(from, to), conflict{"max-deletes", !o.deleteExtra, "it is about --delete-extra, which is not given"})); err != nil {
+		return err
+	}
+	if err := o.keepsFor(o.Filter); err != nil {
 		return err
 	}
 	switch {
@@ -90,7 +94,7 @@ func (o *syncOptions) run(r *call) error {
 	}
 	done := job.SyncResult{Result: found}
 	if o.dryRun {
-		return cmp.Or(r.print(o.json, plan, "%v\n", plan), o.limit(plan))
+		return cmp.Or(r.print(o.json, plan, "%v\n", plan), o.limit(plan), plan.Differs())
 	}
 	if plan.Changes() {
 		if err := o.agree(r, plan, "the table's name", o.to.path); err != nil {
@@ -126,28 +130,34 @@ func (o *syncOptions) many(r *call) error {
 		return err
 	}
 	defer file.Close()
-	var mu sync.Mutex // guards the plans
-	plans, sum := map[string]job.SyncPlan{}, job.SyncPlan{}
+	var mu sync.Mutex // guards the following
+	plans, sum, refused := map[string]job.SyncPlan{}, job.SyncPlan{}, 0
 	err = r.eachTable(&all, func(r *call, t job.Own) error {
-		s, err := o.of(t).open(r)
-		if err != nil {
-			return err
-		}
-		plan, found, err := s.Plan(r.ctx, file)
-		r.part.Result = found
-		if err != nil || found.Differences() == 0 {
-			return err
-		}
+		plan, err := o.of(t).plan(r, file)
 		mu.Lock()
 		defer mu.Unlock()
+		if job.Refused(err) {
+			refused++
+		}
+		if err != nil || plan.Differs() == nil {
+			return err
+		}
 		plans[r.part.Table] = plan
 		sum.Add(plan)
 		return job.ErrDifferent
 	})
+	failed := all.In(job.Failed)
+	sum.Failed = int64(len(failed))
+	var nothing error // was done, since the tables that failed were refused
+	if len(failed) > 0 && len(failed) == refused && (o.dryRun || !sum.Changes()) {
+		nothing = usagef("refused %d of %s, and changed nothing: %s", refused, progress.Plural(len(all.All), "table"), problem.Named(failed, 10))
+	}
 	switch {
 	case err != nil:
 	case o.dryRun:
-		return cmp.Or(r.printTables(&all, o.json, time.Since(began)), r.print(o.json, sum, "%v\n", sum), o.limit(sum), failedTables(&all))
+		return cmp.Or(r.printTables(&all, o.json, time.Since(began)), r.print(o.json, sum, "%v\n", sum), o.limit(sum), nothing, failedTables(&all), sum.Differs())
+	case nothing != nil:
+		err = nothing
 	case sum.Changes():
 		if err := o.agree(r, sum, "sync", "sync"); err != nil {
 			return err
@@ -192,6 +202,15 @@ func (o *syncOptions) open(r *call) (*job.Sync, error) {
 	return job.NewSync(r.ctx, job.PairOptions{Options: options, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}, o.deleteExtra)
 }
 
+// plan compares the places of one of many tables.
+func (o *syncOptions) plan(r *call, file *verify.PlanFile) (plan job.SyncPlan, err error) {
+	s, err := o.open(r)
+	if err == nil {
+		plan, r.part.Result, err = s.Plan(r.ctx, file)
+	}
+	return plan, err
+}
+
 // planFile returns the file for the plan. A dry run has none.
 func (o *syncOptions) planFile() (*verify.PlanFile, error) {
 	if o.dryRun {
@@ -205,7 +224,8 @@ func (o *syncOptions) limit(plan job.SyncPlan) error {
 	if o.maxDeletes < 0 || plan.Delete <= o.maxDeletes {
 		return nil
 	}
-	return usagef("--max-deletes is %d, and %s would be deleted; nothing was changed", o.maxDeletes, progress.Plural(plan.Delete, "row"))
+	err := usagef("--max-deletes is %d, and %s would be deleted; nothing was changed", o.maxDeletes, progress.Plural(plan.Delete, "row"))
+	return job.Hint(err, fmt.Sprintf("--max-deletes %d allows it", plan.Delete))
 }
 
 // agree asks whether to make a plan's changes.
@@ -226,6 +246,8 @@ func (o *syncOptions) ended(plan job.SyncPlan, done job.SyncResult) error {
 		return nil
 	case done.Extra > 0 && !o.deleteExtra:
 		return job.Hint(job.ErrDifferent, "--delete-extra deletes the rows that only the destination has")
+	case o.program != "" && o.Filter != "":
+		return job.Hint(job.ErrDifferent, "--filter chooses the source's rows before --map, and the destination's rows as they are; the map must keep the properties that it compares")
 	case plan.Leave > 0:
 		return job.Hint(job.ErrDifferent, "the source has the keys of extra rows, but --filter leaves out its rows; sync without --filter")
 	}

@@ -43,8 +43,17 @@ func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 // plan go to the file; without one, the plan can't be carried out.
 func (s *Sync) Plan(ctx context.Context, f *verify.PlanFile) (p SyncPlan, found verify.Result, err error) {
 	p.rows = verify.NewPlan(f, s.deletes)
-	if found, err = s.compare(ctx, p.rows); err == nil {
-		p.PlanCounts = p.rows.Counts()
+	if found, err = s.compare(ctx, p.rows); err != nil {
+		return p, found, err
+	}
+	p.PlanCounts = p.rows.Counts()
+	if there := found.Rows + found.Extra - found.Missing; there == 0 { // perhaps no table either
+		_, err = s.options.To.Table().Query(ctx, storage.Query{Select: []string{}, Top: 1})
+		if storage.Gone(err) {
+			p.Create, err = 1, nil
+		}
+	}
+	if err == nil {
 		err = s.mayDelete(found)
 	}
 	return p, found, err
@@ -66,25 +75,43 @@ func (s *Sync) mayDelete(found verify.Result) error {
 	return Hint(Refuse("", "the source has no row in the range, so nothing is deleted"), fmt.Sprintf("%s has %s there; tablesweep delete removes them", s.options.To.Table(), progress.Plural(found.Extra, "row")))
 }
 
-// SyncPlan says how many rows a sync would change.
+// SyncPlan says how much a sync would change.
 type SyncPlan struct {
+	Create int64 `json:"create,omitempty"` // tables
 	verify.PlanCounts
-	rows *verify.Plan
+	Failed int64 `json:"failed,omitempty"` // tables that could not be compared, and are not counted
+	rows   *verify.Plan
 }
 
 // Add adds what would be done with another table.
 func (p *SyncPlan) Add(other SyncPlan) {
+	p.Create += other.Create
 	p.Copy, p.Change, p.Delete, p.Leave = p.Copy+other.Copy, p.Change+other.Change, p.Delete+other.Delete, p.Leave+other.Leave
 }
 
 // Changes reports whether something is to be done.
-func (p SyncPlan) Changes() bool { return p.Copy+p.Change+p.Delete > 0 }
+func (p SyncPlan) Changes() bool { return p.Create+p.Copy+p.Change+p.Delete > 0 }
+
+// Differs returns [ErrDifferent] if the places are not equal.
+func (p SyncPlan) Differs() error {
+	if p.Changes() || p.Leave > 0 {
+		return ErrDifferent
+	}
+	return nil
+}
 
 // String says what would be done.
 func (p SyncPlan) String() string {
-	text := fmt.Sprintf("would copy %s, change %d, delete %d", progress.Plural(p.Copy, "row"), p.Change, p.Delete)
+	text := "would "
+	if p.Create > 0 {
+		text += fmt.Sprintf("create %s, ", progress.Plural(p.Create, "table"))
+	}
+	text += fmt.Sprintf("copy %s, change %d, delete %d", progress.Plural(p.Copy, "row"), p.Change, p.Delete)
 	if p.Leave > 0 {
 		text += fmt.Sprintf(", and leave %s", progress.Plural(p.Leave, "extra row"))
+	}
+	if p.Failed > 0 {
+		text += fmt.Sprintf("; without %s that could not be compared", progress.Plural(p.Failed, "table"))
 	}
 	return text
 }

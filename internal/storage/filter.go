@@ -64,9 +64,19 @@ func CheckFilter(filter string) error {
 
 // ComparesTime reports whether a filter uses the property Timestamp, which differs between copies of a row.
 func ComparesTime(filter string) bool {
+	return compares(filter, func(name string) bool { return strings.EqualFold(name, "Timestamp") })
+}
+
+// Compares reports whether a filter uses a property.
+func Compares(filter, property string) bool {
+	return compares(filter, func(name string) bool { return name == property })
+}
+
+// compares reports whether a word of the filter, outside of quotes, is one of those.
+func compares(filter string, is func(word string) bool) bool {
 	for i, piece := range strings.Split(filter, "'") {
 		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-			if i%2 == 0 && strings.EqualFold(word, "Timestamp") {
+			if i%2 == 0 && is(word) {
 				return true
 			}
 		}
