@@ -50,6 +50,9 @@ func (l rows) pages(ctx context.Context, what string, q storage.Query) iter.Seq2
 // Is reports whether a table is a ledger, of whichever app. It looks for the row of Maintain's last run, and for the lists of scans. A table that
 // does not exist, or may not be read, is not.
 func Is(ctx context.Context, table *storage.Table) (is bool, err error) {
+	if table.Cosmos() { // where no app keeps any
+		return false, nil
+	}
 	lists := scansPartition
 	for _, mark := range []struct {
 		in  key.Range
@@ -76,7 +79,7 @@ func Is(ctx context.Context, table *storage.Table) (is bool, err error) {
 			err = nil
 		}
 	}
-	return is, because("find out whether "+table.String()+" keeps an app's scans", err)
+	return is, because("look for an app's scans", err)
 }
 
 var errEnough = errors.New("the first row says it")
