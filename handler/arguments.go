@@ -62,6 +62,7 @@ func orForm(use string, o placed, err error) error {
 // takePlaces fills the options with arguments.
 func takePlaces(c *cobra.Command, o placed, args []string) error {
 	names := o.places(c.Name())
+	form := strings.Fields(c.Use)[1:]
 	if len(args) > len(names) {
 		err := usagef("%s takes %s, and has %d", c.Name(), progress.Plural(int64(len(names)), "place"), len(args))
 		if names == nil {
@@ -84,7 +85,11 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 		if many, is := o.(interface{ Many() bool }); is && many.Many() {
 			continue // it must be a directory or a prefix of blobs
 		}
-		if at.mayBeFile() && job.IsThere(text) {
+		switch {
+		case !at.mayBeFile():
+		case form[i] == "TABLE": // nothing else is meant
+			at.table = true
+		case job.IsThere(text):
 			return usagef("%[1]s is a table's name, and a file or directory here has that name, too; write table:%[1]s or ./%[1]s", text)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"os"
 	"sort"
 	"sync"
 
@@ -51,10 +52,20 @@ func Open(ctx context.Context, o Objects) (*Export, error) {
 	return e, nil
 }
 
+// lacks says why a place has no object of that name.
+func lacks(o Objects, name string) string {
+	if d, local := o.(Directory); local {
+		if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {
+			return "there is no such directory"
+		}
+	}
+	return "it has no " + name
+}
+
 func (e *Export) open(ctx context.Context) error {
 	text, err := get(ctx, e.objects, ManifestName, MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: it has no %s", ErrNoExport, ManifestName)
+		return fmt.Errorf("%w: %s", ErrNoExport, lacks(e.objects, ManifestName))
 	}
 	if storage.HasCode(err, "ContainerNotFound") {
 		return fmt.Errorf("%w: there is no such container", ErrNoExport)

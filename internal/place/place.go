@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,6 +39,9 @@ func InBlobs(text string) bool {
 	return IsURL(text) || len(text) >= len(InAccount) && strings.EqualFold(text[:len(InAccount)], InAccount)
 }
 
+// otherScheme finds the start of a place of another program, such as s3:BUCKET. A single letter is a drive of Windows.
+var otherScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+-]+:`)
+
 // KindOf returns the kind of place that a text names: letters and digits are a table, - is a stream, a URL or blob: means blobs, a
 // name with the ending of a file of rows is a file, and any other text with a slash or a dot is a directory.
 func KindOf(text string) (Kind, error) {
@@ -48,6 +52,9 @@ func KindOf(text string) (Kind, error) {
 		return KindFile, errors.New("blobs take exports, not single files; name a prefix that does not end as a file does")
 	case InBlobs(text):
 		return KindExport, nil
+	case otherScheme.MatchString(text) && !secret.InName(text):
+		scheme, _, _ := strings.Cut(text, ":")
+		return KindTable, fmt.Errorf("has the unknown scheme %s:; blobs are %sCONTAINER/PREFIX, and a directory or file of that name is ./%s", scheme, InAccount, text)
 	case text == "-":
 		return KindStream, nil
 	case isFile(text):

@@ -142,7 +142,7 @@ func SealTables(ctx context.Context, to Objects, id string, names []string) erro
 func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	text, err := get(ctx, from, TablesName, maxTables)
 	if errors.Is(err, fs.ErrNotExist) || storage.HasCode(err, "ContainerNotFound") {
-		return t, fmt.Errorf("%s %w of many tables: it has no %s", from.Address(), ErrNoExport, TablesName)
+		return t, fmt.Errorf("%s %w of many tables: %s", from.Address(), ErrNoExport, lacks(from, TablesName))
 	}
 	if err == nil {
 		err = parse(TablesName, tablesFormat, text, &t)
