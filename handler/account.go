@@ -180,8 +180,8 @@ func (r *call) ambiguous(at *connection) error {
 	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one that is meant", defaults[0], defaults[1])
 }
 
-// announceChanges names the table or queue that a command changes, or in a dry run would change, by its address: the first
-// line on stderr.
+// announceChanges names the table or queue that a command changes, or in a dry run would change, by its address. It is called once the
+// command's checks have passed, before anything is changed.
 func (r *call) announceChanges(address string) {
 	switch {
 	case r.changes && r.dry:
@@ -191,7 +191,7 @@ func (r *call) announceChanges(address string) {
 	}
 }
 
-// sayOnce says what a command is about to do, before all else.
+// sayOnce says what a command is about to do.
 func (r *call) sayOnce(verb, address string) {
 	if o, known := find(r.command.options(), "progress"); known {
 		r.Meter.Use(progress.Style(o.text()))
@@ -231,7 +231,7 @@ type tableFlags struct {
 }
 
 func (f *tableFlags) options() []option {
-	return append(f.connectionFlags.options("the table's account"), option{"table", fixed, &f.table, nil, "the table; to read, also an export"})
+	return append(f.connectionFlags.options("the table's account"), option{"table", fixed, &f.table, nil, "what the argument names; give one of the two"})
 }
 
 // connectionSettings returns the names of settings that hold a connection, in any form.

@@ -105,13 +105,13 @@ func (f *catalogFlags) with(r *call, all needs, fn func(ctx context.Context, cat
 	}
 	cat := server.NewCatalog(account, settings)
 	defer cat.Close()
-	r.announceChanges(cat.Index.Address())
 	ctx := catalogLog(r.toErr).WithContext(r.ctx)
 	for _, need := range all {
 		if err := need(cat, ctx); err != nil {
 			return err
 		}
 	}
+	r.announceChanges(cat.Index.Address())
 	return fn(ctx, cat)
 }
 

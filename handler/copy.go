@@ -111,7 +111,7 @@ func (o *copyOptions) run(r *call) error {
 		return err
 	}
 	r.changes = toKind == place.KindTable || place.InBlobs(o.to.path)
-	from, to, err := o.pairFlags.openAndAnnounce(r, false)
+	from, to, err := o.pairFlags.openPair(r, false)
 	if err != nil {
 		return err
 	}
@@ -124,6 +124,7 @@ func (o *copyOptions) run(r *call) error {
 	pair := job.PairOptions{Options: o.job(r, o.Rows, from), To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}
 	pair.Was.Window = o.window
 	if pair.Map = m; m != nil && o.dryRun.on {
+		r.announceDestination(to)
 		return o.mapFlags.show(r, pair.Options, o.json)
 	}
 	copying := job.CopyOptions{
@@ -132,6 +133,7 @@ func (o *copyOptions) run(r *call) error {
 	j, err := job.Copy(r.ctx, copying)
 	if err == nil {
 		o.window = j.Window
+		r.announceDestination(to)
 	}
 	if to.Table() == nil {
 		return o.export(r, copying, j, err)

@@ -33,10 +33,10 @@ func (o *deleteOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	if from.Table() != nil {
+	j, err := job.Delete(r.ctx, o.job(r, o.Rows, from))
+	if err == nil {
 		r.announceChanges(from.Address())
 	}
-	j, err := job.Delete(r.ctx, o.job(r, o.Rows, from))
 	return o.each(r, j, err, deleted, func() error { return o.confirm(r, from.Address()) }, nil)
 }
 

@@ -23,7 +23,7 @@ func (o *enqueueOptions) options() []option {
 		o.choosing(),
 		{"queue", fixed, &o.queue, nil, "the queue"},
 		connect("queue-connection", &o.queueConnection, storage.HostConnection, "the queue's account, if not that of --connection"),
-		{"message", fixed, &o.message, action.WholeRow, "template of a message; see above"},
+		{"message", fixed, &o.message, action.WholeRow, "template of a message, such as '{{json .RowKey}}'"},
 		choose("encoding", fixed, &o.encoding, "base64, as the Functions host expects it, or none", "base64 or none", "base64", "none"),
 	})
 }
@@ -51,6 +51,9 @@ func (o *enqueueOptions) run(r *call) error {
 		return err
 	}
 	j, err := job.Enqueue(r.ctx, options, action.Enqueue{Queue: queue, Message: template, Plain: o.encoding == "none"})
+	if err == nil {
+		r.announceChanges(queue.Address())
+	}
 	return o.each(r, j, err, enqueued, nil, nil)
 }
 
@@ -69,6 +72,5 @@ func (o *enqueueOptions) openQueue(r *call) (*storage.Queue, error) {
 	if err != nil {
 		return nil, usagef("--queue: %w", err)
 	}
-	r.announceChanges(queue.Address())
 	return queue, nil
 }

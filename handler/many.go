@@ -77,11 +77,6 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 	if err := fits(r, t.From.Kind, to.Kind); err != nil {
 		return err
 	}
-	if to.Account != nil {
-		r.announceChanges(to.Address())
-	} else {
-		r.announceDestination(to.Place)
-	}
 	t.Choice, t.To = p.Choice, &to
 	return nil
 }
@@ -111,10 +106,18 @@ func (r *call) beginTables(t *job.Tables, report reportFlags) error {
 	r.work(report.style)
 	t.Process, t.Options, t.Checkpoint = r.Process, r.givenFlags(), &r.point
 	err := t.Begin(r.ctx)
-	if err == nil {
-		memory.Limit(t.Points()...)
+	if err != nil {
+		return err
 	}
-	return err
+	memory.Limit(t.Points()...)
+	switch {
+	case t.To == nil:
+	case t.To.Account != nil:
+		r.announceChanges(t.To.Address())
+	default:
+		r.announceDestination(t.To.Place)
+	}
+	return nil
 }
 
 // eachTable does each table that is pending.

@@ -170,8 +170,8 @@ func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	}
 }
 
-// openAndAnnounce opens the places of a pair, which must differ, and says where rows go. reads tells whether the second one is read, too.
-func (p *pairFlags) openAndAnnounce(r *call, reads bool) (from, to job.Place, err error) {
+// openPair opens the places of a pair, which must differ. reads tells whether the second one is read, too.
+func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error) {
 	_, toKind, err := p.kinds()
 	if err == nil {
 		err = p.namesBoth(toKind == place.KindTable)
@@ -199,7 +199,6 @@ func (p *pairFlags) openAndAnnounce(r *call, reads bool) (from, to job.Place, er
 			return from, to, err
 		}
 	}
-	r.announceDestination(to)
 	return from, to, nil
 }
 

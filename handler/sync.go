@@ -187,19 +187,20 @@ func (o *syncOptions) of(t job.Own) *syncOptions {
 
 // open opens the places.
 func (o *syncOptions) open(r *call) (*job.Sync, error) {
-	if r.part != nil {
-		r.changes = false // the command has said so
-	}
 	m, err := o.mapFlags.open()
 	if err != nil {
 		return nil, err
 	}
-	from, to, err := o.openAndAnnounce(r, false)
+	from, to, err := o.openPair(r, false)
 	if err != nil {
 		return nil, err
 	}
 	options := job.Options{Process: r.Process, Rows: o.Rows, From: from, Map: m}
-	return job.NewSync(r.ctx, job.PairOptions{Options: options, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}, o.deleteExtra)
+	s, err := job.NewSync(r.ctx, job.PairOptions{Options: options, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}, o.deleteExtra)
+	if err == nil && r.part == nil { // the command about many tables says it once
+		r.announceDestination(to)
+	}
+	return s, err
 }
 
 // plan compares the places of one of many tables.

@@ -30,7 +30,6 @@ func (f *connectionFlags) named(r *call) (t *storage.Table, exists bool, err err
 		return nil, false, err
 	}
 	t = a.Table(name)
-	r.announceChanges(t.Address())
 	_, err = t.Query(r.ctx, storage.Query{Top: 1, Select: []string{}})
 	if storage.Gone(err) {
 		return t, false, nil
@@ -80,6 +79,7 @@ func (o *tablesCreateOptions) run(r *call) error {
 	said := "exists already"
 	if !exists {
 		said = "created"
+		r.announceChanges(t.Address())
 		if err := t.Create(r.ctx); err != nil {
 			return err
 		}
@@ -105,6 +105,7 @@ func (o *tablesDeleteOptions) run(r *call) error {
 	case !exists:
 		return job.Hint(fmt.Errorf("there is no table %s", t), "tablesweep tables list shows which there are")
 	}
+	r.announceChanges(t.Address())
 	if err := o.ask(r, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", "the table's name", t.Name()); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (o *verifyOptions) run(r *call) error {
 		}
 		return r.allTables(&all, o.reportFlags, o.one)
 	}
-	from, to, err := o.openAndAnnounce(r, true)
+	from, to, err := o.openPair(r, true)
 	if err == nil {
 		err = o.check(r, from.Kind, to.Kind)
 	}
