@@ -6,15 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"tablesweep/internal/app/config"
-	"tablesweep/internal/input/loopback"
 	"tablesweep/internal/scans"
 	"tablesweep/internal/storage"
 )
@@ -203,37 +200,28 @@ func (d Doctor) site(ctx context.Context) Check {
 	if d.URL == "" {
 		return Check{name, Unknown, "not asked; --url says where it is, --key with which key"}
 	}
-	u, err := url.Parse(d.URL)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && !loopback.Is(u.Host) {
-		return Check{name, Failed, "its URL must be of the form https://APP.azurewebsites.net, without a key"}
+	s := Site{d.URL, d.Key, d.Web}
+	host, err := s.Host()
+	if err != nil {
+		return Check{name, Failed, "its URL " + err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*answerTime) // an app that is asleep must start first
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+"/api/health", nil)
+	status, answer, err := s.Send(ctx, http.MethodGet, "/api/health", nil)
 	if err != nil {
 		return Of(name, "", err)
 	}
-	if d.Key != "" {
-		r.Header.Set("x-functions-key", d.Key)
-	}
-	client := *d.Web
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // send the key nowhere else
-	resp, err := client.Do(r)
-	if err != nil {
-		return Of(name, "", err)
-	}
-	defer resp.Body.Close()
-	return judgeSite(u.Host, resp.StatusCode, d.Key, io.LimitReader(resp.Body, maxAnswer))
+	return judgeSite(host, status, s, answer)
 }
 
 // judgeSite judges an app's answer. It never repeats the key, whatever the answer contains.
-func judgeSite(host string, status int, key string, body io.Reader) Check {
+func judgeSite(host string, status int, s Site, answer []byte) Check {
 	const name = "app"
 	var said Report
-	err := json.NewDecoder(body).Decode(&said)
+	err := json.Unmarshal(answer, &said)
 	means := map[int][]State{http.StatusOK: {OK, Warning}, http.StatusServiceUnavailable: {Failed}}
 	switch {
-	case status == http.StatusUnauthorized && key == "":
+	case status == http.StatusUnauthorized && s.Key == "":
 		return Check{name, Failed, host + " answers, and wants a key; --key names the environment variable that has it"}
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return Check{name, Failed, host + " answers, and refuses the key: it must be a host key, or one of the function Service"}
@@ -246,11 +234,7 @@ func judgeSite(host string, status int, key string, body io.Reader) Check {
 	}
 	for _, c := range said.Checks {
 		if c.State == Failed || c.State == Warning || c.Name == memoryCheck {
-			text := c.Name + ": " + c.Detail
-			if key != "" {
-				text = strings.ReplaceAll(text, key, "…")
-			}
-			told = append(told, oneLine(text))
+			told = append(told, oneLine(s.Hide(c.Name+": "+c.Detail)))
 		}
 	}
 	return Check{name, said.Status, host + " " + strings.Join(told, "; ")}

@@ -1,0 +1,71 @@
+package health
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"tablesweep/internal/input/loopback"
+)
+
+// errAddress is the error of an address that no app has, or that has a key in it.
+var errAddress = errors.New("must be of the form https://APP.azurewebsites.net, without a key")
+
+// Site is an app as its callers reach it.
+type Site struct {
+	URL string // such as https://APP.azurewebsites.net
+	Key string // a function key; may be ""
+	Web *http.Client
+}
+
+// Host returns the name in the site's address. It returns an error for a wrong address.
+func (s Site) Host() (string, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && !loopback.Is(u.Host) {
+		return "", errAddress
+	}
+	return u.Host, nil
+}
+
+// Send sends a request with the key, which goes nowhere else: redirects are not followed. body is JSON, and may be empty. It returns the
+// answer's status, and its body up to 1 MiB. No error has the key.
+func (s Site) Send(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+	if _, err := s.Host(); err != nil {
+		return 0, nil, err
+	}
+	u, _ := url.Parse(s.URL) // which Host has parsed
+	r, err := http.NewRequestWithContext(ctx, method, u.Scheme+"://"+u.Host+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(body) > 0 {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if s.Key != "" {
+		r.Header.Set("x-functions-key", s.Key)
+	}
+	client := *s.Web
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := client.Do(r)
+	if err != nil {
+		if text := s.Hide(err.Error()); text != err.Error() { // an answer that is no HTTP
+			err = errors.New(text)
+		}
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // one that breaks off is not this app's
+	return resp.StatusCode, answer, nil
+}
+
+// Hide returns a text without the key.
+func (s Site) Hide(text string) string {
+	if s.Key == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, s.Key, "…")
+}
