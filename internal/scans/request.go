@@ -101,6 +101,9 @@ const MaxSegments = 24
 // maxName is the most characters of a scan's name.
 const maxName = 100
 
+// MaxRequest is the most bytes of a request. A row keeps it as one property.
+const MaxRequest = 64 << 10
+
 // ParseRequest reads a request, strictly. Its errors are [problem.Invalid], joined; those about a field name it.
 func ParseRequest(body []byte) (Request, error) {
 	var r Request

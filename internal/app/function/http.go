@@ -20,6 +20,7 @@ import (
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
+	"tablesweep/internal/scans"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 	"tablesweep/internal/task/memory"
@@ -30,7 +31,7 @@ import (
 const (
 	// maxEnvelope allows a queue message of 64 KiB that is escaped twice, and a copy of its top-level properties as metadata.
 	maxEnvelope   = 1 << 20
-	maxRequest    = 64 << 10
+	maxRequest    = scans.MaxRequest
 	maxEventBytes = 4 << 20 // about the size of one transaction
 	maxRecord     = 4 << 20 // a row of 1 MiB in UTF-16, three times as long if every character is escaped
 

@@ -61,6 +61,7 @@ func (w *world) left() (messages, open int) {
 	if err != nil {
 		w.violated("scans that were asked for: %v", err)
 	}
+	asked = slices.DeleteFunc(asked, func(a ledger.StartRequest) bool { return a.Refused != "" }) // checkLedger looks at these
 	return messages, len(scans) + len(asked)
 }
 
@@ -178,6 +179,11 @@ func (c checker) checkLedger() {
 		case slices.Contains(scans, id) && kind == "y":
 			if s, ok := c.planned(id); ok && s.Request.Limits == nil {
 				c.violated("scan %s has no limits, and their row", id)
+			}
+		case pk == "scans" && kind == "r" && row.Get("Error") != "" && slices.Contains(scans, listed):
+			// The scan has lost rows between the request for its retry and the retry.
+			if s, ok := c.planned(listed); !ok || !s.ByStorage || !c.lost(listed, s) {
+				c.violated("the request for scan %s was refused: %s", listed, row.Get("Error"))
 			}
 		case slices.Contains(scans, id) && kind == "p":
 			if s, ok := c.planned(id); !ok || !c.lost(id, s) {

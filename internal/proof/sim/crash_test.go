@@ -67,7 +67,10 @@ func TestEveryCrashPoint(t *testing.T) {
 	for _, row := range retry.Source[:7] { // in the way
 		retry.Scans[0].Destination = append(retry.Scans[0].Destination, storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("Name", "another")}})
 	}
-	plans := map[string]sim.Plan{"delete": deletion, "group": group, "retry": retry}
+	row := retry // asks for the retries
+	row.Scans = slices.Clone(retry.Scans)
+	row.Scans[0].ByStorage = true
+	plans := map[string]sim.Plan{"delete": deletion, "group": group, "retry": retry, "retry by a row": row}
 	for _, strategy := range strategy.Names[:*strategies] {
 		plans[strategy] = small(strategy)
 	}

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -202,12 +204,12 @@ func (o operator) follow(id ledger.ScanID, s PlannedScan) {
 			o.violated("scan %s did not succeed in %d retries: %+v", id, retries, row)
 			return
 		}
-		a := o.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", nil)
+		a := o.retry(id, s, false)
 		if a.status == http.StatusConflict && strings.Contains(string(a.body), "every step is done") {
 			if s.Request.Action.Destination == nil || s.Request.Action.Type == scans.Verify || !o.mend(s) {
 				return
 			}
-			o.retryRows(id, s.Twice)
+			o.retryRows(id, s)
 		}
 		if a.status == http.StatusConflict && s.Lose > 0 && strings.Contains(string(a.body), "tart a new scan") {
 			return
@@ -340,15 +342,62 @@ func (o operator) mend(s PlannedScan) bool {
 }
 
 // retryRows has the scan's failed rows done again.
-func (o operator) retryRows(id ledger.ScanID, twice bool) {
-	body := []byte(`{"rows":"failed"}`)
+func (o operator) retryRows(id ledger.ScanID, s PlannedScan) {
 	var calls sync.WaitGroup
-	if twice {
-		calls.Go(func() { o.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", body) })
+	if s.Twice && !s.ByStorage {
+		calls.Go(func() { o.retry(id, s, true) })
 	}
-	o.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", body)
+	o.retry(id, s, true)
 	calls.Wait()
 	o.count(&o.stats.Redone)
+}
+
+// retry retries a scan, with its failed rows or without.
+func (o operator) retry(id ledger.ScanID, s PlannedScan, rows bool) answer {
+	switch {
+	case s.ByStorage:
+		return o.requestRetry(id, rows)
+	case rows:
+		return o.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", []byte(`{"rows":"failed"}`))
+	}
+	return o.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", nil)
+}
+
+// requestRetry leaves the request for a retry in the ledger, as a command does, and waits until one instance has fulfilled it, once.
+func (o operator) requestRetry(id ledger.ScanID, rows bool) answer {
+	command, err := engine.New(scans.Options{Own: o.account, StateTable: stateTable})
+	if err != nil {
+		panic("sim: internal error: " + err.Error())
+	}
+	ctx := context.Background()
+	var before ledger.Scan
+	for {
+		if before, err = o.ledger().Scan(ctx, id); err == nil {
+			err = command.RequestRetry(ctx, id, rows)
+		}
+		if err == nil || problem.FateOf(err) != problem.Retry || time.Since(o.start) > longest {
+			break
+		}
+		time.Sleep(30 * time.Second)
+	}
+	if err != nil {
+		return answer{status: problem.Status(err), body: []byte(err.Error())}
+	}
+	for {
+		switch a, there, err := o.ledger().StartRequest(ctx, id); {
+		case err == nil && a.Refused != "":
+			return answer{status: http.StatusConflict, body: []byte(a.Refused)}
+		case err == nil && !there:
+			if after, err := o.ledger().Scan(ctx, id); err == nil && after.Attempt != before.Attempt+1 {
+				o.violated("scan %s was at attempt %d before one request for a retry, and is at %d", id, before.Attempt, after.Attempt)
+			}
+			return answer{status: http.StatusAccepted}
+		case time.Since(o.start) > longest:
+			o.violated("nobody has retried scan %s: %+v, %v", id, a, err)
+			return answer{status: http.StatusConflict}
+		}
+		time.Sleep(5 * time.Second)
+	}
 }
 
 // change repeats a request until the answer is success or conflict.

@@ -56,6 +56,8 @@ type PlannedScan struct {
 	// Twice it asks for that twice at once.
 	Rounds int
 	Twice  bool
+	// ByStorage is set if the operator has no more than the app's own storage for retries: a row asks for each.
+	ByStorage bool
 	// Tables is how many tables a group has, among which the plan's rows are shared. Meddle, unless zero, is how long the
 	// scan of the first one runs until the operator cancels it. It retries that after Rest.
 	Tables int
@@ -217,6 +219,10 @@ func Draw(seed uint64) Plan {
 	waits := slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.UntilFailed })
 	for i, s := range p.Scans {
 		p.Scans[i].Request.Verify = s.Request.Action.Type == scans.Copy && s.Request.Action.Map == "" && s.Lose == 0 && proofs.chance(0.3) && !waits
+	}
+	rows := dice{rand.New(rand.NewPCG(seed, 0xa54))}
+	for i := range p.Scans {
+		p.Scans[i].ByStorage = rows.chance(0.2)
 	}
 	if programs.chance(0.1) {
 		s := programs.scan(len(p.Scans), p.Source)

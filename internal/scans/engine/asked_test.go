@@ -9,8 +9,12 @@ import (
 
 	"tablesweep/internal/local/emulator"
 	"tablesweep/internal/problem"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/proof/testsize"
 	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/engine"
 	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
 )
 
 // Many ask for a scan, and start it, at once and again. It is one scan, which runs once.
@@ -86,5 +90,148 @@ func TestAskedAndRefused(t *testing.T) {
 		w.must(w.emulator.SetFaults(""), w.engine.Maintain(t.Context()))
 		w.drain()
 		w.counted(id, ledger.Succeeded, 1, 1, 0)
+	})
+}
+
+// command returns an engine as a command has it: with the app's own storage, and without the app's connections.
+func (w *world) command() *engine.Engine {
+	w.Helper()
+	return w.newEngine(w.account, func(o *options) { o.Accounts = nil })
+}
+
+// A process dies at each request while it retries a scan for which a command has left a request. The scan is retried once.
+func TestCrashWhileRetryingByRequest(t *testing.T) {
+	crashPoints(t, testsize.Of(5, 1), func(t *testing.T, n int, applied bool) bool {
+		w := withSource(t, 5, 1)
+		id := w.start(copyRequest("Source", "Target"))
+		w.must(w.engine.Cancel(t.Context(), id))
+		w.drain()
+		command := w.command()
+		w.must(command.RequestRetry(t.Context(), id, false), command.RequestRetry(t.Context(), id, false))
+		if s := w.status(id); s.State != ledger.Canceled || s.Note != "its retry is about to start" {
+			t.Errorf("before the app retries it: %s, %q", s.State, s.Note)
+		}
+		process := w.process
+		process.DieWith(n, applied)
+		for range 20 {
+			w.drain()
+			time.Sleep(time.Minute)
+			if err := w.engine.Maintain(t.Context()); w.process.Dead() {
+				w.restart()
+			} else {
+				w.must(err)
+			}
+		}
+		survived := w.process == process
+		w.restart()
+		w.tidy()
+		w.checkEnd(id, 5)
+		if s, err := w.observer.Ledger.Scan(t.Context(), id); err != nil || s.Attempt != 2 {
+			t.Errorf("attempt %d, %v; want the second", s.Attempt, err)
+		}
+		w.must(command.RequestRetry(t.Context(), id, false)) // succeeded by a retry: nothing to do
+		if rows := w.ledgerRows("scans", "r|"); len(rows) > 0 {
+			t.Errorf("requests are left: %v", rows)
+		}
+		return survived
+	})
+}
+
+// What a command asks for is checked and refused as the API does it. The scan's status has the reason.
+func TestAskedByCommandAndRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 2)
+		_, other := emulatortest.NewAccount(t, emulator.Options{})
+		withOther := func(o *options) { o.Accounts["OTHER"] = other }
+		w.engine = w.newEngine(w.account, withOther)
+		w.end(w.start(groupExport("p")))
+		command := w.command()
+		r := scans.Request{Source: scans.TableRef{Container: "exports", Prefix: "p", Tables: "*"}, Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Connection: "OTHER"}}}
+		ask := func() ledger.ScanID {
+			id, err := command.RequestCheckedStart(t.Context(), r)
+			w.must(err)
+			time.Sleep(time.Second)
+			w.drain()
+			return id
+		}
+		first := ask()
+		if s := w.end(first); s.State != ledger.Succeeded || s.Members.Succeeded != 2 {
+			t.Errorf("into an empty account: %+v", s)
+		}
+		if _, err := w.observer.Status(t.Context(), ask()); problem.Of(err).Kind != problem.NotFound || !strings.Contains(err.Error(), "2 of 2 tables have some") {
+			t.Errorf("over rows: %v", err)
+		}
+		lost := r
+		lost.Source.Connection = "LOST"
+		id, err := command.RequestCheckedStart(t.Context(), lost)
+		w.must(err)
+		w.drain()
+		if _, err := w.observer.Status(t.Context(), id); problem.Of(err).Kind != problem.NotFound || !strings.Contains(err.Error(), "LOST\" is not among the app's connections") {
+			t.Errorf("from a connection that the app does not have: %v", err)
+		}
+		r.Action.Overwrite = true
+		second := ask()
+		if s := w.end(second); s.State != ledger.Succeeded {
+			t.Errorf("over rows, as the request says: %+v", s)
+		}
+		if err := command.RequestRetry(t.Context(), first, false); problem.Of(err).Kind != problem.Conflict {
+			t.Errorf("a retry of a scan that has succeeded: %v", err)
+		}
+		one := w.start(scans.Request{Source: scans.TableRef{Container: "exports", Prefix: "p/Table00", Connection: storage.HostConnection}, Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: "One", Connection: "OTHER"}}})
+		w.must(w.engine.Cancel(t.Context(), one))
+		w.drain()
+		if err := command.RequestRetry(t.Context(), one, true); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "no failed rows") {
+			t.Errorf("a retry of failed rows: %v", err)
+		}
+		w.restart() // without the other account
+		w.must(command.RequestRetry(t.Context(), one, false))
+		w.drain()
+		if s := w.status(one); s.State != ledger.Canceled || !strings.Contains(s.Note, "its retry was refused: action.destination.connection: \"OTHER\" is not among the app's connections") {
+			t.Errorf("without its connection: %s, %q", s.State, s.Note)
+		}
+		w.engine = w.newEngine(w.account, withOther)
+		w.must(command.RequestRetry(t.Context(), one, false)) // again, since the setting is back
+		w.drain()
+		if s := w.status(one); s.State != ledger.Succeeded || s.Note != "" {
+			t.Errorf("with its connection: %s, %q", s.State, s.Note)
+		}
+	})
+}
+
+// A member's retry has no message, which would be its group's. Maintain retries it.
+func TestMemberRetriedByRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withTables(t, 3)
+		id := w.start(groupExport("p"))
+		for w.status(id).Members.Running < 3 {
+			w.deliver()
+		}
+		member := id.Member(1)
+		w.must(w.engine.Cancel(t.Context(), member), w.command().RequestRetry(t.Context(), member, false), w.engine.Maintain(t.Context()))
+		if s, err := w.observer.Ledger.Scan(t.Context(), member); err != nil || s.Attempt != 2 {
+			t.Errorf("attempt %d, %v; want the second", s.Attempt, err)
+		}
+		if s := w.end(id); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A request for a retry is about one attempt. If that was retried otherwise, or the process died behind the retry, the next attempt is not retried.
+func TestRetryByRequestIsOfOneAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, emulator.Options{})
+		id := w.canceled()
+		w.must(w.command().RequestRetry(t.Context(), id, false), w.engine.Retry(t.Context(), id), w.engine.Cancel(t.Context(), id), w.engine.Maintain(t.Context()))
+		w.drain()
+		if s, err := w.observer.Ledger.Scan(t.Context(), id); err != nil || s.State != ledger.Canceled || s.Attempt != 2 || w.status(id).Note != "" {
+			t.Errorf("%+v, %v; want the second attempt canceled", s, err)
+		}
+		if rows := w.ledgerRows("scans", "r|"); len(rows) > 0 {
+			t.Errorf("requests are left: %v", rows)
+		}
 	})
 }

@@ -14,6 +14,12 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/scans/ledger/schedules.go", "	if write.IfMatch = r.etag; r.etag == \"\" {\n", "	if write.IfMatch = r.etag; WRONG {\n		write.IfMatch = \"\"\n	} else if r.etag == \"\" {\n"),
 		bugtest.In(schedulesFile, "	r.Last, r.Request, r.Asked, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence))", "	id := ledger.ScanID(calendar.ID(s.Name, occurrence))\n	if WRONG {\n		id = ledger.NewScanID(now)\n	}\n	r.Last, r.Request, r.Asked, r.RunBy = &Run{ID: id"),
 	}},
+	{Name: "a request for a retry is of any attempt", Test: "TestRetryByRequestIsOfOneAttempt", Says: "want the second attempt canceled", Edits: []bugtest.Edit{
+		bugtest.In("internal/scans/life/retry.go", "attempt != 0 && s.Attempt != attempt,", "attempt != 0 && s.Attempt != attempt && !WRONG,"),
+	}},
+	{Name: "a command's start is not checked", Test: "TestAskedByCommandAndRefused", Says: "over rows: ", Edits: []bugtest.Edit{
+		bugtest.In("internal/scans/life/startrequests.go", "a.Asks != ledger.AsksCheck {", "a.Asks != ledger.AsksCheck || WRONG {"),
+	}},
 	{Name: "backups go before a success", Test: "TestSchedule", Says: "is left", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = sd.recordBackup(ctx, r, status.Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
 		bugtest.In(backupsFile, "r.Success == nil || r.Kept == r.Success.ID {", "r.Success == nil || r.Kept == r.Success.ID && !WRONG {"),

@@ -58,6 +58,8 @@
 // end of another scan, or in Maintain. Starting inserts and never replaces, so all may try. An export's place may be
 // claimed already, by the same id. A start by the API asks for an export, too, before it claims the place.
 //
+// A command without the app's connections leaves such requests by [life.Life.RequestCheckedStart] and [life.Life.RequestRetry].
+//
 // # Newer versions
 //
 // Two versions of the program run side by side during a deployment. An instance drops a message that a newer version

@@ -40,6 +40,13 @@ var everyBeat = ledger.Heartbeat{
 	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}},
 }
 
+// What commands ask for.
+var (
+	checkedRequest   = ledger.StartRequest{ID: succeededScan, Request: []byte("request"), Asks: ledger.AsksCheck}
+	retryRequest     = ledger.StartRequest{ID: groupScan, Request: []byte{}, Asks: ledger.AsksRetry, Attempt: 2}
+	retryRowsRequest = ledger.StartRequest{ID: openScan, Request: []byte{}, Asks: ledger.AsksRetryFailed, Attempt: 3}
+)
+
 var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Waiting: 2, Next: began.Add(time.Minute)}
 
 var everyLook = ledger.Observation{Steps: map[ledger.StepID]time.Time{"c": began.Add(1500 * time.Millisecond)}, Heartbeats: map[string]time.Time{"process": began}}
@@ -189,10 +196,12 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	proof.Must(t, err)
 	ended, err := l.Scan(ctx, groupScan)
 	proof.Must(t, err, l.RestartGroup(ctx, ended, time.Now(), []int{2, 3}))
-	_, err = l.AddStartRequest(ctx, failedScan, []byte("request"))
+	_, err = l.AddStartRequest(ctx, ledger.StartRequest{ID: failedScan, Request: []byte("request")})
 	proof.Must(t, err)
 	asked, _, err := l.StartRequest(ctx, failedScan)
 	proof.Must(t, err, l.RefuseStart(ctx, asked, "why it was refused"))
+	_, err = l.AddStartRequest(ctx, checkedRequest)
+	proof.Must(t, err, l.AskRetry(ctx, retryRequest), l.AskRetry(ctx, retryRowsRequest))
 }
 
 // readEveryKind checks what the ledger reads of the rows that writeEveryKind once wrote.
@@ -274,5 +283,5 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	next, _ := group.Next(3)
 	check("the group", []any{string(group.Tables), group.Begun, group.Open, next}, []any{"tables", 0, []int(nil), 2}, err)
 	asked, err := l.StartRequests(ctx)
-	check("what was asked for", asked, []ledger.StartRequest{{ID: failedScan, Request: []byte("request"), Refused: "why it was refused"}}, err)
+	check("what was asked for", asked, []ledger.StartRequest{retryRowsRequest, checkedRequest, {ID: failedScan, Request: []byte("request"), Refused: "why it was refused"}, retryRequest}, err)
 }

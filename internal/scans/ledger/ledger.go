@@ -17,7 +17,7 @@
 //
 // STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has four lists: "a|ID" of all
 // scans, with the figures of those that have ended; "o|ID|ATTEMPT" of those that may be open; "t|ID" of ended ones that
-// are yet to be tidied up (see retire.go); and "r|ID" of those that are to be started (see startrequests.go). It also has "s|NAME" of each schedule, and "b|NAME|ID" of each backup that one has made (see schedules.go). The partition "beats" names the steps that living processes have in hand,
+// are yet to be tidied up (see retire.go); and "r|ID" of those that are to be started or retried (see startrequests.go). It also has "s|NAME" of each schedule, and "b|NAME|ID" of each backup that one has made (see schedules.go). The partition "beats" names the steps that living processes have in hand,
 // the partition "maintain" when Maintain last ran, and what it saw (see heartbeat.go). An id starts with inverted ticks: lists are newest
 // first. Version in a scan's row is 1; a reader refuses any other.
 //

@@ -12,13 +12,32 @@ import (
 // startRequestPrefix begins the list of scans that are to be started, in the partition of the lists: r|ID.
 const startRequestPrefix = "r|"
 
+// asksVersion is the version of a row with Asks. A program that knows only version 1 would take it for a start that nobody needs to check.
+const asksVersion = 2
+
+// Asks is what a start request asks for.
+type Asks string
+
+// What a start request asks for.
+const (
+	AsksStart       Asks = ""            // a start that was checked, or needs no check
+	AsksCheck       Asks = "check"       // a start, which the app first checks as POST /api/scans does
+	AsksRetry       Asks = "retry"       // a retry of the scan's attempt
+	AsksRetryFailed Asks = "retryFailed" // a retry that includes failed rows
+)
+
+// Retry reports whether a retry is asked for.
+func (a Asks) Retry() bool { return a == AsksRetry || a == AsksRetryFailed }
+
 // Requests has the rows of scans that are to be started.
 type Requests struct{ rows }
 
-// StartRequest is a request for a scan that some instance is to start, by its id.
+// StartRequest is a request for a scan that some instance is to start, or to retry, by its id.
 type StartRequest struct {
 	ID      ScanID
-	Request []byte        // opaque, JSON
+	Request []byte // opaque, JSON; empty for a retry
+	Asks    Asks
+	Attempt int64         // that a retry follows; 0 for a start
 	Refused string        // why it was not started; empty unless it was refused
 	Age     time.Duration // since it was asked for, or refused; by the service's clock
 
@@ -27,20 +46,42 @@ type StartRequest struct {
 
 // AddStartRequest asks for a scan. It inserts and never replaces: everybody may ask, and again. added is false if somebody had asked
 // before, perhaps a first try of this call.
-func (l Requests) AddStartRequest(ctx context.Context, id ScanID, request []byte) (added bool, err error) {
-	err = l.write(ctx, "ask for scan "+string(id), op(storage.Insert, scansPartition, startRequestPrefix+string(id),
-		storage.Int64Property("Version", version), storage.BinaryProperty("Request", request)))
+func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bool, err error) {
+	err = l.write(ctx, "ask for scan "+string(a.ID), a.row(storage.Insert))
 	if storage.Conflict(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
+// AskRetry asks for a retry. It replaces a request for an earlier attempt, and one that was refused.
+func (l Requests) AskRetry(ctx context.Context, a StartRequest) error {
+	return l.write(ctx, "ask for a retry of scan "+string(a.ID), a.row(storage.Replace))
+}
+
+func (a StartRequest) row(kind storage.OpKind) storage.Op {
+	properties := []storage.Property{storage.Int64Property("Version", version), storage.BinaryProperty("Request", a.Request)}
+	if a.Asks != AsksStart {
+		properties[0] = storage.Int64Property("Version", asksVersion)
+		properties = append(properties, storage.StringProperty("Asks", string(a.Asks)))
+	}
+	if a.Asks.Retry() {
+		properties[1] = storage.Int64Property("Attempt", a.Attempt)
+	}
+	return op(kind, scansPartition, startRequestPrefix+string(a.ID), properties...)
+}
+
+// readable reports whether this program knows the version of a start request's row.
+func readable(e storage.Entity) bool {
+	v := e.Int("Version")
+	return v == version || v == asksVersion
+}
+
 // StartRequests returns scans that were asked for, at most a thousand. It leaves out those of a newer version.
 func (l Requests) StartRequests(ctx context.Context) (all []StartRequest, err error) {
 	p, err := l.query(ctx, "list scans that were asked for", storage.Query{Range: key.WithPrefix(scansPartition, startRequestPrefix)})
 	for _, e := range p.Entities() {
-		if e.Int("Version") == version {
+		if readable(e) {
 			all = append(all, startRequestOf(e, p.Date))
 		}
 	}
@@ -50,7 +91,7 @@ func (l Requests) StartRequests(ctx context.Context) (all []StartRequest, err er
 // StartRequest returns the request for a scan. It reports false if there is none.
 func (l Requests) StartRequest(ctx context.Context, id ScanID) (StartRequest, bool, error) {
 	e, found, err := l.get(ctx, "read the request for scan "+string(id), scansPartition, startRequestPrefix+string(id))
-	if err != nil || !found || e.Int("Version") != version {
+	if err != nil || !found || !readable(e) {
 		return StartRequest{}, false, err
 	}
 	return startRequestOf(e, e.Timestamp), true, nil
@@ -58,8 +99,8 @@ func (l Requests) StartRequest(ctx context.Context, id ScanID) (StartRequest, bo
 
 func startRequestOf(e storage.Entity, now time.Time) StartRequest {
 	return StartRequest{
-		ID: ScanID(strings.TrimPrefix(e.Key.Row, startRequestPrefix)), Request: e.Bytes("Request"), Refused: e.Get("Error"),
-		Age: now.Sub(e.Timestamp), etag: e.ETag,
+		ID: ScanID(strings.TrimPrefix(e.Key.Row, startRequestPrefix)), Request: e.Bytes("Request"), Asks: Asks(e.Get("Asks")), Attempt: e.Int("Attempt"),
+		Refused: e.Get("Error"), Age: now.Sub(e.Timestamp), etag: e.ETag,
 	}
 }
 
@@ -70,7 +111,27 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes the request for a scan that was started, or was refused long ago.
-func (l Requests) DropStartRequest(ctx context.Context, id ScanID) error {
-	return l.unlistInTurn(ctx, "answer the request for scan "+string(id), startRequestPrefix+string(id))
+// DropStartRequest removes a request that was refused long ago, unless somebody has written it since it was read. One that was fulfilled goes
+// even if another process has refused it or somebody has repeated it. Another request for the scan stays.
+func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
+	for {
+		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))
+		if err == nil || !overtaken(err) {
+			return err
+		}
+		there, found, err := l.StartRequest(ctx, a.ID)
+		if err != nil || !found || a.Refused != "" || there.Asks != a.Asks || there.Attempt != a.Attempt {
+			return err
+		}
+		a = there
+	}
+}
+
+// DropStart removes the request for a scan that was started. A request for its retry stays.
+func (l Requests) DropStart(ctx context.Context, id ScanID) error {
+	a, found, err := l.StartRequest(ctx, id)
+	if err != nil || !found || a.Asks.Retry() {
+		return err
+	}
+	return l.DropStartRequest(ctx, a)
 }

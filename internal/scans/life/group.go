@@ -157,7 +157,7 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 	r := s.Request.Member(tables[n-1])
 	switch m, scanErr := l.ledger.Scan(ctx, id); {
 	case errors.Is(scanErr, ledger.ErrNotFound):
-		err = l.startNow(ctx, id, r)
+		err = l.startNow(ctx, id, r, nil)
 	case scanErr != nil:
 		return scanErr
 	case endedBefore(s, m):
@@ -280,11 +280,6 @@ func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 
 // retryGroup begins the next attempt of a group, in which all members are done that have not succeeded.
 func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
-	if _, err := l.ledger.Group(ctx, s.ID); errors.Is(err, ledger.ErrNotFound) {
-		return problem.Conflictf("id", "%s", groupLost)
-	} else if err != nil {
-		return err
-	}
 	succeeded, latest := map[int]bool{}, s.Finished
 	_, err := l.ledger.Recent(ctx, ledger.ListQuery{Group: s.ID, Page: storage.PageRows}, func(m ledger.Listed) bool {
 		_, n, _ := m.ID.InGroup()
@@ -326,5 +321,5 @@ func (l *Life) retryMember(ctx context.Context, id ledger.ScanID) error {
 	if err != nil {
 		return err
 	}
-	return l.retry(ctx, id, found.Sums.Failed > 0)
+	return l.retry(ctx, id, found.Sums.Failed > 0, 0)
 }

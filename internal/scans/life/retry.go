@@ -25,26 +25,27 @@ const retrySends = 32
 // Old messages of the scan do no harm, except that one may fail the scan again with fewer deliveries than a new one
 // gets. A group is retried by all of its scans that have not succeeded, their failed rows included. A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no error: a proxying
 // Functions host may send one request several times.
-func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false) }
+func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
 // RetryFailed is Retry that also does the failed rows again. It refuses a scan without any.
 func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
-	return l.retry(ctx, id, true)
+	return l.retry(ctx, id, true, 0)
 }
 
-func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool) error {
-	s, err := l.ledger.Scan(ctx, id)
-	if err != nil {
-		return l.status.ExplainAbsent(ctx, id, err)
+// retry begins the attempt that follows one, if that is still the scan's; 0 is for any.
+func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
+	s, may, err := l.mayRetry(ctx, id, rows, attempt)
+	if err != nil || !may {
+		return err
 	}
-	if s.State == ledger.Running || s.State == ledger.Succeeded && s.Attempt > 1 {
-		return nil
-	}
-	if s.Members > 0 && s.State != ledger.Succeeded {
+	if s.Members > 0 {
 		return l.retryGroup(ctx, s)
 	}
-	if err := l.retriable(ctx, s, rows); err != nil {
-		return err
+	r, err := scans.ParseStored(s.Request)
+	if err == nil { // else a newer instance can do it
+		if _, err := l.scans.Open(r); err != nil {
+			return err
+		}
 	}
 	var root *ledger.Pending
 	var ahead scan.Outlook
@@ -72,6 +73,24 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	return nil
 }
 
+// mayRetry reads a scan that is to be retried, and finds what the ledger has against that. It reports false if there is nothing to retry.
+func (l *Life) mayRetry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) (s ledger.Scan, may bool, err error) {
+	s, err = l.ledger.Scan(ctx, id)
+	switch {
+	case err != nil:
+		return s, false, l.status.ExplainAbsent(ctx, id, err)
+	case attempt != 0 && s.Attempt != attempt, s.State == ledger.Running, s.State == ledger.Succeeded && s.Attempt > 1:
+		return s, false, nil
+	case s.Members > 0 && s.State != ledger.Succeeded:
+		if _, err = l.ledger.Group(ctx, id); errors.Is(err, ledger.ErrNotFound) {
+			err = problem.Conflictf("id", "%s", groupLost)
+		}
+	default:
+		err = l.retriable(ctx, s, rows)
+	}
+	return s, err == nil, err
+}
+
 func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	if s.LeftOut {
 		return problem.Conflictf("id", "%s", status.WithoutTable)
@@ -80,14 +99,12 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 		return problem.Conflictf("id", "the scan's state is %s; only a canceled or failed scan can be retried", s.State)
 	}
 	if group, _, member := s.ID.InGroup(); member {
-		if err := l.scans.MayProceed(ctx, group); err != nil {
-			return problem.Conflictf("id", "is a scan of the group %s, which does not run; retry the group", group).Because(err)
-		}
-	}
-	r, err := scans.ParseStored(s.Request)
-	if err == nil { // else a newer instance can do it
-		if _, err := l.scans.Open(r); err != nil {
+		of, err := l.ledger.Scan(ctx, group)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return err
+		}
+		if of.State != ledger.Running {
+			return problem.Conflictf("id", "is a scan of the group %s, which does not run; retry the group", group)
 		}
 	}
 	found, err := l.ledger.Snapshot(ctx, s.ID)
@@ -103,6 +120,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 		}
 		return nil
 	}
+	r, _ := scans.ParseStored(s.Request) // that of a newer version is for a newer instance to check
 	pending, _ := found.Sums.Pending()
 	switch {
 	case s.State == ledger.Canceled || pending > 0:

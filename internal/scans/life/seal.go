@@ -69,7 +69,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 		return scans.Refusal("action.destination", scans.ExportRefused, err)
 	}
 	if !member {
-		if _, err := ex.ledger.AddStartRequest(ctx, id, scans.JSON(o.Request)); err != nil {
+		if _, err := ex.ledger.AddStartRequest(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(o.Request)}); err != nil {
 			return err
 		}
 	}

@@ -77,7 +77,7 @@ func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) 
 func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (ledger.ScanID, error) {
 	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
 	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
-		if err := l.ledger.DropStartRequest(ctx, id); err != nil {
+		if err := l.ledger.DropStart(ctx, id); err != nil {
 			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", string(id)).Msg("request for a scan not removed; Maintain will")
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 // A scan can be asked for by its id: a row in the ledger has its request, and any instance starts it. Who asks may die, and
 // many may ask for the same scan, and start it: it is one scan. A scan that can't be started leaves the reason in that row.
+// A command without the app's connections asks for a retry in the same way. Its row names the attempt that it follows, so it is one retry.
 
 const (
 	refusedKept  = 7 * 24 * time.Hour // how long the reason is kept
@@ -27,12 +28,51 @@ const (
 // RequestStart has an instance start a scan with an id, unless that exists or was asked for before. It makes a message for that;
 // without it, Maintain starts the scan.
 func (l *Life) RequestStart(ctx context.Context, id ledger.ScanID, r scans.Request) error {
-	added, err := l.ledger.AddStartRequest(ctx, id, scans.JSON(r))
+	return l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r)})
+}
+
+func (l *Life) requestStart(ctx context.Context, a ledger.StartRequest) error {
+	added, err := l.ledger.AddStartRequest(ctx, a)
 	if err != nil || !added {
 		return err
 	}
-	l.scans.SendStart(ctx, id)
+	l.scans.SendStart(ctx, a.ID)
 	return nil
+}
+
+// RequestCheckedStart has an instance start a new scan, after the checks of [Life.Start], which this process may lack the connections for. It
+// returns the scan's id, and after an error as well: the request may have been recorded.
+func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger.ScanID, error) {
+	now, err := l.scans.Now(ctx)
+	if err != nil {
+		return "", err
+	}
+	id := ledger.NewScanID(now)
+	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Asks: ledger.AsksCheck})
+}
+
+// RequestRetry has an instance retry a scan, as [Life.Retry] or [Life.RetryFailed] do. It refuses what the ledger alone shows to be wrong.
+func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
+	s, may, err := l.mayRetry(ctx, id, rows, 0)
+	if err != nil || !may {
+		return err
+	}
+	a := ledger.StartRequest{ID: id, Asks: ledger.AsksRetry, Attempt: s.Attempt}
+	if rows {
+		a.Asks = ledger.AsksRetryFailed
+	}
+	if err := l.ledger.AskRetry(ctx, a); err != nil {
+		return err
+	}
+	sendStart(ctx, l.scans, id)
+	return nil
+}
+
+// sendStart sends the message for a start request. A member's message would be taken for its group's: Maintain fulfils its request.
+func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
+	if !id.IsMember() {
+		by.SendStart(ctx, id)
+	}
 }
 
 // sendStarts has the scans started that were asked for: they may have waited for the end of another one.
@@ -43,7 +83,7 @@ func (l *Life) sendStarts(ctx context.Context) {
 	}
 	for _, a := range all {
 		if a.Refused == "" {
-			l.scans.SendStart(ctx, a.ID)
+			sendStart(ctx, l.scans, a.ID)
 		}
 	}
 }
@@ -60,23 +100,25 @@ func (l *Life) StartRequested(ctx context.Context, id ledger.ScanID) error {
 	return l.tryStart(ctx, a)
 }
 
-// tryStart starts a scan that was asked for, or keeps the reason why it can't be started.
+// tryStart starts or retries a scan that was asked for, or keeps the reason why it can't.
 func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	if a.Refused != "" {
 		if a.Age < refusedKept {
 			return nil
 		}
-		return l.ledger.DropStartRequest(ctx, a.ID)
+		return l.ledger.DropStartRequest(ctx, a)
 	}
-	turn, err := l.turnOf(ctx, a.ID)
-	if err == nil && turn == starts {
-		err = l.startStored(ctx, a.ID, a.Request)
+	turn, err := starts, error(nil)
+	if a.Asks.Retry() {
+		err = l.retry(ctx, a.ID, a.Asks == ledger.AsksRetryFailed, a.Attempt)
+	} else if turn, err = l.turnOf(ctx, a.ID); err == nil && turn == starts {
+		err = l.startStored(ctx, a)
 	}
 	switch {
 	case err == nil && turn == waits:
 		return nil
 	case err == nil:
-		return l.ledger.DropStartRequest(ctx, a.ID)
+		return l.ledger.DropStartRequest(ctx, a)
 	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts it
 		return nil
 	case !refused(err, a.Age):
@@ -94,26 +136,39 @@ func refused(err error, age time.Duration) bool {
 	return age >= maxLost || problem.FateOf(err) != problem.Retry
 }
 
-// startStored starts the scan of a stored request under an id, unless it exists.
-func (l *Life) startStored(ctx context.Context, id ledger.ScanID, request []byte) error {
-	_, err := l.ledger.Scan(ctx, id)
+// startStored starts the scan of a stored request, unless it exists.
+func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
+	_, err := l.ledger.Scan(ctx, a.ID)
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
 	}
-	r, err := scans.ParseStored(request)
+	r, err := scans.ParseStored(a.Request)
 	if err == nil {
 		err = r.Check()
 	}
 	if err != nil {
 		return err
 	}
-	return l.startNow(ctx, id, r)
+	if a.Asks != ledger.AsksCheck {
+		return l.startNow(ctx, a.ID, r, nil)
+	}
+	refusal := l.startNow(ctx, a.ID, r, l.checker.mayOverwrite)
+	if refusal == nil {
+		return nil
+	}
+	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started it: the rows may be its own
+		return nil
+	}
+	if unopened := (*unopenedError)(nil); errors.As(refusal, &unopened) { // somebody waits for the reason
+		return unopened.error
+	}
+	return refusal
 }
 
-// startNow starts a scan under an id.
-func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request) error {
+// startNow starts a scan under an id. may is that of [Life.launch].
+func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request, may func(context.Context, *scans.RunnableScan) error) error {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
-	_, err := l.launch(ctx, r, id, nil)
+	_, err := l.launch(ctx, r, id, may)
 	return err
 }

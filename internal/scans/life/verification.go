@@ -22,7 +22,7 @@ func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {
 	if err != nil || !r.Verify {
 		return err
 	}
-	_, err = l.ledger.AddStartRequest(ctx, s.ID.Verification(), scans.JSON(verificationOf(r)))
+	_, err = l.ledger.AddStartRequest(ctx, ledger.StartRequest{ID: s.ID.Verification(), Request: scans.JSON(verificationOf(r))})
 	return err
 }
 

@@ -67,7 +67,12 @@ type Status struct {
 	LeftOut      bool   `json:"leftOut,omitempty"` // a group's member, which it does without: its table is gone
 	// Note is what else is to be known of it.
 	Note string `json:"note,omitempty"`
+
+	attempt int64
 }
+
+// add adds to the note.
+func (s *Status) add(note string) { s.Note = strings.TrimPrefix(s.Note+"; "+note, "; ") }
 
 // Cost is what a scan's requests cost.
 type Cost struct {
@@ -116,14 +121,15 @@ func New(of *scans.Scans) *Reader {
 	return &Reader{scans: of, ledger: of.Ledger, details: scans.NewCache[ledger.Snapshot](detailTime, detailTime)}
 }
 
-// Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind.
+// Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind. It takes one more to find the
+// request for a retry of a scan that was canceled or has failed.
 func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) {
 	s, err := rd.status(ctx, id, func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
 		return rd.unstartedStatus(ctx, id)
 	}
 	if err == nil {
-		err = rd.addVerification(ctx, &s)
+		err = errors.Join(rd.addVerification(ctx, &s), rd.addRetry(ctx, &s))
 	}
 	return s, NotFound(id, err)
 }
@@ -266,7 +272,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pending int64, now time.Time) Status {
 	st := Status{
 		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
-		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error, LeftOut: s.LeftOut, Note: s.Note,
+		Queries: t.Queries, Transactions: t.Transactions, Throttled: t.Throttled, Error: s.Error, LeftOut: s.LeftOut, Note: s.Note, attempt: s.Attempt,
 		Cost: Cost{Requests: t.Transactions, Dollars: dollars(t.Transactions, rd.scans.Options.Price)},
 	}
 	if !s.Finished.IsZero() {
@@ -277,7 +283,7 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
 	st.Verifies, _ = s.ID.Verifies()
 	if r.IsGroup() && r.Action.Proof && st.Verifies == "" {
-		st.Note = strings.TrimPrefix(st.Note+"; its tables are those that the source has now, and the proof that follows an export takes those of its tables.json", "; ")
+		st.add("its tables are those that the source has now, and the proof that follows an export takes those of its tables.json")
 	}
 	if r.Action.Type == scans.Verify {
 		st.Differences = &Differences{t.Missing, t.Extra, t.Different, s.NoTable}

@@ -25,12 +25,29 @@ func (rd *Reader) unstartedStatus(ctx context.Context, id ledger.ScanID) (Status
 	switch {
 	case err != nil:
 		return Status{}, err
-	case !found:
+	case !found || a.Asks.Retry():
 		return Status{}, NotFound(id, ledger.ErrNotFound)
 	case a.Refused != "":
 		return Status{}, problem.NotFoundf("id", "the scan %s was not started: %s", id, a.Refused)
 	}
 	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
+}
+
+// addRetry adds to the status of a scan that was canceled or has failed whether a retry was requested, and why that was refused.
+func (rd *Reader) addRetry(ctx context.Context, st *Status) error {
+	if st.State != ledger.Canceled && st.State != ledger.Failed {
+		return nil
+	}
+	a, found, err := rd.ledger.StartRequest(ctx, st.ID)
+	switch {
+	case err != nil || !found || !a.Asks.Retry() || a.Attempt != st.attempt:
+		return err
+	case a.Refused != "":
+		st.add("its retry was refused: " + a.Refused)
+	default:
+		st.add("its retry is about to start")
+	}
+	return nil
 }
 
 // ExplainAbsent turns the ledger's error for a missing scan into one that says whether there is a start request for it, and whether that was
