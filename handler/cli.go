@@ -120,7 +120,7 @@ func command(use, short string, o runnable) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, args []string) error { return callOf(c, args).run(o) }}
 	addOptions(c, o.options())
 	_, argument, _ := strings.Cut(use, " ")
-	what := map[string]string{"TABLE": "the table's name", "STREAM": "the stream's name", "ID": "the scan's id"}[argument]
+	what := map[string]string{"TABLE": "the table's name", "STREAM": "the stream's name", "ID": "the scan's id", "FILE": "the file of the request"}[argument]
 	of, takesPlaces := o.(placed)
 	switch {
 	case takesPlaces:

@@ -92,6 +92,8 @@ func TestReflectedSignatures(t *testing.T) {
 		"catalog query eid=1" + people, "catalog count" + people, "catalog changes" + people, "catalog export" + people,
 		"catalog check" + people, "catalog check --repair" + people, "catalog migrate --yes" + people,
 		"scans list", "scans show " + scanID, "scans failed " + scanID, "scans ranges " + scanID, "scans timeline " + scanID, "doctor",
+		"scans start DIR/count.json", "scans cancel " + scanID, "scans retry " + scanID,
+		"scans start DIR/count.json --url http://HOST", "scans cancel " + scanID + " --url http://HOST", "scans retry " + scanID + " --failed --url http://HOST",
 	}
 	for _, c := range commandsOf(rootCommand()) {
 		withoutStorage := []string{"completion", "man", "help", "version", "emulator", "demo", "local", "catalog list"} // local starts the app, which internal/app/function asks
@@ -106,20 +108,21 @@ func TestReflectedSignatures(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				proof.Must(t, os.WriteFile(dir+"/rows.jsonl", []byte(`{"PartitionKey":"p","RowKey":"r"}`), 0o600))
-				proof.Must(t, os.WriteFile(dir+"/people.jsonl", []byte(`{"eid":"1","at":"1"}`), 0o600))
+				proof.Must(t, os.WriteFile(dir+"/people.jsonl", []byte(`{"eid":"1","at":"1"}`), 0o600), os.WriteFile(dir+"/count.json", []byte(countOrders), 0o600))
 				for i, command := range commands {
 					if (i+len(form)+len(signer))%testsize.Slow(24, 6, 1) > 0 && (command != "doctor" || !testsize.Full()) {
 						continue
 					}
 					s := serveReflecting(t, form)
 					bad := strings.ReplaceAll(connection, "HOST", s.address)
-					args := strings.Fields(strings.ReplaceAll(command, "DIR", dir))
+					args := strings.Fields(strings.NewReplacer("DIR", dir, "HOST", s.address).Replace(command))
 					flags := strings.Join(args, " ")
+					withEnvironment := args[0] == "doctor" || strings.Contains(flags, "--url ")
 					for i := range args {
 						args[i] = strings.NewReplacer("GOOD", good, "BAD", bad).Replace(args[i])
 					}
 					switch {
-					case args[0] == "doctor":
+					case withEnvironment:
 					case strings.Contains(flags, "BAD"):
 						args = append(args, "--patience", "300ms")
 					case strings.Contains(flags, "--from "), strings.Contains(flags, "--all"):
@@ -128,9 +131,9 @@ func TestReflectedSignatures(t *testing.T) {
 						args = append(args, "--patience", "300ms", "--connection", bad)
 					}
 					var said string
-					if args[0] == "doctor" {
+					if withEnvironment {
 						c := exec.Command("tablesweep", args...)
-						c.Dir, c.Env = dir, append(os.Environ(), "AzureWebJobsStorage="+bad, "TABLE_CATALOG_NAME=People", "TABLE_CATALOG_INDEX_KEYS=eid", "TABLE_CATALOG_ROW_KEY=at")
+						c.Dir, c.Env = dir, append(os.Environ(), "AzureWebJobsStorage="+bad, "TABLE_CATALOG_NAME=People", "TABLE_CATALOG_INDEX_KEYS=eid", "TABLE_CATALOG_ROW_KEY=at", keySetting+"=c2VjcmV0LWtleS1vZi1hLWZ1bmN0aW9u")
 						out, _ := c.CombinedOutput() // it reports failures
 						said = string(out)
 					} else {

@@ -21,8 +21,9 @@ var Reflections = map[string]func(r *http.Request) string{
 	"code escaped twice": func(r *http.Request) string {
 		return answer(r, 400, json, odata(url.QueryEscape(url.QueryEscape(signed(r))), "m"))
 	},
-	"code in capitals": func(r *http.Request) string { return answer(r, 400, json, odata(strings.ToUpper(signed(r)), "m")) },
-	"message in JSON":  func(r *http.Request) string { return answer(r, 400, json, odata("InvalidInput", signed(r))) },
+	"code in capitals":    func(r *http.Request) string { return answer(r, 400, json, odata(strings.ToUpper(signed(r)), "m")) },
+	"detail of a problem": func(r *http.Request) string { return answer(r, 400, json, fmt.Sprintf(`{"detail":%q}`, signed(r))) },
+	"message in JSON":     func(r *http.Request) string { return answer(r, 400, json, odata("InvalidInput", signed(r))) },
 	"code in XML": func(r *http.Request) string {
 		return answer(r, 400, xml, "<Error><Code>"+inXML(signed(r))+"</Code></Error>")
 	},
@@ -65,7 +66,7 @@ const (
 
 // signed is what a request was signed by, and its URL.
 func signed(r *http.Request) string {
-	return r.Header.Get("Authorization") + " http://" + r.Host + r.URL.RequestURI()
+	return r.Header.Get("Authorization") + r.Header.Get("x-functions-key") + " http://" + r.Host + r.URL.RequestURI()
 }
 
 // answer is an answer with the marks of the services'.
@@ -90,7 +91,7 @@ func inXML(text string) string {
 // Signatures returns what of a request no output may have: what its signature has in letters and digits, in lower case. [Repeats] looks for it.
 func Signatures(r *http.Request) (secrets []string) {
 	_, key, _ := strings.Cut(r.Header.Get("Authorization"), ":")
-	for _, text := range []string{key, r.URL.Query().Get("sig")} {
+	for _, text := range []string{key, r.URL.Query().Get("sig"), r.Header.Get("x-functions-key")} {
 		if text = letters(text); len(text) >= 16 {
 			secrets = append(secrets, text)
 		}

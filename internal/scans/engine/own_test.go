@@ -90,7 +90,7 @@ func TestScansSpareOtherApps(t *testing.T) {
 		there[name] = ledger.New(other.Table(name))
 	}
 	w.must(there["maintained"].WriteMaintained(t.Context(), 0, nil))
-	_, err := there["listed"].AddStartRequest(t.Context(), "1", nil)
+	_, err := there["listed"].AddStartRequest(t.Context(), ledger.StartRequest{ID: "1"})
 	w.must(err)
 	for name := range there {
 		ref := &scans.TableRef{Table: name, Connection: "OTHER"}

@@ -201,7 +201,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	asked, _, err := l.StartRequest(ctx, failedScan)
 	proof.Must(t, err, l.RefuseStart(ctx, asked, "why it was refused"))
 	_, err = l.AddStartRequest(ctx, checkedRequest)
-	proof.Must(t, err, l.AskRetry(ctx, retryRequest), l.AskRetry(ctx, retryRowsRequest))
+	proof.Must(t, err, l.PutRetryRequest(ctx, retryRequest), l.PutRetryRequest(ctx, retryRowsRequest))
 }
 
 // readEveryKind checks what the ledger reads of the rows that writeEveryKind once wrote.

@@ -54,9 +54,9 @@ func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bo
 	return err == nil, err
 }
 
-// AskRetry asks for a retry. It replaces a request for an earlier attempt, and one that was refused.
-func (l Requests) AskRetry(ctx context.Context, a StartRequest) error {
-	return l.write(ctx, "ask for a retry of scan "+string(a.ID), a.row(storage.Replace))
+// PutRetryRequest requests a retry. It replaces a request for an earlier attempt, and one that was refused.
+func (l Requests) PutRetryRequest(ctx context.Context, a StartRequest) error {
+	return l.write(ctx, "request a retry of scan "+string(a.ID), a.row(storage.Replace))
 }
 
 func (a StartRequest) row(kind storage.OpKind) storage.Op {

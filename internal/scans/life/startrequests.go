@@ -61,7 +61,7 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	if rows {
 		a.Asks = ledger.AsksRetryFailed
 	}
-	if err := l.ledger.AskRetry(ctx, a); err != nil {
+	if err := l.ledger.PutRetryRequest(ctx, a); err != nil {
 		return err
 	}
 	sendStart(ctx, l.scans, id)

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"tablesweep/internal/app/health"
+	"tablesweep/internal/file"
+	"tablesweep/internal/job"
+	"tablesweep/internal/problem"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// keySetting is the environment variable with a function key of the app.
+const keySetting = "TABLESWEEP_KEY"
+
+// appTime is how long an app may take to answer. One that is asleep starts first, and a scan's start reads the source.
+const appTime = 2 * time.Minute
+
+// appFlags choose how a command has an app do something: by a call of its API, or by a row in the app's own storage.
+type appFlags struct {
+	scansFlags
+	url string
+}
+
+func (f *appFlags) options() []option {
+	return append(f.ofStorage(), option{"url", perRun, &f.url, nil, "call the app's API at this address, such as https://APP.azurewebsites.net, with the function key in " + keySetting})
+}
+
+// openToChange opens the app's own storage, and says which.
+func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
+	r.changes = true
+	e, err := f.open(r)
+	if err == nil {
+		r.announceChanges(e.Options.Own.Table(f.table).Address())
+	}
+	return e, err
+}
+
+// refused returns an error of the engine in the command's words. what is what the command was to do.
+func (f *appFlags) refused(what string, err error) error {
+	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
+		return f.explain(err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// send sends a request to the app, and returns the id in its answer. again is advice for a call that gets no answer.
+func (f *appFlags) send(r *call, method, path string, body []byte, again string) (string, error) {
+	if f.connection.given() || f.table != "" || f.patience != storage.DefaultPatience {
+		return "", usagef("--url takes the place of --connection, --state-table and --patience; leave them out")
+	}
+	site := health.Site{URL: f.url, Key: environment().Get(keySetting), Web: http.DefaultClient}
+	host, err := site.Host()
+	if err != nil {
+		return "", usagef("--url %w", err)
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, appTime)
+	defer cancel()
+	status, answer, err := site.Send(ctx, method, "/api/scans"+path, body)
+	var of *url.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("not within %v", appTime)
+	case errors.As(err, &of): // which begins with the address
+		err = of.Err
+	}
+	if err != nil {
+		return "", job.Hint(fmt.Errorf("%s did not answer: %w", host, err), again)
+	}
+	return judgeAnswer(host, status, site, answer)
+}
+
+// judgeAnswer returns the id in the app's answer to a start, a cancellation or a retry, or the error that the answer tells.
+func judgeAnswer(host string, status int, site health.Site, answer []byte) (string, error) {
+	type detail struct{ Field, Detail string }
+	var said struct {
+		ID string
+		detail
+		Errors []detail
+	}
+	err := json.Unmarshal(answer, &said)
+	if said.Errors == nil && said.Detail != "" {
+		said.Errors = []detail{said.detail}
+	}
+	switch {
+	case status == http.StatusAccepted && err == nil && ledger.ScanID(said.ID).Valid():
+		return said.ID, nil
+	case status == http.StatusUnauthorized || status == http.StatusForbidden && said.Errors == nil:
+		refusal := "wants a key"
+		if site.Key != "" {
+			refusal = "refuses the key"
+		}
+		return "", fmt.Errorf("%s %s: set %s to a host key, or to a key of the function Scans", host, refusal, keySetting)
+	case status < http.StatusBadRequest || err != nil || said.Errors == nil:
+		return "", fmt.Errorf("%s answers with status %d, and not as this app does: is the app published and started?", host, status)
+	}
+	var all []string
+	for _, e := range said.Errors {
+		all = append(all, strings.TrimPrefix(e.Field+": "+e.Detail, ": "))
+	}
+	err = fmt.Errorf("%s answers %d: %s", host, status, site.Hide(strings.Join(all, "; ")))
+	if status == http.StatusBadRequest {
+		return "", usageError(err)
+	}
+	return "", err
+}
+
+// scansStartOptions are the options of the command scans start.
+type scansStartOptions struct{ appFlags }
+
+func (o *scansStartOptions) run(r *call) error {
+	body, request, err := requestIn(r, r.args[0])
+	if err != nil {
+		return err
+	}
+	if o.url != "" {
+		id, err := o.send(r, http.MethodPost, "", body, "the app may have started the scan; its console lists the newest scans")
+		if err != nil {
+			return err
+		}
+		return r.print(false, nil, "%s\n", id)
+	}
+	e, err := o.openToChange(r)
+	if err != nil {
+		return err
+	}
+	id, err := e.RequestCheckedStart(r.ctx, request)
+	if err != nil {
+		if err = o.refused("start a scan", err); id != "" && !errors.As(err, new(job.Hinted)) {
+			err = job.Hint(err, "the app may start the scan all the same; tablesweep scans show "+string(id)+" tells")
+		}
+		return err
+	}
+	r.Meter.Print("note", "the app starts the scan within a minute; tablesweep scans show "+string(id)+" tells how far it is")
+	return r.print(false, nil, "%s\n", id)
+}
+
+// requestIn reads the request for a scan from a file, or from stdin for "-".
+func requestIn(r *call, name string) (body []byte, request scans.Request, err error) {
+	in := r.In
+	if name == "-" {
+		name = "stdin"
+	} else {
+		f, err := file.OpenPipe(r.ctx, name, os.O_RDONLY, 0)
+		if err != nil {
+			return nil, request, job.Unopened("", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	body, err = io.ReadAll(io.LimitReader(in, scans.MaxRequest+1))
+	if err != nil {
+		return nil, request, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(body) > scans.MaxRequest {
+		return nil, request, usagef("%s has more than %d KiB, the most of a request for a scan", name, scans.MaxRequest>>10)
+	}
+	if request, err = scans.ParseRequest(body); err != nil {
+		err = usagef("%s: %s", name, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return body, request, err
+}
+
+// scansCancelOptions are the options of the command scans cancel.
+type scansCancelOptions struct{ appFlags }
+
+// repeat is advice for a call that changes nothing if it is repeated.
+const repeat = "run it again; a second time does no harm"
+
+func (o *scansCancelOptions) run(r *call) error {
+	id := r.args[0]
+	if o.url != "" {
+		_, err := o.send(r, http.MethodDelete, "/"+url.PathEscape(id), nil, repeat)
+		if err == nil {
+			r.Meter.Print("canceled", id)
+		}
+		return err
+	}
+	e, err := o.openToChange(r)
+	if err != nil {
+		return err
+	}
+	if err := e.Cancel(r.ctx, ledger.ScanID(id)); err != nil {
+		return o.refused("cancel scan "+id, err)
+	}
+	r.Meter.Print("canceled", id)
+	return nil
+}
+
+// scansRetryOptions are the options of the command scans retry.
+type scansRetryOptions struct {
+	appFlags
+	failed bool
+}
+
+func (o *scansRetryOptions) options() []option {
+	return append(o.appFlags.options(), option{"failed", perRun, &o.failed, nil, "retry the failed rows as well"})
+}
+
+func (o *scansRetryOptions) run(r *call) error {
+	id := r.args[0]
+	if o.url != "" {
+		var body []byte
+		if o.failed {
+			body = []byte(`{"rows":"failed"}`)
+		}
+		_, err := o.send(r, http.MethodPost, "/"+url.PathEscape(id)+"/retry", body, repeat)
+		if err == nil {
+			r.Meter.Print("runs", id)
+		}
+		return err
+	}
+	e, err := o.openToChange(r)
+	if err != nil {
+		return err
+	}
+	if err := e.RequestRetry(r.ctx, ledger.ScanID(id), o.failed); err != nil {
+		return o.refused("retry scan "+id, err)
+	}
+	r.Meter.Print("note", "the app retries the scan within a minute, unless it runs already; tablesweep scans show "+id+" tells how far it is")
+	return nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/proof"
+	"tablesweep/internal/proof/emulatortest"
+	"tablesweep/internal/scans"
+	"tablesweep/internal/scans/engine"
+	"tablesweep/internal/scans/ledger"
+	"tablesweep/internal/storage"
+)
+
+// appUser runs commands as a user of an app does.
+type appUser struct {
+	*testing.T
+	dir   string
+	env   []string
+	where []string // flags of commands that have the app do something
+}
+
+func newAppUser(t *testing.T, connection string) *appUser {
+	t.Helper()
+	return &appUser{T: t, dir: t.TempDir(), env: append(os.Environ(), "AzureWebJobsStorage="+connection)}
+}
+
+// run runs a command, whose exit code must be that.
+func (u *appUser) run(exit int, args ...string) (stdout, stderr string) {
+	u.Helper()
+	return u.runWith("", exit, args...)
+}
+
+func (u *appUser) runWith(stdin string, exit int, args ...string) (stdout, stderr string) {
+	u.Helper()
+	var out, told strings.Builder
+	c := exec.CommandContext(u.Context(), "tablesweep", args...)
+	c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr = u.dir, u.env, strings.NewReader(stdin), &out, &told
+	_ = c.Run()
+	if code := c.ProcessState.ExitCode(); code != exit {
+		u.Errorf("%v: exit code %d, want %d\n%s%s", args, code, exit, &out, &told)
+	}
+	return out.String(), told.String()
+}
+
+// change runs a command that has the app do something with a scan.
+func (u *appUser) change(exit int, args ...string) (stdout, stderr string) {
+	u.Helper()
+	return u.run(exit, append(append([]string{"scans"}, args...), u.where...)...)
+}
+
+// start starts a scan by a request, and returns its id.
+func (u *appUser) start(request string) string {
+	u.Helper()
+	out, told := u.runWith(request, 0, append([]string{"scans", "start", "-"}, u.where...)...)
+	id := strings.TrimSuffix(out, "\n")
+	if !ledger.ScanID(id).Valid() {
+		u.Fatalf("started %q\n%s", out, told)
+	}
+	return id
+}
+
+// shows waits until scans show has a text.
+func (u *appUser) shows(id, want string) {
+	u.Helper()
+	shown := ""
+	for range 300 {
+		c := exec.CommandContext(u.Context(), "tablesweep", "scans", "show", id)
+		c.Env = u.env
+		text, _ := c.CombinedOutput()
+		if shown = strings.Join(strings.Fields(string(text)), " "); strings.Contains(shown, want) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	u.Fatalf("want %q of scan %s:\n%s", want, id, shown)
+}
+
+// fails runs a command that has the app do something, and must fail with a text.
+func (u *appUser) fails(exit int, want string, args ...string) {
+	u.Helper()
+	if out, told := u.change(exit, args...); !strings.Contains(told, want) || out != "" {
+		u.Errorf("%v: %q %q, want %q", args, out, told, want)
+	}
+}
+
+const (
+	countOrders = `{"source":{"table":"orders"},"action":{"type":"count"}}`
+	slowCopy    = `{"source":{"table":"orders"},"action":{"type":"copy","destination":{"table":"slow"}},"limits":{"rowsPerSecond":1}}`
+	noScan      = "2516069745964350348-aaaaaa"
+)
+
+// TestScansChange starts, cancels and retries scans of an app, by its address and through its storage.
+func TestScansChange(t *testing.T) {
+	t.Parallel()
+	_, own, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, own, "orders", manyRows(40, 1))
+	a := startApp(t, nil, "--storage", connection, "--keys=KEYofTheApp1234")
+	defer a.stop(t)
+	for name, where := range map[string][]string{"URL": {"--url", a.url}, "Storage": nil} {
+		t.Run(name, func(t *testing.T) {
+			byURL := where != nil
+			u := newAppUser(t, connection)
+			u.env, u.where = append(u.env, keySetting+"=KEYofTheApp1234"), where
+			u.shows(u.start(countOrders), "state succeeded")
+
+			id := u.start(slowCopy)
+			u.shows(id, "state running")
+			u.change(0, "cancel", id)
+			u.shows(id, "state canceled")
+			u.change(0, "cancel", id)
+			u.fails(exitFailed, "rows: the scan has no failed rows", "retry", id, "--failed")
+			u.change(0, "retry", id)
+			u.shows(id, "state running")
+			u.change(0, "retry", id)
+			u.change(0, "cancel", id)
+
+			taken := "taken" + name
+			inTheWay := storage.Entity{Key: manyRows(1, 1)[0].Key, Properties: []storage.Property{storage.StringProperty("Other", "content")}}
+			emulatortest.Table(t, own, taken, []storage.Entity{inTheWay})
+			id = u.start(`{"source":{"table":"orders"},"action":{"type":"copy","mode":"fail","destination":{"table":"` + taken + `"}}}`)
+			u.shows(id, "state failed")
+			u.fails(exitFailed, "every step is done, and 1 rows have failed", "retry", id)
+			proof.Must(t, own.Table(taken).Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: inTheWay.Key}}))
+			u.change(0, "retry", id, "--failed")
+			u.shows(id, "state succeeded")
+			u.fails(exitFailed, "the scan has already ended", "cancel", id)
+
+			u.fails(exitFailed, `there is no scan "`+noScan, "cancel", noScan)
+			u.fails(exitFailed, `there is no scan "`+noScan, "retry", noScan)
+			none := strings.Replace(countOrders, "orders", "nothere", 1)
+			proof.Must(t, os.WriteFile(filepath.Join(u.dir, "none.json"), []byte(none), 0o600), os.WriteFile(filepath.Join(u.dir, "bad.json"), []byte("{\n \"source\": {\"table\" \"x\"}\n}"), 0o600))
+			if byURL {
+				u.fails(exitFailed, "answers 404: source.table: table nothere does not exist", "start", "none.json")
+			} else {
+				u.shows(u.start(none), "was not started: source.table: table nothere does not exist")
+			}
+			u.fails(exitUsage, "bad.json: is not valid JSON: line 2, column 21: ", "start", "bad.json")
+			u.fails(exitUsage, "none.txt: no such file", "start", "none.txt")
+			if _, told := u.runWith(`{"source":{"table":"orders"},"action":{"type":"cont"},"segmentSize":0}`, exitUsage, append([]string{"scans", "start", "-"}, where...)...); !strings.Contains(told, `stdin: segmentSize: must be 1 to 1000; action.type: "cont" is unknown`) {
+				t.Error(told)
+			}
+		})
+	}
+	u := newAppUser(t, connection)
+	u.where = []string{"--url", a.url}
+	u.fails(exitFailed, "wants a key: set "+keySetting, "cancel", noScan)
+	u.env = append(u.env, keySetting+"=WRONGkey12345678")
+	u.fails(exitFailed, "refuses the key: set "+keySetting, "retry", noScan)
+	if _, told := u.change(exitFailed, "cancel", noScan); strings.Contains(told, "WRONGkey") {
+		t.Error(told)
+	}
+	u.fails(exitUsage, "--url takes the place of --connection", "cancel", noScan, "--connection", "AzureWebJobsStorage")
+	for _, address := range []string{"http://example.org", "https://example.org?code=SECRETkey", "example.org"} {
+		u.where = []string{"--url", address}
+		if _, told := u.change(exitUsage, "cancel", noScan); !strings.Contains(told, "--url must be of the form https://APP.azurewebsites.net, without a key") || strings.Contains(told, "SECRETkey") {
+			t.Error(told)
+		}
+	}
+	u.where = []string{"--url", "http://127.0.0.1:1"}
+	u.fails(exitFailed, "127.0.0.1:1 did not answer: ", "cancel", noScan)
+}
+
+// An account without an app is told as that.
+func TestScansChangeWithoutApp(t *testing.T) {
+	t.Parallel()
+	_, _, connection := serveEmulator(t, emulator.Options{})
+	u := newAppUser(t, connection)
+	proof.Must(t, os.WriteFile(filepath.Join(u.dir, "count.json"), []byte(countOrders), 0o600))
+	for _, args := range [][]string{{"start", "count.json"}, {"cancel", noScan}, {"retry", noScan}, {"retry", noScan, "--failed"}} {
+		u.fails(exitFailed, "no app keeps its scans here (table tablesweep)", args...)
+	}
+}
+
+// Storage fails while a command cancels a scan. The command says so, and the scan runs on or is canceled: never something between.
+func TestCancelWhileStorageIsAway(t *testing.T) {
+	t.Parallel()
+	em, own, connection := serveEmulator(t, emulator.Options{})
+	emulatortest.Table(t, own, "orders", manyRows(4, 1))
+	e, err := engine.New(scans.Options{Own: own, Accounts: map[string]*storage.Account{storage.HostConnection: own}, StateTable: "tablesweep"})
+	proof.Must(t, err, e.TryPrepare(t.Context()))
+	u := newAppUser(t, connection)
+	for faults, want := range map[string]ledger.State{
+		"reset-before p=1 on=query,point table=tablesweep": ledger.Running,
+		"reset-before p=1 on=merge table=tablesweep":       ledger.Running,
+		"reset-after p=1 on=merge table=tablesweep":        ledger.Canceled, // only the answer is lost
+	} {
+		id, err := e.Start(t.Context(), scans.Request{Source: scans.TableRef{Table: "orders"}, Action: scans.Action{Type: scans.Count}})
+		proof.Must(t, err, em.SetFaults("seed=1; "+faults))
+		u.fails(exitFailed, "cancel scan "+string(id)+": ", "cancel", string(id), "--patience", "300ms")
+		proof.Must(t, em.SetFaults(""))
+		if s, err := e.Status(t.Context(), id); err != nil || s.State != want {
+			t.Errorf("%s: %s, %v; want %s", faults, s.State, err, want)
+		}
+		u.change(0, "cancel", string(id))
+		if s, err := e.Status(t.Context(), id); err != nil || s.State != ledger.Canceled {
+			t.Errorf("%s, again: %s, %v", faults, s.State, err)
+		}
+	}
+}
