@@ -199,6 +199,8 @@ func noLines(err error) error {
 		return Hint(err, "jq -c '.[]' makes a line of each of its rows")
 	case errors.Is(err, place.ErrSpread):
 		return Hint(err, "a row is one line: jq -c . makes one of an object over several")
+	case errors.Is(err, place.ErrNoObject):
+		return Hint(err, "for CSV, give --format csv with stdin, or a file whose name ends with .csv")
 	}
 	return err
 }

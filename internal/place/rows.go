@@ -59,10 +59,11 @@ func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query)
 // Lines returns the next row and its number of bytes. The rows may be in any order. After the last one the error is [io.EOF].
 type Lines func() (row storage.Row, bytes int, err error)
 
-// Errors of lines that are JSON but not JSON lines.
+// Errors of text that is not JSON lines.
 var (
-	ErrArray  = errors.New("it begins an array")
-	ErrSpread = errors.New("it ends within an object")
+	ErrArray    = errors.New("it begins an array")
+	ErrSpread   = errors.New("it ends within an object")
+	ErrNoObject = errors.New("it does not begin with {") // of the first line
 )
 
 // JSONLines reads rows, one JSON object a line. A line that is not a row ends the input. If a table would change a row's
@@ -85,6 +86,8 @@ func JSONLines(from io.Reader) Lines {
 			return row, len(line.Text), nil
 		case line.Text[0] == '[':
 			err = ErrArray
+		case line.Number == 1 && line.Text[0] != '{':
+			err = ErrNoObject
 		}
 		err = input.Located(line.Text, err)
 		_, next := in.Next()
