@@ -106,6 +106,11 @@ func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 	if account.State == Failed { // every other check would report the same
 		return append([]Check{account, d.hostJSON()}, clock(a.Table(nowhere))...)
 	}
+	if d.URL == "" && !deployed(ctx, a, c.StateTable) {
+		none := Check{"app's storage", Warning, fmt.Sprintf("not deployed: there is neither the table %s nor a queue of the app; "+
+			"commands need none, and an app makes them when it starts", c.StateTable)}
+		return append([]Check{account, d.hostJSON(), none}, clock(a.Table(nowhere))...)
+	}
 	d.Own, d.StateTable = a, c.StateTable
 	parts := []func() []Check{
 		func() []Check { return append([]Check{account}, d.App.Check(ctx)...) },
@@ -115,6 +120,24 @@ func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 		parts = append(parts, func() []Check { return []Check{mayUse(ctx, c.Own, a, queue)} })
 	}
 	return together(append(parts, func() []Check { return []Check{blobs(ctx, c.Own, a)} }))
+}
+
+// deployed reports whether an app has ever started in the account, as far as is known: it has a table or a queue of the app.
+func deployed(ctx context.Context, a *storage.Account, stateTable string) bool {
+	once := storage.RequestOptions{Once: true}
+	if _, err := a.Table(stateTable).With(once).Query(ctx, storage.Query{Top: 1}); !storage.NotFound(err) {
+		return true
+	}
+	for _, name := range scans.Queues {
+		q, err := a.Queue(name)
+		if err == nil {
+			_, err = q.With(once).Length(ctx)
+		}
+		if !storage.NotFound(err) {
+			return true
+		}
+	}
+	return false
 }
 
 // tables checks the sign-in to an account, and the permissions to read and write its tables. It opens the account if a is nil.

@@ -165,6 +165,9 @@ func TestDoctorFindsAllWell(t *testing.T) {
 	}
 }
 
+// nobody is the address of an app that does not answer.
+const nobody = "http://127.0.0.1:1"
+
 // The doctor asks an account for all roles at once, so it has time for those of a slow one. This one answers when it was asked for everything.
 func TestDoctorAsksForRolesAtOnce(t *testing.T) {
 	const requests = 11 // six of the app's, the log table, a message in each of three queues, and blobs
@@ -184,7 +187,7 @@ func TestDoctorAsksForRolesAtOnce(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer site.Close()
-	found := doctorOf(t, health.Doctor{App: health.App{Settings: storage.Settings{storage.HostConnection: fmt.Sprintf("AccountName=a;AccountKey=%s;TableEndpoint=%[2]s/a;QueueEndpoint=%[2]s/a;BlobEndpoint=%[2]s/a", secret, site.URL)}}})
+	found := doctorOf(t, health.Doctor{URL: nobody, App: health.App{Settings: storage.Settings{storage.HostConnection: fmt.Sprintf("AccountName=a;AccountKey=%s;TableEndpoint=%[2]s/a;QueueEndpoint=%[2]s/a;BlobEndpoint=%[2]s/a", secret, site.URL)}}})
 	if n := asked.Load(); n != requests || found["blobs"].Detail == "" {
 		t.Errorf("%d requests, want %d: %+v", n, requests, found)
 	}
@@ -258,9 +261,10 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		{"another account that is away", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection BACKUP", "steps that need it wait: ", health.Warning},
 		{"wrong signature", health.Doctor{}, storage.Settings{storage.HostConnection: tablesOf(good) + ";SharedAccessSignature=sig=" + secret}, "connection AzureWebJobsStorage", "by a shared access signature", health.Failed},
 		{"nobody listens", health.Doctor{}, storage.Settings{storage.HostConnection: "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection AzureWebJobsStorage", "refused", health.Failed},
-		{"never started: queues", health.Doctor{}, nil, "queue tablesweep-copy-rows", "the app makes it when it starts", health.Failed},
-		{"never started: table", health.Doctor{}, nil, "state table", "the app makes it when it starts", health.Failed},
-		{"never started: Maintain", health.Doctor{}, nil, "Maintain", "has never run", health.Warning},
+		{"not deployed", health.Doctor{}, nil, "app's storage", "not deployed: there is neither the table tablesweep nor a queue", health.Warning},
+		{"never started: queues", health.Doctor{URL: nobody}, nil, "queue tablesweep-copy-rows", "the app makes it when it starts", health.Failed},
+		{"never started: table", health.Doctor{URL: nobody}, nil, "state table", "the app makes it when it starts", health.Failed},
+		{"never started: Maintain", health.Doctor{URL: nobody}, nil, "Maintain", "has never run", health.Warning},
 		{"catalog", health.Doctor{}, storage.Settings{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"}, "catalog People, log", "no table PeopleWAL", health.Failed},
 		{"another folder", health.Doctor{App: health.App{Root: fstest.MapFS{}}}, nil, "host.json", "in the app's folder", health.Unknown},
 		{"bad host.json", health.Doctor{App: health.App{Root: fstest.MapFS{"host.json": {Data: []byte(`{"version":"1.0"}`)}}}}, nil, "host.json", `version must be "2.0"`, health.Failed},
