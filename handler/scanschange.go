@@ -38,14 +38,19 @@ func (f *appFlags) options() []option {
 	return append(f.ofStorage(), option{"url", perRun, &f.url, nil, "call the app's API at this address, such as https://APP.azurewebsites.net, with the function key in " + keySetting})
 }
 
-// openToChange opens the app's own storage, and says which.
+// openToChange opens the app's own storage. It names the state table once that is known to exist.
 func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	r.changes = true
 	e, err := f.open(r)
-	if err == nil {
-		r.announceChanges(e.Options.Own.Table(f.table).Address())
+	if err != nil {
+		return nil, err
 	}
-	return e, err
+	t := e.Options.Own.Table(f.table)
+	if _, err := t.Query(r.ctx, storage.Query{Top: 1, Select: []string{}}); err != nil {
+		return nil, f.refused("nothing is changed", err)
+	}
+	r.announceChanges(t.Address())
+	return e, nil
 }
 
 // refused returns an error of the engine in the command's words. what is what the command was to do.
@@ -82,7 +87,7 @@ func (f *appFlags) send(r *call, method, path string, body []byte, again string)
 	return judgeAnswer(host, status, site, answer)
 }
 
-// judgeAnswer returns the id in the app's answer to a start, a cancellation or a retry, or the error that the answer tells.
+// judgeAnswer returns the id in the app's answer to a start, a cancellation or a retry, or the error in the answer.
 func judgeAnswer(host string, status int, site health.Site, answer []byte) (string, error) {
 	type detail struct{ Field, Detail string }
 	var said struct {
@@ -139,11 +144,11 @@ func (o *scansStartOptions) run(r *call) error {
 	id, err := e.RequestCheckedStart(r.ctx, request)
 	if err != nil {
 		if err = o.refused("start a scan", err); id != "" && !errors.As(err, new(job.Hinted)) {
-			err = job.Hint(err, "the app may start the scan all the same; tablesweep scans show "+string(id)+" tells")
+			err = job.Hint(err, "the app may start the scan all the same; tablesweep scans show "+string(id)+" shows whether it does")
 		}
 		return err
 	}
-	r.Meter.Print("note", "the app starts the scan within a minute; tablesweep scans show "+string(id)+" tells how far it is")
+	r.Meter.Print("note", "the app starts the scan within a minute; tablesweep scans show "+string(id)+" shows how far it is")
 	return r.print(false, nil, "%s\n", id)
 }
 
@@ -229,6 +234,6 @@ func (o *scansRetryOptions) run(r *call) error {
 	if err := e.RequestRetry(r.ctx, ledger.ScanID(id), o.failed); err != nil {
 		return o.refused("retry scan "+id, err)
 	}
-	r.Meter.Print("note", "the app retries the scan within a minute, unless it runs already; tablesweep scans show "+id+" tells how far it is")
+	r.Meter.Print("note", "the app retries the scan within a minute, unless it runs already; tablesweep scans show "+id+" shows how far it is")
 	return nil
 }
