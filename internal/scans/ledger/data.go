@@ -10,10 +10,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// dataPiece is how many bytes of a long value one property has. The service's limit is 64 KiB.
+// dataPiece is how many bytes of a long value one property holds. The service's limit is 64 KiB.
 const dataPiece = 60 << 10
 
-// dataProperties cuts a long value into the Binary properties Data00, Data01, ….
+// dataProperties divides a long value into the Binary properties Data00, Data01, ….
 func dataProperties(data []byte) (properties []storage.Property) {
 	for piece := range slices.Chunk(data, dataPiece) {
 		properties = append(properties, storage.BinaryProperty(fmt.Sprintf("Data%02d", len(properties)), piece))
@@ -35,11 +35,11 @@ const MaxFailed = 4 * dataPiece
 // failedAtOnce is how many rows of FailedRows are read at once.
 const failedAtOnce = 10
 
-// ScanData has what is kept of a scan beside its steps: failed rows, files, hints, and what of its limits is used.
+// ScanData has a scan's rows besides its steps: failed rows, files, hints, and how much of its limits is used.
 type ScanData struct{ rows }
 
-// FailedRows calls fn with the failed rows of each step, as [Done] had them, until fn returns false. The newest commits
-// come first. Each step has a position in that order; from is where to begin, if it is not empty.
+// FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. Each step has a
+// position in this order. If from is not empty, it is the position to begin at.
 func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + from}
@@ -59,14 +59,14 @@ func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn fun
 // readFailed begins the errors of reading a scan's failed rows.
 const readFailed = "read failed rows of scan "
 
-// FailedAt returns the failed rows at a position. It reports false if there are none: they have been redone.
+// FailedAt returns the failed rows at a position. It reports false if they were processed again.
 func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]byte, bool, error) {
 	e, found, err := l.get(ctx, readFailed+string(id), string(id), failedPrefix+position)
 	return dataOf(e), found, err
 }
 
-// FailedBefore returns positions of rows that failed before an attempt, behind a position: at least n, if there are so many.
-// last is the last position that was looked at, empty at the end.
+// FailedBefore returns positions of rows that failed before an attempt. It begins after the position behind, and reads pages of n
+// until it has a position. last is the last position that it read; empty at the end.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, behind string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + behind, Open: behind != ""}
@@ -103,7 +103,7 @@ func (l ScanData) firstFailed(ctx context.Context, id ScanID) (string, error) {
 // MaxFile is the most bytes of [Done.File]. A row's limit is 1 MiB.
 const MaxFile = 14 * dataPiece
 
-// Files calls fn with [Done.File] of each done step that has one. No more can come once no step is pending.
+// Files calls fn with [Done.File] of each done step that has one. Once no step is pending, no more files are added.
 func (l ScanData) Files(ctx context.Context, id ScanID, fn func(file []byte) error) error {
 	for p, err := range l.pages(ctx, "read files of scan "+string(id), storage.Query{Range: id.rows(filePrefix)}) {
 		if err != nil {
@@ -118,9 +118,9 @@ func (l ScanData) Files(ctx context.Context, id ScanID, fn func(file []byte) err
 	return nil
 }
 
-// A scan leaves hints for the next scan of the same rows. They are opaque here. The latest hints stand in the partition
-// "hints", under a name that identifies the rows. A scan keeps a copy of the hints it was started with: they must not
-// change while it runs.
+// A scan leaves hints for the next scan of the same rows. They are opaque here. The latest hints are in the partition
+// "hints", under a name that identifies the rows. Each scan has a copy of the hints that it was started with, because they
+// must not change while it runs.
 const (
 	hintsPartition = "hints"
 	scanHintsRow   = "h"
@@ -134,7 +134,7 @@ func (l ScanData) SaveHints(ctx context.Context, name string, hints []byte) erro
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }
 
-// SavedHints returns the hints under a name, nil if there are none. The empty name has none.
+// SavedHints returns the hints under a name, or nil if there are none. The empty name has none.
 func (l ScanData) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
@@ -142,7 +142,7 @@ func (l ScanData) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	return l.hints(ctx, hintsPartition, name)
 }
 
-// Hints returns the hints that the scan was created with, nil if there were none.
+// Hints returns the hints that the scan was created with, or nil if there were none.
 func (l ScanData) Hints(ctx context.Context, id ScanID) ([]byte, error) {
 	return l.hints(ctx, string(id), scanHintsRow)
 }

@@ -12,27 +12,27 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Folding replaces done rows by one row with their sums, in one transaction: it deletes each of them, on the condition
-// that it exists, and inserts the folded row. So at every moment a step counts in its own row or in one folded row. No
-// times are compared: a step that a slow clock dated far back is folded when it is found.
+// Folding replaces done rows by one row with their sums, in one transaction. The transaction deletes each of them, on condition
+// that it exists, and inserts the folded row. So at every moment a step is counted once, in its own row or in one folded row.
+// Times are never compared: a step that a slow clock dated far back is folded when it is found.
 //
-// "d|-L|…" is a row of level L. Rows of one level fold into one of the next, so a scan's rows grow with the logarithm of
-// its steps. Folded rows sort ahead of other done rows, and have the same properties.
+// "d|-L|…" is a row of level L. Rows of one level are folded into a row of the next, so a scan's rows grow with the logarithm of
+// its steps. Folded rows sort before other done rows, and have the same properties.
 
-// maxFold is how many rows a fold takes: the transaction has one more.
+// maxFold is how many rows a fold replaces. The transaction has one more row.
 const maxFold = storage.MaxBatchRows - 1
 
 // maxLevel is the highest level of a folded row.
 const maxLevel = 9
 
-// Join makes one note of several. It may leave out details.
+// Join merges several notes into one. It may leave out details.
 type Join func(notes [][]byte) []byte
 
 func isFolded(e storage.Entity) bool { return strings.HasPrefix(e.Key.Row, foldedPrefix) }
 
 func levelPrefix(level int) string { return fmt.Sprintf("%s%d|", foldedPrefix, level) }
 
-// level is the range of a scan's done rows of a level. Level 0 has the rows of single steps.
+// level returns the range of a scan's done rows of level n. Level 0 has the rows of single steps.
 func level(id ScanID, n int) key.Range {
 	if n == 0 {
 		return key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix + "0"}, High: &key.Bound{Key: donePrefix + ":", Open: true}}
@@ -40,14 +40,14 @@ func level(id ScanID, n int) key.Range {
 	return id.rows(levelPrefix(n))
 }
 
-// Folds has the rows of done steps, many of which become one.
+// Folds has the rows of done steps, and folds them.
 type Folds struct{ rows }
 
-// FoldEvery is how many steps, on average, are folded at once. Folding costs two requests.
+// FoldEvery is how many steps a fold replaces on average. A fold costs two requests.
 const FoldEvery = 48
 
-// FoldAfter folds done steps of a scan behind a step now and then, one in every on average: the step's id decides, since processes share no
-// count. A fold of a level above the first takes as many rows, and is as much rarer.
+// FoldAfter is called after each step's commit, and folds the scan's done steps after one step in every, on average. The step's id decides,
+// because processes share no count. Folds of each higher level are rarer by the same factor, and replace as many rows.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))
@@ -59,8 +59,8 @@ func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int,
 	return nil
 }
 
-// Fold folds the scan's done rows of level n, if there are at least so many. It returns how many it folded. Any
-// number of processes may fold at once: one that finds a row missing stops.
+// Fold folds the scan's done rows of level n, if there are at least least rows. It returns how many it folded. Any
+// number of processes may fold at once. A process that finds a row missing stops.
 func (l Folds) Fold(ctx context.Context, id ScanID, n, least int, join Join) (int, error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: level(id, n)})
 	if err != nil {
@@ -69,7 +69,7 @@ func (l Folds) Fold(ctx context.Context, id ScanID, n, least int, join Join) (in
 	return l.foldRows(ctx, id, p.Entities(), min(n+1, maxLevel), least, join)
 }
 
-// FoldAll folds the scan's done rows of every level, at most one page of them. It reports whether a single row is left.
+// FoldAll folds at most one page of the scan's done rows, whatever their level. It reports whether there was at most one row already.
 func (l Folds) FoldAll(ctx context.Context, id ScanID, join Join) (whole bool, err error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: id.rows(donePrefix)})
 	if err != nil {
@@ -91,7 +91,7 @@ func (l Folds) foldRows(ctx context.Context, id ScanID, rows []storage.Entity, i
 		}
 		err := l.write(ctx, "fold steps of scan "+string(id), fold(id, some, into, join)...)
 		if storage.NotFound(err) {
-			return folded, nil // folded by another, or by our own first try
+			return folded, nil // another process or our own first try has folded them
 		}
 		if err != nil {
 			return folded, err
@@ -122,7 +122,7 @@ func fold(id ScanID, rows []storage.Entity, into int, join Join) []storage.Op {
 	return append(ops, op(storage.Insert, id, levelPrefix(into)+rand.Text(), folded...))
 }
 
-// Notes calls fn with the note of each done row that has one. A fold meanwhile may hide notes or repeat them.
+// Notes calls fn with the note of each done row that has one. A concurrent fold may hide notes or repeat them.
 func (l Folds) Notes(ctx context.Context, id ScanID, fn func(note []byte)) error {
 	q := storage.Query{Range: id.rows(donePrefix), Select: []string{"Note"}}
 	for p, err := range l.pages(ctx, "read notes of scan "+string(id), q) {

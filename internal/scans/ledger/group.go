@@ -12,17 +12,17 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A group is a scan of many tables: it has a scan of its own for each, its member, and no steps. Its members stand in a list of their own,
-// "m|GROUP|NUMBER", in the partition of the lists; NUMBER has five digits and ends a member's id. Its partition has a row more:
+// A group is a scan of many tables. It has no steps, but a member for each table, which is a scan. The members are in a list of their own,
+// "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits and ends a member's id. The group's partition has one more row:
 //
-//	g    which members are to be done in this attempt (Todo; all if absent), how many of these were begun (Begun),
-//	     and those that were begun and have not been seen to end (Open); the tables (see data.go)
+//	g    the members to run in this attempt (Todo; all if absent), how many of these were begun (Begun),
+//	     and which of the begun members are not known to have ended (Open); the tables (see data.go)
 const (
 	memberPrefix = "m|"
 	groupRow     = "g"
 )
 
-// listRow is the key of a scan in the list of all, or of its group's members.
+// listRow returns the key of a scan in the list of all scans, or of a member in the list of its group.
 func listRow(id ScanID) string {
 	if group, _, ok := id.InGroup(); ok {
 		return memberPrefix + string(group) + "|" + string(id[len(group)+1:])
@@ -30,15 +30,15 @@ func listRow(id ScanID) string {
 	return allPrefix + string(id)
 }
 
-// Members counts the members of a group, which are its tables, by what has become of them. It is zero for other scans.
+// Members counts the members of a group by state. It is zero for other scans.
 type Members struct {
 	All       int64 `json:"all"`
-	Waiting   int64 `json:"waiting"` // not begun; only a status has it
+	Waiting   int64 `json:"waiting"` // not begun; only set in a status
 	Running   int64 `json:"running"`
 	Succeeded int64 `json:"succeeded"`
 	Failed    int64 `json:"failed"`
 	Canceled  int64 `json:"canceled"`
-	LeftOut   int64 `json:"leftOut"` // their tables are gone, and an export does without them
+	LeftOut   int64 `json:"leftOut"` // their tables are gone, and the export is complete without them
 }
 
 func (m *Members) counts() []count {
@@ -67,19 +67,19 @@ func (m *Members) Add(s Scan) {
 	}
 }
 
-// Group is how far an attempt of a group has come.
+// Group is the progress of a group's attempt.
 type Group struct {
 	ID     ScanID
-	Tables []byte // opaque: those of all members
-	Begun  int    // how many members of the attempt were begun
-	Open   []int  // of these, those that have not been seen to end
-	Age    time.Duration
+	Tables []byte        // the tables of all members; opaque
+	Begun  int           // how many members of the attempt were begun
+	Open   []int         // which of the begun members are not known to have ended
+	Age    time.Duration // since the last change, by the service's clock
 
 	todo []int // the members of the attempt; nil for all
 	etag string
 }
 
-// Next returns the member that the attempt begins next, of so many. It reports false if there is none.
+// Next returns the number of the member that the attempt begins next. members is how many the group has. It reports false if there is none.
 func (g Group) Next(members int64) (int, bool) {
 	switch {
 	case g.todo == nil:
@@ -90,13 +90,13 @@ func (g Group) Next(members int64) (int, bool) {
 	return 0, false
 }
 
-// CreateGroup records a group of so many members. Like [Ledger.Create] it inserts and never replaces.
+// CreateGroup records a group with so many members. Like [Ledger.Create], it inserts and never replaces.
 func (l *Ledger) CreateGroup(ctx context.Context, id ScanID, now time.Time, request, tables []byte, members int) error {
 	s := Scan{ID: id, Attempt: 1, Started: now, Request: request, Members: int64(members)}
 	return l.create(ctx, s, op(storage.Insert, id, groupRow, append(dataProperties(tables), storage.Int64Property("Begun", 0))...))
 }
 
-// RestartGroup is [Ledger.Restart] for a group, whose attempt does some of its members.
+// RestartGroup is [Ledger.Restart] for a group. The new attempt runs the members in todo.
 func (l *Ledger) RestartGroup(ctx context.Context, s Scan, now time.Time, todo []int) error {
 	begun := int64(0)
 	if len(todo) == 0 {
@@ -106,7 +106,7 @@ func (l *Ledger) RestartGroup(ctx context.Context, s Scan, now time.Time, todo [
 		storage.StringProperty("Todo", joinNumbers(todo)), storage.Int64Property("Begun", begun), storage.StringProperty("Open", "")))
 }
 
-// Group reads how far a group has come.
+// Group reads a group's progress.
 func (l *Ledger) Group(ctx context.Context, id ScanID) (Group, error) {
 	row := &key.Bound{Key: groupRow}
 	for p, err := range l.pages(ctx, "read group "+string(id), storage.Query{Range: key.Range{Partition: id.partition(), Low: row, High: row}}) {
@@ -125,7 +125,7 @@ func (l *Ledger) Group(ctx context.Context, id ScanID) (Group, error) {
 	return Group{}, fmt.Errorf("group %s: %w", id, ErrNotFound)
 }
 
-// ChangeGroup records how far a group has come. It reports false if it was changed since it was read.
+// ChangeGroup records a group's progress. It reports false if another process has changed it since g was read.
 func (l *Ledger) ChangeGroup(ctx context.Context, g Group) (bool, error) {
 	row := op(storage.Merge, g.ID, groupRow, storage.Int64Property("Begun", int64(g.Begun)), storage.StringProperty("Open", joinNumbers(g.Open)))
 	row.IfMatch = g.etag
@@ -150,7 +150,7 @@ func numbers(text string) (all []int) {
 	return all
 }
 
-// Member returns a member as its group lists it. It reports false if it was not begun.
+// Member reads a member's row in its group's list. It reports false if the member was not begun.
 func (l *Ledger) Member(ctx context.Context, id ScanID) (Listed, bool, error) {
 	e, found, err := l.get(ctx, "read member "+string(id), scansPartition, listRow(id))
 	if err != nil || !found {
@@ -159,7 +159,7 @@ func (l *Ledger) Member(ctx context.Context, id ScanID) (Listed, bool, error) {
 	return listedOf(e), true, nil
 }
 
-// RefuseMember lists a member as ended that can't be started. A member that runs, or was restarted, keeps its place.
+// RefuseMember lists a member that cannot be started as ended. It changes nothing if the member was started or restarted meanwhile.
 func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, now time.Time, as Ending) error {
 	e, found, err := l.get(ctx, "read member "+string(id), scansPartition, listRow(id))
 	if err != nil {
@@ -177,7 +177,7 @@ func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, no
 	return unlessOvertaken(err)
 }
 
-// sum adds the figures of a group's members to its snapshot, which has none of its own. Of members that are left out, it counts the requests alone.
+// sum adds the figures of a group's members to the group's snapshot. Of members that are left out, it counts only steps and requests.
 func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m := &group.Members
 	m.All = group.Scan.Members

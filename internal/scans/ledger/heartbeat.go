@@ -13,24 +13,24 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A process with steps in hand writes a heartbeat every few seconds: a row of its own in the
-// partition "beats". It has Version, in Steps "SCAN/STEP/THROTTLES/REQUESTS" for each of the steps, with spaces between them, and in
-// Waiting the connections that give the process no good answer, as JSON.
+// A process that holds steps writes a heartbeat every few seconds: a row of its own in the
+// partition "beats". The row has Version; Steps, which is "SCAN/STEP/THROTTLES/REQUESTS" for each step, separated by spaces; and
+// Waiting, a JSON list of the connections or memory that the process waits for.
 const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
-	maxHeartbeatSteps   = 400  // a string takes 32 K characters, both ids together have 51, and each number at most 12
-	maxHeartbeatWaits   = 10   // with maxHeartbeatCause, they fit into a string
+	maxHeartbeatSteps   = 400  // a string has at most 32 K characters, both ids together have 51, and each number at most 12
+	maxHeartbeatWaits   = 10   // so many causes of maxHeartbeatCause fit into a string
 	maxHeartbeatCause   = 1000 // characters
 )
 
 // Processes has the rows of living processes, and those of Maintain.
 type Processes struct{ rows }
 
-// HeartbeatTime is how often a process writes a heartbeat, while it has a step in hand for longer than that.
+// HeartbeatTime is the interval between heartbeats of a process that has held a step for longer than that.
 const HeartbeatTime = 5 * time.Second
 
-// Heartbeat tells what a process had in hand when it wrote the heartbeat, and what it waited for.
+// Heartbeat has the steps that a process held when it wrote the heartbeat, and what it waited for.
 type Heartbeat struct {
 	Process string
 	Steps   []Held
@@ -41,7 +41,7 @@ type Heartbeat struct {
 	etag string
 }
 
-// Held is a step in hand.
+// Held is a step that a process holds.
 type Held struct {
 	Scan      ScanID
 	Step      StepID
@@ -49,7 +49,7 @@ type Held struct {
 	Throttled int64 // of them, those that the storage throttled
 }
 
-// Wait is what a process waits for: a connection that gives it no good answer, or memory for all steps of a scan that it has in hand.
+// Wait is something that a process waits for: a connection whose requests fail, or memory for all steps that it holds of a scan.
 type Wait struct {
 	Connection string    `json:"connection"`     // its setting's name, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // whose steps wait for memory; "" for a connection
@@ -70,7 +70,7 @@ func (l Processes) WriteHeartbeat(ctx context.Context, b Heartbeat) error {
 		waits[i].Cause = string(cause[:min(len(cause), maxHeartbeatCause)])
 	}
 	if len(waits) > 0 {
-		text, _ := json.Marshal(waits) // of our own type, which has one
+		text, _ := json.Marshal(waits) // never fails for this type
 		properties = append(properties, storage.StringProperty("Waiting", string(text)))
 	}
 	return l.write(ctx, "record what is in hand", op(storage.Replace, heartbeatsPartition, b.Process, properties...))
@@ -95,7 +95,7 @@ func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 					h.Requests, _ = strconv.ParseInt(requests, 10, 64)
 					b.Steps = append(b.Steps, h)
 				}
-				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // which is only shown
+				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // it is only shown
 			}
 			beats = append(beats, b)
 		}
@@ -103,15 +103,15 @@ func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 	return beats, nil
 }
 
-// ForgetHeartbeat removes a heartbeat, unless its process has written another since.
+// ForgetHeartbeat removes a heartbeat, unless its process has written a newer one.
 func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 	gone := op(storage.Delete, heartbeatsPartition, b.Process)
 	gone.IfMatch = b.etag
 	return unlessOvertaken(l.write(ctx, "forget process "+b.Process, gone))
 }
 
-// The partition "maintain" has two rows, of whichever process. The row "last" tells of Maintain's last run: in Poison how many messages the poison
-// queues had, and in Error what went wrong. The row "look" has the last observation of steps that may be lost: Version, and as JSON the data of [Observation].
+// The partition "maintain" has two rows, which all processes share. The row "last" is about Maintain's last run: Poison is the number of messages in
+// the poison queues, and Error is what went wrong. The row "look" is the last observation of steps that may be lost: Version, and [Observation] as JSON.
 const (
 	maintainPartition     = "maintain"
 	maintainRow           = "last"
@@ -119,18 +119,18 @@ const (
 	observationRow        = "look"
 	observationVersion    = 1
 	maxMaintainError      = 1000 // characters
-	maxObservedSteps      = 8000 // a step takes some 60 bytes, and a process as many; a row's limit is 1 MiB
+	maxObservedSteps      = 8000 // a step and a heartbeat take about 60 bytes each; a row's limit is 1 MiB
 	maxObservedHeartbeats = 2000
 )
 
-// Observation is what Maintain has seen of pending steps at one time. Another process may go on from it.
+// Observation is what Maintain saw of pending steps at one time. Another process may continue from it.
 type Observation struct {
-	At         time.Time            `json:"-"`     // when it had ended, by the service's clock; zero if there is none
+	At         time.Time            `json:"-"`     // when the observation ended, by the service's clock; zero if there was none
 	Steps      map[StepID]time.Time `json:"steps"` // the steps that may be lost, by id, and when their rows were last written
 	Heartbeats map[string]time.Time `json:"beats"` // when each process wrote its last heartbeat
 }
 
-// WriteObservation replaces the observation before it. It leaves out steps for which there is no room, and all of them if there is none for the heartbeats.
+// WriteObservation replaces the previous observation. It omits steps that do not fit into the row. If the heartbeats do not fit, it writes nothing.
 func (l Processes) WriteObservation(ctx context.Context, seen Observation) error {
 	kept := Observation{Steps: map[StepID]time.Time{}, Heartbeats: seen.Heartbeats}
 	for step, at := range seen.Steps {
@@ -141,12 +141,12 @@ func (l Processes) WriteObservation(ctx context.Context, seen Observation) error
 	if len(kept.Steps) == 0 {
 		return nil
 	}
-	data, _ := json.Marshal(kept) // of our own types, which have one
+	data, _ := json.Marshal(kept) // never fails for this type
 	row := append([]storage.Property{storage.Int64Property("Version", observationVersion)}, dataProperties(data)...)
 	return l.write(ctx, "record an observation of pending steps", op(storage.Replace, maintainPartition, observationRow, row...))
 }
 
-// LastObservation reads the observation that was recorded last.
+// LastObservation reads the observation that was written last.
 func (l Processes) LastObservation(ctx context.Context) (Observation, error) {
 	var seen Observation
 	e, found, err := l.get(ctx, "read the last observation of pending steps", maintainPartition, observationRow)
@@ -157,7 +157,7 @@ func (l Processes) LastObservation(ctx context.Context) (Observation, error) {
 	return seen, nil
 }
 
-// Maintained tells of Maintain's last run.
+// Maintained is the record of Maintain's last run.
 type Maintained struct {
 	At     time.Time // its end, by the service's clock; zero if it has never run
 	Now    time.Time // the service's clock at the answer
@@ -178,7 +178,7 @@ func (l Processes) WriteMaintained(ctx context.Context, poison int, failure erro
 	return l.write(ctx, "record that Maintain has run", op(storage.Replace, maintainPartition, maintainRow, properties...))
 }
 
-// Maintained reads when Maintain last ran, in one request.
+// Maintained reads the record of Maintain's last run, in one request.
 func (l Processes) Maintained(ctx context.Context) (Maintained, error) {
 	p, err := l.query(ctx, "read when Maintain last ran", storage.Query{Range: key.WithPrefix(maintainPartition, maintainRow), Top: 1})
 	m := Maintained{Now: p.Date}

@@ -1,18 +1,18 @@
-// Package ledger records which steps of a scan are pending and which are done. With it a scan counts each row once, can
-// be resumed, and always ends, although queue messages arrive at least once and processes die.
+// Package ledger records which steps of a scan are pending and which are done. With these records, a scan counts each row once, can
+// be resumed, and always ends, although queue messages may arrive twice and processes die.
 //
 // One table holds every scan. A scan's partition is its id:
 //
 //	RowKey           row
 //	s                the scan: State, Attempt, Request, StartedAt, FinishedAt, Error, First; Note, LeftOut, NoTable (see [Ending]);
-//	                 in a later attempt ResumedAt, and RanMillis: how long the earlier ones ran
+//	                 in a later attempt also ResumedAt, and RanMillis, the duration of the earlier attempts
 //	p|STEP           a pending step: Message (binary), After, Sends, Lost, Begun, FirstEnded, Reason (see pending.go)
 //	d|TICKS|STEP     a done step, newest first: its counts and changes (see sums.go), Note (binary)
-//	d|-LEVEL|RANDOM  the sums of several such rows, instead of them (see fold.go)
+//	d|-LEVEL|RANDOM  the sums of several such rows, which it replaces (see fold.go)
 //	x|TICKS|STEP     rows that a done step could not write: Attempt, First, and the others (see data.go)
 //	w|STEP           the data file that a done step of an export wrote (see data.go)
 //	h                the hints that the scan was started with (see data.go)
-//	g                which tables a group of scans has, and how far it has come (see group.go)
+//	g                a group's tables, and its progress (see group.go)
 //	y                what the steps of a scan with limits have used (see limits.go)
 //
 // STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has four lists: "a|ID" of all
@@ -21,43 +21,43 @@
 // the partition "maintain" when Maintain last ran, and what it saw (see heartbeat.go). An id starts with inverted ticks: lists are newest
 // first. Version in a scan's row is 1; a reader refuses any other.
 //
-// A restarted scan begins a new attempt. Each is listed as open under its own key, before the scan's row becomes
-// running. So a process that closes an earlier attempt, however late, can't take a running scan off the list.
+// A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the scan's row becomes
+// running. So a process that closes an earlier attempt late does not remove a running scan from the list.
 //
-// One transaction commits a step, see [Ledger.Commit]. Counters are sums over d rows, so nothing is counted twice. An
-// attempt whose last p row is gone gets no other. The scan itself has a d row without a step, whose child is the first
-// step: so sums over d rows also count the pending steps.
+// One transaction commits a step (see [Ledger.Commit]). Counters are sums over d rows, so nothing is counted twice. Once an
+// attempt has no p row, it never gets another. The scan itself has a d row without a step, whose child is the first
+// step. So sums over d rows also count the pending steps.
 //
-// Somebody may delete rows by hand. Counts alone do not show it: a lost done row with two children and a lost pending row, say, cancel each
-// other out. So each done row has a Balance: the sum of the hashes of its children's ids, less that of its own. First is the same sum over the
-// steps that attempts began with. First and all balances add up to the hashes of the pending steps, whatever was folded. If they do not, the
-// scan fails.
+// Somebody may delete rows by hand. Counts alone may not show this. For example, a lost done row with two children and a lost pending
+// row cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. First is
+// the sum of the hashes of the steps that attempts began with. First plus all balances equals the sum of the hashes of the pending steps, even
+// after folds. If it does not, the scan fails.
 //
-// # What is kept of done steps
+// # Done rows
 //
-// Everything that a status says comes from done rows. Beside its counts, a done row has the number of the step's
-// children, and their estimated work, less that of the step itself: the scan's progress, without a pending row.
+// A status takes all its figures from done rows. Besides its counts, a done row has the number of the step's
+// children and their estimated work, minus that of the step itself. So the sums show the scan's progress without a pending row.
 //
-// Done rows are folded (fold.go), one step in 48 on average after its commit. Folded rows fold again: a million steps
-// leave some 150 rows. A folded row also has a timeline, by the service's clock, and the ends of pages, thinned to 512,
+// Done rows are folded (fold.go), on average after every 48th commit. Folded rows are folded again, so a million steps
+// leave about 150 rows. A folded row also has a timeline, by the service's clock, and up to 512 keys at which pages ended,
 // for ranges and hints.
 //
-// A status reads one page, which shows one moment: folded rows sort first, then done rows, pending ones, and the scan's
-// own row. What a status does not want stands behind that: x, and w. With many pending steps the scan's row takes a
-// second request; heartbeats take a third.
+// A status reads one page, which shows one moment. Folded rows sort first, then done rows, pending rows, and the scan's
+// own row. Rows that a status does not need (x, w) sort after these. With many pending steps, a second request reads the
+// scan's row. Heartbeats need a third request.
 //
-// When a scan ends, one transaction takes it off the list of open scans and puts its summary into the list of all, on
-// condition that no later attempt has been listed there. A canceled or failed scan may still have steps under way:
-// their sums are added 15 minutes later, and until then, whoever lists it reads the scan. A day after its end, a scan is
-// folded into one row. Retention removes the scan's own row first, on condition that it is unchanged, so no retry meets
-// a half-removed scan; its row in the list goes last.
+// When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all, on
+// condition that no later attempt has been listed there. A canceled or failed scan may still have running steps. Their sums are
+// added 15 minutes later, and until then, a list reads the scan itself. A day after its end, a scan is
+// folded into one row. Retention first removes the scan's own row, on condition that it is unchanged, so a retry never finds
+// a half-removed scan. It removes the scan's row in the list last.
 //
 // # Limits
 //
-// A partition takes 2,000 entities a second, and a step costs six to eight: three for its commit, one to check whether
-// it is pending, and two to four for folding. So one scan makes 200 to 300 commits a second. That is just enough for a
-// copy of partitions of ten rows: 200 steps a second are 20,000 transactions, the destination's limit. A step of a
-// count makes four queries, because one would reach this limit. A scan's ledger stays one partition.
+// A partition processes 2,000 entities a second. A step costs six to eight: three for its commit, one to check whether
+// it is pending, and two to four for folding. So a scan makes 200 to 300 commits a second. That is just enough to
+// copy partitions of ten rows: 200 steps a second are 20,000 transactions, the destination's limit. A step of a
+// count makes four queries, because steps of one query would exceed the partition's limit. A scan's ledger stays one partition.
 //
 // The package decides nothing about scans. Requests and messages are opaque to it.
 package ledger
@@ -85,7 +85,7 @@ const (
 	filePrefix    = "w|"
 )
 
-// State is where a scan stands.
+// State is the state of a scan.
 type State string
 
 // The states of a scan. Only a running scan's steps are worked on.
@@ -116,7 +116,7 @@ type Scan struct {
 	etag  string
 }
 
-// Ran returns how long the scan has run until now, or its end. Time between an end and a restart does not count.
+// Ran returns how long the scan has run until now, or until its end. The time between an end and a restart does not count.
 func (s Scan) Ran(now time.Time) time.Duration {
 	if !s.Finished.IsZero() {
 		now = s.Finished
@@ -134,32 +134,33 @@ func (s Scan) began() time.Time {
 // Done is the record of a done step.
 type Done struct {
 	Totals
-	// Ahead estimates the work of the step's children, less that of the step itself.
+	// Ahead estimates the work of the step's children, minus that of the step itself.
 	Ahead scan.Outlook
 	Note  []byte // opaque; [Folds.Notes] returns it
-	// FailedRows lists Kept of the rows that could not be written. It is opaque; [Kept.FailedRows] returns it.
+	// FailedRows lists rows that could not be written, as many as Kept. It is opaque; [ScanData.FailedRows] returns it.
 	FailedRows []byte
 	Kept       int64
-	// FirstFailed is one of them, with its reason, for the scan's error.
+	// FirstFailed is one of these rows and its reason, for the scan's error.
 	FirstFailed string
-	// Attempt is that in which they failed.
+	// Attempt is the attempt in which they failed.
 	Attempt int64
-	// Redone is the position of failed rows, of an earlier attempt, that the step has done again. The commit deletes
-	// their row, and fails if it is gone. Totals and Kept count what that changes.
+	// Redone is the position of an earlier attempt's failed rows that the step has processed again. The commit deletes
+	// their row, and fails if it is gone. Totals and Kept are then differences.
 	Redone string
-	File   []byte // opaque; [Kept.Files] returns it
+	File   []byte // opaque; [ScanData.Files] returns it
 }
 
 // ErrNotFound means that there is no such scan.
 var ErrNotFound = errors.New("no such scan")
 
-// ErrLeftOut means that a scan was recorded before, and is left out by now.
+// ErrLeftOut means that a scan was recorded before, and its group has left it out since.
 var ErrLeftOut = errors.New("its group has left it out")
 
-// ErrScanLost means that a scan was recorded, and its own row is gone, but not its steps.
+// ErrScanLost means that a recorded scan's own row is gone, although its steps are there.
 var ErrScanLost = errors.New("the state table lacks the scan's own row; somebody has deleted it. Start a new scan")
 
-// Ledger is the table of scans. Its own methods are about scans and their lists; its parts have the others. It is safe for concurrent use.
+// Ledger is the table of scans. Its own methods read and write scans and their lists. Its parts have the methods for the other rows. It is safe
+// for concurrent use.
 type Ledger struct {
 	rows
 	Steps
@@ -170,13 +171,13 @@ type Ledger struct {
 	Folds
 }
 
-// New returns the ledger kept in the table.
+// New returns the ledger in the table.
 func New(table *storage.Table) *Ledger {
 	all := rows{table}
 	return &Ledger{all, Steps{all}, Processes{all}, Records{all}, Requests{all}, ScanData{all}, Folds{all}}
 }
 
-// With returns the same ledger by requests that are made with the options.
+// With returns the same ledger, whose requests use the options.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
 
 // Now returns the time by the service's clock; own is the caller's. It makes a request if the service's time is not known.
@@ -185,17 +186,17 @@ func (l *Ledger) Now(ctx context.Context, own time.Time) (time.Time, error) {
 	if known {
 		return now, nil
 	}
-	if _, err := l.Maintained(ctx); err != nil { // any answer tells the time
+	if _, err := l.Maintained(ctx); err != nil { // every answer has the time
 		return now, err
 	}
 	now, _ = l.table.Now(own)
 	return now, nil
 }
 
-// Create records a scan, its first step, which counts as a child of the scan itself, and its hints, if there are any.
-// ahead estimates the scan's work. After an error the scan may have been recorded, and its message not sent:
-// [Ledger.Open] finds it. Create inserts and never replaces: if the service carries out a request late, after it was
-// repeated, it can't bring back a first step that is done. Several processes may create a scan that was asked for: the
+// Create records a scan, its first step, which counts as a child of the scan itself, and any hints.
+// ahead estimates the scan's work. After an error, the scan may have been recorded although its message was not sent.
+// [Ledger.Open] finds it then. Create inserts and never replaces. So if the service applies a request late, after its
+// repetition, it does not restore a first step that is done. Several processes may create a requested scan; the
 // first record counts.
 func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
@@ -207,15 +208,15 @@ func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, 
 	return l.create(ctx, Scan{ID: id, Attempt: 1, Started: now, Request: request, first: hashOf(first.ID)}, ops...)
 }
 
-// create lists a scan, and records it with what belongs to it.
+// create lists a scan, and records it together with more rows.
 func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	inAll := runningRow(s.ID, 1)
-	inAll.Kind = storage.Merge // it may have the figures of a scan that was started and has ended since
+	inAll.Kind = storage.Merge // the row may already have the figures of this scan, started by another process and ended since
 	if err := l.write(ctx, "list scan "+string(s.ID), inAll, list(openRow(s.ID, 1))); err != nil {
 		return err
 	}
 	err := l.write(ctx, "record scan "+string(s.ID), append([]storage.Op{runningScan(storage.Insert, s)}, more...)...)
-	if storage.Conflict(err) { // a try whose answer was lost recorded the scan, or another process that was asked for it
+	if storage.Conflict(err) { // an earlier try whose answer was lost, or another process, has recorded the scan
 		switch there, err := l.Scan(ctx, s.ID); {
 		case errors.Is(err, ErrNotFound):
 			return fmt.Errorf("scan %s: %w", s.ID, ErrScanLost)
@@ -258,7 +259,7 @@ func addPending(id ScanID, p Pending) storage.Op {
 	return op(storage.Replace, id, pendingPrefix+string(p.ID), pendingProperties(p)...)
 }
 
-// pendingProperties are those of a pending step that was not sent again.
+// pendingProperties returns the properties of a pending step whose message was sent at most once.
 func pendingProperties(p Pending) []storage.Property {
 	properties := []storage.Property{storage.BinaryProperty("Message", p.Message), storage.Int64Property("Sends", 0)}
 	if !p.After.IsZero() {
@@ -290,9 +291,9 @@ func scanOf(id ScanID, e storage.Entity) (Scan, error) {
 	}, nil
 }
 
-// Commit records that a step is done and that its children are pending, all or nothing. It reports false if the step was
-// committed before, perhaps by a first try of this very call whose answer was lost, or if the failed rows that it has
-// redone are gone. The children must fit in one transaction with four more rows.
+// Commit records in one transaction that a step is done and its children are pending. It reports false if the step was
+// committed before, perhaps by a first try of this call whose answer was lost, or if the failed rows that it has
+// processed again are gone. The children must fit in the transaction with four more rows.
 func (l *Ledger) Commit(ctx context.Context, id ScanID, stepID StepID, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead, balance: -hashOf(stepID)}

@@ -30,12 +30,12 @@ func unlist(row, etag string) storage.Op {
 	return gone
 }
 
-// runningRow puts a running scan on the list of all.
+// runningRow puts a running scan into the list of all.
 func runningRow(id ScanID, attempt int64) storage.Op {
 	return list(listRow(id), storage.Int64Property("Attempt", attempt))
 }
 
-// endedRow puts an ended scan's figures into its row in the list of all, which has the etag.
+// endedRow puts an ended scan's figures into its row in the list of all, on condition of the etag.
 func endedRow(s Listed, settled bool, etag string) storage.Op {
 	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
@@ -56,8 +56,8 @@ func endedRow(s Listed, settled bool, etag string) storage.Op {
 	return listed
 }
 
-// tidyRow puts a scan on the list of those to be tidied up. It is settled if its figures can't change any more:
-// a canceled or failed scan may still have steps under way.
+// tidyRow puts a scan into the list of scans to tidy up. It is settled if its figures can no longer change.
+// A canceled or failed scan may still have running steps.
 func tidyRow(id ScanID, settled bool) storage.Op {
 	if settled {
 		return list(endedPrefix+string(id), storage.Int64Property("Settled", 1))
@@ -69,7 +69,7 @@ func openRow(id ScanID, attempt int64) string {
 	return openPrefix + string(id) + "|" + strconv.FormatInt(attempt, 10)
 }
 
-// ListsPartition has the lists, and the claims of requests that start scans.
+// ListsPartition is the partition of the lists, and of the claims of requests that start scans.
 const ListsPartition = scansPartition
 
 // OpenScan is an attempt of a scan that has not been closed.
@@ -81,7 +81,7 @@ type OpenScan struct {
 	etag string
 }
 
-// Open lists the scans that have not been closed, the newest first.
+// Open lists the scans that have not been closed, newest first.
 func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	var open []OpenScan
 	for p, err := range l.pages(ctx, "list open scans", storage.Query{Range: key.WithPrefix(scansPartition, openPrefix)}) {
@@ -92,7 +92,7 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 			id, attempt, _ := strings.Cut(strings.TrimPrefix(e.Key.Row, openPrefix), "|")
 			n, err := strconv.ParseInt(attempt, 10, 64)
 			if err != nil {
-				continue // not ours; it must not hide ours
+				continue // a foreign row must not hide the scans
 			}
 			open = append(open, OpenScan{ID: ScanID(id), Attempt: n, Age: p.Date.Sub(e.Timestamp), etag: e.ETag})
 		}
@@ -100,9 +100,9 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	return open, nil
 }
 
-// MoveToEnded takes an attempt that has ended, or never began, off the list of open scans, and lists the
-// scan as ended. If o comes from [Ledger.Open], an attempt that was listed again since then stays: it
-// may be about to begin. MoveToEnded does not touch a later attempt's row in the list of all.
+// MoveToEnded removes an attempt that has ended, or never began, from the list of open scans, and lists the
+// scan as ended. If o comes from [Ledger.Open], an attempt that was listed again since then stays, because it
+// may be about to begin. MoveToEnded does not change a later attempt's row in the list of all.
 func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	what, ops := "close scan "+string(o.ID), []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.currentFigures(ctx, o.ID)
@@ -128,16 +128,16 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	return unlessOvertaken(err)
 }
 
-// Forget takes an attempt of a scan without a record off the list of open scans, unless it was listed again since. If it is
-// the first attempt, its start failed, and the list of all loses it as well; a member of a group is started again. A later one came
-// while the scan was being removed: the list of all keeps the scan until nothing of it is left.
+// Forget removes an attempt of a scan without a record from the list of open scans, unless it was listed again since. If it is the first
+// attempt, the start failed, so Forget also removes the scan from the list of all, but not a member, which is started again. A later attempt
+// was made while the scan was being removed, so the scan stays in the list of all until all its rows are gone.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
 	if member := o.ID.IsMember(); member || o.Attempt > 1 {
 		return unlessOvertaken(l.write(ctx, what, open))
 	}
 	err := l.write(ctx, what, unlist(allPrefix+string(o.ID), ""), open)
-	if storage.NotFound(err) { // an older version of the program has begun with the list of all
+	if storage.NotFound(err) { // an older version of the program has removed the row in the list of all first
 		err = l.write(ctx, what, open)
 	}
 	return unlessOvertaken(err)
@@ -155,24 +155,24 @@ func (l rows) unlistInTurn(ctx context.Context, what string, rows ...string) err
 // Listed is a scan in the list of all.
 type Listed struct {
 	Scan
-	// Summarized is true if the scan has ended and was closed. Otherwise only its ID is known.
+	// Summarized is set if the scan has ended and was closed. Otherwise only its ID is known.
 	Summarized bool
-	Unsettled  bool // it was canceled or has failed minutes ago, and steps were pending: the figures are those of that moment
+	Unsettled  bool // the scan was canceled or failed minutes ago with pending steps, and the figures are as of that moment
 	Totals     Totals
-	Pending    int64 // steps that were left at its end
+	Pending    int64 // steps that were pending at its end
 	Members    Members
 }
 
-// ListQuery asks for a part of the list of all scans, or of a group's members, which come in the order of their numbers.
+// ListQuery selects a part of the list of all scans, or of a group's members. Members come in the order of their numbers.
 type ListQuery struct {
 	Group  ScanID    // its members; all scans but members if it is empty
-	Behind ScanID    // scans behind it; all if it is empty
-	Since  time.Time // those that were started then or later; all if it is zero
-	Page   int       // how many are read at once
-	Pages  int       // the most pages that are read
+	Behind ScanID    // only scans listed after this one; all if empty
+	Since  time.Time // only scans started at this time or later; all if zero
+	Page   int       // how many scans a request reads
+	Pages  int       // how many pages are read at most
 }
 
-// Recent calls fn with the scans of a part of the list, the newest first, until fn returns false. It reports whether it has reached its end.
+// Recent calls fn with the selected scans, newest first, until fn returns false. It reports whether the end of the list was reached.
 func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) (end bool, err error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	if q.Group != "" {
@@ -211,7 +211,7 @@ func listedOf(e storage.Entity) Listed {
 	}
 	s, err := scanOf(id, e)
 	if err != nil {
-		return Listed{Scan: Scan{ID: id}} // it runs, or the summary is a newer version's
+		return Listed{Scan: Scan{ID: id}} // the scan is running, or a newer version wrote the summary
 	}
 	l := Listed{Scan: s, Summarized: true, Unsettled: e.Int("Unsettled") > 0, Totals: totalsOf(e), Pending: e.Int("Pending")}
 	readCounts(l.Members.counts(), e)

@@ -9,28 +9,28 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Pending is a step that has not been committed. A new one has an ID and a Message. The ledger
-// records trouble only when there is some: an undisturbed step costs nothing more.
+// Pending is a step that has not been committed. A new step has an ID and a Message. The ledger
+// records deliveries and failures only if something went wrong, so other steps cost no further request.
 type Pending struct {
 	ID      StepID
 	Message []byte        // opaque; at most 48 KiB
 	Sends   int           // how often its message was sent again
-	Reason  string        // why it failed, if its deliveries are used up
-	After   time.Time     // before which it does not begin, by the service's clock; zero for at once
+	Reason  string        // why it failed, if its message has no more deliveries
+	After   time.Time     // the earliest time to begin it, by the service's clock; zero for at once
 	At      time.Time     // when its row was last written, by the service's clock; or After, if that is later
-	Age     time.Duration // since then, by the service's clock; below 0 before After
+	Age     time.Duration // since At, by the service's clock; below 0 before After
 	Lost    time.Duration // since its message was first sent again; 0 if it never was
 
-	// Begun is how many repeated deliveries began it and have not ended. The first delivery isn't
-	// recorded, unless it ends with an error: FirstEnded is true then.
+	// Begun is how many repeated deliveries began it and have not ended. The first delivery is not
+	// recorded, but if it ends with an error, FirstEnded is set.
 	Begun      int
 	FirstEnded bool
 
 	etag string
-	date time.Time // the service's, when it was read
+	date time.Time // when it was read, by the service's clock
 }
 
-// Deaths returns how many processes may have died over the step: deliveries that are not known to have ended.
+// Deaths returns how many processes the step may have killed: the number of deliveries that are not known to have ended.
 func (p Pending) Deaths() int {
 	if p.FirstEnded {
 		return p.Begun
@@ -63,7 +63,7 @@ func (l Steps) EachPending(ctx context.Context, id ScanID, fn func([]Pending) er
 // readPending begins the errors of reading a scan's pending steps.
 const readPending = "read pending steps of scan "
 
-// Pending reads a step. It reports false if the step is not pending: it has been committed.
+// Pending reads a pending step. It reports false if the step has been committed.
 func (l Steps) Pending(ctx context.Context, id ScanID, stepID StepID) (Pending, bool, error) {
 	e, found, err := l.get(ctx, fmt.Sprintf("read step %s of scan %s", stepID, id), string(id), pendingPrefix+string(stepID))
 	if err != nil || !found {
@@ -80,7 +80,7 @@ func pendingOf(p storage.Page) []Pending {
 	return steps
 }
 
-// pendingStep returns a step that was read at a time of the service's clock; if it is zero, ages mean nothing.
+// pendingStep returns a step read at date, by the service's clock. If date is zero, Age and Lost mean nothing.
 func pendingStep(e storage.Entity, date time.Time) Pending {
 	p := Pending{
 		ID: StepID(strings.TrimPrefix(e.Key.Row, pendingPrefix)), Message: e.Bytes("Message"),
@@ -107,18 +107,18 @@ func (l Steps) Resending(ctx context.Context, id ScanID, p Pending) (bool, error
 	return l.change(ctx, id, p, storage.Merge, properties...)
 }
 
-// Renew records that the step's message is about to be sent anew, without its trouble. It reports false as Resending.
+// Renew records that a new message for the step is about to be sent, and clears what is recorded of earlier messages. It reports false as Resending does.
 func (l Steps) Renew(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Replace, pendingProperties(p)...)
 }
 
-// Begin records that a repeated delivery begins the step. It reports false as Resending does.
+// Begin records that a repeated delivery is about to begin the step. It reports false as Resending does.
 func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
-// GiveUp records that a delivery of the step has failed, and the reason if it was the last of its message. p is the
-// step as it was before that delivery began it, with FirstEnded if it was the first.
+// GiveUp records that a delivery of the step has failed, and the reason if it was the message's last delivery. p is the
+// step as it was before that delivery began it. For the first delivery, p.FirstEnded is set.
 func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {

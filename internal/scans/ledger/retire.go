@@ -11,19 +11,20 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// EndedScan is a scan that has ended and is yet to be tidied up.
+// EndedScan is an ended scan that has not been tidied up.
 type EndedScan struct {
 	ID      ScanID
 	Settled bool          // the list of all has its final figures
-	Age     time.Duration // since it ended, or since it was settled; by the service's clock
+	Age     time.Duration // since it ended or, if later, was settled; by the service's clock
 
 	etag string
 }
 
-// SettleTime is how long after a scan's end its last steps have ended: an invocation takes ten minutes.
+// SettleTime is how long after a scan's end all its steps have certainly ended. An invocation takes at most ten minutes.
 const SettleTime = 15 * time.Minute
 
-// Ended returns at most a thousand ended scans that are yet to be tidied up, newest first, and whether there are more.
+// Ended returns at most a thousand ended scans that have not been tidied up, newest first, and whether there are more. behind is the last
+// scan of the page before; empty to begin.
 func (l *Ledger) Ended(ctx context.Context, behind ScanID) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
 	if behind != "" {
@@ -38,8 +39,8 @@ func (l *Ledger) Ended(ctx context.Context, behind ScanID) (scans []EndedScan, m
 	return scans, p.Next != nil, err
 }
 
-// Settle adds an ended scan's final figures to the list of all. None of its steps may be
-// under way any more. If the scan runs again, Settle only takes it off the list of ended ones.
+// Settle adds an ended scan's final figures to the list of all. None of its steps may
+// still be running. If the scan runs again, Settle only removes it from the list of ended ones.
 func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	s, err := l.currentFigures(ctx, old.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && s.State == Running {
@@ -60,7 +61,7 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "settle scan "+string(s.ID), endedRow(s, true, e.ETag), settled))
 }
 
-// currentFigures returns a scan with its present figures.
+// currentFigures returns a scan with its figures as of now.
 func (l *Ledger) currentFigures(ctx context.Context, id ScanID) (Listed, error) {
 	found, err := l.Snapshot(ctx, id)
 	if err != nil {
@@ -69,19 +70,19 @@ func (l *Ledger) currentFigures(ctx context.Context, id ScanID) (Listed, error) 
 	return found.asListed(), nil
 }
 
-// runningRow returns the scan as the list of all has it once it has ended.
+// asListed returns an ended scan in the form of the list of all.
 func (s Snapshot) asListed() Listed {
 	l := Listed{Scan: s.Scan, Summarized: true, Totals: s.Sums.Totals, Members: s.Members}
 	l.Pending, _ = s.Sums.Pending()
 	return l
 }
 
-// Tidied takes a scan off the list of ended ones, unless it has ended once more since it was listed.
+// Tidied removes a scan from the list of ended ones, unless it has ended again since old was read.
 func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
-// Outdated returns at most n ids of scans whose start and last change of their row in the list are older than age.
+// Outdated returns at most n ids of scans that started, and whose row in the list was last changed, more than age ago.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
@@ -95,14 +96,14 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	return old, err
 }
 
-// Remove removes a listed scan that ended longer ago than age. The scan's own row goes first:
-// then nobody can continue it. Remove makes at most so many transactions, and returns how many it
-// has made. The scan stays listed until nothing of it is left. A group's members go before the group.
+// Remove removes a listed scan that ended at least age ago. It removes the scan's own row first,
+// so nobody can continue the scan. Remove stops after about most transactions, and returns the number
+// made. The scan stays listed until all its rows are gone. A group's members are removed before the group's other rows.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, most int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)
 	switch {
-	case errors.Is(err, ErrNotFound): // removed in part
+	case errors.Is(err, ErrNotFound): // partly removed before
 	case err != nil:
 		return 0, err
 	case s.State == Running || now.Sub(s.Finished) < age:
@@ -125,7 +126,7 @@ func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.
 		n, err = l.Remove(ctx, m, now, 0, most-made)
 		made += n + 1
 	}
-	if err != nil || len(members) > 0 { // the group itself next time
+	if err != nil || len(members) > 0 { // the next call removes the group itself
 		return made, err
 	}
 	for p, err := range l.pages(ctx, what, storage.Query{Range: key.Range{Partition: id.partition()}, Select: []string{}}) {

@@ -8,24 +8,24 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// What is kept of schedules, in the partition of the lists: a row "s|NAME" a schedule, and a row "b|NAME|ID" a backup that it has made, the
-// newest first. Each has Version and, in Data, JSON that is opaque here. No retention of scans removes them.
+// The rows of schedules, in the partition of the lists. Each schedule has a row "s|NAME", and each backup that it made has a row "b|NAME|ID",
+// newest first. Each row has Version and, in Data, JSON that is opaque here. The retention of scans never removes them.
 const (
 	schedulePrefix = "s|"
 	backupPrefix   = "b|"
 )
 
-// Record is one of these rows. The zero ETag is that of a row that is not there yet.
+// Record is the row of a schedule or a backup. Its etag is empty if the row does not exist yet.
 type Record struct {
 	row  string
 	Data []byte
 	etag string
 }
 
-// ScheduleRecord returns the row that a schedule does not have yet.
+// ScheduleRecord returns the row of a new schedule, not yet saved.
 func ScheduleRecord(name string) Record { return Record{row: schedulePrefix + name} }
 
-// BackupRecord returns the row that a backup does not have yet.
+// BackupRecord returns the row of a new backup, not yet saved.
 func BackupRecord(schedule string, id ScanID) Record {
 	return Record{row: backupPrefix + schedule + "|" + string(id)}
 }
@@ -36,7 +36,7 @@ func (r Record) Name() string { return strings.TrimPrefix(r.row, schedulePrefix)
 // Records has the rows of schedules and of their backups.
 type Records struct{ rows }
 
-// Schedules returns the rows of all schedules, but for those of a newer version.
+// Schedules returns the rows of all schedules, except rows of a newer version.
 func (l Records) Schedules(ctx context.Context) ([]Record, error) {
 	return l.records(ctx, "read schedules", schedulePrefix)
 }
@@ -60,8 +60,8 @@ func (l Records) records(ctx context.Context, what, prefix string) (all []Record
 	return all, nil
 }
 
-// Save writes a row, unless somebody has written it since it was read, or has inserted it. It reports whether it has, and then the record
-// is that of the row as it is now.
+// Save writes a row, unless somebody has written or inserted it since it was read. It reports whether it wrote the row. If so, r can be
+// saved again.
 func (l Records) Save(ctx context.Context, r *Record) (ours bool, err error) {
 	write := list(r.row, storage.Int64Property("Version", version), storage.BinaryProperty("Data", r.Data))
 	if write.IfMatch = r.etag; r.etag == "" {

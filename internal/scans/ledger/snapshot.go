@@ -11,33 +11,32 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// scanColumns are the properties of a scan's row, beside the totals.
+// scanColumns are the properties of a scan's own row.
 var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "ResumedAt", "RanMillis", "Error", "Members", "First", "Note", "LeftOut", "NoTable"}
 
 // Snapshot is a scan at one moment.
 type Snapshot struct {
 	Scan Scan
 	Sums Sums
-	// Steps holds the ids of pending steps, and Done those of the newest done steps. Whole
-	// reports whether Steps has all of them.
+	// Steps has the ids of pending steps, all of them if Whole is set. Done has the ids of done steps that were not folded.
 	Steps map[StepID]bool
 	Done  map[StepID]bool
 	Whole bool
-	// Lost says which steps' rows somebody has deleted. It is empty if none are missing, and if the scan takes more than a page, which
-	// shows one moment.
+	// MissingRows describes the rows that somebody has deleted. It is empty if none are missing. It is also empty if the scan fills
+	// more than one page, because only a single page shows one moment.
 	MissingRows string
-	// Only [Ledger.Detail] reads Notes and Pending: the notes of done rows, and the pending steps.
+	// Notes of done rows, and pending steps. Only [Ledger.Detail] reads them.
 	Notes   [][]byte
 	Pending []Pending
-	Members Members // those of a group, whose sums are theirs
+	Members Members // of a group; Sums then adds up the members' sums
 	// Date is the time of the snapshot by the service's clock.
 	Date time.Time
 }
 
-// Snapshot reads a scan, the sums over its done steps, and as many pending ones as come along, in one request: folding
-// keeps done rows few. Many pending steps take a second one, and folding that is far behind, or short pages, more. The
-// done rows come from a single page, which shows one moment, or from several pages without a fold in between: a fold
-// could hide a row, or count it twice. It returns [ErrNotFound] if there is no such scan.
+// Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough, because folding
+// keeps done rows few. Many pending steps need a second request. Late folding or short pages need more. The done rows come from a
+// single page, which shows one moment, or from several pages without a fold in between, because a fold could hide a row or count it
+// twice. Snapshot returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
@@ -83,19 +82,19 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 // snapshotTries bounds how often [Ledger.Snapshot] reads again after a fold.
 const snapshotTries = 5
 
-// detailPages bounds the pages that a [Ledger.Detail] reads once it has all done rows.
+// detailPages bounds how many pages [Ledger.Detail] reads, unless the done rows fill more.
 const detailPages = 8
 
 // draft is a snapshot in the making.
 type draft struct {
 	Snapshot
 	pages     int
-	donePages int      // until all done rows were read
+	donePages int      // pages read until all done rows were read
 	folded    []string // keys of folded rows
 	beyond    bool     // all done rows have been read
 }
 
-// read reads all done rows, and what follows them on their pages: pending steps, and the scan's own row. A detail reads more pages of these.
+// read reads all done rows, and the pending steps and the scan's own row if they follow on the same pages. With detail, it reads more pages.
 func (l *Ledger) read(ctx context.Context, what string, id ScanID, detail bool) (d draft, err error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
 	q := storage.Query{Range: r, Select: slices.Concat(sumColumns, scanColumns)}

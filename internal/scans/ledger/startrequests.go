@@ -9,43 +9,43 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// startRequestPrefix begins the list of scans that are to be started, in the partition of the lists: r|ID.
+// startRequestPrefix begins the keys of start requests, r|ID, in the partition of the lists.
 const startRequestPrefix = "r|"
 
-// asksVersion is the version of a row with Asks. A program that knows only version 1 would take it for a start that nobody needs to check.
+// asksVersion is the version of a row with Asks. A program that knows only version 1 would start the scan without the check.
 const asksVersion = 2
 
-// Asks is what a start request asks for.
+// Asks is the kind of a start request.
 type Asks string
 
-// What a start request asks for.
+// The kinds of start requests.
 const (
-	AsksStart       Asks = ""            // a start that was checked, or needs no check
-	AsksCheck       Asks = "check"       // a start, which the app first checks as POST /api/scans does
+	AsksStart       Asks = ""            // a start that was checked before, or needs no check
+	AsksCheck       Asks = "check"       // a start that the app first checks, as POST /api/scans does
 	AsksRetry       Asks = "retry"       // a retry of the scan's attempt
 	AsksRetryFailed Asks = "retryFailed" // a retry that includes failed rows
 )
 
-// Retry reports whether a retry is asked for.
+// Retry reports whether the request is for a retry.
 func (a Asks) Retry() bool { return a == AsksRetry || a == AsksRetryFailed }
 
-// Requests has the rows of scans that are to be started.
+// Requests has the rows of start requests.
 type Requests struct{ rows }
 
-// StartRequest is a request for a scan that some instance is to start, or to retry, by its id.
+// StartRequest is a request to start or retry the scan with a given id. Any instance may fulfil it.
 type StartRequest struct {
 	ID      ScanID
 	Request []byte // opaque, JSON; empty for a retry
 	Asks    Asks
-	Attempt int64         // that a retry follows; 0 for a start
-	Refused string        // why it was not started; empty unless it was refused
-	Age     time.Duration // since it was asked for, or refused; by the service's clock
+	Attempt int64         // the attempt to retry; 0 for a start
+	Refused string        // why the request was refused; empty if it was not
+	Age     time.Duration // since the request or its refusal, by the service's clock
 
 	etag string
 }
 
-// AddStartRequest asks for a scan. It inserts and never replaces: everybody may ask, and again. added is false if somebody had asked
-// before, perhaps a first try of this call.
+// AddStartRequest requests a start. It inserts and never replaces, so any process may call it repeatedly. added is false if the request
+// existed, perhaps by a first try of this call.
 func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bool, err error) {
 	err = l.write(ctx, "ask for scan "+string(a.ID), a.row(storage.Insert))
 	if storage.Conflict(err) {
@@ -54,7 +54,7 @@ func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bo
 	return err == nil, err
 }
 
-// PutRetryRequest requests a retry. It replaces a request for an earlier attempt, and one that was refused.
+// PutRetryRequest requests a retry. It replaces any earlier request for the scan, for example a refused one.
 func (l Requests) PutRetryRequest(ctx context.Context, a StartRequest) error {
 	return l.write(ctx, "request a retry of scan "+string(a.ID), a.row(storage.Replace))
 }
@@ -77,7 +77,7 @@ func readable(e storage.Entity) bool {
 	return v == version || v == asksVersion
 }
 
-// StartRequests returns scans that were asked for, at most a thousand. It leaves out those of a newer version.
+// StartRequests returns at most a thousand start requests. It omits requests of a newer version.
 func (l Requests) StartRequests(ctx context.Context) (all []StartRequest, err error) {
 	p, err := l.query(ctx, "list scans that were asked for", storage.Query{Range: key.WithPrefix(scansPartition, startRequestPrefix)})
 	for _, e := range p.Entities() {
@@ -104,15 +104,15 @@ func startRequestOf(e storage.Entity, now time.Time) StartRequest {
 	}
 }
 
-// RefuseStart keeps the reason why a scan is not started.
+// RefuseStart records why a request was refused.
 func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string) error {
 	refused := op(storage.Merge, scansPartition, startRequestPrefix+string(a.ID), storage.StringProperty("Error", reason))
 	refused.IfMatch = a.etag
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes a request that was refused long ago, unless somebody has written it since it was read. One that was fulfilled goes
-// even if another process has refused it or somebody has repeated it. Another request for the scan stays.
+// DropStartRequest removes a request. It removes a fulfilled request even if it was refused or repeated since it was read, and a refused
+// request only if it was not written since. A different request for the scan stays.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))
@@ -127,7 +127,7 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	}
 }
 
-// DropStart removes the request for a scan that was started. A request for its retry stays.
+// DropStart removes the request to start a scan. A request to retry the scan stays.
 func (l Requests) DropStart(ctx context.Context, id ScanID) error {
 	a, found, err := l.StartRequest(ctx, id)
 	if err != nil || !found || a.Asks.Retry() {

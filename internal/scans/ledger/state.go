@@ -10,12 +10,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// emptyTries bounds how often [Ledger.Finish] asks again when the service answers with an empty page and a token.
+// emptyTries bounds how often [Ledger.Finish] repeats its query if the answer is an empty page with a token.
 const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending. It reports
-// whether this call ended it. A scan ends as failed if it has failed rows, or if rows of its own are missing in the
-// table. Before any other ends, seal is called, perhaps by several processes: it says how the scan ends, and after an error the scan runs on.
+// whether this call ended it. A scan ends as failed if it has failed rows, or if some of its rows in the ledger are
+// missing. Otherwise seal decides how the scan ends. Several processes may call seal. If it returns an error, the scan keeps running.
 func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
 	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps
@@ -42,7 +42,7 @@ func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func
 	return l.end(ctx, idle, now, as)
 }
 
-// describeMissing says what is missing in the table if these steps are pending, and no others; "" if nothing is.
+// describeMissing describes the rows that are missing in the table if exactly these steps are pending. It returns "" if none are.
 func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	const otherwise = "; somebody has deleted rows of this scan. Start a new scan"
 	left, _ := s.Sums.Pending()
@@ -61,9 +61,9 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	return ""
 }
 
-// nothingPending returns the scan as it was when no step was pending, or none. It reads the first row from pending steps to the scan's own:
-// a restart changes that, so it can't bring a step that nobody sees. Only an answer of a single page counts: between two pages, a step behind
-// the first page may commit a child ahead of it, and both pages would be empty.
+// nothingPending returns the scan's row if no step is pending, or the zero Scan. It reads the first row of a range that has the pending steps and
+// then the scan's own row. A restart changes the scan's row, so its new step is not missed. Only an answer of a single page counts: between two
+// pages, a step beyond the first page may commit a child that sorts before it, and both pages would be empty.
 func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {
@@ -85,12 +85,12 @@ func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 type Ending struct {
 	State   State
 	Error   string // why it failed
-	Note    string // what else is to be known of it
-	LeftOut bool   // a group's member that has failed, and whose group does without it
-	NoTable int64  // of a proof: how many tables the source does not have any more
+	Note    string // a remark for the scan's status
+	LeftOut bool   // the scan is a failed member, and its group is complete without it
+	NoTable int64  // of a verification: how many tables are no longer in the source
 }
 
-// properties returns what only some ends have.
+// properties returns the properties that only some endings have.
 func (e Ending) properties() (more []storage.Property) {
 	if e.Note != "" {
 		more = append(more, storage.StringProperty("Note", e.Note))
@@ -104,8 +104,8 @@ func (e Ending) properties() (more []storage.Property) {
 	return more
 }
 
-// End ends a running scan as failed or canceled, or a group as succeeded. Its pending steps stay, for a later
-// retry. It reports whether this call ended it. It returns [ErrNotFound] if there is no such scan.
+// End ends a running scan as failed or canceled, or a group as succeeded. Its pending steps stay for a later
+// retry. End reports whether this call ended the scan. It returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (bool, error) {
 	s, err := l.Scan(ctx, id)
 	if err != nil || s.State != Running {
@@ -114,9 +114,9 @@ func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (
 	return l.end(ctx, s, now, as)
 }
 
-// end writes the scan's end once, over the row as it was read. If its attempt can't be closed, Maintain does that.
+// end records the scan's end, on condition that its row is unchanged. If it cannot close the attempt, Maintain closes it later.
 func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (bool, error) {
-	for _, began := range []time.Time{s.Started, s.began()} { // processes know the service's time to a second
+	for _, began := range []time.Time{s.Started, s.began()} { // a process knows the service's time only to a second
 		if now.Before(began) {
 			now = began
 		}
@@ -137,10 +137,10 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 	return true, nil
 }
 
-// Restart begins the next attempt of a scan that was canceled or has failed, unless another process has begun it since
-// s was read. The caller sends the messages of pending steps. After an error the attempt may have begun, except after
-// [ErrNotFound]: then the scan was removed meanwhile. root, if not nil, is a step that the attempt begins with. It
-// counts as a child, as the first step of the scan does.
+// Restart begins the next attempt of a canceled or failed scan, unless another process has begun it since
+// s was read. The caller sends the messages of pending steps. [ErrNotFound] means that the scan was removed meanwhile. After
+// any other error, the attempt may have begun. root, if not nil, is a step that the attempt begins with. It
+// counts as a child of the scan, as the scan's first step does. ahead estimates root's work.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead scan.Outlook) error {
 	var ops []storage.Op
 	if root != nil {

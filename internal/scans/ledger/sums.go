@@ -13,24 +13,24 @@ import (
 type Totals struct {
 	Steps        int64
 	Rows         int64 // rows that steps yielded
-	Written      int64 // rows that the action has written, or found as it wants them
+	Written      int64 // rows that the action has written, or that already were as it would write them
 	Failed       int64 // rows that could not be written
-	Gone         int64 // of them, those that the source had no more when they were done again; Failed has them no more
+	Gone         int64 // failed rows that were no longer in the source when they were processed again; not counted in Failed
 	Queries      int64
-	Transactions int64 // requests sent by steps, commit and messages included
-	Throttled    int64 // of them, those that the storage throttled
+	Transactions int64 // requests sent by steps, including commits and messages
+	Throttled    int64 // of Transactions, those that the storage throttled
 
-	Missing, Extra, Different int64 // rows that differ, of a comparison
+	Missing, Extra, Different int64 // rows of a comparison that differ
 }
 
 // Differences returns how many rows differ.
 func (t Totals) Differences() int64 { return t.Missing + t.Extra + t.Different }
 
-// count is one of the numbers that a done row has.
+// count is one of the numbers in a done row.
 type count struct {
 	name     string
 	n        *int64
-	optional bool // a row that lacks it has 0
+	optional bool // a row without the property means 0
 }
 
 func (t *Totals) counts() []count {
@@ -61,16 +61,16 @@ func properties(counts []count) (p []storage.Property) {
 	return p
 }
 
-// Sums are what the done rows of a scan add up to.
+// Sums are the sums over the done rows of a scan.
 type Sums struct {
 	Totals
 	Times Times
 	Kept  int64     // failed rows that [Ledger.FailedRows] lists
-	Last  time.Time // when the last step was done, by the service's clock; zero before
+	Last  time.Time // when the last step was done, by the service's clock; zero if none is done
 
 	children int64        // steps that became pending
-	ahead    scan.Outlook // estimated work of these, less that of the done steps
-	balance  int64        // sum of the hashes of their ids, less those of the done steps' ids; it overflows
+	ahead    scan.Outlook // estimated work of children, minus that of the done steps
+	balance  int64        // sum of the hashes of the children's ids, minus those of the done steps' ids; it wraps around
 }
 
 // Pending returns how many steps are pending, and an estimate of their work.
@@ -78,7 +78,7 @@ func (s Sums) Pending() (steps int64, ahead scan.Outlook) {
 	return s.children - s.Steps, s.ahead
 }
 
-// hashOf returns a step's part in a balance.
+// hashOf returns a step's summand in a balance.
 func hashOf(step StepID) int64 {
 	sum := sha256.Sum256([]byte(step))
 	return int64(binary.BigEndian.Uint64(sum[:]))
@@ -89,7 +89,7 @@ func (s *Sums) counts() []count {
 		count{"Millipages", &s.ahead.Millipages, true}, count{"Unknown", &s.ahead.Unknown, true}, count{"Balance", &s.balance, false})
 }
 
-// sumColumns are the properties that sums are made of.
+// sumColumns are the properties from which [Sums] are read.
 var sumColumns = func() []string {
 	columns := []string{"Timestamp", "Times", "LastAt"}
 	for _, c := range new(Sums).counts() {

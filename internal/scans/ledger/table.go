@@ -12,10 +12,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// rows are those of the ledger's table, as the package asks for them. An error says what the request was for.
+// rows reads and writes the ledger's table. Its errors name the purpose of the request.
 type rows struct{ table *storage.Table }
 
-// op is a write of one row, in a scan's partition or another.
+// op returns a write of one row, in a scan's partition or another.
 func op[P ~string](kind storage.OpKind, partition P, row string, properties ...storage.Property) storage.Op {
 	return storage.Op{Kind: kind, Row: storage.Entity{Key: key.Key{Partition: string(partition), Row: row}, Properties: properties}.Row()}
 }
@@ -34,7 +34,7 @@ func (l rows) query(ctx context.Context, what string, q storage.Query) (storage.
 	return p, because(what, err)
 }
 
-// pages yields the pages of a query. An error is the last that it yields.
+// pages yields the pages of a query. It stops after an error.
 func (l rows) pages(ctx context.Context, what string, q storage.Query) iter.Seq2[storage.Page, error] {
 	return func(yield func(storage.Page, error) bool) {
 		for {
@@ -47,10 +47,10 @@ func (l rows) pages(ctx context.Context, what string, q storage.Query) iter.Seq2
 	}
 }
 
-// Is reports whether a table is a ledger, of whichever app. It looks for the row of Maintain's last run, and for the lists of scans. A table that
-// does not exist, or may not be read, is not.
+// Is reports whether a table is the ledger of some app. It searches for the row of Maintain's last run, and for the lists of scans. It reports
+// false if the table does not exist or may not be read.
 func Is(ctx context.Context, table *storage.Table) (is bool, err error) {
-	if table.Cosmos() { // where no app keeps any
+	if table.Cosmos() { // no app has its ledger there
 		return false, nil
 	}
 	lists := scansPartition
@@ -91,7 +91,7 @@ func because(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// overtaken reports whether a conditional write was refused because another process, or our own first try, was faster.
+// overtaken reports whether a conditional write was refused because another process or our own first try was faster.
 func overtaken(err error) bool {
 	return storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied")
 }

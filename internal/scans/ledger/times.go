@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// finest is the shortest interval of [Times]. With it the last minute's rate is exact to a few percent.
+	// finest is the shortest interval of [Times]. It makes the last minute's rate exact to a few percent.
 	finest = 5 * time.Second
-	// maxPoints bounds the span of Times, in intervals.
+	// maxPoints bounds how many intervals Times spans.
 	maxPoints = 240
 )
 
-// Times counts the work of each interval, by the service's clock. Its interval is the shortest
-// of which a scan's whole life has at most 240. The zero value has no work.
+// Times counts the work of each interval, by the service's clock. It has the shortest interval
+// with which the scan spans at most 240. The zero value has no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings
 	points    map[int64]Point // by the interval's number since 1970
@@ -29,10 +29,10 @@ type Point struct {
 	Throttled int64     `json:"throttled"` // requests that the storage throttled
 }
 
-// Interval returns how long each point's interval is.
+// Interval returns the length of each point's interval.
 func (t Times) Interval() time.Duration { return finest << t.doublings }
 
-// Points returns the points that have work, in order of time.
+// Points returns the intervals that have work, in order of time.
 func (t Times) Points() []Point {
 	points := make([]Point, 0, len(t.points))
 	for _, n := range slices.Sorted(maps.Keys(t.points)) {
@@ -45,7 +45,7 @@ func (t Times) Points() []Point {
 
 func (t *Times) add(at time.Time, done Totals) {
 	n := at.Unix() / int64(t.Interval()/time.Second)
-	rows := done.Rows + max(0, -done.Failed) // failed rows that were done again, which an earlier step has read
+	rows := done.Rows + max(0, -done.Failed) // plus failed rows that were processed again, because only an earlier step counted them as Rows
 	t.merge(n, Point{Rows: rows, Requests: done.Transactions, Throttled: done.Throttled})
 	t.fit()
 }
@@ -68,7 +68,7 @@ func (t *Times) merge(n int64, p Point) {
 	t.points[n] = Point{Rows: was.Rows + p.Rows, Requests: was.Requests + p.Requests, Throttled: was.Throttled + p.Throttled}
 }
 
-// fit makes the interval long enough for the span.
+// fit doubles the interval until there are at most maxPoints intervals.
 func (t *Times) fit() {
 	for {
 		numbers := slices.Collect(maps.Keys(t.points))
@@ -90,8 +90,8 @@ func (t *Times) double() {
 // timesVersion is the form of Times in a row.
 const timesVersion = 1
 
-// pack returns the times for a row: a version, the doublings, and for each point in order
-// the distance from the point before it and the counts, all as varints.
+// pack returns the stored form of the times: a version, the doublings, and for each point in order,
+// the distance from the previous point and the counts, all as varints.
 func (t Times) pack() []byte {
 	b := []byte{timesVersion}
 	b = binary.AppendUvarint(b, uint64(t.doublings))
@@ -106,7 +106,7 @@ func (t Times) pack() []byte {
 	return b
 }
 
-// unpackTimes reads what pack returned. Unreadable times count as none: they are only shown, and decide nothing.
+// unpackTimes reads the form that pack returns. For an unreadable form it returns no times, because they are only shown.
 func unpackTimes(b []byte) Times {
 	if len(b) == 0 || b[0] != timesVersion {
 		return Times{}
