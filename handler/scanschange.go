@@ -148,7 +148,7 @@ func (o *scansStartOptions) run(r *call) error {
 		}
 		return err
 	}
-	r.Meter.Print("note", "the app starts the scan within a minute; tablesweep scans show "+string(id)+" shows how far it is")
+	r.Meter.Print("requested", "the app starts the scan within a minute; tablesweep scans show "+string(id)+" shows how far it is")
 	return r.print(false, nil, "%s\n", id)
 }
 
@@ -234,6 +234,6 @@ func (o *scansRetryOptions) run(r *call) error {
 	if err := e.RequestRetry(r.ctx, ledger.ScanID(id), o.failed); err != nil {
 		return o.refused("retry scan "+id, err)
 	}
-	r.Meter.Print("note", "the app retries the scan within a minute, unless it runs already; tablesweep scans show "+id+" shows how far it is")
+	r.Meter.Print("requested", "the app retries the scan within a minute, unless it runs already; tablesweep scans show "+id+" shows how far it is")
 	return nil
 }

@@ -89,6 +89,14 @@ func (u *appUser) fails(exit int, want string, args ...string) {
 	}
 }
 
+// quietly runs a command that has the app do something, with --quiet, which leaves it nothing to print.
+func (u *appUser) quietly(args ...string) {
+	u.Helper()
+	if out, told := u.change(0, append(args, "--quiet")...); out+told != "" {
+		u.Errorf("%v printed %q %q", args, out, told)
+	}
+}
+
 const (
 	countOrders = `{"source":{"table":"orders"},"action":{"type":"count"}}`
 	slowCopy    = `{"source":{"table":"orders"},"action":{"type":"copy","destination":{"table":"slow"}},"limits":{"rowsPerSecond":1}}`
@@ -111,11 +119,11 @@ func TestScansChange(t *testing.T) {
 
 			id := u.start(slowCopy)
 			u.shows(id, "state running")
-			u.change(0, "cancel", id)
+			u.quietly("cancel", id)
 			u.shows(id, "state canceled")
 			u.change(0, "cancel", id)
 			u.fails(exitFailed, "rows: the scan has no failed rows", "retry", id, "--failed")
-			u.change(0, "retry", id)
+			u.quietly("retry", id)
 			u.shows(id, "state running")
 			u.change(0, "retry", id)
 			u.change(0, "cancel", id)

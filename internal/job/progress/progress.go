@@ -141,7 +141,7 @@ func (m *Meter) Quiet() {
 }
 
 // news are the kinds of messages that tell of nothing wrong.
-var news = []string{"changes", "would change", "writes", "since", "compared", "import"}
+var news = []string{"changes", "would change", "writes", "since", "compared", "import", "requested", "canceled", "runs"}
 
 // Phase begins a part of the work, such as "copying", and resets rates.
 func (m *Meter) Phase(name string) {
