@@ -71,15 +71,8 @@ func (o *catalogMigrateOptions) options() []option {
 
 func (o *catalogMigrateOptions) run(r *call) error {
 	r.changes, r.dry, o.call = true, o.dryRun, r
-	return o.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error {
-		if err := migrate.Recognise(ctx, cat); err != nil {
-			return job.Hint(err, "check --table, --index-keys and --row-key")
-		}
+	return o.with(r, needs{exists, recognised, o.confirm}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if !o.dryRun {
-			do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
-			if err := o.ask(r, do, "", "--dry-run shows what would be done, --yes does it without asking", "the table's name", cat.Index.Name()); err != nil {
-				return err
-			}
 			// Another schema is no error here: this command changes it.
 			var p *problem.Error
 			if err := cat.Prepare(ctx); err != nil && (!errors.As(err, &p) || p.Kind != problem.Conflict && p.Kind != problem.Moving) {
@@ -92,6 +85,23 @@ func (o *catalogMigrateOptions) run(r *call) error {
 		}
 		return o.summary(sum)
 	})
+}
+
+// recognised returns an error if the table holds nothing of the catalog.
+func recognised(cat *catalog.Catalog, ctx context.Context) error {
+	if err := migrate.Recognise(ctx, cat); err != nil {
+		return job.Hint(err, "check --table, --index-keys and --row-key")
+	}
+	return nil
+}
+
+// confirm asks whether to migrate, unless nothing is to be changed.
+func (o *catalogMigrateOptions) confirm(cat *catalog.Catalog, _ context.Context) error {
+	if o.dryRun {
+		return nil
+	}
+	do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
+	return o.ask(o.call, do, "", "--dry-run shows what would be done, --yes does it without asking", "the table's name", cat.Index.Name())
 }
 
 // summary prints a migration's totals.

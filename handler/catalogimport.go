@@ -94,7 +94,11 @@ func (o *importOptions) run(r *call) error {
 		}
 		err = r.finish(func() error { return o.summary(r, done) })
 		if err == nil && done.Failed > 0 {
-			err = job.Hint(refusedRecords(done.Failed), fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.FailedExt))
+			hint := fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.FailedExt)
+			if !o.upsert {
+				hint += "; --upsert replaces records that are there with other contents"
+			}
+			err = job.Hint(refusedRecords(done.Failed), hint)
 		}
 		return err
 	})

@@ -175,16 +175,19 @@ func (o *catalogDeleteOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	return o.with(r, needs{(*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
+	confirm := func(cat *catalog.Catalog, _ context.Context) error {
+		if o.dryRun {
+			return nil
+		}
+		return o.askDelete(r, o.what(r.args), cat.Index.String(), cat.Index.Name())
+	}
+	return o.with(r, needs{(*catalog.Catalog).Writable, confirm}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if o.dryRun {
 			records, err := countAll(ctx, cat, q)
 			if err != nil {
 				return err
 			}
 			return r.print(o.json, map[string]int{"records": records.Count}, "would delete %s of %s\n", progress.Plural(records.Count, "record"), cat.Index)
-		}
-		if err := o.askDelete(r, o.what(r.args), cat.Index.String(), cat.Index.Name()); err != nil {
-			return err
 		}
 		deleted, err := o.deleteAll(ctx, r.Meter, cat, q)
 		if err != nil {

@@ -34,10 +34,16 @@ func (o *deleteOptions) run(r *call) error {
 		return err
 	}
 	j, err := job.Delete(r.ctx, o.job(r, o.Rows, from))
-	if err == nil {
+	if err == nil && r.dry {
 		r.announceChanges(from.Address())
 	}
-	return o.each(r, j, err, deleted, func() error { return o.confirm(r, from.Address()) }, nil)
+	return o.each(r, j, err, deleted, func() error {
+		err := o.confirm(r, from.Address())
+		if err == nil {
+			r.announceChanges(from.Address())
+		}
+		return err
+	}, nil)
 }
 
 // confirm asks whether to delete, unless --yes is given.

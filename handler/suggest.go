@@ -34,6 +34,8 @@ var otherNames = map[string]string{
 // replaced are flags that are gone, and what takes their place. A flag that other commands have stands behind its command.
 var replaced = map[string]string{
 	"--mirror": "tablesweep sync FROM TO --delete-extra", "--repair": "tablesweep sync FROM TO",
+	"--overlap": "--since-overlap", "--max-deletes": "tablesweep sync FROM TO --delete-extra --max-deletes N",
+	"copy --yes": "tablesweep sync FROM TO --yes", "import --yes": "tablesweep sync FROM TO --yes",
 	"insert --file": "tablesweep catalog import FILE",
 }
 

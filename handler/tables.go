@@ -105,10 +105,10 @@ func (o *tablesDeleteOptions) run(r *call) error {
 	case !exists:
 		return job.Hint(fmt.Errorf("there is no table %s", t), "tablesweep tables list shows which there are")
 	}
-	r.announceChanges(t.Address())
 	if err := o.ask(r, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", "the table's name", t.Name()); err != nil {
 		return err
 	}
+	r.announceChanges(t.Address())
 	if err := t.Delete(r.ctx); err != nil {
 		return err
 	}
