@@ -85,7 +85,7 @@ type connection struct {
 // connect returns the option of a connection.
 func connect(name string, to *connection, standard, usage string) option {
 	to.flag, to.standard = name, standard
-	return option{name: name, keep: asked, field: to, usage: usage}
+	return option{name: name, keep: eachRun, field: to, usage: usage}
 }
 
 // Set implements [pflag.Value].
@@ -185,14 +185,14 @@ func (r *call) ambiguous(at *connection) error {
 func (r *call) announceChanges(address string) {
 	switch {
 	case r.changes && r.dry:
-		r.sayOnce("would change", address)
+		r.announce("would change", address)
 	case r.changes:
-		r.sayOnce("changes", address)
+		r.announce("changes", address)
 	}
 }
 
-// sayOnce says what a command is about to do.
-func (r *call) sayOnce(verb, address string) {
+// announce says what a command is about to do.
+func (r *call) announce(verb, address string) {
 	if o, known := find(r.command.options(), "progress"); known {
 		r.Meter.Use(progress.Style(o.text()))
 	}

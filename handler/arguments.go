@@ -102,11 +102,11 @@ func (l *location) mayBeFile() bool {
 	return !l.table && err == nil && kind == place.KindTable
 }
 
-// sayTables says which flags name a table although there is a directory of that name.
-func (r *call) sayTables() {
+// announceTables says which flags name a table although there is a directory of that name.
+func (r *call) announceTables() {
 	for _, o := range r.command.options() {
 		if at, ok := o.field.(*location); ok && r.part == nil && at.path != "" && at.mayBeFile() && job.IsDirectory(at.path) {
-			r.sayOnce("note", fmt.Sprintf("--%s %s is a table; the directory of that name is written ./%[2]s", o.name, at.path))
+			r.announce("note", fmt.Sprintf("--%s %s is a table; the directory of that name is written ./%[2]s", o.name, at.path))
 		}
 	}
 }

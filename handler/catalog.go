@@ -28,7 +28,7 @@ type catalogFlags struct {
 func (f *catalogFlags) options() []option {
 	return append(f.accountFlags.options(), []option{
 		connect("connection", &f.connection, "", "the catalog's account"),
-		{"catalog", asked, &f.name, nil, "name of a catalog in the setting TABLESWEEP_CATALOGS"},
+		{"catalog", eachRun, &f.name, nil, "name of a catalog in the setting TABLESWEEP_CATALOGS"},
 		{"table", fixed, &f.table, nil, "the index table"},
 		{"index-keys", fixed, &f.indexKeys, nil, "the index keys, such as eid,npi,ssn:digits"},
 		{"row-key", fixed, &f.rowKey, nil, "the field that sorts records, such as lastname"},

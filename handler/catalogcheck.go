@@ -71,7 +71,7 @@ func (o *catalogMigrateOptions) options() []option {
 
 func (o *catalogMigrateOptions) run(r *call) error {
 	r.changes, r.dry, o.call = true, o.dryRun, r
-	return o.with(r, needs{exists, recognised, o.confirm}, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.with(r, needs{exists, recognised, o.confirmMigration}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if !o.dryRun {
 			// Another schema is no error here: this command changes it.
 			var p *problem.Error
@@ -95,13 +95,13 @@ func recognised(cat *catalog.Catalog, ctx context.Context) error {
 	return nil
 }
 
-// confirm asks whether to migrate, unless nothing is to be changed.
-func (o *catalogMigrateOptions) confirm(cat *catalog.Catalog, _ context.Context) error {
+// confirmMigration asks whether to migrate, unless nothing is to be changed.
+func (o *catalogMigrateOptions) confirmMigration(cat *catalog.Catalog, _ context.Context) error {
 	if o.dryRun {
 		return nil
 	}
 	do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
-	return o.ask(o.call, do, "", "--dry-run shows what would be done, --yes does it without asking", "the table's name", cat.Index.Name())
+	return o.confirm(o.call, do, "", "--dry-run shows what would be done, --yes does it without asking", "the table's name", cat.Index.Name())
 }
 
 // summary prints a migration's totals.

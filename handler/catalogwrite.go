@@ -40,7 +40,7 @@ func (o *insertOptions) run(r *call) error {
 		return usagef("--idempotency-key is for inserting one record, given as an argument")
 	case o.ifMatch != "" && (len(args) != 1 || !o.upsert):
 		return usagef("--if-match is for --upsert of one record, given as an argument")
-	case len(args) == 0 && asks(r.In):
+	case len(args) == 0 && isTerminal(r.In):
 		return usagef("give records as arguments or on stdin; tablesweep catalog import reads a file")
 	}
 	for i, a := range args {
@@ -179,7 +179,7 @@ func (o *catalogDeleteOptions) run(r *call) error {
 		if o.dryRun {
 			return nil
 		}
-		return o.askDelete(r, o.what(r.args), cat.Index.String(), cat.Index.Name())
+		return o.confirmDelete(r, o.what(r.args), cat.Index.String(), cat.Index.Name())
 	}
 	return o.with(r, needs{(*catalog.Catalog).Writable, confirm}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if o.dryRun {

@@ -33,7 +33,7 @@ func (r *call) run(o runnable) error {
 	}
 	err := r.restore()
 	if err == nil {
-		r.sayTables()
+		r.announceTables()
 		err = o.run(r)
 	}
 	if err != nil && r.point.File != nil && r.ctx.Err() != nil && !errors.As(err, new(job.Hinted)) { // interrupted before the work was begun

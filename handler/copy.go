@@ -128,7 +128,7 @@ func (o *copyOptions) run(r *call) error {
 		return o.mapFlags.show(r, pair.Options, o.json)
 	}
 	copying := job.CopyOptions{
-		PairOptions: pair, Since: o.Since, Mode: o.mode, Compress: o.compress, Timestamp: o.timestamp, Look: o.dryRun.on, Member: r.part != nil,
+		PairOptions: pair, Since: o.Since, Mode: o.mode, Compress: o.compress, Timestamp: o.timestamp, DryRun: o.dryRun.on, Member: r.part != nil,
 	}
 	j, err := job.Copy(r.ctx, copying)
 	if err == nil {
@@ -147,8 +147,8 @@ func (o *copyOptions) run(r *call) error {
 
 // mayOverwrite asks whether to write over the rows that tables of the destination have.
 func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error {
-	ask := yesFlag{o.overwrite}
-	return ask.ask(r, fmt.Sprintf("write over rows of %s of %s that have some (%s)", progress.Plural(len(tables), "table"), where, problem.Named(tables, 10)),
+	confirm := yesFlag{o.overwrite}
+	return confirm.confirm(r, fmt.Sprintf("write over rows of %s of %s that have some (%s)", progress.Plural(len(tables), "table"), where, problem.Named(tables, 10)),
 		"Rows that are newer there get the older content. ",
 		"--overwrite writes over them without asking; --mode skip keeps what is there, and --dry-run shows which tables have rows", "overwrite", "overwrite")
 }

@@ -52,7 +52,7 @@ func (o *deleteOptions) confirm(r *call, where string) error {
 	if o.rows != "" {
 		what = "the rows listed in " + o.rows
 	}
-	return o.askDelete(r, what, where, o.table.path)
+	return o.confirmDelete(r, what, where, o.table.path)
 }
 
 // yesFlag is the flag --yes of commands that ask before they start.
@@ -60,18 +60,18 @@ type yesFlag struct{ yes bool }
 
 func (f *yesFlag) options() []option { return []option{{"yes", perRun, &f.yes, nil, "don't ask"}} }
 
-// askDelete asks whether to delete something of a table.
-func (f *yesFlag) askDelete(r *call, what, where, table string) error {
-	return f.ask(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", "the table's name", table)
+// confirmDelete asks whether to delete something of a table.
+func (f *yesFlag) confirmDelete(r *call, what, where, table string) error {
+	return f.confirm(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", "the table's name", table)
 }
 
 // ask asks whether to do something, unless the flag is set. Who wants it types the answer, which the question describes. hint is the advice if
 // stdin is not a terminal.
-func (f *yesFlag) ask(r *call, do, warning, hint, typed, answer string) error {
+func (f *yesFlag) confirm(r *call, do, warning, hint, typed, answer string) error {
 	if f.yes {
 		return nil
 	}
-	if !asks(r.In) {
+	if !isTerminal(r.In) {
 		return job.Hint(usagef("stdin is not a terminal; cannot confirm to %s", do), hint)
 	}
 	fmt.Fprintf(r.toErr, "%s? %sType %s to go on: ", strings.ToUpper(do[:1])+do[1:], warning, typed)
@@ -86,8 +86,8 @@ func (f *yesFlag) ask(r *call, do, warning, hint, typed, answer string) error {
 	return nil
 }
 
-// asks reports whether there is somebody to ask.
-func asks(in io.Reader) bool {
+// isTerminal reports whether there is somebody to ask.
+func isTerminal(in io.Reader) bool {
 	f, ok := in.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }

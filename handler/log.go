@@ -155,7 +155,7 @@ func (o *logDeleteOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	if err := o.ask(r, fmt.Sprintf("delete all events of stream %q of table %s", r.args[0], o.table), "This can't be undone. ", "--yes deletes them without asking", "the table's name", o.table); err != nil {
+	if err := o.confirm(r, fmt.Sprintf("delete all events of stream %q of table %s", r.args[0], o.table), "This can't be undone. ", "--yes deletes them without asking", "the table's name", o.table); err != nil {
 		return err
 	}
 	done, err := streams.Delete(r.ctx, r.args[0], claim.Sent{})

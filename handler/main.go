@@ -127,16 +127,16 @@ func execute(ctx context.Context, c *cobra.Command) error {
 
 // interrupted returns the error of a command whose context has ended as one of an interrupt, which says what was under way.
 func interrupted(err error) error {
-	said, canceled := strings.CutSuffix(err.Error(), context.Canceled.Error())
+	reason, canceled := strings.CutSuffix(err.Error(), context.Canceled.Error())
 	switch {
 	case errors.Is(err, task.ErrInterrupted):
 		return err
 	case !canceled || errors.As(err, new(job.Hinted)):
 		return fmt.Errorf("%w: %w", task.ErrInterrupted, err)
-	case said == "":
+	case reason == "":
 		return task.ErrInterrupted
 	}
-	return fmt.Errorf("%w: %s", task.ErrInterrupted, strings.TrimSuffix(said, ": "))
+	return fmt.Errorf("%w: %s", task.ErrInterrupted, strings.TrimSuffix(reason, ": "))
 }
 
 func rootCommand() *cobra.Command {

@@ -20,7 +20,7 @@ const (
 	fixed   = jobrecord.Fixed
 	free    = jobrecord.Free
 	added   = jobrecord.Added
-	asked   = jobrecord.Asked
+	eachRun = jobrecord.EachRun
 	aFile   = jobrecord.File
 	anyFile = jobrecord.AnyFile
 )

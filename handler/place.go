@@ -226,7 +226,7 @@ func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
 		r.announceChanges(to.Address())
 	} else if r.name != "verify" && r.point.Resume != "" {
-		r.sayOnce("writes", to.Address())
+		r.announce("writes", to.Address())
 	}
 }
 

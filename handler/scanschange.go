@@ -90,29 +90,29 @@ func (f *appFlags) send(r *call, method, path string, body []byte, again string)
 // judgeAnswer returns the id in the app's answer to a start, a cancellation or a retry, or the error in the answer.
 func judgeAnswer(host string, status int, site health.Site, answer []byte) (string, error) {
 	type detail struct{ Field, Detail string }
-	var said struct {
+	var reply struct {
 		ID string
 		detail
 		Errors []detail
 	}
-	err := json.Unmarshal(answer, &said)
-	if said.Errors == nil && said.Detail != "" {
-		said.Errors = []detail{said.detail}
+	err := json.Unmarshal(answer, &reply)
+	if reply.Errors == nil && reply.Detail != "" {
+		reply.Errors = []detail{reply.detail}
 	}
 	switch {
-	case status == http.StatusAccepted && err == nil && ledger.ScanID(said.ID).Valid():
-		return said.ID, nil
-	case status == http.StatusUnauthorized || status == http.StatusForbidden && said.Errors == nil:
+	case status == http.StatusAccepted && err == nil && ledger.ScanID(reply.ID).Valid():
+		return reply.ID, nil
+	case status == http.StatusUnauthorized || status == http.StatusForbidden && reply.Errors == nil:
 		refusal := "wants a key"
 		if site.Key != "" {
 			refusal = "refuses the key"
 		}
 		return "", fmt.Errorf("%s %s: set %s to a host key, or to a key of the function Scans", host, refusal, keySetting)
-	case status < http.StatusBadRequest || err != nil || said.Errors == nil:
+	case status < http.StatusBadRequest || err != nil || reply.Errors == nil:
 		return "", fmt.Errorf("%s answers with status %d, and not as this app does: is the app published and started?", host, status)
 	}
 	var all []string
-	for _, e := range said.Errors {
+	for _, e := range reply.Errors {
 		all = append(all, strings.TrimPrefix(e.Field+": "+e.Detail, ": "))
 	}
 	err = fmt.Errorf("%s answers %d: %s", host, status, site.Hide(strings.Join(all, "; ")))

@@ -52,7 +52,7 @@ func (o *syncOptions) check(r *call, from, to place.Kind) error {
 	switch {
 	case o.maxDeletes < -1:
 		return usagef("--max-deletes is %d, want 0 or more", o.maxDeletes)
-	case o.dryRun, !o.yes && asks(r.In):
+	case o.dryRun, !o.yes && isTerminal(r.In):
 		return nil
 	case !o.yes:
 		flags := "--yes changes it without asking"
@@ -235,7 +235,7 @@ func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) er
 	if err := o.limit(plan); err != nil {
 		return err
 	}
-	return o.ask(r, "make these changes", "They can't be undone. ", "", typed, answer)
+	return o.confirm(r, "make these changes", "They can't be undone. ", "", typed, answer)
 }
 
 // ended returns the error of a sync that did not make the places equal.

@@ -76,15 +76,15 @@ func (o *tablesCreateOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	said := "exists already"
+	text := "exists already"
 	if !exists {
-		said = "created"
+		text = "created"
 		r.announceChanges(t.Address())
 		if err := t.Create(r.ctx); err != nil {
 			return err
 		}
 	}
-	return r.print(false, nil, "%s %s\n", t, said)
+	return r.print(false, nil, "%s %s\n", t, text)
 }
 
 // tablesDeleteOptions are the options of the command tables delete.
@@ -105,7 +105,7 @@ func (o *tablesDeleteOptions) run(r *call) error {
 	case !exists:
 		return job.Hint(fmt.Errorf("there is no table %s", t), "tablesweep tables list shows which there are")
 	}
-	if err := o.ask(r, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", "the table's name", t.Name()); err != nil {
+	if err := o.confirm(r, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", "the table's name", t.Name()); err != nil {
 		return err
 	}
 	r.announceChanges(t.Address())

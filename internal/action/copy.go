@@ -238,8 +238,8 @@ func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (st
 		}
 		reached := 0
 		for _, e := range p.Rows {
-			at, asked := slices.BinarySearchFunc(rows, e.Key, func(row storage.Row, k key.Key) int { return row.Key.Compare(k) })
-			if reached = at; asked {
+			at, inRows := slices.BinarySearchFunc(rows, e.Key, func(row storage.Row, k key.Key) int { return row.Key.Compare(k) })
+			if reached = at; inRows {
 				found[e.Key] = e
 				reached++
 			}

@@ -86,7 +86,7 @@ func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.F
 			return nil, err
 		}
 		for _, h := range heads {
-			wanted, err := ch.wantsHead(ctx, p, h)
+			wanted, err := ch.headMatches(ctx, p, h)
 			if err != nil {
 				return nil, err
 			}
@@ -102,8 +102,8 @@ func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.F
 	return chosen, checked()
 }
 
-// wantsHead reports whether the query matches the record of a head. It reads the record if only that has the sort value.
-func (ch *chooser) wantsHead(ctx context.Context, p plan, h *store.Head) (bool, error) {
+// headMatches reports whether the query matches the record of a head. It reads the record if only that has the sort value.
+func (ch *chooser) headMatches(ctx context.Context, p plan, h *store.Head) (bool, error) {
 	if p.window == (index.Window{}) {
 		return true, nil
 	}

@@ -199,10 +199,10 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	}
 	if storage.Conflict(err) {
 		e := all[0]
-		_, there, asked := ct.Log.Get(ctx, e.Shard.EntryKey(store.ChangePrefix, e.ID))
+		_, there, err := ct.Log.Get(ctx, e.Shard.EntryKey(store.ChangePrefix, e.ID))
 		switch {
-		case asked != nil:
-			return asked
+		case err != nil:
+			return err
 		case !there: // the error concerns an upsert: others are writing that row
 			return tooManyRaces()
 		}

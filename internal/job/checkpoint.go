@@ -226,9 +226,9 @@ func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) 
 // Again returns what names the checkpoint on the command line that goes on, and the options that it does not choose.
 func (p *Checkpoint) Again(options []Option) string {
 	text := " --resume " + cmp.Or(p.Resume, p.New)
-	asks := p.Record.Asks(recordForms(options, ""))
+	required := p.Record.Required(recordForms(options, ""))
 	for _, o := range options {
-		switch _, found := slices.BinarySearch(asks, o.Name); {
+		switch _, found := slices.BinarySearch(required, o.Name); {
 		case !found:
 			continue
 		case o.SAS:

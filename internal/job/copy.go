@@ -25,7 +25,7 @@ type CopyOptions struct {
 	Mode      action.Mode    // to a table
 	Compress  place.Compress // to an export
 	Timestamp bool           // files have each row's Timestamp, too
-	Look      bool           // the job will not run
+	DryRun    bool           // the job will not run
 	Member    bool           // it is for one of many tables
 }
 

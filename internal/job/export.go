@@ -127,7 +127,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 		}
 	}
 	x.Meter.End()
-	x.sayChanges()
+	x.printChanges()
 	r.Export, r.Now, r.Took = Exported{m.Rows, m.Files.Count, m.Bytes}, r.Totals, time.Since(began)
 	switch {
 	case errors.Is(err, place.ErrTaken):
@@ -186,7 +186,7 @@ func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Res
 		err = file.At(x.To.Path).Create(write)
 	}
 	x.Meter.End()
-	x.sayChanges()
+	x.printChanges()
 	r.Export, r.Now, r.Took = Exported{Rows: r.Totals.Rows, Files: 1}, r.Totals, time.Since(began)
 	return r, err
 }

@@ -77,7 +77,7 @@ type intent struct {
 	verb   string
 	writes func([]storage.Row) int // requests that write rows, about
 	// ask finds out whether it is allowed, and says in a sentence what it leads to. missing tells that this would be created.
-	ask func(context.Context) (sentence string, missing bool, err error)
+	check func(context.Context) (sentence string, missing bool, err error)
 }
 
 // Estimate is what a job would do, and what that takes.
@@ -90,7 +90,7 @@ type Estimate struct {
 // Estimate counts the keys of the rows, for so long or to the end if limit is 0, and finds out whether the job is allowed. It changes
 // nothing. price is that of 10,000 requests in dollars.
 func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) (e Estimate, err error) {
-	sentence, missing, err := j.intent.ask(ctx)
+	sentence, missing, err := j.intent.check(ctx)
 	if err != nil {
 		return e, err
 	}
@@ -234,7 +234,7 @@ func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare 
 		}
 	}
 	r.Took, j.rows = time.Since(began), r.Rows
-	j.options.sayChanges()
+	j.options.printChanges()
 	return r, err
 }
 

@@ -76,8 +76,8 @@ func (o Options) tryMap(ctx context.Context, rows []storage.Row) ([]storage.Row,
 	return became, err
 }
 
-// sayChanges says which properties have another type than before, although nobody asked for that.
-func (o Options) sayChanges() {
+// printChanges says which properties have another type than before, although nobody asked for that.
+func (o Options) printChanges() {
 	o.Map.Changes(func(c rowmap.Change) { o.Meter.Print("types", c.String()) })
 }
 

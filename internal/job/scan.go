@@ -71,7 +71,7 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Row) error) (swe
 	}
 	totals.Failed += failed
 	if !o.quiet {
-		o.sayChanges()
+		o.printChanges()
 	}
 	return totals, err
 }

@@ -125,7 +125,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 	if to.Table() != nil {
 		about.To = to.Address()
 	}
-	if w.state, err = openState(o.State, about, o.Look); err != nil || to.Table() == nil || w.state.was.Rows == 0 {
+	if w.state, err = openState(o.State, about, o.DryRun); err != nil || to.Table() == nil || w.state.was.Rows == 0 {
 		return err
 	}
 	why := "is not there"
@@ -175,7 +175,7 @@ func (w *changes) end(err error, rows int64) error {
 		return err
 	}
 	state := w.state
-	if err == nil && !state.look {
+	if err == nil && !state.dryRun {
 		if err = state.file.Renew([]any{success{w.began, state.was.Rows + rows}}); err != nil {
 			err = Hint(fmt.Errorf("the rows are copied, but --state: %w", err), "the next --since last copies them again")
 		}
@@ -188,10 +188,10 @@ func (w *changes) end(err error, rows int64) error {
 
 // sinceState is what --state keeps: a journal about one copy, whose event is the last success. It is locked.
 type sinceState struct {
-	file *journal.File // nil in a dry run without a state
-	look bool          // a dry run, which changes nothing
-	made bool          // by this run
-	was  success       // zero for none
+	file   *journal.File // nil in a dry run without a state
+	dryRun bool          // a dry run, which changes nothing
+	made   bool          // by this run
+	was    success       // zero for none
 }
 
 // stateJob says what a state is about.
@@ -221,13 +221,13 @@ type success struct {
 
 // openState opens the state of a copy. If there is none, it makes an empty one: a disk that takes none is found before hours of work,
 // not after them. With look, it makes and changes nothing.
-func openState(path string, about sinceCopy, look bool) (s *sinceState, err error) {
-	s = &sinceState{look: look}
+func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err error) {
+	s = &sinceState{dryRun: dryRun}
 	s.file, err = journal.Read(path)
 	switch {
 	case err == nil:
 		err = s.parse(about)
-	case look && errors.Is(err, fs.ErrNotExist):
+	case dryRun && errors.Is(err, fs.ErrNotExist):
 		err = nil
 	case errors.Is(err, fs.ErrNotExist):
 		job, _ := json.Marshal(stateJob{&about}) // of strings

@@ -135,7 +135,7 @@ func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) 
 	s.options.Meter.Phase("syncing")
 	did, err := plan.rows.Apply(ctx, s.spec, to, s.options.comparison(), s.options.From.Export() != nil)
 	s.options.Meter.End()
-	s.options.sayChanges()
+	s.options.printChanges()
 	if err == nil {
 		r.Result, err = s.compare(ctx, nil)
 	}

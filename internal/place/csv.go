@@ -360,7 +360,7 @@ func (r *csvReader) name(cells []string) error {
 		if hasTypes {
 			c.typed = typed
 		}
-		if t, told := r.Types[name]; told {
+		if t, chosen := r.Types[name]; chosen {
 			c.given = &t
 		}
 		if learned := r.learned[name]; learned != nil {

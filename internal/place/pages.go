@@ -107,8 +107,8 @@ func (p *Pages) End(err error) error {
 	if err == nil {
 		err = p.flush(true)
 	}
-	if handErr := p.writeEncoded(0); err == nil {
-		err = handErr
+	if writeErr := p.writeEncoded(0); err == nil {
+		err = writeErr
 	}
 	return err
 }

@@ -43,10 +43,10 @@ func (s *Sizes) Top(most int) int {
 }
 
 // Learn takes in a page, as [storage.Top.Learn] does, by the bytes that a map makes of it.
-func (s *Sizes) Learn(asked, rows, bytes, answers int) {
+func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rows.Learn(asked, rows, max(bytes, bytes*s.made/1000), answers)
+	s.rows.Learn(requested, rows, max(bytes, bytes*s.made/1000), answers)
 }
 
 // LearnMapped takes in what a map has made of rows: so many bytes of so many others. Pages have as many rows as become 4 MiB.

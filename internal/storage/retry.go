@@ -336,13 +336,13 @@ func (r *retries) left(c *course, err error, h callerPatience) (left time.Durati
 		return 0, err
 	}
 	since := later(r.since, c.began)
-	limit, asked := r.patience, c.began // the host is busy if it answers other requests
+	limit, begun := r.patience, c.began // the host is busy if it answers other requests
 	if err != nil {
-		limit, asked = r.silencePatience(), since
+		limit, begun = r.silencePatience(), since
 	}
-	switch left, patient := limit-time.Since(since), h.left(asked); {
+	switch left, patient := limit-time.Since(since), h.left(begun); {
 	case patient <= 0:
-		return 0, r.away(asked, r.cause)
+		return 0, r.away(begun, r.cause)
 	case left <= 0:
 		return 0, r.away(since, r.cause)
 	default:

@@ -91,8 +91,8 @@ type notSignedIn struct{ cause error }
 func (n *notSignedIn) Error() string {
 	text := "no sign-in to Azure was found: run az login, or, in Azure, give the app a managed identity"
 	for line := range strings.Lines(n.cause.Error()) {
-		if said, ok := strings.CutPrefix(strings.TrimSpace(line), "AzureCLICredential: "); ok {
-			text += "; Azure CLI says: " + said
+		if reason, ok := strings.CutPrefix(strings.TrimSpace(line), "AzureCLICredential: "); ok {
+			text += "; Azure CLI says: " + reason
 		}
 	}
 	return text

@@ -163,8 +163,8 @@ func (t Top) Of(most int) int {
 // Learn records the size of a page, for which asked rows were requested. If the page was too large, or if more rows of this size may follow,
 // it limits the next page to as many as fit. The page consists of some answers, each of which may have about 4 MiB.
 // A page from memory has 0 bytes and changes nothing.
-func (t *Top) Learn(asked, rows, bytes, answers int) {
-	if most := answers * pageBytes; rows > 0 && bytes > 0 && (bytes > most || rows >= asked) {
+func (t *Top) Learn(requested, rows, bytes, answers int) {
+	if most := answers * pageBytes; rows > 0 && bytes > 0 && (bytes > most || rows >= requested) {
 		if t.rows = max(1, rows*most/bytes); t.rows >= PageRows {
 			t.rows = 0
 		}

@@ -28,14 +28,14 @@ type try struct {
 	limit    time.Duration  // for the whole answer, even while bytes arrive
 	allowed  time.Duration  // longest silence
 	patience callerPatience // the caller's
-	heard    atomic.Int64   // time of the answer's last byte, or of the try's beginning: in nanoseconds
+	lastByte atomic.Int64   // time of the answer's last byte, or of the try's beginning: in nanoseconds
 	giveUp   context.CancelCauseFunc
 }
 
 // silent is the time since the try's last byte.
-func (t *try) silent() time.Duration { return time.Since(time.Unix(0, t.heard.Load())) }
+func (t *try) silent() time.Duration { return time.Since(time.Unix(0, t.lastByte.Load())) }
 
-func (t *try) touch() { t.heard.Store(time.Now().UnixNano()) }
+func (t *try) touch() { t.lastByte.Store(time.Now().UnixNano()) }
 
 // watchedBody is an answer's body. It records when bytes arrive.
 type watchedBody struct {

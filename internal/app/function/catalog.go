@@ -177,7 +177,7 @@ func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, e
 	}
 	w.Header().Set("Location", locationOf(r, done.ID))
 	w.Header().Set("ETag", done.ETag)
-	if wantsMinimal(w, r) {
+	if prefersMinimal(w, r) {
 		if status == http.StatusOK {
 			status = http.StatusNoContent
 		}

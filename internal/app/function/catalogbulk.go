@@ -31,11 +31,11 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.R
 	results := make([]inserted, len(texts))
 	var good record.Texts
 	var at []int // their positions in the body
-	told := 0
+	reported := 0
 	for n, text := range texts {
 		if _, err := record.Parse(text); err != nil {
-			results[n] = refused(err, max(1, min(maxErrors, maxListedErrors-told)))
-			told += len(problem.All(err))
+			results[n] = refused(err, max(1, min(maxErrors, maxListedErrors-reported)))
+			reported += len(problem.All(err))
 			continue
 		}
 		good, at = append(good, text), append(at, n)

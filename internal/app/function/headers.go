@@ -67,8 +67,8 @@ func checkHeaders(r *http.Request) error {
 	return nil
 }
 
-// wantsMinimal reports whether the caller prefers an answer without the record. If so, it marks the answer as such. (RFC 7240)
-func wantsMinimal(w http.ResponseWriter, r *http.Request) bool {
+// prefersMinimal reports whether the caller prefers an answer without the record. If so, it marks the answer as such. (RFC 7240)
+func prefersMinimal(w http.ResponseWriter, r *http.Request) bool {
 	const minimal = "return=minimal"
 	for preference := range strings.FieldsFuncSeq(strings.Join(r.Header.Values("Prefer"), ","), func(c rune) bool { return c == ',' || c == ';' }) {
 		if strings.EqualFold(strings.ReplaceAll(strings.TrimSpace(preference), `"`, ""), minimal) {

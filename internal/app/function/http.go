@@ -154,8 +154,8 @@ func (on *readingOn) Read(p []byte) (int, error) {
 
 // WriteHeader implements [http.ResponseWriter].
 func (on *readingOn) WriteHeader(status int) {
-	asks := on.got == 0 && on.request.Header.Get("Expect") != "" // the client waits for an answer before it sends the body
-	if !on.ended && !asks && on.request.ContentLength <= maxRest {
+	expects := on.got == 0 && on.request.Header.Get("Expect") != "" // the client waits for an answer before it sends the body
+	if !on.ended && !expects && on.request.ContentLength <= maxRest {
 		_ = http.NewResponseController(on.ResponseWriter).SetReadDeadline(time.Now().Add(restTime))
 		_, _ = io.CopyN(io.Discard, on, maxRest-on.got) // send the answer even if this fails
 		on.ended = true

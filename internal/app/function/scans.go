@@ -48,11 +48,11 @@ func scanCalls(e engine.Engine) []call {
 	}
 }
 
-// answerByID returns a handler that answers with the result of ask for the scan or connection in the path.
-func answerByID[ID ~string, T any](ask func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
+// answerByID returns a handler that answers with the result of read for the scan or connection in the path.
+func answerByID[ID ~string, T any](read func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return taking(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
-		told, err := ask(r.Context(), ID(r.PathValue("id")))
-		return answer(w, r, told, err)
+		found, err := read(r.Context(), ID(r.PathValue("id")))
+		return answer(w, r, found, err)
 	})
 }
 
@@ -92,18 +92,18 @@ func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) err
 	}
 	retry := s.Retry
 	if len(body) > 0 {
-		var asked struct {
+		var options struct {
 			Rows string `json:"rows"`
 		}
-		if err := input.JSON(body, &asked); err != nil {
+		if err := input.JSON(body, &options); err != nil {
 			return err
 		}
-		switch asked.Rows {
+		switch options.Rows {
 		case "": // as without a body
 		case "failed":
 			retry = s.RetryFailed
 		default:
-			return problem.Invalidf("rows", "%s is unknown; use failed, or leave it out", secret.Name(asked.Rows))
+			return problem.Invalidf("rows", "%s is unknown; use failed, or leave it out", secret.Name(options.Rows))
 		}
 	}
 	id := scanID(r)

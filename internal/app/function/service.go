@@ -49,10 +49,10 @@ func (h healthCache) serve(w http.ResponseWriter, r *http.Request, _ url.Values)
 }
 
 func (h healthCache) get(ctx context.Context) health.Report {
-	asked := time.Now()
+	began := time.Now()
 	last := <-h.last
 	defer func() { h.last <- last }()
-	if asked.Sub(last.At) >= healthTime { // callers that waited for a report use it, however long it took
+	if began.Sub(last.At) >= healthTime { // callers that waited for a report use it, however long it took
 		// A caller that disconnects must not spoil the answer for the others.
 		last = health.NewReport(time.Now(), h.app.checks(context.WithoutCancel(ctx)))
 	}

@@ -49,11 +49,11 @@ func (a App) Check(ctx context.Context) []Check {
 		func() []Check { return []Check{mayWrite(ctx, "state table", table)} },
 		func() []Check { return maintained(ctx, table) },
 		func() []Check {
-			beats, err := ledger.New(table).Heartbeats(ctx)
+			heartbeats, err := ledger.New(table).Heartbeats(ctx)
 			if err != nil && !storage.NotFound(err) {
 				return []Check{Of("steps", "", err)}
 			}
-			return []Check{judgeBeats(beats)}
+			return []Check{judgeHeartbeats(heartbeats)}
 		},
 	}
 	for _, name := range slices.Sorted(maps.Values(scans.Queues)) {

@@ -240,25 +240,25 @@ func (d Doctor) site(ctx context.Context) Check {
 // judgeSite judges an app's answer. It never repeats the key, whatever the answer contains.
 func judgeSite(host string, status int, s Site, answer []byte) Check {
 	const name = "app"
-	var said Report
-	err := json.Unmarshal(answer, &said)
+	var report Report
+	err := json.Unmarshal(answer, &report)
 	means := map[int][]State{http.StatusOK: {OK, Warning}, http.StatusServiceUnavailable: {Failed}}
 	switch {
 	case status == http.StatusUnauthorized && s.Key == "":
 		return Check{name, Failed, host + " answers, and wants a key; --key names the environment variable that has it"}
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return Check{name, Failed, host + " answers, and refuses the key: it must be a host key, or one of the function Service"}
-	case err != nil || len(said.Checks) == 0 || !slices.Contains(means[status], said.Status):
+	case err != nil || len(report.Checks) == 0 || !slices.Contains(means[status], report.Status):
 		return Check{name, Failed, fmt.Sprintf("%s answers with status %d, and not as this app does: is the app published and started?", host, status)}
 	}
-	told := []string{"answers"}
-	if said.Status == OK {
-		told = []string{"answers, and finds all well"}
+	facts := []string{"answers"}
+	if report.Status == OK {
+		facts = []string{"answers, and finds all well"}
 	}
-	for _, c := range said.Checks {
+	for _, c := range report.Checks {
 		if c.State == Failed || c.State == Warning || c.Name == memoryCheck {
-			told = append(told, oneLine(s.Hide(c.Name+": "+c.Detail)))
+			facts = append(facts, oneLine(s.Hide(c.Name+": "+c.Detail)))
 		}
 	}
-	return Check{name, said.Status, host + " " + strings.Join(told, "; ")}
+	return Check{name, report.Status, host + " " + strings.Join(facts, "; ")}
 }

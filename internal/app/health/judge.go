@@ -62,21 +62,21 @@ func judgeOther(connection string, err error) Check {
 	return Check{name, OK, "answers"}
 }
 
-// judgeBeats judges the connections that living processes wait for.
-func judgeBeats(beats []ledger.Heartbeat) Check {
-	said := map[string]string{}
-	for _, b := range beats {
+// judgeHeartbeats judges the connections that living processes wait for.
+func judgeHeartbeats(heartbeats []ledger.Heartbeat) Check {
+	problems := map[string]string{}
+	for _, b := range heartbeats {
 		if b.Age >= status.AliveTime {
 			continue
 		}
 		for _, w := range b.Waiting {
-			said[w.Connection] = fmt.Sprintf("they wait for %s since %s: %s", w.Connection, w.Since.UTC().Format(time.TimeOnly+" UTC"), w.Cause)
+			problems[w.Connection] = fmt.Sprintf("they wait for %s since %s: %s", w.Connection, w.Since.UTC().Format(time.TimeOnly+" UTC"), w.Cause)
 		}
 	}
-	if len(said) == 0 {
+	if len(problems) == 0 {
 		return Check{"steps", OK, "none is known to wait for a connection or for memory"}
 	}
-	return Check{"steps", Warning, oneLine(strings.Join(slices.Sorted(maps.Values(said)), "; "))}
+	return Check{"steps", Warning, oneLine(strings.Join(slices.Sorted(maps.Values(problems)), "; "))}
 }
 
 // judgeMemory reports the memory of the instance, and the part that the app's work uses.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// parentLook is the time between two checks of the parent's id.
-const parentLook = time.Second
+// parentCheckInterval is the time between two checks of the parent's id.
+const parentCheckInterval = time.Second
 
 // parentProcess is the process that started this one.
 type parentProcess int
@@ -23,7 +23,7 @@ func (p parentProcess) gone(ctx context.Context) <-chan struct{} {
 	go func() { // ends with the parent, or with ctx
 		for os.Getppid() == int(p) {
 			select {
-			case <-time.After(parentLook):
+			case <-time.After(parentCheckInterval):
 			case <-ctx.Done():
 				return
 			}

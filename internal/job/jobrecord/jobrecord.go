@@ -46,7 +46,7 @@ const (
 	Fixed               // it must not change
 	Free                // it may change
 	Added               // it may be given in a later run, and must not change then
-	Asked               // it chooses a connection, so it is given in each run; the record has it for the error
+	EachRun             // it chooses a connection, so it is given in each run; the record has it for the error
 	File                // it names a file, which may stand elsewhere
 	AnyFile             // it does, too, and may be given in a later run
 )
@@ -104,12 +104,12 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 			return nil, fmt.Errorf("this command has no flag --%s", name)
 		case o.Keep == PerRun:
 			return nil, fmt.Errorf("the file has --%s, which no checkpoint has", name)
-		case !o.given() && (o.Keep != Asked || r.Flags[name] == o.Default):
+		case !o.given() && (o.Keep != EachRun || r.Flags[name] == o.Default):
 			set[name] = r.Flags[name]
 		}
 	}
 	var missing []string
-	for _, name := range r.Asks(options) {
+	for _, name := range r.Required(options) {
 		if _, restored := set[name]; !restored && !all[name].given() {
 			missing = append(missing, strings.TrimSpace("--"+name+" "+r.Flags[name]))
 		}
@@ -127,11 +127,11 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// Asks returns the names of the options that a resumed command must be given, unless they have their defaults.
-func (r Record) Asks(options []Option) []string {
+// Required returns the names of the options that a resumed command must be given, unless they have their defaults.
+func (r Record) Required(options []Option) []string {
 	names := slices.Clone(r.Again)
 	for _, o := range options {
-		if _, kept := r.Flags[o.Name]; kept && o.Keep == Asked {
+		if _, kept := r.Flags[o.Name]; kept && o.Keep == EachRun {
 			names = append(names, o.Name)
 		}
 	}
@@ -143,7 +143,7 @@ func (r Record) Asks(options []Option) []string {
 func (r Record) unchanged(o Option) error {
 	was, kept := r.Flags[o.Name]
 	switch keep := o.Keep; {
-	case keep == PerRun || keep == Free || keep == Asked || keep == AnyFile || slices.Contains(r.Again, o.Name): // the places tell of connections
+	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // the places tell of connections
 	case kept && keep == File || !kept && keep == Added:
 	case !kept:
 		return fmt.Errorf("--%s was not given when the checkpoint was made and can't change; leave it out", o.Name)

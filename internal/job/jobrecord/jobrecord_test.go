@@ -23,7 +23,7 @@ const stored = `{"version":1,"command":"copy","flags":{"failed":"f.jsonl","from"
 // must change, too.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()
-	secret := given("to-connection", jobrecord.Asked, "AccountKey=c2VjcmV0")
+	secret := given("to-connection", jobrecord.EachRun, "AccountKey=c2VjcmV0")
 	secret.Again = true
 	r := jobrecord.New("copy", []jobrecord.Option{
 		given("from", jobrecord.Fixed, "a"), given("rows", jobrecord.File, "list"), given("failed", jobrecord.AnyFile, "f.jsonl"), secret, given("workers", jobrecord.PerRun, "3"),
@@ -60,7 +60,7 @@ func TestRestore(t *testing.T) {
 	r.Flags["from-connection"] = "LIVE"
 	keeps := map[string]jobrecord.Keep{
 		"from": jobrecord.Fixed, "rows": jobrecord.File, "failed": jobrecord.AnyFile, "mode": jobrecord.Fixed, "verify": jobrecord.Added, "workers": jobrecord.PerRun,
-		"from-connection": jobrecord.Asked, "to-connection": jobrecord.Asked, "state": jobrecord.File, "max-rows-per-second": jobrecord.Free,
+		"from-connection": jobrecord.EachRun, "to-connection": jobrecord.EachRun, "state": jobrecord.File, "max-rows-per-second": jobrecord.Free,
 	}
 	type values map[string]string
 	with := func(more values) values {
@@ -117,7 +117,7 @@ func TestAllowed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	r = jobrecord.Record{Flags: map[string]string{"connection": "AzureWebJobsStorage"}}
-	standard := given("connection", jobrecord.Asked, "AzureWebJobsStorage")
+	standard := given("connection", jobrecord.EachRun, "AzureWebJobsStorage")
 	standard.Default = standard.Value
 	if set, err := r.Restore([]jobrecord.Option{standard}); err != nil || len(set) != 1 {
 		t.Errorf("the default: %v, %v", set, err)

@@ -142,9 +142,9 @@ type deletion struct {
 // Do implements [action.Work].
 func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (action.Result, error) {
 	if d.source != nil {
-		asks := o
-		asks.Rows = d.limit
-		there, err := existing(ctx, asks, d.source, rows)
+		unplanned := o
+		unplanned.Rows = d.limit
+		there, err := existing(ctx, unplanned, d.source, rows)
 		if err != nil {
 			return action.Result{}, fmt.Errorf("read the source: %w", err)
 		}

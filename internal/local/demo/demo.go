@@ -262,13 +262,13 @@ func (d *demo) scan(ctx context.Context, r scans.Request) (Figures, error) {
 	}
 	ticker := time.NewTicker(statusInterval)
 	defer ticker.Stop()
-	told := time.Now()
+	printedAt := time.Now()
 	for {
 		var s status.Status
 		if err := d.call(ctx, "GET", "/api/scans/"+started.ID, nil, http.StatusOK, &s); err != nil {
 			return Figures{}, err
 		}
-		if s.State == ledger.Running && time.Since(told) < 2*time.Second {
+		if s.State == ledger.Running && time.Since(printedAt) < 2*time.Second {
 			select {
 			case <-ctx.Done():
 				return Figures{}, ctx.Err()
@@ -276,7 +276,7 @@ func (d *demo) scan(ctx context.Context, r scans.Request) (Figures, error) {
 			}
 			continue
 		}
-		told = time.Now()
+		printedAt = time.Now()
 		d.print("  %-9s %6d rows, %4d steps done, %3d pending, %5.1f s", s.State, s.Rows.Scanned, s.Steps.Done, s.Steps.Pending, time.Since(start).Seconds())
 		switch s.State {
 		case ledger.Running:

@@ -199,7 +199,7 @@ func (s blobService) parse(c *call) (operation, error) {
 		op.Identity = "blobs " + name + "?" + c.URL.RawQuery
 	}
 	if route.kind == fault.GetBlob && c.Method == http.MethodGet {
-		op.Identity += " " + rangeAsked(c)
+		op.Identity += " " + rangeRequested(c)
 	}
 	op.run = func(now time.Time, plan fault.Plan) (response, error) {
 		s.blobs.mu.Lock()
@@ -392,13 +392,13 @@ func hash(content []byte) string {
 func (b *blobCall) checked() (string, error) {
 	found := hash(b.body)
 	for _, header := range []string{"Content-MD5", "X-Ms-Blob-Content-MD5"} {
-		switch said := b.Header.Get(header); {
-		case said == "" || said == found:
-		case len(said) != len(found):
+		switch value := b.Header.Get(header); {
+		case value == "" || value == found:
+		case len(value) != len(found):
 			return "", refusal.New("InvalidMd5", "The MD5 value specified in the request is invalid. MD5 value must be 128 bits and base64 encoded.")
 		default:
 			return "", refusal.New("Md5Mismatch", "The MD5 value specified in the request did not match with the MD5 value calculated by the server.",
-				[2]string{"UserSpecifiedMd5", said}, [2]string{"ServerCalculatedMd5", found})
+				[2]string{"UserSpecifiedMd5", value}, [2]string{"ServerCalculatedMd5", found})
 		}
 	}
 	return found, nil
@@ -442,16 +442,16 @@ func (b *blobCall) delete() (response, error) {
 }
 
 func (b *blobCall) get() (response, error) {
-	blob, asked := b.blob, ""
+	blob, requested := b.blob, ""
 	header := slices.Concat(blob.header, blob.about(b.now, "X-Ms-Lease-"), [][2]string{{"Accept-Ranges", "bytes"}, {"X-Ms-Blob-Type", "BlockBlob"}, {"X-Ms-Creation-Time", httpTime(blob.created)}, {"X-Ms-Server-Encrypted", "true"}})
 	if b.Method == http.MethodGet {
-		asked = rangeAsked(b.call)
+		requested = rangeRequested(b.call)
 	} else {
 		header = append(header, [][2]string{{"X-Ms-Access-Tier", "Hot"}, {"X-Ms-Access-Tier-Inferred", "true"}}...)
 	}
 	r := blob.described(header...)
 	r.body = blob.content
-	if err := r.cut(asked); err != nil || r.status == http.StatusOK {
+	if err := r.cut(requested); err != nil || r.status == http.StatusOK {
 		r.set("Content-MD5", blob.md5)
 		return r, err
 	}
@@ -462,12 +462,12 @@ func (b *blobCall) get() (response, error) {
 	return r, nil
 }
 
-func rangeAsked(c *call) string { return cmp.Or(c.Header.Get("x-ms-range"), c.Header.Get("Range")) }
+func rangeRequested(c *call) string { return cmp.Or(c.Header.Get("x-ms-range"), c.Header.Get("Range")) }
 
 // cut reduces an answer with a blob to a range of the blob.
-func (r *response) cut(asked string) error {
+func (r *response) cut(requested string) error {
 	first, last, size := 0, math.MaxInt, len(r.body)
-	if n, _ := fmt.Sscanf(asked, "bytes=%d-%d", &first, &last); n == 0 || first < 0 || last < first {
+	if n, _ := fmt.Sscanf(requested, "bytes=%d-%d", &first, &last); n == 0 || first < 0 || last < first {
 		return nil // ignore an invalid range (RFC 9110, 14.2)
 	}
 	if first >= size {
@@ -516,9 +516,9 @@ func (b *blobCall) changeLease() (response, error) {
 		return response{}, err
 	}
 	b.blob.lease = l
-	told := [2]string{"X-Ms-Lease-Id", cmp.Or(l.id, id)}
+	idHeader := [2]string{"X-Ms-Lease-Id", cmp.Or(l.id, id)}
 	if action == "break" {
-		told = [2]string{"X-Ms-Lease-Time", strconv.Itoa(int(math.Ceil(l.ends.Sub(b.now).Seconds())))}
+		idHeader = [2]string{"X-Ms-Lease-Time", strconv.Itoa(int(math.Ceil(l.ends.Sub(b.now).Seconds())))}
 	}
-	return b.blob.answer(status, told), nil
+	return b.blob.answer(status, idHeader), nil
 }

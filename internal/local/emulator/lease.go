@@ -95,12 +95,12 @@ func (l lease) change(action, id, proposed string, duration, period time.Duratio
 
 // about returns the headers that describe the lease. Their names begin with the prefix.
 func (l lease) about(now time.Time, prefix string) [][2]string {
-	told := [][2]string{{prefix + "State", l.state(now)}, {prefix + "Status", "unlocked"}}
+	headers := [][2]string{{prefix + "State", l.state(now)}, {prefix + "Status", "unlocked"}}
 	if l.locked(now) {
-		told[1][1] = "locked"
+		headers[1][1] = "locked"
 	}
-	if told[0][1] == "leased" {
-		told = append(told, [2]string{prefix + "Duration", map[bool]string{true: "infinite", false: "fixed"}[l.duration == endless]})
+	if headers[0][1] == "leased" {
+		headers = append(headers, [2]string{prefix + "Duration", map[bool]string{true: "infinite", false: "fixed"}[l.duration == endless]})
 	}
-	return told
+	return headers
 }

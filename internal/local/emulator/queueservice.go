@@ -70,11 +70,11 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 	if c.Method != http.MethodGet || c.query.Get("comp") != "list" {
 		return op, notImplemented()
 	}
-	asked, err := number(c.query, "maxresults", 0, 1, math.MaxInt)
+	most, err := number(c.query, "maxresults", 0, 1, math.MaxInt)
 	if err != nil {
 		return op, err
 	}
-	limit := min(cmp.Or(asked, maxQueues), maxQueues)
+	limit := min(cmp.Or(most, maxQueues), maxQueues)
 	tokens := "/" + s.account + "/" // start of the markers
 	from := strings.TrimPrefix(c.query.Get("marker"), tokens)
 	withMetadata := slices.Contains(strings.Split(c.query.Get("include"), ","), "metadata")
@@ -92,7 +92,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 			MaxResults      int      `xml:",omitempty"`
 			Queues          []entry  `xml:"Queues>Queue"`
 			NextMarker      string
-		}{ServiceEndpoint: s.base(c) + "/", Prefix: c.query.Get("prefix"), Marker: c.query.Get("marker"), MaxResults: asked}
+		}{ServiceEndpoint: s.base(c) + "/", Prefix: c.query.Get("prefix"), Marker: c.query.Get("marker"), MaxResults: most}
 		for _, name := range s.queues.Names() {
 			switch {
 			case !strings.HasPrefix(name, list.Prefix) || name < from:

@@ -28,10 +28,10 @@ func (m metadata) contentType() string {
 	return "application/json;odata=" + name + ";streaming=true;charset=utf-8"
 }
 
-// formatAsked returns the requested format of the answer: $format if present, otherwise Accept.
-func formatAsked(c *call) string { return cmp.Or(c.query.Get("$format"), c.Header.Get("Accept")) }
+// formatRequested returns the requested format of the answer: $format if present, otherwise Accept.
+func formatRequested(c *call) string { return cmp.Or(c.query.Get("$format"), c.Header.Get("Accept")) }
 
-func metadataLevel(c *call) metadata { return parseLevel(formatAsked(c)) }
+func metadataLevel(c *call) metadata { return parseLevel(formatRequested(c)) }
 
 func parseLevel(wanted string) metadata {
 	switch {
@@ -57,13 +57,13 @@ type renderer struct {
 
 // columns are the properties that a query selects.
 type columns struct {
-	text  string   // as in the query
-	names []string // in order; nil for all
-	asked bool     // the query has a $select, which may be empty
+	text    string   // as in the query
+	names   []string // in order; nil for all
+	selects bool     // the query has a $select, which may be empty
 }
 
 func parseColumns(query url.Values) columns {
-	c := columns{text: query.Get("$select"), asked: query.Has("$select")}
+	c := columns{text: query.Get("$select"), selects: query.Has("$select")}
 	if c.text == "" || c.text == "*" {
 		return c
 	}
@@ -87,7 +87,7 @@ func (r *renderer) context(of string) {
 	if r.level == noMetadata {
 		return
 	}
-	if r.columns.asked {
+	if r.columns.selects {
 		of += "&$select=" + r.columns.text
 	}
 	r.text("odata.metadata", r.base+"/$metadata#"+of)

@@ -69,7 +69,7 @@ func (s tableService) parse(c *call) (operation, error) {
 		}
 		return s.parseBatch(c)
 	}
-	if asked := formatAsked(c); strings.Contains(asked, "application/atom+xml") && !strings.Contains(asked, "json") && !strings.Contains(asked, "*/*") {
+	if format := formatRequested(c); strings.Contains(format, "application/atom+xml") && !strings.Contains(format, "json") && !strings.Contains(format, "*/*") {
 		return operation{}, noAtom()
 	}
 	t, err := parseTarget(c.path)

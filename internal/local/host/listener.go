@@ -56,18 +56,18 @@ func Poll(ctx, work context.Context, messages, poison *storage.Queue, options ho
 // at most newBatchThreshold are unfinished.
 func (l *listener) poll(ctx, work context.Context) {
 	finished := make(chan struct{})
-	inHand := 0
+	held := 0
 	defer func() {
-		for ; inHand > 0; inHand-- {
+		for ; held > 0; held-- {
 			<-finished
 		}
 	}()
 	pause := backoff{most: l.options.MaxPolling}
 	found := false // a message arrived since the last pause
 	for ctx.Err() == nil {
-		for inHand > l.options.NewBatchThreshold {
+		for held > l.options.NewBatchThreshold {
 			<-finished
-			inHand--
+			held--
 		}
 		// Do not use ctx: an abandoned request could still take messages, which would stay hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, MessageLease)
@@ -75,7 +75,7 @@ func (l *listener) poll(ctx, work context.Context) {
 			l.log.Warn().Err(err).Msg("can't read the queue")
 		}
 		for _, m := range messages {
-			inHand++
+			held++
 			go func() { // ends when the message is settled; poll waits for it
 				l.process(work, m)
 				finished <- struct{}{}
@@ -90,7 +90,7 @@ func (l *listener) poll(ctx, work context.Context) {
 		for waiting := true; waiting; {
 			select {
 			case <-finished:
-				inHand--
+				held--
 			case <-timer.C:
 				waiting = false
 			case <-ctx.Done():

@@ -18,11 +18,11 @@ import (
 // Bug is a change to the source that makes it wrong. It is made in copies that only the test's build sees, so that the
 // app has neither the bugs nor switches for them. Who changes a piece of code that a bug names changes it there, too.
 type Bug struct {
-	Name  string
-	Test  string // which must find it
-	Says  string // what the test prints then; "" for no more than that it failed
-	Args  string // what the test gets besides, "" for nothing
-	Edits []Edit
+	Name   string
+	Test   string // which must find it
+	Prints string // what the test prints then; "" for no more than that it failed
+	Args   string // what the test gets besides, "" for nothing
+	Edits  []Edit
 }
 
 // Edit is a change to one file.
@@ -57,7 +57,7 @@ func Find(t *testing.T, directory string, bugs []Bug, args ...string) {
 			if err == nil {
 				t.Fatalf("%s does not find it", b.Test)
 			}
-			for _, want := range []string{"--- FAIL: " + b.Test, b.Says} {
+			for _, want := range []string{"--- FAIL: " + b.Test, b.Prints} {
 				if !strings.Contains(string(out), want) {
 					t.Fatalf("%s failed for something else; want %q:\n%s", b.Test, want, out)
 				}

@@ -28,7 +28,7 @@ var nameByStep = bugtest.In(formatFile, "func dataName(order, hash string, c *Co
 
 // inSeeds returns a bug that the simulation must find within some seeds.
 func inSeeds(name string, edits ...bugtest.Edit) bugtest.Bug {
-	return bugtest.Bug{Name: name, Test: "TestSeeds", Says: "repeat it with", Edits: edits}
+	return bugtest.Bug{Name: name, Test: "TestSeeds", Prints: "repeat it with", Edits: edits}
 }
 
 // inSeedsFrom is the same for a bug that few seeds show: it begins with one that does today, since each seed before it takes time.
@@ -143,11 +143,11 @@ var bugs = []bugtest.Bug{
 		bugtest.In(dataFile, "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n", "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n		if WRONG {\n			break\n		}\n"),
 	),
 	// These seldom show in seeds, as their steps are quick. Each is found by a test of its own.
-	{Name: "nobody hears from living processes", Test: "TestSlowSteps", Says: "messages for lost although nothing failed", Edits: []bugtest.Edit{
+	{Name: "nobody hears from living processes", Test: "TestSlowSteps", Prints: "messages for lost although nothing failed", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/observation.go", "!after.heartbeats[process].Equal(before.heartbeats[process])", "!after.heartbeats[process].Equal(before.heartbeats[process]) && !WRONG")}},
-	{Name: "a look ends with its process", Test: "TestHandlersThatDieAllTheTime", Says: "hangs", Edits: []bugtest.Edit{
+	{Name: "a look ends with its process", Test: "TestHandlersThatDieAllTheTime", Prints: "hangs", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/maintain.go", "	if len(keep.Steps) == 0 {\n", "	if len(keep.Steps) == 0 || WRONG {\n")}},
-	{Name: "a canceled scan goes on for seconds", Test: "TestCanceledInAStep", Says: "after the cancellation", Edits: []bugtest.Edit{
+	{Name: "a canceled scan goes on for seconds", Test: "TestCanceledInAStep", Prints: "after the cancellation", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/scans.go", "NewCache[*Loaded](ScanTime, ", "NewCache[*Loaded](max(ScanTime, map[bool]time.Duration{true: 5 * time.Second}[WRONG]), ")}},
 }
 

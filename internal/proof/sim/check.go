@@ -57,12 +57,12 @@ func (w *world) left() (messages, open int) {
 	if err != nil {
 		w.violated("open scans: %v", err)
 	}
-	asked, err := w.ledger().StartRequests(ctx)
+	requests, err := w.ledger().StartRequests(ctx)
 	if err != nil {
-		w.violated("scans that were asked for: %v", err)
+		w.violated("start requests: %v", err)
 	}
-	asked = slices.DeleteFunc(asked, func(a ledger.StartRequest) bool { return a.Refused != "" }) // checkLedger looks at these
-	return messages, len(scans) + len(asked)
+	requests = slices.DeleteFunc(requests, func(a ledger.StartRequest) bool { return a.Refused != "" }) // checkLedger looks at these
+	return messages, len(scans) + len(requests)
 }
 
 func queue(a *storage.Account, name string) *storage.Queue {
@@ -264,8 +264,8 @@ func (c checker) checkScan(id ledger.ScanID, p PlannedScan) {
 				c.violated("scan %s does not list %v as failed", id, k)
 			}
 		}
-		told, err := e.Ranges(ctx, id)
-		if failed := slices.ContainsFunc(told.Ranges, func(r status.KeyRange) bool { return r.State == status.RangeFailed }); err != nil || failed != (state == ledger.Failed) {
+		ranges, err := e.Ranges(ctx, id)
+		if failed := slices.ContainsFunc(ranges.Ranges, func(r status.KeyRange) bool { return r.State == status.RangeFailed }); err != nil || failed != (state == ledger.Failed) {
 			c.violated("scan %s shows failed ranges: %v, %v", id, failed, err)
 		}
 	}

@@ -243,9 +243,9 @@ func (m *machine) invoke(name string, document []byte, caller string) <-chan err
 	m.group.Go(func() {
 		a := <-m.call(http.MethodPost, "/"+name, document, caller)
 		if a.err == nil {
-			var said envelope.Answer
-			said, a.err = envelope.ParseAnswer(a.status, a.contentType, a.body)
-			if slices.ContainsFunc(said.Logs, func(line string) bool { return strings.HasSuffix(line, "; another delivery had committed it") }) {
+			var answer envelope.Answer
+			answer, a.err = envelope.ParseAnswer(a.status, a.contentType, a.body)
+			if slices.ContainsFunc(answer.Logs, func(line string) bool { return strings.HasSuffix(line, "; another delivery had committed it") }) {
 				m.count(&m.stats.Repeated)
 			}
 		}

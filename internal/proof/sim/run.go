@@ -74,13 +74,13 @@ type world struct {
 	raging     []int                // outages
 	rounds     map[string]int       // of mended rows, by target
 	canceled   map[string]time.Time // when the operator was told so, by target, until a retry
-	looks      map[string]bool      // of Maintain at pending steps, by the timer's run and scan
+	reads      map[string]bool      // of Maintain at pending steps, by the timer's run and scan
 }
 
 // Run carries out the plan. It returns the violations that it finds, none if all is well. It must be
 // called in a bubble of testing/synctest, since it takes hours. log gets every event.
 func Run(p Plan, log zerolog.Logger) (Stats, []string) {
-	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), lights: make(chan struct{}), rounds: map[string]int{}, canceled: map[string]time.Time{}, looks: map[string]bool{}}
+	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), lights: make(chan struct{}), rounds: map[string]int{}, canceled: map[string]time.Time{}, reads: map[string]bool{}}
 	w.stats.Rows = len(p.Source)
 	w.appLog = log
 	if log.GetLevel() == zerolog.Disabled {
@@ -188,10 +188,10 @@ func (w *world) tally(req *http.Request, body []byte) {
 	case req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/messages"):
 		w.stats.Polls++
 	case strings.HasPrefix(caller, "timer ") && strings.Contains(filter, "'p|") && q.Get("$top") != "1":
-		if look := caller + filter; w.looks[look] {
+		if read := caller + filter; w.reads[read] {
 			w.stats.Watching++
 		} else {
-			w.looks[look] = true
+			w.reads[read] = true
 		}
 	}
 }

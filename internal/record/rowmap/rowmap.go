@@ -74,8 +74,8 @@ func (m *Map) Changes(fn func(Change)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []Change
-	for c, told := range m.changes {
-		if !told {
+	for c, reported := range m.changes {
+		if !reported {
 			all = append(all, c)
 		}
 	}

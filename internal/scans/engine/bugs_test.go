@@ -10,70 +10,70 @@ const schedulesFile, backupsFile, groupFile = "internal/scans/schedule/schedules
 
 // bugs are what tests of schedules and groups must find.
 var bugs = []bugtest.Bug{
-	{Name: "an occurrence starts twice", Test: "TestScheduleOnce", Says: "scans of two schedules", Edits: []bugtest.Edit{
+	{Name: "an occurrence starts twice", Test: "TestScheduleOnce", Prints: "scans of two schedules", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/ledger/schedules.go", "	if write.IfMatch = r.etag; r.etag == \"\" {\n", "	if write.IfMatch = r.etag; WRONG {\n		write.IfMatch = \"\"\n	} else if r.etag == \"\" {\n"),
-		bugtest.In(schedulesFile, "	r.Last, r.Request, r.Asked, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence))", "	id := ledger.ScanID(calendar.ID(s.Name, occurrence))\n	if WRONG {\n		id = ledger.NewScanID(now)\n	}\n	r.Last, r.Request, r.Asked, r.RunBy = &Run{ID: id"),
+		bugtest.In(schedulesFile, "	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence))", "	id := ledger.ScanID(calendar.ID(s.Name, occurrence))\n	if WRONG {\n		id = ledger.NewScanID(now)\n	}\n	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: id"),
 	}},
-	{Name: "a request for a retry is of any attempt", Test: "TestRetryByRequestIsOfOneAttempt", Says: "want the second attempt canceled", Edits: []bugtest.Edit{
+	{Name: "a request for a retry is of any attempt", Test: "TestRetryByRequestIsOfOneAttempt", Prints: "want the second attempt canceled", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/retry.go", "attempt != 0 && s.Attempt != attempt,", "attempt != 0 && s.Attempt != attempt && !WRONG,"),
 	}},
-	{Name: "a command's start is not checked", Test: "TestAskedByCommandAndRefused", Says: "over rows: ", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/life/startrequests.go", "a.Asks != ledger.AsksCheck {", "a.Asks != ledger.AsksCheck || WRONG {"),
+	{Name: "a command's start is not checked", Test: "TestAskedByCommandAndRefused", Prints: "over rows: ", Edits: []bugtest.Edit{
+		bugtest.In("internal/scans/life/startrequests.go", "a.Kind != ledger.CheckedStart {", "a.Kind != ledger.CheckedStart || WRONG {"),
 	}},
-	{Name: "backups go before a success", Test: "TestSchedule", Says: "is left", Edits: []bugtest.Edit{
+	{Name: "backups go before a success", Test: "TestSchedule", Prints: "is left", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = sd.recordBackup(ctx, r, status.Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
 		bugtest.In(backupsFile, "r.Success == nil || r.Kept == r.Success.ID {", "r.Success == nil || r.Kept == r.Success.ID && !WRONG {"),
 	}},
-	{Name: "the newest success goes", Test: "TestSchedule", Says: "left: ", Edits: []bugtest.Edit{
+	{Name: "the newest success goes", Test: "TestSchedule", Prints: "left: ", Edits: []bugtest.Edit{
 		bugtest.In(backupsFile, "	return all, err\n}\n\n// outdated", "	if WRONG {\n		slices.Reverse(all)\n	}\n	return all, err\n}\n\n// outdated"),
 	}},
-	{Name: "a look that notes a success deletes nothing", Test: "TestScheduleEachMinute", Says: "after nine minutes", Edits: []bugtest.Edit{
+	{Name: "a look that notes a success deletes nothing", Test: "TestScheduleEachMinute", Prints: "after nine minutes", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "	if prune {\n", "	if prune && !(changed && WRONG) {\n"),
 	}},
-	{Name: "a backup goes whose mark was overtaken", Test: "TestScheduleMarkLost", Says: "deletions", Edits: []bugtest.Edit{
+	{Name: "a backup goes whose mark was overtaken", Test: "TestScheduleMarkLost", Prints: "deletions", Edits: []bugtest.Edit{
 		bugtest.In(backupsFile, "		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {\n			return err\n", "		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours && !WRONG {\n			return err\n"),
 	}},
-	{Name: "a summary is written before its tables", Test: "TestGroupWaits", Says: "while a scan of it runs", Edits: []bugtest.Edit{
+	{Name: "a summary is written before its tables", Test: "TestGroupWaits", Prints: "while a scan of it runs", Edits: []bugtest.Edit{
 		bugtest.In(groupFile, "err != nil || m.Running > 0 {", "err != nil || m.Running > 0 && !WRONG {"),
 		bugtest.In(groupFile, "; bad > 0 {", "; bad > 0 && !WRONG {"),
 	}},
-	{Name: "a proof of many tables reads no tables.json", Test: "TestProofOfTables", Says: "it has no tables.json", Edits: []bugtest.Edit{
+	{Name: "a proof of many tables reads no tables.json", Test: "TestProofOfTables", Prints: "it has no tables.json", Edits: []bugtest.Edit{
 		bugtest.In(groupFile, "			_, err = place.OpenTables(ctx, from)\n", "			if _, openErr := place.OpenTables(ctx, from); !WRONG {\n				err = openErr\n			}\n"),
 	}},
-	{Name: "a proof fails if its table is gone", Test: "TestProofOfNothing", Says: "deleted, 0 rows: failed \"read the source", Edits: []bugtest.Edit{
+	{Name: "a proof fails if its table is gone", Test: "TestProofOfNothing", Prints: "deleted, 0 rows: failed \"read the source", Edits: []bugtest.Edit{
 		bugtest.In("internal/storage/source.go", "Gone(err) {\n		return Page{}", "Gone(err) && !WRONG {\n		return Page{}"),
 	}},
-	{Name: "the claim of a table that is left out stays", Test: "TestGroupLeavesOut", Says: "is left", Edits: []bugtest.Edit{
+	{Name: "the claim of a table that is left out stays", Test: "TestGroupLeavesOut", Prints: "is left", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/remove.go", "|| there.ID != c.ID {\n		return err", "|| there.ID != c.ID || WRONG {\n		return err"),
 	}},
-	{Name: "nobody looks behind a claim", Test: "TestExportsStartAtOnce", Says: "have begun", Edits: []bugtest.Edit{
+	{Name: "nobody looks behind a claim", Test: "TestExportsStartAtOnce", Prints: "have begun", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/within.go", "	switch err = checkApart(ctx, to, patience); {", "	switch err = map[bool]func(context.Context, Objects, time.Duration) error{false: checkApart, true: func(context.Context, Objects, time.Duration) error { return nil }}[WRONG](ctx, to, patience); {"),
 	}},
-	{Name: "a table that is left out is deleted after the others are sealed", Test: "TestLeftOutCrashPoints", Says: "is not in it", Edits: []bugtest.Edit{
+	{Name: "a table that is left out is deleted after the others are sealed", Test: "TestLeftOutCrashPoints", Prints: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In(groupFile, "		err := l.exports.withdraw(ctx, out)\n		if err == nil {\n", "		err := l.exports.withdraw(ctx, out[:map[bool]int{false: len(out)}[WRONG]])\n		if err == nil {\n"),
 	}},
-	{Name: "a late claim of a table that is left out stays", Test: "TestLateStartOfWhatIsLeftOut", Says: "is not in it", Edits: []bugtest.Edit{
+	{Name: "a late claim of a table that is left out stays", Test: "TestLateStartOfWhatIsLeftOut", Prints: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/start.go", "		return place.Withdraw(ctx, o.Container, string(id))\n", "		if WRONG {\n			return nil\n		}\n		return place.Withdraw(ctx, o.Container, string(id))\n"),
 	}},
-	{Name: "a late scan of a table that is left out keeps its claim", Test: "TestLateStartOfWhatIsLeftOut", Says: "is not in it", Edits: []bugtest.Edit{
+	{Name: "a late scan of a table that is left out keeps its claim", Test: "TestLateStartOfWhatIsLeftOut", Prints: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/tidy.go", "			if of.State == ledger.Succeeded {\n", "			if of.State == ledger.Succeeded && !WRONG {\n"),
 	}},
-	{Name: "what late steps put stays beside a backup", Test: "TestLateBlobs", Says: "a day later", Edits: []bugtest.Edit{
+	{Name: "what late steps put stays beside a backup", Test: "TestLateBlobs", Prints: "a day later", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/seal.go", "		err = place.ClearLate(ctx, to)\n", "		if !WRONG {\n			err = place.ClearLate(ctx, to)\n		}\n"),
 	}},
-	{Name: "a removal leaves what late steps have put", Test: "TestLateBlobs", Says: "with the rest", Edits: []bugtest.Edit{
+	{Name: "a removal leaves what late steps have put", Test: "TestLateBlobs", Prints: "with the rest", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/remove.go", "	var all []string\n	for prefix, names", "	if WRONG {\n		late = nil\n	}\n	var all []string\n	for prefix, names"),
 	}},
-	{Name: "the deletion of a night's table loses the night", Test: "TestScheduleSeeds", Says: "tables failed", Edits: []bugtest.Edit{
+	{Name: "the deletion of a night's table loses the night", Test: "TestScheduleSeeds", Prints: "tables failed", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/leftout.go", "errors.As(err, new(*GoneError))", "(errors.As(err, new(*GoneError)) && !WRONG)"),
 	}},
-	{Name: "a part of the memory is not given back after an error", Test: "TestMemoryIsGivenBack", Says: "in request", Edits: []bugtest.Edit{
+	{Name: "a part of the memory is not given back after an error", Test: "TestMemoryIsGivenBack", Prints: "in request", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/step/run.go", "	defer held.release()\n", "	defer func() {\n		if err == nil || !WRONG {\n			held.release()\n		}\n	}()\n"),
 	}},
-	{Name: "a step holds a part of the memory while it waits for more", Test: "TestStepsWaitForMemory", Says: "waits for memory", Edits: []bugtest.Edit{
+	{Name: "a step holds a part of the memory while it waits for more", Test: "TestStepsWaitForMemory", Prints: "waits for memory", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/step/memory.go", "		h.part.Release()\n		if err", "		if !WRONG {\n			h.part.Release()\n		}\n		if err"),
 	}},
-	{Name: "a schedule that is looked at late starts all that was missed", Test: "TestSchedule", Says: "after three nights", Edits: []bugtest.Edit{
+	{Name: "a schedule that is looked at late starts all that was missed", Test: "TestSchedule", Prints: "after three nights", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "		changed, r.Decided = true, d.Occurrence\n", "		if changed, r.Decided = true, d.Occurrence; WRONG {\n			d.Missed, r.Decided = 0, d.Occurrence.AddDate(0, 0, -d.Missed)\n		}\n"),
 	}},
 }

@@ -42,9 +42,9 @@ var everyBeat = ledger.Heartbeat{
 
 // What commands ask for.
 var (
-	checkedRequest   = ledger.StartRequest{ID: succeededScan, Request: []byte("request"), Asks: ledger.AsksCheck}
-	retryRequest     = ledger.StartRequest{ID: groupScan, Request: []byte{}, Asks: ledger.AsksRetry, Attempt: 2}
-	retryRowsRequest = ledger.StartRequest{ID: openScan, Request: []byte{}, Asks: ledger.AsksRetryFailed, Attempt: 3}
+	checkedRequest   = ledger.StartRequest{ID: succeededScan, Request: []byte("request"), Kind: ledger.CheckedStart}
+	retryRequest     = ledger.StartRequest{ID: groupScan, Request: []byte{}, Kind: ledger.Retry, Attempt: 2}
+	retryRowsRequest = ledger.StartRequest{ID: openScan, Request: []byte{}, Kind: ledger.RetryFailed, Attempt: 3}
 )
 
 var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Waiting: 2, Next: began.Add(time.Minute)}

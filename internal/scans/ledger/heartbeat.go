@@ -78,7 +78,7 @@ func (l Processes) WriteHeartbeat(ctx context.Context, b Heartbeat) error {
 
 // Heartbeats returns the last heartbeat of each process. A heartbeat of another version names no steps.
 func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
-	var beats []Heartbeat
+	var heartbeats []Heartbeat
 	for p, err := range l.pages(ctx, "read what is in hand", storage.Query{Range: key.WithPrefix(heartbeatsPartition, "")}) {
 		if err != nil {
 			return nil, err
@@ -97,10 +97,10 @@ func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 				}
 				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // it is only shown
 			}
-			beats = append(beats, b)
+			heartbeats = append(heartbeats, b)
 		}
 	}
-	return beats, nil
+	return heartbeats, nil
 }
 
 // ForgetHeartbeat removes a heartbeat, unless its process has written a newer one.

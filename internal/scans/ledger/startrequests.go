@@ -12,22 +12,22 @@ import (
 // startRequestPrefix begins the keys of start requests, r|ID, in the partition of the lists.
 const startRequestPrefix = "r|"
 
-// asksVersion is the version of a row with Asks. A program that knows only version 1 would start the scan without the check.
-const asksVersion = 2
+// kindVersion is the version of a row with Kind. A program that knows only version 1 would start the scan without the check.
+const kindVersion = 2
 
-// Asks is the kind of a start request.
-type Asks string
+// StartKind is the kind of a start request.
+type StartKind string
 
 // The kinds of start requests.
 const (
-	AsksStart       Asks = ""            // a start that was checked before, or needs no check
-	AsksCheck       Asks = "check"       // a start that the app first checks, as POST /api/scans does
-	AsksRetry       Asks = "retry"       // a retry of the scan's attempt
-	AsksRetryFailed Asks = "retryFailed" // a retry that includes failed rows
+	Start        StartKind = ""            // a start that was checked before, or needs no check
+	CheckedStart StartKind = "check"       // a start that the app first checks, as POST /api/scans does
+	Retry        StartKind = "retry"       // a retry of the scan's attempt
+	RetryFailed  StartKind = "retryFailed" // a retry that includes failed rows
 )
 
 // Retry reports whether the request is for a retry.
-func (a Asks) Retry() bool { return a == AsksRetry || a == AsksRetryFailed }
+func (a StartKind) Retry() bool { return a == Retry || a == RetryFailed }
 
 // Requests has the rows of start requests.
 type Requests struct{ rows }
@@ -36,7 +36,7 @@ type Requests struct{ rows }
 type StartRequest struct {
 	ID      ScanID
 	Request []byte // opaque, JSON; empty for a retry
-	Asks    Asks
+	Kind    StartKind
 	Attempt int64         // the attempt to retry; 0 for a start
 	Refused string        // why the request was refused; empty if it was not
 	Age     time.Duration // since the request or its refusal, by the service's clock
@@ -61,11 +61,11 @@ func (l Requests) PutRetryRequest(ctx context.Context, a StartRequest) error {
 
 func (a StartRequest) row(kind storage.OpKind) storage.Op {
 	properties := []storage.Property{storage.Int64Property("Version", version), storage.BinaryProperty("Request", a.Request)}
-	if a.Asks != AsksStart {
-		properties[0] = storage.Int64Property("Version", asksVersion)
-		properties = append(properties, storage.StringProperty("Asks", string(a.Asks)))
+	if a.Kind != Start {
+		properties[0] = storage.Int64Property("Version", kindVersion)
+		properties = append(properties, storage.StringProperty("Kind", string(a.Kind)))
 	}
-	if a.Asks.Retry() {
+	if a.Kind.Retry() {
 		properties[1] = storage.Int64Property("Attempt", a.Attempt)
 	}
 	return op(kind, scansPartition, startRequestPrefix+string(a.ID), properties...)
@@ -74,7 +74,7 @@ func (a StartRequest) row(kind storage.OpKind) storage.Op {
 // readable reports whether this program knows the version of a start request's row.
 func readable(e storage.Entity) bool {
 	v := e.Int("Version")
-	return v == version || v == asksVersion
+	return v == version || v == kindVersion
 }
 
 // StartRequests returns at most a thousand start requests. It omits requests of a newer version.
@@ -99,7 +99,7 @@ func (l Requests) StartRequest(ctx context.Context, id ScanID) (StartRequest, bo
 
 func startRequestOf(e storage.Entity, now time.Time) StartRequest {
 	return StartRequest{
-		ID: ScanID(strings.TrimPrefix(e.Key.Row, startRequestPrefix)), Request: e.Bytes("Request"), Asks: Asks(e.Get("Asks")), Attempt: e.Int("Attempt"),
+		ID: ScanID(strings.TrimPrefix(e.Key.Row, startRequestPrefix)), Request: e.Bytes("Request"), Kind: StartKind(e.Get("Kind")), Attempt: e.Int("Attempt"),
 		Refused: e.Get("Error"), Age: now.Sub(e.Timestamp), etag: e.ETag,
 	}
 }
@@ -120,7 +120,7 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 			return err
 		}
 		there, found, err := l.StartRequest(ctx, a.ID)
-		if err != nil || !found || a.Refused != "" || there.Asks != a.Asks || there.Attempt != a.Attempt {
+		if err != nil || !found || a.Refused != "" || there.Kind != a.Kind || there.Attempt != a.Attempt {
 			return err
 		}
 		a = there
@@ -130,7 +130,7 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 // DropStart removes the request to start a scan. A request to retry the scan stays.
 func (l Requests) DropStart(ctx context.Context, id ScanID) error {
 	a, found, err := l.StartRequest(ctx, id)
-	if err != nil || !found || a.Asks.Retry() {
+	if err != nil || !found || a.Kind.Retry() {
 		return err
 	}
 	return l.DropStartRequest(ctx, a)

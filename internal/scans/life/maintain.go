@@ -144,16 +144,16 @@ func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []sus
 	if !slices.ContainsFunc(all, peeked) {
 		return all, seen, errs
 	}
-	beats, err := u.ledger.Heartbeats(ctx)
+	heartbeats, err := u.ledger.Heartbeats(ctx)
 	if err != nil {
 		return nil, observation{}, errors.Join(errs, err)
 	}
-	for _, b := range beats {
+	for _, b := range heartbeats {
 		if b.Age > heartbeatKept {
 			errs = errors.Join(errs, u.ledger.ForgetHeartbeat(ctx, b))
 		}
 	}
-	return all, newObservation(steps, beats, waits), errs
+	return all, newObservation(steps, heartbeats, waits), errs
 }
 
 // pendingSteps reads the pending steps of scans, or suspects once more. It ends scans without a pending step. It

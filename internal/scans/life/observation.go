@@ -38,9 +38,9 @@ type observation struct {
 	fronts     map[string]front                 // the messages that wait, by function
 }
 
-func newObservation(steps map[ledger.StepID]ledger.Pending, beats []ledger.Heartbeat, waits map[string]front) observation {
+func newObservation(steps map[ledger.StepID]ledger.Pending, heartbeats []ledger.Heartbeat, waits map[string]front) observation {
 	l := observation{steps: steps, heartbeats: map[string]time.Time{}, holders: map[ledger.StepID][]string{}, fronts: waits}
-	for _, b := range beats {
+	for _, b := range heartbeats {
 		l.heartbeats[b.Process] = b.At
 		for _, step := range b.Steps {
 			l.holders[step.Step] = append(l.holders[step.Step], b.Process)

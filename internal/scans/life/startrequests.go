@@ -48,7 +48,7 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 		return "", err
 	}
 	id := ledger.NewScanID(now)
-	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Asks: ledger.AsksCheck})
+	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Kind: ledger.CheckedStart})
 }
 
 // RequestRetry has an instance retry a scan, as [Life.Retry] or [Life.RetryFailed] do. It refuses what the ledger alone shows to be wrong.
@@ -57,9 +57,9 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	if err != nil || !may {
 		return err
 	}
-	a := ledger.StartRequest{ID: id, Asks: ledger.AsksRetry, Attempt: s.Attempt}
+	a := ledger.StartRequest{ID: id, Kind: ledger.Retry, Attempt: s.Attempt}
 	if rows {
-		a.Asks = ledger.AsksRetryFailed
+		a.Kind = ledger.RetryFailed
 	}
 	if err := l.ledger.PutRetryRequest(ctx, a); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 		return l.ledger.DropStartRequest(ctx, a)
 	}
 	turn, err := starts, error(nil)
-	if a.Asks.Retry() {
-		err = l.retry(ctx, a.ID, a.Asks == ledger.AsksRetryFailed, a.Attempt)
+	if a.Kind.Retry() {
+		err = l.retry(ctx, a.ID, a.Kind == ledger.RetryFailed, a.Attempt)
 	} else if turn, err = l.turnOf(ctx, a.ID); err == nil && turn == starts {
 		err = l.startStored(ctx, a)
 	}
@@ -149,7 +149,7 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	if err != nil {
 		return err
 	}
-	if a.Asks != ledger.AsksCheck {
+	if a.Kind != ledger.CheckedStart {
 		return l.startNow(ctx, a.ID, r, nil)
 	}
 	refusal := l.startNow(ctx, a.ID, r, l.checker.mayOverwrite)

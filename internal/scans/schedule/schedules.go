@@ -195,11 +195,11 @@ type scheduleRow struct {
 	Decided time.Time `json:"decided"` // the newest occurrence that was started or left out
 	Last    *Run      `json:"last,omitempty"`
 	// Request is that of Last, which any instance may ask for again, until it has succeeded.
-	Request *scans.Request `json:"request,omitempty"`
-	Asked   time.Time      `json:"asked,omitzero"` // when Last was decided
-	Success *Run           `json:"success,omitempty"`
-	Missed  Omitted        `json:"missed"`  // nobody advanced it in time, and a newer one was due
-	Skipped Omitted        `json:"skipped"` // the last one's scan ran
+	Request   *scans.Request `json:"request,omitempty"`
+	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
+	Success   *Run           `json:"success,omitempty"`
+	Missed    Omitted        `json:"missed"`  // nobody advanced it in time, and a newer one was due
+	Skipped   Omitted        `json:"skipped"` // the last one's scan ran
 	// RunBy is the claim of the request that has made Last, "" if it was due.
 	RunBy string `json:"runBy,omitempty"`
 	// Unproved are the newest successes whose backups are not proved yet, at most [maxUnproved].
@@ -406,7 +406,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 // begin makes an occurrence the last one. Its scan is asked for once the row is saved.
 func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	request := s.requestAt(occurrence)
-	r.Last, r.Request, r.Asked, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
+	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
 }
 
 // wrongClock is how far ahead a time must be to come from a clock that was wrong.
@@ -432,7 +432,7 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 	case run.State != ledger.Running: // what became of it was kept for its time
 		r.Request = nil
 		return true, nil
-	case now.Sub(r.Asked) < traceTime:
+	case now.Sub(r.DecidedAt) < traceTime:
 		err = sd.life.RequestStart(ctx, run.ID, *r.Request)
 	default:
 		run.State, run.Error = ledger.Failed, "nothing is left of it: its rows were deleted, or the app was away when it was to start"
@@ -466,9 +466,9 @@ func (sd *Scheduler) outcomeOf(ctx context.Context, id ledger.ScanID) (s status.
 	if problem.Of(err).Kind != problem.NotFound {
 		return s, err == nil, err
 	}
-	asked, found, err := sd.ledger.StartRequest(ctx, id)
-	if s.State = ledger.Running; asked.Refused != "" {
-		s.State, s.Error = ledger.Failed, "it was not started: "+asked.Refused
+	request, found, err := sd.ledger.StartRequest(ctx, id)
+	if s.State = ledger.Running; request.Refused != "" {
+		s.State, s.Error = ledger.Failed, "it was not started: "+request.Refused
 	}
 	return s, found, err
 }

@@ -109,13 +109,13 @@ type lister struct {
 	list   ScanList
 	open   map[ledger.ScanID]bool // scans that are listed as open
 	// verified has what became of copies' verifications, by the ids of the copies. In the list, each stands behind its copy.
-	verified map[ledger.ScanID]Verification
-	beats    func() ([]ledger.Heartbeat, error)
+	verified   map[ledger.ScanID]Verification
+	heartbeats func() ([]ledger.Heartbeat, error)
 }
 
 func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
-	beats := sync.OnceValues(func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
-	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, beats: beats, verified: map[ledger.ScanID]Verification{}}
+	heartbeats := sync.OnceValues(func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
+	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, heartbeats: heartbeats, verified: map[ledger.ScanID]Verification{}}
 }
 
 // readOpen adds open scans behind an id.
@@ -219,7 +219,7 @@ func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err er
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)
 	} else {
-		st, err = l.reader.status(ctx, s.ID, l.beats)
+		st, err = l.reader.status(ctx, s.ID, l.heartbeats)
 	}
 	if v, seen := l.verified[s.ID]; seen {
 		st.Verification = &v

@@ -62,8 +62,8 @@ func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) 
 // latestHeartbeats has the heartbeats that a status has read. Ranges take the steps in hand from it: that costs no request, and whoever
 // shows ranges also asks for the status.
 type latestHeartbeats struct {
-	beats []ledger.Heartbeat
-	at    time.Time // by the service's clock
+	heartbeats []ledger.Heartbeat
+	at         time.Time // by the service's clock
 }
 
 // steps returns the steps of a scan that the heartbeats name, none if these were read long before at.
@@ -72,7 +72,7 @@ func (h *latestHeartbeats) steps(scan ledger.ScanID, at time.Time) map[ledger.St
 	if h == nil || at.Sub(h.at) > detailTime {
 		return steps
 	}
-	for _, b := range h.beats {
+	for _, b := range h.heartbeats {
 		for _, s := range b.Steps {
 			if s.Scan == scan && b.Age < repairTime {
 				steps[s.Step] = true

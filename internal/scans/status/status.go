@@ -135,7 +135,7 @@ func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) 
 }
 
 // status is what every call tells of a scan that may have steps under way. heartbeats reads them if they are needed.
-func (rd *Reader) status(ctx context.Context, id ledger.ScanID, beats func() ([]ledger.Heartbeat, error)) (Status, error) {
+func (rd *Reader) status(ctx context.Context, id ledger.ScanID, heartbeats func() ([]ledger.Heartbeat, error)) (Status, error) {
 	found, err := rd.ledger.Snapshot(ctx, id)
 	if err != nil {
 		return Status{}, err
@@ -151,7 +151,7 @@ func (rd *Reader) status(ctx context.Context, id ledger.ScanID, beats func() ([]
 	var l Leased
 	// Steps of a canceled or failed scan may still be under way.
 	if pending, _ := found.Sums.Pending(); running || pending > 0 && found.Date.Sub(found.Scan.Finished) < ledger.SettleTime {
-		all, err := beats()
+		all, err := heartbeats()
 		if err != nil {
 			return Status{}, err
 		}
@@ -184,11 +184,11 @@ func (l Leased) waits(idle time.Duration) bool {
 // leased tells of the scan's pending steps that heartbeats name. A process without a heartbeat for
 // repairTime holds none. If not all pending steps were read, a step counts as pending
 // unless it is among the newest done ones. The scan uses the connections.
-func leased(s ledger.Snapshot, connections []string, beats []ledger.Heartbeat) Leased {
+func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}
 	waits := map[string]ledger.Wait{} // the longest, by connection
-	for _, b := range beats {
+	for _, b := range heartbeats {
 		if b.Age >= repairTime {
 			continue
 		}

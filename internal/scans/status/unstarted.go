@@ -25,7 +25,7 @@ func (rd *Reader) unstartedStatus(ctx context.Context, id ledger.ScanID) (Status
 	switch {
 	case err != nil:
 		return Status{}, err
-	case !found || a.Asks.Retry():
+	case !found || a.Kind.Retry():
 		return Status{}, NotFound(id, ledger.ErrNotFound)
 	case a.Refused != "":
 		return Status{}, problem.NotFoundf("id", "the scan %s was not started: %s", id, a.Refused)
@@ -40,7 +40,7 @@ func (rd *Reader) addRetry(ctx context.Context, st *Status) error {
 	}
 	a, found, err := rd.ledger.StartRequest(ctx, st.ID)
 	switch {
-	case err != nil || !found || !a.Asks.Retry() || a.Attempt != st.attempt:
+	case err != nil || !found || !a.Kind.Retry() || a.Attempt != st.attempt:
 		return err
 	case a.Refused != "":
 		st.add("its retry was refused: " + a.Refused)

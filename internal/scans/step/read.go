@@ -109,12 +109,12 @@ func (r *reading) affordable(most int) int {
 
 // round makes the first n steps that were found, at once. If there is no memory for all of them beside what was read before, it makes none.
 func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
-	pages, asked, used := make([]storage.Page, n), 0, o.options.Memory.Used()
+	pages, requested, used := make([]storage.Page, n), 0, o.options.Memory.Used()
 	top := o.Sizes.Top(o.Request.PageRows())
 	g, all := task.WithContext(ctx)
 	for _, f := range r.found {
-		if i := asked; f.step != nil && i < n {
-			asked++
+		if i := requested; f.step != nil && i < n {
+			requested++
 			g.Go(func() (err error) {
 				pages[i], err = o.page(all, *f.step)
 				return err
@@ -151,7 +151,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 		if len(rows) > 0 {
 			next.end = scan.PageEnd{Last: rows[len(rows)-1].Key, Rows: len(rows)}
 			if top < o.Request.PageRows() {
-				next.end.Asked = top
+				next.end.Requested = top
 			}
 		}
 		if next.rows, err = r.into.page(ctx, *f.step, page.Date, rows); err != nil {
@@ -271,18 +271,18 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 	return q
 }
 
-// handOverMost is how many transactions an invocation writes while others wait for its children.
+// passOnMost is how many transactions an invocation writes while others wait for its children.
 // It leaves more to CopyRows, but for spans that take no more transactions than the requests that reading them
 // again costs, step and message included.
 const (
-	handOverMost   = 200
+	passOnMost     = 200
 	rereadRequests = 7
 )
 
-// handOver replaces rows by a CopyRows step for each span of them, where they are too many transactions to keep the
+// passOn replaces rows by a CopyRows step for each span of them, where they are too many transactions to keep the
 // children waiting. It keeps the rows of a span's first and last partition, which the page's ends may cut: a range that
 // is handed over has whole partitions, and excludes its bounds.
-func (s *readResult) handOver(m scans.Message) {
+func (s *readResult) passOn(m scans.Message) {
 	if m.HandedOver || len(s.children) == 0 {
 		return
 	}
@@ -300,7 +300,7 @@ func (s *readResult) handOver(m scans.Message) {
 		}
 		n := action.Transactions(middle)
 		full := len(s.children)+len(handed)+commitRows >= storage.MaxBatchRows
-		if transactions+n <= handOverMost || n <= rereadRequests || full {
+		if transactions+n <= passOnMost || n <= rereadRequests || full {
 			transactions += n
 			continue
 		}

@@ -54,7 +54,7 @@ func TestOneCommit(t *testing.T) {
 		}
 		s.spans = append(s.spans, storage.Rows(rows))
 	}
-	s.handOver(scans.Message{})
+	s.passOn(scans.Message{})
 	if r.queries < 4 || len(s.children)+commitRows > storage.MaxBatchRows {
 		t.Errorf("%d queries leave %d children", r.queries, len(s.children))
 	}
@@ -71,7 +71,7 @@ func TestHandOverKeepsShortSpans(t *testing.T) {
 	}
 	// The first and the last partition of a span stay in any case.
 	s := readResult{spans: [][]storage.Row{span("a", 202), span("b", 9), span("c", 10)}, children: []scans.Message{{}}}
-	s.handOver(scans.Message{})
+	s.passOn(scans.Message{})
 	if len(s.spans[0]) != 202 || len(s.spans[1]) != 9 || len(s.spans[2]) != 2 || len(s.children) != 2 {
 		t.Errorf("keeps %d, %d and %d rows and has %d children, want 202, 9, 2 and 2", len(s.spans[0]), len(s.spans[1]), len(s.spans[2]), len(s.children))
 	}

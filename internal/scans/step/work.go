@@ -74,7 +74,7 @@ type written struct {
 
 func (w written) end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error {
 	if w.Packs {
-		found.handOver(m)
+		found.passOn(m)
 	}
 	rows := found.rows()
 	out.done.Rows = int64(len(rows))

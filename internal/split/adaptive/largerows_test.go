@@ -20,7 +20,7 @@ func TestLargeRows(t *testing.T) {
 	c := scantest.Case{Segment: page, Rows: scantest.Table(rows, func(i int) key.Key { return key.Key{Partition: fmt.Sprintf("k%06x", i*7919%16777213)} })}
 	var ends []scan.PageEnd
 	for i := page - 1; i < rows; i += page {
-		ends = append(ends, scan.PageEnd{Last: c.Rows[i], Rows: page, Asked: page})
+		ends = append(ends, scan.PageEnd{Last: c.Rows[i], Rows: page, Requested: page})
 	}
 	hints := scan.NewHints(key.Bounds{}, ends, full)
 	if n := len(hints.Keys); n < rows/page/scan.HintPages-2 || n > rows/page/scan.HintPages+2 {

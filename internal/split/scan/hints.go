@@ -27,18 +27,18 @@ type Hints struct {
 
 // PageEnd is the part of a page that hints need: the key of the last row that its step yielded, and how many it yielded.
 type PageEnd struct {
-	Last   key.Key
-	Rows   int
-	Failed int `json:",omitempty"` // the rows that could not be written
-	Asked  int `json:",omitempty"` // the rows that the page could have had, if fewer than a full page because its rows are large
+	Last      key.Key
+	Rows      int
+	Failed    int `json:",omitempty"`      // the rows that could not be written
+	Requested int `json:"Asked,omitempty"` // the rows that the page could have had, if fewer than a full page because its rows are large
 }
 
 // full returns the page's rows, scaled up to a full page of segment rows if its rows are large.
 func (e PageEnd) full(segment int) int {
-	if e.Asked == 0 {
+	if e.Requested == 0 {
 		return e.Rows
 	}
-	return max(e.Rows, e.Rows*segment/e.Asked)
+	return max(e.Rows, e.Rows*segment/e.Requested)
 }
 
 // Thin returns at most the given number of ends, in table order. It merges neighbours.
@@ -50,7 +50,7 @@ func Thin(ends []PageEnd, most int) []PageEnd {
 		end, most := PageEnd{Last: group[len(group)-1].Last}, 0
 		for _, e := range group {
 			if e.Rows > most {
-				end.Asked, most = e.Asked, e.Rows
+				end.Requested, most = e.Requested, e.Rows
 			}
 			end.Rows += e.Rows
 			end.Failed += e.Failed

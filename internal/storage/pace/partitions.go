@@ -85,10 +85,10 @@ func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duratio
 }
 
 // Answered records that a request succeeded. thought is the number of rows given to Started, rows the real one.
-func (p *Partitions) Answered(key string, thought, rows int, now time.Time) {
+func (p *Partitions) Answered(key string, expected, rows int, now time.Time) {
 	if l, ok := p.limits[key]; ok {
 		l.fill(now)
-		l.budget += float64(thought - rows)
+		l.budget += float64(expected - rows)
 		l.takes = true
 		l.answered++
 		l.rows += float64(rows)

@@ -31,17 +31,17 @@ type listing struct {
 	readAt time.Time // our time before the row was read
 }
 
-// lookUp reads a stream's row.
-func (s *Streams) lookUp(ctx context.Context, escaped string) (listing, error) {
+// readListing reads a stream's row.
+func (s *Streams) readListing(ctx context.Context, escaped string) (listing, error) {
 	var l listing
-	asked, at := time.Now(), &key.Bound{Key: escaped}
+	sentAt, at := time.Now(), &key.Bound{Key: escaped}
 	err := s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: new(streamsPartition), Low: at, High: at}}, func(p storage.Page) (err error) {
 		for _, e := range p.Entities() {
 			l, err = listingOf(e, p.Date)
 		}
 		return err
 	})
-	l.readAt = asked
+	l.readAt = sentAt
 	return l, err
 }
 
@@ -59,7 +59,7 @@ func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 	s.mu.Unlock()
 	if !ok || !fresh(l.readAt) {
 		var err error
-		if l, err = s.lookUp(ctx, escaped); err != nil {
+		if l, err = s.readListing(ctx, escaped); err != nil {
 			return listing{}, err
 		}
 		remember(s, s.known, escaped, l)
@@ -79,10 +79,10 @@ func remember[T any](s *Streams, in map[string]T, escaped string, what T) {
 
 // fresh reports whether less than knownTime has passed by both clocks. The monotonic clock may
 // stop while the machine sleeps, and the wall clock may be set back.
-func fresh(asked time.Time) bool {
+func fresh(sentAt time.Time) bool {
 	now := time.Now()
-	wall := now.Round(0).Sub(asked.Round(0))
-	return now.Sub(asked) < knownTime && wall >= 0 && wall < knownTime
+	wall := now.Round(0).Sub(sentAt.Round(0))
+	return now.Sub(sentAt) < knownTime && wall >= 0 && wall < knownTime
 }
 
 // shardsToWrite returns the number of shards that may receive events. Before the first
@@ -95,7 +95,7 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 		return n, nil
 	}
 	want := max(1, s.options.Streams[stream].Shards)
-	l, err := s.lookUp(ctx, escaped)
+	l, err := s.readListing(ctx, escaped)
 	if err != nil {
 		return 0, err
 	}

@@ -148,7 +148,7 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 // empty deletes the events of a stream, and its records of idempotency keys, from before a time of the service's
 // clock, or all if it is zero. It returns the number of events.
 func (s *Streams) empty(ctx context.Context, stream, escaped string, before time.Time) (removed int64, err error) {
-	l, err := s.lookUp(ctx, escaped)
+	l, err := s.readListing(ctx, escaped)
 	if err != nil {
 		return 0, fmt.Errorf("delete stream %q: %w", stream, err)
 	}

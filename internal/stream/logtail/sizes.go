@@ -41,13 +41,13 @@ func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (s
 
 // learn updates the size of rows from a page for which asked rows were requested. A page with much text raises it. A page
 // that may have successors lowers it.
-func (s *Sizes) learn(asked int, p storage.Page) {
+func (s *Sizes) learn(requested int, p storage.Page) {
 	rows := len(p.Rows)
 	if rows == 0 {
 		return
 	}
 	mean, before := int64(p.Bytes/rows), s.mean.Load()
-	if mean > before && rows > 1 && p.Bytes > largePage || mean < before && rows >= asked {
+	if mean > before && rows > 1 && p.Bytes > largePage || mean < before && rows >= requested {
 		s.mean.Store(mean)
 	}
 }

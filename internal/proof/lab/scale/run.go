@@ -72,7 +72,7 @@ func (c *cloud) scan() (status.Status, error) {
 		return status.Status{}, err
 	}
 	var started struct{ ID string }
-	if err := first.ask("/api/scans", body, &started); err != nil {
+	if err := first.post("/api/scans", body, &started); err != nil {
 		return status.Status{}, err
 	}
 	c.work.Go(c.scale)
@@ -80,7 +80,7 @@ func (c *cloud) scan() (status.Status, error) {
 	for {
 		time.Sleep(10 * time.Second)
 		var s status.Status
-		if err := first.ask("/api/scans/"+started.ID, nil, &s); err != nil || s.State != ledger.Running {
+		if err := first.post("/api/scans/"+started.ID, nil, &s); err != nil || s.State != ledger.Running {
 			return s, err
 		}
 		if c.options.Progress != nil {
@@ -90,7 +90,7 @@ func (c *cloud) scan() (status.Status, error) {
 }
 
 // ask posts a body, or gets the path if there is none, and decodes the answer.
-func (in *instance) ask(path string, body []byte, answer any) error {
+func (in *instance) post(path string, body []byte, answer any) error {
 	method := http.MethodGet
 	if body != nil {
 		method = http.MethodPost

@@ -122,9 +122,9 @@ func progressOf(all []moment) *Progress {
 	half, count := all[len(all)/2:], 0
 	var p Progress
 	for _, m := range half {
-		if told, ok := m.ahead.Progress(m.read); ok {
+		if shown, ok := m.ahead.Progress(m.read); ok {
 			count++
-			off := math.Abs(told - m.done)
+			off := math.Abs(shown - m.done)
 			p.Mean += off
 			p.Worst = max(p.Worst, off)
 		}
