@@ -16,8 +16,9 @@ import (
 // logFlags name the table of streams, and how results are printed.
 type logFlags struct {
 	connectionFlags
-	table string
-	json  bool
+	table   string
+	address string // of the table that is open
+	json    bool
 }
 
 // options has --json with what it prints.
@@ -38,7 +39,7 @@ func (f *logFlags) open(r *call) (*logtail.Streams, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.announceChanges(table.Address())
+	f.address = table.Address()
 	return logtail.New(logtail.Options{Table: table}), nil
 }
 
@@ -158,6 +159,7 @@ func (o *logDeleteOptions) run(r *call) error {
 	if err := o.confirm(r, fmt.Sprintf("delete all events of stream %q of table %s", r.args[0], o.table), "This can't be undone. ", "--yes deletes them without asking", "the table's name", o.table); err != nil {
 		return err
 	}
+	r.announceChanges(o.address)
 	done, err := streams.Delete(r.ctx, r.args[0], claim.Sent{})
 	if err != nil {
 		return asUsage(err)

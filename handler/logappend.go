@@ -40,6 +40,7 @@ func (o *logAppendOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
+	r.announceChanges(o.address)
 	a := &appender{call: r, streams: streams, stream: stream, json: o.json}
 	in := r.In
 	switch {
