@@ -10,35 +10,35 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Cache holds what was read of scans a short while ago, by their ids. It is safe for concurrent use.
+// Cache holds a recently read value for each scan. It is safe for concurrent use.
 type Cache[T any] struct {
-	fresh time.Duration // for so long, a value is used as it is
-	kept  time.Duration // for so long, it is kept for the next reading
+	fresh time.Duration // how long a value is returned without being read again
+	kept  time.Duration // how long a value is kept for the next read
 
 	mu   sync.Mutex // guards byID and the values' fields
 	byID map[ledger.ScanID]*cached[T]
 }
 
-// cached is what a cache holds of one scan.
+// cached is a cache's value for one scan.
 type cached[T any] struct {
 	value   T
-	at      time.Time     // when the reading of it began; zero if it never was read
-	stale   bool          // it must be read again, however fresh it is
-	reading chan struct{} // closed when the reading under way has ended; nil if there is none
-	failed  error         // of the last reading
+	at      time.Time     // when the value's read began; zero if it was never read
+	stale   bool          // the value must be read again even if it is fresh
+	reading chan struct{} // closed when the current read has ended; nil if there is none
+	failed  error         // of the last read
 }
 
-// NewCache returns an empty cache whose values are fresh for a time, and kept for another.
+// NewCache returns an empty cache with these values of [Cache].fresh and kept.
 func NewCache[T any](fresh, kept time.Duration) *Cache[T] {
 	return &Cache[T]{fresh: fresh, kept: kept, byID: map[ledger.ScanID]*cached[T]{}}
 }
 
-// Get returns a scan's value that was fresh at the call. If there is none, it reads one, and others wait for that.
+// Get returns a scan's value that was fresh when Get was called. If there is none, Get reads one, and concurrent calls wait for it.
 func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (T, error)) (T, error) {
 	return c.since(ctx, id, time.Now().Add(-c.fresh), read)
 }
 
-// since is get for a value whose reading began after a time.
+// since is Get for a value whose read began after oldest.
 func (c *Cache[T]) since(ctx context.Context, id ledger.ScanID, oldest time.Time, read func(was T) (T, error)) (T, error) {
 	for {
 		c.mu.Lock()
@@ -65,7 +65,7 @@ func (c *Cache[T]) since(ctx context.Context, id ledger.ScanID, oldest time.Time
 			c.mu.Lock()
 			err := of.failed
 			c.mu.Unlock()
-			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // which is over for both: a further reading would take as long again
+			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // both calls have run out of patience; another read would take as long again
 				return value, err
 			}
 		case <-ctx.Done():
@@ -74,7 +74,7 @@ func (c *Cache[T]) since(ctx context.Context, id ledger.ScanID, oldest time.Time
 	}
 }
 
-// Age returns how long ago the reading of a scan's value began, 0 if there is none.
+// Age returns how long ago the read of a scan's value began, or 0 if there is none.
 func (c *Cache[T]) Age(id ledger.ScanID) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *Cache[T]) Age(id ledger.ScanID) time.Duration {
 	return 0
 }
 
-// fill reads a value for whoever waits for it. After an error, the next one reads.
+// fill reads a value for all waiting calls. After an error, the next of them reads again.
 func (c *Cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, err error) {
 	filled, began := false, time.Now()
 	defer func() { // also if read panics
@@ -98,7 +98,7 @@ func (c *Cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, er
 		close(of.reading)
 		of.reading, of.failed = nil, err
 	}()
-	value, err = read(of.value) // which nobody else changes
+	value, err = read(of.value) // nobody else changes the value meanwhile
 	filled = err == nil
 	return value, err
 }
@@ -112,7 +112,7 @@ func (c *Cache[T]) forget() {
 	}
 }
 
-// Outdate has a scan's value read again if it is outdated, even if a reading is under way.
+// Outdate makes the next call read a scan's value again if the value is outdated, even if it is being read.
 func (c *Cache[T]) Outdate(id ledger.ScanID, outdated func(T) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,23 +11,23 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxNames is the most tables or queues that are listed of a connection.
+// maxNames is how many tables or queues of a connection are listed at most.
 const maxNames = 1000
 
-// Names is a list of names under the name of what they are.
+// Names is a list of names, by their kind: connections, tables or queues.
 type Names map[string][]string
 
-// Connections returns the names of the settings that a request may name, in order.
+// Connections returns the sorted names of the settings that a request may name.
 func (ss *Scans) Connections(context.Context, string) (Names, error) {
 	return Names{"connections": slices.Sorted(maps.Keys(ss.Options.Accounts))}, nil
 }
 
-// TableNames returns the first tables of a connection; none if it may not list them.
+// TableNames returns the first tables of a connection, or none if it may not list them.
 func (ss *Scans) TableNames(ctx context.Context, connection string) (Names, error) {
 	return ss.names(ctx, "tables", connection, (*storage.Account).TableNames)
 }
 
-// QueueNames returns the first queues of a connection; none if it may not list them, or has no queues.
+// QueueNames returns the first queues of a connection, or none if it may not list them or has no queues.
 func (ss *Scans) QueueNames(ctx context.Context, connection string) (Names, error) {
 	return ss.names(ctx, "queues", connection, (*storage.Account).QueueNames)
 }

@@ -15,18 +15,18 @@ type FailedRow struct {
 	Reason       string `json:"reason"`
 }
 
-// maxFailedRows is how many failed rows a step keeps. It keeps fewer if they are too long.
+// maxFailedRows is how many failed rows are stored with a step; fewer if they are too long.
 const maxFailedRows = 1000
 
-// KeptRows is what a step keeps of its failed rows, to show them and to do them again.
+// KeptRows describes a step's failed rows, to show and to retry them.
 type KeptRows struct {
-	Rows   []FailedRow    `json:"rows"`   // the first of them
-	Failed int64          `json:"failed"` // all of them
-	Pages  []ReadPage     `json:"pages"`  // that have them
-	Ends   []scan.PageEnd `json:"ends"`   // of pages, as the step's note blames them
+	Rows   []FailedRow    `json:"rows"`   // the first failed rows
+	Failed int64          `json:"failed"` // how many rows failed
+	Pages  []ReadPage     `json:"pages"`  // the pages that have failed rows
+	Ends   []scan.PageEnd `json:"ends"`   // the ends of these pages, with the failed rows that the step's note counts
 }
 
-// packFailed returns the stored form of what is kept, with failed rows, and how many of them it lists.
+// packFailed returns the stored form of r with these failed rows, and how many of them it lists.
 func packFailed(failed []action.Failure, r KeptRows) (packed []byte, kept int64) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
 		r.Rows, r.Failed = make([]FailedRow, 0, min(len(failed), most)), int64(len(failed))
@@ -40,7 +40,7 @@ func packFailed(failed []action.Failure, r KeptRows) (packed []byte, kept int64)
 	return nil, 0
 }
 
-// KeepFailed has the ledger keep the failed rows of a step.
+// KeepFailed adds a step's failed rows to the step's commit.
 func KeepFailed(done *ledger.Done, failed []action.Failure, r KeptRows) {
 	done.FailedRows, done.Kept = packFailed(failed, r)
 	if len(failed) > 0 {
@@ -48,7 +48,7 @@ func KeepFailed(done *ledger.Done, failed []action.Failure, r KeptRows) {
 	}
 }
 
-// ParseFailed reads what packFailed returned. A form that this version does not know has no rows.
+// ParseFailed reads the form that packFailed returns. It finds no rows in a form that this version does not know.
 func ParseFailed(packed []byte) (KeptRows, error) {
 	var r KeptRows
 	text, err := Unpack(packed)

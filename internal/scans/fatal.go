@@ -7,18 +7,18 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxReason bounds the reason that is kept with a step or a row, in bytes.
+// maxReason bounds the reason that is stored with a step or a row, in bytes.
 const maxReason = 2000
 
-// FatalError is an error that no repetition mends. It fails the scan.
+// FatalError is an error that repeating cannot fix. It fails the scan.
 type FatalError struct{ error }
 
 func (f *FatalError) Unwrap() error { return f.error }
 
-// Fatal returns an error as one that no repetition mends.
+// Fatal returns err as a fatal error.
 func Fatal(err error) *FatalError { return &FatalError{err} }
 
-// FatalIfPermanent makes an error fatal that no repetition mends. what was tried stands before it.
+// FatalIfPermanent makes a permanent storage error fatal. The error's text then begins with what, which was tried.
 func FatalIfPermanent(what string, err error) error {
 	if !errors.As(err, new(*FatalError)) && storage.Permanent(err) {
 		return &FatalError{fmt.Errorf("%s: %w", what, err)}
@@ -26,5 +26,5 @@ func FatalIfPermanent(what string, err error) error {
 	return err
 }
 
-// Shortened returns as much of a reason as is kept.
+// Shortened returns the first maxReason bytes of a reason.
 func Shortened(reason string) string { return reason[:min(len(reason), maxReason)] }

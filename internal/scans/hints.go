@@ -18,20 +18,20 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Hints: each step notes where its pages ended. When a scan has ended, these ends become hints for the next scan of the
-// same rows. Scans with a filter leave and take none: their pages show only the rows that match.
+// Hints. Each step notes where its pages ended. When a scan has ended, these ends become hints for the next scan of the
+// same rows. Scans with a filter neither leave nor use hints, because their pages show only the rows that match.
 
-// HintsName identifies the rows that a scan reads; it is "" for a scan that leaves no hints.
+// HintsName identifies the rows that a scan reads. It is "" for a scan that leaves no hints.
 func (o *RunnableScan) HintsName() string {
 	r := o.Request
-	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // their pages don't show where the rows are, or an export's files do
+	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the pages do not show where the rows are, or an export's files show it
 		return ""
 	}
 	sum := sha256.Sum256(JSON([]any{strings.ToLower(o.Source.Address()), r.Range, r.PageRows()}))
 	return hex.EncodeToString(sum[:16])
 }
 
-// HintsOf returns packed hints for a request, made of the ends of pages; nil if there are none.
+// HintsOf returns packed hints for a request, made from the ends of pages, or nil if there are none.
 func HintsOf(r Request, ends []scan.PageEnd) []byte {
 	hints := scan.NewHints(r.Range, ends, r.PageRows())
 	for len(hints.Keys) > 0 {
@@ -46,7 +46,7 @@ func HintsOf(r Request, ends []scan.PageEnd) []byte {
 	return nil
 }
 
-// UseHints returns packed hints made of a source's own, and gives them to o.
+// UseHints makes hints from a source that knows where its rows are. It gives them to o, and returns them packed.
 func (o *RunnableScan) UseHints(source storage.Hinted) []byte {
 	if o.Request.Action.Type == Keys {
 		return nil
@@ -73,16 +73,16 @@ type packedHints struct {
 
 const hintsVersion = 1
 
-// packHints returns the stored form. ok is false if it is too big for one row.
+// packHints returns the stored form of hints. ok is false if it is too big for one row.
 func packHints(h scan.Hints) (packed []byte, ok bool) {
 	text := JSON(packedHints{hintsVersion, h})
 	packed = Pack(text)
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
 }
 
-// Use gives the scan's strategy packed hints, if there are any. Its error says why they
-// are unusable. For hints of a newer version it is [problem.Stale].
-// A scan without hints is less balanced, but a scan with wrong ones would miss rows.
+// Use gives any packed hints to the scan's strategy. Its error is why they
+// are unusable. For hints of a newer version, it is [problem.Stale].
+// A scan without hints is less balanced, but a scan with wrong hints would miss rows.
 func (o *RunnableScan) Use(packed []byte) error {
 	if len(packed) == 0 {
 		return nil
@@ -98,8 +98,8 @@ func (o *RunnableScan) Use(packed []byte) error {
 	return nil
 }
 
-// ownHints gives o the hints that were stored with the scan. Its steps refer to them: hints
-// of a newer version are [problem.Stale], as the steps are.
+// ownHints gives o the hints that were stored with the scan. The scan's steps refer to them, so for hints
+// of a newer version, the error is [problem.Stale].
 func (ss *Scans) ownHints(ctx context.Context, id ledger.ScanID, o *RunnableScan) error {
 	packed, err := ss.Ledger.Hints(ctx, id)
 	if err != nil {

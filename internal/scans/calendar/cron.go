@@ -40,5 +40,5 @@ func ParseCron(s string) (Cron, error) {
 	return c, nil
 }
 
-// Next returns the first time after t at which it fires. It is zero if that is more than five years away.
+// Next returns the first time after t at which c fires, or zero if that is more than five years later.
 func (c Cron) Next(t time.Time) time.Time { return c.spec.Next(t.UTC()) }

@@ -1,3 +1,3 @@
-// Package calendar decides when scans start by themselves, and which of their backups are kept. It knows no clock, no storage and no scans:
-// the engine tells what has been, and carries out what is decided.
+// Package calendar decides when schedules start scans, and which of their backups are kept. It uses no clock, no storage and no scans. Package
+// schedule supplies the facts and carries out the decisions.
 package calendar

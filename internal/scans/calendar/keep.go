@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Keep says which backups of a schedule are kept, by the rules of restic: the newest ones, and the newest of each of the last days, weeks
-// and months that have one. Days are UTC's, weeks those of ISO 8601.
+// Keep is how many backups of a schedule are kept, by the rules of restic: the last ones, and the newest of each of the last days, weeks
+// and months that have a backup. Days are in UTC, and weeks follow ISO 8601.
 type Keep struct {
 	Last    int `json:"last,omitempty"`
 	Daily   int `json:"daily,omitempty"`
@@ -14,7 +14,7 @@ type Keep struct {
 	Monthly int `json:"monthly,omitempty"`
 }
 
-// Check finds what is wrong with the numbers.
+// Check reports a number out of range, or a Keep that keeps nothing.
 func (k Keep) Check() error {
 	for _, n := range []int{k.Last, k.Daily, k.Weekly, k.Monthly} {
 		if n < 0 || n > mostKept {
@@ -29,8 +29,8 @@ func (k Keep) Check() error {
 
 const mostKept = 1000
 
-// Outdated returns which backups are not kept, by their indexes. at are the occurrences of all successes, newest first. The newest is
-// always kept. While a rule has more to keep than there is, it keeps the oldest backup as well.
+// Outdated returns the indexes of the backups that are not kept. at has the occurrences of all successful backups, newest first. The newest
+// backup is always kept. A rule that allows more backups than it has kept also keeps the oldest backup.
 func (k Keep) Outdated(at []time.Time) (outdated []int) {
 	rules := []struct {
 		left int

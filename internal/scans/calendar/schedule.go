@@ -9,36 +9,36 @@ import (
 	"tablesweep/internal/key"
 )
 
-// dateForm is how an occurrence stands in a prefix. It has no character that names of blobs must not have.
+// dateForm is the form of an occurrence in a prefix. All its characters are allowed in blob names.
 const dateForm = "2006-01-02T1504"
 
-// ID returns the id of the scan that an occurrence of a schedule starts. Whoever starts it makes the same, so it starts once. It has the
-// form of all scans' ids: those of later occurrences sort first.
+// ID returns the id of the scan that an occurrence of a schedule starts. Every process derives the same id, so the scan starts once. It has the
+// form of all scans' ids, so ids of later occurrences sort first.
 func ID(name string, occurrence time.Time) string {
 	sum := sha256.Sum256([]byte(name))
 	return key.Inverted(occurrence) + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:6])
 }
 
-// Date is the placeholder in prefixes that stands for the occurrence.
+// Date is the placeholder for the occurrence in prefixes.
 const Date = "{date}"
 
-// Fill returns a prefix for an occurrence.
+// Fill returns a prefix in which the occurrence replaces [Date].
 func Fill(prefix string, occurrence time.Time) string {
 	return strings.ReplaceAll(prefix, Date, occurrence.UTC().Format(dateForm))
 }
 
-// mostMissed bounds what is counted: an app may be stopped for years.
+// mostMissed bounds [Decision.Missed], because an app may be stopped for years.
 const mostMissed = 1000
 
-// Decision is what a look at a schedule comes to.
+// Decision is the result of a check of a schedule.
 type Decision struct {
-	Occurrence time.Time // the newest that is due; zero if none is
-	Start      bool      // its scan is to start; else it is skipped
-	Missed     int       // occurrences before that nobody has looked at in time, at most 1,000
+	Occurrence time.Time // the newest due occurrence; zero if none is due
+	Start      bool      // its scan must start; otherwise it is skipped
+	Missed     int       // earlier occurrences that no check found in time, at most 1,000
 }
 
-// Decide decides which occurrence is due. decided is the newest one that was decided before; running, whether the scan that was started last
-// runs. Of missed occurrences only the newest starts. None does before the last one's scan has ended.
+// Decide decides which occurrence is due. decided is the newest occurrence decided before. running is set if the scan that was started last
+// is still running. Of several due occurrences, only the newest starts, and none starts before the last scan has ended.
 func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {
 	newest := c.newest(decided, now)
 	if newest.IsZero() {
@@ -51,7 +51,7 @@ func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {
 	return d
 }
 
-// newest returns the newest occurrence after a time, until another. It is zero if there is none.
+// newest returns the newest occurrence in the interval (after, until], or zero if there is none.
 func (c Cron) newest(after, until time.Time) (newest time.Time) {
 	for back := time.Hour; newest.IsZero(); back *= 2 {
 		from := until.Add(-back)
@@ -69,7 +69,7 @@ func (c Cron) newest(after, until time.Time) (newest time.Time) {
 	return newest
 }
 
-// Overdue reports whether two occurrences have passed since a time: the newest success is older than two periods.
+// Overdue reports whether two occurrences have passed since the newest success.
 func (c Cron) Overdue(since, now time.Time) bool {
 	first := c.Next(since)
 	second := c.Next(first)

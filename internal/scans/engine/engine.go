@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/scans/step"
 )
 
-// Engine runs scans: it has all rooms, each with those below it. It is safe for concurrent use.
+// Engine runs scans. It consists of the parts in the package comment. It is safe for concurrent use.
 type Engine struct {
 	*scans.Scans
 	*status.Reader

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// maxMembers is the most tables of a group.
+	// maxMembers is how many tables a group has at most.
 	maxMembers = 5000
-	// tablesAtOnce is how many tables are read at once before a copy of many.
+	// tablesAtOnce is how many destination tables are read at once before a group's copy.
 	tablesAtOnce = 32
 )
 
-// unopenedError is why a request can't be opened with this instance's settings.
+// unopenedError explains why a request cannot be opened with this instance's settings.
 type unopenedError struct{ error }
 
 func (u *unopenedError) Unwrap() error { return u.error }
 
-// Checker finds what would keep a request's scan from running or would do damage, and makes ready what it needs.
+// Checker checks whether a request's scan can run without damage, and prepares the scan's places.
 type Checker struct {
 	scans  *scans.Scans
 	ledger *ledger.Ledger
@@ -38,7 +38,7 @@ type Checker struct {
 // NewChecker returns a checker of requests for scans.
 func NewChecker(of *scans.Scans) *Checker { return &Checker{of, of.Ledger} }
 
-// check opens a request, and finds what would keep its scan from running or would do damage.
+// check opens a request, and checks whether its scan can run without damage.
 func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableScan, error) {
 	o, err := ck.scans.Open(r)
 	if err != nil {
@@ -69,7 +69,7 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 	return o, probeOther(ctx, o)
 }
 
-// probe reads one row of the source with the request's filter and properties. An export has no clock of its own: it is read now.
+// probe reads one row of the source with the request's filter and properties. An export has no clock, so its scan begins now.
 func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	r := o.Request
 	if x := o.Export(); x != nil {
@@ -88,7 +88,7 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	case storage.BeingDeleted(err):
 		return &GoneError{problem.BeingDeleted("source.table", err)}
 	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
-		// Without the range, the service counts positions in the text that the caller wrote.
+		// Without the range, positions in the service's error refer to the text that the caller wrote.
 		if _, _, alone := o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
 			err = alone
 		}
@@ -97,7 +97,8 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	return scans.Refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
-// probeOther finds out whether the other place of a comparison can be read, and keeps to the export that is there.
+// probeOther checks whether the other place of a comparison can be read. If it is an export, probeOther records its hash in the request, so
+// that every step reads the same export.
 func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 	const field = "action.destination"
 	if x, ok := o.Other.(*scans.Export); ok {
@@ -120,7 +121,7 @@ func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 	return scans.Refusal(field, "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
-// ready makes ready what the scan of a request that was checked needs: the destination, and hints.
+// ready prepares the destination, the tables of a group, and the hints for a checked request's scan.
 func (ck *Checker) ready(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) (hints []byte, err error) {
 	if o.Request.IsGroup() {
 		if o.Tables, err = ck.tablesOf(ctx, id, o.Request); err != nil {
@@ -135,7 +136,7 @@ func (ck *Checker) ready(ctx context.Context, id ledger.ScanID, o *scans.Runnabl
 	if hints, err = ck.savedHints(ctx, o); err != nil {
 		return nil, err
 	}
-	if x := o.Export(); x != nil { // in the end, each row comes from this one
+	if x := o.Export(); x != nil { // all rows must come from this export
 		x.Hash = x.Content.Hash()
 		o.Request.Source.Export = x.Hash
 	}
@@ -143,7 +144,7 @@ func (ck *Checker) ready(ctx context.Context, id ledger.ScanID, o *scans.Runnabl
 	return hints, nil
 }
 
-// savedHints gives o the hints of an earlier scan of the same rows, and returns them packed. It drops unusable ones.
+// savedHints gives o the hints of an earlier scan of the same rows, and returns them packed. It drops unusable hints.
 func (ck *Checker) savedHints(ctx context.Context, o *scans.RunnableScan) (packed []byte, err error) {
 	if source, ok := o.Source.(storage.Hinted); ok {
 		return o.UseHints(source), nil
@@ -159,7 +160,7 @@ func (ck *Checker) savedHints(ctx context.Context, o *scans.RunnableScan) (packe
 	return packed, nil
 }
 
-// tablesOf returns the tables of a group, by name: those of an account or of an export of many tables.
+// tablesOf returns the sorted names of a group's tables, from an account or an export of many tables.
 func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Request) (names []string, err error) {
 	if of, ok := id.Verifies(); ok {
 		if names, err = ck.copied(ctx, of, r); !errors.Is(err, ledger.ErrNotFound) {
@@ -196,7 +197,8 @@ func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Reque
 	return names, nil
 }
 
-// copied returns the tables that a group has copied. Who proves its export asks tables.json; if that can't be read, the proof fails at its end.
+// copied returns the tables that a group has copied. For the verification of an export, it reads tables.json. If that is unreadable, the
+// verification fails at its end.
 func (ck *Checker) copied(ctx context.Context, group ledger.ScanID, r scans.Request) (names []string, err error) {
 	if r.Action.Proof {
 		var from *place.Blobs
@@ -214,7 +216,7 @@ func (ck *Checker) copied(ctx context.Context, group ledger.ScanID, r scans.Requ
 	return names, err
 }
 
-// exportsIn returns the names of the exports in a place. whole demands that it is a complete export of many tables.
+// exportsIn returns the names of the exports in a place. With whole, the place must be a complete export of many tables.
 func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []string, err error) {
 	if !whole {
 		names, err = place.ExportsIn(ctx, from)
@@ -227,8 +229,8 @@ func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []stri
 	return names, scans.Unreadable("source", err)
 }
 
-// mayOverwrite refuses a copy of many tables that would write over rows, unless its request says that it may. A scan that has started is not
-// checked: what it writes itself is no rows of others.
+// mayOverwrite refuses a copy of many tables that would write over rows, unless its request allows it. A scan that has started is not
+// checked, because it may have written the rows itself.
 func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) error {
 	r := o.Request
 	if !r.OverExisting() || r.Action.Overwrite || r.Action.Mode == action.Skip || r.Action.Mode == action.Fail {
@@ -238,7 +240,7 @@ func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) erro
 	if err != nil {
 		return err
 	}
-	others := slices.DeleteFunc(slices.Clone(o.Tables), func(name string) bool { return ck.scans.CheckTable("", to.Table(name)) != nil }) // which are left out
+	others := slices.DeleteFunc(slices.Clone(o.Tables), func(name string) bool { return ck.scans.CheckTable("", to.Table(name)) != nil }) // the group leaves out the other tables
 	there, err := to.TableStates(ctx, others, tablesAtOnce)
 	if err != nil {
 		return scans.Refusal("action.destination", "the Table service refuses to read its tables; check the connection and its permissions", err)

@@ -1,3 +1,3 @@
-// Package life begins scans and groups of them, retries and ends them, seals exports, and judges comparisons. Its [Upkeep] completes what
-// crashes have left.
+// Package life starts, retries and ends scans and groups, seals exports, and decides how comparisons end. Its [Upkeep] completes the work that
+// crashes interrupted.
 package life

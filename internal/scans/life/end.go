@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// endTime is the time to record a scan's end and its hints.
+// endTime is the time limit for recording a scan's end and its hints.
 const endTime = time.Minute
 
 // end ends a running scan. It reports whether this call ended it.
@@ -34,7 +34,7 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 	return ended, err
 }
 
-// afterEnd begins what has waited for a scan's end: the next member of its group, or a scan that was asked for.
+// afterEnd starts the next member of an ended scan's group, or scans with start requests.
 func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
 	group, number, member := scan.InGroup()
 	if !member {
@@ -60,7 +60,7 @@ func (l *Life) EndIfDone(ctx context.Context, scan ledger.ScanID) {
 }
 
 // Finish ends the scan if no step is pending, and saves hints for the next scan of the table.
-// An export that can't be sealed fails. It reports whether this call ended the scan.
+// An export that cannot be sealed fails. Finish reports whether this call ended the scan.
 func (l *Life) Finish(ctx context.Context, scan ledger.ScanID) (bool, error) {
 	var unsealed error
 	now, err := l.scans.Now(ctx)
@@ -89,7 +89,7 @@ func (l *Life) Finish(ctx context.Context, scan ledger.ScanID) (bool, error) {
 	return true, nil
 }
 
-// saveHints makes hints of the scan's notes for the next scan of the same rows.
+// saveHints makes hints from the scan's notes, for the next scan of the same rows.
 func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	o, err := l.scans.Load(ctx, id)
 	if err != nil || o.HintsName() == "" {
@@ -106,8 +106,8 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. Its pending steps are kept, and their messages dropped. [scans.ScanTime] after its return, no step and no request
-// of a step begins, except commits and the rest of an enqueue's page. Requests under way end.
+// Cancel ends a running scan. Its pending steps are kept, and their messages are dropped. From [scans.ScanTime] after Cancel returns, no step and no
+// request of a step begins, except commits and the rest of an enqueue's page. Requests that were already sent may complete.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	ended, err := l.end(ctx, id, ledger.Ending{State: ledger.Canceled})
 	l.scans.Loaded.Outdate(id, func(*scans.Loaded) bool { return true })
@@ -118,7 +118,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 		return l.status.ExplainAbsent(ctx, id, err)
 	}
 	if s, err := l.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
-		return err // canceled before, perhaps by this very request, which a host may repeat
+		return err // canceled before, perhaps by this request, which a host may repeat
 	}
 	return problem.Conflictf("id", "the scan has already ended")
 }

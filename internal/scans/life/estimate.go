@@ -14,17 +14,17 @@ import (
 	"tablesweep/internal/task"
 )
 
-// estimateTime bounds an estimate's count: its caller waits for it.
+// estimateTime bounds an estimate's count, because its caller waits for it.
 const estimateTime = 20 * time.Second
 
 // ledgerRequests is how many requests a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
-// usualQueries is how many queries an invocation makes on the mean, about, where it may make more: it seldom finds as many steps.
+// usualQueries is about how many queries an invocation makes on average if it may make more, because it seldom finds so many steps.
 const usualQueries = 2
 
-// Estimate counts the rows that a scan would meet, and says what it would cost. It checks that it may write to the
-// destination, and changes nothing. [estimate.Report] tells whether the time sufficed.
+// Estimate counts the rows that a scan would read, and returns what it would cost. It checks the permission to write to the
+// destination, and changes nothing. [estimate.Report] says whether the count was completed in time.
 func (ck *Checker) Estimate(ctx context.Context, r scans.Request) (estimate.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
@@ -53,7 +53,7 @@ func (ck *Checker) Estimate(ctx context.Context, r scans.Request) (estimate.Repo
 	work := estimate.Work{PerQuery: perStep / float64(min(o.Queries, usualQueries)), Price: ck.scans.Options.Price}
 	if does := o.Writes().Action; does != nil {
 		work.Writes = func(rows []storage.Row) int {
-			if r.Action.Map != "" { // nobody knows what they become
+			if r.Action.Map != "" { // the rows that the map makes are unknown
 				return len(rows)
 			}
 			return len(does.Split(rows))

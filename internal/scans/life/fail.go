@@ -12,13 +12,13 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// DiedOver is why a scan fails whose step has ended MaxDeliveries processes. The first
-// delivery isn't recorded. It counts unless it is known to have ended.
+// DiedOver explains why a scan fails if a step has killed MaxDeliveries processes. The first
+// delivery is not recorded, but counts unless it is known to have ended.
 func DiedOver(step ledger.StepID) error {
 	return fmt.Errorf("step %s was begun %d times and never finished: the handler died or ran out of time each time", step, scans.MaxDeliveries)
 }
 
-// hopeless returns why a lost step cannot be done, or nil if its message is worth sending again.
+// hopeless returns why a lost step cannot be done, or nil if its message should be sent again.
 func hopeless(p ledger.Pending) error {
 	switch {
 	case p.Deaths() >= scans.MaxDeliveries:
@@ -33,7 +33,7 @@ func hopeless(p ledger.Pending) error {
 	return errors.New(sent)
 }
 
-// FailIfPending fails the scan unless the step was committed after all. The step keeps the reason, for the ranges.
+// FailIfPending fails the scan unless the step was committed meanwhile. It records the reason in the step, for the ranges.
 func (l *Life) FailIfPending(ctx context.Context, scan ledger.ScanID, step ledger.StepID, as ledger.Ending) error {
 	p, pending, err := l.ledger.Pending(ctx, scan, step)
 	if err != nil || !pending {

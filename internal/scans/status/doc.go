@@ -1,2 +1,2 @@
-// Package status tells of scans: their status, lists, ranges, timelines, rates and failed rows. It changes nothing.
+// Package status reports on scans: their status, lists, ranges, timelines, rates and failed rows. It changes nothing.
 package status

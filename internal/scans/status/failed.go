@@ -16,25 +16,25 @@ import (
 // FailedRows is a page of a scan's failed rows.
 type FailedRows struct {
 	Rows   []scans.FailedRow `json:"rows"`
-	Total  int64             `json:"total"` // failed rows of the scan; of a comparison, rows that differ
-	Kept   int64             `json:"kept"`  // failed rows that are listed; each step keeps its first thousand
+	Total  int64             `json:"total"` // failed rows of the scan; in a comparison, rows that differ
+	Kept   int64             `json:"kept"`  // failed rows that are listed: the first thousand of each step
 	Cursor string            `json:"cursor,omitempty"`
-	// Groups has the listed rows of the last steps by their reasons' codes, the largest first. The first page has it.
+	// Groups has the listed rows of the last steps, grouped by the code of the reason, largest group first. Only the first page has it.
 	Groups  []FailedGroup `json:"groups,omitempty"`
 	Grouped int64         `json:"grouped,omitempty"` // the rows in groups
 }
 
-// FailedGroup is the failed rows with one code.
+// FailedGroup has the failed rows with one code.
 type FailedGroup struct {
-	Code  string            `json:"code"` // of the service, or else the reason
+	Code  string            `json:"code"` // the service's code; the reason if it has none
 	Count int64             `json:"count"`
 	First []scans.FailedRow `json:"first"` // some of them, in the order of the list
 }
 
-// groupSteps is how many steps' failed rows are grouped: those of ten requests.
+// groupSteps is how many steps' failed rows are grouped. Ten requests read them.
 const groupSteps = 100
 
-// maxGroups and firstRows bound what an answer has of groups.
+// maxGroups bounds the groups of an answer, and firstRows the rows of a group.
 const maxGroups, firstRows = 50, 5
 
 // Failed returns up to top failed rows of a scan. The steps that ended last come first. cursor
@@ -102,7 +102,7 @@ func group(groups map[string]*FailedGroup, rows []scans.FailedRow) {
 	}
 }
 
-// serviceCode finds a service's code in a reason: it stands ahead of the message.
+// serviceCode finds a service's code in a reason. The code precedes the message.
 var serviceCode = regexp.MustCompile(`(?:^|: )([A-Z][A-Za-z]+): `)
 
 // codeOf returns the code of a reason, or the whole reason if it has none.
@@ -113,7 +113,7 @@ func codeOf(reason string) string {
 	return reason
 }
 
-// failedCursor names the last step that was listed, and how many of its rows were.
+// failedCursor returns a cursor with the position of the last listed step, and how many of its rows were listed.
 func failedCursor(position string, listed int) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(position + " " + strconv.Itoa(listed)))
 }

@@ -22,7 +22,7 @@ import (
 const (
 	// listPages bounds the pages that a filtered list reads.
 	listPages = 5
-	// listScans is how many open scans a list reads at once, and openMost how many a filtered one reads.
+	// listScans is how many open scans a list reads at once. openMost is how many a filtered list reads in all.
 	listScans = 8
 	openMost  = 100
 )
@@ -30,14 +30,14 @@ const (
 // states lists the states that a scan may have.
 var states = []ledger.State{ledger.Running, ledger.Succeeded, ledger.Failed, ledger.Canceled}
 
-// ListQuery asks for a page of the list of scans. Empty filters take every scan.
+// ListQuery selects a page of the list of scans. An empty filter matches every scan.
 type ListQuery struct {
 	Top    int
 	Cursor string // of an earlier answer; empty for the first page
 	State  ledger.State
 	Action string    // its type
-	Table  string    // of the source or the destination, in any case
-	Name   string    // a part of the name, in any case
+	Table  string    // of the source or the destination; case is ignored
+	Name   string    // a part of the name; case is ignored
 	Since  time.Time // the earliest start
 }
 
@@ -47,7 +47,7 @@ type ScanList struct {
 	Cursor string   `json:"cursor,omitempty"`
 }
 
-// check refuses filters that no scan can fulfil. Its errors are [problem.Invalid].
+// check refuses filters that no scan can match. Its errors are [problem.Invalid].
 func (q ListQuery) check() error {
 	var errs []error
 	if q.State != "" && !slices.Contains(states, q.State) {
@@ -78,9 +78,10 @@ func (q ListQuery) matches(s Status) bool {
 		strings.Contains(strings.ToLower(s.Name), strings.ToLower(q.Name)) && !s.StartedAt.Before(q.Since)
 }
 
-// List returns a page of the list of scans: first those that may be open, then the others, each the newest
-// first. The first page makes two requests, further ones one, one more for each scan that is open, or may have steps under way, one for a copy whose verification is not on it,
-// and one for all that are leased. A filtered one reads at most listPages pages of the list, and openMost open scans: it may have few scans, or none, and a cursor.
+// List returns a page of the list of scans: first the scans that may be open, then the others, both newest
+// first. The first page makes two requests, a later page one. Each makes one more for each scan that is open or may have running steps,
+// one for each copy whose verification is not on the page, and one for all heartbeats. A filtered list reads at most listPages pages of the
+// list and openMost open scans, so it may return few or no scans with a cursor.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
@@ -96,7 +97,7 @@ func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 		}
 		at.behind = ""
 	}
-	if q.State == ledger.Running { // what runs is open
+	if q.State == ledger.Running { // all running scans are open
 		return l.list, nil
 	}
 	return l.list, l.readAll(ctx, at.behind)
@@ -108,7 +109,7 @@ type lister struct {
 	reader *Reader
 	list   ScanList
 	open   map[ledger.ScanID]bool // scans that are listed as open
-	// verified has what became of copies' verifications, by the ids of the copies. In the list, each stands behind its copy.
+	// verified has the verifications of copies, by the copies' ids. A verification's id sorts after its copy's.
 	verified   map[ledger.ScanID]Verification
 	heartbeats func() ([]ledger.Heartbeat, error)
 }
@@ -118,7 +119,7 @@ func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
 	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, heartbeats: heartbeats, verified: map[ledger.ScanID]Verification{}}
 }
 
-// readOpen adds open scans behind an id.
+// readOpen adds the open scans that are listed after the id behind.
 func (l *lister) readOpen(ctx context.Context, behind ledger.ScanID) error {
 	open, err := l.reader.ledger.Open(ctx)
 	if err != nil {
@@ -153,7 +154,7 @@ func (l *lister) readOpen(ctx context.Context, behind ledger.ScanID) error {
 	return nil
 }
 
-// readAll adds scans of the list of all, behind an id.
+// readAll adds scans from the list of all that are listed after the id behind.
 func (l *lister) readAll(ctx context.Context, behind ledger.ScanID) error {
 	first := l.open != nil
 	q := ledger.ListQuery{Behind: behind, Since: l.Since, Page: l.Top, Pages: listPages}
@@ -172,7 +173,7 @@ func (l *lister) readAll(ctx context.Context, behind ledger.ScanID) error {
 			if st, err := l.reader.summarized(s); err == nil && l.matches(st) {
 				found = append(found, s)
 			}
-		case first && !l.open[s.ID]: // it was begun since the open ones were read
+		case first && !l.open[s.ID]: // it began after the open scans were read
 			found = append(found, s)
 		}
 		return len(l.list.Scans)+len(found) < l.Top
@@ -197,7 +198,7 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 		g.Go(func() error {
 			var err error
 			if all[i], err = l.listed(ctx, scans[i]); errors.Is(err, ledger.ErrNotFound) {
-				return nil // being created, or never completed
+				return nil // it is being created, or its start failed
 			}
 			return err
 		})
@@ -213,8 +214,8 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	return nil
 }
 
-// listed returns the status of a scan in the list. It reads the scan if its row there has no summary, or one that is not settled. It also reads a
-// copy's verification if that was not listed: the page may end between the two.
+// listed returns the status of a scan in the list. It reads the scan if its row in the list has no settled summary. It also reads a
+// copy's verification if that was not listed, because the page may end between the two.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)
@@ -236,7 +237,7 @@ func (rd *Reader) summarized(s ledger.Listed) (Status, error) {
 	return st, err
 }
 
-// listCursor says where a page of the list begins: behind an id in the list of open scans or of all.
+// listCursor is where a page of the list begins: after an id in the list of open scans or of all scans.
 type listCursor struct {
 	open   bool
 	behind ledger.ScanID
@@ -250,7 +251,7 @@ func (c listCursor) text() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(list + string(c.behind)))
 }
 
-// parseListCursor reads the cursor of a list: of a group's members, or of all scans if group is empty.
+// parseListCursor reads the cursor of a list of a group's members, or of all scans if group is empty.
 func parseListCursor(cursor string, group ledger.ScanID) (listCursor, error) {
 	if cursor == "" {
 		return listCursor{open: true}, nil
@@ -266,13 +267,13 @@ func parseListCursor(cursor string, group ledger.ScanID) (listCursor, error) {
 	return listCursor{open, behind}, nil
 }
 
-// foreignCursor is the error for a cursor that this app has not made.
+// foreignCursor is the error for a cursor that no answer of the call contained.
 func foreignCursor() error {
 	return problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
 }
 
-// Members returns a page of a group's members that were begun, or refused before that, in the order of their numbers, which is that of their
-// tables' names. If state is not empty, the page has only members in this state: perhaps few or none, and a cursor.
+// Members returns a page of a group's begun or refused members, in the order of their numbers, which is the order of their
+// tables' names. If state is not empty, only members in this state are returned, perhaps few or none with a cursor.
 func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor string, state ledger.State) (ScanList, error) {
 	q := ListQuery{Top: top, State: state}
 	at, err := parseListCursor(cursor, id)
@@ -305,7 +306,7 @@ func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor
 	return l.list, err
 }
 
-// membersOf returns what a status says of a group's tables; nil for other scans.
+// membersOf returns the counts of a group's members for a status; nil for other scans.
 func membersOf(m ledger.Members) *ledger.Members {
 	if m.All == 0 {
 		return nil

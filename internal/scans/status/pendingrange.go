@@ -9,17 +9,17 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// pendingRange is a part of the table: what a pending step will read, or a scan's whole range.
+// pendingRange is the part of the table that a pending step will read, or a scan's whole range.
 type pendingRange struct {
 	low      key.Key
-	high     *key.Key // the first key behind it; nil where the table ends
-	goesOn   bool     // pages of it have been read
-	last     bool     // it ends with the page that ends at high, and begins behind the page before
-	launches bool     // the step also starts steps behind its range, along hints
+	high     *key.Key // the first key after it; nil for the table's end
+	goesOn   bool     // some of its pages have been read
+	last     bool     // it is one page: the page whose last key is high
+	launches bool     // the step also makes steps beyond its range, at hints
 	state    string   // of the range, as it is shown
 }
 
-// pendingRangesOf returns the ranges of a pending step: those of the pages that it is to delete, or one.
+// pendingRangesOf returns the ranges of a pending step: one for each page that it will delete, or one to read.
 func pendingRangesOf(m scans.Message) (ranges []pendingRange) {
 	if m.Delete == nil {
 		return []pendingRange{rangeToRead(m)}
@@ -44,7 +44,7 @@ func rangeToRead(m scans.Message) pendingRange {
 }
 
 func unreadRange(r key.Range) pendingRange {
-	first := func(b key.Bound, open bool) key.Key { // the first key at or, if open, behind the bound
+	first := func(b key.Bound, open bool) key.Key { // the first key at the bound or, if open, after it
 		k := key.Key{Partition: b.Key}
 		if r.Partition != nil {
 			k = key.Key{Partition: *r.Partition, Row: b.Key}
@@ -72,7 +72,7 @@ func unreadRange(r key.Range) pendingRange {
 	return s
 }
 
-// disjoint returns pending ranges of the whole in order, each without what was read or the one ahead of it has.
+// disjoint returns the pending ranges of the whole range in order. It removes from each the pages that were read, and overlaps with the previous one.
 func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) []pendingRange {
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)
@@ -81,7 +81,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // its other steps follow its range; only the hints say how far
+		if p.launches { // its other steps follow its range, but only the hints know where these end
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low
@@ -102,7 +102,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	return left
 }
 
-// advanced returns what is left of a range, given the ends of the pages that were read.
+// advanced returns the unread rest of a range, given the ends of the pages that were read.
 func (s pendingRange) advanced(ends []scan.PageEnd) pendingRange {
 	if !s.goesOn {
 		return s

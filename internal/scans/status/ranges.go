@@ -13,18 +13,18 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// maxRanges is the most ranges that are shown of a scan.
+// maxRanges is how many ranges of a scan are shown at most.
 const maxRanges = 500
 
 // Ranges shows which parts of a scan's key range are done.
 type Ranges struct {
 	At     time.Time  `json:"at"` // when they were read; a few seconds ago
 	Ranges []KeyRange `json:"ranges"`
-	// Sampled is true if not all pending steps were read. Then some ranges are pending that are shown as done.
+	// Sampled is set if not all pending steps were read. Then some pending ranges are shown as done.
 	Sampled bool `json:"sampled,omitempty"`
 }
 
-// Ranges returns a scan's ranges in table order: at most maxRanges.
+// Ranges returns a scan's ranges in table order, at most maxRanges.
 func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {
@@ -59,14 +59,14 @@ func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) 
 	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
 }
 
-// latestHeartbeats has the heartbeats that a status has read. Ranges take the steps in hand from it: that costs no request, and whoever
-// shows ranges also asks for the status.
+// latestHeartbeats has the heartbeats that a status has read. Ranges take the held steps from it, which costs no request, because a caller
+// that shows ranges also requests the status.
 type latestHeartbeats struct {
 	heartbeats []ledger.Heartbeat
 	at         time.Time // by the service's clock
 }
 
-// steps returns the steps of a scan that the heartbeats name, none if these were read long before at.
+// steps returns the steps of a scan that the heartbeats name. It returns none if the heartbeats were read more than detailTime before at.
 func (h *latestHeartbeats) steps(scan ledger.ScanID, at time.Time) map[ledger.StepID]bool {
 	steps := map[ledger.StepID]bool{}
 	if h == nil || at.Sub(h.at) > detailTime {
@@ -84,10 +84,10 @@ func (h *latestHeartbeats) steps(scan ledger.ScanID, at time.Time) map[ledger.St
 
 // KeyRange is a part of a scan's key range.
 type KeyRange struct {
-	From  *Edge  `json:"from,omitempty"` // absent where the table begins
-	To    *Edge  `json:"to,omitempty"`   // absent where it ends
+	From  *Edge  `json:"from,omitempty"` // absent at the table's beginning
+	To    *Edge  `json:"to,omitempty"`   // absent at the table's end
 	State string `json:"state"`          // RangeDone, rangePending, rangeLeased or RangeFailed
-	Rows  int64  `json:"rows"`           // rows read there until now
+	Rows  int64  `json:"rows"`           // rows read so far
 }
 
 // Edge is where a range begins or ends.
@@ -100,12 +100,12 @@ type Edge struct {
 const (
 	RangeDone    = "done"
 	rangePending = "pending"
-	rangeLeased  = "leased" // pending, and an instance has the step in hand
-	RangeFailed  = "failed" // a step failed there, or rows could not be written
+	rangeLeased  = "leased" // pending, and an instance holds the step
+	RangeFailed  = "failed" // its step failed, or some of its rows could not be written
 )
 
-// rangesOf divides a scan's range into done, pending and failed ranges, in table order. The ends of pages
-// show how far a continuing step has come: its token is opaque.
+// rangesOf divides a scan's range into done, pending and failed ranges, in table order. A continuing step's token is
+// opaque, so the ends of pages show how far the step has read.
 func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []KeyRange {
 	ends = redone(scan.Thin(ends, max(1, len(ends)))) // sorted
 	bounds := unreadRange(whole)
@@ -121,8 +121,8 @@ func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []Ke
 	return d.ranges
 }
 
-// redone makes one of each page's ends, in table order, and takes failed rows that were done again off the pages that have them. These may have
-// become one with pages behind them.
+// redone merges the ends of each page into one, in table order, and subtracts retried rows from the failed rows. Their pages may have been
+// merged with later pages.
 func redone(ends []scan.PageEnd) []scan.PageEnd {
 	var pages []scan.PageEnd
 	for _, e := range ends {
@@ -133,7 +133,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 		}
 		pages = append(pages, e)
 	}
-	written := 0 // failed rows that were done again, and are still to be taken off
+	written := 0 // retried rows that are not yet subtracted
 	for i, p := range pages {
 		left := p.Failed - written
 		pages[i].Failed, written = max(0, left), max(0, -left)
@@ -145,10 +145,10 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 type division struct {
 	ranges []KeyRange
 	at     key.Key        // where the next range begins
-	ends   []scan.PageEnd // those of pages behind the ranges, in table order
+	ends   []scan.PageEnd // of pages after the ranges, in table order
 }
 
-// done adds the range up to a key, nil for the table's end, as done. Pages with failed rows are failed ranges.
+// done adds the range up to the key to, nil for the table's end, as done. Pages with failed rows are added as failed.
 func (d *division) done(to *key.Key) {
 	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
 	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (to == nil || d.ends[i].Last.Compare(*to) < 0); i = slices.IndexFunc(d.ends, failed) {
@@ -162,8 +162,8 @@ func (d *division) done(to *key.Key) {
 	d.add(to, RangeDone)
 }
 
-// add adds a range up to a key, nil for the table's end. It becomes one with the range before it if both have the same
-// state. An empty range is left out.
+// add adds a range up to the key to, nil for the table's end. It merges the range with the previous one if both have the same
+// state. It omits an empty range.
 func (d *division) add(to *key.Key, state string) {
 	r := KeyRange{From: edge(d.at), State: state}
 	for len(d.ends) > 0 && (to == nil || d.ends[0].Last.Compare(*to) < 0) {
@@ -184,7 +184,7 @@ func (d *division) add(to *key.Key, state string) {
 	d.ranges = append(d.ranges, r)
 }
 
-// edge returns a key as callers see it, nil for the table's beginning, and without the NUL that excludes the key.
+// edge returns a key in the form of an answer: nil for the table's beginning, and without the NUL that excludes the key.
 func edge(k key.Key) *Edge {
 	if k == (key.Key{}) {
 		return nil
@@ -192,9 +192,9 @@ func edge(k key.Key) *Edge {
 	return &Edge{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
 }
 
-// atMost merges neighbours until there are at most so many ranges. A range that is pending or failed in part
-// counts as pending or failed. So atMost first merges the done ranges with the fewest rows into their neighbours:
-// then as many done rows as possible still show as done.
+// atMost merges neighbours until there are at most so many ranges. A merged range counts as pending or failed if a part
+// of it is. So atMost first merges the done ranges with the fewest rows into their neighbours,
+// and as many done rows as possible are still shown as done.
 func atMost(most int, ranges []KeyRange) []KeyRange {
 	for len(ranges) > most {
 		var done []int
@@ -208,7 +208,7 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 			return joined(ranges, func(i int, _ KeyRange) bool { return i%size != 0 })
 		}
 		slices.SortStableFunc(done, func(a, b int) int { return cmp.Compare(ranges[a].Rows, ranges[b].Rows) })
-		gone := map[int]bool{} // each merges with its neighbours
+		gone := map[int]bool{} // merged with their neighbours
 		for _, i := range done[:min(len(done), (len(ranges)-most+1)/2)] {
 			gone[i] = true
 		}
@@ -217,7 +217,7 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range for which joins says so into the one before it: last, with what was merged until then.
+// joined merges each range for which joins returns true into the previous one. last is the previous range, including the ranges merged into it.
 func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}
 	for i, r := range ranges[1:] {

@@ -14,17 +14,17 @@ import (
 const (
 	starting  = "starting"  // no step is done yet
 	Working   = "working"   // steps are being done
-	waiting   = "waiting"   // for a connection that gives no good answer, or for memory
-	throttled = "throttled" // working, but the storage throttled at least a fifth of the last minute's requests
+	waiting   = "waiting"   // steps wait for a connection whose requests fail, or for memory
+	throttled = "throttled" // steps are being done, but the storage throttled at least a fifth of the last minute's requests
 	stalled   = "stalled"   // steps are pending, and none was done for two minutes
 )
 
 const (
 	rateTime       = time.Minute
-	lateTime       = 20 * time.Second // its rate is compared with the last minute's, which is too low while instances are added
+	lateTime       = 20 * time.Second // the rate over this time is compared with the last minute's, which is too low while instances are added
 	steady         = 1.75             // the factor by which these rates may differ
-	estimableShare = 0.25             // share done from which on the time left is told: most instances are added before
-	idleTime       = 15 * time.Second // without a step; then the last minute's rate tells nothing of now
+	estimableShare = 0.25             // the share done before the time left is estimated; most instances are added earlier
+	idleTime       = 15 * time.Second // without a done step for so long, the last minute's rate is not the current rate
 	stalledTime    = 2 * time.Minute
 	throttling     = 0.2 // share of throttled requests
 )
@@ -37,8 +37,8 @@ type rates struct {
 	idle       time.Duration // since the last step was done, or the attempt began
 }
 
-// ratesOf calculates them from the work of intervals. All times come from the service's clock except the attempt's
-// beginning: that comes from an instance's clock, and the first interval bounds it. last is when the last step was done.
+// ratesOf calculates rates from the work of intervals. All times are by the service's clock, except the attempt's
+// beginning, which is by an instance's clock and is bounded by the first interval. last is when the last step was done.
 func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last, now time.Time) rates {
 	var p rates
 	if len(points) == 0 {
@@ -61,8 +61,8 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work of the last time. An interval that lies in it partly counts
-// partly. No work was done before the attempt began, nor after now.
+// worked sums up the work done since that long before now. An interval that is partly within this time counts
+// partly. No work was done before the attempt began or after now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)
@@ -87,7 +87,7 @@ func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Tim
 
 func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
-// phase returns the phase of a scan with so many steps, some of them leased, and the cause of a bad one.
+// phase returns the phase of a scan with so many done and pending steps, and the cause if it is waiting or throttled.
 func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	if l.waits(p.idle) {
 		var causes []string
@@ -108,8 +108,8 @@ func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	return Working, ""
 }
 
-// secondsLeft estimates how many more seconds a scan takes. It has read so many rows, which fill so many pages, and has the work
-// ahead. left returns nil if hints do not tell of all that work, or if little is done, or the rate is unsteady.
+// secondsLeft estimates how many more seconds a scan takes. The scan has read so many rows, which fill so many pages, and ahead is its
+// remaining work. secondsLeft returns nil if hints do not cover all this work, if little is done, or if the rate is unsteady.
 func (p rates) secondsLeft(rows int64, pages float64, ahead scan.Outlook) *float64 {
 	share, ok := ahead.Progress(pages)
 	switch {

@@ -23,92 +23,92 @@ type Status struct {
 	scans.Request               // as the scan was started
 	StartedAt     time.Time     `json:"startedAt"`
 	FinishedAt    *time.Time    `json:"finishedAt,omitempty"`
-	// Seconds is how long it has run, without the time between an end and a retry.
+	// Seconds is how long the scan has run, without the time between an end and a retry.
 	Seconds float64 `json:"seconds"`
 	Rows    struct {
 		Scanned int64 `json:"scanned"`
 		Written int64 `json:"written"`
 		Failed  int64 `json:"failed"`
-		Gone    int64 `json:"gone"` // failed rows that the source had no more when a retry did them again
+		Gone    int64 `json:"gone"` // failed rows that were no longer in the source at a retry
 	} `json:"rows"`
 	Steps struct {
 		Pending int64 `json:"pending"`
 		Done    int64 `json:"done"`
 	} `json:"steps"`
-	// Differences are those that a comparison has found; nil for other scans.
+	// Differences counts the differences that a comparison has found; nil for other scans.
 	Differences *Differences `json:"differences,omitempty"`
-	// Verification is the scan that verifies this one, and Verifies the id of the one that this verifies.
+	// Verification is the scan that verifies this one. Verifies is the id of the scan that this one verifies.
 	Verification *Verification `json:"verification,omitempty"`
 	Verifies     ledger.ScanID `json:"verifies,omitempty"`
 	// Members counts the tables of a group; nil for other scans. The figures of a group are sums over its members.
 	Members *ledger.Members `json:"members,omitempty"`
-	At      time.Time       `json:"at,omitzero"` // of these figures, by the service's clock; absent in a list of ended scans
+	At      time.Time       `json:"at,omitzero"` // when the figures were read, by the service's clock; absent for an ended scan in a list
 	// LastStepAt is when the last step was done, by the service's clock.
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
-	// Leased tells of the steps that processes have had in hand for a while; nil if there are none.
+	// Leased is about the steps that processes have held for some seconds; nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
-	// Progress is the share of the work that is done, from 0 to 1, as far as hints tell of all that is left; of a scan of
-	// many tables, the share of them that have ended.
+	// Progress is the share of the work that is done, from 0 to 1. It is nil unless hints cover all remaining work. For a group, it is
+	// the share of members that have ended.
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
-	// Cause is why it waits or is throttled; of a deletion that has ended, what it may yet delete.
+	// Cause is why the scan waits or is throttled. After a deletion's end, it is what may still be deleted.
 	Cause string `json:"cause,omitempty"`
-	// Rate is how many rows a second were read, or done again, over the last minute; nil if no step was done for 15 seconds.
+	// Rate is how many rows a second were read or retried over the last minute; nil if no step was done for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
-	// SecondsLeft is absent unless progress and rate are known, and can be believed to be right within 2 times.
+	// SecondsLeft is absent unless progress and rate are known and the estimate is probably right within a factor of 2.
 	SecondsLeft *float64 `json:"secondsLeft,omitempty"`
-	// Requests are those of done steps and of leased ones.
+	// The counts of requests include those of leased steps.
 	Throttled    int64  `json:"throttled"` // requests that the storage throttled
 	Cost         Cost   `json:"cost"`
 	Queries      int64  `json:"queries"` // of done steps
 	Transactions int64  `json:"transactions"`
 	Error        string `json:"error,omitempty"`
-	LeftOut      bool   `json:"leftOut,omitempty"` // a group's member, which it does without: its table is gone
-	// Note is what else is to be known of it.
+	LeftOut      bool   `json:"leftOut,omitempty"` // the scan is a member whose table is gone, and its group is complete without it
+	// Note is a remark about the scan.
 	Note string `json:"note,omitempty"`
 
 	attempt int64
 }
 
-// add adds to the note.
+// add appends to the note.
 func (s *Status) add(note string) { s.Note = strings.TrimPrefix(s.Note+"; "+note, "; ") }
 
-// Cost is what a scan's requests cost.
+// Cost is the cost of a scan's requests.
 type Cost struct {
 	Requests int64   `json:"requests"`
 	Dollars  float64 `json:"dollars"`
 }
 
-// Leased tells of steps that were begun, and neither committed nor lost.
+// Leased is about steps that were begun, and are neither committed nor lost.
 type Leased struct {
 	Steps int64 `json:"steps"`
-	// Until is when their messages are sent again at the latest if their processes are dead now.
+	// Until is the latest time at which their messages are sent again if their processes are dead now.
 	Until time.Time `json:"until"`
-	// Requests are theirs so far, and Throttled those that the storage throttled. The [Status] counts them, too.
+	// Requests is how many requests they have made so far. Throttled is how many of these the storage throttled. [Status] includes both.
 	Requests  int64 `json:"requests"`
 	Throttled int64 `json:"throttled"`
-	// Instances are the living processes that have them in hand.
+	// Instances are the living processes that hold the steps.
 	Instances []Instance `json:"instances"`
-	// Waiting are the scan's connections that give a living process no good answer, and memory if all of its steps there wait for that.
+	// Waiting has the scan's connections whose requests fail for a living process, and memory if all of the scan's steps in a process wait for it.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }
 
-// Instance is a living process with steps in hand.
+// Instance is a living process that holds steps.
 type Instance struct {
-	Name  string `json:"name"` // random; a new process has another
+	Name  string `json:"name"` // random, and new for each process
 	Steps int64  `json:"steps"`
 	waits bool
 }
 
-// AliveTime is how old the last heartbeat of a living process may be. It is enough for two that failed.
+// AliveTime is how old the last heartbeat of a living process may be. It allows for two failed heartbeats.
 const AliveTime = 3 * ledger.HeartbeatTime
 
-// repairTime is how long after a dead process's last heartbeat its steps are sent again at the latest: Maintain runs every
-// minute, and takes [life.ObservationPause]. It takes a minute longer if the instance is lost that ran Maintain.
+// repairTime is the longest time from a dead process's last heartbeat until its steps are sent again. Maintain runs every
+// minute and takes [life.ObservationPause]. If the instance that ran Maintain is lost, the time is a minute longer.
 const repairTime = 90 * time.Second
 
-// Reader reads what there is to tell of scans. It changes nothing.
+// Reader reads reports about scans. It changes nothing.
 type Reader struct {
 	scans   *scans.Scans
 	ledger  *ledger.Ledger
@@ -116,13 +116,13 @@ type Reader struct {
 	latest  atomic.Pointer[latestHeartbeats]
 }
 
-// New returns a reader of what there is to tell of scans.
+// New returns a reader of reports about scans.
 func New(of *scans.Scans) *Reader {
 	return &Reader{scans: of, ledger: of.Ledger, details: scans.NewCache[ledger.Snapshot](detailTime, detailTime)}
 }
 
-// Status returns a scan's status: sums over committed steps, by three requests at most, unless folding is behind. It takes one more to find the
-// request for a retry of a scan that was canceled or has failed.
+// Status returns a scan's status: sums over committed steps. It makes at most three requests, unless folding is late. For a canceled or failed
+// scan, it makes one more, which reads a request for a retry.
 func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) {
 	s, err := rd.status(ctx, id, func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -134,7 +134,7 @@ func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) 
 	return s, NotFound(id, err)
 }
 
-// status is what every call tells of a scan that may have steps under way. heartbeats reads them if they are needed.
+// status returns the status of a scan that may have running steps. It calls heartbeats only if they are needed.
 func (rd *Reader) status(ctx context.Context, id ledger.ScanID, heartbeats func() ([]ledger.Heartbeat, error)) (Status, error) {
 	found, err := rd.ledger.Snapshot(ctx, id)
 	if err != nil {
@@ -149,7 +149,7 @@ func (rd *Reader) status(ctx context.Context, id ledger.ScanID, heartbeats func(
 		return Status{}, err
 	}
 	var l Leased
-	// Steps of a canceled or failed scan may still be under way.
+	// Steps of a canceled or failed scan may still be running.
 	if pending, _ := found.Sums.Pending(); running || pending > 0 && found.Date.Sub(found.Scan.Finished) < ledger.SettleTime {
 		all, err := heartbeats()
 		if err != nil {
@@ -173,7 +173,7 @@ func connectionsOf(r scans.Request) []string {
 	return all
 }
 
-// waits reports whether all living processes wait for a connection, or one does and no step was done for a while.
+// waits reports whether all living processes wait for a connection or memory, or one waits and no step was done for idleTime.
 func (l Leased) waits(idle time.Duration) bool {
 	if len(l.Waiting) == 0 {
 		return false
@@ -181,9 +181,9 @@ func (l Leased) waits(idle time.Duration) bool {
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
-// leased tells of the scan's pending steps that heartbeats name. A process without a heartbeat for
+// leased returns the scan's pending steps that heartbeats name. A process without a heartbeat for
 // repairTime holds none. If not all pending steps were read, a step counts as pending
-// unless it is among the newest done ones. The scan uses the connections.
+// unless it is among the newest done ones. connections are those that the scan uses.
 func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}
@@ -228,7 +228,7 @@ func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbe
 	return l
 }
 
-// statusOf returns the status of a scan whose steps are leased so.
+// statusOf returns the status of a scan with these leased steps.
 func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Status {
 	pending, ahead := found.Sums.Pending()
 	totals := found.Sums.Totals
@@ -253,7 +253,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	}
 	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Sums.Last, found.Date)
 	st.Phase, st.Cause = p.phase(st.Steps.Done, pending, l)
-	if m := found.Members; m.All > 0 { // those that have ended don't tell their rates
+	if m := found.Members; m.All > 0 { // no rate: ended members have no timeline
 		share := float64(m.Ended()) / float64(m.All)
 		st.Progress = &share
 		return st
@@ -268,7 +268,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	return st
 }
 
-// summaryOf returns the part of a status that an ended scan has, too.
+// summaryOf returns the part of a status that a scan also has after its end.
 func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pending int64, now time.Time) Status {
 	st := Status{
 		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
@@ -291,7 +291,7 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	return st
 }
 
-// dollars returns what requests cost, to a billionth of a dollar: floating point's own digits behind that say nothing.
+// dollars returns the cost of requests, rounded to a billionth of a dollar because further digits are rounding errors.
 func dollars(requests int64, per10000 float64) float64 {
 	return math.Round(float64(requests)/10_000*per10000*1e9) / 1e9
 }

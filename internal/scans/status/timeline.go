@@ -11,12 +11,12 @@ import (
 
 // Timeline shows a scan's work over time.
 type Timeline struct {
-	At       time.Time      `json:"at"`       // when it was read; a few seconds ago
-	Interval float64        `json:"interval"` // of a point, in seconds
+	At       time.Time      `json:"at"`       // when it was read; at most detailTime ago
+	Interval float64        `json:"interval"` // length of a point's interval, in seconds
 	Points   []ledger.Point `json:"points"`
 }
 
-// Timeline returns a scan's timeline: at most 240 points in order of time. Intervals without work have no point.
+// Timeline returns a scan's timeline of at most 240 points, in order of time. Intervals without work have no point.
 func (rd *Reader) Timeline(ctx context.Context, id ledger.ScanID) (Timeline, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {
@@ -25,11 +25,11 @@ func (rd *Reader) Timeline(ctx context.Context, id ledger.ScanID) (Timeline, err
 	return Timeline{At: found.Date, Interval: found.Sums.Times.Interval().Seconds(), Points: found.Sums.Times.Points()}, nil
 }
 
-// detailTime is how old a scan's detail may be: its timeline, its ranges and the counts of its failed rows, which are read together.
+// detailTime is how old a scan's detail may be: its timeline, ranges and counts of failed rows, which are read together.
 const detailTime = 15 * time.Second
 
-// detail returns a scan's detail, at most detailTime old. While the scan runs, a call reads the scan's state by one request if the detail is older
-// than [scans.ScanTime], so an end in another process is seen soon. A group has no detail: the error is a Conflict.
+// detail returns a scan's detail, at most detailTime old. If the scan is running and the detail is older than [scans.ScanTime], one request reads
+// the scan's state, so that an end in another process is noticed soon. A group has no detail, and the error is a Conflict.
 func (rd *Reader) detail(ctx context.Context, id ledger.ScanID) (ledger.Snapshot, error) {
 	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return rd.ledger.Detail(ctx, id) }
 	found, err := rd.details.Get(ctx, id, read)

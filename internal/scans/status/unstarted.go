@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// unstartedStatus returns the status of a group's member that was refused. Of other scans that do not exist, the error says whether they were
-// asked for.
+// unstartedStatus returns the status of a refused member. For any other scan that does not exist, the error says whether there is a start
+// request.
 func (rd *Reader) unstartedStatus(ctx context.Context, id ledger.ScanID) (Status, error) {
 	if id.IsMember() {
 		m, found, err := rd.ledger.Member(ctx, id)
@@ -33,7 +33,7 @@ func (rd *Reader) unstartedStatus(ctx context.Context, id ledger.ScanID) (Status
 	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
 }
 
-// addRetry adds to the status of a scan that was canceled or has failed whether a retry was requested, and why that was refused.
+// addRetry adds a note about a requested or refused retry to the status of a canceled or failed scan.
 func (rd *Reader) addRetry(ctx context.Context, st *Status) error {
 	if st.State != ledger.Canceled && st.State != ledger.Failed {
 		return nil
@@ -50,8 +50,8 @@ func (rd *Reader) addRetry(ctx context.Context, st *Status) error {
 	return nil
 }
 
-// ExplainAbsent turns the ledger's error for a missing scan into one that says whether there is a start request for it, and whether that was
-// refused. It is for calls that change a scan. Other errors, and nil, stay as they are.
+// ExplainAbsent replaces the ledger's error for a missing scan by one that says whether there is a start request for it, and whether the
+// request was refused. It is for calls that change a scan. It returns other errors and nil unchanged.
 func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
@@ -66,10 +66,10 @@ func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error
 	return problem.Conflictf("id", "the scan was not started; retry its group when that has ended")
 }
 
-// WithoutTable is why a scan that is left out can't be retried.
+// WithoutTable explains why a scan that is left out cannot be retried.
 const WithoutTable = "its table is gone, and its group does without it; start a new scan"
 
-// NotFound turns the ledger's error for a missing scan into [problem.NotFound].
+// NotFound replaces the ledger's error for a missing scan by [problem.NotFound].
 func NotFound(id ledger.ScanID, err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
 		return problem.NotFoundf("id", "there is no scan %s", secret.Name(string(id)))

@@ -12,18 +12,18 @@ type Differences struct {
 	Missing   int64 `json:"missing"`   // only the source has them
 	Extra     int64 `json:"extra"`     // only the destination has them
 	Different int64 `json:"different"` // both have them, with other content
-	// Tables counts those that the source does not have any more. Only a proof goes on without them.
+	// Tables counts the tables that are no longer in the source. Only a verification of an export continues without them.
 	Tables int64 `json:"tables,omitempty"`
 }
 
-// Verification is what became of the scan that verifies a copy.
+// Verification is the outcome of the scan that verifies a copy.
 type Verification struct {
 	ID    ledger.ScanID `json:"id"`
 	State ledger.State  `json:"state,omitempty"` // absent until it is started
 	Error string        `json:"error,omitempty"`
 }
 
-// addVerification adds to the status of a copy what became of the scan that verifies it.
+// addVerification adds the outcome of the scan that verifies a copy to the copy's status.
 func (rd *Reader) addVerification(ctx context.Context, st *Status) error {
 	if !st.Verify || st.State != ledger.Succeeded {
 		return nil

@@ -14,15 +14,15 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxDifferences is how many differences a scan lists, about: steps that end at once don't know of each other.
+// maxDifferences is about how many differences a scan lists. Steps that end at the same time may exceed it.
 const maxDifferences = 1000
 
-// compared is the work of a step of a verification: what the step has found of the rows of two places. It holds no rows.
+// compared is the work of a verification's step: it compares the rows of two places. It holds only the differences.
 type compared struct {
 	scans.Comparing
 	done        ledger.Totals
 	differences []action.Failure
-	bytes       int64 // of memory, of the differences
+	bytes       int64 // of memory that the differences use
 }
 
 func (c *compared) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
@@ -52,8 +52,8 @@ func (c *compared) uses() int64 { return c.bytes }
 
 func (*compared) room(read int) int { return readBytes - read }
 
-// end writes nothing. It hands the counts over, and the differences, of which listDifferences keeps as many as the scan may list. Pages with
-// differences count as failed where ranges are shown.
+// end adds the counts and the differences to the result, and writes nothing. listDifferences limits the differences later. Pages with
+// differences are shown as failed ranges.
 func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *readResult, out *stepResult) error {
 	out.differences = c.differences
 	out.done.Rows, out.done.Missing, out.done.Extra, out.done.Different = c.done.Rows, c.done.Missing, c.done.Extra, c.done.Different
@@ -61,7 +61,7 @@ func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, f
 	return nil
 }
 
-// listDifferences has the ledger keep differences of a step, as many as the scan may still list.
+// listDifferences adds a step's differences to the commit, as many as the scan may still list.
 func (s *Steps) listDifferences(ctx context.Context, scan ledger.ScanID, out *stepResult) error {
 	if len(out.differences) == 0 {
 		return nil

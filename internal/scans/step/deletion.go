@@ -11,12 +11,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Deletions. If a step deleted rows before its reading is committed, and died, the next delivery would count others. So it
-// first commits what it has read, and leaves the deletion as a pending child, with the pages and the number of their
-// rows. The same invocation then deletes them, without a message, and commits that number. If it dies, the next delivery
-// finds the step done, and goes on with the deletion, whose id follows from the step's. Maintain and a retry send it, too.
+// Deletions. If a step deleted rows before it committed them as read, and died, the next delivery would count fewer rows. So the
+// step first commits the rows that it has read, and leaves the deletion as a pending child, with the pages and the number of their
+// rows. The same invocation then deletes the rows, without a message, and commits that number. If it dies, the next delivery
+// finds the step done, and continues with the deletion, whose id is derived from the step's. Maintain and a retry also send it.
 
-// pagesToDelete are the pages that a step leaves to their deletion. They must fit into a message.
+// pagesToDelete has the pages that a step leaves to its deletion. They must fit into a message.
 type pagesToDelete struct {
 	written
 	bytes int // of their JSON
@@ -32,7 +32,7 @@ func (d *pagesToDelete) page(_ context.Context, of scan.Step, _ time.Time, rows 
 }
 
 func (d *pagesToDelete) room(read int) int {
-	if d.bytes > scans.MaxMessageBytes/3 { // the largest page takes less than the rest
+	if d.bytes > scans.MaxMessageBytes/3 { // the rest has room for the largest page
 		return -1
 	}
 	return d.written.room(read)
@@ -50,18 +50,18 @@ func (d *pagesToDelete) end(_ context.Context, _ *stepScan, m scans.Message, _ i
 	return nil
 }
 
-// deleteStep is the message of a step that deletes what another one has read.
+// deleteStep is the message of a step that deletes the rows that another step has read.
 type deleteStep struct{ readStep }
 
 func (s deleteStep) justCommitted() (ledger.Pending, bool) {
 	p := s.Pending()
-	p.FirstEnded = true // if there is need to write that
+	p.FirstEnded = true // written only if the deletion fails
 	return p, s.Delete.Rows != nil
 }
 
 func (deleteStep) absent(*scans.RunnableScan) *scans.Message { return nil }
 
-// recorded reads the message from the pending row: it may have come with the id alone.
+// recorded reads the message from the pending row, because the delivered message may have only the id.
 func (s deleteStep) recorded(p ledger.Pending) (scans.Message, error) {
 	if s.Delete.Rows != nil {
 		return s.Message, nil
@@ -73,8 +73,8 @@ func (deleteStep) slots() int64 { return 0 }
 
 func (deleteStep) overtaken(context.Context, *ledger.Ledger, *stepResult) error { return nil }
 
-// do deletes what a step has read. If another invocation has read it, the pages are read again: deliveries that died have deleted the
-// rows that are gone. All rows count as deleted, except failed ones.
+// do deletes the rows that a step has read. If another invocation read them, do reads the pages again. Deliveries that died may have deleted
+// some of their rows, so all rows count as deleted except failed ones.
 func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
 	done, w := &out.done, written{Writing: o.Writes()}
 	read, rows, noted := readResult{pages: s.Delete.Pages}, s.Delete.Rows, int64(0)

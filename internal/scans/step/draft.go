@@ -14,19 +14,19 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// draft collects the rows of a step. It holds no more than encoded pages, and few that are not.
+// draft collects the rows of an export's step. It holds encoded pages and a few rows that are not yet encoded.
 type draft struct {
 	*place.FileDraft
 	kept  *rowmap.Map
 	sizes *scans.Sizes
 	at    time.Time
-	left  int64 // rows that the map makes nothing of
+	left  int64 // rows that the map drops
 }
 
-// mapRows is how many rows a map makes others of until they are added to the file: each may become one of 1 MiB.
+// mapRows is how many rows are mapped before they are added to the file. Each may become a row of 1 MiB.
 const mapRows = 16
 
-// exportBytes is the JSON of a data file, about: an invocation that has read so much reads no further page.
+// exportBytes is about the size of a data file's JSON. An invocation that has read so much reads no further page.
 const exportBytes = 32 << 20
 
 func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Row) ([]storage.Row, error) {
@@ -59,7 +59,7 @@ func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []stor
 	return nil, nil
 }
 
-func (*draft) parallel() bool { return false } // a file has no gap: all pages lie ahead of all steps
+func (*draft) parallel() bool { return false } // a file has no gaps, so all its pages precede all steps that are left
 
 func (x *draft) uses() int64 { return x.Held() }
 
@@ -72,7 +72,7 @@ func (x *draft) end(ctx context.Context, o *stepScan, m scans.Message, _ int, _ 
 	return err
 }
 
-// put writes the file of a step as a blob, and returns its rows and what the ledger keeps of it: nothing, if there are no rows.
+// put writes a step's file as a blob, and returns the number of its rows and its description for the ledger. Without rows, it writes nothing.
 func (x *draft) put(ctx context.Context, to place.Objects, step ledger.StepID) (rows int64, kept []byte, err error) {
 	if err := x.Pages.End(nil); err != nil {
 		return 0, nil, err
@@ -81,7 +81,7 @@ func (x *draft) put(ctx context.Context, to place.Objects, step ledger.StepID) (
 	if f.Rows == 0 {
 		return 0, nil, nil
 	}
-	if _, err := to.Put(ctx, f.Path, content); err != nil { // one of that name has this content
+	if _, err := to.Put(ctx, f.Path, content); err != nil { // an existing blob of this name has the same content
 		return 0, nil, scans.FatalIfPermanent("write to the container", err)
 	}
 	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // of thousands of long names

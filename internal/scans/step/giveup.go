@@ -15,11 +15,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// failureTime is the time to record a failure when a step's time is up.
+// failureTime is the time limit for recording a failure, because the step's own time may be up.
 const failureTime = 30 * time.Second
 
 // fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The last
-// delivery's error fails it, except when the storage was away, or memory was short.
+// delivery's error fails it, unless the storage was unavailable or there was no memory.
 func fatalOf(err error, delivery int) *scans.FatalError {
 	var fatal *scans.FatalError
 	switch {
@@ -31,8 +31,8 @@ func fatalOf(err error, delivery int) *scans.FatalError {
 	return scans.Fatal(fmt.Errorf("a step failed %d times, at last with: %w", delivery, err))
 }
 
-// giveUp records that a delivery ended with an error, and the process lives on. With the last delivery of a message
-// it also records why. It does nothing without an error, nor for an error that ends the step for good.
+// giveUp records that a delivery ended with an error and did not kill the process. For the last delivery of a message,
+// it also records the reason. It does nothing if err is nil or ends the step for good.
 func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending, delivery int, err error) {
 	var fatal *scans.FatalError
 	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {
@@ -52,7 +52,7 @@ func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending
 	}
 }
 
-// failScan ends the scan of a step that cannot be done. It has time of its own: the step's may be up.
+// failScan ends the scan of a step that cannot be done. It has its own time limit, because the step's time may be up.
 func (s *Steps) failScan(ctx context.Context, m scans.Message, fatal *scans.FatalError) (report string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)
 	defer cancel()

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// heartbeatPause is the pause after a failed heartbeat, heartbeatTry the time for one try. Several fit into [life.ObservationPause].
+	// heartbeatPause is the pause after a failed heartbeat. heartbeatTry limits one try. Several tries fit into [life.ObservationPause].
 	heartbeatPause = time.Second
 	heartbeatTry   = 3 * time.Second
 )
 
-// heartbeats knows which steps a process has in hand, and publishes them. A heartbeat names each step within ledger.HeartbeatTime of its
-// beginning, unless it has ended by then: short steps cost nothing. It is safe for concurrent use.
+// heartbeats records which steps a process holds, and writes its heartbeats. A heartbeat names each step within ledger.HeartbeatTime of its
+// beginning, unless the step has ended by then, so short steps cost nothing. It is safe for concurrent use.
 //
-// A scan may end with any step that has no children, but not while another step is pending. So only the last step that a
-// process releases checks whether it has ended.
+// A scan may end with any step that has no children, but not while another step is pending. So only the last step of a scan that a
+// process releases checks whether the scan has ended.
 type heartbeats struct {
 	process string                  // the process's name, random
 	waits   func(*ledger.Heartbeat) // adds to a heartbeat what the process waits for
@@ -38,24 +38,24 @@ type heartbeats struct {
 	sending bool
 }
 
-// heldStep is a step in hand.
+// heldStep is a step that the process holds.
 type heldStep struct {
 	scan       ledger.ScanID
 	since      time.Time          // its beginning
-	deliveries int                // under way
-	until      time.Time          // if it failed: the host delivers it again before this time
-	waits      time.Time          // since when it waits for memory; zero if it does not
+	deliveries int                // running
+	until      time.Time          // the host delivers a failed step again before this time
+	waits      time.Time          // since when it has waited for memory; zero if it does not
 	mayEnd     bool               // this step, or one that was released before it, has ended without children
 	counters   []*storage.Counter // of the deliveries
 }
 
-// newHeartbeats returns what sends its heartbeats by write, which must try once: the storage's growing
-// pauses would delay the next heartbeat, and after an outage, others must hear of this process soon.
+// newHeartbeats returns heartbeats that are written by write. write must try only once, because growing
+// pauses between tries would delay the next heartbeat, and after an outage, others must soon see that this process lives.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }
 
-// take records that a delivery of a step has begun, whose requests the counter counts.
+// take records that a delivery of a step has begun. counter counts the delivery's requests.
 func (h *heartbeats) take(log *zerolog.Logger, scan ledger.ScanID, step ledger.StepID, counter *storage.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,14 +70,14 @@ func (h *heartbeats) take(log *zerolog.Logger, scan ledger.ScanID, step ledger.S
 	}
 }
 
-// waitsSince records that a step in hand has waited for memory since a time; the zero time, that it waits no more.
+// waitsSince records that a held step has waited for memory since a time. The zero time means that it no longer waits.
 func (h *heartbeats) waitsSince(step ledger.StepID, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.steps[step].waits = at
 }
 
-// withoutMemory returns the scans whose steps under way here all wait for memory.
+// withoutMemory returns the scans whose running steps in this process all wait for memory.
 func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +98,7 @@ func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 	return waits
 }
 
-// childless records that a step in hand was committed without children.
+// childless records that a held step was committed without children.
 func (h *heartbeats) childless(step ledger.StepID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,8 +106,8 @@ func (h *heartbeats) childless(step ledger.StepID) {
 }
 
 // release records that a delivery of a step has ended. If the host will deliver it again, the
-// step stays in hand until then: its message is hidden, but not lost. release reports whether the
-// scan may have ended: one of its steps had no children, and none is active here any more.
+// step is held until then, because its message is hidden but not lost. release reports whether the
+// scan may have ended: one of its steps had no children, and none is running in this process.
 func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,7 +126,7 @@ func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool)
 	held.mayEnd = false
 	for _, other := range h.steps {
 		if other.scan == held.scan && other.deliveries > 0 {
-			other.mayEnd = true // it is left to that step's release
+			other.mayEnd = true // the release of that step checks the scan's end
 			return false
 		}
 	}
@@ -135,7 +135,7 @@ func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool)
 
 func (h *heldStep) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
 
-// heldSteps returns the steps in hand, and the age of the oldest. If there are none, the heartbeats stop.
+// heldSteps returns the held steps and the age of the oldest. If there are none, the heartbeats stop.
 func (h *heartbeats) heldSteps() (steps []ledger.Held, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,7 +154,7 @@ func (h *heartbeats) heldSteps() (steps []ledger.Held, longest time.Duration) {
 	return steps, longest
 }
 
-// sendAfter sends a heartbeat after the time d, and then on until nothing is in hand.
+// sendAfter sends a heartbeat after the time d, and repeats it until no step is held.
 func (h *heartbeats) sendAfter(log *zerolog.Logger, d time.Duration) {
 	time.AfterFunc(d, func() {
 		var next time.Duration
@@ -169,7 +169,7 @@ func (h *heartbeats) sendAfter(log *zerolog.Logger, d time.Duration) {
 	})
 }
 
-// heartbeat writes a heartbeat if the oldest step in hand is old enough, and returns the time until the next; 0 ends them.
+// send writes a heartbeat if the oldest held step is old enough. It returns the time until the next heartbeat, or 0 if no step is held.
 func (h *heartbeats) send() (next time.Duration, err error) {
 	steps, longest := h.heldSteps()
 	switch {

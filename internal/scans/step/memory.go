@@ -11,34 +11,34 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Memory. A step takes its part of the process's memory before it reads anything, and gives it back at its end. Nobody knows how large a
-// page is before it is there: so the part is as large as earlier steps of the scan say, at most half of what steps have, and grows while nobody else waits. Where it
-// may not grow, the step gives all back, waits for a larger part, and reads again. So no step waits for memory while it holds a part.
-// Once it has read, it gives back what it needs no more.
+// Memory. A step takes a part of the process's memory before it reads anything, and releases it at its end. The size of a
+// page is unknown before it arrives. So the part is as large as earlier steps of the scan needed, but at most half of the memory for steps. It
+// grows while nobody else waits. If it cannot grow, the step releases all of it, waits for a larger part, and reads again. So no step waits for
+// memory while it holds a part. After reading, the step releases the memory that it no longer needs.
 
-// memoryTime is how long a step waits for its part. Its message is hidden meanwhile; enough of stepTime is left for the work.
+// memoryTime is how long a step waits for its part. Its message stays hidden meanwhile. The rest of stepTime is enough for the work.
 const memoryTime = 5 * time.Minute
 
-// What a step waits for in a status, and why.
+// The connection and cause of a [ledger.Wait] for memory.
 const (
 	forMemory   = "memory"
 	memoryTaken = "other steps and calls have taken the instance's"
 )
 
-// errMemory puts a step off that found no memory. It is no failure of the step's.
+// errMemory postpones a step that got no memory. It does not count as the step's failure.
 var errMemory = errors.New("the process's memory was taken by other steps and calls")
 
-// stepMemory is a step with its part of the memory.
+// stepMemory is a step's part of the memory.
 type stepMemory struct {
 	budget     *memory.Budget
 	heartbeats *heartbeats
 	step       ledger.StepID
 	sizes      *scans.Sizes
 	part       *memory.Part
-	grown      bool // the step has begun anew
+	grown      bool // the step was begun again with a larger part
 }
 
-// takeMemory waits for memory for a step that is in hand.
+// takeMemory waits for memory for a held step.
 func (s *Steps) takeMemory(ctx context.Context, step ledger.StepID, of *scans.Sizes) (*stepMemory, error) {
 	h := &stepMemory{budget: s.scans.Options.Memory, heartbeats: s.heartbeats, step: step, sizes: of}
 	return h, h.take(ctx, min(of.MemoryNeed(), h.budget.Half()))
@@ -59,7 +59,7 @@ func (h *stepMemory) take(ctx context.Context, bytes int64) (err error) {
 	return problem.Busyf("", "the step waits for memory").Because(errMemory)
 }
 
-// do does a step within its part, and begins anew with a larger one if that is too small.
+// do runs a step within its part. If the part is too small, it runs the step again with a larger one.
 func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) error {
 	for {
 		err := does(h.part)
@@ -76,13 +76,13 @@ func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) erro
 	}
 }
 
-// wasRead gives back what the step has beside what it has read: writing that takes no more, but it may take long. A step that has begun
-// anew keeps what it has: it needed that, perhaps for its writing.
+// wasRead releases the memory that the read rows do not use. Writing needs no more, but may take long. A step that was begun again keeps all
+// its memory, because it may have needed that for writing.
 func (h *stepMemory) wasRead() {
 	if !h.grown {
 		h.part.Keep(h.part.Used())
 	}
 }
 
-// release gives the part back.
+// release releases the part.
 func (h *stepMemory) release() { h.part.Release() }

@@ -19,48 +19,48 @@ import (
 )
 
 const (
-	readTime  = 20 * time.Second // an invocation that has read for so long reads no further page
-	readBytes = 16 << 20         // nor does one that has read so much
-	// roundQueries is the most queries at once: a page may have 4 MiB, and nobody knows before it is there.
+	readTime  = 20 * time.Second // after this time, an invocation reads no further page
+	readBytes = 16 << 20         // after so many bytes, an invocation reads no further page
+	// roundQueries is how many queries run at once at most. A page may have 4 MiB, which is unknown before it arrives.
 	roundQueries = 12
-	// commitRows is the most rows that a step's commit writes or deletes besides its children's: its pending row, its done row, a file or
-	// rows that failed, and those that it has redone; and a child that deletes what it has read.
+	// commitRows is how many rows a step's commit writes or deletes at most besides those of its children: its pending row, its done row, a file or
+	// failed rows, the failed rows that it has retried, and the child that deletes the rows that it has read.
 	commitRows = 7
 )
 
-// readResult is what an invocation has read, and what it leaves to others.
+// readResult has the rows that an invocation has read, and the steps that it leaves.
 type readResult struct {
 	spans    [][]storage.Row // in table order; no row is missing inside a span
 	children []scans.Message
 	queries  int64
-	ends     []scan.PageEnd   // of the pages, unless they were read before
-	pages    []scans.ReadPage // those that have rows
+	ends     []scan.PageEnd   // of the pages, unless an earlier step has read them
+	pages    []scans.ReadPage // pages that have rows
 }
 
-// pageOrStep is a page that was read, or a step that was found and not made yet.
+// pageOrStep is a page that was read, or a step that is not yet done.
 type pageOrStep struct {
 	step *scan.Step // nil if it is a page
 	rows []storage.Row
-	of   scan.Step    // that has read the page
+	of   scan.Step    // the step that has read the page
 	end  scan.PageEnd // of the page
 }
 
-// reading is what an invocation has read until now.
+// reading is the state of an invocation that reads.
 type reading struct {
 	found   []pageOrStep // in table order
 	queries int
 	bytes   int
-	page    int64 // bytes of memory that the largest page took
+	page    int64 // bytes of memory that the largest page used
 	into    stepWork
-	uses    int64 // bytes of memory that into says that it holds
+	uses    int64 // bytes of memory that into uses
 	full    bool  // there is no memory for another page
 }
 
-// read makes the message's step, and goes on with those that it leaves, if the scan allows an invocation more queries.
-// The adaptive strategy makes as many of them at once as it may: its cuts are guesses, and a guess that finds no rows
-// costs a query here, but a message and a step elsewhere. Other strategies make the first, which continues where the rows
-// end: a partition that the page's end cuts is then written in one piece. So does an export, whose file has no gap, a comparison, and a
-// delete, whose pages must fit into a message.
+// read runs the message's step, and then its children if the scan allows an invocation more queries.
+// With the adaptive strategy, as many children as possible run at once: where it divides a range is a guess, and a guess that finds no rows
+// costs a query here, but otherwise a message and a step. With other strategies, only the first child runs. It continues where the rows
+// end, so a partition that spans two pages is written together. The same applies to exports, whose files have no gaps, to comparisons, and
+// to deletes, whose pages must fit into a message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
@@ -87,10 +87,10 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the steps that were found the next round may make. All rounds together
-// may make most queries. It expects pages of the mean size: if they are the largest there
-// are, the invocation holds readBytes and those of one round. The steps that are left fit into one commit, however many children
-// those of the round have.
+// affordable returns how many of the found steps the next round may run. All rounds together
+// make at most most queries. affordable assumes pages of the mean size. Even if they are as large as possible, the invocation holds no more
+// than readBytes plus the pages of one round. The remaining steps fit into one commit, however many children
+// the steps of the round have.
 func (r *reading) affordable(most int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -107,7 +107,7 @@ func (r *reading) affordable(most int) int {
 	return min(steps, most-r.queries, small, roundQueries, commit)
 }
 
-// round makes the first n steps that were found, at once. If there is no memory for all of them beside what was read before, it makes none.
+// round runs the first n found steps at once. If earlier pages leave too little memory for all of them, it runs none.
 func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, requested, used := make([]storage.Page, n), 0, o.options.Memory.Used()
 	top := o.Sizes.Top(o.Request.PageRows())
@@ -126,7 +126,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 			o.options.Memory.SetUsed(used)
 			return nil
 		}
-		if o.Table() != nil && o.Reader == nil && storage.Gone(err) { // one that is being deleted is gone after any wait
+		if o.Table() != nil && o.Reader == nil && storage.Gone(err) { // waiting does not help, even while the table is being deleted
 			err = scans.Fatal(fmt.Errorf("read the source: %w", life.Gone(err)))
 		}
 		return scans.FatalIfPermanent("read the source", err)
@@ -157,7 +157,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 		if next.rows, err = r.into.page(ctx, *f.step, page.Date, rows); err != nil {
 			return err
 		}
-		if next.rows == nil && n == 1 { // the work has what it wants of the page
+		if next.rows == nil && n == 1 { // the work does not need the page any more
 			uses := r.into.uses()
 			if !o.options.Memory.SetUsed(used + uses - r.uses) {
 				return memory.ErrFull
@@ -173,10 +173,10 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 	return nil
 }
 
-// result returns the result of reading for a message: the steps that were not made become its children.
+// result returns the result of reading for a message. The steps that were not done become its children.
 func (r *reading) result(m scans.Message) readResult {
 	s := readResult{queries: int64(r.queries)}
-	gap := true // a step stands between the last rows and the next
+	gap := true // a step is between the last rows and the next
 	for _, f := range r.found {
 		switch {
 		case f.step != nil:
@@ -201,14 +201,14 @@ func (r *reading) result(m scans.Message) readResult {
 // rows returns the rows of all spans.
 func (s *readResult) rows() []storage.Row { return slices.Concat(s.spans...) }
 
-// count has each page tell how many rows the step does of it.
+// count sets how many rows of each page the step processes.
 func (s *readResult) count(w written) {
 	for i := range s.pages {
 		s.pages[i].Rows = w.count(s.rowsOf(i))
 	}
 }
 
-// rowsOf returns the rows of a page that the step does itself.
+// rowsOf returns the rows of a page that the step processes itself.
 func (s *readResult) rowsOf(page int) []storage.Row {
 	p := s.pages[page]
 	rows := s.spans[p.Span]
@@ -226,7 +226,7 @@ func (s *readResult) rowsOf(page int) []storage.Row {
 	return rows[from:behind(p.Last)]
 }
 
-// page makes a step's query. If it is about one partition of a table, it first waits until that may be asked.
+// page makes a step's query. A query of one partition of a table first waits for the partition's limiter.
 func (o *stepScan) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
 	q := o.query(step)
 	read := func(options storage.RequestOptions) (_ int, err error) {
@@ -246,7 +246,8 @@ func (o *stepScan) page(ctx context.Context, step scan.Step) (p storage.Page, er
 	return p, err
 }
 
-// learn has the scan's next queries ask for as many rows as suit a page. An export has pages of its own; of a comparison, two answers make one.
+// learn adapts how many rows the scan's next queries request to the size of a page. An export has its own pages. A comparison's page is made
+// from two answers.
 func (o *stepScan) learn(q storage.Query, p storage.Page) {
 	answers := 1
 	if o.Reader != nil {
@@ -271,17 +272,17 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 	return q
 }
 
-// passOnMost is how many transactions an invocation writes while others wait for its children.
-// It leaves more to CopyRows, but for spans that take no more transactions than the requests that reading them
-// again costs, step and message included.
+// passOnMost is how many transactions an invocation writes itself if it has children, which wait for them.
+// It leaves further spans to CopyRows, unless a span needs at most rereadRequests transactions. So many requests are
+// the cost of reading the span again, including the step and the message.
 const (
 	passOnMost     = 200
 	rereadRequests = 7
 )
 
-// passOn replaces rows by a CopyRows step for each span of them, where they are too many transactions to keep the
-// children waiting. It keeps the rows of a span's first and last partition, which the page's ends may cut: a range that
-// is handed over has whole partitions, and excludes its bounds.
+// passOn replaces spans of rows by CopyRows steps if writing the rows would delay the
+// children too long. It keeps the rows of a span's first and last partition, which may continue on other pages. So a range that
+// is handed over has only whole partitions, and excludes its bounds.
 func (s *readResult) passOn(m scans.Message) {
 	if m.HandedOver || len(s.children) == 0 {
 		return
@@ -326,7 +327,7 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// countFailed counts failed rows at the ends of their pages. again: another step has read the rows, and noted its pages.
+// countFailed counts failed rows at the ends of their pages. again is set if another step has read the rows and noted the pages.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return

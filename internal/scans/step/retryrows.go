@@ -14,10 +14,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// retriesAtOnce is how many steps go out from one that goes through failed rows.
+// retriesAtOnce is how many positions of failed rows a step reads at once, and makes steps for.
 const retriesAtOnce = 50
 
-// retryStep is the message of a step that does failed rows again.
+// retryStep is the message of a step that retries failed rows.
 type retryStep struct{ readStep }
 
 func (retryStep) absent(*scans.RunnableScan) *scans.Message { return nil }
@@ -31,7 +31,7 @@ func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delive
 	return out, err
 }
 
-// overtaken makes the step fail if it is pending: then another one has done its rows again.
+// overtaken returns an error if the step is still pending, because another step has then retried the rows.
 func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error {
 	if out.done.Redone == "" {
 		return nil
@@ -43,7 +43,7 @@ func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepRes
 	return err
 }
 
-// retryEachRow returns the messages of steps that do the failed rows behind a position again, and of one that goes on.
+// retryEachRow returns the messages of steps that retry the next failed rows after a position, and of a step that continues.
 func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (children []scans.Message, err error) {
 	a := *m.RowRetry
 	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, retriesAtOnce)
@@ -59,7 +59,7 @@ func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (child
 	return children, nil
 }
 
-// retryRows does the failed rows at a position again. If others have redone them, there is nothing to do.
+// retryRows retries the failed rows at a position. If another step has retried them, there is nothing to do.
 func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Message, delivery int, done *ledger.Done) error {
 	packed, found, err := l.FailedAt(ctx, m.Scan, m.RowRetry.At)
 	if err != nil || !found {
@@ -77,8 +77,8 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	var rows []storage.Row
 	w := written{Writing: o.Writes()}
 	of, mapped := w.Action.(action.Mapped)
-	meant := 0          // rows that are listed
-	lacking := int64(0) // rows that the pages had
+	meant := 0          // rows to retry that were found
+	lacking := int64(0) // rows that the pages no longer have
 	for i, p := range was.Pages {
 		read, err := o.readAgain(ctx, p, &done.Queries)
 		if err != nil {
@@ -86,12 +86,12 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		}
 		if has := w.count(read); has < p.Rows {
 			lacking += p.Rows - has
-			was.Pages[i].Rows = has // the next retry finds no more of them gone
+			was.Pages[i].Rows = has // so the next retry does not count them again
 		}
 		for _, row := range read {
 			if all || listed[row.Key] {
 				meant++
-			} else if !mapped { // or else they tell which keys are taken
+			} else if !mapped { // with a map, these rows show which keys are taken
 				continue
 			}
 			rows = append(rows, row)
@@ -106,12 +106,12 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		return err
 	}
 	switch {
-	case o.Deletes(): // what is gone is deleted, perhaps by a delivery that died
+	case o.Deletes(): // missing rows are deleted, perhaps by a delivery that died
 		lacking = 0
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
-	// Of a list that was cut, nobody knows which rows are missing: as many count as gone as do not fail again.
+	// If the list is incomplete, it is unknown which failed rows are missing, so at most the rows that do not fail again count as gone.
 	done.Gone = min(lacking, was.Failed-done.Failed)
 	if all || o.Deletes() {
 		done.Written = was.Failed - done.Failed - done.Gone
@@ -136,7 +136,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	return nil
 }
 
-// readAgain reads again the rows of a page that a step did. Rows may have come to the table since, and be on pages between.
+// readAgain reads the rows of a page that a step has processed. New rows may have made it several pages.
 func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int64) (rows []storage.Row, err error) {
 	step, last := scan.Step{Range: p.Range, Token: p.Token}, key.Key{}
 	for {
@@ -160,8 +160,8 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 	}
 }
 
-// keptOf returns how failed rows were read: their pages, or all if their keys are not those of the source, or others became rows of one key
-// with them.
+// keptOf returns the pages from which failed rows were read. With all, it returns all pages, because the failed rows' keys are not keys of the
+// source, or several rows became one.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

@@ -24,10 +24,10 @@ import (
 // stepTime is a step's own deadline, below host.json's functionTimeout.
 const stepTime = 8 * time.Minute
 
-// This file is the way of a message, from top to bottom: Run → process → begin → do → commit →
-// follow. step.go has the kinds of steps and what each does, giveup.go what happens to errors, and end.go in package life how a scan ends.
+// This file follows a message from top to bottom: Run → process → begin → do → commit →
+// follow. step.go has the kinds of steps, giveup.go handles errors, and end.go in package life ends scans.
 
-// Steps makes the steps of scans, each for a message.
+// Steps runs the steps of scans, each for a message.
 type Steps struct {
 	scans      *scans.Scans
 	life       *life.Life
@@ -35,7 +35,7 @@ type Steps struct {
 	heartbeats *heartbeats
 }
 
-// New returns what makes steps.
+// New returns Steps for these scans.
 func New(of *scans.Scans, lives *life.Life) *Steps {
 	s := &Steps{scans: of, life: lives, ledger: of.Ledger}
 	s.heartbeats = newHeartbeats(s.waits, s.ledger.With(storage.RequestOptions{Once: true}).WriteHeartbeat)
@@ -43,8 +43,8 @@ func New(of *scans.Scans, lives *life.Life) *Steps {
 }
 
 // Run handles one delivery of a message to one of the queue functions. delivery counts from 1. It returns a line that
-// reports what was done. An error's fate is [problem.FateOf]. When the scan itself cannot continue, Run records that
-// with the scan, and the message is done.
+// reports what was done. [problem.FateOf] decides what an error means for the message. If the scan itself cannot continue, Run records its
+// failure, and the message is done.
 func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
 	if scan := scans.StartOf(body); scan != "" {
 		return "", s.life.StartRequested(ctx, scan)
@@ -66,7 +66,7 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
-// step makes a message's step in the time that working has. If it leaves a deletion to this invocation, it returns that.
+// step runs a message's step until the deadline of working. If the step leaves a deletion to this invocation, left is its message.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
 	s.heartbeats.take(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
@@ -89,8 +89,8 @@ func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int
 	return report, left, err
 }
 
-// process makes the message's step, commits it, and sends its children's messages. It counts the step's requests. It
-// returns what it leaves to this invocation, as step does.
+// process runs the message's step, commits it, and sends its children's messages. counter counts the step's requests. left
+// is the same as for step.
 func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, counter *storage.Counter) (report string, left *scans.Message, err error) {
 	start := time.Now()
 	o, err := s.scans.Load(ctx, m.Scan)
@@ -149,8 +149,8 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	if err != nil {
 		return "", nil, err
 	}
-	// Of two deliveries at once, only the one that committed the step sends messages: else each step below it would be
-	// done twice, too. A message for a child that does not exist does no harm: no pending row is found for it.
+	// Of two concurrent deliveries, only the one that committed the step sends messages. Otherwise each descendant would also be
+	// done twice. A message for a child that does not exist is harmless, because it has no pending row.
 	if result != overtaken {
 		s.follow(ctx, m, out)
 	}
@@ -160,16 +160,16 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	return reportOf(m, out, time.Since(start), result), out.deletion, nil
 }
 
-// stepResult is what a step has done, and what it leaves. One commit records both.
+// stepResult has the work that a step has done, and the steps that it leaves. One commit records both.
 type stepResult struct {
 	done     ledger.Done
 	children []scans.Message // whose messages are sent
-	deletion *scans.Message  // which is left to the same invocation; nil if there is none
+	deletion *scans.Message  // left to the same invocation; nil if there is none
 
-	differences []action.Failure // that a comparison has found
+	differences []action.Failure // found by a comparison
 }
 
-// ahead estimates the work that the step leaves, less that of the step itself.
+// ahead estimates the work that the step leaves, minus that of the step itself.
 func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	ahead := scan.Outlook{}.Minus(m.Ahead())
 	for _, c := range out.children {
@@ -178,8 +178,8 @@ func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	return ahead
 }
 
-// newWork reads the step's pending row. If a delivery or message before this one may have begun the
-// step, it records one more beginning. It returns the step as it was before, and whether it is pending.
+// begin reads the step's pending row. If an earlier delivery or message may have begun the
+// step, begin records another beginning. It returns the step as it was before, and whether it is pending.
 func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *scans.Limits, m scans.Message, delivery int) (p ledger.Pending, pending bool, err error) {
 	if p, ok := kindOf(m).justCommitted(); ok {
 		return p, true, nil
@@ -193,20 +193,20 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *sca
 		return p, pending, err
 	}
 	if p.Deaths() >= scans.MaxDeliveries {
-		return p, true, scans.Fatal(life.DiedOver(m.ID)) // it would go on ending processes
+		return p, true, scans.Fatal(life.DiedOver(m.ID)) // it would kill more processes
 	}
-	// If another delivery was faster, that one is counted and this one is not.
+	// If another delivery was faster, only that delivery is counted.
 	_, err = l.Begin(ctx, m.Scan, p)
 	return p, true, err
 }
 
-// unrecorded reports whether a delivery is the step's first one, of whose beginning the ledger has no record.
+// unrecorded reports whether a delivery is the step's first, whose beginning the ledger does not record.
 func unrecorded(p ledger.Pending, delivery int) bool {
 	return delivery == 1 && p.Sends == 0 && p.Begun == 0 && !p.FirstEnded
 }
 
-// committedBefore handles the message of a step that was committed before. On a repeated delivery the process
-// may have died between the commit and the scan's end: it notices that end now.
+// committedBefore handles the message of a step that was committed before. If the delivery is repeated, a process
+// may have died between the commit and the scan's end, so the scan is ended now if it is done.
 func (s *Steps) committedBefore(ctx context.Context, scan ledger.ScanID, delivery int) error {
 	if delivery > 1 {
 		if _, err := s.life.Finish(ctx, scan); err != nil {
@@ -216,16 +216,16 @@ func (s *Steps) committedBefore(ctx context.Context, scan ledger.ScanID, deliver
 	return problem.Stalef("", "the step was committed by an earlier delivery")
 }
 
-// commitResult is what became of a step's commit.
+// commitResult is the result of a step's commit.
 type commitResult int
 
 const (
 	committed      commitResult = iota
-	maybeCommitted              // the step was not pending any more; a first try of the commit may have recorded it, and lost its answer
+	maybeCommitted              // the step was no longer pending; a first try of the commit, whose answer was lost, may have committed it
 	overtaken                   // another delivery has committed the step
 )
 
-// commit records a step's outcome in one transaction: the step is done, and what it leaves is pending.
+// commit records in one transaction that the step is done, and that its children and its deletion are pending.
 func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (commitResult, error) {
 	var left []*scans.Message
 	for i := range out.children {
@@ -252,8 +252,8 @@ func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (co
 	return overtaken, err
 }
 
-// follow sends the children's messages. If a step leaves nothing, the scan may have ended. Maintain sends what
-// follow cannot: the step is committed, and must not be repeated.
+// follow sends the children's messages. If there are none, the scan may have ended. If follow cannot send a message, Maintain
+// sends it, because the step is committed and must not be repeated.
 func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	if len(out.children) == 0 && out.deletion == nil {
 		s.heartbeats.childless(m.ID)
@@ -268,7 +268,7 @@ func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	}
 }
 
-// fold folds done steps of the scan now and then. If that fails, the next fold takes their rows.
+// fold folds done steps of the scan after some of its steps. If that fails, the next fold includes their rows.
 func (s *Steps) fold(ctx context.Context, m scans.Message) {
 	if err := s.ledger.FoldAfter(ctx, m.Scan, m.ID, s.scans.Options.FoldEvery, scans.JoinNotes); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("done steps not folded")
@@ -285,9 +285,9 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 	return report
 }
 
-// waitsForSlot returns an error that drops the message of a step that can't begin yet: of long before its slot, since it is left from
-// before a retry, and another one comes at the slot; or of a scan that has used more than its limits allow, since the steps before it
-// cost more than was foreseen. Then the step takes another slot, behind all others.
+// waitsForSlot returns an error that drops the message of a step that cannot begin yet. A message long before its slot is left from
+// before a retry, and another message comes at the slot. If earlier steps cost more than estimated, the scan may have exceeded its
+// limits. Then the step takes another slot, after all others.
 func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)
 	if err != nil {
@@ -314,7 +314,7 @@ func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan led
 	return wait
 }
 
-// waits adds to a heartbeat the app's connections that give no good answer, in their order.
+// waits adds the app's connections whose requests fail to a heartbeat, in order of their names.
 func (s *Steps) waits(b *ledger.Heartbeat) {
 	accounts := map[string]*storage.Account{storage.HostConnection: s.scans.Options.Own}
 	maps.Copy(accounts, s.scans.Options.Accounts)

@@ -9,29 +9,29 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// kind is what the three kinds of steps differ in: a step reads rows and works with them, deletes the rows that another one has read, or does
-// failed rows again. All else on the way of its message is the same.
+// kind has the differences between the three kinds of steps. A step reads rows and works with them, deletes the rows that another step has read,
+// or retries failed rows. Its message is handled in the same way otherwise.
 type kind interface {
-	// justCommitted returns the step if this invocation has just committed it as pending, so that it needn't be read.
+	// justCommitted returns the step if this invocation has just committed it as pending, so that it need not be read.
 	justCommitted() (p ledger.Pending, ok bool)
-	// absent returns the message of the step that is to be done if this one is not pending; nil if that is none.
+	// absent returns the message of a step to run instead if this step is not pending; nil if there is none.
 	absent(o *scans.RunnableScan) *scans.Message
-	// recorded returns the message that counts: as it came, or as the pending row has it.
+	// recorded returns the step's full message, from the delivered message or from the pending row.
 	recorded(p ledger.Pending) (scans.Message, error)
-	// do does the step. Doing it twice has the same effect as once.
+	// do runs the step. It is idempotent.
 	do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (stepResult, error)
-	// slots is how many slots of the scan's limits the step had.
+	// slots is how many time slots of the scan's limits the step had.
 	slots() int64
-	// overtaken tells what it means that another delivery has committed the step: an error has it done again.
+	// overtaken is called if another delivery may have committed the step. After an error, the step is delivered again.
 	overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error
 }
 
-// stepScan is a scan as one of its steps has it.
+// stepScan is a scan with the options and memory of one of its steps.
 type stepScan struct {
 	*scans.RunnableScan
 	options storage.RequestOptions // of the step's requests
-	files   *place.Blobs           // the container that the scan writes files to, by these options; nil if it does not
-	held    *stepMemory            // by the step
+	files   *place.Blobs           // the container for the scan's files, with these options; nil if the scan writes none
+	held    *stepMemory            // the step's memory
 }
 
 func stepScanOf(o *scans.RunnableScan, options storage.RequestOptions, held *stepMemory) *stepScan {
@@ -42,7 +42,7 @@ func stepScanOf(o *scans.RunnableScan, options storage.RequestOptions, held *ste
 	return s
 }
 
-// kindOf returns the message as one of its kind.
+// kindOf returns the message as a step of its kind.
 func kindOf(m scans.Message) kind {
 	switch {
 	case m.Delete != nil:
@@ -58,7 +58,7 @@ type readStep struct{ scans.Message }
 
 func (readStep) justCommitted() (ledger.Pending, bool) { return ledger.Pending{}, false }
 
-// absent returns the deletion of the rows that the step has read: a process may have died over it.
+// absent returns the deletion of the rows that the step has read, because the process that committed the step may have died before it.
 func (s readStep) absent(o *scans.RunnableScan) *scans.Message {
 	if !o.Deletes() {
 		return nil
@@ -76,7 +76,7 @@ func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliver
 		return out, err
 	}
 	out.done.Queries = found.queries
-	if o.Request.Action.Map == "" { // or else what becomes of the rows takes memory
+	if o.Request.Action.Map == "" { // the rows that a map makes need memory
 		o.held.wasRead()
 	}
 	if err := work.end(ctx, o, s.Message, delivery, &found, &out); err != nil {
@@ -88,7 +88,7 @@ func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliver
 
 func (readStep) slots() int64 { return 1 }
 
-// overtaken forgets the rows that were read: the other delivery may have read others.
+// overtaken drops the rows that were read, because the other delivery may have read different rows.
 func (s readStep) overtaken(_ context.Context, _ *ledger.Ledger, out *stepResult) error {
 	if out.deletion != nil {
 		*out.deletion = s.DeletionOf()

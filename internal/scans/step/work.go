@@ -18,15 +18,15 @@ import (
 
 // stepWork is the work of one step.
 type stepWork interface {
-	// wide reports whether an invocation may make several queries at once, and leave gaps between their rows.
+	// parallel reports whether an invocation may make several queries at once, and leave gaps between their rows.
 	parallel() bool
-	// page takes the rows of a page that was read at a time. It returns those that the step holds until its end.
+	// page takes the rows of a page that was read at the time at. It returns the rows that the step holds until its end.
 	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Row) (held []storage.Row, err error)
-	// uses is how many bytes of memory the step holds beside those rows.
+	// uses is how many bytes of memory the step uses besides those rows.
 	uses() int64
-	// room is for how many bytes of further pages there is room beside those that were read; below 0 for none.
+	// room is how many more bytes of pages there is room for after read bytes; below 0 for none.
 	room(read int) int
-	// end does the work with what the step has found. What it adds to the outcome is committed with that.
+	// end does the work with the rows that were read, and adds its result to out, which is then committed.
 	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error
 }
 
@@ -89,7 +89,7 @@ func (w written) end(ctx context.Context, o *stepScan, m scans.Message, delivery
 	return nil
 }
 
-// count returns how many rows the action makes of the source's, whether it can write them or not.
+// count returns how many rows the action makes from rows of the source, including rows that it cannot write.
 func (w written) count(rows []storage.Row) (n int64) {
 	for _, unit := range w.Action.Split(rows) {
 		n += int64(len(unit))
@@ -98,10 +98,10 @@ func (w written) count(rows []storage.Row) (n int64) {
 }
 
 // write does the work with the rows and adds the result to done. It returns the rows that
-// could not be written. Over a broken one, all deliveries but the last fail.
+// could not be written. If one of these is broken, write fails, except in the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
-	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // what is not put now is put again by a retry, with all other messages
+	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // checked only here, because a retry of a half-done step would put all messages again
 		if err := options.MayProceed(ctx); err != nil {
 			return nil, err
 		}
