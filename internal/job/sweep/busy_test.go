@@ -1,7 +1,6 @@
 package sweep_test
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,14 +34,17 @@ func TestBusyPartition(t *testing.T) {
 		{"delete", 2, func(a *storage.Account) action.Work { return action.Delete{Table: a.Table("source")} }},
 		{"copy", 1, func(a *storage.Account) action.Work { return action.Copy{Destination: a.Table("destination")} }},
 	}[:testsize.Of(1, 2)] {
-		var took []time.Duration
-		for range testsize.Slow(1, 1, 3) {
-			synctest.Test(t, func(t *testing.T) { took = append(took, workOnBusyPartition(t, tt.name, tt.work)) })
-		}
-		slices.Sort(took)
 		allowed := time.Duration(tt.times) * busyMinutes * time.Minute
-		if median := took[len(took)/2]; median > allowed*3/2 {
-			t.Errorf("%s took %v, the partition's rate allows %v", tt.name, median, allowed)
+		var took []time.Duration
+		slow := 0
+		for len(took) == 0 || slow == 1 && len(took) < 3 { // one run in fifty is slow
+			synctest.Test(t, func(t *testing.T) { took = append(took, workOnBusyPartition(t, tt.name, tt.work)) })
+			if took[len(took)-1] > allowed*3/2 {
+				slow++
+			}
+		}
+		if slow > 1 {
+			t.Errorf("%s took %v, and the partition's rate allows %v", tt.name, took, allowed)
 		}
 	}
 }
