@@ -11,27 +11,27 @@ import (
 	"tablesweep/internal/task"
 )
 
-// A scan with limits gives each step a time before which it does not begin: a slot. The step that leaves others takes
-// their slots when it commits, and their messages are hidden until then. So waiting costs no invocation, and any number
-// of instances keeps to the limits. The scans of a group share its limits.
+// In a scan with limits, each step has a time slot, before which it does not begin. A step takes the slots of its children
+// when it commits, and their messages are hidden until the slots. So waiting costs no invocation, and all instances
+// together keep to the limits. The scans of a group share its limits.
 
-// Limits are the most that the steps of a scan use a second, all instances together; 0 means no limit.
+// Limits bound how much the steps of a scan use a second in all instances together; 0 means no limit.
 type Limits struct {
-	RowsPerSecond     int `json:"rowsPerSecond,omitempty"`     // rows that are read
+	RowsPerSecond     int `json:"rowsPerSecond,omitempty"`     // rows read
 	RequestsPerSecond int `json:"requestsPerSecond,omitempty"` // storage requests
 }
 
 const (
-	slotBehind   = 3 * time.Second // so much of a limit that nobody used may be made up for
-	SlotEarly    = 2 * time.Second // so much before its slot a message may come: times of messages are whole seconds
-	SlotRequests = 3               // that a step makes for its slot and those that it takes
-	slotTries    = 100             // with others who take slots at the same time
+	slotBehind   = 3 * time.Second // how much unused time of a limit may be made up for
+	SlotEarly    = 2 * time.Second // how long before its slot a message may come, because times of messages are whole seconds
+	SlotRequests = 3               // how many requests a step makes for its own slot and those of its children
+	slotTries    = 100             // how often slots are taken again if others take slots at the same time
 	slotPause    = 20 * time.Millisecond
-	stepShare    = 4 // a page has the rows of a limit's second, divided by this
+	stepShare    = 4 // a page has the rows of a second at the limit, divided by stepShare
 	leastRows    = 10
 )
 
-// rows returns how many rows a page has, that the rate is even.
+// rows returns how many rows a page has, so that the rate is even.
 func (l *Limits) rows() int {
 	if l == nil {
 		return 0
@@ -45,7 +45,7 @@ func (l *Limits) rows() int {
 	return rows
 }
 
-// Takes is the time in which so much may be used.
+// Takes returns the shortest time in which so many rows and requests are within the limits.
 func (l Limits) Takes(rows, requests int64) time.Duration {
 	seconds := 0.
 	if l.RowsPerSecond > 0 {
@@ -57,11 +57,11 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// slots takes n slots at a time of the service's clock: what is done has its true cost, and each step that waits most of the mean one.
-// More would leave some of the limit unused; what that is too little, [Steps.waitsForSlot] finds.
+// slots takes n slots at the time now, by the service's clock. Done steps count with their true cost, and each waiting step with 90 % of the mean
+// cost. More would leave some of the limit unused. If it is too little, [step.Steps] notices that at the slot.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
-	if least := now.Add(-slotBehind); u.Next.Before(least) { // more could run: perhaps fewer wait, since a step that was done twice left its children twice
+	if least := now.Add(-slotBehind); u.Next.Before(least) { // the limit is not used: fewer steps may be waiting, because a step that ran twice took slots twice
 		u.Next, u.Waiting = least, max(0, u.Waiting-1)
 	}
 	waiting := time.Duration(u.Waiting) * mean
@@ -73,7 +73,7 @@ func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	return slots
 }
 
-// TakeSlots adds what ended steps of a scan have used, and takes a slot for each of the messages.
+// TakeSlots adds what ended steps of a scan have used, and takes a time slot for each of the messages.
 func (ss *Scans) TakeSlots(ctx context.Context, limits *Limits, id ledger.ScanID, ended int64, done ledger.Totals, messages []Message) error {
 	if limits == nil {
 		return nil

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// PoisonSuffix ends the name of a queue into which a Functions host puts messages that it gave up.
+	// PoisonSuffix ends the name of a queue for messages that a Functions host gave up.
 	PoisonSuffix = "-poison"
-	// MaxDeliveries is how often the host delivers a message: maxDequeueCount in host.json, which a test compares.
+	// MaxDeliveries is how often the host delivers a message. A test compares it with maxDequeueCount in host.json.
 	MaxDeliveries = 5
 	// MessageVersion is the newest format of [Message]. Messages with neither RowRetry nor Delete have format 1.
 	MessageVersion = 2
@@ -33,14 +33,14 @@ const (
 	MaxMessageBytes = 48 << 10
 )
 
-// The queue-triggered functions. All run the same engine. Each can be scaled, watched and stopped by itself.
+// The queue-triggered functions. All run the same engine. Each can be scaled, monitored and stopped separately.
 const (
 	ScanPrefix    = "ScanPrefix"    // steps over a range of partitions
 	ScanPartition = "ScanPartition" // steps within one partition
 	CopyRows      = "CopyRows"      // steps that read a key range again to write it
 )
 
-// Functions lists them, in order.
+// Functions lists the queue-triggered functions, in order.
 var Functions = []string{CopyRows, ScanPartition, ScanPrefix}
 
 // Queues names each function's queue.
@@ -50,29 +50,29 @@ var Queues = map[string]string{
 	CopyRows:      "tablesweep-copy-rows",
 }
 
-// Message asks for one step of one scan. Its JSON is the body of a queue message and stands in the step's pending row.
+// Message is the message of one step of one scan. Its JSON is the body of a queue message, and is stored in the step's pending row.
 type Message struct {
-	Version    int           `json:"v"` // [message.seal] sets it
+	Version    int           `json:"v"` // [Message.Seal] sets it
 	Scan       ledger.ScanID `json:"scan"`
 	HandedOver bool          `json:"rows,omitempty"` // a range handed over to CopyRows
 	Step       scan.Step     `json:"step"`
-	RowRetry   *RowRetry     `json:"again,omitempty"`  // to do failed rows again; then Step is empty
-	Delete     *deletion     `json:"delete,omitempty"` // of what a step has read; then Step is empty
+	RowRetry   *RowRetry     `json:"again,omitempty"`  // set if the step retries failed rows; then Step is empty
+	Delete     *deletion     `json:"delete,omitempty"` // set if the step deletes rows that another step has read; then Step is empty
 
-	// [parseMessage] and [message.seal] set these.
+	// [ParseMessage] and [Message.Seal] set these.
 	Body  []byte    `json:"-"` // the JSON
-	After time.Time `json:"-"` // before which the step does not begin; zero for at once
+	After time.Time `json:"-"` // the earliest time to begin the step; zero for at once
 
-	ID ledger.StepID `json:"-"` // the step's id: a hash of the body, or of whose rows are to be deleted
+	ID ledger.StepID `json:"-"` // the step's id: a hash of the body or, for a deletion, of the id of the step that read the rows
 }
 
-// start is the message that has a scan started which was asked for.
+// start is the message for a start request.
 type start struct {
 	Version int           `json:"v"` // 1
 	Scan    ledger.ScanID `json:"start"`
 }
 
-// StartOf returns the scan that a message's body has started; "" for a step's message.
+// StartOf returns the scan of a start request's message, or "" for a step's message.
 func StartOf(body []byte) ledger.ScanID {
 	var s start
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -83,10 +83,10 @@ func StartOf(body []byte) ledger.ScanID {
 	return s.Scan
 }
 
-// RowRetry says which failed rows of earlier attempts a step does again. If At is empty, the step goes through all of them
-// behind a position, and leaves each to a step of its own.
+// RowRetry selects the failed rows of earlier attempts that a step retries. At is their position. If At is empty, the step makes one step for
+// each position after Behind.
 type RowRetry struct {
-	Attempt int64  `json:"attempt"` // that which does it
+	Attempt int64  `json:"attempt"` // the attempt that retries the rows
 	At      string `json:"at,omitempty"`
 	Behind  string `json:"behind,omitempty"`
 }
@@ -103,7 +103,7 @@ func (m Message) Function() string {
 }
 
 // Ahead estimates the work of the step and all its descendants. It depends on the message
-// alone: every process gets the same answer. Work is reading, so a deletion has none.
+// alone, so every process gets the same result. Work means reading, so a deletion has none.
 func (m Message) Ahead() scan.Outlook {
 	if m.Delete != nil {
 		return scan.Outlook{}
@@ -133,16 +133,16 @@ func (m *Message) identify() {
 	}
 }
 
-// JSON returns the JSON of what is stored or sent, with <, > and & as they are.
+// JSON returns the JSON of a value that is stored or sent. It does not escape <, > and &.
 func JSON(v any) []byte {
 	var b bytes.Buffer
 	if err := lines.JSON(&b).Encode(v); err != nil {
-		panic("engine: internal error: " + err.Error()) // our own types have one
+		panic("engine: internal error: " + err.Error()) // never for the app's own types
 	}
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// Pending returns the step of a sealed message as the ledger records it.
+// Pending returns the pending step of a sealed message.
 func (m Message) Pending() ledger.Pending {
 	return ledger.Pending{ID: m.ID, Message: m.Body, After: m.After}
 }
@@ -152,8 +152,8 @@ func stepID(body []byte) ledger.StepID {
 	return ledger.StepID(strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15])))
 }
 
-// ParseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. Of a message of a newer
-// version it is [problem.Stale]: the step stays pending, and an instance of that version sends it again.
+// ParseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. For a message of a newer
+// version, the error is [problem.Stale]: the step stays pending, and an instance of that version resends the message.
 func ParseMessage(body []byte) (Message, error) {
 	if len(body) > MaxMessageBytes {
 		return Message{}, problem.TooLargef("", "the message is %d bytes, %d is the most", len(body), MaxMessageBytes)
@@ -180,7 +180,7 @@ func ParseMessage(body []byte) (Message, error) {
 	return m, nil
 }
 
-// Encode returns the text to put into a queue. The host expects base64.
+// Encode returns the text of a queue message. The host expects base64.
 func Encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
 
 // Send puts a sealed message into the queue of its function.
@@ -196,19 +196,19 @@ func (ss *Scans) Send(ctx context.Context, m Message) error {
 	return ss.Queues[m.Function()].PutAfter(ctx, Encode(m.Body), hidden)
 }
 
-// deletion is what a step has read and left to be deleted.
+// deletion has the rows that a step has read and left to be deleted.
 type deletion struct {
 	Of    ledger.StepID `json:"of"` // the step's id
 	Pages []ReadPage    `json:"pages,omitempty"`
 
-	Rows []storage.Row `json:"-"` // of the pages, if this invocation has read them
+	Rows []storage.Row `json:"-"` // the rows of Pages, if this invocation has read them
 }
 
 func deletionID(step ledger.StepID) ledger.StepID {
 	return stepID([]byte("delete what was read by " + step))
 }
 
-// DeletionOf returns the message for the deletion of what m's step has read, without the pages, which the ledger has.
+// DeletionOf returns the message for the deletion of the rows that m's step has read. It lacks the pages, which the ledger has.
 func (m Message) DeletionOf() Message {
 	return Message{Scan: m.Scan, Delete: &deletion{Of: m.ID}, ID: deletionID(m.ID)}
 }
@@ -217,15 +217,15 @@ func (m Message) DeletionOf() Message {
 type ReadPage struct {
 	Range key.Range  `json:"range"`
 	Token *key.Token `json:"token,omitempty"`
-	Last  key.Key    `json:"last"` // of the rows that the step did
-	Rows  int64      `json:"rows"` // how many these are, as the action counts them; 0 until they are counted
-	// Partitions are those that the step did, if it left rows between them to another.
+	Last  key.Key    `json:"last"` // the key of the last row that the step processed
+	Rows  int64      `json:"rows"` // how many rows the step processed, as the action counts them; 0 until they are counted
+	// Partitions are the partitions that the step processed, if it left the rows between them to another step.
 	Partitions []string `json:"partitions,omitempty"`
 
-	Span int `json:"-"` // its rows are in this span
+	Span int `json:"-"` // the index of the span that has its rows
 }
 
-// SendAt sends a pending step's message again, for a time; zero for at once.
+// SendAt resends a pending step's message. The step does not begin before the time at; zero for at once.
 func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending, at time.Time) error {
 	p.After = at
 	ours, err := ss.Ledger.Renew(ctx, id, p)
@@ -240,7 +240,7 @@ func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending,
 	return ss.Send(ctx, m)
 }
 
-// SendStart sends a message that starts a scan that was asked for.
+// SendStart sends the message for a start request.
 func (ss *Scans) SendStart(ctx context.Context, id ledger.ScanID) {
 	if err := ss.Queues[ScanPrefix].Put(ctx, Encode(JSON(start{1, id}))); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("message for a start not sent; Maintain will start the scan")

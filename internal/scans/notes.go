@@ -11,17 +11,17 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Each done step leaves a note in its row: where its pages ended, how many rows they had, and how many of these could
-// not be written. Ranges and hints come from notes. A step's note is JSON. A folded row has a packed one.
+// Each done step has a note in its row: where its pages ended, how many rows they had, and how many of these could
+// not be written. Ranges and hints are made from notes. A step's note is JSON. A folded row's note is packed.
 
 const (
-	// MaxNote keeps a note within a Binary property, in bytes.
+	// MaxNote is how many bytes a note has at most. A Binary property has room for it.
 	MaxNote = 60 << 10
-	// maxEnds is how many ends of pages a folded row keeps.
+	// maxEnds is how many ends of pages a folded row has at most.
 	maxEnds = 512
 )
 
-// JoinNotes makes one note of those of several steps.
+// JoinNotes merges the notes of several steps into one.
 func JoinNotes(notes [][]byte) []byte {
 	var ends []scan.PageEnd
 	for _, note := range notes {
@@ -54,7 +54,7 @@ func ParseNote(note []byte) []scan.PageEnd {
 	return ends
 }
 
-// maxText keeps a text from filling the memory once it is unpacked.
+// maxText bounds the memory of an unpacked text, in bytes.
 const maxText = 16 << 20
 
 // Pack returns the stored form of a text.
@@ -63,12 +63,12 @@ func Pack(text []byte) []byte {
 	z := gzip.NewWriter(&b)
 	_, err := z.Write(text)
 	if err = errors.Join(err, z.Close()); err != nil {
-		panic("engine: internal error: " + err.Error()) // a buffer takes everything
+		panic("engine: internal error: " + err.Error()) // writing to a buffer never fails
 	}
 	return b.Bytes()
 }
 
-// Unpack returns the text that was packed. A text of more than maxText bytes is an error.
+// Unpack returns the text that was packed. More than maxText bytes are an error.
 func Unpack(packed []byte) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

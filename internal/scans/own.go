@@ -10,11 +10,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan may read and export every table. It may not change tables of the app or its host: a deletion there would remove
-// records and events while the calls that write them still succeed. Each step and each retry checks this, since the settings may
+// A scan may read and export every table. It may not change tables of the app or its host, because a deletion there would remove
+// records and events while the calls that write them still succeed. Each step and each retry checks this, because the settings may
 // have changed since the scan began.
 
-// hostContainers is the prefix of the containers that the Functions host keeps in the app's account: locks, keys, and state of triggers.
+// hostContainers is the prefix of the Functions host's containers in the app's account. They have locks, keys, and state of triggers.
 const hostContainers = "azure-webjobs-"
 
 // Container is a container of an account; the zero value is none.
@@ -23,7 +23,7 @@ type Container struct {
 	Name    string
 }
 
-// OwnError refuses work that would change what belongs to the app or its host.
+// OwnError refuses work that would change tables, queues or containers of the app or its host.
 type OwnError struct{ error }
 
 func (o *OwnError) Unwrap() error { return o.error }
@@ -32,8 +32,8 @@ func refuse(field, what string) error {
 	return &OwnError{problem.Invalidf(field, "%s; name another", what)}
 }
 
-// FatalIfOwn makes an [ownError] fatal to a scan that is under way. Other errors of [Scans.open] may be those of an older instance, which
-// does not have a new setting yet: they stay as they are.
+// FatalIfOwn makes an [OwnError] fatal to a running scan. It returns other errors of [Scans.Open] unchanged, because they may come from an older
+// instance that lacks a new setting.
 func FatalIfOwn(err error) error {
 	if errors.As(err, new(*OwnError)) {
 		return &FatalError{errors.New(err.Error())}
@@ -53,7 +53,7 @@ func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 	return nil
 }
 
-// HostsTable says what a table is that keeps the state of this app or of a Functions host, and that no group copies; "" for all others.
+// HostsTable returns what a table is if it has the state of this app or of a Functions host, or "" for any other table. No group copies such a table.
 func (ss *Scans) HostsTable(t *storage.Table) string {
 	o, name := ss.Options, t.Name()
 	switch {

@@ -22,14 +22,14 @@ import (
 
 // Request describes a scan. It is the body of POST /api/scans and is stored with the scan.
 type Request struct {
-	// Name says what the scan is for, or who started it: at most maxName characters, only shown.
+	// Name is a description of at most maxName characters, which is only shown.
 	Name        string     `json:"name,omitempty"`
 	Source      TableRef   `json:"source"`
 	Action      Action     `json:"action"`
 	Range       key.Bounds `json:"range,omitzero"`
-	Verify      bool       `json:"verify,omitempty"`      // a copy is verified by a scan of its own once it has succeeded; an export is proved
+	Verify      bool       `json:"verify,omitempty"`      // once a copy or export has succeeded, another scan verifies it
 	Filter      string     `json:"filter,omitempty"`      // OData, in addition to the range
-	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, just the keys if empty
+	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, only the keys if empty
 	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
 	SegmentSize int        `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
 	// SegmentsPerInvocation is the number of queries that one invocation may
@@ -38,7 +38,7 @@ type Request struct {
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
-	// Limits are none if absent. A segment then has a quarter of a second's rows, unless SegmentSize says another number.
+	// Limits are nil for none. With limits, a segment has the rows of a quarter of a second, unless SegmentSize is set.
 	Limits *Limits `json:"limits,omitempty"`
 }
 
@@ -47,30 +47,30 @@ func (r Request) Exports() bool {
 	return r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container != ""
 }
 
-// TableRef names a table, or an export in a container, where the names of its blobs start with Prefix and a slash.
+// TableRef names a table, or an export in a container. The names of the export's blobs start with Prefix and a slash.
 type TableRef struct {
 	Table      string `json:"table,omitempty"`
-	Tables     string `json:"tables,omitempty"` // of a source: patterns of the tables of a group, such as * or logs*,orders
+	Tables     string `json:"tables,omitempty"` // only in a source: patterns of a group's tables, such as * or logs*,orders
 	Container  string `json:"container,omitempty"`
 	Prefix     string `json:"prefix,omitempty"`
 	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
-	// Export is the hash of the export in the container that a scan reads, which Start fills in; with another one there, nothing is read.
+	// Export is the hash of the export that a scan reads. Start sets it. If the container has another export later, the scan fails.
 	Export string `json:"export,omitempty"`
 }
 
 // Action is what a scan does with the rows.
 type Action struct {
 	Type string `json:"type"` // one of the action types
-	// Destination is the table that copy and keys write to, or the place of copy's export. Start creates the table or the container if it is missing. keys
-	// writes a row for each partition: the RowKey is the partition's key.
+	// Destination is the table that copy and keys write to, or the place of copy's export. Start creates a missing table or container. keys
+	// writes a row for each partition, whose RowKey is the partition's key.
 	Destination *TableRef   `json:"destination,omitempty"`
 	Mode        action.Mode `json:"mode,omitempty"`       // for copy; replace if absent
-	Overwrite   bool        `json:"overwrite,omitempty"`  // a copy of many tables may write over rows that there are
-	Queue       *QueueRef   `json:"queue,omitempty"`      // enqueue puts messages into it; Start creates it if it is missing
-	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify passes over rows that only the destination has
-	Proof       bool        `json:"proof,omitempty"`      // verify reads an export against its hashes; differences to the source are information
+	Overwrite   bool        `json:"overwrite,omitempty"`  // allows a copy of many tables to write over existing rows
+	Queue       *QueueRef   `json:"queue,omitempty"`      // the queue that enqueue puts messages into; Start creates it if it is missing
+	AllowExtra  bool        `json:"allowExtra,omitempty"` // makes verify ignore rows that only the destination has
+	Proof       bool        `json:"proof,omitempty"`      // makes verify check an export against its hashes; differences to the source are only information
 	Message     string      `json:"message,omitempty"`    // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
-	// Map is a program that makes rows of each row, for copy and enqueue; see [rowmap]. MapHash is its hash, which Start fills in.
+	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. MapHash is its hash, which Start sets.
 	Map     string `json:"map,omitempty"`
 	MapHash string `json:"mapHash,omitempty"`
 }
@@ -86,25 +86,25 @@ const (
 	Copy    = "copy"
 	Count   = "count"
 	Keys    = "keys"    // lists the distinct partition keys
-	Enqueue = "enqueue" // puts one message a row into a queue, at least once
+	Enqueue = "enqueue" // puts one message for each row into a queue, at least once
 	Delete  = "delete"  // deletes the rows
 	Verify  = "verify"  // compares the rows with those of a destination
 )
 
-// ActionTypes lists them all.
+// ActionTypes lists all action types.
 var ActionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
 
-// MaxSegments is the most queries that an invocation may make. It keeps a commit within one transaction of 100 rows: each segment
+// MaxSegments is how many queries an invocation may make at most. With it, a commit fits into one transaction of 100 rows, because each segment
 // adds at most three children, and one more if its rows are handed over.
 const MaxSegments = 24
 
-// maxName is the most characters of a scan's name.
+// maxName is how many characters a scan's name has at most.
 const maxName = 100
 
-// MaxRequest is the most bytes of a request. A row keeps it as one property.
+// MaxRequest is how many bytes a request has at most. It is stored in one property.
 const MaxRequest = 64 << 10
 
-// ParseRequest reads a request, strictly. Its errors are [problem.Invalid], joined; those about a field name it.
+// ParseRequest strictly reads a request. Its errors are [problem.Invalid], joined. An error about a field names it.
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
 	if err := input.JSON(body, &r); err != nil {
@@ -130,12 +130,12 @@ func ParseRequest(body []byte) (Request, error) {
 	return r, errors.Join(append(errs, r.Check())...)
 }
 
-// checkSides refuses a request that names the source's connection and not that of what it writes to: nobody would know which account is meant.
-// Only requests that come in are checked, so that stored ones keep their meaning: a side without a connection is the app's own storage.
+// checkSides refuses a request that names the source's connection but not the destination's, because it would be unclear which account is meant.
+// It does not check stored requests. In these, a side without a connection is still in the app's own storage.
 func (r Request) checkSides() error {
 	var errs fieldErrors
 	missing := func(field, connection string) {
-		if r.Source.Connection != "" && connection == "" && !(r.OverExisting() && r.Source.Container != "") { // checkGroup says that
+		if r.Source.Connection != "" && connection == "" && !(r.OverExisting() && r.Source.Container != "") { // checkGroup reports that case
 			errs.add(field+".connection", "is missing: who names the source's connection names this one, too; the app's own storage is %s", storage.HostConnection)
 		}
 	}
@@ -148,7 +148,7 @@ func (r Request) checkSides() error {
 	return errors.Join(errs...)
 }
 
-// size is a number of a request, of which 0 stands for one that is not given.
+// size is a number in a request; 0 if it is not given.
 type size struct {
 	field   string
 	n, most int // most is 0 if there is no bound
@@ -173,7 +173,7 @@ func (r Request) sizes() []size {
 	}
 }
 
-// trim cuts off the blanks that a form or a clipboard leaves around names.
+// trim removes the white space that a form or a clipboard leaves around names.
 func (r *Request) trim() {
 	names := []*string{&r.Name, &r.Source.Table, &r.Source.Tables, &r.Source.Connection}
 	if d := r.Action.Destination; d != nil {
@@ -187,9 +187,9 @@ func (r *Request) trim() {
 	}
 }
 
-// ParseStored reads the request of a scan that is under way. If only a newer version of this program can do what it
-// asks for, the error is [problem.Stale]: the scan's steps stay pending, and an instance of that version takes them. It
-// does not repeat the checks, which may be stricter now than when the scan began.
+// ParseStored reads the stored request of a scan. If only a newer version of this program can run it,
+// the error is [problem.Stale]: the scan's steps stay pending, and an instance of that version runs them. ParseStored
+// does not repeat the checks, because they may be stricter now than when the scan began.
 func ParseStored(body []byte) (Request, error) {
 	var r Request
 	err := input.JSON(body, &r)
@@ -202,7 +202,7 @@ func ParseStored(body []byte) (Request, error) {
 	return r, nil
 }
 
-// Check finds all that is wrong with a request. It calls no service and fills in nothing.
+// Check reports everything that is wrong with a request. It calls no service and sets no field.
 func (r Request) Check() error {
 	if r.IsGroup() {
 		return errors.Join(r.checkGroup(), r.Member(anyTable).Check())
@@ -242,8 +242,8 @@ func (r Request) Check() error {
 	return errors.Join(errs...)
 }
 
-// checkNames finds what is wrong with what becomes a part of a URL or of a query. [Scans.open] checks it each time: somebody may have edited the
-// row that a request is read from.
+// checkNames checks the parts of a request that become parts of a URL or a query. [Scans.Open] calls it each time, because somebody may have
+// edited the row that has the request.
 func (r Request) checkNames() error {
 	var errs fieldErrors
 	errs = append(errs, r.Source.check("source"))
@@ -265,7 +265,7 @@ func (r Request) checkNames() error {
 	return errors.Join(append(errs, storage.CheckFilter(r.Filter))...)
 }
 
-// fieldErrors are what is wrong with a request.
+// fieldErrors are the errors in a request.
 type fieldErrors []error
 
 func (w *fieldErrors) add(field, format string, args ...any) {
@@ -342,7 +342,7 @@ func (a Action) check(errs *fieldErrors) {
 	}
 }
 
-// rows returns the map of the action, nil if there is none.
+// rows returns the action's map, or nil if there is none.
 func (a Action) rows() (*rowmap.Map, error) {
 	if a.Map == "" {
 		return nil, nil
@@ -350,7 +350,7 @@ func (a Action) rows() (*rowmap.Map, error) {
 	return rowmap.New(rowmap.Options{Program: a.Map})
 }
 
-// HashOfMap returns the hash of the action's map, "" if there is none.
+// HashOfMap returns the hash of the action's map, or "" if there is none.
 func (a Action) HashOfMap() string {
 	if a.Map == "" {
 		return ""
@@ -358,7 +358,7 @@ func (a Action) HashOfMap() string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(a.Map)))
 }
 
-// check finds what is wrong with the place that a request's field names.
+// check checks the place that a request's field names.
 func (t TableRef) check(field string) error {
 	switch {
 	case secret.InName(t.Connection): // schedules are stored and shown before they run
@@ -388,10 +388,10 @@ func (t TableRef) check(field string) error {
 	return nil
 }
 
-// PageRows returns how many rows a query asks for.
+// PageRows returns how many rows a query requests.
 func (r Request) PageRows() int { return cmp.Or(r.SegmentSize, r.Limits.rows(), storage.PageRows) }
 
-// checkVerify finds what is wrong with a request beside what is with any.
+// checkVerify checks the options of verifications.
 func (r Request) checkVerify(invalid func(field, format string, args ...any)) {
 	a := r.Action
 	switch {

@@ -17,31 +17,31 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// RunnableScan is a scan with what its steps need.
+// RunnableScan is a scan with the opened places and the strategy that its steps need.
 type RunnableScan struct {
 	Request Request
-	Source  storage.Source // a table, or an [export]
+	Source  storage.Source // a table, or an [Export]
 	Account string         // of the source
-	Began   time.Time      // before it was read, by the service's clock; only check sets it
+	Began   time.Time      // a time before the source was read, by the service's clock; set only by the check at the start
 	Limiter *action.Limiter
 	plan
 	Strategy scan.Strategy
-	Queries  int      // the most of an invocation
-	Sizes    *Sizes   // of what steps have read in this process; nil for a group
-	Tables   []string // of a group; only check sets it
+	Queries  int      // how many queries an invocation makes at most
+	Sizes    *Sizes   // the sizes of pages that steps have read in this process; nil for a group
+	Tables   []string // the tables of a group; set only by the check at the start
 
-	Filter string         // of the rows that are read, as the service takes it
-	Other  storage.Source // that a comparison reads beside the source
-	Reader storage.Source // of both; nil for other scans
+	Filter string         // the filter for queries, in the service's form
+	Other  storage.Source // the place that a comparison reads besides the source
+	Reader storage.Source // reads both places of a comparison; nil for other scans
 }
 
-// Table returns the source if it is a table, and nil if it is not.
+// Table returns the source if it is a table, and nil otherwise.
 func (o *RunnableScan) Table() *storage.Table {
 	t, _ := o.Source.(*storage.Table)
 	return t
 }
 
-// Export returns the source if it is an export, and nil if it is not.
+// Export returns the source if it is an export, and nil otherwise.
 func (o *RunnableScan) Export() *Export {
 	x, _ := o.Source.(*Export)
 	return x
@@ -80,7 +80,7 @@ func (ss *Scans) Open(r Request) (*RunnableScan, error) {
 	}
 	o.Queries = cmp.Or(r.SegmentsPerInvocation, ss.Options.SegmentsPerInvocation, o.Work.queries())
 	if r.Limits != nil && r.SegmentsPerInvocation == 0 && o.Container == nil {
-		o.Queries = 1 // that the rate is even
+		o.Queries = 1 // so that the rate is even
 	}
 	return o, nil
 }
@@ -94,7 +94,7 @@ func RequestOf(s ledger.Scan) (Request, error) {
 	return r, nil
 }
 
-// Loaded is a scan with its state when it was read.
+// Loaded is a scan with its state at the time it was read.
 type Loaded struct {
 	*RunnableScan
 	State   ledger.State
@@ -103,7 +103,7 @@ type Loaded struct {
 	Members int64     // of a group
 }
 
-// CheckRunning returns an error that drops the message of a step, if the scan does not run.
+// CheckRunning returns an error that drops the message of a step, unless the scan is running.
 func (s *Loaded) CheckRunning() error {
 	if s.State == ledger.Running {
 		return nil
@@ -111,7 +111,7 @@ func (s *Loaded) CheckRunning() error {
 	return problem.Stalef("", "the scan has ended: its state is %s", s.State)
 }
 
-// MayProceed returns an error unless a step of the scan may begin something, such as a transaction.
+// MayProceed returns an error unless a step of the scan may begin another request, such as a transaction.
 func (ss *Scans) MayProceed(ctx context.Context, id ledger.ScanID) error {
 	s, err := ss.Load(ctx, id)
 	if err != nil {
@@ -120,8 +120,8 @@ func (ss *Scans) MayProceed(ctx context.Context, id ledger.ScanID) error {
 	return s.CheckRunning()
 }
 
-// Load returns the scan as it was at most [ScanTime] ago. One that has ended may be restarted at any
-// time, so a state other than running is never older than the call. A group's member runs only while the group does.
+// Load returns the scan as it was at most [ScanTime] ago. An ended scan may be restarted at any
+// time, so a state other than running was read after the call began. A member counts as running only while its group is running.
 func (ss *Scans) Load(ctx context.Context, id ledger.ScanID) (*Loaded, error) {
 	s, err := ss.loadScan(ctx, id)
 	group, _, member := id.InGroup()
@@ -147,10 +147,10 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	if err != nil || own || s.State == ledger.Running {
 		return s, err
 	}
-	return ss.Loaded.since(ctx, id, called, read) // another caller began that reading, perhaps before a restart
+	return ss.Loaded.since(ctx, id, called, read) // another caller began that read, perhaps before a restart
 }
 
-// loadAnew reads a scan. was is the scan as it was read before; nil if it wasn't. Then only its state may have changed.
+// loadAnew reads a scan. was is the scan as it was read before, or nil. If it was read before, only its state may have changed.
 func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, was *Loaded) (*Loaded, error) {
 	s, err := ss.Ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -176,7 +176,7 @@ func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, was *Loaded) (*
 	return &Loaded{o, s.State, s.Attempt, s.Resumed, s.Members}, nil
 }
 
-// strategyOf returns the strategy of a request. Only adaptive takes hints.
+// strategyOf returns the strategy of a request. Only adaptive uses hints.
 func strategyOf(r Request, hints *scan.Hints) scan.Strategy {
 	switch {
 	case r.Action.Type == Keys && r.Strategy == strategy.Prefix:

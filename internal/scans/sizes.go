@@ -7,18 +7,19 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// firstPart is the part of a scan's first step, in bytes: about what a page of small rows takes.
+// firstPart is how much memory a scan's first step takes, in bytes. A page of small rows needs about as much.
 const firstPart = 2 << 20
 
-// Sizes are those of what the steps of a scan have read in this process. They are safe for concurrent use.
+// Sizes learns from the steps that a scan has run in this process how much memory a step needs, and how many rows a page can have. It is safe for
+// concurrent use.
 type Sizes struct {
 	mu   sync.Mutex
-	part int64 // bytes of memory that a step is thought to need; 0 if that is unknown
+	part int64 // bytes of memory that a step probably needs; 0 if unknown
 	rows storage.Top
-	made int // bytes that a map makes of 1,000 bytes of rows, if they become more
+	made int // how many bytes a map makes from 1,000 bytes of rows; used if they become more
 }
 
-// MemoryNeed returns how much memory a step takes at first.
+// MemoryNeed returns how many bytes of memory a step takes at first.
 func (s *Sizes) MemoryNeed() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,28 +29,28 @@ func (s *Sizes) MemoryNeed() int64 {
 	return s.part
 }
 
-// LearnMemory takes in how much memory a step has needed. Steps that needed less let it sink slowly.
+// LearnMemory learns from how much memory a step has needed. After steps that needed less, the need decreases slowly.
 func (s *Sizes) LearnMemory(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.part = max(bytes, s.part*3/4)
 }
 
-// Top returns how many rows to ask for, of most.
+// Top returns how many rows to request, at most most.
 func (s *Sizes) Top(most int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rows.Of(most)
 }
 
-// Learn takes in a page, as [storage.Top.Learn] does, by the bytes that a map makes of it.
+// Learn learns from a page, as [storage.Top.Learn] does. If a map makes more bytes from the page, these count.
 func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rows.Learn(requested, rows, max(bytes, bytes*s.made/1000), answers)
 }
 
-// LearnMapped takes in what a map has made of rows: so many bytes of so many others. Pages have as many rows as become 4 MiB.
+// LearnMapped learns that a map has made so many bytes from so many rows and bytes. A page then has as many rows as become 4 MiB.
 func (s *Sizes) LearnMapped(rows, bytes, made int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,15 +13,15 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Export is a source of rows: an export in a container. It is opened once, since it never changes.
+// Export is an export in a container, as a source of rows. It is opened once, because it never changes.
 type Export struct {
 	objects *place.Blobs
-	Hash    string        // of the one that the scan began with; "" before it begins
-	turn    chan struct{} // has room for the one that opens it, or looks whether it is open
+	Hash    string        // the hash of the export that the scan began with; "" before the scan begins
+	turn    chan struct{} // a mutex for Content, with a context
 	Content *place.Export
 }
 
-// Open returns the export, which it reads at its first call. It must be the one that the scan began with.
+// Open returns the export's content. It reads its manifest at the first call, and fails unless it is the export that the scan began with.
 func (x *Export) Open(ctx context.Context) (*place.Export, error) {
 	select {
 	case x.turn <- struct{}{}:
@@ -40,10 +40,10 @@ func (x *Export) Open(ctx context.Context) (*place.Export, error) {
 	return content, err
 }
 
-// Address implements [storage.Source]: an export that is not open yet is where it stands.
+// Address implements [storage.Source]. It does not need an open export.
 func (x *Export) Address() string { return x.objects.Address() }
 
-// Read implements [storage.Source]. An error that no repetition mends is fatal.
+// Read implements [storage.Source]. An error that repeating cannot fix is fatal.
 func (x *Export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	content, err := x.Open(ctx)
 	if err == nil {
@@ -58,7 +58,7 @@ func (x *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 // Hints implements [storage.Hinted]. The export must be open.
 func (x *Export) Hints(fn func(last key.Key, rows int64)) { x.Content.Hints(fn) }
 
-// Probe opens the export, and finds out whether it can be read.
+// Probe opens the export, and checks whether it can be read with the request's filter.
 func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	_, err := x.Open(ctx)
 	if err := place.CheckFilter(r.Filter); err != nil && field == "source" {
@@ -67,7 +67,7 @@ func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	return Unreadable(field, err)
 }
 
-// Unreadable returns an error of opening exports as the caller's, who named them in a field, unless it may pass.
+// Unreadable returns an error of opening exports as an error of the request's field that names them. It returns an error that may pass unchanged.
 func Unreadable(field string, err error) error {
 	switch {
 	case err == nil:
@@ -84,8 +84,8 @@ func Unreadable(field string, err error) error {
 	return problem.Invalidf(field, "%v", err)
 }
 
-// exportAt returns the export that a request's field names, not open yet. It is an [*Export], as which others find it by a type assertion, so it
-// must not be wrapped. Its Hash is "" until the check at the scan's start has set it.
+// exportAt returns the export that a request's field names. It is not open yet. The result is an [*Export] and must not be wrapped, because others
+// find it by a type assertion. Its Hash is "" until the check at the scan's start has set it.
 func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	_, objects, err := ss.Blobs(field, ref)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // IsGroup reports whether the request is for many tables.
 func (r Request) IsGroup() bool { return r.Source.Tables != "" }
 
-const anyTable = "table" // stands for each of a group's tables where its request is checked
+const anyTable = "table" // stands for a group's tables in a check of the group's request
 
 // Member returns the request of the scan of one of a group's tables.
 func (r Request) Member(table string) Request {
@@ -33,7 +33,7 @@ func (r Request) Member(table string) Request {
 	return r
 }
 
-// checkGroup finds what is wrong with the request for a group, beside what is with that of each table.
+// checkGroup checks the parts of a group's request that the requests of its members do not have.
 func (r Request) checkGroup() error {
 	var errs fieldErrors
 	switch d := r.Action.Destination; {
@@ -64,7 +64,7 @@ func (r Request) OverExisting() bool {
 
 const overwriteMisplaced = "is about a copy of many tables into tables; leave it out"
 
-// TakesTable reports whether a table is one of those that the request names by patterns. Case does not matter, as in tables' names.
+// TakesTable reports whether a table matches the patterns of the request. Case is ignored, as in names of tables.
 func (r Request) TakesTable(table string) bool {
 	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
 		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(table)); ok && err == nil {
@@ -74,7 +74,7 @@ func (r Request) TakesTable(table string) bool {
 	return false
 }
 
-// openGroup opens the request for a group, by that for one of its tables.
+// openGroup opens the request of a group. It opens the request of one member, and drops the parts that only members have.
 func (ss *Scans) openGroup(r Request) (*RunnableScan, error) {
 	o, err := ss.Open(r.Member(anyTable))
 	if err != nil {

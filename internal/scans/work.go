@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// exportQueries is how many queries an invocation makes of an export, or of a comparison.
+	// exportQueries is how many queries an invocation of an export or a comparison makes.
 	exportQueries = 16
-	// heldBytes is what a scan holds of a place that is ahead.
+	// heldBytes is how many bytes of rows a comparison holds of the place that is ahead.
 	heldBytes = 16 << 20
 
 	writeThere = "write to the destination"
@@ -25,40 +25,40 @@ const (
 	ExportRefused = "the Blob service refuses what an export needs: to list, to read and to write blobs; check the name, the connection and its permissions"
 )
 
-// plan is what a request's action comes to: its work, and what that needs of the places.
+// plan is a request's action with its work and its destination.
 type plan struct {
 	Work work
 	// Prepare creates the destination of the writes; nil if there is nothing to create.
 	Prepare func(context.Context) error
-	// Missing reports whether the destination is missing. Its error is a destination that may not
+	// Missing reports whether the destination is missing. Its error means that the destination may not
 	// be written to. It changes nothing; nil if nothing is written.
 	Missing func(context.Context) (bool, error)
-	// Destination is the table that it writes to, or compares with, if that is not the source.
+	// Destination is the table that the work writes to or compares with, unless it is the source.
 	Destination *storage.Table
-	// Container is the place in a container that it writes files to; nil if it does not.
+	// Container is the place in a container that the work writes files to; nil if it writes none.
 	Container *place.Blobs
-	// Properties is set if it needs more of a row than its keys.
+	// Properties is set if the work needs more than the keys of a row.
 	Properties bool
 }
 
-// work is what the steps of a scan do with the rows that they read: [counting], [writing], [deleting], [exporting] or [comparing].
-// It is idempotent, since a step may be repeated. The steps themselves know how it is done.
+// work is what the steps of a scan do with the rows that they read: [counting], [Writing], [Deleting], [Exporting] or [Comparing].
+// It is idempotent, because a step may be repeated. Package step does the work.
 type work interface {
-	// queries is how many queries an invocation makes at most, unless the request says it.
+	// queries is how many queries an invocation makes at most by default.
 	queries() int
 }
 
 // counting counts rows.
 type counting struct{}
 
-// queries is more than 1: a large count would commit more often than the ledger's partition allows.
+// queries is more than 1 because otherwise a large count would commit more often than the ledger's partition allows.
 func (counting) queries() int { return 4 }
 
-// Writing writes rows, or what becomes of them.
+// Writing writes rows, or messages made from rows.
 type Writing struct {
 	Action action.Work
 	What   string // names the work in errors, such as "delete rows"
-	// Packs is set if it writes transactions before the commit: a page of many partitions takes long, and is handed over
+	// Packs is set if it writes transactions. A page of many partitions takes long, and is handed over.
 	Packs bool
 }
 
@@ -75,7 +75,7 @@ func (o *RunnableScan) Writes() Writing {
 	return Writing{}
 }
 
-// Deleting deletes rows. A step leaves those that it has read to their deletion.
+// Deleting deletes rows. A step leaves the rows that it has read to another step, which deletes them.
 type Deleting struct{ Writing }
 
 // Deletes reports whether the scan deletes rows of its source.
@@ -84,7 +84,7 @@ func (o *RunnableScan) Deletes() bool {
 	return deletes
 }
 
-// plan returns the plan of a request's action with what its map makes of the rows; source is nil if the rows come from an export. Its errors are [problem.Invalid].
+// plan returns the plan of a request's action and map. source is nil if the rows come from an export. Its errors are [problem.Invalid].
 func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	p, err := ss.planWithoutMap(r, source)
 	if err != nil || r.Action.Map == "" {
@@ -98,7 +98,7 @@ func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	case Exporting:
 		w.Kept = rows
 		p.Work = w
-	case Writing: // rows of one partition become those of others, so nothing is handed over
+	case Writing: // rows of one partition may become rows of others, so nothing is handed over
 		w.Action, w.Packs = action.Mapped{Work: w.Action, Map: rows.Rows, Limiter: &ss.limiter}, false
 		p.Work = w
 	}
@@ -176,7 +176,7 @@ func (ss *Scans) enqueue(ref QueueRef, message string) (plan, error) {
 	return plan{
 		Work:       Writing{Action: action.Enqueue{Queue: q, Message: template}, What: "enqueue messages"},
 		Properties: true,
-		Missing: func(ctx context.Context) (bool, error) { // it only finds out whether the queue may be read
+		Missing: func(ctx context.Context) (bool, error) { // it only checks whether the queue may be read
 			_, err := q.Length(ctx)
 			if storage.Gone(err) {
 				return true, nil
@@ -199,8 +199,8 @@ type copyKeys struct {
 	source string // the table's name, or the container's
 }
 
-// Split cuts the rows that are written: one for each partition. Its partition key is the source's name: so a hundred
-// fit into a transaction. Its row key is the partition.
+// Split makes one row for each partition, and divides these rows into transactions. The partition key is the source's name, so a hundred
+// rows fit into a transaction. The row key is the partition.
 func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 	var keys []storage.Row
 	for _, row := range rows {
@@ -211,8 +211,8 @@ func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 	return c.Copy.Split(keys)
 }
 
-// Refusal returns an error of a service as the caller's, who named what it refuses; an error that may pass as it is. A key or a role
-// that the service does not take is the connection's.
+// Refusal returns a permanent error of a service as an error of the request's field. If the service does not accept the key or role, it is an error
+// of the field's connection. Refusal returns an error that may pass unchanged.
 func Refusal(field, detail string, err error) error {
 	if storage.Denied(err) {
 		field += ".connection"
@@ -223,7 +223,7 @@ func Refusal(field, detail string, err error) error {
 	return err
 }
 
-// ExportFile is what the ledger keeps of a step's data file.
+// ExportFile is the ledger's record of a step's data file.
 type ExportFile struct {
 	At   time.Time  `json:"at"` // when the step's last page was read, by the service's clock
 	File place.File `json:"file"`
@@ -232,7 +232,7 @@ type ExportFile struct {
 // Exporting writes the rows of each step to a file in a container.
 type Exporting struct {
 	Codec *place.Codec
-	Kept  *rowmap.Map // makes of the rows others with their keys; nil if they stay as they are
+	Kept  *rowmap.Map // maps the rows and keeps their keys; nil if there is no map
 }
 
 func (Exporting) queries() int { return exportQueries }
@@ -242,7 +242,7 @@ type Comparing struct{ AllowExtra bool }
 
 func (Comparing) queries() int { return exportQueries }
 
-// createDestination creates the table unless it exists. Who may not create tables can do with one that can be read.
+// createDestination creates the table unless it exists. Without the permission to create tables, it succeeds if the table can be read.
 func createDestination(ctx context.Context, t *storage.Table) error {
 	err := t.Create(ctx)
 	if err == nil {
@@ -259,7 +259,7 @@ func createDestination(ctx context.Context, t *storage.Table) error {
 	return Refusal("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions", err)
 }
 
-// comparison returns the plan of a comparison, and sets what it reads. Its errors are [problem.Invalid].
+// comparison returns the plan of a comparison, and sets o's places and filter. Its errors are [problem.Invalid].
 func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 	const field = "action.destination"
 	ref := *r.Action.Destination
@@ -275,14 +275,14 @@ func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 		return plan{}, err
 	}
 	filter, only := r.Filter, ""
-	if storage.ComparesTime(filter) { // each place has Timestamps of its own
+	if storage.ComparesTime(filter) { // each place has its own Timestamps, so only the source's rows are filtered by them
 		filter, only = "", filter
 	}
 	o.Filter = filter
 	depth := verify.DepthOf(r.Action.Mode)
 	source := o.Source
 	if r.Action.Proof && o.Table() != nil {
-		source = storage.OrEmpty{Source: source} // who proves its export reads that to the end
+		source = storage.OrEmpty{Source: source} // the export is read to its end even if the table is gone
 	}
 	o.Reader = verify.Pair(source, o.Other, depth, only, heldBytes, ss.Options.Memory)
 	return plan{Work: Comparing{r.Action.AllowExtra}, Destination: table, Properties: depth != verify.Keys}, nil
@@ -320,13 +320,13 @@ func (ss *Scans) exportTo(ref TableRef) (plan, error) {
 	}, nil
 }
 
-// takenBy is the error for a place that has an object.
+// takenBy returns the error for a place that already has an object.
 func takenBy(name string, _ int64) error {
 	return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
 }
 
-// CheckFree fails unless a place has no objects, and does not lie within an export: what reads that would meet this one. An export of many has the
-// places of its members within its own.
+// CheckFree fails if a place has objects, or lies within another export, whose readers would find this one. A member's place lies within its
+// group's export.
 func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	err := to.List(ctx, "", takenBy)
 	if err != nil || member {

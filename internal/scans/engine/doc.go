@@ -54,11 +54,11 @@
 //
 // # Start requests
 //
-// [life.Life.RequestStart] leaves a request in the ledger, under the scan's id, and any instance starts it: at its message, at the
-// end of another scan, or in Maintain. Starting inserts and never replaces, so all may try. An export's place may be
-// claimed already, by the same id. A start by the API asks for an export, too, before it claims the place.
+// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance fulfils it: at its message, at the
+// end of another scan, or in Maintain. Starting inserts and never replaces, so all instances may try. An export's place may already be
+// claimed for the same id. A start by the API also makes a start request for an export, before it claims the place.
 //
-// A command without the app's connections leaves such requests by [life.Life.RequestCheckedStart] and [life.Life.RequestRetry].
+// A command without the app's connections makes such requests by [life.Life.RequestCheckedStart] and [life.Life.RequestRetry].
 //
 // # Newer versions
 //

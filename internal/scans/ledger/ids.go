@@ -21,7 +21,7 @@ const verificationSuffix = "-v"
 // idForm matches ids that [NewScanID] returns, and the ids of their verifications and members.
 var idForm = regexp.MustCompile(`^[0-9]{19}-[a-z2-7]{6}(-v)?(-[0-9]{5})?$`)
 
-// StepID is the id of a step: a hash of 24 characters. It differs between all steps of an attempt.
+// StepID is the id of a step: a hash of 24 characters. No two steps of an attempt have the same id.
 type StepID string
 
 // NewScanID returns a new scan's id. Ids of later scans sort first.

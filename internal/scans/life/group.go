@@ -22,17 +22,19 @@ import (
 	"tablesweep/internal/task"
 )
 
-// A group does one thing with many tables. It has a scan for each table, its member. The tables are chosen once, when the group
-// starts. A member is begun by the group's row, at most membersAtOnce at a time, and then started by a message, as a scan that was
-// asked for. Its end begins the next one. Whoever sees that all have ended ends the group. Maintain does what crashes have left.
+// A group applies one action to many tables. It has a scan for each table, its member. The tables are chosen once, when the group
+// starts. A member is begun by a change of the group's row, at most membersAtOnce at a time, and then started by the message of a start
+// request. Its end begins the next member. The process that finds all members ended ends the group. Maintain completes the work that
+// crashes interrupted.
 
 const (
 	membersAtOnce = 8
-	namedMembers  = 10 // that a group's error names
+	namedMembers  = 10 // how many members a group's error names at most
 )
 
-// advanceGroup carries a group on. It begins members while too few are open, and has those started that nobody has started. It ends the group
-// behind its last one. Several may do so at once. A member that has just ended is the only one that is looked at; 0 is for all.
+// advanceGroup begins members while fewer than membersAtOnce are open, sends start messages for begun members that no process has started, and
+// ends the group after its last member. Several processes may call it at once. It checks only the member ended, which has just ended, or all
+// open members if ended is 0.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {
@@ -69,7 +71,7 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 			if mine, err := l.ledger.ChangeGroup(ctx, g); err != nil {
 				return err
 			} else if !mine {
-				continue // a repeated try may have changed it, and must send what it has begun
+				continue // a first try of the change may have succeeded, and its begun members need their messages
 			}
 		}
 		for _, n := range g.Open {
@@ -84,7 +86,7 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 	}
 }
 
-// groupLost is why a group fails, or is not retried, that lacks its row.
+// groupLost explains why a group without its row fails, or is not retried.
 const groupLost = "the state table lacks the group's row, which names its tables; somebody has deleted it. Start a new scan"
 
 // endLost ends a running group that lacks its row.
@@ -96,17 +98,17 @@ func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
 	return err
 }
 
-// memberState is where a member stands in an attempt of its group that has begun it.
+// memberState is the state of a member in an attempt of its group that has begun it.
 type memberState int
 
 const (
-	memberWaits   memberState = iota // nobody has started it yet
-	memberStarted                    // it runs, or is not listed as ended yet
+	memberWaits   memberState = iota // no process has started it yet
+	memberStarted                    // it is running, or is not listed as ended yet
 	memberOver
 )
 
-// memberState returns where a member of a group stands. One that has ended is not over before it is listed so. If its rows in the lists are lost, it
-// is over: the end of the group finds out.
+// memberState returns the state of a member. An ended member is not over until it is listed as ended. If its rows in the lists are lost, it
+// is over, and the group's end reports the loss.
 func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	switch {
@@ -131,12 +133,12 @@ func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.S
 	return is, l.ledger.MoveToEnded(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
 }
 
-// endedBefore reports whether a member has ended without success before the group's attempt, which does it again.
+// endedBefore reports whether a member ended without success before the group's attempt, which retries it.
 func endedBefore(group *scans.Loaded, m ledger.Scan) bool {
 	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.Resumed)
 }
 
-// startMember starts a member that was begun, or retries it. If that is refused, it counts as failed, and the group goes on.
+// startMember starts or retries a begun member. If that is refused, the member counts as failed, and the group continues.
 func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) error {
 	s, err := l.scans.Load(ctx, group)
 	if err != nil || s.State != ledger.Running {
@@ -163,7 +165,7 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 	case endedBefore(s, m):
 		err = l.retryMember(ctx, id)
 	default:
-		return l.advanceGroup(ctx, group, n) // perhaps it has ended
+		return l.advanceGroup(ctx, group, n) // the member may have ended
 	}
 	as := ledger.Ending{State: ledger.Failed, LeftOut: LeavesOut(id, r, err)}
 	switch {
@@ -188,8 +190,8 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 	return l.advanceGroup(ctx, group, n)
 }
 
-// endGroup ends a group whose members have all ended. An export gets the manifest of many tables first, and a proof reads that as a restore does. It has
-// failed if a table has.
+// endGroup ends a group whose members have all ended. Before that, an export gets the manifest of many tables, and a verification of an export
+// reads that manifest, as a restore does. The group fails if a member has failed.
 func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) error {
 	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {
@@ -197,7 +199,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	}
 	m := ledger.Members{All: s.Members}
 	var names, failed, reasons []string
-	var out, gone []ledger.Scan // that are left out, and that prove without their table
+	var out, gone []ledger.Scan // members that are left out, and verifications without a source table
 	_, err = l.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(of ledger.Listed) bool {
 		m.Add(of.Scan)
 		r, err := scans.RequestOf(of.Scan)
@@ -214,7 +216,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		}
 		return true
 	})
-	if err != nil || m.Running > 0 { // one that was retried by itself runs: its end comes here again
+	if err != nil || m.Running > 0 { // a member that was retried by itself is running, and its end calls endGroup again
 		return err
 	}
 	as := ledger.Ending{State: ledger.Succeeded, NoTable: int64(len(gone))}
@@ -223,7 +225,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		why = "left out, as this app or its host keeps them for itself"
 	}
 	as.Note = noteOf(why, out) + noteOf("the source does not have these tables any more", gone)
-	if lost := m.All - m.Ended() - m.Running; lost > 0 { // each was listed before it was over
+	if lost := m.All - m.Ended() - m.Running; lost > 0 { // every member was listed before it was over
 		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {
 		as.State, as.Error = ledger.Failed, scans.Shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
@@ -243,8 +245,8 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return err
 }
 
-// complete does what is left of a group whose members have succeeded, but for those that are left out: it seals an export of these tables, or begins a
-// restore of one that was proved.
+// complete completes a group whose members have succeeded or are left out. It seals an export of many tables. For the verification of an export,
+// it reads the export's manifest, as a restore does first.
 func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan, names []string, out []ledger.Scan) error {
 	switch r := o.Request; {
 	case o.Container != nil:
@@ -266,7 +268,7 @@ func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return nil
 }
 
-// cancelMembers cancels the open members of a group that was canceled. What it can't, Maintain does; their steps have ended.
+// cancelMembers cancels the open members of a canceled group. If it fails, Maintain cancels them. Their steps have ended anyway.
 func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	g, err := l.ledger.Group(ctx, id)
 	for _, n := range g.Open {
@@ -278,7 +280,7 @@ func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	}
 }
 
-// retryGroup begins the next attempt of a group, in which all members are done that have not succeeded.
+// retryGroup begins the next attempt of a group, which runs all members that have not succeeded.
 func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 	succeeded, latest := map[int]bool{}, s.Finished
 	_, err := l.ledger.Recent(ctx, ledger.ListQuery{Group: s.ID, Page: storage.PageRows}, func(m ledger.Listed) bool {
@@ -299,7 +301,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 		}
 	}
 	now, err := l.scans.Now(ctx)
-	if wait := latest.Sub(now); err == nil && wait >= 0 { // an end tells by its time to which attempt it belongs; clocks differ by a second
+	if wait := latest.Sub(now); err == nil && wait >= 0 { // a member's end belongs to the attempt that its time falls in; clocks differ by a second
 		task.Sleep(ctx, min(wait, time.Second)+time.Millisecond)
 		now, err = l.scans.Now(ctx)
 	}
@@ -315,7 +317,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 	return nil
 }
 
-// retryMember retries a member, with its failed rows.
+// retryMember retries a member, including its failed rows.
 func (l *Life) retryMember(ctx context.Context, id ledger.ScanID) error {
 	found, err := l.ledger.Snapshot(ctx, id)
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// Tables that are deleted while a group exports the others. The group leaves such a table out, and names it. Its scan has failed for good: what it
-// has exported is deleted, its claim first, because whoever reads the export of the group must not meet it. A late process may put something there
-// afterwards. Maintain deletes that a day later, and so does the removal of the backup.
+// Tables that are deleted during the export of their group. The group leaves such a table out, and names it in its note. The table's scan fails
+// permanently. Its exported blobs are deleted, the claim first, so that a reader of the group's export does not find it. A late process may
+// write a blob there afterwards. Maintain deletes that blob a day later, and so does the removal of the backup.
 
-// GoneError is the error of a source's table that is not there.
+// GoneError means that a source's table does not exist.
 type GoneError struct{ error }
 
 func (g *GoneError) Unwrap() error { return g.error }
 
-// Gone returns the error of a table that is not there.
+// Gone returns err as the error of a table that does not exist.
 func Gone(err error) error { return &GoneError{err} }
 
-// LeavesOut reports whether an error of a scan has its group go on without it: an export without a table that is gone, a copy without those that
-// the app keeps for itself.
+// LeavesOut reports whether a scan's error makes its group leave the scan out. An export leaves out tables that are gone. A copy leaves out tables
+// of the app and its host.
 func LeavesOut(id ledger.ScanID, r scans.Request, err error) bool {
 	if !id.IsMember() {
 		return false
@@ -32,7 +32,7 @@ func LeavesOut(id ledger.ScanID, r scans.Request, err error) bool {
 	return r.Exports() && errors.As(err, new(*GoneError)) || r.Action.Type == scans.Copy && errors.As(err, new(*scans.OwnError))
 }
 
-// noteOf names the tables of scans, if there are any, behind what is to be said of them.
+// noteOf returns what, followed by the names of the scans' tables, or "" if there are no scans.
 func noteOf(what string, out []ledger.Scan) string {
 	if len(out) == 0 {
 		return ""

@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// heartbeatKept is the age at which a heartbeat is removed: its process has nothing in hand, or is dead.
+	// heartbeatKept is the age at which a heartbeat is removed, because its process holds no step or is dead.
 	heartbeatKept = 10 * time.Minute
-	// resends is how many messages Maintain sends again at once.
+	// resends is how many messages Maintain resends at once.
 	resends = 32
 )
 
-// Upkeep completes what crashes have left, and removes what is not kept any more.
+// Upkeep completes the work that crashes interrupted, and removes rows whose retention is over.
 type Upkeep struct {
 	scans  *scans.Scans
 	life   *Life
 	ledger *ledger.Ledger
-	poison []*storage.Queue              // into which a host puts messages that it gave up
-	keys   claim.Tidying                 // of requests that start scans
-	tidied atomic.Pointer[ledger.ScanID] // up to which ended scan it has tidied up; nil to begin with the newest
+	poison []*storage.Queue              // the queues for messages that a host gave up
+	keys   claim.Tidying                 // of the claims of requests that start scans
+	tidied atomic.Pointer[ledger.ScanID] // the last ended scan that was tidied up; nil to begin with the newest
 }
 
-// NewUpkeep returns what Maintain does.
+// NewUpkeep returns the upkeep of these scans.
 func NewUpkeep(of *scans.Scans, life *Life) (*Upkeep, error) {
 	u := &Upkeep{scans: of, life: life, ledger: of.Ledger}
 	for _, function := range scans.Functions {
@@ -48,11 +48,11 @@ func NewUpkeep(of *scans.Scans, life *Life) (*Upkeep, error) {
 	return u, nil
 }
 
-// Maintain completes what crashes have left, and starts scans that were asked for. For every open scan it sends the messages of lost steps again, ends the
-// scan if nobody noticed its end, and fails it if it has a step that can't be done. It may run at any time, in several
-// processes at once. An error of one scan does not stop it from working on the others.
+// Maintain completes the work that crashes interrupted, and fulfils start requests. For every open scan, it resends the messages of lost steps, ends the
+// scan if no process has recorded its end, and fails the scan if a step cannot be done. It may run at any time, in several
+// processes at once. After an error of one scan, it continues with the others.
 func (u *Upkeep) Maintain(ctx context.Context) error {
-	// A poison queue that does not answer must not take all the time.
+	// A poison queue that does not answer must not use up all the time.
 	draining, cancel := context.WithTimeout(ctx, drainTime)
 	errs := u.drainPoison(draining)
 	cancel()
@@ -73,8 +73,8 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 	return errors.Join(errs, u.startRequested(ctx), u.sendLost(ctx, running), u.tidyEnded(ctx), u.removeOld(ctx))
 }
 
-// sendLost looks for lost steps of the running scans, and sends them again. Its first observation is the second one to that of a Maintain a minute ago,
-// which may have died since.
+// sendLost finds lost steps of the running scans, and resends their messages. Its first observation also counts as the second observation of the
+// Maintain a minute ago, which may have died since.
 func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	suspects, before, errs := u.observe(ctx, running, nil)
 	suspects, err := u.continueFromLast(ctx, suspects, before)
@@ -88,7 +88,7 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 		}
 		missing, after, err := u.observe(ctx, nil, suspects)
 		errs = errors.Join(errs, err, u.resendLost(ctx, missing, before, after))
-		// At the first observation some steps were too young to decide. They get one more.
+		// At the first observation, some steps were too young to decide. These are observed once more.
 		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
 			return before.steps[s.seen.ID].Age >= ObservationPause
 		}), after
@@ -96,8 +96,8 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	return errs
 }
 
-// continueFromLast sends the steps again that are lost by the kept observation and this one, and keeps this one, unless the kept one is about to count. It returns the other
-// suspects.
+// continueFromLast resends the messages of steps that are lost according to the stored observation and this one. It stores this one, unless the stored
+// one is still too recent to count. It returns the other suspects.
 func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, now observation) ([]suspect, error) {
 	keep := now.toStore(suspects)
 	if len(keep.Steps) == 0 {
@@ -108,21 +108,21 @@ func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, now o
 		return suspects, err
 	}
 	before := observationOf(last, suspects)
-	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // else Maintains that die every few seconds would never have one that counts
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // otherwise, if every Maintain dies within seconds, no stored observation would ever count
 		err = u.ledger.WriteObservation(ctx, keep)
 	}
 	err = errors.Join(err, u.resendLost(ctx, suspects, before, now))
 	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, now, s.seen.ID, s.Function()) }), err
 }
 
-// suspect is a pending step that may be lost: its message, and its row as it was last seen.
+// suspect is a pending step that may be lost: its message, and its row as last read.
 type suspect struct {
 	scans.Message
 	seen ledger.Pending
 }
 
-// observe reads the pending steps of scans, or at suspects once more. It returns the steps that may be lost. It peeks
-// into no queue for steps that are too young to be lost: in a healthy scan they will be committed soon.
+// observe reads the pending steps of scans, or reads suspects again. It returns the steps that may be lost. For steps
+// that are too young to be lost, it does not peek into a queue, because in a healthy scan they are committed soon.
 func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
 	steps, waits := map[ledger.StepID]ledger.Pending{}, map[string]front{}
@@ -156,8 +156,8 @@ func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []sus
 	return all, newObservation(steps, heartbeats, waits), errs
 }
 
-// pendingSteps reads the pending steps of scans, or suspects once more. It ends scans without a pending step. It
-// leaves a scan that it can't read for the next time.
+// pendingSteps reads the pending steps of scans, or reads suspects again. It ends scans without a pending step. It
+// skips a scan that it cannot read, and returns the error.
 func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []suspect) (steps []suspect, errs error) {
 	known := map[ledger.StepID]bool{}
 	for _, s := range again {
@@ -178,7 +178,7 @@ func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []
 		for _, p := range pending {
 			m, err := scans.ParseMessage(p.Message)
 			if err != nil || len(again) > 0 && !known[p.ID] || p.Age < 0 {
-				continue // of a newer version, which sends it by itself; or not a suspect; or it waits for its slot
+				continue // a newer version made the step, and resends it itself; or it is not a suspect, or waits for its time slot
 			}
 			steps = append(steps, suspect{m, p})
 		}
@@ -186,7 +186,7 @@ func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []
 	return steps, errs
 }
 
-// resendLost sends the messages of steps again that two observations show to be lost.
+// resendLost resends the messages of steps that are lost according to two observations.
 func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, after observation) error {
 	g, ctx := task.WithContext(ctx)
 	g.SetLimit(resends)
@@ -198,8 +198,8 @@ func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, aft
 	return g.Wait()
 }
 
-// resend sends a lost step's message again, unless another process has done it, the step was
-// committed, or the scan has ended meanwhile, whose messages are dropped. A step that cannot be done fails its scan instead.
+// resend resends a lost step's message, unless another process has done so, the step was
+// committed, or the scan has ended, whose messages would be dropped. If the step cannot be done, resend fails the scan instead.
 func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	if err := u.scans.MayProceed(ctx, s.Scan); err != nil {
 		if problem.FateOf(err) == problem.Done {
@@ -221,7 +221,7 @@ func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	return nil
 }
 
-// startRequested starts the scans that were asked for, and removes refusals that are old. An error of one does not keep the others.
+// startRequested fulfils start requests, and removes old refusals. After an error of one request, it continues with the others.
 func (u *Upkeep) startRequested(ctx context.Context) error {
 	all, err := u.ledger.StartRequests(ctx)
 	if err != nil {

@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// Redelivery is the time in which the host delivers a failed message again:
+	// Redelivery is the time within which the host delivers a failed message again:
 	// host.json's visibilityTimeout plus its longest pause between two polls.
 	Redelivery = 30 * time.Second
-	// ObservationPause is how far apart two observations are: each living process can write a heartbeat between them.
-	// One is not enough, since a process may have begun a step after its last heartbeat.
+	// ObservationPause is the time between two observations. It is long enough for each living process to write a heartbeat.
+	// One observation is not enough, because a process may have begun a step after its last heartbeat.
 	ObservationPause = 2 * ledger.HeartbeatTime
-	// maxObservations is the most observations of one Maintain. The first may be too early for a step whose message is about to be sent.
+	// maxObservations is how many observations a Maintain makes at most. The first may be too early for a step whose message is about to be sent.
 	maxObservations = 3
-	// observationKept is how long an observation counts from which another Maintain may go on: the timer runs each minute.
+	// observationKept is how long another Maintain may continue from a stored observation. The timer runs each minute.
 	observationKept = 2 * time.Minute
-	// lostIfBusy is the age at which a step that nobody has in hand is lost, although its message may still wait.
+	// lostIfBusy is the age at which a step that no process holds is lost although its message may still be in the queue.
 	lostIfBusy = 12 * time.Minute
-	// firstPause is the shortest pause between sending a message again and once more. It doubles up to maxPause.
+	// firstPause is the pause after a message is sent again for the first time. The pause doubles up to maxPause.
 	firstPause = 30 * time.Second
 	maxPause   = 16 * time.Minute
 	// maxLost is how long a step may be lost again and again before it fails its scan.
 	maxLost = 4 * time.Hour
 )
 
-// observe is what was seen at one moment.
+// observation is what Maintain saw at one moment.
 type observation struct {
 	steps      map[ledger.StepID]ledger.Pending // pending steps by id
 	heartbeats map[string]time.Time             // the time of each process's last heartbeat
 	holders    map[ledger.StepID][]string       // the processes whose heartbeats name a step, by step
-	fronts     map[string]front                 // the messages that wait, by function
+	fronts     map[string]front                 // the queues' oldest visible messages, by function
 }
 
 func newObservation(steps map[ledger.StepID]ledger.Pending, heartbeats []ledger.Heartbeat, waits map[string]front) observation {
@@ -49,7 +49,7 @@ func newObservation(steps map[ledger.StepID]ledger.Pending, heartbeats []ledger.
 	return l
 }
 
-// toStore returns what another Maintain needs of an observation: the steps that may be lost. Some are too young for that.
+// toStore returns the part of an observation that another Maintain needs: the suspects that are old enough to be lost, and the heartbeats.
 func (l observation) toStore(suspects []suspect) ledger.Observation {
 	k := ledger.Observation{Steps: map[ledger.StepID]time.Time{}, Heartbeats: l.heartbeats}
 	for _, s := range suspects {
@@ -60,20 +60,21 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 	return k
 }
 
-// observationOf returns the observation that another Maintain has kept, of those steps that were seen again long enough after it, and soon enough.
+// observationOf returns the stored observation k of another Maintain. It has only steps that were seen again at least ObservationPause and at most
+// observationKept later.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}
 	for _, s := range again {
 		at, was := k.Steps[s.seen.ID]
 		if later := s.seen.At.Add(s.seen.Age).Sub(k.At); was && ObservationPause <= later && later <= observationKept {
 			l.steps[s.seen.ID] = ledger.Pending{ID: s.seen.ID, At: at, Age: k.At.Sub(at)}
-			l.fronts[s.Function()] = front{all: true} // and the step's message was not among them
+			l.fronts[s.Function()] = front{all: true} // the step's message was not visible
 		}
 	}
 	return l
 }
 
-// missing reports whether the step may be lost, as far as one observation shows. function has the queue of its message.
+// missing reports whether the step may be lost according to this observation. function is the one whose queue has the step's message.
 func (l observation) missing(step ledger.StepID, function string) bool {
 	p, pending := l.steps[step]
 	return pending && (!l.fronts[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))
@@ -81,16 +82,16 @@ func (l observation) missing(step ledger.StepID, function string) bool {
 
 // front is the result of a peek into a queue: the messages that have been visible for longest.
 type front struct {
-	steps  map[ledger.StepID]bool // their steps
+	steps  map[ledger.StepID]bool // the messages' steps
 	all    bool                   // no other messages were visible
-	newest time.Time              // when the youngest of them was put into the queue
+	newest time.Time              // when the newest of the messages was put into the queue
 }
 
 func newFront(messages []storage.Message) front {
 	f := front{steps: map[ledger.StepID]bool{}, all: len(messages) < storage.MaxGetMessages}
 	for _, m := range messages {
 		if body, err := base64.StdEncoding.DecodeString(m.Text); err == nil {
-			m, _ := scans.ParseMessage(body) // whatever else is wrong with it
+			m, _ := scans.ParseMessage(body) // the id is set even if the message is invalid
 			f.steps[m.ID] = true
 		}
 		if m.Inserted.After(f.newest) {
@@ -101,8 +102,8 @@ func newFront(messages []storage.Message) front {
 }
 
 // mayHave reports whether the step's message may be visible, in the front or behind it. A queue has its messages nearly
-// in the order in which they became visible: a message is not behind one that was put there well after it. The message
-// of a step that failed becomes visible some time after the failure was recorded.
+// in the order in which they became visible, so a message is not behind another that was put there much later. The message
+// of a failed step becomes visible some time after the failure was recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := ObservationPause
 	if p.Begun > 0 || p.FirstEnded {
@@ -111,15 +112,15 @@ func (f front) mayHave(p ledger.Pending) bool {
 	return f.steps[p.ID] || !f.all && !f.newest.After(p.At.Add(margin))
 }
 
-// lost reports whether the step was lost when it was observed twice, ObservationPause apart.
+// lost reports whether the step is lost according to two observations, at least ObservationPause apart.
 func lost(before, after observation, step ledger.StepID, function string) bool {
 	was, is := before.steps[step], after.steps[step]
 	switch {
 	case !before.missing(step, function) || !after.missing(step, function):
 		return false
-	case was.Age < ObservationPause: // at the first observation its message was perhaps not sent yet
+	case was.Age < ObservationPause: // at the first observation, its message may not have been sent yet
 		return false
-	case !is.At.Equal(was.At): // begun or sent again in between
+	case !is.At.Equal(was.At): // it was begun, or its message was sent again, in between
 		return false
 	case is.Sends > 0 && is.Age < min(firstPause<<(min(is.Sends, 10)-1), maxPause):
 		return false

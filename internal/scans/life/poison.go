@@ -16,12 +16,12 @@ import (
 const (
 	// drainTime bounds how long Maintain drains poison queues.
 	drainTime = time.Minute
-	// poisonHidden is how long a poison message that is not ours stays hidden.
+	// poisonHidden is how long a poison message stays hidden if this app did not make it.
 	poisonHidden = 10 * time.Minute
 )
 
-// drainPoison deletes messages that the host gave up from the poison queues. Their steps are still pending unless they
-// were done after all, and are sent again as lost ones are. Messages of others stay.
+// drainPoison deletes messages that the host gave up from the poison queues. Steps that are still pending
+// are then lost, and their messages are sent again. Messages that this app did not make stay.
 func (u *Upkeep) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, q := range u.poison {
@@ -57,11 +57,11 @@ func (u *Upkeep) drain(ctx context.Context, q *storage.Queue) error {
 			if err == nil && scans.StartOf(body) == "" {
 				_, err = scans.ParseMessage(body)
 			}
-			if problem.FateOf(err) != problem.Done { // a message of a newer version counts as ours
+			if problem.FateOf(err) != problem.Done { // a message of a newer version is also deleted
 				zerolog.Ctx(ctx).Error().Str("queue", q.Name()).Str("message", got.ID).Err(err).Msg("poison message kept")
 				continue
 			}
-			// A message that can't be removed must not hide the others.
+			// An error of one message must not keep the others in the queue.
 			if err := q.Delete(ctx, got); err != nil && !storage.NotFound(err) {
 				errs = errors.Join(errs, err)
 			}

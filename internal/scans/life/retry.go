@@ -17,22 +17,22 @@ import (
 // retrySends is how many messages [Life.Retry] sends at once.
 const retrySends = 32
 
-// Retry restarts the remaining steps of a scan that was canceled or has failed.
-// Done steps stay done and counted, and are never repeated. So a row that has failed stays failed, and the scan ends as
-// failed again once the remaining steps are done. If failed rows are the only reason of the failure, a retry can change
+// Retry restarts the pending steps of a canceled or failed scan.
+// Done steps stay done and counted, and are never repeated. So failed rows stay failed, and the scan ends as
+// failed again once the pending steps are done. If the scan failed only because of failed rows, a retry would change
 // nothing, and Retry refuses it.
 //
-// Old messages of the scan do no harm, except that one may fail the scan again with fewer deliveries than a new one
-// gets. A group is retried by all of its scans that have not succeeded, their failed rows included. A retry of a scan that runs, or has succeeded by a retry, changes nothing and returns no error: a proxying
-// Functions host may send one request several times.
+// Old messages of the scan are harmless, except that one may fail the scan again after fewer deliveries than a new message
+// gets. The retry of a group retries all members that have not succeeded, including their failed rows. If the scan is running, or has succeeded
+// by a retry, Retry changes nothing and returns nil, because a proxying Functions host may send one request several times.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
-// RetryFailed is Retry that also does the failed rows again. It refuses a scan without any.
+// RetryFailed is [Life.Retry] that includes failed rows. It refuses a scan without failed rows.
 func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 	return l.retry(ctx, id, true, 0)
 }
 
-// retry begins the attempt that follows one, if that is still the scan's; 0 is for any.
+// retry begins the next attempt, unless the scan's attempt is no longer the given one; 0 means any attempt.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
 	s, may, err := l.mayRetry(ctx, id, rows, attempt)
 	if err != nil || !may {
@@ -42,7 +42,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 		return l.retryGroup(ctx, s)
 	}
 	r, err := scans.ParseStored(s.Request)
-	if err == nil { // else a newer instance can do it
+	if err == nil { // otherwise the steps wait for an instance of a newer version
 		if _, err := l.scans.Open(r); err != nil {
 			return err
 		}
@@ -66,14 +66,14 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	if err := l.ledger.Restart(starting, s, now, root, ahead); err != nil {
 		return status.NotFound(id, err)
 	}
-	// The scan runs now. Maintain sends what this call does not.
+	// The scan is running now. Maintain sends messages that this call cannot send.
 	if err := l.sendPending(ctx, id, s); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("not all messages sent; Maintain will send them")
 	}
 	return nil
 }
 
-// mayRetry reads a scan that is to be retried, and finds what the ledger has against that. It reports false if there is nothing to retry.
+// mayRetry reads a scan, and checks by the ledger alone whether it can be retried. may is false if there is nothing to retry.
 func (l *Life) mayRetry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) (s ledger.Scan, may bool, err error) {
 	s, err = l.ledger.Scan(ctx, id)
 	switch {
@@ -120,7 +120,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 		}
 		return nil
 	}
-	r, _ := scans.ParseStored(s.Request) // that of a newer version is for a newer instance to check
+	r, _ := scans.ParseStored(s.Request) // a request of a newer version is checked by an instance of that version
 	pending, _ := found.Sums.Pending()
 	switch {
 	case s.State == ledger.Canceled || pending > 0:
@@ -147,7 +147,7 @@ func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan)
 	found := false
 	send := func(steps []ledger.Pending) error {
 		found = found || len(steps) > 0
-		slots := make([]scans.Message, len(steps)) // those of before are over, or it was to make good for them at once
+		slots := make([]scans.Message, len(steps)) // the steps' earlier slots have passed
 		if err := l.scans.TakeSlots(ctx, r.Limits, id, int64(len(steps)), ledger.Totals{}, slots); err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan)
 		}
 		return sending.Err()
 	}
-	var limited []ledger.Pending // all at once, so that their slots follow each other
+	var limited []ledger.Pending // all steps take their slots in one call, so that the slots follow each other
 	err = l.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
 		if r.Limits == nil {
 			return send(steps)

@@ -16,25 +16,25 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Exports. A copy into a container writes the files of [place]. A step that has rows puts one blob, whose name has the
-// step's id and its content's hash, and its commit records the file. Two deliveries of one step may have read different
-// rows: named by the step alone, the late one's blob would replace what the other has committed. The blobs that no commit
-// has recorded are leftovers of deliveries that lost. Whoever finds that no step is pending seals the
-// export: its last objects follow from what was recorded and from the claim, so all sealers write the same bytes.
+// Exports. A copy into a container writes the files of [place]. A step that has rows writes one blob, whose name has the
+// step's id and the content's hash, and its commit records the file. Two deliveries of one step may have read different
+// rows. If blobs were named by the step alone, the late delivery would replace the committed blob. Blobs that no commit
+// has recorded are left from deliveries that did not commit. The process that finds no pending step seals the
+// export. The export's last objects depend only on the recorded files and the claim, so all processes that seal it write the same bytes.
 
 const (
 	maxFiles = 200_000 // of an export
 	program  = "tablesweep"
 )
 
-// exports claims the places of scans that export, and completes or withdraws what these have written.
+// exports claims the places of exports, and completes or withdraws exports.
 type exports struct {
 	scans  *scans.Scans
 	ledger *ledger.Ledger
 }
 
-// claim makes the place this scan's, before it has another object. It first asks for the scan: if this process dies behind the claim,
-// another one starts the scan.
+// claim claims the place for this scan, before the place has any other object. It first makes a start request, so that another process
+// starts the scan if this one dies after the claim.
 func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.ScanID) error {
 	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(string(id), scans.JSON(o.Request), o.Began, program)
 	if o.Request.IsGroup() {
@@ -49,7 +49,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 		return true, err
 	}
 	take := func() error { return place.Take(ctx, to, c, begun) }
-	if member { // its group has looked for it, and has it started
+	if member { // its group has claimed the place, and has the member started
 		take = func() error { return place.PutClaim(ctx, to, c) }
 	}
 	if x := o.Export(); x != nil {
@@ -58,7 +58,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 	}
 	err := scans.CheckFree(ctx, to, member)
 	if problem.Of(err).Kind == problem.Conflict {
-		if there, err := claimOf(ctx, to); err == nil && there.ID == string(id) { // of a process that has died, or is faster
+		if there, err := claimOf(ctx, to); err == nil && there.ID == string(id) { // the claim is by another process that died or was faster
 			if is, err := begun(); is || err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 	return claimed(take())
 }
 
-// claimed returns the error of a claim as the caller's, who named the place.
+// claimed returns the error of a claim as an error of the request's destination.
 func claimed(err error) error {
 	if errors.Is(err, place.ErrTaken) {
 		return problem.Conflictf("action.destination", "%v; name another prefix", err)
@@ -84,15 +84,15 @@ func claimed(err error) error {
 	return scans.Refusal("action.destination", scans.ExportRefused, err)
 }
 
-// collected is a scan that exports, with all that it has written.
+// collected is a scan that exports, with the files that it has written.
 type collected struct {
 	*scans.RunnableScan
 	claim place.Claim
-	files []scans.ExportFile // that commits have recorded, in table order
+	files []scans.ExportFile // recorded by commits, in table order
 }
 
-// collect returns what a scan has exported. It deletes the data files of deliveries that were not committed, and fails if one that was
-// is missing, or the record of one: rows is how many the scan has written. It returns nil for other scans.
+// collect returns what a scan has exported. It deletes the data files of deliveries that were not committed. It fails if a committed file
+// or its record is missing. rows is how many rows the scan has written. collect returns nil for a scan that does not export one table.
 func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*collected, error) {
 	r, err := scans.ParseStored(s.Request)
 	if err != nil || !r.Exports() || r.IsGroup() {
@@ -117,7 +117,7 @@ func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*col
 	return &collected{o, claim, files}, clearLeftovers(ctx, to, files)
 }
 
-// seal completes the export of a scan without pending steps, if it is one. It may be repeated, by several at once.
+// seal completes the export of a scan without pending steps. It does nothing for other scans. Several processes may repeat it at once.
 func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	x, err := ex.collect(ctx, s.Scan, s.Totals.Written)
 	if err != nil || x == nil {
@@ -152,7 +152,7 @@ func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	return place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(string(s.ID)))
 }
 
-// incomplete says why an export can't be completed, and what to do.
+// incomplete returns a message with why an export cannot be completed, and what to do.
 func incomplete(err error) string {
 	advice := "mend that and retry, or export to another prefix"
 	if errors.Is(err, errFilesLost) || errors.Is(err, place.ErrNoExport) || errors.Is(err, fs.ErrNotExist) {
@@ -161,10 +161,10 @@ func incomplete(err error) string {
 	return scans.Shortened("the export can't be completed: " + err.Error() + "; " + advice)
 }
 
-// errFilesLost means that somebody has deleted rows of the state table in which commits recorded data files.
+// errFilesLost means that somebody has deleted ledger rows in which commits recorded data files.
 var errFilesLost = errors.New("the state table lacks data files that steps have written")
 
-// exportedFiles returns the files that commits have recorded, in table order, which must have as many rows as were written.
+// exportedFiles returns the files that commits have recorded, in table order. It fails unless they have as many rows as were written.
 func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int64) ([]scans.ExportFile, error) {
 	var files []scans.ExportFile
 	has := int64(0)
@@ -187,7 +187,7 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 	return files, err
 }
 
-// clearLeftovers deletes files of deliveries that were not committed, unless one that was is missing, or of other length.
+// clearLeftovers deletes the files of deliveries that were not committed. It fails if a committed file is missing or has another length.
 func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportFile) error {
 	committed := map[string]int64{}
 	for _, f := range files {
@@ -210,13 +210,13 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportF
 	return nil
 }
 
-// tidyExport deletes what deliveries put into an export after it was sealed, or was deleted, and what is left of one that is left out.
+// tidyExport deletes files that late deliveries put into an export after it was sealed or deleted, and all files of a table that is left out.
 func (ex *exports) tidyExport(ctx context.Context, id ledger.ScanID) error {
 	found, err := ex.ledger.Snapshot(ctx, id)
 	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {
 		err = ex.tidyPlace(ctx, s, found.Sums.Written)
 	}
-	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // it has become another's
+	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // the place now belongs to another export
 		return nil
 	}
 	return err
@@ -241,7 +241,7 @@ func (ex *exports) tidyPlace(ctx context.Context, s ledger.Scan, written int64) 
 	return err
 }
 
-// placeOf returns the place of a scan that exports one table, and nil for others.
+// placeOf returns the place of a scan that exports one table, and nil for other scans.
 func (ex *exports) placeOf(s ledger.Scan) (*place.Blobs, error) {
 	r, err := scans.ParseStored(s.Request)
 	if err != nil || !r.Exports() || r.IsGroup() {
@@ -254,7 +254,7 @@ func (ex *exports) placeOf(s ledger.Scan) (*place.Blobs, error) {
 	return o.Container, nil
 }
 
-// withdraw takes back the claims of scans that are left out.
+// withdraw removes the claims of scans that are left out.
 func (ex *exports) withdraw(ctx context.Context, out []ledger.Scan) error {
 	for _, s := range out {
 		to, err := ex.placeOf(s)

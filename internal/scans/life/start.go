@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Life begins scans, carries them on, and ends them.
+// Life starts, retries and ends scans and groups.
 type Life struct {
 	scans   *scans.Scans
 	status  *status.Reader
@@ -25,21 +25,21 @@ type Life struct {
 	exports *exports
 }
 
-// New returns the life of scans, whose requests the checker checks.
+// New returns the Life of these scans. checker checks requests.
 func New(of *scans.Scans, reader *status.Reader, checker *Checker) *Life {
 	return &Life{scans: of, status: reader, ledger: of.Ledger, checker: checker, exports: &exports{of, of.Ledger}}
 }
 
-// Start records a scan and sends its first message. It returns the scan's id. It first reads one row of the source,
-// which finds a missing table or a bad filter at once, and creates the destination table or queue. An account that
-// gives no good answer ends it after startTime.
+// Start records a scan, sends its first message, and returns its id. It first reads one row of the source,
+// which finds a missing table or a bad filter at once, and creates the destination table or queue. If an account does
+// not answer, Start fails after [scans.StartTime].
 func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error) {
 	return l.StartOnce(ctx, r, claim.Sent{})
 }
 
-// StartOnce is Start for a request that may be sent again: a repetition gets the id of the scan that the first try has
-// started, or starts it under that id. The claim has the id before the scan is recorded, and is kept as long as the scan.
-// A request that is refused keeps its claim: another try of it may be starting the scan.
+// StartOnce is Start for a request that may be repeated. A repetition gets the id of the scan that the first try has
+// started, or starts it with that id. A claim records the id before the scan is recorded, and is kept as long as the scan.
+// It is kept even if the request is refused, because another try may be starting the scan.
 func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (ledger.ScanID, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
@@ -61,7 +61,7 @@ func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) 
 		if _, err := l.ledger.Scan(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
 			return id, err
 		}
-		if now.Sub(made.Made) >= l.scans.Options.Retention { // the scan was removed, perhaps not yet with all of its rows
+		if now.Sub(made.Made) >= l.scans.Options.Retention { // the scan was removed, perhaps not yet all of its rows
 			if err := claims.Release(ctx, made); err != nil {
 				return "", err
 			}
@@ -73,7 +73,7 @@ func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) 
 	return l.start(ctx, r, ledger.ScanID(made.Answer))
 }
 
-// start launches a scan, and removes the request that its export has left for others to launch it.
+// start launches a scan. For an export, it then removes the start request that the claim has made.
 func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (ledger.ScanID, error) {
 	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
 	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
@@ -84,8 +84,8 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 	return id, err
 }
 
-// launch checks a request, and records its scan under an id; "" for a new one. may, unless nil, refuses a scan that is ready. launch returns the
-// id if the scan may have been recorded.
+// launch checks a request, and records its scan with the id, or with a new one if id is "". may, if not nil, may refuse a scan that is ready. launch
+// returns the id if the scan may have been recorded.
 func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, may func(context.Context, *scans.RunnableScan) error) (ledger.ScanID, error) {
 	o, err := l.checker.check(ctx, r)
 	if err != nil {
@@ -106,7 +106,7 @@ func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, ma
 	return id, l.create(ctx, id, now, o, hints)
 }
 
-// create records a scan that is ready under an id, and sends its first message. It may be repeated, by several at once.
+// create records a scan that is ready, and sends its first message. Several processes may repeat it at once.
 func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *scans.RunnableScan, hints []byte) error {
 	if o.Container != nil {
 		if err := l.exports.claim(ctx, o, id); err != nil {
@@ -126,7 +126,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	if err := first.Seal(); err != nil {
 		return err
 	}
-	if id.IsMember() { // a group of small tables has no other steps
+	if id.IsMember() { // in a group of small tables, there are no other steps
 		slot := []scans.Message{first}
 		if err := l.scans.TakeSlots(ctx, o.Request.Limits, id, 0, ledger.Totals{}, slot); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 		first = slot[0]
 	}
 	err := l.ledger.Create(ctx, id, now, scans.JSON(o.Request), hints, first.Pending(), first.Ahead())
-	if errors.Is(err, ledger.ErrLeftOut) { // this process was late, and has claimed the place anew
+	if errors.Is(err, ledger.ErrLeftOut) { // this process was late, and has claimed the place again
 		return place.Withdraw(ctx, o.Container, string(id))
 	}
 	if errors.Is(err, ledger.ErrScanLost) {
@@ -143,14 +143,14 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	if err != nil {
 		return err
 	}
-	// The scan is recorded now: if its message is lost, Maintain sends it.
+	// The scan is recorded now, so Maintain resends its message if it is lost.
 	if err := l.scans.Send(ctx, first); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("first message not sent; Maintain will send it")
 	}
 	return nil
 }
 
-// verificationOf returns the request for the scan that verifies a copy. An export is proved; what differs in the source by then is told.
+// verificationOf returns the request for the scan that verifies a copy. For an export, differences to the source are reported but do not fail the scan.
 func verificationOf(r scans.Request) scans.Request {
 	r.Verify, r.Action.Overwrite = false, false
 	r.Action.Type, r.Action.Proof, r.Action.AllowExtra = scans.Verify, r.Exports(), !r.Exports()

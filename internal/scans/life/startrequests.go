@@ -13,20 +13,20 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// A scan can be asked for by its id: a row in the ledger has its request, and any instance starts it. Who asks may die, and
-// many may ask for the same scan, and start it: it is one scan. A scan that can't be started leaves the reason in that row.
-// A command without the app's connections asks for a retry in the same way. Its row names the attempt that it follows, so it is one retry.
+// Start requests. A row in the ledger has a scan's id and request, and any instance starts the scan. The process that makes the request may die, and
+// several processes may request and start the same scan, but it starts once. If a scan cannot be started, its row gets the reason.
+// A command without the app's connections requests a retry in the same way. Its row names the attempt to retry, so there is one retry.
 
 const (
-	refusedKept  = 7 * 24 * time.Hour // how long the reason is kept
-	startsAtOnce = 8                  // starts at once
-	// settingsTime is how long instances with older settings may run beside newer ones, and can't open what these ask for.
+	refusedKept  = 7 * 24 * time.Hour // how long the reason of a refusal is kept
+	startsAtOnce = 8                  // how many scans start at once
+	// settingsTime is how long instances with older settings may run besides newer ones. They cannot open requests that need new settings.
 	settingsTime = 15 * time.Minute
-	startsTime   = time.Minute // for all of them; the next Maintain goes on
+	startsTime   = time.Minute // the time limit for all starts; the next Maintain continues
 )
 
-// RequestStart has an instance start a scan with an id, unless that exists or was asked for before. It makes a message for that;
-// without it, Maintain starts the scan.
+// RequestStart makes a start request for a scan with this id, unless the request exists. It also sends a message, so that the scan starts soon.
+// Without the message, Maintain starts the scan.
 func (l *Life) RequestStart(ctx context.Context, id ledger.ScanID, r scans.Request) error {
 	return l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r)})
 }
@@ -40,8 +40,8 @@ func (l *Life) requestStart(ctx context.Context, a ledger.StartRequest) error {
 	return nil
 }
 
-// RequestCheckedStart has an instance start a new scan, after the checks of [Life.Start], which this process may lack the connections for. It
-// returns the scan's id, and after an error as well: the request may have been recorded.
+// RequestCheckedStart makes a start request for a new scan. The instance that starts it makes the checks of [Life.Start], because this process may
+// lack the connections. RequestCheckedStart returns the scan's id even with an error, because the request may have been recorded.
 func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger.ScanID, error) {
 	now, err := l.scans.Now(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Kind: ledger.CheckedStart})
 }
 
-// RequestRetry has an instance retry a scan, as [Life.Retry] or [Life.RetryFailed] do. It refuses what the ledger alone shows to be wrong.
+// RequestRetry requests a retry of a scan, by [Life.Retry] or, with rows, [Life.RetryFailed]. It makes the checks that need only the ledger.
 func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, may, err := l.mayRetry(ctx, id, rows, 0)
 	if err != nil || !may {
@@ -68,14 +68,15 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	return nil
 }
 
-// sendStart sends the message for a start request. A member's message would be taken for its group's: Maintain fulfils its request.
+// sendStart sends the message for a start request. It sends none for a member, because that would be the group's message for its member.
+// Maintain fulfils the member's request.
 func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	if !id.IsMember() {
 		by.SendStart(ctx, id)
 	}
 }
 
-// sendStarts has the scans started that were asked for: they may have waited for the end of another one.
+// sendStarts sends messages for all start requests, because they may have waited for the end of another scan.
 func (l *Life) sendStarts(ctx context.Context) {
 	all, err := l.ledger.StartRequests(ctx)
 	if err != nil {
@@ -88,7 +89,7 @@ func (l *Life) sendStarts(ctx context.Context) {
 	}
 }
 
-// StartRequested starts a scan that was asked for, or a group's member that was begun, unless another instance has done it.
+// StartRequested fulfils the start request for a scan, or starts a begun member, unless another instance has done so.
 func (l *Life) StartRequested(ctx context.Context, id ledger.ScanID) error {
 	if group, number, ok := id.InGroup(); ok {
 		return l.startMember(ctx, group, number)
@@ -100,7 +101,7 @@ func (l *Life) StartRequested(ctx context.Context, id ledger.ScanID) error {
 	return l.tryStart(ctx, a)
 }
 
-// tryStart starts or retries a scan that was asked for, or keeps the reason why it can't.
+// tryStart fulfils a start request, or records why it is refused.
 func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	if a.Refused != "" {
 		if a.Age < refusedKept {
@@ -128,7 +129,7 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	return l.ledger.RefuseStart(ctx, a, scans.Shortened(err.Error()))
 }
 
-// refused reports whether an error of a start, which somebody wanted so long ago, is its refusal: no later try is worth while.
+// refused reports whether an error of a start refuses the request, so that no later try can succeed. age is the age of the request.
 func refused(err error, age time.Duration) bool {
 	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*scans.OwnError)) {
 		return age >= settingsTime
@@ -156,16 +157,16 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	if refusal == nil {
 		return nil
 	}
-	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started it: the rows may be its own
+	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started it, and the destination's rows may be from that scan
 		return nil
 	}
-	if unopened := (*unopenedError)(nil); errors.As(refusal, &unopened) { // somebody waits for the reason
+	if unopened := (*unopenedError)(nil); errors.As(refusal, &unopened) { // refuse at once, because a caller waits for the reason
 		return unopened.error
 	}
 	return refusal
 }
 
-// startNow starts a scan under an id. may is that of [Life.launch].
+// startNow starts a scan with an id. may is the same as for [Life.launch].
 func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request, may func(context.Context, *scans.RunnableScan) error) error {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// unfinishedStart is the age at which a listed scan without a record is a failed start: starts end by startTime.
+	// unfinishedStart is the age at which a listed scan without a record is a failed start. A start ends within [scans.StartTime].
 	unfinishedStart = 10 * time.Minute
 	// wholeTime is how long after a scan's end its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
-	// tidyScans, removeReads, removeScans and removeWrites bound what one Maintain does. It reads more
-	// scans than it removes: scans that still run, or belong to another version, must not hide the others.
+	// tidyScans, removeReads, removeScans and removeWrites bound the work of one Maintain. It reads more
+	// scans than it removes, so that running scans and scans of another version do not hide the others.
 	tidyScans    = 10
 	removeReads  = 100
 	removeScans  = 10
 	removeWrites = 50
 )
 
-// tidy takes a scan off the list of open ones if it has ended or never began. It reports whether the scan runs.
+// tidy removes a scan from the list of open scans if it has ended or never began. It reports whether the scan is running.
 func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err error) {
 	s, err := u.ledger.Scan(ctx, open.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -52,7 +52,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 		case errors.Is(err, ledger.ErrNotFound):
 			_, err = u.life.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of its group; somebody has deleted it. Start a new scan"})
 			return false, err
-		case err == nil && of.State != ledger.Running: // its group was canceled, or has left it out when a late process began it
+		case err == nil && of.State != ledger.Running: // its group was canceled, or left it out before a late process began it
 			as := ledger.Ending{State: ledger.Canceled}
 			if of.State == ledger.Succeeded {
 				as = ledger.Ending{State: ledger.Failed, Error: "its group has ended without it", LeftOut: true}
@@ -64,8 +64,8 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	return true, nil
 }
 
-// tidyEnded does a minute's share of the work on ended scans: on one page of their list, each in turn. It lists canceled and failed ones with their
-// final figures, and folds done rows.
+// tidyEnded does a minute's share of the work on ended scans, on the next page of their list. It puts the final figures of canceled and failed
+// scans into the list, and folds done rows.
 func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	behind := ledger.ScanID("")
 	if last := u.tidied.Load(); last != nil {
@@ -109,7 +109,7 @@ func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	return errs
 }
 
-// removeOld does a minute's share of removing scans whose retention is over.
+// removeOld does a minute's share of the removal of scans whose retention is over.
 func (u *Upkeep) removeOld(ctx context.Context) error {
 	age := u.scans.Options.Retention
 	now, err := u.scans.Now(ctx)
@@ -136,12 +136,12 @@ func (u *Upkeep) removeOld(ctx context.Context) error {
 	return errors.Join(errs, u.keys.Due(now, func() error { return u.forgetKeys(ctx, now) }))
 }
 
-// claims are those of requests that start scans. Their answers are the scans' ids.
+// claims returns the claims of requests that start scans. Their answers are the scans' ids.
 func (l *Life) claims() claim.Claims {
 	return claim.Claims{Table: l.scans.Options.Own.Table(l.scans.Options.StateTable), Partition: ledger.ListsPartition}
 }
 
-// forgetKeys removes the claims of scans that were removed, or never began.
+// forgetKeys removes the claims of scans that were removed or never began.
 func (u *Upkeep) forgetKeys(ctx context.Context, now time.Time) error {
 	claims := u.life.claims()
 	return claims.Outdated(ctx, now, u.scans.Options.Retention, func(old claim.Claim) error {

@@ -13,10 +13,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Comparing. A step reads two places as one that has the rows of either, over one range: so a row that one of them lacks belongs to
-// the step whose range has it. Pages follow each other, as an export's do, so what one place is ahead of the other is held.
+// Comparisons. A step reads a range of two places as one place that has the rows of either. So a row that one of them lacks belongs to
+// the step whose range contains it. As in an export, pages are read one after another, and rows by which one place is ahead of the other are held.
 
-// requestVerification asks for the scan that verifies one that is about to succeed, if it is to be verified.
+// requestVerification makes the start request for a scan's verification, if the scan has one. The scan is about to succeed.
 func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {
 	r, err := scans.RequestOf(s)
 	if err != nil || !r.Verify {
@@ -26,16 +26,16 @@ func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {
 	return err
 }
 
-// turn says whether a scan that was asked for may start.
+// turn is whether a requested scan may start.
 type turn int
 
 const (
 	starts  turn = iota
-	waits        // it verifies a scan that runs
-	dropped      // it was to verify a scan that has not succeeded
+	waits        // it verifies a scan that is running
+	dropped      // it verifies a scan that has not succeeded, and never starts
 )
 
-// turnOf returns whether a scan that was asked for may start: one that verifies another one follows that one's success.
+// turnOf returns whether a requested scan may start. A verification starts only after its scan has succeeded.
 func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	of, ok := id.Verifies()
 	if !ok {
@@ -53,8 +53,8 @@ func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	return dropped, nil
 }
 
-// endingOf says how a scan ends whose steps are done. A comparison fails if there are differences, or if an export lacks rows of its manifest.
-// The differences of a proof are information: the source may have changed since.
+// endingOf returns how a scan ends whose steps are done. A comparison fails if there are differences, or if an export does not have the rows that its
+// manifest counts. In the verification of an export, differences are only information, because the source may have changed since.
 func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
 	as.State = ledger.Succeeded
 	r, err := scans.ParseStored(s.Request)
@@ -103,12 +103,12 @@ func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending,
 	return differing("%d rows are missing, %d extra, %d different%s", t.Missing, t.Extra, t.Different, first), err
 }
 
-// differing is how a comparison fails.
+// differing returns the ending of a failed comparison.
 func differing(format string, args ...any) ledger.Ending {
 	return ledger.Ending{State: ledger.Failed, Error: scans.Shortened(fmt.Sprintf(format, args...))}
 }
 
-// missingTable returns 1, and a note, if the source is a table that is gone. Of its rows alone, [storage.OrEmpty] does not tell that from an empty one.
+// missingTable returns 1 and a note if the source is a table that is gone. [storage.OrEmpty] reads such a table as empty.
 func missingTable(ctx context.Context, o *scans.RunnableScan) (tables int64, note string, err error) {
 	if o.Table() == nil {
 		return 0, "", nil
@@ -120,7 +120,7 @@ func missingTable(ctx context.Context, o *scans.RunnableScan) (tables int64, not
 	return 0, "", err
 }
 
-// readsWhole reports whether a request is about all rows of an export.
+// readsWhole reports whether a request reads all rows of an export.
 func readsWhole(m place.Manifest, r scans.Request) bool {
 	limited := r.Range != key.Bounds{} && (m.Range == nil || *m.Range != r.Range)
 	return !limited && (r.Filter == "" || r.Filter == m.Filter)

@@ -21,38 +21,38 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Backups are the exports that schedules have made. A row says where each is, so no container is listed to find them. Which are kept is
-// decided after each success, over all successes; the newest one is never deleted, nor the newest that is proved. A deletion that has
-// begun is carried out, whatever the settings say by then: nobody can read that backup any more.
+// Backups are the exports that schedules have made. A row has the place of each, so they are found without listing containers. After each
+// success, it is decided which of all successful backups are kept. The newest and the newest proved backup are never deleted. A deletion that has
+// begun is completed even if the settings change, because that backup can no longer be read.
 
-// removeBlobs bounds the deletions each time a schedule is advanced.
+// removeBlobs bounds how many blobs are deleted each time a schedule is advanced.
 const removeBlobs = 2000
 
 // Backup is an export that a schedule has made.
 type Backup struct {
-	ID         ledger.ScanID  `json:"id"` // of its scan
+	ID         ledger.ScanID  `json:"id"` // the id of its scan
 	Occurrence time.Time      `json:"occurrence"`
 	FinishedAt *time.Time     `json:"finishedAt,omitempty"`
 	Place      scans.TableRef `json:"place"`
 	Table      string         `json:"table,omitempty"`
-	Tables     int64          `json:"tables,omitempty"` // of an export of many; 0 for one of a single table
+	Tables     int64          `json:"tables,omitempty"` // how many tables an export of many has; 0 for an export of one table
 	Rows       int64          `json:"rows"`
-	Note       string         `json:"note,omitempty"` // of its scan: which tables are left out
-	// Proof tells whether it was read back; nil if the schedule does not have its backups verified.
+	Note       string         `json:"note,omitempty"` // its scan's note: which tables are left out
+	// Proof is the result of its verification; nil if the schedule does not verify its backups.
 	Proof *Proof `json:"proof,omitempty"`
-	// Deleting tells how far its deletion has come; nil if it is kept.
+	// Deleting is the progress of its deletion; nil if it is kept.
 	Deleting *place.Removal `json:"deleting,omitempty"`
-	Error    string         `json:"error,omitempty"` // why it can't be deleted
+	Error    string         `json:"error,omitempty"` // why it cannot be deleted
 
 	row ledger.Record
 }
 
-// Proof is what became of the scan that reads a backup back.
+// Proof is the result of the scan that verifies a backup.
 type Proof struct {
-	ID    ledger.ScanID `json:"id"` // of that scan
+	ID    ledger.ScanID `json:"id"` // the id of that scan
 	State ProofState    `json:"state"`
 	Error string        `json:"error,omitempty"`
-	Note  string        `json:"note,omitempty"` // which tables the source does not have any more
+	Note  string        `json:"note,omitempty"` // which tables are no longer in the source
 }
 
 // ProofState is the state of a [Proof].
@@ -60,16 +60,16 @@ type ProofState string
 
 // The states of a proof.
 const (
-	ProofRuns   ProofState = "running" // or is about to
-	Proved      ProofState = "proved"  // the backup is whole, and has what the source has
-	Differs     ProofState = "differs" // the backup is whole, and the source has changed since
+	ProofRuns   ProofState = "running" // the verification is running or about to start
+	Proved      ProofState = "proved"  // the backup is intact and equal to the source
+	Differs     ProofState = "differs" // the backup is intact, but the source has changed since
 	ProofFailed ProofState = "failed"
 )
 
-// readBack reports whether a backup has been read back.
+// readBack reports whether a verification has read the whole backup.
 func (p *Proof) readBack() bool { return p != nil && (p.State == Proved || p.State == Differs) }
 
-// recordBackup records the export of a scan that has succeeded. It returns the proof that is to come.
+// recordBackup records the export of a scan that has succeeded. It returns the backup's proof, whose scan is not yet done, or nil if there is none.
 func (sd *Scheduler) recordBackup(ctx context.Context, r *scheduleRow, s status.Status) (*Proof, error) {
 	b := Backup{
 		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written, Note: s.Note,
@@ -90,7 +90,7 @@ func (sd *Scheduler) saveBackup(ctx context.Context, b *Backup) (ours bool, err 
 	return sd.ledger.Save(ctx, &b.row)
 }
 
-// backups returns the backups of a schedule, the newest first.
+// backups returns the backups of a schedule, newest first.
 func (sd *Scheduler) backups(ctx context.Context, name string) ([]Backup, error) {
 	rows, err := sd.ledger.Backups(ctx, name)
 	all := make([]Backup, len(rows))
@@ -103,14 +103,14 @@ func (sd *Scheduler) backups(ctx context.Context, name string) ([]Backup, error)
 	return all, err
 }
 
-// outdated returns which of a schedule's backups are not kept any more, and are not being deleted yet.
+// outdated returns the indexes of a schedule's backups that are no longer kept and not yet being deleted.
 func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	if s == nil || s.Keep == nil {
 		return nil
 	}
 	var times []time.Time
-	var whole []int // those that are not being deleted: the others are no backups any more
-	proved := -1    // the newest that is, if they are to be
+	var whole []int // backups that are not being deleted; the others can no longer be read
+	proved := -1    // the newest proved backup, if the schedule verifies its backups
 	for i, b := range all {
 		if b.Deleting == nil {
 			times, whole = append(times, b.Occurrence), append(whole, i)
@@ -127,9 +127,9 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// prune does a share of deleting the backups that are not kept any more, if that is to be done after the last success. It first marks them.
-// Then it deletes those that are marked, by whatever settings. Who is overtaken at a mark has decided on rows that have changed since, and
-// deletes nothing.
+// prune does a share of the deletion of backups that are no longer kept, unless it has completed that since the last success. It first marks
+// them. Then it deletes all marked backups, including those marked under earlier settings. If another process changes a backup's row first,
+// prune has decided on outdated rows, and deletes nothing.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
@@ -142,7 +142,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	if s != nil && !s.KeepDryRun {
 		outdated = s.outdated(all)
 	}
-	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // an older one may be of a clock that was ahead
+	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // an older success may have a later occurrence, by a clock that was ahead
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
 		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {
@@ -158,7 +158,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 			return err
 		}
 	}
-	if s == nil { // perhaps another app has the schedule, or this one has it again later
+	if s == nil { // another app may have the schedule, or this one may get it back
 		return nil
 	}
 	r.Kept = r.Success.ID
@@ -166,7 +166,8 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	return err
 }
 
-// recordProofs notes what became of the scans that prove backups, until they have: somebody may retry one. A proof may change what is kept.
+// recordProofs records the results of the scans that verify backups, until each has succeeded, because a failed one may be retried. A proof may
+// change which backups are kept.
 func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed bool, err error) {
 	if len(r.Unproved) == 0 {
 		return false, nil
@@ -205,13 +206,13 @@ func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed 
 	return changed, nil
 }
 
-// proofOf returns what became of the scan that proves a backup. was is what is known of it.
+// proofOf returns the result of the scan that verifies a backup. was is the result recorded before.
 func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, was *Proof) (Proof, error) {
 	p := Proof{ID: id.Verification(), State: ProofFailed}
 	s, found, err := sd.outcomeOf(ctx, p.ID)
 	switch p.Error, p.Note = s.Error, s.Note; {
 	case err != nil:
-	case !found && was != nil && was.State == ProofFailed: // the reason was kept for its time
+	case !found && was != nil && was.State == ProofFailed: // the retention of the scan or its refusal is over
 		p = *was
 	case !found:
 		p.Error = "nothing is left of its scan"
@@ -227,8 +228,8 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, was *Proof) 
 	return p, err
 }
 
-// removeBackup does a share of deleting a backup. What can't be deleted is noted, and is tried again after the next success. Who is overtaken
-// leaves the rest to the other process, which may have deleted what this one has missed.
+// removeBackup does a share of the deletion of a backup. If a part cannot be deleted, it records the error, and the deletion is tried again after
+// the next success. If another process changes the row first, removeBackup leaves the rest to it.
 func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) error {
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)
@@ -259,31 +260,31 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 	}
 }
 
-// ScheduleStatus tells of a schedule.
+// ScheduleStatus is the status of a schedule.
 type ScheduleStatus struct {
 	Name string `json:"name"`
-	// Removed is true if the app's settings do not have it any more: nothing starts, and its backups stay.
+	// Removed is set if the schedule is no longer in the app's settings. It starts nothing, and its backups stay.
 	Removed    bool            `json:"removed,omitempty"`
 	Cron       string          `json:"cron,omitempty"`
 	Request    json.RawMessage `json:"request,omitempty"`
 	Keep       *calendar.Keep  `json:"keep,omitempty"`
 	KeepDryRun bool            `json:"keepDryRun,omitempty"`
 	Next       *time.Time      `json:"next,omitempty"`
-	Last       *Run            `json:"last,omitempty"`    // that was started last
-	Success    *Run            `json:"success,omitempty"` // the newest
+	Last       *Run            `json:"last,omitempty"`    // the scan that was started last
+	Success    *Run            `json:"success,omitempty"` // the newest scan that succeeded
 	Missed     Omitted         `json:"missed"`
 	Skipped    Omitted         `json:"skipped"`
-	// Overdue is true if the newest success is older than two periods.
+	// Overdue is set if the newest success is older than two periods.
 	Overdue bool `json:"overdue,omitempty"`
 }
 
-// ScheduleList tells of all schedules.
+// ScheduleList has the status of all schedules.
 type ScheduleList struct {
 	Schedules []ScheduleStatus `json:"schedules"`
 	Error     string           `json:"error,omitempty"` // what is wrong with the settings
 }
 
-// Schedules tells of the app's schedules, in the order of the settings, and of those that it does not have any more. It makes one request.
+// Schedules returns the app's schedules in the order of the settings, and then removed schedules. It makes one request.
 func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 	l := ScheduleList{Schedules: []ScheduleStatus{}}
 	rows, err := sd.ledger.Schedules(ctx)
@@ -326,12 +327,12 @@ func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 	return l, nil
 }
 
-// BackupStatus tells of a backup.
+// BackupStatus is the status of a backup.
 type BackupStatus struct {
 	Backup
-	// Outdated is true if keep does not keep it any more: it is deleted soon, or with keepDryRun it would be.
+	// Outdated is set if keep no longer keeps the backup. It is deleted soon, unless keepDryRun is set.
 	Outdated bool `json:"outdated,omitempty"`
-	// Restore is the command that brings it back.
+	// Restore is the command that restores it.
 	Restore string `json:"restore"`
 }
 
@@ -341,7 +342,7 @@ type BackupList struct {
 	Cursor  string         `json:"cursor,omitempty"`
 }
 
-// Backups returns backups of a schedule, the newest first: up to top of those behind a cursor.
+// Backups returns up to top backups of a schedule, newest first, beginning after a cursor.
 func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor string) (BackupList, error) {
 	l := BackupList{Backups: []BackupStatus{}}
 	if !scheduleName.MatchString(name) {
@@ -368,11 +369,10 @@ func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor s
 	return l, nil
 }
 
-// unquoted are characters that a shell leaves as they are.
+// unquoted has characters that are safe in a shell without quotes.
 const unquoted = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/._-"
 
-// restore returns the command that brings a backup back, to where its reader says: neither WHERE nor NEW_TABLE is a name that is taken as it
-// stands.
+// restore returns the command that restores a backup. The user replaces WHERE and NEW_TABLE, neither of which is accepted as a name.
 func (b Backup) restore() string {
 	from := "blob:" + b.Place.Container + "/" + b.Place.Prefix
 	if strings.ContainsFunc(from, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {

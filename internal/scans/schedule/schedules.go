@@ -25,9 +25,9 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Schedules start scans by themselves. Whoever advances one decides by its row what is due, writes that down, on condition that the row is
-// unchanged, and only then asks for the scan. So an occurrence is decided once, and a scan that nobody has asked for because a process
-// died is asked for when it is advanced next: it has the same id. Any instance may do that, at any time; package schedule decides.
+// A process that advances a schedule decides by the schedule's row which occurrence is due. It records that in the row, on condition that the row
+// is unchanged, and only then makes the start request. So an occurrence is decided once. If the process dies before the start request, the next
+// process that advances the schedule makes it, with the same id. Any instance may advance schedules at any time. Package calendar decides.
 
 // Schedule is one of the app's settings.
 type Schedule struct {
@@ -35,16 +35,16 @@ type Schedule struct {
 	Cron       string         `json:"cron"`
 	Request    jsontext.Value `json:"request"`
 	Keep       *calendar.Keep `json:"keep,omitempty"`
-	KeepDryRun bool           `json:"keepDryRun,omitempty"` // tells which backups keep would delete, and deletes none
+	KeepDryRun bool           `json:"keepDryRun,omitempty"` // shows which backups keep would delete, but deletes none
 
 	cron    calendar.Cron
-	request scans.Request // of which {date} is not filled in
+	request scans.Request // {date} is not yet replaced in it
 }
 
 // scheduleName matches names that need no escaping in a URL or a key.
 var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
-// ParseSchedules reads schedules from JSON. The error lists all that is wrong, by their names; those that are right are returned with it.
+// ParseSchedules reads schedules from JSON. The error lists everything that is wrong, by the schedules' names. Valid schedules are returned with it.
 func ParseSchedules(text string) ([]Schedule, error) {
 	var given, all []Schedule
 	if err := input.JSON([]byte(text), &given); err != nil {
@@ -79,9 +79,9 @@ func ParseSchedules(text string) ([]Schedule, error) {
 	return all, errs
 }
 
-// overlaps reports whether the exports of two schedules would stand within each other's places.
+// overlaps reports whether the place of one schedule's exports would lie within the other's.
 func (s Schedule) overlaps(other Schedule) bool {
-	// of returns the place of an occurrence; which one does not matter, since a date stands for itself alone.
+	// of returns the place of one occurrence. All occurrences overlap in the same way.
 	of := func(s Schedule) (container, prefix string) {
 		to := s.requestAt(time.Unix(0, 0)).Action.Destination
 		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"
@@ -91,7 +91,7 @@ func (s Schedule) overlaps(other Schedule) bool {
 	return container == same && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
 }
 
-// parse checks a schedule, and sets what follows from its text.
+// parse checks a schedule, and sets its parsed fields.
 func (s *Schedule) parse() (err error) {
 	var errs []error
 	if !scheduleName.MatchString(s.Name) {
@@ -124,7 +124,7 @@ func (s *Schedule) parse() (err error) {
 	return errors.Join(errs...)
 }
 
-// tableMark stands for the table in prefixes. The exports of many have it at the end of theirs anyway.
+// tableMark is the placeholder for the table in prefixes. In an export of many tables, each table's prefix ends with its name anyway.
 const tableMark = "{table}"
 
 // requestAt returns the request of an occurrence.
@@ -142,14 +142,14 @@ func (s Schedule) requestAt(occurrence time.Time) scans.Request {
 	return r
 }
 
-// Scheduler starts the scans of the app's schedules, and keeps their backups.
+// Scheduler starts the scans of the app's schedules, and records and deletes their backups.
 type Scheduler struct {
 	schedules []Schedule
 	scans     *scans.Scans
 	status    *status.Reader
 	life      *life.Life
 	ledger    *ledger.Ledger
-	advances  *scans.Cache[struct{}] // for those who are about to read schedules
+	advances  *scans.Cache[struct{}] // for [Scheduler.AdvanceBeforeReading]
 }
 
 // New returns a scheduler of the app's schedules.
@@ -157,7 +157,7 @@ func New(of *scans.Scans, reader *status.Reader, lives *life.Life, schedules []S
 	return &Scheduler{schedules: schedules, scans: of, status: reader, life: lives, ledger: of.Ledger, advances: scans.NewCache[struct{}](readersPause, readersPause)}
 }
 
-// CheckSchedules finds what is wrong with the app's schedules beside their form, such as a connection that it does not have.
+// CheckSchedules checks the app's schedules against its settings. For example, a connection may be missing.
 func (sd *Scheduler) CheckSchedules() (errs error) {
 	for _, s := range sd.schedules {
 		if _, err := sd.scans.Open(s.requestAt(time.Unix(0, 0))); err != nil {
@@ -171,10 +171,10 @@ func (sd *Scheduler) CheckSchedules() (errs error) {
 type Run struct {
 	ID         ledger.ScanID `json:"id"`
 	Occurrence time.Time     `json:"occurrence"`
-	// State is that of its end; running until the schedule is advanced after that.
+	// State is how the scan ended. It is running until the schedule is advanced after the end.
 	State ledger.State `json:"state"`
 	Error string       `json:"error,omitempty"`
-	Proof *Proof       `json:"proof,omitempty"` // of the newest success
+	Proof *Proof       `json:"proof,omitempty"` // only of the newest success
 }
 
 // Omitted counts occurrences that started no scan.
@@ -191,20 +191,20 @@ func (o *Omitted) add(n int, last time.Time) {
 
 // scheduleRow is a schedule's row.
 type scheduleRow struct {
-	Since   time.Time `json:"since"`   // when it was advanced first
-	Decided time.Time `json:"decided"` // the newest occurrence that was started or left out
+	Since   time.Time `json:"since"`   // when it was first advanced
+	Decided time.Time `json:"decided"` // the newest occurrence that was decided
 	Last    *Run      `json:"last,omitempty"`
-	// Request is that of Last, which any instance may ask for again, until it has succeeded.
+	// Request is the request of Last, for a repeated start request by any instance. It is nil once Last has succeeded.
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`
-	Missed    Omitted        `json:"missed"`  // nobody advanced it in time, and a newer one was due
-	Skipped   Omitted        `json:"skipped"` // the last one's scan ran
-	// RunBy is the claim of the request that has made Last, "" if it was due.
+	Missed    Omitted        `json:"missed"`  // occurrences that were not decided before a newer one was due
+	Skipped   Omitted        `json:"skipped"` // occurrences during which the last scan was running
+	// RunBy is the claim of the request that has made Last, or "" if Last was due.
 	RunBy string `json:"runBy,omitempty"`
-	// Unproved are the newest successes whose backups are not proved yet, at most [maxUnproved].
+	// Unproved has the newest successes whose backups are not yet proved, at most [maxUnproved].
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`
-	// Kept is the success after which all backups were deleted that are not kept any more.
+	// Kept is the last success after which the deletion of outdated backups was completed.
 	Kept ledger.ScanID `json:"kept,omitempty"`
 
 	row ledger.Record
@@ -218,17 +218,17 @@ func scheduleRowOf(row ledger.Record) (r scheduleRow, err error) {
 	return r, err
 }
 
-// save writes a schedule's row, unless another process has advanced it meanwhile. Then ours is false.
+// save writes a schedule's row. ours is false if another process has written the row meanwhile.
 func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err error) {
 	r.row.Data = scans.JSON(r)
 	return sd.ledger.Save(ctx, &r.row)
 }
 
-// advanceTries is how often it begins anew when other processes advance schedules at the same time.
+// advanceTries is how often schedules are advanced again if other processes advance them at the same time.
 const advanceTries = 3
 
-// AdvanceSchedules starts the scans of schedules that are due, and notes the ends of those that were started. Timers fail: so whatever calls
-// the app may call this, at any time. With prune, it also does a minute's share of deleting backups that are not kept any more.
+// AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. It may be called at any time and by any call of the
+// app, because timers fail. With prune, it also does a minute's share of the deletion of outdated backups.
 func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
 		overtaken, err := sd.advanceAll(ctx, prune)
@@ -238,11 +238,11 @@ func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	}
 }
 
-// readersPause is how often those who read schedules have a process advance them.
+// readersPause is the shortest time between two runs of [Scheduler.AdvanceBeforeReading] in a process.
 const readersPause = 10 * time.Second
 
-// AdvanceBeforeReading is [Scheduler.AdvanceSchedules] for whoever is about to read schedules or backups: it deletes nothing, and does nothing if this
-// process has done so for a reader a short while ago.
+// AdvanceBeforeReading is [Scheduler.AdvanceSchedules] for calls that are about to read schedules or backups. It deletes nothing. It does nothing
+// if this process has run it within readersPause.
 func (sd *Scheduler) AdvanceBeforeReading(ctx context.Context) error {
 	_, err := sd.advances.Get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, sd.AdvanceSchedules(ctx, false) })
 	return err
@@ -268,7 +268,7 @@ func (sd *Scheduler) advanceAll(ctx context.Context, prune bool) (overtaken bool
 		overtaken = overtaken || !ours
 	}
 	for _, s := range sd.schedules {
-		if !known[s.Name] { // what was before that is not missed
+		if !known[s.Name] { // earlier occurrences do not count as missed
 			_, err := sd.save(ctx, &scheduleRow{Since: now, Decided: now, row: ledger.ScheduleRecord(s.Name)})
 			errs = errors.Join(errs, err)
 		}
@@ -276,7 +276,7 @@ func (sd *Scheduler) advanceAll(ctx context.Context, prune bool) (overtaken bool
 	return overtaken, errs
 }
 
-// setting returns a schedule's settings, nil if the app does not have it any more.
+// setting returns a schedule's settings, or nil if the app no longer has the schedule.
 func (sd *Scheduler) setting(name string) *Schedule {
 	i := slices.IndexFunc(sd.schedules, func(s Schedule) bool { return s.Name == name })
 	if i < 0 {
@@ -285,7 +285,7 @@ func (sd *Scheduler) setting(name string) *Schedule {
 	return &sd.schedules[i]
 }
 
-// advance starts what is due of one schedule, and records the end of its last scan. ours is false if another process was faster.
+// advance starts a schedule's due occurrence, and records the end of its last scan. ours is false if another process was faster.
 func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
 	r, err := scheduleRowOf(row)
 	if err != nil {
@@ -300,7 +300,7 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 		return true, err
 	}
 	s, changed := sd.setting(row.Name()), ended || proofs
-	if r.Decided.After(now.Add(wrongClock)) { // it is right again
+	if r.Decided.After(now.Add(wrongClock)) { // the clock was wrong, and is right again
 		changed, r.Decided = true, now
 	}
 	var d calendar.Decision
@@ -330,7 +330,7 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 	return true, err
 }
 
-// requestStart asks for the scan that a schedule's row says is due, or says that it is skipped.
+// requestStart makes the start request for a due occurrence, or logs that the occurrence is skipped.
 func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *scheduleRow) error {
 	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", string(r.Last.ID)).Logger()
 	if !d.Start {
@@ -341,8 +341,8 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 	return sd.life.RequestStart(ctx, r.Last.ID, *r.Request)
 }
 
-// RunNow makes an occurrence of a schedule now, and starts its scan. It returns the scan's id, also to a repetition of the request. The next
-// occurrence stays. So {date} must be no other's: there is one occurrence a minute.
+// RunNow makes an occurrence of a schedule now, starts its scan, and returns the scan's id. A repetition of the request gets the same id. The next
+// occurrence does not change. There is at most one occurrence a minute, so that each has its own {date}.
 func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
 	s := sd.setting(name)
 	if s == nil {
@@ -392,7 +392,7 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 	return "", problem.Conflictf("name", "others look at the schedule at the same time; try again")
 }
 
-// mayBegin refuses an occurrence in a minute that another one has, or while the last one's scan runs.
+// mayBegin refuses an occurrence in the same minute as another, or while the last scan is running.
 func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	switch {
 	case r.runs():
@@ -403,22 +403,22 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	return nil
 }
 
-// begin makes an occurrence the last one. Its scan is asked for once the row is saved.
+// begin makes an occurrence the last one. The caller saves the row, and then makes the start request.
 func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	request := s.requestAt(occurrence)
 	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
 }
 
-// wrongClock is how far ahead a time must be to come from a clock that was wrong.
+// wrongClock is how far ahead a recorded time must be to count as written under a wrong clock.
 const wrongClock = 24 * time.Hour
 
 func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }
 
-// traceTime is how long a scan may leave no trace before it is given up: somebody may have deleted its rows.
+// traceTime is how long a missing scan is requested again before it counts as failed, because somebody may have deleted its rows.
 const traceTime = 24 * time.Hour
 
-// recordEnd notes what became of the scan that a schedule started last: somebody may retry one that has failed. A backup is recorded before its
-// success is.
+// recordEnd records the current state of the scan that a schedule started last. A failed scan may be retried later. A success is recorded after
+// its backup.
 func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Time) (changed bool, err error) {
 	if r.Last == nil || r.Request == nil {
 		return false, nil
@@ -429,7 +429,7 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 	case err != nil:
 	case found:
 		run.State, run.Error = s.State, s.Error
-	case run.State != ledger.Running: // what became of it was kept for its time
+	case run.State != ledger.Running: // the retention of the scan or its refusal is over
 		r.Request = nil
 		return true, nil
 	case now.Sub(r.DecidedAt) < traceTime:
@@ -456,11 +456,11 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 	return true, err
 }
 
-// maxUnproved bounds the backups whose proofs are looked at each minute.
+// maxUnproved bounds how many backups' verifications are checked each minute.
 const maxUnproved = 3
 
-// outcomeOf returns the status of a scan that was asked for. Of one that is not started yet it has no more than the state. found is false if
-// nothing is left of it.
+// outcomeOf returns the status of a requested scan. For a scan that is not yet started, it has only the state and perhaps a refusal. found is
+// false if neither the scan nor its start request exists.
 func (sd *Scheduler) outcomeOf(ctx context.Context, id ledger.ScanID) (s status.Status, found bool, err error) {
 	s, err = sd.status.Status(ctx, id)
 	if problem.Of(err).Kind != problem.NotFound {
