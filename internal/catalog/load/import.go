@@ -70,7 +70,7 @@ func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOpti
 	return im.done, err
 }
 
-// shownRows is how many rows the progress goes on by before it is told again.
+// shownRows is the number of rows between two progress messages.
 const shownRows = 20
 
 // importer is one call of Import.

@@ -61,7 +61,7 @@ func (w *world) left() (messages, open int) {
 	if err != nil {
 		w.violated("start requests: %v", err)
 	}
-	requests = slices.DeleteFunc(requests, func(a ledger.StartRequest) bool { return a.Refused != "" }) // checkLedger looks at these
+	requests = slices.DeleteFunc(requests, func(a ledger.StartRequest) bool { return a.Refused != "" }) // checkLedger checks these
 	return messages, len(scans) + len(requests)
 }
 

@@ -53,10 +53,10 @@ type PlannedScan struct {
 	// Lose, unless zero, is when somebody deletes one of the scan's rows from the state table.
 	Lose time.Duration
 	// Rounds is how often the operator mends a third of the rows that the scan could not write, and has them done again. With
-	// Twice it asks for that twice at once.
+	// Twice it requests that twice at once.
 	Rounds int
 	Twice  bool
-	// ByStorage is set if the operator has no more than the app's own storage for retries: a row asks for each.
+	// ByStorage is set if the operator has no more than the app's own storage for retries: a row requests each.
 	ByStorage bool
 	// Tables is how many tables a group has, among which the plan's rows are shared. Meddle, unless zero, is how long the
 	// scan of the first one runs until the operator cancels it. It retries that after Rest.

@@ -28,7 +28,7 @@ const stateTable = "tablesweep"
 type Stats struct {
 	Took       time.Duration // from the first scan's record to the last one's end
 	Requests   int           // of handlers and hosts
-	Polls      int           // of them, those that ask for messages
+	Polls      int           // of them, requests for messages
 	Watching   int           // of them, those that find lost steps
 	Transcript uint64        // a hash of all requests, with their times and results
 	Rows       int
@@ -173,8 +173,8 @@ func (w *world) notCanceled(req *http.Request, body []byte) {
 	}
 }
 
-// tally counts requests that ask for messages, and requests that find lost steps:
-// heartbeats, reads of heartbeats, peeks into queues, looks that are kept, and Maintain's second looks at a scan's pending steps.
+// tally counts requests for messages, and requests that find lost steps: heartbeats, reads of heartbeats, peeks into queues,
+// stored observations, and Maintain's second check of a scan's pending steps.
 func (w *world) tally(req *http.Request, body []byte) {
 	q := req.URL.Query()
 	filter, peeks := q.Get("$filter"), q.Get("peekonly") != ""

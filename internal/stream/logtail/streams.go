@@ -228,7 +228,7 @@ func (s *Streams) nextTurn() int {
 	return s.turn
 }
 
-// EventQuery asks for the newest events of a stream, or of a part of it.
+// EventQuery selects the newest events of a stream, or of a part of it.
 type EventQuery struct {
 	Top    int    // the most events, 1 to MaxTop
 	Since  string // only events newer than this time (see [ParseTime]) or id

@@ -18,7 +18,7 @@ type Summary struct {
 }
 
 // Summarize returns the means of a contender's results. A set counts only if it
-// has at least half of the rows asked for.
+// has at least half of the requested rows.
 func Summarize(results []Result, c Contender, rows int) Summary {
 	var s Summary
 	for _, r := range results {

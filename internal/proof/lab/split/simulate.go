@@ -152,7 +152,7 @@ type schedule struct {
 	workers  int
 	segments int // most queries of one invocation
 	hop      int // time from sending a message to its receipt; a query takes 1
-	// wide tells that an invocation makes as many of the queries that it finds at once as it may. Else it
+	// wide is set if an invocation makes as many of the queries that it finds at once as it may. Otherwise it
 	// makes one after the other, along a level.
 	wide bool
 	// each, if set, is called once a unit of time, with the steps that invocations begin with.
