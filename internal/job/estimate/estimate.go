@@ -1,6 +1,6 @@
-// Package estimate says how many rows there are for some work, and what the work costs. It
-// counts the rows, keys alone, for a limited time: what it met by then is true, and nothing
-// tells how much else there is. (docs/measurements.md has what sampling would add.)
+// Package estimate counts the rows for some work, and estimates what the work costs. It
+// reads only keys, for a limited time. The rows counted by then exist, but the number
+// of other rows is unknown. docs/measurements.md has what sampling would add.
 package estimate
 
 import (
@@ -16,44 +16,44 @@ import (
 	"tablesweep/internal/task"
 )
 
-// grace is how long queries that are under way when the time is over may still take.
+// grace is how long running queries may still take after the time limit.
 const grace = 2 * time.Second
 
-// spare is how many queries work makes for each full page: parallel readers also ask where little or
-// nothing is left. Copies of 600 pages by the command line took 1.1 to 2; scans by messages
-// take 1.36 on the mean (docs/measurements.md).
+// spare is how many queries work makes for each full page. Parallel readers also query ranges where few or
+// no rows are left. Copies of 600 pages by the command line took 1.1 to 2 queries for each page; scans by messages
+// take 1.36 on average (docs/measurements.md).
 const spare = 1.3
 
 const million = 1_000_000
 
-// Work is what is to be done with the rows.
+// Work is the work for which rows are counted.
 type Work struct {
 	Writes   func(rows []storage.Row) int // requests that write a page's rows; nil for none
 	PerQuery float64                      // further requests for each query
-	Price    float64                      // dollars for 10,000 requests
+	Price    float64                      // price of 10,000 requests, in dollars
 }
 
-// Report is an estimate as users see it.
+// Report is an estimate, in the form of an answer.
 type Report struct {
-	Rows    [2]*int64 `json:"rows"`    // at least and at most; the latter is nil if not all were counted
-	Counted bool      `json:"counted"` // all rows were
-	// Requests and Dollars are about what the work takes for the rows counted.
+	Rows    [2]*int64 `json:"rows"`    // lowest and highest number of rows; the highest is nil if not all were counted
+	Counted bool      `json:"counted"` // all rows were counted
+	// Requests and Dollars estimate the work for the counted rows.
 	Requests int64   `json:"requests"`
 	Dollars  float64 `json:"dollars"`
-	// DollarsPerMillion is about what it takes for a million further rows that are like these; nil
+	// DollarsPerMillion estimates the work for a million more rows like these; nil
 	// if no row was counted.
 	DollarsPerMillion *float64 `json:"dollarsPerMillion,omitempty"`
-	// LeastSeconds is the least time that limits allow the rows counted and their requests; 0 without limits.
+	// LeastSeconds is the shortest time in which limits allow the counted rows and their requests; 0 without limits.
 	LeastSeconds float64 `json:"leastSeconds,omitempty"`
 	Queries      int64   `json:"queries"`           // of the count
-	Missing      int64   `json:"missing,omitempty"` // listed rows that the table does not have
-	Creates      bool    `json:"creates,omitempty"` // what the work writes to is missing, and will be created
+	Missing      int64   `json:"missing,omitempty"` // listed rows that are not in the table
+	Creates      bool    `json:"creates,omitempty"` // the destination is missing, and will be created
 
 	// PerMillion has the requests for DollarsPerMillion.
 	PerMillion int64 `json:"-"`
 }
 
-// Count counts the sweep's rows for so long, or to the end if limit is 0.
+// Count counts the sweep's rows until the time limit, or to the end if limit is 0.
 func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Duration, w Work) (Report, error) {
 	counting := ctx
 	if limit > 0 {
@@ -66,7 +66,7 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 		o.Abort = late.Done()
 	}
 	if watch := o.Watch; watch != nil {
-		o.Watch = func(p sweep.Progress) { // the end of the time is no interrupt
+		o.Watch = func(p sweep.Progress) { // the time limit is not an interrupt
 			p.Stopping = p.Stopping && ctx.Err() != nil
 			watch(p)
 		}
@@ -88,7 +88,7 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 	return report(s, totals, writes, all, w), nil
 }
 
-// report makes a report of what a count found.
+// report makes a report from the result of a count.
 func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Report {
 	rows, most := found.Rows, &found.Rows
 	if !all {
@@ -106,10 +106,10 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 	return r
 }
 
-// queriesOf returns about how many queries the work makes for the rows counted, and for each further
-// one. A count makes more than work does, since its workers wait for nothing else and steal
-// from each other sooner: full pages tell better. With a filter pages are not full; listed
-// rows, and a strategy without thefts, take the same queries for count and work.
+// queriesOf returns about how many queries the work makes for the counted rows, and for each further
+// row. A count makes more queries than work, because its workers wait for nothing else and steal
+// from each other sooner. So the number of full pages is a better measure. With a filter, pages are not full. For listed
+// rows, and for a strategy without thefts, count and work make the same queries.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))
@@ -122,7 +122,7 @@ func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	return queries, each
 }
 
-// rounded leaves three significant digits: requests are known about.
+// rounded rounds to three significant digits, because requests are estimates.
 func rounded(x float64) float64 {
 	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
 	return x

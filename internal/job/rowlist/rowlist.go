@@ -1,6 +1,6 @@
-// Package rowlist reads and writes lists of rows: files with a JSON object a line, of which
+// Package rowlist reads and writes lists of rows: files with a JSON object in each line, in which only
 // PartitionKey and RowKey count. A job writes such a list of its failed rows, with the reasons. The
-// rows that a scan prints are a list, too. The next job may take a list in place of a range.
+// rows that a scan prints are also a list. Another job may read a list instead of a range.
 package rowlist
 
 import (
@@ -30,7 +30,7 @@ type Line struct {
 	Reason       string `json:"reason,omitempty"`
 }
 
-// Read returns the keys of a list that lie within a range, and a digest of the whole list. When ctx
+// Read returns the keys of a list that lie within a range, and a digest of the whole list. If ctx
 // ends, it fails with [task.ErrInterrupted].
 func Read(ctx context.Context, in io.Reader, within key.Range) (keys *sweep.Keys, digest string, err error) {
 	keys = &sweep.Keys{}
@@ -58,7 +58,7 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 		return task.ErrInterrupted
 	}
 	var row struct{ PartitionKey, RowKey *string }
-	err = input.Part(l.Text, &row) // scan writes whole rows
+	err = input.Part(l.Text, &row) // only a part, because scan prints whole rows
 	if err == nil && (row.PartitionKey == nil || row.RowKey == nil) {
 		err = errors.New("PartitionKey or RowKey is missing")
 	}
@@ -72,16 +72,16 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 	return nil
 }
 
-// Writer appends failed rows to a file. It may be a device or a pipe: the wait for it ends with the context that it was opened
-// with.
+// Writer appends failed rows to a file. The file may be a device or a pipe. Waiting for it ends with the context with which it was
+// opened.
 type Writer struct {
 	file    *os.File
-	to      io.Writer // the file, or what keeps a terminal from being steered
+	to      io.Writer // the file; for a terminal, a writer without control characters
 	durable bool
 }
 
-// Create makes a list. A file that exists is refused with an [os.ErrExist], since it may be the list of
-// another job. durable means that rows are on the disk when Add returns.
+// Create makes a list. It refuses an existing file with [os.ErrExist], because it may be the list of
+// another job. If durable is set, rows are on the disk when Add returns.
 func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 	mode := os.O_CREATE | os.O_WRONLY
 	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
@@ -90,11 +90,11 @@ func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 	return open(ctx, path, mode, durable)
 }
 
-// ErrNoList is the error of a file that is not continued, since what it ends with was not written by [Writer.Add].
+// ErrNoList means that a file is not continued, because [Writer.Add] did not write its end.
 var ErrNoList = errors.New("is no list of failed rows")
 
-// Continue goes on with a list, or makes it. It removes an incomplete last line, left by a process
-// that died while it wrote. A file that ends in another way is refused with [ErrNoList], and stays as it is.
+// Continue continues a list, or makes it. It removes an incomplete last line, left by a process
+// that died while it wrote. It refuses a file with any other end with [ErrNoList], and does not change it.
 func Continue(ctx context.Context, path string, durable bool) (*Writer, error) {
 	w, err := open(ctx, path, os.O_CREATE|os.O_RDWR|os.O_APPEND, durable)
 	if err != nil {
@@ -106,7 +106,7 @@ func Continue(ctx context.Context, path string, durable bool) (*Writer, error) {
 	return w, nil
 }
 
-// Remove removes a list, if there is one. A file that [Continue] refuses stays.
+// Remove removes a list, if it exists. A file that [Continue] refuses stays.
 func Remove(ctx context.Context, path string) error {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -153,7 +153,7 @@ func (w *Writer) dropCutLine() error {
 	return w.file.Truncate(start + int64(len(whole)))
 }
 
-// rowBegin is how a line begins that Add writes.
+// rowBegin is the beginning of each line that Add writes.
 const rowBegin = `{"PartitionKey":"`
 
 // isRow reports whether Add may have written a line.
@@ -183,8 +183,8 @@ func (w *Writer) Add(rows []action.Failure) error {
 	return nil
 }
 
-// Close closes the file. With unused, it removes one that is empty, which would block the next
-// start of a job that can't be resumed.
+// Close closes the file. If unused is set, it removes an empty file, which would block the next
+// start of a job that cannot be resumed.
 func (w *Writer) Close(unused bool) error {
 	info, err := w.file.Stat()
 	if err == nil && unused && info.Mode().IsRegular() && info.Size() == 0 {

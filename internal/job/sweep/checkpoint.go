@@ -8,36 +8,36 @@ import (
 	"tablesweep/internal/split/adaptive"
 )
 
-// Checkpoint is a file that knows what is left of a sweep. It is a journal (package journal), whose events are:
-// first a snapshot (a header, and a line for each step left), then what happened since:
+// Checkpoint is a file that records the state of a sweep. It is a journal (package journal). Its events are
+// first a snapshot (a header, and a line for each remaining step), and then the changes since:
 //
-//	{"totals":{…}}                                 once, on top
-//	{"node":{"id":1,"step":{…}}}                   a step left, in table order
-//	{"read":1,"through":{…},"left":9,"children":[{…}]}  a step was read; rows up to through are its own, 9 of them to be done
-//	{"did":1,"span":{"a":{…},"b":{…}}}             these rows of it are done
-//	{"end":1}                                      all of its rows are done
-//	{"steal":1,"strand":{"end":{…}},"children":[…]}  what lies behind the end was stolen
-//	{"read":1,"differences":[…],"totals":{…}}      it was compared, and these are to be listed
-//	{"vain":true,"totals":{…}}                     requests that failed, and are to be made again
-//	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last one listed so far
+//	{"totals":{…}}                                 once, at the top
+//	{"node":{"id":1,"step":{…}}}                   a remaining step, in table order
+//	{"read":1,"through":{…},"left":9,"children":[{…}]}  a step was read; its rows end at through, and 9 of them are not done
+//	{"did":1,"span":{"a":{…},"b":{…}}}             these rows of the step are done
+//	{"end":1}                                      all rows of the step are done
+//	{"steal":1,"strand":{"end":{…}},"children":[…]}  the range after the end was stolen
+//	{"read":1,"differences":[…],"totals":{…}}      the step was compared, and these differences are listed
+//	{"vain":true,"totals":{…}}                     requests that failed, and must be made again
+//	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last key taken from the list
 //
 // A line is written as soon as its event has happened, so a killed process loses only
-// what was under way. A machine that crashes may lose the last second as well. What the lines lost
-// recorded is done again, which must change nothing: where it would, a page's line is on the disk before its
-// rows are touched. The snapshot is renewed when much has been appended. Nothing in the file is
+// unfinished work. A machine that crashes may also lose the last second. The work of lost lines
+// is repeated, which must change nothing. If it would, a page's line is on the disk before the page's
+// rows are processed. The snapshot is renewed when the file has grown much. Nothing in the file is
 // secret except keys of rows.
 //
-// A thief that finds nothing is a step that was read without rows. Of a sweep of listed keys, the snapshot's
-// header tells how far the list was taken ("listed", "after").
+// A thief that finds nothing is a step that was read without rows. In a sweep of listed keys, the snapshot's
+// header has the last key taken from the list ("listed", "after").
 type Checkpoint struct {
-	file     *journal.File // nil for one that records nothing
+	file     *journal.File // nil for a checkpoint that records nothing
 	listed   bool          // the rows to sweep are listed
-	after    *key.Key      // the last of them that the sweep has taken, nil for none
+	after    *key.Key      // the last key that the sweep has taken from the list, nil for none
 	consumes bool          // a row that is done is not found again
-	pages    bool          // lines of pages with rows to be done may not be on the disk
+	pages    bool          // lines of pages with rows to do may not be on the disk
 
-	// Of earlier runs.
-	frontier *frontier // what they left, nil if there were none
+	// The state of earlier runs.
+	frontier *frontier // the unfinished part; nil if there were no earlier runs
 	totals   Totals
 	found    []Difference
 
@@ -62,12 +62,12 @@ type line struct {
 	Piece *adaptive.Piece `json:"strand,omitempty"`
 
 	Vain   bool   `json:"vain,omitempty"`
-	Totals Totals `json:"totals,omitzero"` // what it adds
+	Totals Totals `json:"totals,omitzero"` // added by the event
 
-	Differences []Difference `json:"differences,omitempty"` // to be listed
+	Differences []Difference `json:"differences,omitempty"` // added to the list
 }
 
-// NewCheckpoint returns the checkpoint in a journal: what it holds of earlier runs is gone on with.
+// NewCheckpoint returns the checkpoint in a journal. A sweep continues from the state of earlier runs in it.
 func NewCheckpoint(f *journal.File) (*Checkpoint, error) {
 	c := &Checkpoint{file: f, differences: &differences{}}
 	if err := c.restore(); err != nil {
@@ -76,10 +76,10 @@ func NewCheckpoint(f *journal.File) (*Checkpoint, error) {
 	return c, nil
 }
 
-// errSenseless is the error of a line that can't follow those before it.
+// errSenseless means that a line contradicts earlier lines.
 var errSenseless = errors.New("it does not follow from those before it")
 
-// restore takes over the events of earlier runs.
+// restore applies the events of earlier runs.
 func (c *Checkpoint) restore() error {
 	var steps map[int64]*step
 	err := journal.Events(c.file, func(l line) error {
@@ -100,10 +100,10 @@ func (c *Checkpoint) restore() error {
 	return err
 }
 
-// apply carries out a line. It reports false, having done nothing, if the line makes no
-// sense.
+// apply applies a line. It reports false and changes nothing if the line contradicts
+// earlier lines.
 func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
-	s := steps[l.Read+l.Did+l.End+l.Steal] // a line is of one kind
+	s := steps[l.Read+l.Did+l.End+l.Steal] // a line has one of these at most
 	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Piece != nil) || !l.newSteps(steps) {
 		return false
 	}
@@ -115,7 +115,7 @@ func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 		c.after = l.After
 	case l.Read != 0:
 		s.Through, s.Left, s.Piece = l.Through, l.Left, nil
-		if s.Through == nil { // no rows: all of it is done, even if the line that ends it is cut off
+		if s.Through == nil { // without rows, the step is done even if its end line is missing
 			s.state = working
 		}
 	case l.Steal != 0:
@@ -140,7 +140,7 @@ func (l line) added() []saved {
 	return l.Children
 }
 
-// newSteps reports whether the steps that a line adds make sense and have new ids.
+// newSteps reports whether the steps that a line adds are sound and have new ids.
 func (l line) newSteps(steps map[int64]*step) bool {
 	seen := map[int64]bool{0: true}
 	for _, s := range l.added() {
@@ -158,21 +158,21 @@ func (c *Checkpoint) append(l line) {
 	}
 }
 
-// read records that s was read: through is its last row, nil if none of them is left to do,
-// left how many are.
+// read records that s was read. left is how many of its rows are not done. through is its last row, or nil if
+// left is 0.
 func (c *Checkpoint) read(s *step, through *key.Key, left int64, children []*step, listed []Difference, did Totals) {
 	s.Through, s.Left = through, left
 	c.pages = c.pages || left > 0
 	c.append(line{Read: s.ID, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
 }
 
-// list records a step for listed keys, of which last is the last.
+// list records a step for listed keys. last is the last of them.
 func (c *Checkpoint) list(s *step, last key.Key) {
 	c.after = &last
 	c.append(line{Node: &s.saved, After: c.after})
 }
 
-// steal records that what lies behind the end of s's piece was stolen.
+// steal records that the range after the end of s's piece was stolen.
 func (c *Checkpoint) steal(s *step, thieves []*step) {
 	c.append(line{Steal: s.ID, Piece: s.Piece, Children: saveAll(thieves)})
 }
@@ -201,7 +201,7 @@ func (c *Checkpoint) flush(f *frontier, t Totals) error {
 		return nil
 	}
 	if c.file.Grown() {
-		return c.rewrite(f, t) // which knows what is pending
+		return c.rewrite(f, t) // the snapshot includes the lines not yet written
 	}
 	err := c.file.Flush()
 	if err == nil && c.pages && c.consumes {

@@ -26,40 +26,40 @@ type Difference struct {
 	Detail string  `json:"detail,omitempty"` // which properties differ, and how; "" unless Different
 }
 
-// Comparison is work with the rows of two tables, read as one by [Spec.Read]. What
-// its Split returns are rows of the source.
+// Comparison is work with the rows of two tables, which [Spec.Source] reads as one. Its
+// Split returns rows of the source.
 type Comparison interface {
 	action.Work
-	// Compare returns how many of a page's rows the source has, and all differences
-	// among them.
+	// Compare returns how many of a page's rows are in the source, and all differences
+	// on the page.
 	Compare(rows []storage.Row) (ofSource int64, found []Difference)
 }
 
 // Compare counts the differences between two tables, and does the comparison's units. It
-// returns the differences that come first in table order, Options.List of them at most, sorted. With
-// an error, it returns those found so far.
+// returns the first differences in table order, at most Options.List, sorted. With
+// an error, it returns the differences found so far.
 func Compare(ctx context.Context, s Spec, o Options, c Comparison) (Totals, []Difference, error) {
 	r := newRun(s, o, c, false)
-	r.state.comparison, r.state.consumes = c, true // a row that is repaired differs no longer
+	r.state.comparison, r.state.consumes = c, true // a repaired row no longer differs
 	totals, err := r.do(ctx)
 	return totals, r.state.differences.sorted(), err
 }
 
-// differences holds those that come first in table order. It keeps up to twice as many
-// as are wanted, and sorts only then.
+// differences holds the first differences in table order. It collects up to twice as many
+// as requested before it sorts them.
 type differences struct {
 	most  int
 	all   []Difference
-	bound *key.Key // behind it none is wanted; nil if nobody knows yet
+	bound *key.Key // no difference after this key is needed; nil while unknown
 }
 
-// add takes in what was found, and returns what it keeps of that.
+// add adds found differences, and returns the ones that it keeps.
 func (d *differences) add(found []Difference) (kept []Difference) {
 	for _, one := range found {
 		if d.most <= 0 || d.bound != nil && d.bound.Compare(one.Key) < 0 {
 			continue
 		}
-		one.Key = one.Key.Clone() // or else it would keep its page
+		one.Key = one.Key.Clone() // otherwise the key would keep its page in memory
 		kept = append(kept, one)
 		if d.all = append(d.all, one); len(d.all) >= 2*d.most {
 			last := d.sorted()[d.most-1].Key
@@ -69,7 +69,7 @@ func (d *differences) add(found []Difference) (kept []Difference) {
 	return kept
 }
 
-// sorted returns those that are wanted, and forgets the others.
+// sorted returns the first differences, and drops the others.
 func (d *differences) sorted() []Difference {
 	slices.SortFunc(d.all, func(a, b Difference) int { return a.Key.Compare(b.Key) })
 	d.all = d.all[:min(len(d.all), max(0, d.most))]

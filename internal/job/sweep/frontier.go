@@ -14,46 +14,46 @@ import (
 type state uint8
 
 const (
-	waiting state = iota // its query is to be made
-	reading              // its query is under way
-	working              // its rows are being done
+	waiting state = iota // its query is not started
+	reading              // its query is running
+	working              // its rows are being processed
 )
 
-// step is a step of the scan that is not done: its query is to be made, or its page has rows left
-// to do.
+// step is a step of the scan that is not done: its query has not ended, or its page has rows
+// that are not done.
 type step struct {
 	saved
 	state   state
 	element *list.Element
 
 	bytes   int             // of the page
-	rows    int64           // of it, that no unit has done
+	rows    int64           // rows of the page that no unit has done
 	units   [][]storage.Row // not started
-	started int             // units under way
+	started int             // running units
 }
 
-// saved is what a checkpoint has of a step.
+// saved is a step in the form of a checkpoint.
 type saved struct {
 	ID        int64 `json:"id"`
 	scan.Step `json:"step"`
-	Depth     int64 `json:"depth,omitempty"` // steps from the first one to this
+	Depth     int64 `json:"depth,omitempty"` // number of steps from the first one to this
 
-	// Of a page that was read before a resume, and has to be read again: the rows up
-	// to Through are its own, save those in Done. Its children exist already. Units
-	// had Left rows more to do.
+	// The state of a page that was read before a resume, and must be read again. The rows up
+	// to Through are its own, except the rows in Done. Its children exist already. Left
+	// rows were not done.
 	Through *key.Key `json:"through,omitempty"`
 	Left    int64    `json:"left,omitempty"`
 	Done    []span   `json:"done,omitempty"`
 
-	// Wanted are the row keys that the step looks for in its partition, sorted; nil for all rows
+	// Wanted has the sorted row keys that the step searches for in its partition; nil for all rows
 	// of the step's range.
 	Wanted []string `json:"wanted,omitempty"`
-	// Piece is the part of the step's range that is its own while idle
-	// workers may steal from it; nil if a strategy splits it.
+	// Piece is the part of the step's range that is still its own, because idle
+	// workers may steal from it; nil if a strategy divides the range.
 	Piece *adaptive.Piece `json:"strand,omitempty"`
 }
 
-// sound reports whether the step has what it says: listed keys stand in one partition.
+// sound reports whether the step is consistent: a step for listed keys must have one partition.
 func (s saved) sound() bool { return s.Wanted == nil || s.Range.Partition != nil }
 
 // span is a run of neighbouring rows, both ends included.
@@ -64,17 +64,17 @@ type span struct {
 
 func (s span) contains(k key.Key) bool { return s.First.Compare(k) <= 0 && k.Compare(s.Last) <= 0 }
 
-// frontier is what is left of a sweep, in table order. It is pure: it neither reads
-// nor works.
+// frontier is the unfinished part of a sweep, in table order. It is pure: it starts no queries
+// and no units.
 type frontier struct {
 	steps list.List // of *step
 	next  int64     // the next step's id
 
-	reads, works int   // steps reading, units under way
-	ready        int   // units that could be started
+	reads, works int   // running queries and units
+	ready        int   // units that are not started
 	bytes        int   // of all pages
 	buffered     int64 // rows of all pages
-	walked       int   // steps that looks for something to do have passed
+	walked       int   // how many steps searches for work have passed
 }
 
 func (f *frontier) first() *step { return stepOf(f.steps.Front()) }
@@ -91,7 +91,7 @@ func stepOf(e *list.Element) *step {
 // add appends a step.
 func (f *frontier) add(one saved) *step { return f.insert(nil, []saved{one})[0] }
 
-// insert adds steps right behind another, or at the end if that is nil. One without an id gets the next one.
+// insert adds steps directly after behind, or at the end if behind is nil. A step without an id gets the next id.
 func (f *frontier) insert(behind *step, all []saved) (added []*step) {
 	for _, one := range all {
 		one.ID = cmp.Or(one.ID, max(1, f.next))
@@ -108,9 +108,8 @@ func (f *frontier) insert(behind *step, all []saved) (added []*step) {
 	return added
 }
 
-// waits returns the first step that waits and may be read now, nil if there is none. ahead tells whether
-// all steps ahead of it have nothing to hand out: in order, nothing happens until
-// this one is read.
+// waits returns the first waiting step that may be read now, or nil if there is none. ahead reports whether it is the first
+// step of the frontier. In table order, no unit can start until that step is read.
 func (f *frontier) waits(readable func(scan.Step) bool) (s *step, ahead bool) {
 	for s = f.first(); s != nil && (s.state != waiting || !readable(s.Step)); s = f.after(s) {
 		f.walked++
@@ -123,14 +122,14 @@ func (f *frontier) startRead(s *step) {
 	f.reads++
 }
 
-// unread ends a query that brought nothing.
+// unread ends a query without a result.
 func (f *frontier) unread(s *step) {
 	s.state = waiting
 	f.reads--
 }
 
-// read puts a page's rows and children in the place of the step's query. rows are
-// all rows that its units will do.
+// read replaces the step's query by the page's units and children. rows is how many
+// rows the units have.
 func (f *frontier) read(s *step, bytes int, units [][]storage.Row, rows int64, children []saved) []*step {
 	f.reads--
 	s.state, s.bytes, s.units, s.rows = working, bytes, units, rows
@@ -140,9 +139,9 @@ func (f *frontier) read(s *step, bytes int, units [][]storage.Row, rows int64, c
 	return f.insert(s, children)
 }
 
-// unit returns the first unit that may be started, and its step. In order, only the
-// first step's may, one at a time. Behind the last unit there may be a million steps
-// that wait, so it does not look further.
+// unit returns the step and index of the first unit that may be started. In table order, only units of the
+// first step may be started, one at a time. unit stops at the last unit, because a million
+// waiting steps may follow it.
 func (f *frontier) unit(inOrder bool, allowed func(partition string) bool) (*step, int) {
 	ready := f.ready
 	for s := f.first(); s != nil && ready > 0 && (s.state != waiting || !inOrder); s = f.after(s) {
@@ -164,7 +163,7 @@ func (f *frontier) unit(inOrder bool, allowed func(partition string) bool) (*ste
 func (f *frontier) take(s *step, i int) []storage.Row {
 	u := s.units[i]
 	s.units[i] = s.units[0]
-	s.units[0] = nil // so that its place keeps nothing alive
+	s.units[0] = nil // so that the array does not keep the rows in memory
 	s.units = s.units[1:]
 	s.started++
 	f.works++
@@ -172,7 +171,7 @@ func (f *frontier) take(s *step, i int) []storage.Row {
 	return u
 }
 
-// finish ends a unit of the given number of rows.
+// finish ends a unit with so many rows.
 func (f *frontier) finish(s *step, rows int64) {
 	s.started--
 	s.rows -= rows
@@ -188,7 +187,7 @@ func (f *frontier) giveBack(s *step, u []storage.Row) {
 	f.ready++
 }
 
-// drop removes the step if all of it is done, and reports whether it was.
+// drop removes the step if it is done. It reports whether it was.
 func (f *frontier) drop(s *step) bool {
 	if s.state != working || len(s.units) > 0 || s.started > 0 {
 		return false

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	keysMost  = 256 << 20            // bytes that a list takes
-	keyWeight = 32                   // bytes that a key takes beside its text
-	groupRows = storage.MaxBatchRows // keys of a partition that one query looks for, at most
+	keysMost  = 256 << 20            // how many bytes of memory a list uses at most
+	keyWeight = 32                   // how many bytes a key uses besides its text
+	groupRows = storage.MaxBatchRows // how many keys of a partition one query searches for at most
 
-	// Rows that such a query may meet: so many, and so many for each key.
+	// A query requests groupMeets rows, plus keyMeets for each key that it searches for.
 	groupMeets, keyMeets = 100, 10
 )
 
-// Keys are the keys of rows to sweep, in any order. They stand in memory. The zero value is ready for use.
+// Keys are the keys of rows to sweep, in any order. They are held in memory. The zero value is ready for use.
 type Keys struct {
 	keys  []key.Key
 	bytes int64
 }
 
-// Add adds a key. One that is there already changes nothing. Of more keys than a list may have, it keeps none: see [Keys.Fit].
+// Add adds a key. An existing key changes nothing. If the keys exceed the limit of a list, Add drops all of them: see [Keys.Fit].
 func (k *Keys) Add(one key.Key) {
 	if k.bytes += int64(len(one.Partition) + len(one.Row) + keyWeight); k.bytes > keysMost {
 		k.keys = nil
@@ -34,7 +34,7 @@ func (k *Keys) Add(one key.Key) {
 	k.keys = append(k.keys, one)
 }
 
-// Fit returns an error if the keys are more than a list may have.
+// Fit returns an error if the keys exceed the limit of a list.
 func (k *Keys) Fit() error {
 	if k.bytes > keysMost {
 		return fmt.Errorf("its keys take %d MiB of memory, %d is the most; split the list", (k.bytes+1<<20-1)>>20, keysMost>>20)
@@ -45,7 +45,7 @@ func (k *Keys) Fit() error {
 // Len returns how many keys there are.
 func (k *Keys) Len() int64 { return int64(len(k.behind(nil))) }
 
-// behind returns the keys in table order, each once: those behind one of them, if that is not nil.
+// behind returns the keys in table order, each once. If after is not nil, it returns only the keys after it.
 func (k *Keys) behind(after *key.Key) []key.Key {
 	slices.SortFunc(k.keys, key.Key.Compare)
 	k.keys = slices.Compact(k.keys)
@@ -59,7 +59,7 @@ func (k *Keys) behind(after *key.Key) []key.Key {
 	return k.keys[at:]
 }
 
-// group takes the first keys of one partition off a list, as many as a query looks for.
+// group removes the first keys of one partition from a list, as many as one query searches for.
 func group(keys *[]key.Key) (partition string, rows []string) {
 	partition = (*keys)[0].Partition
 	for len(*keys) > 0 && len(rows) < groupRows && (*keys)[0].Partition == partition {
@@ -69,12 +69,12 @@ func group(keys *[]key.Key) (partition string, rows []string) {
 	return partition, rows
 }
 
-// wantedStep returns the query for rows of a partition, which are sorted.
+// wantedStep returns the step that searches for sorted rows of a partition.
 func wantedStep(partition string, rows []string) scan.Step {
 	return scan.Step{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: rows[0]}, High: &key.Bound{Key: rows[len(rows)-1]}}}
 }
 
-// among returns those of the rows, which are sorted, that a range has.
+// among returns the rows that lie in a range.
 func among(rows []string, in key.Range) []string {
 	var all []string
 	for _, row := range rows {
@@ -85,9 +85,9 @@ func among(rows []string, in key.Range) []string {
 	return all
 }
 
-// settle returns what is left to look for after a page, and how many of the step's keys it
-// has settled. Where the page ended early, many other rows stand between: what is left goes on in
-// two halves, so that queries are at most as many as keys.
+// settle returns the steps for the keys that are left after a page, and how many of the step's keys the page
+// has settled. If the page ended early, many other rows are in between. Then two steps search for one half of the remaining
+// keys each, so there are at most as many queries as keys.
 func (s *step) settle(p scan.Page) (children []scan.Step, settled int) {
 	if p.Next == nil {
 		return nil, len(s.Wanted)
@@ -108,8 +108,8 @@ func (s *step) settle(p scan.Page) (children []scan.Step, settled int) {
 	return children, settled
 }
 
-// listed returns those of a page's rows that the step looks for, and those of its keys that
-// the page shows to be missing, if it is read for the first time.
+// listed returns the rows of a page that the step searches for. If the page is read for the first time, it also returns the
+// keys that the page proves missing.
 func (s *step) listed(rows []storage.Row, p scan.Page) (chosen []storage.Row, missing []action.Failure) {
 	settled := 0
 	if s.Through == nil {

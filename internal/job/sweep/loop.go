@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	tickTime  = 100 * time.Millisecond // between two looks at the pace
+	tickTime  = 100 * time.Millisecond // between two adjustments of the pace
 	watchTime = time.Second            // between two calls of Watch, and of the checkpoint's sync
-	graceTime = 30 * time.Second       // for what is under way when the sweep is interrupted
+	graceTime = 30 * time.Second       // how long running requests may take after an interrupt
 )
 
-// run is what one process does of a sweep: from its start or a resume to its end. It makes the
-// queries that the plan asks for, and does the units, as many at once as the pacer allows. Its
-// state knows what is left. All of it belongs to the goroutine in loop, except for what the
+// run is one process's part of a sweep, from its start or a resume to its end. It makes the
+// queries of the plan, and does the units, as many at once as the pacer allows. Its
+// state has the unfinished part. All fields belong to the goroutine in loop, except those that the
 // functions passed to start use.
 type run struct {
 	scan    Spec
@@ -36,23 +36,23 @@ type run struct {
 	pacer *pacer
 	began time.Time
 
-	events    chan func() // what the loop is to do when something ended
+	events    chan func() // functions that the loop calls when a task has ended
 	throttles chan throttle
 	wanted    context.Context        // canceled by an interrupt
 	tasks     context.Context        // of units
 	reading   context.Context        // of queries
-	drop      context.CancelFunc     // ends reading
-	requests  storage.RequestOptions // of queries and units; each task has a counter of its own
+	drop      context.CancelFunc     // cancels reading
+	requests  storage.RequestOptions // of queries and units; each task has its own counter
 	reads     *storage.Limit         // of rows
 	writes    *storage.Limit         // of rows
 	workers   task.Group
-	idle      chan func() // goroutines that ended a task take the next one from it
+	idle      chan func() // goroutines that have ended a task take the next task from it
 	cancel    context.CancelFunc
 	stopping  bool
 	err       error
-	// interrupted is that the context was canceled, and that no error came before.
+	// interrupted is set if the context was canceled before any error occurred.
 	interrupted bool
-	broken      int // units that it broke off with a request whose outcome is not known
+	broken      int // canceled units with a request whose outcome is unknown
 }
 
 func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
@@ -68,7 +68,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 		o.Memory = memory.NewBudget(memory.Command)
 	}
 	o.Checkpoint = cmp.Or(o.Checkpoint, &Checkpoint{})
-	if o.Share == nil { // its pace alone limits what is under way
+	if o.Share == nil { // only the sweep's own pace limits its requests
 		o.Share = NewShare(math.MaxInt, o.MaxRows)
 	}
 	w, ok := a.(action.Changing)
@@ -87,7 +87,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	return r
 }
 
-// do does all that is left of the sweep.
+// do does the rest of the sweep.
 func (r *run) do(ctx context.Context) (Totals, error) {
 	r.wanted = ctx
 	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -114,7 +114,7 @@ func (r *run) do(ctx context.Context) (Totals, error) {
 	return r.state.totals, err
 }
 
-// fill makes the frontier: that of the checkpoint, or the scan's first step.
+// fill sets the frontier: from the checkpoint, or with the scan's first step.
 func (r *run) fill() error {
 	listed := r.scan.Keys != nil
 	after, resumed, err := r.state.open(listed)
@@ -131,15 +131,15 @@ func (r *run) fill() error {
 	return r.state.begin(listed)
 }
 
-// feed puts the next keys into the frontier, as many as may soon be looked for.
+// feed adds steps for the next listed keys to the frontier, as many as may soon be read.
 func (r *run) feed() {
 	for r.plan.more() && r.state.frontier.steps.Len() < 4*r.options.Workers {
 		r.state.list(group(&r.plan.keys))
 	}
 }
 
-// loop runs until nothing is left, or until what was under way has ended after an
-// interrupt or an error.
+// loop runs until the sweep is done or, after an interrupt or an error, until all running tasks have
+// ended.
 func (r *run) loop(ctx context.Context) error {
 	tick, watch := time.NewTicker(tickTime), time.NewTicker(watchTime)
 	defer tick.Stop()
@@ -149,7 +149,7 @@ func (r *run) loop(ctx context.Context) error {
 	var grace <-chan time.Time
 	last := time.Now()
 	for {
-		r.fail(r.state.checkpoint.flush(r.state.frontier, r.state.totals)) // units start when the file has their page
+		r.fail(r.state.checkpoint.flush(r.state.frontier, r.state.totals)) // a page's line is in the file before its units start
 		r.dispatch()
 		if f := r.state.frontier; f.reads+f.works == 0 && (r.stopping || f.first() == nil) {
 			break
@@ -157,7 +157,7 @@ func (r *run) loop(ctx context.Context) error {
 		select {
 		case event := <-r.events:
 			event()
-			for len(r.events) > 0 { // thieves choose best when all that ended is known
+			for len(r.events) > 0 { // thieves choose better once all ended tasks are known
 				(<-r.events)()
 			}
 		case t := <-r.throttles:
@@ -172,7 +172,7 @@ func (r *run) loop(ctx context.Context) error {
 			interrupt, abort, r.stopping = nil, r.options.Abort, true
 			r.interrupted = r.err == nil
 			grace = time.After(graceTime)
-			r.drop() // nobody misses an answer whose rows are not worked on
+			r.drop() // rows of running queries would not be processed anyway
 			r.watch()
 		case <-abort:
 			abort = nil
@@ -187,7 +187,7 @@ func (r *run) loop(ctx context.Context) error {
 	return r.err
 }
 
-// ended is the error of a sweep that was interrupted: it names requests that nobody has waited for.
+// ended returns the error of an interrupted sweep. It has the number of units with an unanswered request.
 func (r *run) ended() error {
 	if r.broken == 0 {
 		return task.ErrInterrupted
@@ -209,7 +209,7 @@ func (r *run) watch() {
 func (r *run) progress() Progress {
 	f := r.state.frontier
 	reading := f.reads
-	if r.interrupted { // which has dropped them
+	if r.interrupted { // the queries were canceled
 		reading = 0
 	}
 	return Progress{
@@ -219,7 +219,7 @@ func (r *run) progress() Progress {
 	}
 }
 
-// fail stops the sweep for the first error.
+// fail records the first error, and stops the sweep.
 func (r *run) fail(err error) {
 	if err != nil && r.err == nil {
 		r.err, r.stopping = err, true
@@ -227,13 +227,13 @@ func (r *run) fail(err error) {
 	}
 }
 
-// expected reports whether an error comes from stopping: from requests that were broken
-// off, or that were not tried again.
+// expected reports whether an error is a result of stopping, because requests were canceled
+// or not tried again.
 func (r *run) expected(err error) bool {
 	return r.stopping && (r.err != nil || r.tasks.Err() != nil) || r.wanted.Err() != nil && storage.Passing(err)
 }
 
-// dispatch starts as much as is allowed: units first, since they free memory.
+// dispatch starts as many tasks as allowed, units first because they free memory.
 func (r *run) dispatch() {
 	if !r.stopping {
 		r.feed()
@@ -253,7 +253,7 @@ func (r *run) dispatch() {
 			r.steal()
 			s, ahead = f.waits(p.readable())
 		}
-		// One page may always be in memory, and the one that all others wait for.
+		// One page may always be in memory, and so may the page that all others wait for.
 		if s == nil || !room && !ahead && f.bytes+f.reads > 0 || !p.source.pool.take() {
 			break
 		}
@@ -262,20 +262,20 @@ func (r *run) dispatch() {
 	p.returnUnused(f)
 }
 
-// steal sends the workers that the pace leaves idle to the pieces under way, and
-// makes what they take steps of its own.
+// steal lets idle workers take parts of unfinished pieces, and makes each part a
+// step.
 func (r *run) steal() {
 	if r.reads.Binds() || r.options.Requests.Binds() { // more readers would read more rows twice
 		return
 	}
 	least := 0.0
 	if r.inOrder && !r.scan.partitions || r.state.comparison != nil {
-		// In order, pages wait long for their turn, and a comparison makes two queries a page: a
-		// piece of a page has nothing to gain.
+		// In order, pages wait long for their turn, and a comparison makes two queries for each page. So stealing from
+		// a piece of one page gains nothing.
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.free(r.state.frontier.reads)
-	if r.options.MaxRows > 0 { // empty pages of more thieves than use it up would hold the limit until they are there
+	if r.options.MaxRows > 0 { // thieves beyond the limit would hold a share of it until their empty pages arrive
 		took := r.pacer.source.took.Seconds()
 		use := float64(r.options.MaxRows/r.options.Share.among()) * took / max(1, r.reads.Expects(r.scan.PageRows))
 		idle = min(idle, 1+int(2*use)-r.state.frontier.reads)
@@ -285,9 +285,9 @@ func (r *run) steal() {
 	}
 }
 
-// start runs a query or unit in a goroutine, and then ended in the loop, which awaits it: a panic is do's
-// error. It prefers a goroutine that has ended another: a request needs a deep stack, and a new one has
-// to grow it.
+// start runs do, a query or unit, in a goroutine, and then ended in the loop. A panic becomes do's
+// error. It prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine
+// must grow it.
 func (r *run) start(do func() error, ended func(took time.Duration, err error)) {
 	one := func() {
 		began := time.Now()
@@ -308,7 +308,7 @@ func (r *run) start(do func() error, ended func(took time.Duration, err error)) 
 }
 
 // counted returns the options of a task's requests, with a counter that reports throttling to the
-// loop. If the loop can't keep up, some of it goes unreported; the rest will do.
+// loop. If the loop cannot keep up, some reports are dropped, but the others are enough.
 func (r *run) counted(s *side, t throttle) storage.RequestOptions {
 	o := r.requests
 	o.Rows = r.reads
@@ -362,7 +362,7 @@ func (r *run) unitEnded(s *step, u []storage.Row, result action.Result, sent *st
 	r.state.finishUnit(s, u, did)
 }
 
-// report hands failed rows on. Its error stops the sweep.
+// report passes failed rows to Options.Failed. An error stops the sweep.
 func (r *run) report(failed []action.Failure) error {
 	if r.options.Failed == nil || len(failed) == 0 {
 		return nil

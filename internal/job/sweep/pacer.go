@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	firstPage = 1 << 20 // bytes that a page is thought to have until one is seen
+	firstPage = 1 << 20 // the expected bytes of the first page
 
-	// Requests under way at first. A query too many is a theft that costs a request, and a pace that starts
-	// low takes half of a small table to rise; units have to be done in any case.
+	// How many requests run at first. A query too many is a theft that costs a request, but a pace that starts
+	// low rises for half of a small table. Units must be done in any case.
 	firstReads = 24
 	firstUnits = 64
 )
 
-// pacer decides how many queries and units may be under way, in which partitions, and how many
+// pacer decides how many queries and units may run at once, in which partitions, and how many
 // pages may be in memory.
 type pacer struct {
 	source, target side
 	options        Options
-	limiter        action.Limiter  // of partitions, by their keys: the target's as they are
-	reads          string          // put before those of the source
-	hot            map[string]bool // partitions throttled in the pace's measurement
+	limiter        action.Limiter  // of partitions, by their keys
+	reads          string          // prefix of the keys of the source's partitions
+	hot            map[string]bool // partitions throttled in the pace's current measurement
 
 	inOrder       bool         // pages wait in memory for their turn
 	part          *memory.Part // of the process's memory, nil before the first page
-	over          memory.Held  // what is held far beyond the sweep's room
-	page, largest int          // bytes to expect of a page, and of the largest so far
+	over          memory.Held  // the bytes held far beyond the sweep's room
+	page, largest int          // expected bytes of a page, and bytes of the largest page so far
 	units         int          // of the last page that had rows
 }
 
-// newPacer returns the pacer of a sweep whose options are set. Its reads and writes count for the same partitions.
+// newPacer returns the pacer of a sweep with these options. It counts reads and writes together for each partition key.
 func newPacer(o Options, inOrder bool) *pacer {
 	return &pacer{
 		options: o, source: newSide(firstReads, o.Workers, &o.Share.source), target: newSide(firstUnits, o.Workers, &o.Share.target),
@@ -43,8 +43,8 @@ func newPacer(o Options, inOrder bool) *pacer {
 	}
 }
 
-// separateSource is for a sweep whose action does not write to the source. Writes to a partition of the target then
-// do not make a partition of the source with the same key busy.
+// separateSource is called for a sweep whose action does not write to the source. Then writes to a partition of the target
+// do not count for the source's partition with the same key.
 func (p *pacer) separateSource() { p.reads = "source/" }
 
 // side is one end of the sweep: where rows come from, or where the action leads.
@@ -52,8 +52,8 @@ type side struct {
 	pace    *pace.Pace
 	pool    *pool         // shared with other sweeps
 	seen    pace.Seen     // since the last tick
-	waiting *atomic.Int64 // requests to be sent again later, because the service was busy
-	took    time.Duration // by a request, on average over the last ones
+	waiting *atomic.Int64 // requests that wait to be sent again, because the service was busy
+	took    time.Duration // average duration of recent requests
 }
 
 func newSide(start, most int, shared *pool) side {
@@ -70,8 +70,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// free returns how many more requests may be started. Those that wait to be sent again take no place, up to a
-// quarter of the limit: if more wait, the service is not to be asked more often.
+// free returns how many more requests may be started. Requests that wait to be sent again do not count, up to a
+// quarter of the limit. If more wait, the service must not get more requests.
 func (s *side) free(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -79,10 +79,10 @@ func (s *side) free(begun int) int {
 	return min(free, s.pool.part()-begun)
 }
 
-// limit is how many requests may be under way.
+// limit returns how many requests may run at once.
 func (s *side) limit() int { return min(s.pace.Limit(), s.pool.part()) }
 
-// tick adjusts the pace to what happened since the last tick. It reports whether a measurement of
+// tick adjusts the pace to the requests since the last tick. It reports whether a measurement of
 // refusals has ended.
 func (s *side) tick(elapsed time.Duration) (measured bool) {
 	s.seen.Elapsed = elapsed
@@ -91,16 +91,16 @@ func (s *side) tick(elapsed time.Duration) (measured bool) {
 	return measured
 }
 
-// throttle is an answer that asks for less load.
+// throttle is an answer by which the service throttles a request.
 type throttle struct {
-	unit      bool // it answered a unit, on the partition
+	unit      bool // the request was a unit's, to the partition
 	partition string
-	confined  bool // it answered a query of one partition
-	waits     bool // it says how long to wait
+	confined  bool // the request was a query of one partition
+	waits     bool // the answer has a time to wait
 }
 
-// throttled handles a throttled request. One of a unit tells that the partition is busy; if
-// several partitions are, the account is: so a partition counts once.
+// throttled handles a throttled request. A throttled unit shows that its partition is busy. If
+// several partitions are busy, the account is. So each partition counts once.
 func (p *pacer) throttled(t throttle) {
 	s := &p.source
 	switch {
@@ -122,7 +122,7 @@ func (p *pacer) adjust(elapsed time.Duration) {
 	}
 }
 
-// limit is how many requests may be under way.
+// limit returns how many requests may run at once.
 func (p *pacer) limit() int {
 	if p.target.took == 0 {
 		return p.source.limit()
@@ -130,11 +130,11 @@ func (p *pacer) limit() int {
 	return p.source.limit() + p.target.limit()
 }
 
-// ahead reports whether enough has been read to keep the target busy for as long as
-// two more pages take. What is read and not done when the process dies must be read
+// ahead reports whether enough rows have been read to keep the target busy for as long as
+// two more pages take. More are not read, because rows that are not done when the process dies must be read
 // again.
 func (p *pacer) ahead(f *frontier) bool {
-	if p.inOrder || p.target.took == 0 { // in order, there is but one unit at a time
+	if p.inOrder || p.target.took == 0 { // in order, only one unit runs at a time
 		return false
 	}
 	coming := f.ready + f.reads*p.units
@@ -142,20 +142,20 @@ func (p *pacer) ahead(f *frontier) bool {
 	return float64(coming) >= 2*slots*max(1, p.source.took.Seconds()/p.target.took.Seconds())
 }
 
-// room reports whether there is memory for one more page. The part grows by it then, until [pacer.keep].
+// room reports whether there is memory for one more page. If so, the part grows by a page, until [pacer.returnUnused].
 func (p *pacer) room(f *frontier) (ok bool) {
 	bytes := p.holds(f) + int64(p.page)
 	if bytes > p.options.Room() {
 		return false
 	}
-	if p.part == nil { // not one of the reserve: that would not grow
+	if p.part == nil { // larger than a part of the reserve, which could not grow
 		p.part, ok = p.options.Memory.TryTake(max(bytes, memory.Small+1))
 		return ok
 	}
 	return p.part.Spare(bytes)
 }
 
-// holds is how many bytes the sweep holds, about.
+// holds returns about how many bytes the sweep holds.
 func (p *pacer) holds(f *frontier) int64 {
 	bytes := int64(f.bytes + f.reads*p.page)
 	if p.options.Beside != nil {
@@ -164,22 +164,22 @@ func (p *pacer) holds(f *frontier) int64 {
 	return bytes
 }
 
-// returnUnused gives back what the sweep does not hold. What it holds beyond its room is no part of the budget, and the garbage collector's
-// limit has as much beside that.
+// returnUnused returns memory that the sweep does not hold. Bytes beyond twice its room are counted in over, because they are not
+// in the budget, and the garbage collector's limit has only as much again.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.holds(f)
 	p.part.Keep(bytes)
 	p.over.Set(max(0, bytes-2*p.options.Room()))
 }
 
-// release gives all back.
+// release returns all memory.
 func (p *pacer) release() {
 	p.part.Release()
 	p.over.Set(0)
 }
 
-// expect updates the size to expect of the pages under way: the average, since thieves' pages
-// are often empty, but at least half of the largest. In table order pages are held for long,
+// expect updates the expected size of the next pages. It is the average, because thieves' pages
+// are often empty, but at least half of the largest. In table order, pages are held for long,
 // so each is expected to be as large as the largest.
 func (p *pacer) expect(bytes int) {
 	if p.largest == 0 {
@@ -192,8 +192,8 @@ func (p *pacer) expect(bytes int) {
 	}
 }
 
-// free returns a function that reports whether a partition may get one more request. It asks
-// about a partition once.
+// free returns a function that reports whether a partition may get one more request. It checks
+// consecutive calls with the same partition once.
 func (p *pacer) free() func(partition string) bool {
 	var last *string
 	free := false

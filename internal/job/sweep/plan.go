@@ -8,13 +8,13 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// plan decides which queries a sweep makes: the first ones, those that follow a page, and
-// those of idle workers that steal.
+// plan decides which queries a sweep makes: the first ones, the queries that follow a page, and
+// the queries of idle workers that steal.
 type plan struct {
 	scan    Spec
-	keys    []key.Key // what is left of the list to look for
+	keys    []key.Key // listed keys for which there is no step yet
 	workers *adaptive.Workers
-	steals  bool // idle workers steal, and no strategy splits the scan
+	steals  bool // idle workers steal, and no strategy divides the scan
 }
 
 func newPlan(s Spec) plan {
@@ -23,7 +23,7 @@ func newPlan(s Spec) plan {
 	return p
 }
 
-// first returns the steps with which the sweep begins, none if there is nothing to read.
+// first returns the steps with which the sweep begins, or none if there is nothing to read.
 func (p *plan) first() (all []saved) {
 	for _, r := range p.ranges() {
 		if r.Empty() {
@@ -40,7 +40,7 @@ func (p *plan) first() (all []saved) {
 	return all
 }
 
-// ranges returns the range of the sweep: behind a row, what is left of its partition, and the rest.
+// ranges returns the range of the sweep. After the row From, these are two: the rest of the row's partition, and the partitions after it.
 func (p *plan) ranges() []key.Range {
 	all, from := p.scan.Bounds.Range(), p.scan.From
 	if from == nil {
@@ -50,11 +50,11 @@ func (p *plan) ranges() []key.Range {
 	return []key.Range{{Partition: &from.Partition, Low: &key.Bound{Key: from.Row, Open: true}}, all}
 }
 
-// more reports whether there are keys that no step looks for yet.
+// more reports whether there are listed keys without a step.
 func (p *plan) more() bool { return len(p.keys) > 0 }
 
-// advance returns how many rows of a page are the step's, and what is left to read
-// besides.
+// advance returns how many rows of a page belong to the step, and the steps that
+// read the rest.
 func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step, err error) {
 	if s.Piece != nil {
 		yield, children = p.workers.Page(s.Piece, s.Step, page)
@@ -78,13 +78,13 @@ func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step
 	return yield, children, nil
 }
 
-// theft is what idle workers take of a step.
+// theft has the pieces that idle workers take from a step.
 type theft struct {
 	victim  *step
 	thieves []*adaptive.Piece
 }
 
-// steal sends idle workers to the steps under way that may be read, and have at least so many
+// steal lets idle workers steal from steps that may be read and have at least least
 // rows left.
 func (p *plan) steal(f *frontier, idle int, least float64, readable func(scan.Step) bool) (thefts []theft) {
 	steps := map[*adaptive.Piece]*step{}

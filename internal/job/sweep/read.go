@@ -40,15 +40,15 @@ func (r *run) startRead(s *step) {
 		r.pacer.source.ended(took)
 		if r.state.comparison != nil {
 			r.top.Learn(q.Top, len(page.Rows), page.Bytes, 2)
-		} else if r.scan.table() != nil { // others have pages of their own
+		} else if r.scan.table() != nil { // other sources have their own pages
 			r.top.Learn(q.Top, len(page.Rows), page.Bytes, 1)
 		}
 		r.readEnded(s, page, Totals{Queries: int64(queries), Requests: counted.Counter.Requests()}, err)
 	})
 }
 
-// readEnded handles the answer to a step's query. After a resume, only the step's own rows of
-// the page count.
+// readEnded handles the answer to a step's query. After a resume, only the rows of the page that belong to the step
+// count.
 func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	if err != nil {
 		r.state.unread(s, Totals{Requests: did.Requests})
@@ -96,7 +96,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	r.state.read(s, r.split(s, rows, bytes, children), did)
 }
 
-// split splits a step's rows into units.
+// split divides a step's rows into units.
 func (r *run) split(s *step, rows []storage.Row, bytes int, children []scan.Step) found {
 	p := found{rows: rows, children: children}
 	if len(rows) == 0 {
@@ -114,8 +114,8 @@ func (r *run) split(s *step, rows []storage.Row, bytes int, children []scan.Step
 	return p
 }
 
-// Weight is about how many bytes of memory a page takes: its text, which the rows
-// refer to, and the rows.
+// Weight returns about how many bytes of memory a page uses: for its text, to which the rows
+// refer, and for the rows.
 func Weight(p storage.Page) int {
 	return p.Bytes + len(p.Rows)*int(unsafe.Sizeof(storage.Row{}))
 }

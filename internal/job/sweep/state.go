@@ -10,21 +10,21 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// sweepState tells what is left of a sweep and what is done: the frontier, the totals and the list of
-// differences, with the checkpoint that keeps them. They change together, here alone.
+// sweepState is the state of a sweep: the frontier, the totals and the list of
+// differences, and the checkpoint that records them. They change together, only in this file.
 type sweepState struct {
 	frontier    *frontier
-	checkpoint  *Checkpoint // which records nothing if none was asked for
-	totals      Totals      // earlier runs included
+	checkpoint  *Checkpoint // records nothing if the sweep has none
+	totals      Totals      // including earlier runs
 	ours        Totals      // of this run
 	bytes       int64       // of all pages of this run
 	differences differences
-	// comparison is the action, if that is one.
+	// comparison is the action if it is a comparison; nil otherwise.
 	comparison Comparison
 	consumes   bool // a row that is done is not found again
 }
 
-// open takes over what the checkpoint holds. after is the last listed key that earlier runs took.
+// open restores the state from the checkpoint. after is the last key that earlier runs have taken from the list.
 // resumed is false for a sweep that has just begun.
 func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error) {
 	c := b.checkpoint
@@ -53,13 +53,13 @@ func (b *sweepState) count(did Totals) {
 	b.ours.Add(did)
 }
 
-// list adds a step that looks for rows of a partition.
+// list adds a step that searches for rows of a partition.
 func (b *sweepState) list(partition string, rows []string) {
 	s := b.frontier.add(saved{Step: wantedStep(partition, rows), Depth: 1, Wanted: rows})
 	b.checkpoint.list(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
 }
 
-// stolen puts thieves behind their victim.
+// stolen adds the thieves' steps after their victim.
 func (b *sweepState) stolen(victim *step, thieves []*adaptive.Piece) {
 	var steps []saved
 	for _, t := range thieves {
@@ -68,20 +68,20 @@ func (b *sweepState) stolen(victim *step, thieves []*adaptive.Piece) {
 	b.checkpoint.steal(victim, b.frontier.insert(victim, steps))
 }
 
-// unread makes a step wait again whose query failed or can't be used. The checkpoint
-// still has it.
+// unread makes a step wait again because its query failed or cannot be used. The checkpoint
+// still has the step.
 func (b *sweepState) unread(s *step, did Totals) {
 	b.frontier.unread(s)
 	b.vain(did)
 }
 
-// vain counts requests that have to be made again.
+// vain counts requests that must be made again.
 func (b *sweepState) vain(did Totals) {
 	b.count(did)
 	b.checkpoint.vain(did)
 }
 
-// found is a step's page: its own rows, and what is to be done with them.
+// found is a step's page: the rows that belong to the step, their units, and the step's children.
 type found struct {
 	rows     []storage.Row
 	units    [][]storage.Row
@@ -97,13 +97,13 @@ func (b *sweepState) read(s *step, p found, did Totals) {
 	if s.Through == nil {
 		listed = b.compare(p.rows, p.inUnits, &did)
 	} else if gone = max(0, s.Left-p.inUnits); len(p.children) == 0 && b.consumes {
-		// They were done, and the process died before it could say so.
+		// These rows were done, but the process died before it recorded that.
 		did.Rows += gone
 		did.Written += gone
 	}
 	var children []saved
 	for _, q := range p.children {
-		c := saved{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Piece: s.Piece} // each appends on its own
+		c := saved{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Piece: s.Piece} // clipped, because each child appends to its own copy
 		if s.Wanted != nil {
 			c.Wanted = among(s.Wanted, q.Range)
 		}
@@ -113,16 +113,16 @@ func (b *sweepState) read(s *step, p found, did Totals) {
 	s.Piece = nil
 	b.count(did)
 	var last *key.Key
-	if p.inUnits > 0 { // all others have been counted
-		through := p.rows[len(p.rows)-1].Key.Clone() // or else it would keep its page
+	if p.inUnits > 0 { // otherwise all rows have been counted
+		through := p.rows[len(p.rows)-1].Key.Clone() // otherwise the key would keep its page in memory
 		last = &through
 	}
 	b.checkpoint.read(s, last, p.inUnits, added, listed, did)
 	b.drop(s)
 }
 
-// compare counts those rows of a page that are in no unit, and what they tell of two
-// tables. It returns the differences that are to be listed.
+// compare counts the rows of a page that are in no unit and, in a comparison, the
+// differences. It returns the differences to list.
 func (b *sweepState) compare(rows []storage.Row, inUnits int64, did *Totals) []Difference {
 	if b.comparison == nil {
 		did.Rows += int64(len(rows)) - inUnits
@@ -151,13 +151,13 @@ func (b *sweepState) finishUnit(s *step, u []storage.Row, did Totals) {
 	b.drop(s)
 }
 
-// undone ends a unit that has to be done again.
+// undone ends a unit that must be done again.
 func (b *sweepState) undone(s *step, u []storage.Row, did Totals) {
 	b.frontier.giveBack(s, u)
 	b.vain(did)
 }
 
-// drop removes the step if all of it is done.
+// drop removes the step if it is done.
 func (b *sweepState) drop(s *step) {
 	if b.frontier.drop(s) {
 		b.checkpoint.end(s)

@@ -10,26 +10,26 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Spec says which rows are swept, and in which steps.
+// Spec selects the rows of a sweep, and how they are divided into steps.
 type Spec struct {
 	Source   storage.Source
 	Bounds   key.Bounds
 	Filter   string        // OData, on top of the bounds; "" for all rows
-	Select   []string      // properties wanted, nil for all; the keys always come
+	Select   []string      // properties to read, nil for all; the keys are always read
 	PageRows int           // rows of a full page; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
-	// Steal tells that idle workers take what lies ahead in the ranges of others, in place of a strategy.
+	// Steal makes idle workers divide the remaining ranges of others, instead of a strategy.
 	Steal      bool
-	partitions bool // are wanted, and rows stepped over
-	// From, if set, is a row of the bounds: only those behind it are read. The strategy must be Serial, or idle workers steal.
+	partitions bool // only partition keys are needed, so rows are skipped
+	// From, if set, is a row within the bounds. Only rows after it are read. The strategy must be Serial, or Steal must be set.
 	From *key.Key
-	// Keys, if set, are the rows to sweep; bounds and strategy are ignored then. A query looks for
-	// several keys of a partition. Without a filter, a key that the table does not have
+	// Keys, if set, are the rows to sweep, and bounds and strategy are ignored. A query searches for
+	// several keys of a partition. Without a filter, a key that is not in the table
 	// counts as failed. A resumed sweep needs the same keys again.
 	Keys *Keys
 }
 
-// table returns the source if it is a table, and nil if it is not.
+// table returns the source if it is a table, and nil otherwise.
 func (s Spec) table() *storage.Table {
 	t, _ := s.Source.(*storage.Table)
 	return t
@@ -37,44 +37,44 @@ func (s Spec) table() *storage.Table {
 
 // Options configure a sweep. The zero value is the default.
 type Options struct {
-	// Workers is how many requests may be under way at once to the source, and how
-	// many to the action's destination; 0 means DefaultWorkers.
+	// Workers bounds how many requests are made at once to the source, and to
+	// the action's destination; 0 means DefaultWorkers.
 	Workers int
-	// Memory is what the sweep takes its part of, for its pages and for what its work holds beside them; nil means a budget of
-	// [memory.Command] bytes. A page is kept until all of its rows are done.
+	// Memory is the budget from which the sweep takes memory for its pages and for the data that its work holds; nil means a budget of
+	// [memory.Command] bytes. A page is held until all its rows are done.
 	Memory *memory.Budget
-	// Beside, if set, returns how many bytes the work holds beside the pages, such as a file.
+	// Beside, if set, returns how many bytes the work holds besides the pages, for example a file.
 	Beside func() int64
-	// Requests, if set, is the most requests a second of all kinds.
+	// Requests, if set, limits the requests a second of all kinds.
 	Requests *storage.Limit
-	// MaxRows is the most rows a second that are read from a table, and that are written to one; 0 means any
-	// number. Pages are at most a tenth of it.
+	// MaxRows bounds the rows a second that are read from a table, and those written to one; 0 means no
+	// limit. Pages have at most a tenth of it.
 	MaxRows int
-	// Share, if set, is what other sweeps that run now keep to, too.
+	// Share, if set, has the limits that the sweep shares with other concurrent sweeps.
 	Share *Share
-	// Checkpoint, if set, records what is done, and may hold what was done before.
+	// Checkpoint, if set, records the sweep's state. If it has the state of earlier runs, the sweep continues from it.
 	Checkpoint *Checkpoint
-	// List is how many differences a [Comparison] keeps for its list.
+	// List is how many differences a [Comparison] lists at most.
 	List int
-	// Failed, if set, is called with the rows of each unit that failed, never
+	// Failed, if set, is called with the failed rows of each unit, never
 	// concurrently. If it returns nil, a resume does not report them again, so it must
 	// have stored them. An error stops the sweep, and the unit is done again after a
 	// resume.
 	Failed func([]action.Failure) error
-	// Abort, if set and closed after the context was canceled, ends the requests under
-	// way. Otherwise a canceled sweep waits for them up to 30 s.
+	// Abort, if set and closed after the context was canceled, cancels the running
+	// requests. Otherwise a canceled sweep waits for them up to 30 s.
 	Abort <-chan struct{}
-	// Watch, if set, is called about once a second, never concurrently, with the
-	// progress; also when the context is canceled, and once at the end.
+	// Watch, if set, is called with the progress about once a second, when the context is
+	// canceled, and once at the end, never concurrently.
 	Watch func(Progress)
-	// Trace, if set, gets every query, one at a time.
+	// Trace, if set, is called with every query, never concurrently.
 	Trace func(Trace)
 }
 
-// DefaultWorkers is the default of [Options].
+// DefaultWorkers is the default of [Options].Workers.
 const DefaultWorkers = 128
 
-// Room is how many bytes the sweep may hold now.
+// Room returns how many bytes the sweep may hold now.
 func (o Options) Room() int64 {
 	sweeps := 1
 	if o.Share != nil {
@@ -90,25 +90,25 @@ type Trace struct {
 }
 
 // Each calls fn with the rows in table order, page by page, whatever the order
-// in which they are read. If the pages that wait for their turn fill the memory, only what the next turn needs is read.
+// in which they are read. If the pages that wait for their turn fill the memory, only the next page in order is read.
 func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Row) error) (Totals, error) {
 	return newRun(s, o, inOrder(fn), true).do(ctx)
 }
 
-// Do does the action with all rows, in any order. What the action sends is counted by
-// the counter in its options.
+// Do does the action with all rows, in any order. The counter in the action's options counts
+// its requests.
 func Do(ctx context.Context, s Spec, o Options, a action.Work) (Totals, error) {
 	return newRun(s, o, a, false).do(ctx)
 }
 
-// Count reads the keys of the rows and does nothing with them. seen, if not nil, gets those of
+// Count counts the rows by reading their keys. seen, if not nil, is called with the rows of
 // each page, never concurrently.
 func Count(ctx context.Context, s Spec, o Options, seen func([]storage.Row)) (Totals, error) {
 	s.Select = []string{}
 	return newRun(s, o, counting(seen), false).do(ctx)
 }
 
-// Partitions calls fn with the partition keys in order, each once. It steps over the rows behind a page's last partition.
+// Partitions calls fn with the partition keys in order, each once. It skips the remaining rows of a page's last partition.
 func Partitions(ctx context.Context, s Spec, o Options, fn func(partition string) error) (Totals, error) {
 	s.Select, s.Steal, s.partitions = []string{}, true, true
 	var last *string

@@ -2,14 +2,14 @@ package sweep
 
 import "time"
 
-// Totals are what a sweep has done, earlier runs of a resumed one included.
+// Totals are the counts of a sweep, including earlier runs of a resumed one.
 type Totals struct {
-	Rows    int64 `json:"rows,omitempty"`    // rows done, whatever became of them
-	Written int64 `json:"written,omitempty"` // of these, those that the action dealt with
-	Failed  int64 `json:"failed,omitempty"`  // and those that it could not
+	Rows    int64 `json:"rows,omitempty"`    // rows that are done or failed
+	Written int64 `json:"written,omitempty"` // rows for which the action succeeded
+	Failed  int64 `json:"failed,omitempty"`  // rows for which it failed
 
-	// Of two tables that are compared, Rows are the source's, and of these and of the
-	// destination's differ:
+	// In a comparison of two tables, Rows counts the source's rows, and these count the rows
+	// of both that differ.
 	Missing   int64 `json:"missing,omitempty"`
 	Extra     int64 `json:"extra,omitempty"`
 	Different int64 `json:"different,omitempty"`
@@ -18,13 +18,13 @@ type Totals struct {
 	EmptyQueries     int64 `json:"emptyQueries,omitempty"`     // queries that returned no row
 	PartitionQueries int64 `json:"partitionQueries,omitempty"` // queries within one partition
 	Steps            int64 `json:"steps,omitempty"`
-	CriticalPath     int64 `json:"criticalPath,omitempty"` // steps that had to wait for each other, at most
-	Requests         int64 `json:"requests,omitempty"`     // storage requests, retries included
+	CriticalPath     int64 `json:"criticalPath,omitempty"` // the longest chain of steps that had to wait for each other
+	Requests         int64 `json:"requests,omitempty"`     // storage requests, including retries
 	Throttles        int64 `json:"throttles,omitempty"`    // answers that the service is too busy
-	Doubts           int64 `json:"doubts,omitempty"`       // requests of the action that may have been carried out without an answer
+	Doubts           int64 `json:"doubts,omitempty"`       // requests of the action that may have been applied without an answer
 }
 
-// Add adds what one more unit, query or sweep did.
+// Add adds the counts of another unit, query or sweep.
 func (t *Totals) Add(o Totals) {
 	t.Rows += o.Rows
 	t.Written += o.Written
@@ -42,17 +42,17 @@ func (t *Totals) Add(o Totals) {
 	t.Doubts += o.Doubts
 }
 
-// Progress is how far a sweep is.
+// Progress is the progress of a sweep.
 type Progress struct {
 	Totals
-	Run      Totals        // of these, what this run did
+	Run      Totals        // the part of the totals that this run did
 	Elapsed  time.Duration // of this run
-	Ranges   int           // steps and pages left
-	Buffered int64         // rows read and not done
-	Reading  int           // queries under way
-	Working  int           // units under way
-	Limit    int           // of queries and units under way that was found to pay
+	Ranges   int           // remaining steps and pages
+	Buffered int64         // rows that were read and are not done
+	Reading  int           // running queries
+	Working  int           // running units
+	Limit    int           // how many queries and units pay at once, as found so far
 	Bytes    int64         // of the pages that this run has read
-	Stopping bool          // interrupted: what is under way ends
+	Stopping bool          // the sweep was interrupted, and running requests end
 	Ended    bool
 }
