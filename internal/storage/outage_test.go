@@ -207,17 +207,19 @@ func TestOutageInOneSentence(t *testing.T) {
 	for _, tt := range []struct {
 		name, setting string
 		away          func(*http.Request) (*http.Response, error)
+		each          time.Duration // the time of each of two requests
 		want          string
 	}{
-		{"silent", storage.HostConnection, hangs, "the app's own storage (AzureWebJobsStorage) has not answered for 60 s"},
-		{"refused", "SRC", refuses, "the storage of SRC has not answered for 60 s: connection refused"},
-		{"busy", "SRC", isBusy, "the storage of SRC has answered only 503 ServerBusy for 60 s"},
+		{"silent", storage.HostConnection, hangs, 30 * time.Second, "the app's own storage (AzureWebJobsStorage) has not answered for 60 s"},
+		{"silent, before a try has failed", "SRC", hangs, 5 * time.Second, "the storage of SRC has not answered for 5 s"},
+		{"refused", "SRC", refuses, 30 * time.Second, "the storage of SRC has not answered for 60 s: connection refused"},
+		{"busy", "SRC", isBusy, 30 * time.Second, "the storage of SRC has answered only 503 ServerBusy for 60 s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			a := open(t, signed, storage.Options{Name: tt.setting, Transport: &service{begin: time.Now(), to: time.Hour, away: tt.away}})
 			var away *storage.AwayError
 			for range 2 {
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), tt.each)
 				_, err := a.Table("Orders").Query(ctx, storage.Query{})
 				cancel()
 				if !errors.As(err, &away) {

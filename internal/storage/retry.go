@@ -74,7 +74,7 @@ func (e *AwayError) Sentence() string {
 		return fmt.Sprintf("%s has answered only %s for %.0f s", which, status, lasts)
 	}
 	sentence := fmt.Sprintf("%s has not answered for %.0f s", which, lasts)
-	if strings.HasPrefix(e.cause, noAnswerWithin) {
+	if e.cause == noAnswerYet || strings.HasPrefix(e.cause, noAnswerWithin) {
 		return sentence
 	}
 	return sentence + ": " + e.cause
