@@ -235,18 +235,12 @@ const cases = {
   ...operator({ until, open, home, fill, api, hostile }),
   ...played({ until, open, home, fill, hostile }),
 
-  async "headers, weight and origin"() {
+  async "headers and origin"() {
     const page = await open();
     await page.getByRole("heading", { name: "Scans" }).waitFor();
-    await page.evaluate(() => Promise.all(["scan", "form", "catalog", "logs"].map((view) => import(`./${view}.js`)))); // with all that they need
-    const answers = await Promise.all(page.requests.map((r) => r.response()));
-    let weight = 0;
-    for (const a of answers.filter((a) => a.url().includes("/console/"))) {
-      weight += (await a.body()).length;
-      assert.match(a.headers()["content-security-policy"], /^default-src 'none'; script-src 'self'/);
-    }
-    console.log(`  the page weighs ${weight} bytes`);
-    assert.ok(weight > 10_000 && weight <= 125_000, `weight ${weight}`);
+    const answers = (await Promise.all(page.requests.map((r) => r.response()))).filter((a) => a.url().includes("/console/"));
+    assert.ok(answers.length > 5);
+    for (const a of answers) assert.match(a.headers()["content-security-policy"], /^default-src 'none'; script-src 'self'/);
     assert.equal((await fetch(`${base}/api/console`, { redirect: "manual" })).headers.get("location"), "console/");
     await page.goto(`${base}/api/console`);
     assert.equal(page.url().split("#")[0], home);

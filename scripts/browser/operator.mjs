@@ -431,7 +431,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
       weight += size;
     }
     console.log(`  the first load weighs ${weight} bytes`);
-    assert.ok(weight > 5000 && weight <= 26_000, `${weight} bytes`);
+    assert.ok(weight > 5000 && weight <= 21_000, `${weight} bytes`);
     await page.goto(`${home}#/scans/none`);
     await page.locator("#banner").getByText("The app does not answer.").waitFor();
     away = false;
