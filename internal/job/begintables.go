@@ -193,7 +193,7 @@ func (t *Tables) find(ctx context.Context) error {
 		if err := place.FreeOfTables(ctx, t.To.Objects); err != nil && !begun && (errors.Is(err, place.ErrTaken) || !t.To.Local()) {
 			return notTaken(err) // what else there may be, open tells
 		}
-		t.Checkpoint.Export = uuid.NewString()
+		t.Checkpoint.Export = place.ExportID(uuid.NewString())
 	}
 	if err := t.open(dir); err != nil {
 		return err

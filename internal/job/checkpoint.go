@@ -37,10 +37,10 @@ func IsSetting(connection string) bool { return !strings.ContainsAny(connection,
 
 // Checkpoint is what a command goes on from that can be resumed.
 type Checkpoint struct {
-	Command     string // that the record is about
-	New, Resume string // a new file, or what to go on from: a file, or a directory with it; "" for none
-	In          string // the name of a new file in the directory New; "" if New is the file
-	Export      string // the id of the export of many tables that the command makes; "" for others
+	Command     string         // that the record is about
+	New, Resume string         // a new file, or what to go on from: a file, or a directory with it; "" for none
+	In          string         // the name of a new file in the directory New; "" if New is the file
+	Export      place.ExportID // the id of the export of many tables that the command makes; "" for others
 	File        *journal.File
 	Record      jobrecord.Record // of the file
 }
@@ -58,7 +58,7 @@ func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 		return nil, BadCheckpoint(err)
 	}
 	if p.Record, err = jobrecord.Parse(p.File.Job(), p.Command); err == nil {
-		p.Export = p.Record.Export
+		p.Export = place.ExportID(p.Record.Export)
 		set, err = p.restore(options, export)
 	}
 	if err != nil {
@@ -203,7 +203,7 @@ func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) 
 		home, path = homeOf(path), filepath.Join(path, p.In)
 	}
 	p.Record = jobrecord.New(p.Command, recordForms(options, home), facts.Places, facts.Digest)
-	p.Record.Export = p.Export
+	p.Record.Export = string(p.Export)
 	r.Request = p.Record.JSON()
 	if path == "" {
 		return r, nil

@@ -105,7 +105,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 	if x.Resumed {
 		w, err = place.Resume(ctx, x.To.Objects, o)
 	} else {
-		w, err = place.Create(ctx, x.To.Objects, place.NewClaim(uuid.NewString(), record.Request, x.started, x.Program), o)
+		w, err = place.Create(ctx, x.To.Objects, place.NewClaim(place.ExportID(uuid.NewString()), record.Request, x.started, x.Program), o)
 	}
 	var m place.Manifest
 	if err == nil {

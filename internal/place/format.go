@@ -40,11 +40,14 @@ const (
 	maxPage       = 16 << 20 // bytes of any page, encoded and decoded
 )
 
+// ExportID is the id of an export, in its claim and its manifest. Two exports never have the same id.
+type ExportID string
+
 // preamble is the start of the claim and of the manifest.
 type preamble struct {
-	Format  string `json:"format"`
-	Version int    `json:"version"`
-	ID      string `json:"id"`
+	Format  string   `json:"format"`
+	Version int      `json:"version"`
+	ID      ExportID `json:"id"`
 }
 
 func (h preamble) check(name, format string) error {
@@ -96,7 +99,7 @@ type Claim struct {
 }
 
 // NewClaim returns the claim of an export with the given id.
-func NewClaim(id string, request json.RawMessage, startedAt time.Time, program string) Claim {
+func NewClaim(id ExportID, request json.RawMessage, startedAt time.Time, program string) Claim {
 	return Claim{preamble: preamble{format, version, id}, Request: request, StartedAt: startedAt, Program: program}
 }
 
@@ -280,7 +283,7 @@ func (m Manifest) Of(source Manifest) Manifest {
 }
 
 // JSON returns the object's content. It leaves out properties for which there is no space.
-func (m Manifest) JSON(id string) []byte {
+func (m Manifest) JSON(id ExportID) []byte {
 	m.preamble = preamble{format, version, id}
 	for {
 		text := withChecksum(m)

@@ -27,7 +27,7 @@ type Removal struct {
 //
 // It deletes lists only if from says that the data is deleted. So the caller must store the result of each call before the next one. Then a
 // deleted list is never taken for a lost one.
-func Remove(ctx context.Context, o Objects, id string, many bool, from Removal, left *int) (Removal, error) {
+func Remove(ctx context.Context, o Objects, id ExportID, many bool, from Removal, left *int) (Removal, error) {
 	r := remover{o, from, left}
 	remove := r.one
 	if many {
@@ -65,7 +65,7 @@ func (r *remover) read(ctx context.Context, name string, most int64) ([]byte, er
 }
 
 // owned reports whether an object with the export's id exists. It fails if the id is another export's.
-func owned(name string, text []byte, id string, parse func() (string, error)) (bool, error) {
+func owned(name string, text []byte, id ExportID, parse func() (ExportID, error)) (bool, error) {
 	if text == nil {
 		return false, nil
 	}
@@ -77,12 +77,12 @@ func owned(name string, text []byte, id string, parse func() (string, error)) (b
 }
 
 // claimed reports whether a claim exists. It fails if the claim is another export's.
-func (r *remover) claimed(ctx context.Context, name, format, id string) (bool, error) {
+func (r *remover) claimed(ctx context.Context, name, format string, id ExportID) (bool, error) {
 	text, err := r.read(ctx, name, MaxManifest)
 	if err != nil {
 		return false, err
 	}
-	return owned(name, text, id, func() (string, error) {
+	return owned(name, text, id, func() (ExportID, error) {
 		var c Claim
 		err := parse(name, format, text, &c)
 		return c.ID, err
@@ -94,7 +94,7 @@ var plain = regexp.MustCompile(`^[0-9A-Za-z]+$`)
 
 // tables deletes an export of many tables: first the data of each table, then the lists of each. tables.json names them
 // until all are deleted.
-func (r *remover) tables(ctx context.Context, id string) error {
+func (r *remover) tables(ctx context.Context, id ExportID) error {
 	claimed, err := r.claimed(ctx, tablesClaimName, tablesFormat, id)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (r *remover) tables(ctx context.Context, id string) error {
 		return err
 	}
 	var t Tables
-	listed, err := owned(TablesName, text, id, func() (string, error) {
+	listed, err := owned(TablesName, text, id, func() (ExportID, error) {
 		err := parse(TablesName, tablesFormat, text, &t)
 		return t.ID, err
 	})
@@ -147,7 +147,7 @@ func (r *remover) tables(ctx context.Context, id string) error {
 }
 
 // one deletes the data or the lists of one table's export.
-func (r *remover) one(ctx context.Context, id string) error {
+func (r *remover) one(ctx context.Context, id ExportID) error {
 	if !r.Gone {
 		return r.data(ctx, "", id)
 	}
@@ -169,7 +169,7 @@ func lostList(name, what string) error {
 var stepFile = regexp.MustCompile(`^data/[0-9a-v]{24}-[0-9a-f]{16}\.jsonl\.zst$`)
 
 // Withdraw deletes the claim of an export of one table that will not be completed. It is not an error if the claim is missing or another export's.
-func Withdraw(ctx context.Context, o Objects, id string) error {
+func Withdraw(ctx context.Context, o Objects, id ExportID) error {
 	return withdraw(ctx, o, Claim{preamble: preamble{format, version, id}})
 }
 
@@ -208,7 +208,7 @@ func ClearLate(ctx context.Context, o Objects) error {
 
 // late deletes objects that late steps have put into an export whose data is deleted. For an export of many tables, it also deletes the objects
 // and claims of tables that were left out. Objects beside another export's belong to that export.
-func (r *remover) late(ctx context.Context, id string, many bool) error {
+func (r *remover) late(ctx context.Context, id ExportID, many bool) error {
 	if *r.left <= 0 {
 		return errEnough
 	}
@@ -244,7 +244,7 @@ func (r *remover) late(ctx context.Context, id string, many bool) error {
 				return err
 			}
 			var c Claim
-			if parse(claim, format, text, &c) != nil || !strings.HasPrefix(c.ID, id+"-") {
+			if parse(claim, format, text, &c) != nil || !strings.HasPrefix(string(c.ID), string(id)+"-") {
 				continue
 			}
 		}
@@ -261,7 +261,7 @@ func (r *remover) late(ctx context.Context, id string, many bool) error {
 }
 
 // data deletes the data of one table's export. prefix is the beginning of its objects' names.
-func (r *remover) data(ctx context.Context, prefix, id string) error {
+func (r *remover) data(ctx context.Context, prefix string, id ExportID) error {
 	if *r.left <= 0 {
 		return errEnough
 	}
@@ -274,7 +274,7 @@ func (r *remover) data(ctx context.Context, prefix, id string) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := owned(prefix+ManifestName, text, id, func() (_ string, err error) {
+	sealed, err := owned(prefix+ManifestName, text, id, func() (_ ExportID, err error) {
 		m, err = ParseManifest(text)
 		return m.ID, err
 	})
@@ -339,7 +339,7 @@ func (r *remover) withoutFiles(ctx context.Context, prefix string, sealed bool) 
 }
 
 // lists deletes the remaining objects of an export whose data is deleted.
-func (r *remover) lists(ctx context.Context, prefix, id string) error {
+func (r *remover) lists(ctx context.Context, prefix string, id ExportID) error {
 	if *r.left <= 0 {
 		return errEnough
 	}

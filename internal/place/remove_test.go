@@ -80,7 +80,7 @@ func removed(t testing.TB, to place.Objects, id string, many bool, most int) (di
 	var kept place.Removal
 	for range 200 {
 		left := most
-		r, err := place.Remove(t.Context(), to, id, many, kept, &left)
+		r, err := place.Remove(t.Context(), to, place.ExportID(id), many, kept, &left)
 		switch {
 		case errors.Is(err, errDead):
 			died = true
@@ -305,7 +305,7 @@ func TestRemoveTogether(t *testing.T) {
 // The claim of an export that will never be complete is taken back, unless it is another's. Then late data files go, and nothing else.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
-	claim := func(id string) string { return string(place.NewClaim(id, nil, began, "test").JSON()) }
+	claim := func(id string) string { return string(place.NewClaim(place.ExportID(id), nil, began, "test").JSON()) }
 	const more = "data/notes.txt"
 	for _, tt := range []struct {
 		name, claim string

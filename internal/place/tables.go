@@ -40,14 +40,14 @@ type Tables struct {
 
 // TableExport is one table's export in the list.
 type TableExport struct {
-	Name     string `json:"name"`
-	ID       string `json:"id"`
-	Rows     int64  `json:"rows"`
-	Manifest string `json:"manifest"` // the SHA-256 of its manifest.json
+	Name     string   `json:"name"`
+	ID       ExportID `json:"id"`
+	Rows     int64    `json:"rows"`
+	Manifest string   `json:"manifest"` // the SHA-256 of its manifest.json
 }
 
 // NewTablesClaim returns the claim of an export of many tables.
-func NewTablesClaim(id string, request json.RawMessage, startedAt time.Time, program string) Claim {
+func NewTablesClaim(id ExportID, request json.RawMessage, startedAt time.Time, program string) Claim {
 	return Claim{preamble: preamble{tablesFormat, version, id}, Request: request, StartedAt: startedAt, Program: program}
 }
 
@@ -105,7 +105,7 @@ func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 }
 
 // SealTables writes tables.json for complete exports. It may be repeated, because the content depends only on their manifests.
-func SealTables(ctx context.Context, to Objects, id string, names []string) error {
+func SealTables(ctx context.Context, to Objects, id ExportID, names []string) error {
 	t := Tables{preamble: preamble{tablesFormat, version, id}, Tables: make([]TableExport, len(names))}
 	manifests := make([]Manifest, len(names))
 	names = slices.Sorted(slices.Values(names))

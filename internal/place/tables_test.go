@@ -41,14 +41,16 @@ func (p part) List(ctx context.Context, prefix string, fn func(string, int64) er
 // exportTable makes the export of a table in a place of many.
 func exportTable(t testing.TB, to place.Objects, name string, rows []storage.Entity, began time.Time) {
 	t.Helper()
-	w, err := place.Create(t.Context(), part{to, name}, place.NewClaim("id-"+name, nil, began, "test"), place.Options{Compress: place.None})
+	w, err := place.Create(t.Context(), part{to, name}, place.NewClaim(place.ExportID("id-"+name), nil, began, "test"), place.Options{Compress: place.None})
 	proof.Must(t, err)
 	m := manifest(place.Options{Compress: place.None})
 	m.Table, m.StartedAt, m.FinishedAt = name, began, began.Add(time.Minute)
 	proof.Must(t, complete(t, w, w.Add(storage.Rows(rows)), m))
 }
 
-func tablesClaim(id string) place.Claim { return place.NewTablesClaim(id, []byte(`{}`), began, "test") }
+func tablesClaim(id string) place.Claim {
+	return place.NewTablesClaim(place.ExportID(id), []byte(`{}`), began, "test")
+}
 
 // exportTables makes an export of three tables.
 func exportTables(t testing.TB, to place.Objects) {

@@ -53,7 +53,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(groupFile, "		err := l.exports.withdraw(ctx, out)\n		if err == nil {\n", "		err := l.exports.withdraw(ctx, out[:map[bool]int{false: len(out)}[WRONG]])\n		if err == nil {\n"),
 	}},
 	{Name: "a late claim of a table that is left out stays", Test: "TestLateStartOfWhatIsLeftOut", Prints: "is not in it", Edits: []bugtest.Edit{
-		bugtest.In("internal/scans/life/start.go", "		return place.Withdraw(ctx, o.Container, string(id))\n", "		if WRONG {\n			return nil\n		}\n		return place.Withdraw(ctx, o.Container, string(id))\n"),
+		bugtest.In("internal/scans/life/start.go", "		return place.Withdraw(ctx, o.Container, place.ExportID(id))\n", "		if WRONG {\n			return nil\n		}\n		return place.Withdraw(ctx, o.Container, place.ExportID(id))\n"),
 	}},
 	{Name: "a late scan of a table that is left out keeps its claim", Test: "TestLateStartOfWhatIsLeftOut", Prints: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/tidy.go", "			if of.State == ledger.Succeeded {\n", "			if of.State == ledger.Succeeded && !WRONG {\n"),

@@ -276,7 +276,7 @@ func TestLateBlobs(t *testing.T) {
 				var r place.Removal
 				for !r.Done {
 					var err error
-					r, err = place.Remove(t.Context(), w.objects("p"), string(id), true, r, &left)
+					r, err = place.Remove(t.Context(), w.objects("p"), place.ExportID(id), true, r, &left)
 					w.must(err)
 				}
 			}

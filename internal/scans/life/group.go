@@ -252,7 +252,7 @@ func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	case o.Container != nil:
 		err := l.exports.withdraw(ctx, out)
 		if err == nil {
-			err = place.SealTables(ctx, o.Container, string(id), names)
+			err = place.SealTables(ctx, o.Container, place.ExportID(id), names)
 		}
 		if err == nil || storage.Passing(err) {
 			return err

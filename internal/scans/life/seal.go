@@ -36,9 +36,9 @@ type exports struct {
 // claim claims the place for this scan, before the place has any other object. It first makes a start request, so that another process
 // starts the scan if this one dies after the claim.
 func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.ScanID) error {
-	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(string(id), scans.JSON(o.Request), o.Began, program)
+	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(place.ExportID(id), scans.JSON(o.Request), o.Began, program)
 	if o.Request.IsGroup() {
-		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(string(id), scans.JSON(o.Request), o.Began, program)
+		claimOf, c = place.TablesClaimOf, place.NewTablesClaim(place.ExportID(id), scans.JSON(o.Request), o.Began, program)
 	}
 	member := id.IsMember()
 	begun := func() (bool, error) {
@@ -58,7 +58,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 	}
 	err := scans.CheckFree(ctx, to, member)
 	if problem.Of(err).Kind == problem.Conflict {
-		if there, err := claimOf(ctx, to); err == nil && there.ID == string(id) { // the claim is by another process that died or was faster
+		if there, err := claimOf(ctx, to); err == nil && there.ID == place.ExportID(id) { // the claim is by another process that died or was faster
 			if is, err := begun(); is || err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*col
 	if err != nil {
 		return nil, err
 	}
-	if claim.ID != string(s.ID) {
+	if claim.ID != place.ExportID(s.ID) {
 		return nil, fmt.Errorf("%s belongs to scan %s now", to.Address(), claim.ID)
 	}
 	files, err := ex.exportedFiles(ctx, s.ID, rows)
@@ -149,7 +149,7 @@ func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {
 		return err
 	}
-	return place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(string(s.ID)))
+	return place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(place.ExportID(s.ID)))
 }
 
 // incomplete returns a message with why an export cannot be completed, and what to do.
@@ -233,7 +233,7 @@ func (ex *exports) tidyPlace(ctx context.Context, s ledger.Scan, written int64) 
 		return err
 	}
 	if s.LeftOut {
-		err = place.Withdraw(ctx, to, string(s.ID))
+		err = place.Withdraw(ctx, to, place.ExportID(s.ID))
 	}
 	if err == nil {
 		err = place.ClearLate(ctx, to)
@@ -259,7 +259,7 @@ func (ex *exports) withdraw(ctx context.Context, out []ledger.Scan) error {
 	for _, s := range out {
 		to, err := ex.placeOf(s)
 		if err == nil {
-			err = place.Withdraw(ctx, to, string(s.ID))
+			err = place.Withdraw(ctx, to, place.ExportID(s.ID))
 		}
 		if err != nil {
 			return err

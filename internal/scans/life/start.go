@@ -135,7 +135,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	}
 	err := l.ledger.Create(ctx, id, now, scans.JSON(o.Request), hints, first.Pending(), first.Ahead())
 	if errors.Is(err, ledger.ErrLeftOut) { // this process was late, and has claimed the place again
-		return place.Withdraw(ctx, o.Container, string(id))
+		return place.Withdraw(ctx, o.Container, place.ExportID(id))
 	}
 	if errors.Is(err, ledger.ErrScanLost) {
 		return problem.Conflictf("id", "%v", ledger.ErrScanLost)

@@ -234,7 +234,7 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)
 		if err == nil {
-			*b.Deleting, err = place.Remove(ctx, to, string(b.ID), b.Tables > 0, *b.Deleting, left)
+			*b.Deleting, err = place.Remove(ctx, to, place.ExportID(b.ID), b.Tables > 0, *b.Deleting, left)
 		}
 		switch {
 		case err != nil && storage.Passing(err):
