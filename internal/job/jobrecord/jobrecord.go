@@ -1,7 +1,7 @@
-// Package jobrecord has what a checkpoint keeps of the command that made it: the options, the
-// addresses of what it reads and writes, and a digest of its list of rows. It decides what a resumed
-// command takes over and what must not change, and keeps no secrets. Somebody else may have written
-// the file, so a record has only the options that the command's table lets it have, and chooses no connection.
+// Package jobrecord has a checkpoint's record of the command that made it: the options, the
+// addresses of its places, and a digest of its list of rows. It decides which options a resumed
+// command takes from the record, and which must not change. A record has no secrets. Somebody else may have written
+// the file, so a record has only options that the command's table allows, and chooses no connection.
 package jobrecord
 
 import (
@@ -15,40 +15,40 @@ import (
 // version changes with the record's form.
 const version = 1
 
-// Record is what is kept. Its JSON form is stored.
+// Record is the record of a command. It is stored as JSON.
 type Record struct {
 	Version int               `json:"version"`
 	Command string            `json:"command"`
 	Flags   map[string]string `json:"flags"`
-	Again   []string          `json:"again,omitempty"`  // options to be given again: what they had may be secret, or lead elsewhere
+	Again   []string          `json:"again,omitempty"`  // options that must be given again, because their values may be secret or lead elsewhere
 	Places  []string          `json:"places"`           // addresses of its tables and queue
 	Rows    string            `json:"rows,omitempty"`   // a digest of the list of rows
-	Export  string            `json:"export,omitempty"` // the id of the export of many tables that it makes
+	Export  string            `json:"export,omitempty"` // the id of the export of many tables that the command makes
 }
 
 // Option is an option of a command.
 type Option struct {
 	Name    string
 	Keep    Keep
-	Value   string // as a record has it
-	Default string // of an option that is not given
-	Again   bool   // a record must not have the value: it may be secret, or says where rows or tokens go
+	Value   string // in the form of a record
+	Default string // the value if the option is not given
+	Again   bool   // the record must not have the value, because it may be secret, or says where rows or tokens go
 }
 
 // given reports whether an option differs from its default.
 func (o Option) given() bool { return o.Value != o.Default }
 
-// Keep is how a record keeps an option.
+// Keep is whether a record has an option, and how the option may change in a later run.
 type Keep int
 
 const (
-	PerRun  Keep = iota // not at all: it is about one run
-	Fixed               // it must not change
-	Free                // it may change
-	Added               // it may be given in a later run, and must not change then
-	EachRun             // it chooses a connection, so it is given in each run; the record has it for the error
-	File                // it names a file, which may stand elsewhere
-	AnyFile             // it does, too, and may be given in a later run
+	PerRun  Keep = iota // not in the record, because the option is about one run
+	Fixed               // must not change
+	Free                // may change
+	Added               // may first be given in a later run, and must not change after that
+	EachRun             // chooses a connection, so it must be given in each run; the record has it for the error
+	File                // names a file, which may have moved
+	AnyFile             // like File, but may first be given in a later run
 )
 
 // New returns the record of a command that is about to start.
@@ -66,7 +66,7 @@ func New(command string, options []Option, places []string, rows string) Record 
 	return r
 }
 
-// JSON returns the stored form.
+// JSON returns the stored form of the record.
 func (r Record) JSON() json.RawMessage {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -87,11 +87,11 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 	return r, nil
 }
 
-// Restore returns what a resumed command's options that are not given must be set to. It fails if one is given
-// that can't change, if one is not given that the record must not decide, and if the record has one that records don't have.
+// Restore returns the values of a resumed command's options that are not given. It fails if a given option must not
+// change, if an option is missing that the record must not choose, or if the record has an option that no record may have.
 //
-// Files may stand elsewhere: the disk of --failed may be full, and the digest tells whether --rows
-// is the list that it was. What a copy does afterwards may be added, and limits may change.
+// Files may have moved: the disk of --failed may be full, and the digest shows whether --rows
+// is the same list. Options for the time after a copy may be added, and limits may change.
 func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	all := map[string]Option{}
 	for _, o := range options {
@@ -139,11 +139,11 @@ func (r Record) Required(options []Option) []string {
 	return slices.Compact(names)
 }
 
-// unchanged returns an error if an option that is given has changed and must not.
+// unchanged returns an error if a given option has changed although it must not.
 func (r Record) unchanged(o Option) error {
 	was, kept := r.Flags[o.Name]
 	switch keep := o.Keep; {
-	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // the places tell of connections
+	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // [Record.At] checks the connections
 	case kept && keep == File || !kept && keep == Added:
 	case !kept:
 		return fmt.Errorf("--%s was not given when the checkpoint was made and can't change; leave it out", o.Name)
@@ -153,7 +153,7 @@ func (r Record) unchanged(o Option) error {
 	return nil
 }
 
-// At returns an error if a resumed command is about other places.
+// At returns an error if a resumed command has other places than the record.
 func (r Record) At(places []string) error {
 	if slices.Equal(places, r.Places) {
 		return nil

@@ -8,41 +8,41 @@ import (
 	"tablesweep/internal/input/lines"
 )
 
-// Figures are what the meter shows.
+// Figures are the figures that the meter shows.
 type Figures struct {
 	Phase      string   `json:"phase,omitempty"`
 	Rows       int64    `json:"rows"`
 	RowsPerSec float64  `json:"rowsPerSecond"`
 	Failed     int64    `json:"failed"`
-	Differ     int64    `json:"differ,omitempty"` // of two tables' rows
+	Differ     int64    `json:"differ,omitempty"` // rows of two tables that differ
 	Requests   int64    `json:"requests"`
 	Throttles  int64    `json:"throttles"`
 	Ranges     int      `json:"rangesLeft"`
 	Bytes      int64    `json:"bytes"`                 // of the answers to queries
-	Underway   int      `json:"requestsUnderWay"`      // queries and units of work
-	Limit      int      `json:"requestsLimit"`         // that was found to pay; of these
-	Percent    *float64 `json:"percent,omitempty"`     // of the rows, if their number is known
-	Left       *float64 `json:"secondsLeft,omitempty"` // if the rate is steady, too
+	Underway   int      `json:"requestsUnderWay"`      // running queries and units of work
+	Limit      int      `json:"requestsLimit"`         // how many queries and units pay at once
+	Percent    *float64 `json:"percent,omitempty"`     // share of the rows; nil if their number is unknown
+	Left       *float64 `json:"secondsLeft,omitempty"` // nil also if the rate is not steady
 	Seconds    float64  `json:"seconds"`
 	Stopping   bool     `json:"stopping,omitempty"` // interrupted
 	Waiting    []Wait   `json:"waiting,omitempty"`
-	Tables     *Tables  `json:"tables,omitempty"` // if there are several
-	noun       string   // what rows are called in text
+	Tables     *Tables  `json:"tables,omitempty"` // nil for a command with one table
+	noun       string   // the word for rows in text
 }
 
-// figure is one of the line's.
+// figure is one figure of the line.
 type figure struct {
-	rank int // the higher ones go first where there is no room; 0 and below stay
+	rank int // higher ranks are removed first if there is no room; 0 and below are never removed
 	text string
-	join string // what stands before it
+	join string // the separator before it
 }
 
 const (
-	causeRank = 5  // what is more important than a cause ranks lower
-	causeRoom = 16 // the least room for a cause that is cut
+	causeRank = 5  // figures that are more important than a cause have a lower rank
+	causeRoom = 16 // the fewest columns for a shortened cause
 )
 
-// line returns the figures as text of so many columns at most, below 1 for no limit.
+// line returns the figures as text of at most so many columns, or without a limit if columns is below 1.
 func (f Figures) line(columns int) string {
 	phase := f.Phase
 	if phase != "" {
@@ -75,7 +75,7 @@ func (f Figures) line(columns int) string {
 	return join(shown, columns)
 }
 
-// news are the figures that tell of an interrupt, and of what is waited for.
+// news returns the figures about an interrupt, and about connections that the command waits for.
 func (f Figures) news() (shown []figure) {
 	switch {
 	case f.Stopping && len(f.Waiting) > 0:
@@ -93,8 +93,8 @@ func (f Figures) news() (shown []figure) {
 	return shown
 }
 
-// join joins figures to text of so many columns at most, below 1 for no limit. The least important ones go first. A cause, which may be
-// long, is cut before.
+// join joins figures to text of at most so many columns, or without a limit if columns is below 1. It removes the least important figures
+// first. It shortens a cause, which may be long, before it removes it.
 func join(shown []figure, columns int) string {
 	for {
 		text := ""
@@ -120,12 +120,12 @@ func join(shown []figure, columns int) string {
 
 const endsAtOnce = "Ctrl-C again ends at once"
 
-// stopping tells what an interrupted sweep waits for.
+// stopping describes what an interrupted sweep waits for.
 func (f Figures) stopping() string {
 	return "interrupted: waiting for " + Plural(f.Underway, "request")
 }
 
-// waiting names the connections that do not answer, since when and why.
+// waiting names the connections that do not answer, for how long and why.
 func (f Figures) waiting() string {
 	text := "waiting for "
 	for i, w := range f.Waiting {

@@ -7,30 +7,30 @@ import (
 	"tablesweep/internal/job/sweep"
 )
 
-// Parts shows what is done with several tables at the same time as one.
+// Parts shows the work on several concurrent tables as one.
 type Parts struct {
 	meter *Meter
 	began time.Time
 
 	mu    sync.Mutex // guards the following
 	under map[*Meter]sweep.Progress
-	sum   sweep.Progress // of sweeps that ended
+	sum   sweep.Progress // of sweeps that have ended
 	done  Tables
 }
 
 // Tables counts the tables of a command.
 type Tables struct {
-	Done     int `json:"done"` // whatever became of them
+	Done     int `json:"done"` // including failed tables
 	UnderWay int `json:"underWay"`
 	All      int `json:"all"`
 }
 
-// Parts returns what shows so many tables, some of which are done.
+// Parts returns the Parts of a command with all tables, of which done are done.
 func (m *Meter) Parts(all, done int) *Parts {
 	return &Parts{meter: m, began: time.Now(), under: map[*Meter]sweep.Progress{}, done: Tables{Done: done, All: all}}
 }
 
-// Begin returns the meter of a table. What it says stands behind the table's name.
+// Begin returns the meter of a table. Its messages begin with the table's name.
 func (p *Parts) Begin(table string) *Meter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,7 +38,7 @@ func (p *Parts) Begin(table string) *Meter {
 	return &Meter{style: None, parts: p, table: table}
 }
 
-// End ends a table. It is done unless it is to be done again.
+// End ends a table. done is false if the table must be done again.
 func (p *Parts) End(m *Meter, done bool) {
 	p.next(m)
 	p.mu.Lock()
@@ -61,7 +61,7 @@ func (p *Parts) next(m *Meter) {
 	delete(p.under, m)
 }
 
-// show takes in how far a table's sweep is, if m is not nil, and shows the sum.
+// show records the progress of a table's sweep, if m is not nil, and shows the sum.
 func (p *Parts) show(m *Meter, one sweep.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

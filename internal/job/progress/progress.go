@@ -1,17 +1,17 @@
-// Package progress reports on stderr what a command does: how far a sweep is, which
-// storage it waits for, and which rows failed. On a terminal, a sweep has one line that
-// changes. Elsewhere it writes a line of JSON every few seconds.
+// Package progress reports on stderr what a command does: the progress of a sweep, the
+// storage that it waits for, and the rows that failed. On a terminal, it updates one line
+// for each sweep. Elsewhere it writes a line of JSON every few seconds.
 //
 // It shows nothing that may be wrong. The share done and the time left need the number
-// of rows, which a count beside the work may find ([Meter.CountBeside]).
+// of rows, which a count alongside the work may find ([Meter.CountBeside]).
 //
 // The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work
-// makes four requests or more for each query. So short work and plain reading cost nothing
+// makes at least four requests for each query. So short work and plain reading cost nothing
 // more. Work in transactions of 100 rows then makes about a seventh more requests, and work in
-// single rows one in 500. The count misses rows that a deletion has removed before it. So a
+// single rows one in 500. The count misses rows that a deletion has already removed. So a
 // deletion shows a share only if these can be at most 5 % of the rows, and then the smallest
-// possible share. The time left is the rest at the rate of the last quarter of the time, if
-// that is within a factor of 1.5 of the last half's.
+// possible share. The time left is calculated from the rate of the last quarter of the time, if
+// that rate is within a factor of 1.5 of the last half's.
 package progress
 
 import (
@@ -40,8 +40,8 @@ type Style string
 // The styles.
 const (
 	Auto  Style = "auto"  // plain on a terminal, json elsewhere; the default
-	Plain Style = "plain" // text: on a terminal one line that changes
-	JSON  Style = "json"  // all messages are JSON, too
+	Plain Style = "plain" // text; on a terminal, one line that is updated
+	JSON  Style = "json"  // JSON, including all messages
 	None  Style = "none"
 )
 
@@ -49,42 +49,42 @@ const (
 var Styles = []Style{Auto, Plain, JSON, None}
 
 const (
-	interval = 5 * time.Second // between two lines, unless one line changes
-	again    = time.Minute     // between two warnings of the same outage
-	refresh  = time.Second     // between two looks at outages
+	interval = 5 * time.Second // between two lines, unless one line is updated
+	again    = time.Minute     // between two warnings about the same outage
+	refresh  = time.Second     // between two checks for outages
 )
 
 // Meter shows progress and writes all other messages on stderr. It is safe for concurrent
 // use.
 type Meter struct {
-	out   io.Writer // takes the live line as it is; all else goes through text
-	text  io.Writer
-	width func() int // of the terminal, in columns; 0 if nobody knows
-	parts *Parts     // that it belongs to, as the meter of the table; nil for none
+	out   io.Writer  // for the live line, whose control characters are kept
+	text  io.Writer  // for everything else
+	width func() int // of the terminal, in columns; 0 if unknown
+	parts *Parts     // set if it is the meter of one table among several
 	table string
 
 	mu       sync.Mutex
 	style    Style
 	machine  bool // all messages are JSON
-	quiet    bool // only what went wrong is said
+	quiet    bool // only warnings and errors are printed
 	terminal bool
-	live     bool // the line is written over
+	live     bool // the line is updated in place
 	shown    bool // a line that must be cleared is on the terminal
 	phase    string
-	noun     string    // of what is counted; "row"
+	noun     string    // the word for what is counted; "row" by default
 	expected total     // rows of the phase
-	counting *counting // nil if nobody counts them
+	counting *counting // nil if the rows are not counted
 	last     time.Duration
 	rates    rates
-	figures  Figures // that were shown last
-	begun    bool    // figures has some
-	tables   *Tables // nil if there is but one
-	// interrupted is that somebody wants the command to end.
+	figures  Figures // shown last
+	begun    bool    // figures is set
+	tables   *Tables // nil for a command with one table
+	// interrupted is set once the command is interrupted.
 	interrupted bool
 
 	accounts []Account
 	outages  []storage.Outage
-	warned   time.Time // of these
+	warned   time.Time // the last warning about outages
 }
 
 // New returns a meter that writes to w. It has the style [None] until [Meter.Use].
@@ -123,7 +123,7 @@ func (m *Meter) Use(s Style) {
 	if m.quiet {
 		s = None
 	}
-	m.style, m.live = s, m.terminal && s == Plain && os.Getenv("TERM") != "dumb" // which knows no cursor
+	m.style, m.live = s, m.terminal && s == Plain && os.Getenv("TERM") != "dumb" // a dumb terminal cannot move the cursor
 }
 
 // Records makes the meter's lines count records, not rows.
@@ -133,17 +133,17 @@ func (m *Meter) Records() {
 	m.noun = "record"
 }
 
-// Quiet makes the meter say nothing but what went wrong, whatever its style.
+// Quiet makes the meter print only warnings and errors, whatever its style.
 func (m *Meter) Quiet() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.quiet = true
 }
 
-// news are the kinds of messages that tell of nothing wrong.
+// news has the kinds of messages that are neither warnings nor errors.
 var news = []string{"changes", "would change", "writes", "since", "compared", "import", "requested", "canceled", "runs"}
 
-// Phase begins a part of the work, such as "copying", and resets rates.
+// Phase begins a phase of the work, such as "copying", and resets rates.
 func (m *Meter) Phase(name string) {
 	if m.parts != nil {
 		m.parts.next(m)
@@ -162,7 +162,7 @@ func (m *Meter) Expect(rows int64) {
 	m.expected = total{rows, rows}
 }
 
-// Show shows how far the sweep is, if it is time to, and an interrupt at once.
+// Show shows the progress of the sweep if it is time to. It shows an interrupt at once.
 func (m *Meter) Show(p sweep.Progress) {
 	if m.parts != nil {
 		m.parts.show(m, p)
@@ -171,7 +171,7 @@ func (m *Meter) Show(p sweep.Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stopping := p.Stopping && !m.figures.Stopping && p.Reading+p.Working > 0
-	at := p.Elapsed.Round(refresh) // ticks come a little early or late
+	at := p.Elapsed.Round(refresh) // because ticks come a little early or late
 	m.consult(p)
 	m.figures, m.begun = m.figuresOf(p), true
 	switch {
@@ -191,14 +191,14 @@ func (m *Meter) Show(p sweep.Progress) {
 	}
 }
 
-// Interrupt notes that somebody wants the command to end.
+// Interrupt records that the command is interrupted.
 func (m *Meter) Interrupt() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.interrupted = true
 }
 
-// draw writes the live line anew.
+// draw writes the live line again.
 func (m *Meter) draw() {
 	f := m.figures
 	f.Waiting = waits(m.outages)
@@ -210,7 +210,7 @@ func (m *Meter) draw() {
 	m.shown = true
 }
 
-// Clear makes room for other lines on the terminal.
+// Clear removes the live line, so that other lines can be written to the terminal.
 func (m *Meter) Clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,10 +232,10 @@ func (m *Meter) End() {
 	m.begun, m.live = false, false
 }
 
-// Print writes a message on a line of its own. kind is a word such as "warning".
+// Print writes a message on its own line. kind is a word such as "warning".
 func (m *Meter) Print(kind, text string) {
 	if m.parts != nil {
-		if kind != "changes" { // which was said of all
+		if kind != "changes" { // printed once for all tables
 			m.parts.meter.Print(kind, m.table+": "+text)
 		}
 		return
@@ -255,13 +255,13 @@ func (m *Meter) print(kind, text string) {
 		m.encode(map[string]string{kind: text})
 		return
 	}
-	fmt.Fprintf(m.text, "tablesweep: %s: %s\n", kind, strings.ReplaceAll(text, "\n", "\n  ")) // which looks like no other message
+	fmt.Fprintf(m.text, "tablesweep: %s: %s\n", kind, strings.ReplaceAll(text, "\n", "\n  ")) // indented, so that a further line does not look like another message
 }
 
-// encode writes a line of JSON. It drops errors: there is no place to report them.
+// encode writes a line of JSON. It drops errors, because there is no place to report them.
 func (m *Meter) encode(v any) { _ = lines.JSON(m.text).Encode(v) }
 
-// Account tells of connections that give no good answer: a [storage.Account].
+// Account reports connections whose requests fail. [storage.Account] implements it.
 type Account interface {
 	Outages() []storage.Outage
 }
@@ -316,9 +316,9 @@ func (m *Meter) observe() {
 	}
 }
 
-// Wait is a connection that is waited for.
+// Wait is a connection that the command waits for.
 type Wait struct {
-	Connection string  `json:"connection"` // its setting's name, or else its host
+	Connection string  `json:"connection"` // its setting's name, or its host if it has none
 	Seconds    float64 `json:"seconds"`
 	Cause      string  `json:"cause"`
 }
@@ -342,7 +342,7 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	return f
 }
 
-// fit cuts a line off at a number of columns, below 1 for no limit.
+// fit cuts a line off after so many columns, unless columns is below 1.
 func fit(text string, columns int) string {
 	if r := []rune(text); columns > 0 && len(r) > columns {
 		return string(r[:columns])
@@ -350,7 +350,7 @@ func fit(text string, columns int) string {
 	return text
 }
 
-// seconds rounds to a duration that people read.
+// seconds returns a duration rounded to seconds, for people.
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }

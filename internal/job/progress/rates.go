@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// window is what the rate shown is measured over: so long after an outage, it shows nothing of it.
+// window is the time over which the shown rate is measured. So long after an outage, the rate no longer includes it.
 const window = 5 * time.Second
 
 // rates measures rows a second.
-type rates struct{ samples []sample } // the first one is that of the beginning
+type rates struct{ samples []sample } // the first sample is the beginning
 
 type sample struct {
 	at   time.Duration
 	rows int64
 }
 
-// add takes in the rows done so far. Times must not fall.
+// add adds a sample: how many rows are done by a time. Times must not decrease.
 func (r *rates) add(at time.Duration, rows int64) {
 	if r.samples == nil {
 		r.samples = []sample{{}}
@@ -24,7 +24,7 @@ func (r *rates) add(at time.Duration, rows int64) {
 	r.samples = append(r.samples, sample{at, rows})
 }
 
-// over returns the rate of the last part of the time.
+// over returns the rate over the last part of the time.
 func (r *rates) over(last time.Duration) float64 {
 	to := r.samples[len(r.samples)-1]
 	i, exact := slices.BinarySearchFunc(r.samples, to.at-last, func(s sample, at time.Duration) int { return int(s.at - at) })
@@ -38,8 +38,8 @@ func (r *rates) over(last time.Duration) float64 {
 	return float64(to.rows-from.rows) / (to.at - from.at).Seconds()
 }
 
-// steady returns the rate of the last quarter of the time. ok is false if the rate is too
-// young or changes too much to tell from it how long the rest takes.
+// steady returns the rate of the last quarter of the time. ok is false if the time is too
+// short, or the rate changes too much, to estimate the time left from it.
 func (r *rates) steady() (rate float64, ok bool) {
 	const least, young, changes = 10 * time.Second, 20 * time.Second, 1.5
 	elapsed := r.samples[len(r.samples)-1].at

@@ -15,17 +15,17 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Applied counts what a plan changed.
+// Applied counts the rows of a plan by the result.
 type Applied struct {
 	Written, Deleted, Failed int64
-	Kept                     int64 // rows of the plan that others have changed since, in the destination or in the source
+	Kept                     int64 // rows that others have changed in the destination or the source since the plan
 }
 
-// Apply carries out a plan once: it copies the rows that were missing or different, as the source has them now, and then deletes those that
-// were extra. It deletes nothing if a row could not be copied. The options are those of the comparison.
+// Apply carries out a plan once. It copies the missing and different rows as they are in the source now, and then deletes the extra
+// rows. It deletes nothing if a row could not be copied. o has the options of the comparison.
 //
-// A row is written or deleted only if the destination has it as the plan has seen it. It is deleted only if the source, asked again, still
-// lacks it; a fixed source, such as an export, is not asked.
+// A row is written or deleted only if it is unchanged in the destination since the plan. It is deleted only if the source still
+// lacks it. A fixed source, such as an export, is not read again for that.
 func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Table, o sweep.Options, fixed bool) (r Applied, err error) {
 	all, watch := int64(0), o.Watch
 	if watch != nil {
@@ -62,8 +62,8 @@ func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Tab
 	})
 }
 
-// plannedRows are rows of a plan as the source has them now, with the ETags that the plan has. A page is read from the part of the table
-// that a page of the comparison came from. So reading all of them takes about as many queries as the comparison, or fewer.
+// plannedRows has the rows of a plan as they are in the source now, with the ETags in the plan. Each page is read from the part of the table
+// that a page of the comparison came from. So reading all of them takes at most about as many queries as the comparison.
 type plannedRows struct {
 	storage.Source
 	filter string
@@ -99,7 +99,7 @@ func (p plannedRows) Read(ctx context.Context, o storage.RequestOptions, q stora
 					page.Rows = append(page.Rows, row.WithETag(wanted[i].ETag()))
 				}
 			}
-			if len(page.Rows) > chosen { // they keep all of the page
+			if len(page.Rows) > chosen { // the chosen rows keep the whole page in memory
 				page.Bytes += got.Bytes
 			}
 			if of.Token = got.Next; of.Token == nil {
@@ -113,8 +113,8 @@ func (p plannedRows) Read(ctx context.Context, o storage.RequestOptions, q stora
 	return page, queries, nil
 }
 
-// partsOf returns the ranges that have all of the rows and no row before the first one or behind the last one. A range is one of partitions, or
-// of rows within a partition.
+// partsOf returns ranges from the first of the sorted rows to the last. Each is a range of partitions, or of rows within one
+// partition.
 func partsOf(rows []storage.Row) (parts []key.Range) {
 	if len(rows) == 0 {
 		return nil
@@ -132,10 +132,10 @@ func partsOf(rows []storage.Row) (parts []key.Range) {
 	return append(parts, key.Range{Partition: &last.Partition, High: &key.Bound{Key: last.Row}})
 }
 
-// deletion deletes rows that the source lacks, if they have the ETags that the plan has.
+// deletion deletes rows that the source lacks, if they still have the ETags in the plan.
 type deletion struct {
 	action.Delete
-	source storage.Source // nil if nobody changes it
+	source storage.Source // nil for a fixed source
 	limit  *storage.Limit // of the rows that are read
 }
 

@@ -8,13 +8,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// How much a difference shows, in bytes.
+// The most bytes that a difference shows.
 const (
 	longestValue  = 60
 	longestDetail = 1000 // of all properties
 )
 
-// compare returns how the destination's row differs from the source's, "" if it
+// compare returns how the destination's row b differs from the source's row a, or "" if it
 // does not.
 func compare(a, b storage.Row, depth Depth) string {
 	if depth == Keys || bytes.Equal(a.JSON(), b.JSON()) {

@@ -16,34 +16,34 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// pair reads two tables as one, which has the rows of either. A row that differs has a
-// verdict, and the ETag that the destination's row has, "" if it has none.
+// pair reads two tables as one that has the rows of either. A row that differs has a
+// verdict, and the ETag of the destination's row, or "" if there is none.
 //
-// A page is merged from a page of each table, up to where one of them ends. What the other has
-// behind that is held for the next query, which asks for more of a table if less than
-// a page of it is held. So tables that are alike cost a query a page each, both at once, and
-// the rows held are less than two pages of each table.
+// A page is merged from a page of each table, up to the end of the first that ends. The rest of the other
+// is held for the next query, which reads more of a table only if less than
+// a page of it is held. So equal tables cost one query each for a page, both at once, and
+// fewer rows than two pages of each table are held.
 //
-// The token of such a page has the tokens of both tables, and the last row merged. What
-// is held is for speed alone: it can be read again from there, after a resume or if there
-// was no room for it.
+// The token of a merged page has the tokens of both tables, and the key of the last merged row. Rows
+// are held only for speed. After a resume, or if there was no memory for them, they are read again from
+// the token.
 type pair struct {
 	places [2]storage.Source // source and destination
-	limit  *storage.Limit    // of the destination's rows; that of the source's comes with the options
+	limit  *storage.Limit    // of the destination's rows; the source's limit is in the request options
 	depth  Depth
-	only   string // see Options
+	only   string // see [Options].Only
 
-	budget *memory.Budget // what is held takes its part of it; nil for no limit
+	budget *memory.Budget // for held rows; nil for no limit
 	mu     sync.Mutex     // guards the following
 	held   map[key.Token]*position
-	order  []key.Token // of held, the oldest first; may name some that are gone
-	bytes  int64       // of held
+	order  []key.Token // tokens in held, oldest first; some may no longer be held
+	bytes  int64       // of the held rows
 	most   func() int64
 }
 
-// Pair returns a source that has the rows of two places, for whoever reads its pages one after the other. It holds at most so many bytes.
-// They are a part of the budget, and what does not get one is read again. only, if set, is a filter without "or" of the first one's rows.
-// [Differences] tells what its rows are.
+// Pair returns a source that has the rows of two places. Its pages should be read one after another. It holds at most most bytes of rows,
+// within the budget, and reads other rows again. only, if set, is a filter without "or" for the first place's rows.
+// [Differences] interprets its rows.
 func Pair(source, destination storage.Source, depth Depth, only string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: only}, func() int64 { return most })
 	p.budget = budget
@@ -54,36 +54,36 @@ func newPair(source, destination storage.Source, o Options, most func() int64) *
 	return &pair{places: [2]storage.Source{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
 
-// heldTime is how long rows that are a part of a budget are held at most: the step that goes on there may be another process's.
+// heldTime is how long rows are held within a budget at most, because the step that continues may run in another process.
 const heldTime = 5 * time.Second
 
-// position is where in the range of a query the next page begins.
+// position is where the next page begins, within the range of a query.
 type position struct {
 	sides [2]side
-	after *key.Key     // the last row merged, nil for none
-	part  *memory.Part // for the rows that are held
+	after *key.Key     // the key of the last merged row, nil for none
+	part  *memory.Part // for the held rows
 }
 
 // side is a position in one table.
 type side struct {
 	sideMark
-	held []rest // not merged; none is empty
+	held []rest // not yet merged; none is empty
 }
 
-// sideMark is what a token has of it.
+// sideMark is the part of a side that is stored in a token.
 type sideMark struct {
 	Token *key.Token `json:"t,omitempty"` // of the next query, nil for the first
 	Ended bool       `json:"e,omitempty"` // there is no next query
 }
 
-// rest is what is left of a page.
+// rest has the rows of a page that are not yet merged.
 type rest struct {
 	token *key.Token // of the page's query
 	rows  []storage.Row
-	bytes int // of memory, of the whole page: the rows keep it
+	bytes int // of memory that the whole page uses, because the rows keep it
 }
 
-// bookmark is a position as a token has it.
+// bookmark is the stored form of a position, for a token.
 type bookmark struct {
 	Sides [2]sideMark `json:"s"`
 	After *key.Key    `json:"a,omitempty"`
@@ -92,7 +92,7 @@ type bookmark struct {
 // Address implements [storage.Source].
 func (p *pair) Address() string { return p.places[0].Address() + " and " + p.places[1].Address() }
 
-// Read implements [storage.Source] by a query of each table, unless enough of it is held.
+// Read implements [storage.Source]. It makes a query of each table, unless enough rows of it are held.
 func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Query) (page storage.Page, queries int, err error) {
 	at, err := p.take(q.Token)
 	if err != nil {
@@ -137,7 +137,7 @@ func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Que
 	return page, queries, nil
 }
 
-// take returns the position of a token, with the rows that are held there.
+// take returns the position of a token, with the rows held for it.
 func (p *pair) take(token *key.Token) (*position, error) {
 	if token == nil {
 		return &position{}, nil
@@ -160,7 +160,7 @@ func (p *pair) take(token *key.Token) (*position, error) {
 	return at, nil
 }
 
-// hold returns the token of a position, nil at the end, and holds its rows if there is
+// hold returns the token of a position, or nil at the end. It holds the position's rows if there is
 // room.
 func (p *pair) hold(at *position) *key.Token {
 	from := bookmark{After: at.after}
@@ -191,14 +191,14 @@ func (p *pair) hold(at *position) *key.Token {
 	at.part = part
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if part != nil { // others may wait for what nobody asks for any more
+	if part != nil { // others may need the memory of rows that are never read
 		time.AfterFunc(heldTime, func() { p.outdate(token, at) })
 	}
-	p.forget(token) // of a page that was read twice
+	p.forget(token) // the page may have been read twice
 	p.held[token] = at
 	p.order = append(p.order, token)
 	p.bytes += bytes
-	for p.bytes > most { // the oldest are those that nobody will ask for
+	for p.bytes > most { // the oldest are the least likely to be read
 		p.forget(p.order[0])
 		p.order = p.order[1:]
 	}
@@ -215,7 +215,7 @@ func (p *pair) holds() int64 {
 	return p.bytes
 }
 
-// outdate drops what is held at a token, if it still is.
+// outdate drops the rows held for a token, if they are still held.
 func (p *pair) outdate(token key.Token, at *position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,7 +224,7 @@ func (p *pair) outdate(token key.Token, at *position) {
 	}
 }
 
-// forget drops what is held.
+// forget drops the rows held for a token.
 func (p *pair) forget(token key.Token) {
 	if at := p.held[token]; at != nil {
 		at.part.Release()
@@ -247,7 +247,7 @@ func (s *side) bytes() (n int64) {
 	return n
 }
 
-// add takes in the answer to the next query. Rows up to after were merged before.
+// add adds the answer to the next query. Rows up to after were merged before.
 func (s *side) add(a storage.Page, after *key.Key) {
 	rows := a.Rows
 	for after != nil && len(rows) > 0 && rows[0].Key.Compare(*after) <= 0 {
@@ -259,7 +259,7 @@ func (s *side) add(a storage.Page, after *key.Key) {
 	s.Token, s.Ended = a.Next, a.Next == nil
 }
 
-// peek returns the next row, nil if none is held.
+// peek returns the next row, or nil if none is held.
 func (s *side) peek() *storage.Row {
 	if len(s.held) == 0 {
 		return nil
@@ -274,7 +274,7 @@ func (s *side) pop() {
 	}
 }
 
-// merge takes rows up to where it is not known what comes next.
+// merge merges rows until one side has no held row but has not ended.
 func (at *position) merge(depth Depth) (rows []storage.Row) {
 	a, b := &at.sides[0], &at.sides[1]
 	for {

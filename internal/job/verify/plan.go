@@ -17,15 +17,15 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// PlanFile is a temporary file with the rows of plans. It has room for the plans of any number of tables.
+// PlanFile is a temporary file with the rows of the plans of one or more tables.
 type PlanFile struct {
 	file *os.File
 	mu   sync.Mutex // guards end
 	end  int64
 }
 
-// NewPlanFile makes the file, which nobody else can read. It loses its name where the system allows that, so that it is gone however the
-// process ends.
+// NewPlanFile makes the file, which nobody else can read. Where the system allows it, the file loses its name at once, so that it is removed
+// however the process ends.
 func NewPlanFile() (*PlanFile, error) {
 	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
 	if err != nil {
@@ -44,7 +44,7 @@ func (f *PlanFile) Close() {
 	_ = os.Remove(f.file.Name()) // Windows keeps the names of open files
 }
 
-// append adds text, and returns where it stands.
+// append appends text, and returns a reader of that text.
 func (f *PlanFile) append(text []byte) (io.Reader, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,8 +56,8 @@ func (f *PlanFile) append(text []byte) (io.Reader, error) {
 	return io.NewSectionReader(f.file, at, int64(len(text))), nil
 }
 
-// Plan says what a sync changes in a table: which rows it copies, changes and deletes, and which ETags these have in the destination. A
-// comparison makes it ([Options].Plan), and [Plan.Apply] carries it out.
+// Plan has the rows that a sync copies, changes and deletes in a table, with their ETags in the destination. A
+// comparison makes the plan ([Options].Plan), and [Plan.Apply] carries it out.
 type Plan struct {
 	file    *PlanFile // nil for a plan that only counts
 	deletes bool
@@ -68,7 +68,7 @@ type Plan struct {
 	writes, remove entries
 }
 
-// PlanCounts are how many rows a plan has.
+// PlanCounts are the numbers of rows in a plan.
 type PlanCounts struct {
 	Copy   int64 `json:"copy"`
 	Change int64 `json:"change"`
@@ -76,8 +76,8 @@ type PlanCounts struct {
 	Leave  int64 `json:"leave"` // extra rows that stay
 }
 
-// NewPlan returns an empty plan, whose rows go to a file. Without a file, it counts them only. deletes says whether extra rows are to be
-// deleted.
+// NewPlan returns an empty plan, whose rows are stored in a file. Without a file, the plan only counts them. If deletes is set, the plan deletes
+// extra rows.
 func NewPlan(f *PlanFile, deletes bool) *Plan { return &Plan{file: f, deletes: deletes} }
 
 // Counts returns how many rows the plan has.
@@ -87,19 +87,19 @@ func (p *Plan) Counts() PlanCounts {
 	return p.counts
 }
 
-// The properties that a row has in the file beside its key.
+// The properties of a row in the file, besides its key.
 const (
-	etagName = "ETag" // of the destination's row; "" if it has none
+	etagName = "ETag" // of the destination's row; "" if there is none
 	pageName = "Page" // the number of the comparison's page that had the row
 )
 
-// entries are rows of a plan. Memory has the last ones, and where the others stand.
+// entries are rows of a plan. text has the last ones, and blocks reads the others from the file.
 type entries struct {
 	text   []byte
 	blocks []io.Reader
 }
 
-// blockBytes is how much text is written at a time.
+// blockBytes is how much text is written to the file at once.
 const blockBytes = 64 << 10
 
 func (e *entries) add(f *PlanFile, row storage.Row, page int64) error {
@@ -119,7 +119,7 @@ func (e *entries) flush(f *PlanFile) error {
 	return err
 }
 
-// each calls fn once with windows of the rows, each in table order. The rows have their ETags.
+// each calls fn with windows of the rows, each in table order. The rows have their ETags. each may be called once.
 func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	return place.Windows(place.JSONLines(io.MultiReader(e.blocks...)), false, nil, func(rows place.Rows, _ int) error {
 		pages := make([]int64, len(rows))
@@ -131,7 +131,7 @@ func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	})
 }
 
-// add adds the rows of a page that differ, with the ETags of the destination's rows. stay is how many more extra rows stay.
+// add adds the different rows of a page, with the ETags of the destination's rows. stay is how many further extra rows stay.
 func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +177,7 @@ func (p *Plan) end() error {
 	return errors.Join(p.writes.flush(p.file), p.remove.flush(p.file))
 }
 
-// Split returns the rows to plan: those of a page, or, if they are to be looked for, those of a partition.
+// Split returns the rows to plan, in one unit. With a filter, it returns a unit for each partition, because Do searches for the rows.
 func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	if c.plan == nil {
 		return nil
@@ -192,8 +192,8 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	return [][]storage.Row{rows}
 }
 
-// Do adds rows to the plan. The comparison has seen no row that the filter leaves out. So Do looks for one in the other place: then a missing
-// row is a change, and an extra row stays.
+// Do adds rows to the plan. The comparison has not read rows that the filter leaves out. So with a filter, Do searches for each row in the other
+// place. If it finds the row, a missing row is a change, and an extra row stays.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {
@@ -202,7 +202,7 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	}
 	missing, extra, stay := of[sweep.Missing], of[sweep.Extra], 0
 	if c.filter != "" {
-		there, err := existing(ctx, o, c.places[1], missing, "Timestamp") // and so its ETag
+		there, err := existing(ctx, o, c.places[1], missing, "Timestamp") // which gives the ETag
 		if err != nil {
 			return r, fmt.Errorf("read the destination: %w", err)
 		}
@@ -218,7 +218,7 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	return r, c.plan.add(missing, of[sweep.Different], extra, stay)
 }
 
-// existing returns, of rows of a partition, those that a place has, whether a filter leaves them out or not. Of a table it reads only the
+// existing returns which rows of a partition exist in a place, whether a filter leaves them out or not. From a table, it reads only these
 // properties.
 func existing(ctx context.Context, o storage.RequestOptions, from storage.Source, rows []storage.Row, properties ...string) (map[key.Key]storage.Row, error) {
 	if len(rows) == 0 {

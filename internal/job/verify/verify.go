@@ -1,14 +1,14 @@
-// Package verify compares two tables row by row, values and types included.
+// Package verify compares two tables row by row, including values and types.
 //
 // It sweeps both as one table that has the rows of either (pair.go), so that ranges are
-// compared in any order, by as many requests at a time as pay, and a checkpoint knows what
-// is left. Memory is bounded however large the tables are and however much they differ.
+// compared in any order, by as many concurrent requests as pay, and a checkpoint records the
+// progress. Memory is bounded however large the tables are and however much they differ.
 //
 // A page is merged from a page of each table, and its token has both tables' tokens and the
 // last merged key. So strategies, thefts and the checkpoint work for two tables as for one, and
-// workers share extra rows like all others. The journal line of a page counts its
-// differences, so each counts once however often the process dies. The journal also keeps the
-// list: the first differences in key order.
+// extra rows are shared among workers like all others. The journal line of a page counts its
+// differences, so each difference counts once however often the process dies. The journal also has the
+// list of the first differences in key order.
 package verify
 
 import (
@@ -28,11 +28,11 @@ type Depth int
 // The depths.
 const (
 	Exact    Depth = iota // the same properties, with the same types and values
-	Contains              // the destination's row has the source's properties, and may have more
+	Contains              // the destination's row has at least the source's properties
 	Keys                  // the destination has a row with the key
 )
 
-// DepthOf returns what a copy in a mode promises.
+// DepthOf returns the depth to which a copy in a mode makes rows equal.
 func DepthOf(m action.Mode) Depth {
 	switch m {
 	case action.Merge:
@@ -50,32 +50,32 @@ const DefaultList = 20
 type Options struct {
 	sweep.Options // a List of 0 means DefaultList
 	Depth         Depth
-	// AllowExtra passes over rows that only the destination has.
+	// AllowExtra makes the comparison ignore rows that only the destination has.
 	AllowExtra bool
-	// Only, if set, is a filter without "or" of the source's rows, on top of that of both places.
+	// Only, if set, is a filter without "or" for the source's rows, in addition to the filter for both places.
 	Only string
-	// Plan, if set, gets what a sync is to do. The comparison must be exact, and can't be resumed.
+	// Plan, if set, gets the rows to sync. The comparison must be exact, and cannot be resumed.
 	Plan *Plan
 }
 
-// Result counts what was compared.
+// Result is the result of a comparison.
 type Result struct {
-	Rows      int64 `json:"rows"` // of the source
+	Rows      int64 `json:"rows"` // rows of the source
 	Missing   int64 `json:"missing"`
 	Extra     int64 `json:"extra"`
 	Different int64 `json:"different"`
 	Queries   int64 `json:"queries"`  // of both tables
-	Requests  int64 `json:"requests"` // retries included
+	Requests  int64 `json:"requests"` // including retries
 
-	// List has the differences that come first in table order, sorted.
+	// List has the first differences in table order, sorted.
 	List []sweep.Difference `json:"-"`
 }
 
 // Differences returns how many rows differ.
 func (r Result) Differences() int64 { return r.Missing + r.Extra + r.Different }
 
-// Compare compares the rows of a scan with those that the destination has in its bounds.
-// With an error, the result is what was found so far.
+// Compare compares the rows of a scan with the destination's rows within the same bounds.
+// With an error, the result has what was found so far.
 func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Options) (Result, error) {
 	o.List = cmp.Or(o.List, DefaultList)
 	if o.Memory == nil {
@@ -104,7 +104,7 @@ func (c comparison) Compare(rows []storage.Row) (ofSource int64, found []sweep.D
 	return Differences(rows, c.allowExtra)
 }
 
-// Differences returns how many of a pair's rows the first place has, and those that differ. It passes over extra ones if they are allowed.
+// Differences returns how many of a pair's rows are in the first place, and the differences. It omits extra rows if allowExtra is set.
 func Differences(rows []storage.Row, allowExtra bool) (ofSource int64, found []sweep.Difference) {
 	for _, row := range rows {
 		v := verdictOf(row)
@@ -118,7 +118,7 @@ func Differences(rows []storage.Row, allowExtra bool) (ofSource int64, found []s
 	return ofSource, found
 }
 
-// verdict is what the note of a pair's row says. A row that is the same in both places has none.
+// verdict is how a pair's row differs, which is stored in the row's note. A row that is equal in both places has no note.
 type verdict struct {
 	kind   sweep.Kind
 	detail string
