@@ -19,10 +19,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TableExt ends the name of a table's checkpoint in the directory of many.
+// TableExt ends the name of a table's checkpoint in the directory of the checkpoints.
 const TableExt = ".ckpt"
 
-// How the names of files end that each table has in the directories of the options failed and state.
+// The endings of a table's files in the directories of the options failed and state.
 const (
 	failedExt = ".jsonl"
 	stateExt  = ".json"
@@ -31,13 +31,13 @@ const (
 // Choice chooses many tables.
 type Choice struct {
 	All      bool     // all tables of an account, or of an export
-	Patterns []string // of names, as [path.Match] takes them
+	Patterns []string // patterns of names, for [path.Match]
 }
 
 // Many reports whether many tables are chosen.
 func (c Choice) Many() bool { return c.All || c.Patterns != nil }
 
-// String writes the options.
+// String returns the choice as options of the command line.
 func (c Choice) String() string {
 	if c.All {
 		return "--all"
@@ -45,7 +45,7 @@ func (c Choice) String() string {
 	return "--tables " + strings.Join(c.Patterns, ",")
 }
 
-// match returns those of the names that match. Each pattern must match one.
+// match returns the names that are chosen. It fails unless each pattern matches at least one name.
 func (c Choice) match(names []string) ([]string, error) {
 	if c.All && c.Patterns != nil {
 		return nil, Refuse("", "--all and --tables exclude each other")
@@ -61,18 +61,18 @@ func (c Choice) match(names []string) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return !c.names(name) }), nil
 }
 
-// names reports whether a table is one of those.
+// names reports whether a table is chosen.
 func (c Choice) names(name string) bool {
 	return c.All || slices.ContainsFunc(c.Patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
-// matches ignores case, as the service does in tables' names.
+// matches reports whether a name matches a pattern. Like the service, it ignores case.
 func matches(pattern, name string) bool {
 	ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(name))
 	return ok && err == nil
 }
 
-// Begin finds the tables, or takes them from the checkpoint to go on with.
+// Begin chooses the tables, or reads them from the checkpoint to resume.
 func (t *Tables) Begin(ctx context.Context) (err error) {
 	if err := t.whole(ctx); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (t *Tables) Begin(ctx context.Context) (err error) {
 	return err
 }
 
-// whole checks the options, and that exports of which all tables are taken are complete.
+// whole checks the options. With --all, it also checks that exports of many tables are complete.
 func (t *Tables) whole(ctx context.Context) error {
 	err := t.check()
 	if err == nil && t.Choice.All {
@@ -111,7 +111,8 @@ func (t *Tables) whole(ctx context.Context) error {
 	return err
 }
 
-// open opens the checkpoint in a directory, if there is to be one. One that stands where the exports are made may move with them.
+// open opens or makes the checkpoint in a directory, unless dir is "". A checkpoint in the directory of the exports may be moved together with
+// them.
 func (t *Tables) open(dir string) (err error) {
 	t.dir = dir
 	if err := makeDirectory(dir); err != nil || dir == "" {
@@ -127,7 +128,7 @@ func (t *Tables) open(dir string) (err error) {
 	return err
 }
 
-// restore takes over what became of the tables in earlier runs. Those that failed are tried again.
+// restore reads the results of earlier runs from the checkpoint. Failed tables are tried again.
 func (t *Tables) restore(ctx context.Context) error {
 	dir := t.Checkpoint.Resume
 	if err := t.open(dir); err != nil {
@@ -141,7 +142,7 @@ func (t *Tables) restore(ctx context.Context) error {
 	}
 	for _, r := range t.All {
 		if list := inside(t.Failed, r.Table, failedExt); r.State == Pending && list != "" && !IsThere(t.point(r.Table)) {
-			if err := rowlist.Remove(ctx, list); err != nil { // all rows are done again
+			if err := rowlist.Remove(ctx, list); err != nil { // the table begins again, so its old list is obsolete
 				return Refuse("failed", ": %w", err)
 			}
 		}
@@ -149,7 +150,7 @@ func (t *Tables) restore(ctx context.Context) error {
 	return nil
 }
 
-// choose lists the tables of the source that are chosen.
+// choose returns the chosen tables of the source.
 func (t *Tables) choose(ctx context.Context) ([]string, error) {
 	names, own, err := t.From.tables(ctx)
 	if len(own) > 0 {
@@ -164,7 +165,7 @@ func (t *Tables) choose(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// find chooses the tables, and makes a checkpoint if one was asked for. A directory that is exported to is its own.
+// find chooses the tables, and makes a checkpoint if one was requested. An export to a directory always has its checkpoint there.
 func (t *Tables) find(ctx context.Context) error {
 	names, err := t.choose(ctx)
 	if err != nil {
@@ -191,7 +192,7 @@ func (t *Tables) find(ctx context.Context) error {
 	if t.exports() {
 		begun := dir != "" && IsThere(filepath.Join(dir, TablesJournal))
 		if err := place.FreeOfTables(ctx, t.To.Objects); err != nil && !begun && (errors.Is(err, place.ErrTaken) || !t.To.Local()) {
-			return notTaken(err) // what else there may be, open tells
+			return notTaken(err) // open reports other errors
 		}
 		t.Checkpoint.Export = place.ExportID(uuid.NewString())
 	}
@@ -201,7 +202,7 @@ func (t *Tables) find(ctx context.Context) error {
 	return t.fits(ctx, names)
 }
 
-// fits returns what is wrong and no table's own job would notice, and adds the tables that a comparison's destination alone has.
+// fits checks for errors that no table's own job would notice. For a comparison, it also adds the tables that only the destination has.
 func (t *Tables) fits(ctx context.Context, names []string) error {
 	known := map[string]string{}
 	for _, name := range names {
@@ -211,7 +212,7 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 		}
 		known[low] = name
 		for _, file := range []string{t.point(name), inside(t.Failed, name, failedExt)} {
-			if IsThere(file) { // a resume would go on with it, or replace it
+			if IsThere(file) { // a resume would continue it or replace it
 				return Hint(Refuse("", "%s is of an earlier command", file), "give another directory, or move that one away")
 			}
 		}
@@ -231,7 +232,7 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 	return nil
 }
 
-// DestinationStates chooses the tables, and returns what the destination, an account, has of them. It changes nothing.
+// DestinationStates chooses the tables, and returns their states in the destination, which is an account. It changes nothing.
 func (t *Tables) DestinationStates(ctx context.Context) ([]storage.TableState, error) {
 	if err := t.whole(ctx); err != nil {
 		return nil, err
@@ -255,7 +256,7 @@ func (t *Tables) claim(ctx context.Context) error {
 	return notTaken(place.ClaimTables(ctx, t.To.Objects, c, begun))
 }
 
-// notTaken returns the error of a place, with what to do if another export of many tables has it.
+// notTaken returns the error of a place, with a hint if another export of many tables is there.
 func notTaken(err error) error {
 	if errors.Is(err, place.ErrTaken) {
 		return Hint(Refuse("to", ": %w", err), "give another place, with no export in it or around it")
@@ -266,7 +267,7 @@ func notTaken(err error) error {
 // exports reports whether the tables are written as exports.
 func (t *Tables) exports() bool { return t.To != nil && t.To.Objects != nil && !t.Compares }
 
-// Points returns the paths of the tables' checkpoints that are there.
+// Points returns the paths of the tables' existing checkpoints.
 func (t *Tables) Points() (paths []string) {
 	if t.dir != "" {
 		paths, _ = filepath.Glob(filepath.Join(t.dir, "*"+TableExt))
@@ -274,7 +275,7 @@ func (t *Tables) Points() (paths []string) {
 	return paths
 }
 
-// point returns the path of a table's checkpoint, "" without one. An export in a directory has it there.
+// point returns the path of a table's checkpoint, or "" without checkpoints. An export in a directory has its checkpoint there.
 func (t *Tables) point(table string) string {
 	if t.exports() && t.To.Local() {
 		return inside(t.To.Path, table, "/"+place.JournalName)
@@ -282,8 +283,8 @@ func (t *Tables) point(table string) string {
 	return inside(t.dir, table, TableExt)
 }
 
-// inside returns the path of a table's file in a directory. It is "" without a directory, and for a name that no table can have: such a
-// name may lead elsewhere.
+// inside returns the path of a table's file in a directory. It returns "" without a directory. It also returns "" for a name that no table can
+// have, because such a path may lead elsewhere.
 func inside(dir, table, ext string) string {
 	if dir == "" || storage.CheckTableName(table) != nil {
 		return ""
@@ -291,10 +292,10 @@ func inside(dir, table, ext string) string {
 	return filepath.Join(dir, table+ext)
 }
 
-// Own are the options that a table has in place of the command's.
+// Own has the options that are different for each table.
 type Own struct{ From, To, Failed, State, Checkpoint, Resume string }
 
-// own returns those of a table. It goes on with what was begun.
+// own returns the options of a table. If the table was begun, its job is resumed.
 func (t *Tables) own(table string) Own {
 	o := Own{From: t.From.of(table), Failed: inside(t.Failed, table, failedExt), State: inside(t.State, table, stateExt)}
 	if t.To == nil {
@@ -313,7 +314,7 @@ func (t *Tables) own(table string) Own {
 	return o
 }
 
-// Seal completes the export of many tables, if it is one.
+// Seal completes an export of many tables. It does nothing for other jobs.
 func (t *Tables) Seal(ctx context.Context) error {
 	if !t.exports() {
 		return nil
@@ -321,13 +322,13 @@ func (t *Tables) Seal(ctx context.Context) error {
 	return blobHint(place.SealTables(ctx, t.To.Objects, t.Checkpoint.Export, t.In(Succeeded)))
 }
 
-// Remove removes what is left of the tables' checkpoints, behind the command's own.
+// Remove removes the tables' remaining checkpoints. The command's own checkpoint must be removed before.
 func (t *Tables) Remove() {
 	if t.Journal == nil {
 		return
 	}
-	for _, r := range t.All { // of one that was killed when it had noted the table
+	for _, r := range t.All { // left if the process was killed after it had recorded the table
 		_ = os.Remove(t.point(r.Table))
 	}
-	_ = os.Remove(t.dir) // one with files of others stays
+	_ = os.Remove(t.dir) // fails if it has other files
 }

@@ -14,38 +14,38 @@ import (
 	"tablesweep/internal/place"
 )
 
-// Option is an option of a command, as it is given.
+// Option is an option of a command, with its given value.
 type Option struct {
 	jobrecord.Option
 	Kind Kind
-	SAS  bool // of a place: it has a SAS, which is not in the value
+	SAS  bool // the option is a place with a SAS, which is not in the value
 }
 
-// Kind is what an option's value is.
+// Kind is the kind of an option's value.
 type Kind int
 
 // The kinds of values.
 const (
 	Plain       Kind = iota
-	AConnection      // or the name of a setting that has one
+	AConnection      // a connection, or the name of a setting that has one
 	APlace           // see [Place]
-	AProgram         // its text, or @FILE
+	AProgram         // the text of a program, or @FILE
 )
 
-// IsSetting reports whether a connection is the name of a setting, and so no secret.
+// IsSetting reports whether a connection is the name of a setting, and therefore not secret.
 func IsSetting(connection string) bool { return !strings.ContainsAny(connection, "=:/") }
 
-// Checkpoint is what a command goes on from that can be resumed.
+// Checkpoint is the checkpoint from which a command can be resumed.
 type Checkpoint struct {
-	Command     string         // that the record is about
-	New, Resume string         // a new file, or what to go on from: a file, or a directory with it; "" for none
+	Command     string         // the command of the record
+	New, Resume string         // a new file; or a file to resume from, or its directory; "" for none
 	In          string         // the name of a new file in the directory New; "" if New is the file
-	Export      place.ExportID // the id of the export of many tables that the command makes; "" for others
+	Export      place.ExportID // the id of the export of many tables that the command makes; "" for other commands
 	File        *journal.File
 	Record      jobrecord.Record // of the file
 }
 
-// Open opens what to go on from. It returns the values of options that are not given, as the record has them.
+// Open opens the checkpoint to resume from. It returns the record's values of options that are not given.
 func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 	path, export := p.Resume, false
 	if IsDirectory(path) {
@@ -67,7 +67,7 @@ func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// journalIn returns the path of the journal in a directory: of the export that is made there, or else of a command about many tables.
+// journalIn returns the path of the journal in a directory: of an unfinished export, or otherwise of a command about many tables.
 func journalIn(dir string) (path string, export bool) {
 	for _, name := range []string{place.JournalName, place.ClaimName} {
 		export = export || IsThere(filepath.Join(dir, name))
@@ -78,7 +78,7 @@ func journalIn(dir string) (path string, export bool) {
 	return filepath.Join(dir, TablesJournal), false
 }
 
-// withoutJournal is the error of an export in a directory that can't be resumed.
+// withoutJournal returns the error of an export in a directory that cannot be resumed.
 func withoutJournal(dir string) error {
 	if IsThere(filepath.Join(dir, place.ManifestName)) {
 		return Refuse("resume", ": %s is a complete export; nothing is left to do", dir)
@@ -86,7 +86,8 @@ func withoutJournal(dir string) error {
 	return Hint(Refuse("resume", ": %s has no %s: it is gone, or another version of this program has begun the export", dir, place.JournalName), "export to another directory")
 }
 
-// restore returns the record's values of options that are not given. An export does not say where it is: it may have moved.
+// restore returns the record's values of options that are not given. An export's record does not have the export's path, because it may have
+// moved.
 func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, error) {
 	home, values := homeOf(p.Resume), map[string]string{}
 	for _, o := range options {
@@ -114,7 +115,7 @@ func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, 
 	return set, err
 }
 
-// recordForms returns the options as a record has them, in a file in the directory home.
+// recordForms returns the options in the form of a record whose file is in the directory home.
 func recordForms(options []Option, home string) (all []jobrecord.Option) {
 	for _, o := range options {
 		switch {
@@ -132,7 +133,7 @@ func recordForms(options []Option, home string) (all []jobrecord.Option) {
 	return all
 }
 
-// homeOf returns the directory that holds what names a checkpoint: a file, or a directory with the file in it. The paths in a record are
+// homeOf returns the directory that contains a checkpoint's file, or contains the directory that names the checkpoint. The paths in a record are
 // relative to it.
 func homeOf(path string) string {
 	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // . and .. do not name their parent
@@ -152,16 +153,16 @@ func beside(home, path string) (rel string, ok bool) {
 	return "./" + filepath.ToSlash(rel), errors.Join(err, toErr, relErr) == nil && rel != "." && filepath.IsLocal(rel)
 }
 
-// BesideResumed reports whether a file lies where the checkpoint lies that is gone on from, which may choose it.
+// BesideResumed reports whether a file is within the directory of the resumed checkpoint. The checkpoint may choose such a file.
 func (p *Checkpoint) BesideResumed(path string) bool {
 	_, ok := beside(homeOf(p.Resume), path)
 	return ok
 }
 
-// restored returns the value of what a record keeps. ok is false if the record must not decide it.
+// restored returns the value of an option from its form in a record. ok is false if the record must not choose it.
 func (o Option) restored(kept, home string) (value string, ok bool) {
 	switch {
-	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // whose file would be read
+	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // the program's file would be read
 		return "", false
 	case !o.isPath(kept):
 		return kept, true
@@ -175,13 +176,13 @@ func (o Option) restored(kept, home string) (value string, ok bool) {
 	return value, true
 }
 
-// leadsElsewhere reports whether a value is a connection or a URL, which may lead anywhere, and not the name of a setting.
+// leadsElsewhere reports whether a value is a connection or a URL. These may lead anywhere, but the name of a setting does not.
 func (o Option) leadsElsewhere(value string) bool {
 	return o.Kind == AConnection && !IsSetting(value) || o.Kind == APlace && place.IsURL(value)
 }
 
-// isPath reports whether a value is the path of a file or a directory, judged by its text alone. Tables' names, blobs and - are none. A
-// checkpoint keeps paths relative to itself.
+// isPath reports whether a value is the path of a file or a directory, by its text alone. Names of tables, blobs and - are not paths. A
+// checkpoint stores paths relative to itself.
 func (o Option) isPath(value string) bool {
 	if o.Kind == APlace && !place.InBlobs(value) {
 		kind, _ := place.KindOf(value)
@@ -190,7 +191,7 @@ func (o Option) isPath(value string) bool {
 	return o.Keep == jobrecord.File || o.Keep == jobrecord.AnyFile
 }
 
-// Begin begins a new checkpoint of a job, if one was asked for, or goes on with the one that is open.
+// Begin makes a new checkpoint of a job if one was requested, or continues the one that is open.
 func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) {
 	if p.File != nil {
 		if err := p.Record.At(facts.Places); err != nil {
@@ -223,7 +224,7 @@ func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) 
 	return r, nil
 }
 
-// Again returns what names the checkpoint on the command line that goes on, and the options that it does not choose.
+// Again returns the options of a command line that resumes from the checkpoint: --resume, and the options that the checkpoint does not choose.
 func (p *Checkpoint) Again(options []Option) string {
 	text := " --resume " + cmp.Or(p.Resume, p.New)
 	required := p.Record.Required(recordForms(options, ""))

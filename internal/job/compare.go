@@ -10,17 +10,17 @@ import (
 	"tablesweep/internal/job/verify"
 )
 
-// exportWorkers is how many workers compare an export, unless more are asked for: each holds a page of it that others would read again.
+// exportWorkers is how many workers compare an export by default. Few are used, because each holds a page of it that others would read again.
 const exportWorkers = 8
 
-// PairOptions are those of jobs about two places.
+// PairOptions are the options of jobs about two places.
 type PairOptions struct {
 	Options
 	To         Place
-	AllWorkers bool // an export is compared by all workers, too
+	AllWorkers bool // use all workers even to compare an export
 }
 
-// comparison are the options of a comparison of the source with the other place.
+// comparison returns the options of a comparison of the two places.
 func (o PairOptions) comparison() sweep.Options {
 	c := o.sweep(o.Rows)
 	if (o.From.Export() != nil || o.To.Export() != nil) && !o.AllWorkers {
@@ -30,10 +30,10 @@ func (o PairOptions) comparison() sweep.Options {
 	return c
 }
 
-// VerifyOptions are those of a comparison.
+// VerifyOptions are the options of a comparison.
 type VerifyOptions struct {
 	PairOptions
-	List       int // differences that are listed
+	List       int // how many differences are listed
 	AllowExtra bool
 }
 
@@ -46,7 +46,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.From.Table() != nil || o.To.Table() != nil { // many ranges of the table at a time
+	if o.From.Table() != nil || o.To.Table() != nil { // so that many ranges of the table are read at once
 		s.Steal = true
 	}
 	if _, err := try(ctx, s); err != nil {
@@ -71,7 +71,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Job, error) {
 	return j, nil
 }
 
-// Compared says what a comparison found.
+// Compared describes the result of a comparison.
 func Compared(r verify.Result) string {
 	return fmt.Sprintf("%s by %s: %d missing, %d extra, %d different", progress.Plural(r.Rows, "row"), progress.Plural(r.Queries, "query"), r.Missing, r.Extra, r.Different)
 }

@@ -18,18 +18,18 @@ import (
 	"tablesweep/internal/task"
 )
 
-// CopyOptions are those of a copy.
+// CopyOptions are the options of a copy.
 type CopyOptions struct {
 	PairOptions
 	Since
-	Mode      action.Mode    // to a table
-	Compress  place.Compress // to an export
-	Timestamp bool           // files have each row's Timestamp, too
+	Mode      action.Mode    // for a copy to a table
+	Compress  place.Compress // for an export
+	Timestamp bool           // files also have each row's Timestamp
 	DryRun    bool           // the job will not run
-	Member    bool           // it is for one of many tables
+	Member    bool           // the job is for one of many tables
 }
 
-// Copy prepares a copy between places. The source's export is open.
+// Copy prepares a copy between places. If the source is an export, it must be open.
 func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
 	s, err := o.of(o.From)
 	if err != nil {
@@ -84,7 +84,7 @@ func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	return each(ctx, o.Options, s, w)
 }
 
-// Verify checks what a copy's mode promises, after the copy. It ignores rows that only the destination has.
+// Verify checks after a copy that the rows are equal, as far as the copy's mode makes them so. It ignores rows that only the destination has.
 func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) {
 	rows := j.rows
 	if err := o.To.Read(ctx, "to"); err != nil {
@@ -98,17 +98,17 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 	if _, kept := s.Source.(rowmap.Kept); !kept {
 		s.Source = o.mappedSource(s.Source, true)
 	}
-	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) || o.Map != nil { // the destination has Timestamps, and perhaps values, of its own
+	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) || o.Map != nil { // the destination has its own Timestamps, and perhaps other values
 		compare.Only, s.Filter = storage.And(compare.Only, s.Filter), ""
 	}
 	o.Meter.Phase("verifying")
-	o.Meter.Expect(rows) // others may have come
+	o.Meter.Expect(rows) // there may be more rows by now
 	r, err := verify.Compare(ctx, s, o.To.Source, compare)
 	o.Meter.End()
 	return r, moved("verify", err)
 }
 
-// ImportAgain says how an import of rows in any order is made good.
+// ImportAgain is the hint for an interrupted import of rows in any order.
 const ImportAgain = "import all of it again: a row that is there with the same content counts as written"
 
 // fromLines copies rows in any order to a table.
@@ -125,7 +125,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 		var lines Lines
 		var now sweep.Totals
 		r, err := j.work(ctx, record, began, nil, func(opts sweep.Options) (all sweep.Totals, err error) {
-			if j.in == nil { // stdin, which may keep it waiting
+			if j.in == nil { // stdin, which may make the job wait
 				j.in, _ = o.openLines(ctx)
 			}
 			lines.Unproven = true
@@ -160,10 +160,10 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 					return err
 				})
 			}
-			if err == nil && windows == 0 && all.Rows == 0 { // of an empty table
+			if err == nil && windows == 0 && all.Rows == 0 { // the rows of an empty table
 				err = o.To.Table().Create(ctx)
 			}
-			if ctx.Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // who wrote to stdin may have been interrupted, too
+			if ctx.Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // the program that writes to stdin may also have been interrupted
 				err = task.ErrInterrupted
 			}
 			if err != nil && !errors.Is(err, task.ErrInterrupted) && !errors.As(err, new(*fs.PathError)) {
@@ -192,7 +192,7 @@ func (o CopyOptions) tryLines(ctx context.Context, rows place.Rows) error {
 	return err
 }
 
-// noLines adds to the error of other JSON how lines are made of it.
+// noLines adds a hint to an error about input that is not JSON lines.
 func noLines(err error) error {
 	switch {
 	case errors.Is(err, place.ErrArray):
@@ -205,7 +205,7 @@ func noLines(err error) error {
 	return err
 }
 
-// arriving returns what arrives from in, until ctx ends, even while in keeps it waiting.
+// arriving returns a reader of in that ends with ctx, even while in blocks.
 func arriving(ctx context.Context, in io.Reader) io.ReadCloser {
 	out, to := io.Pipe()
 	go func() { // ends with the input, or the process

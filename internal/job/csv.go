@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// writeCSV writes rows as CSV. each calls a function with all of them, twice: first they are looked through for their columns.
+// writeCSV writes rows as CSV. It calls each twice, which calls a function with all rows: first to find the columns, and then to write the rows.
 func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Row) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
 	columns := &place.Columns{CSV: form, Lossy: func(k key.Key, name string) {
 		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV can't hold; it has U+FFFD in its place", k.Partition, k.Row, name))

@@ -1,22 +1,21 @@
-// Package job does what a command does with the rows of a place, without a command line: its options are plain values, and what it
-// needs of its surroundings is in [Process].
+// Package job does a command's work with the rows of a place, without a command line. Its options are plain values. [Process] has the
+// meter, streams and limits of the process.
 //
 // A job is prepared, and then runs:
 //
-//	j, err := job.Copy(ctx, options, destination)  // opens what it reads, tries it, decides what is open
+//	j, err := job.Copy(ctx, options)                // opens and tries its places, and decides its facts
 //	record, err := checkpoint.Begin(given, j.Facts) // or a record without a journal
 //	result, err := j.Run(ctx, record)
 //	err = j.Close(err)
 //
-// Preparing changes nothing in storage. What a job decides itself is in its [Facts] before the journal begins: the addresses of its places,
-// a digest of its list of rows, the window of rows that have changed. A [Checkpoint] keeps them, and they are given back to the job that
-// goes on.
+// Preparing changes nothing in storage. The facts that a job decides itself are in its [Facts] before the journal begins: the addresses of its
+// places, a digest of its list of rows, and the window of changed rows. A [Checkpoint] stores them, and a resumed job gets them back.
 //
-// Between the two, a caller may ask whether the job is meant, or show by [Job.Estimate] what it would do. Behind them, it prints the
+// Between the two, a caller may ask for confirmation, or show with [Job.Estimate] what the job would do. After the run, it prints the
 // result, and removes the checkpoint.
 //
-// [Copy] goes to a table, from a table, an export, or rows in any order; [Export] to files; [Verify] compares; [Sync] makes equal;
-// [Enqueue] and [Delete] do what they say. [Tables] runs as many jobs as there are tables, several at once.
+// [Copy] copies a table, an export, or rows in any order, to a table or to files. [Verify] compares places. [Sync] makes a table equal to another
+// place. [Enqueue] puts messages, and [Delete] deletes rows. [Tables] runs a job for each of many tables, several at once.
 //
-// An option that can't be as it is makes a [Refusal], which names it. Advice is a [Hinted].
+// An invalid option causes a [Refusal], which names the option. An error with advice is a [Hinted].
 package job

@@ -11,13 +11,13 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Refusal is the error of options that can't be as they are. Nothing was done.
+// Refusal is the error of an invalid option. Nothing was done.
 type Refusal struct {
-	Option string // its name; "" if the error is about several, or none
-	Err    error  // what is wrong, in words that go behind the name
+	Option string // the option's name; "" if the error is about several options or none
+	Err    error  // what is wrong; its text follows the name
 }
 
-// Error names the option as a command line does.
+// Error returns the error's text, which begins with the option in the form of a command line.
 func (r Refusal) Error() string {
 	if r.Option == "" {
 		return r.Err.Error()
@@ -27,7 +27,7 @@ func (r Refusal) Error() string {
 
 func (r Refusal) Unwrap() error { return r.Err }
 
-// Refuse returns a [Refusal]. The format begins with what stands behind the option's name, such as a colon or a space.
+// Refuse returns a [Refusal]. The format begins with the text directly after the option's name, such as a colon or a space.
 func Refuse(option, format string, args ...any) error {
 	return Refusal{option, fmt.Errorf(format, args...)}
 }
@@ -48,8 +48,8 @@ func (h Hinted) Unwrap() error { return h.Err }
 // Hint adds advice to an error.
 func Hint(err error, hint string) error { return Hinted{err, hint} }
 
-// Unopened is the error for a file that can't be opened, which an option names, or the error itself. After an interrupt, which ends the wait for
-// a pipe, it is [task.ErrInterrupted].
+// Unopened returns the error for a file that cannot be opened. It names the file's option, unless option is "". After an interrupt, which ends
+// the wait for a pipe, it is [task.ErrInterrupted].
 func Unopened(option string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return task.ErrInterrupted
@@ -60,7 +60,7 @@ func Unopened(option string, err error) error {
 	return Refuse(option, ": %w", err)
 }
 
-// BadCheckpoint is the error of a checkpoint that is not taken, with advice.
+// BadCheckpoint returns the error of a refused checkpoint, with a hint.
 func BadCheckpoint(err error) error {
 	refusal := Refuse("", "checkpoint %w", err)
 	switch {
@@ -74,7 +74,7 @@ func BadCheckpoint(err error) error {
 	return refusal
 }
 
-// blobHint adds to a refusal of the Blob service which permissions are needed.
+// blobHint adds a hint about the needed permissions to a refusal of the Blob service.
 func blobHint(err error) error {
 	if !storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure") || storage.Expired(err) {
 		return err

@@ -21,11 +21,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Exported is what was written to files.
+// Exported counts the rows and files that were written.
 type Exported struct {
 	Rows  int64
 	Files int
-	Bytes int64 // of an export
+	Bytes int64 // of an export; 0 for a single file
 }
 
 // exporter writes the rows of a sweep to files.
@@ -38,7 +38,7 @@ type exporter struct {
 
 // toFiles writes the rows of a sweep to files.
 func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (*Job, error) {
-	o.Timestamp = o.Timestamp || o.To.CSV != nil // it has a column for that
+	o.Timestamp = o.Timestamp || o.To.CSV != nil // CSV has a column for it
 	if o.Timestamp && s.Select != nil {
 		s.Select = append(slices.Clone(s.Select), "Timestamp")
 	}
@@ -57,7 +57,7 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 	j.Places = []string{s.Source.Address()}
 	if !o.To.Local() {
 		j.Places = append(j.Places, o.To.Address())
-	} else if path := o.To.journal(); !o.Resumed && IsThere(path) { // it has its journal in it, and may move with it
+	} else if path := o.To.journal(); !o.Resumed && IsThere(path) { // the directory has the journal, and they may be moved together
 		return nil, taken(fmt.Errorf("%s %w: it has %s", o.To.Address(), place.ErrTaken, place.JournalName))
 	} else if err := o.outside(ctx); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 	return j, nil
 }
 
-// outside fails if the export would begin within another one. [place.Create] says so as well, once there is a directory.
+// outside fails if the export would begin within another one. [place.Create] also checks that, but only after the directory is made.
 func (o CopyOptions) outside(ctx context.Context) error {
 	if o.Member || o.Resumed {
 		return nil
@@ -84,12 +84,12 @@ func (p Place) journal() string {
 	return filepath.Join(string(p.Objects.(place.Directory)), place.JournalName)
 }
 
-// taken is the error of a place that has another export.
+// taken returns the error of a place that has another export.
 func taken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// each calls add with the rows behind one, all if that is nil. beside, if set, returns how many bytes add's file takes.
+// each calls add with the rows after behind, or with all rows if behind is nil. beside, if set, returns how many bytes add's file uses.
 func (x *exporter) each(ctx context.Context, behind *key.Key, beside func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweep(x.Rows)
 	s.From, o.Beside = behind, beside
@@ -98,7 +98,7 @@ func (x *exporter) each(ctx context.Context, behind *key.Key, beside func() int6
 	return t, moved("to", err)
 }
 
-// export makes an export, or goes on with one.
+// export makes an export, or continues one.
 func (x *exporter) export(ctx context.Context, record Record, began time.Time) (r Result, err error) {
 	o := place.Options{Compress: x.Compress, Timestamp: x.Timestamp, FileBytes: x.FileBytes, Journal: record.Journal, Member: x.Member}
 	var w *place.Writer
@@ -120,7 +120,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 			m, err = w.Complete(ctx, x.manifest(w.Claim.StartedAt, finished))
 		}
 	}
-	if errors.Is(err, place.ErrComplete) { // it died before that was noted
+	if errors.Is(err, place.ErrComplete) { // the process died before it recorded the end
 		var e *place.Export
 		if e, err = place.Open(ctx, x.To.Objects); err == nil {
 			m = e.Manifest()
@@ -175,7 +175,7 @@ func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Res
 		}
 		pages := place.NewStream(out, c, x.Timestamp)
 		r.Totals, err = x.each(ctx, nil, nil, pages.Add)
-		if err = pages.End(err); err == nil && r.Totals.Rows == 0 { // nothing at all is no compressed file
+		if err = pages.End(err); err == nil && r.Totals.Rows == 0 { // an empty text is not a valid compressed file
 			_, err = out.Write(c.Encode(nil))
 		}
 		return err

@@ -22,49 +22,49 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Job is a job that is ready to run, once. Close it, run or not.
+// Job is a job that is ready to run, once. Call Close even if it does not run.
 type Job struct {
 	Facts
 	options Options
 	spec    sweep.Spec
 	run     func(ctx context.Context, r Record, began time.Time) (Result, error)
 	intent  intent
-	changes *changes      // nil unless only rows that have changed are meant
+	changes *changes      // nil unless only changed rows are copied
 	in      io.ReadCloser // rows in any order
-	rows    int64         // that were copied to a table
+	rows    int64         // how many rows were copied to a table
 }
 
-// Record is what is kept of a job.
+// Record is a job's journal, and the request that an export stores.
 type Record struct {
-	Journal *journal.File   // nil if it can't be resumed
-	Request json.RawMessage // what exports say they are made by
+	Journal *journal.File   // nil if the job cannot be resumed
+	Request json.RawMessage // the command that made an export
 }
 
-// Result is what a job did.
+// Result is the result of a job.
 type Result struct {
 	sweep.Totals               // of all runs
 	Now          sweep.Totals  // of this run
 	Took         time.Duration // this run
-	Doubts       int64         // rows whose message may have been put twice
+	Doubts       int64         // rows whose message may have been enqueued twice
 	Lines        Lines
 	Export       Exported
 	Comparison   verify.Result
-	// Begun is false if an error is about what was not begun, or can't be resumed.
+	// Begun is false if, because of an error, the job did not begin or cannot be resumed.
 	Begun bool
 }
 
-// Lines are totals of rows from a single file or a pipe alone.
+// Lines are totals that only an import of rows from a single file or a pipe has.
 type Lines struct {
-	Unproven     bool  `json:"unproven,omitempty"`     // always true: nothing shows that these are all rows
-	Repeated     int64 `json:"repeated,omitempty"`     // rows with the key of an earlier one
-	MoreRepeated bool  `json:"moreRepeated,omitempty"` // rows too far apart were not compared
+	Unproven     bool  `json:"unproven,omitempty"`     // always true, because nothing proves that no row is missing
+	Repeated     int64 `json:"repeated,omitempty"`     // rows with the key of an earlier row
+	MoreRepeated bool  `json:"moreRepeated,omitempty"` // more rows may be repeated, because rows too far apart were not compared
 }
 
-// Run does the job. An error that is [task.ErrInterrupted] leaves the rest in the journal.
+// Run runs the job. After [task.ErrInterrupted], the journal has the rest.
 func (j *Job) Run(ctx context.Context, r Record) (Result, error) { return j.run(ctx, r, time.Now()) }
 
-// Close ends the job's use of files. err is how the command ended that ran it: if it is nil, the state of [Since] gets to know. It
-// returns the command's error.
+// Close closes the job's files. err is the error of the command that ran the job. If it is nil, Close records the success in the state of
+// [Since]. Close returns the command's error.
 func (j *Job) Close(err error) error {
 	if j.in != nil {
 		_ = j.in.Close()
@@ -72,23 +72,23 @@ func (j *Job) Close(err error) error {
 	return j.changes.end(err, j.rows)
 }
 
-// intent is what a job would do.
+// intent describes what a job would do.
 type intent struct {
 	verb   string
-	writes func([]storage.Row) int // requests that write rows, about
-	// ask finds out whether it is allowed, and says in a sentence what it leads to. missing tells that this would be created.
+	writes func([]storage.Row) int // about how many requests write these rows
+	// check checks the permissions. sentence describes the destination. missing is set if the destination would be created.
 	check func(context.Context) (sentence string, missing bool, err error)
 }
 
-// Estimate is what a job would do, and what that takes.
+// Estimate is an estimate of a job.
 type Estimate struct {
 	estimate.Report
-	Verb     string // such as copy
-	Sentence string // what it leads to
+	Verb     string // what the job does, such as copy
+	Sentence string // describes the destination
 }
 
-// Estimate counts the keys of the rows, for so long or to the end if limit is 0, and finds out whether the job is allowed. It changes
-// nothing. price is that of 10,000 requests in dollars.
+// Estimate counts the rows by their keys, until the time limit or to the end if limit is 0, and checks the job's permissions. It changes
+// nothing. price is the price of 10,000 requests in dollars.
 func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) (e Estimate, err error) {
 	sentence, missing, err := j.intent.check(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) 
 	return Estimate{r, j.intent.verb, sentence}, err
 }
 
-// leadsTo describes a destination, and says whether it exists.
+// leadsTo returns a sentence about a destination, with whether it exists.
 func leadsTo(destination, takes string, missing bool) string {
 	if missing {
 		return fmt.Sprintf("the destination %s does not exist and would be created", destination)
@@ -126,13 +126,13 @@ func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 	}
 	j.Places = w.places
 	j.run = j.with(w)
-	if o.Map != nil { // rows become others, whose transactions nobody knows
+	if o.Map != nil { // the transactions of mapped rows are unknown
 		j.intent.writes = func(rows []storage.Row) int { return len(rows) }
 	}
 	return j, nil
 }
 
-// with returns what does work with each row.
+// with returns the function that runs a job's work.
 func (j *Job) with(w work) func(context.Context, Record, time.Time) (Result, error) {
 	return func(ctx context.Context, r Record, began time.Time) (Result, error) {
 		done, err := j.work(ctx, r, began, w.prepare, func(o sweep.Options) (sweep.Totals, error) {
@@ -145,25 +145,25 @@ func (j *Job) with(w work) func(context.Context, Record, time.Time) (Result, err
 			}
 			return sweep.Do(ctx, j.spec, o, j.options.mapped(w.action))
 		})
-		if _, ok := w.action.(action.Enqueue); ok { // all else may be repeated
+		if _, ok := w.action.(action.Enqueue); ok { // repeating other actions is harmless
 			done.Doubts = done.Totals.Doubts
 		}
 		return done, err
 	}
 }
 
-// work is what a job does with each row.
+// work is the work that a job does with each row.
 type work struct {
 	intent
 	action  action.Work
 	phase   string
 	places  []string
-	prepare func(context.Context) error // what the rows go to; nil for nothing
-	known   int64                       // rows that the source says it has; 0 if it does not
-	try     func([]storage.Row) error   // refuses the job by the rows of its first page; nil for what suits any row
+	prepare func(context.Context) error // creates the destination; nil if there is nothing to create
+	known   int64                       // number of rows according to the source; 0 if unknown
+	try     func([]storage.Row) error   // may refuse the job because of the rows of its first page; nil for no check
 }
 
-// list reads the keys of the list that lie within the bounds of the sweep, if there is one.
+// list reads the list of rows, if there is one. It takes the keys within the bounds of the sweep.
 func (j *Job) list(ctx context.Context) error {
 	o := j.options
 	if o.List == "" {
@@ -182,7 +182,7 @@ func (j *Job) list(ctx context.Context) error {
 	switch {
 	case errors.Is(err, task.ErrInterrupted):
 		return err
-	case errors.As(err, &read): // which is no mistake of the caller's; an interrupt ends the read of a pipe so
+	case errors.As(err, &read): // not an invalid option; an interrupt also ends the read of a pipe with this error
 		return fmt.Errorf("--rows %s: %w", o.List, err)
 	case err != nil:
 		return Refuse("rows", " %s: %w", o.List, err)
@@ -192,7 +192,7 @@ func (j *Job) list(ctx context.Context) error {
 	return nil
 }
 
-// work does something with each row, and keeps those that fail.
+// work calls do, which works with each row, and stores or prints the failed rows.
 func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare func(context.Context) error, do func(sweep.Options) (sweep.Totals, error)) (r Result, err error) {
 	o := j.options.sweep(j.options.Rows)
 	o.Watch = func(p sweep.Progress) {
@@ -238,7 +238,7 @@ func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare 
 	return r, err
 }
 
-// failed opens the file for failed rows, and goes on with it after a resume. It returns nil without one.
+// failed opens the file for failed rows, which a resumed job continues. It returns nil if there is none.
 func (j *Job) failed(ctx context.Context, durable bool) (list *rowlist.Writer, err error) {
 	path := j.options.Failed
 	switch {
@@ -262,10 +262,10 @@ func (j *Job) failed(ctx context.Context, durable bool) (list *rowlist.Writer, e
 	return list, nil
 }
 
-// maxListed is how many failed rows are listed by the meter.
+// maxListed is how many failed rows the meter lists.
 const maxListed = 100
 
-// reporter returns a function that lists failed rows by the meter. more is said of those that are not listed.
+// reporter returns a function that lists failed rows on the meter. After maxListed rows, it prints the warning more.
 func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	listed := 0
 	return func(rows []action.Failure) error {
@@ -282,8 +282,8 @@ func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	}
 }
 
-// expect gives the meter the number of the job's rows: what the source says, the length of the list, or the result of a count beside the
-// job, unless it has a limit, which the count would break. removes is true if the job removes rows. The count ends with ctx.
+// expect gives the meter the number of the job's rows: the number in the source, the length of the list, or the result of a count alongside the
+// job. It does not count if the job has a limit, which the count would exceed. removes is set if the job removes rows. The count ends with ctx.
 func (j *Job) expect(ctx context.Context, known int64, removes bool) error {
 	o := j.options
 	switch {

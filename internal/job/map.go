@@ -20,11 +20,11 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// forMap raises the memory's limit once: mapped rows are decoded, and take several times what rows take that are copied as they were read.
-// Without that, the collector takes a third of the processor time.
+// forMap raises the memory limit once. Mapped rows are decoded, and use several times as much memory as rows that are copied unchanged.
+// Without the higher limit, the garbage collector takes a third of the processor time.
 var forMap = sync.OnceFunc(func() { new(memory.Held).Set(112 << 20) })
 
-// mapped returns what does the work with what the rows become.
+// mapped returns work that maps the rows and then does w with the results.
 func (o Options) mapped(w action.Work) action.Work {
 	if o.Map == nil {
 		return w
@@ -33,7 +33,7 @@ func (o Options) mapped(w action.Work) action.Work {
 	return action.Mapped{Work: w, Map: o.Map.Rows, Limiter: &action.Limiter{}, Slots: semaphore.NewWeighted(int64(o.Workers))}
 }
 
-// mappedSource returns the rows of a source as the map makes them, which must leave their keys. pass tells that those are left out that it fails for.
+// mappedSource returns a source with the mapped rows of s. The map must not change keys. If pass is set, rows for which the map fails are left out.
 func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	if o.Map == nil {
 		return s
@@ -41,7 +41,7 @@ func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	return rowmap.Kept{Source: s, Map: o.Map, Pass: pass}
 }
 
-// moved refuses an option that needs the keys as they are, if the error is that the map has changed one.
+// moved refuses an option that needs unchanged keys, if the error is that the map has changed a key.
 func moved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err
@@ -49,7 +49,7 @@ func moved(option string, err error) error {
 	return Hint(Refuse(option, " needs rows to keep their keys, by which they are in order: %w", err), "copy with the map to a table first, and then go on from that without")
 }
 
-// mapRows returns what rows become, and those that the map fails for.
+// mapRows returns the mapped rows, and the rows for which the map fails.
 func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []storage.Row, failed []action.Failure, err error) {
 	if o.Map == nil {
 		return rows, nil, nil
@@ -76,12 +76,12 @@ func (o Options) tryMap(ctx context.Context, rows []storage.Row) ([]storage.Row,
 	return became, err
 }
 
-// printChanges says which properties have another type than before, although nobody asked for that.
+// printChanges prints which properties the map has given another type unintentionally.
 func (o Options) printChanges() {
 	o.Map.Changes(func(c rowmap.Change) { o.Meter.Print("types", c.String()) })
 }
 
-// Preview calls fn with the first n rows of a place, and with what the map makes of each. It changes nothing.
+// Preview calls fn with each of the first n rows of a place, and with the rows that the map makes from it. It changes nothing.
 func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entity, after []storage.Entity, err error) error) error {
 	show := func(rows []storage.Row) error {
 		for _, row := range rows {
@@ -113,7 +113,7 @@ func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entit
 	return err
 }
 
-// previewLines calls show with rows of a file or of stdin, those that are left.
+// previewLines calls show with rows of a file or of stdin. left returns how many more are needed.
 func (o Options) previewLines(ctx context.Context, left func() int, show func([]storage.Row) error) error {
 	in, err := o.openLines(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (o Options) openLines(ctx context.Context) (io.ReadCloser, error) {
 	return in, nil
 }
 
-// lines reads the rows of what was opened. It reads a file of CSV twice, first for the types of its columns.
+// lines reads the rows of an opened file or stream. It reads a CSV file twice, first for the types of its columns.
 func (o Options) lines(ctx context.Context, in io.Reader) (place.Lines, error) {
 	if o.From.CSV == nil {
 		return place.JSONLines(in), nil

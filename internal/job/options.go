@@ -15,29 +15,29 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Process is what jobs need of their surroundings.
+// Process has the parts of a process that jobs use.
 type Process struct {
 	Meter     *progress.Meter
-	Abort     <-chan struct{} // closed by a second interrupt, which ends the requests under way
+	Abort     <-chan struct{} // closed by a second interrupt, which cancels the running requests
 	In        io.Reader
 	Out       io.Writer
-	Program   string         // what exports say of who made them
-	FileBytes int            // of JSON that a file of an export has; 0 for the usual size
-	Memory    *memory.Budget // what all sweeps take their parts of; nil for one each
-	limits    *sharedLimits  // nil unless other tables are under way, too
+	Program   string         // the program's name and version, for exports
+	FileBytes int            // bytes of JSON in each file of an export; 0 for the default
+	Memory    *memory.Budget // shared by all sweeps; nil for one budget each
+	limits    *sharedLimits  // nil unless the job is for one of many tables
 }
 
-// Rows say which rows a job reads, and how fast.
+// Rows selects the rows that a job reads, and limits how fast it reads them.
 type Rows struct {
 	Bounds      key.Bounds
 	Filter      string
-	Select      []string // properties; nil for all. The keys always come
-	Workers     int      // most requests at once
-	MaxRows     int      // most rows a second; 0 for any number
-	MaxRequests int      // most requests a second; 0 for any number
+	Select      []string // properties to read, nil for all; the keys are always read
+	Workers     int      // how many requests are made at once at most
+	MaxRows     int      // most rows a second; 0 for no limit
+	MaxRequests int      // most requests a second; 0 for no limit
 }
 
-// check refuses what can't be.
+// check refuses invalid values.
 func (r Rows) check() error {
 	if r.Workers < 1 {
 		return Refuse("workers", " is %d, want at least 1", r.Workers)
@@ -56,7 +56,7 @@ func (r Rows) check() error {
 		}
 	}
 	if err := storage.CheckFilter(r.Filter); err != nil {
-		return Refuse("", "--%w", err) // it starts with the name
+		return Refuse("", "--%w", err) // the error's text starts with the option's name
 	}
 	if r.Bounds.Range().Empty() {
 		return Refuse("", "--prefix, --after and --before leave no partition key between them")
@@ -64,7 +64,7 @@ func (r Rows) check() error {
 	return nil
 }
 
-// String describes the rows in a question.
+// String describes the rows, for a question to the user.
 func (r Rows) String() string {
 	var limits []string
 	for _, l := range []struct{ is, value string }{
@@ -84,7 +84,7 @@ func (r Rows) String() string {
 // all reports whether no row is left out.
 func (r Rows) all() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
 
-// of returns the sweep of a place's rows.
+// of returns the spec of a sweep of a place's rows.
 func (r Rows) of(from Place) (sweep.Spec, error) {
 	s := sweep.Spec{Source: from.Source, Bounds: r.Bounds, Filter: r.Filter, Select: r.Select, PageRows: storage.PageRows, Steal: true}
 	if err := r.check(); err != nil {
@@ -110,24 +110,24 @@ func (p Process) sweep(r Rows) sweep.Options {
 	return o
 }
 
-// Options are those of jobs that read rows of a place.
+// Options are the options of jobs that read rows of a place.
 type Options struct {
 	Process
 	Rows
 	From   Place
-	List   string      // file of the rows that are meant, "" for all
-	Failed string      // file for the rows that failed, "" for none: they are listed on stderr
-	Map    *rowmap.Map // what the rows become; nil for themselves
-	// Resumed tells that an earlier process has begun the job. Was has what it decided then.
+	List   string      // a file with the list of rows to read; "" for all rows
+	Failed string      // a file for the failed rows; "" lists them on stderr
+	Map    *rowmap.Map // maps the rows; nil for no map
+	// Resumed is set if an earlier process has begun the job. Was has the facts that it decided.
 	Resumed bool
 	Was     Facts
 }
 
-// Facts are about a job, and are known before it begins.
+// Facts are the facts about a job that are decided before it begins.
 type Facts struct {
-	Places []string // the addresses of the tables and queues that it is about: a checkpoint is good for them alone
-	Digest string   // of the list of rows; "" without one
-	Window string   // of the rows that have changed, see [Since]; "" for none
+	Places []string // the addresses of the job's places and queue; a checkpoint is valid only for them
+	Digest string   // of the list of rows; "" without a list
+	Window string   // the window of changed rows, see [Since]; "" for none
 }
 
 // Count counts the rows of a place.

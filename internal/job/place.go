@@ -14,28 +14,28 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Place is where rows come from, or go to.
+// Place is a source or destination of rows.
 type Place struct {
 	Kind    place.Kind
-	Path    string         // as it was given, without a SAS
-	Source  storage.Source // a table, or an export that is read; nil for all else
+	Path    string         // the given path, without a SAS
+	Source  storage.Source // a table, or an export to read; nil for all other places
 	Objects place.Objects  // of an export, nil for other kinds
 	CSV     *place.CSV     // of a file or a stream of CSV; nil for JSON lines
 }
 
-// Table returns the place if it is a table, and nil if it is not.
+// Table returns the place if it is a table, and nil otherwise.
 func (p Place) Table() *storage.Table {
 	t, _ := p.Source.(*storage.Table)
 	return t
 }
 
-// Export returns the export that is read, and nil if there is none.
+// Export returns the place if it is an export to read, and nil otherwise.
 func (p Place) Export() *place.Export {
 	e, _ := p.Source.(*place.Export)
 	return e
 }
 
-// Address identifies the place, and the content of an export that is read.
+// Address identifies the place and, for an export to read, its content.
 func (p Place) Address() string {
 	switch {
 	case p.Source != nil:
@@ -46,16 +46,16 @@ func (p Place) Address() string {
 	return p.Path
 }
 
-// Local reports whether it is a directory.
+// Local reports whether the place is an export in a directory.
 func (p Place) Local() bool {
 	_, ok := p.Objects.(place.Directory)
 	return ok
 }
 
-// inLines reports whether it is a file or a stream, whose rows may stand in any order.
+// inLines reports whether the place is a file or a stream, whose rows may be in any order.
 func (p Place) inLines() bool { return p.Kind == place.KindFile || p.Kind == place.KindStream }
 
-// CheckEnding refuses an export's place that ends as a file does, such as orders.csv, unless an export has been begun there.
+// CheckEnding refuses a path of an export that looks like a file of an unknown form, unless an export has been begun there.
 func (p Place) CheckEnding(ctx context.Context, option string) error {
 	ending := place.UnknownEnding(p.Path)
 	if ending == "" || p.Objects == nil {
@@ -65,14 +65,14 @@ func (p Place) CheckEnding(ctx context.Context, option string) error {
 	switch {
 	case claimed:
 		return nil
-	case err != nil && place.InBlobs(p.Path): // or else it is a file
+	case err != nil && place.InBlobs(p.Path): // otherwise it is a file
 		return blobHint(fmt.Errorf("--%s: %w", option, err))
 	}
 	return Hint(Refuse(option, " %s: no form of files ends with %s", p.Path, ending),
 		fmt.Sprintf("a file ends with .jsonl, .ndjson or .csv, and perhaps .gz or .zst behind that; if an export is meant, end it with a slash: %s/", p.Path))
 }
 
-// Read opens an export, to be read; it does nothing for other places.
+// Read opens an export for reading. It does nothing for other places.
 func (p *Place) Read(ctx context.Context, option string) error {
 	if p.Objects == nil {
 		return nil
@@ -102,8 +102,8 @@ func (p *Place) Read(ctx context.Context, option string) error {
 	return Hint(refusal, fmt.Sprintf("it was begun; tablesweep export --resume %s finishes it", with))
 }
 
-// try reads one row of the source, so that a missing table or a bad filter is reported before anything is created. It returns the service's
-// time, as its answer has it; of what is no table, this machine's.
+// try reads one row of the source, so that a missing table or a bad filter is reported before anything is created. It returns the time of the
+// service's answer or, for a source that is not a table, this machine's time.
 func try(ctx context.Context, s sweep.Spec) (time.Time, error) {
 	p, err := first(ctx, s, 1)
 	if p.Date.IsZero() {
@@ -112,7 +112,7 @@ func try(ctx context.Context, s sweep.Spec) (time.Time, error) {
 	return p.Date, err
 }
 
-// first reads the source's first page, of so many rows.
+// first reads the source's first page, of at most so many rows.
 func first(ctx context.Context, s sweep.Spec, rows int) (storage.Page, error) {
 	p, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: rows})
 	if err != nil {
@@ -121,7 +121,7 @@ func first(ctx context.Context, s sweep.Spec, rows int) (storage.Page, error) {
 	return p, err
 }
 
-// IsThere reports whether there is a file.
+// IsThere reports whether a file, a directory or a link exists.
 func IsThere(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -133,7 +133,7 @@ func IsDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// makeDirectory makes a directory, if one was given.
+// makeDirectory makes a directory, unless dir is "".
 func makeDirectory(dir string) error {
 	if dir == "" {
 		return nil

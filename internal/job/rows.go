@@ -37,7 +37,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 		return nil, err
 	}
 	queue := w.Queue
-	// The messages of the first page are made, and none is sent: a template that fails for every row of it is refused.
+	// try makes the messages of the first page without sending them, and refuses a template that fails for all rows.
 	try := func(rows []storage.Row) error {
 		rows, err := o.tryMap(ctx, rows)
 		if err != nil {

@@ -9,20 +9,20 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// ScanOptions are those of a scan.
+// ScanOptions are the options of a scan.
 type ScanOptions struct {
 	Options
 	Strategy string            // one of [strategy.Names]
-	PageRows int               // rows a query
-	Limit    int               // most rows, the first ones in table order; 0 for all
-	Trace    func(sweep.Trace) // gets each query; nil for nothing
-	quiet    bool              // failed rows are reported by another scan
+	PageRows int               // rows for each query
+	Limit    int               // only so many rows, the first in table order; 0 for all
+	Trace    func(sweep.Trace) // called with each query; may be nil
+	quiet    bool              // another scan reports the failed rows
 }
 
-// errEnough ends a scan that has had as many rows as were asked for.
+// errEnough ends a scan that has read as many rows as requested.
 var errEnough = errors.New("enough rows")
 
-// Scan calls fn with the rows of a place, in order; without fn, it counts them.
+// Scan calls fn with the rows of a place, in order. If fn is nil, it counts them.
 func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Row) error) (sweep.Totals, error) {
 	s, err := o.of(o.From)
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// LastSuccess is the value of [Since] that continues from a state.
+// LastSuccess is the value of [Since].Text that continues from a state.
 const LastSuccess = "last"
 
-// Since narrows a copy to the rows that have changed.
+// Since limits a copy to changed rows.
 type Since struct {
-	Text    string        // a time, how long ago, or [LastSuccess]; "" for all rows
-	State   string        // file that keeps the beginning of the last success
-	Overlap time.Duration // how much earlier it begins
+	Text    string        // a time, a duration before now, or [LastSuccess]; "" for all rows
+	State   string        // a file with the beginning of the last success
+	Overlap time.Duration // how much earlier the window begins
 }
 
-// ParseSince reads the option since as [logtail.ParseTime] does; empty is the zero time.
+// ParseSince reads the option since, in the forms of [logtail.ParseTime]. The empty text is the zero time.
 func ParseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -38,7 +38,7 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// Check refuses values that can't be.
+// Check refuses invalid values.
 func (w Since) Check() error {
 	switch {
 	case w.Text == LastSuccess && w.State == "":
@@ -50,14 +50,14 @@ func (w Since) Check() error {
 	return nil
 }
 
-// changes are the rows that a copy takes which is narrowed by [Since].
+// changes selects the rows of a copy that [Since] limits.
 type changes struct {
-	from  time.Time   // zero for all
-	began time.Time   // the first run, by the service's clock
+	from  time.Time   // only rows written since this time; zero for all
+	began time.Time   // when the first run began, by the service's clock
 	state *sinceState // nil without a state
 }
 
-// filter returns the filter of the rows, "" for all.
+// filter returns the filter for the changed rows, or "" for all rows.
 func (w *changes) filter() string {
 	if w == nil || w.from.IsZero() {
 		return ""
@@ -65,8 +65,8 @@ func (w *changes) filter() string {
 	return storage.SinceFilter(w.from)
 }
 
-// narrow narrows the sweep to the rows that have changed. It returns the window: FROM/BEGAN, the bound of the filter, "" for all rows, and
-// when the first run began. It returns nil if all rows are copied as they are.
+// narrow limits the sweep to the changed rows. It returns the window FROM/BEGAN. FROM is the bound of the filter, or "" for all rows. BEGAN is
+// when the first run began. Without the option since, narrow returns nil.
 func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, window string, err error) {
 	if o.Since.Text == "" {
 		return nil, "", nil
@@ -75,7 +75,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 		return nil, "", Hint(Refuse("since", " does not fit --from %s, a table of Cosmos DB, which finds no row by its Timestamp", o.From.Path), "leave --since out, or compare a time of your own by --filter")
 	}
 	w, window = &changes{}, o.Was.Window
-	if window == "" { // or else the first run has decided
+	if window == "" { // otherwise the first run has decided the window
 		w.began, err = try(ctx, *s)
 	}
 	if err == nil && o.State != "" {
@@ -106,7 +106,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 	return w, window, nil
 }
 
-// take takes the window that the first run has decided.
+// take sets the window that the first run has decided.
 func (w *changes) take(window string) (err error) {
 	bound, began, _ := strings.Cut(window, "/")
 	if w.began, err = time.Parse(time.RFC3339, began); err == nil && bound != "" {
@@ -118,7 +118,7 @@ func (w *changes) take(window string) (err error) {
 	return nil
 }
 
-// remember opens the state, and refuses a destination that has lost what was copied there.
+// remember opens the state, and refuses a destination that has lost the rows that were copied there.
 func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (err error) {
 	to := o.To
 	about := sinceCopy{From: s.Source.Address(), Range: o.Bounds, Filter: o.Filter, Select: strings.Join(o.Select, ",")}
@@ -158,7 +158,7 @@ func (o CopyOptions) decide(w *changes) (window string, err error) {
 	text, began := "", w.began.UTC()
 	if !bound.IsZero() {
 		bound = bound.Add(-o.Overlap).UTC()
-		if first := time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC); bound.Before(first) { // the service knows none before
+		if first := time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC); bound.Before(first) { // the service has no earlier times
 			bound = first
 		}
 		if bound.After(began) {
@@ -169,7 +169,7 @@ func (o CopyOptions) decide(w *changes) (window string, err error) {
 	return text + "/" + began.Format(time.RFC3339Nano), nil
 }
 
-// end ends a copy of so many rows, and keeps in the state that it succeeded, if err is nil.
+// end ends a copy of so many rows. If err is nil, it records the success in the state.
 func (w *changes) end(err error, rows int64) error {
 	if w == nil || w.state == nil || w.state.file == nil {
 		return err
@@ -181,28 +181,28 @@ func (w *changes) end(err error, rows int64) error {
 		}
 	}
 	if state.file.Close(); err != nil && state.made {
-		_ = state.file.Remove() // it has nothing to say
+		_ = state.file.Remove() // it has no success
 	}
 	return err
 }
 
-// sinceState is what --state keeps: a journal about one copy, whose event is the last success. It is locked.
+// sinceState is the file of --state: a journal about one copy, whose event is the last success. It is locked.
 type sinceState struct {
 	file   *journal.File // nil in a dry run without a state
-	dryRun bool          // a dry run, which changes nothing
-	made   bool          // by this run
-	was    success       // zero for none
+	dryRun bool          // nothing is changed
+	made   bool          // this run has made the file
+	was    success       // the last success; zero for none
 }
 
-// stateJob says what a state is about.
+// stateJob is the job in a state's journal.
 type stateJob struct {
 	Since *sinceCopy `json:"since"`
 }
 
-// sinceCopy is what a state is good for.
+// sinceCopy identifies the copy for which a state is valid.
 type sinceCopy struct {
 	From   string     `json:"from"`         // the source's address
-	To     string     `json:"to,omitempty"` // the destination's, if that is a table
+	To     string     `json:"to,omitempty"` // the destination's address, if it is a table
 	Range  key.Bounds `json:"range,omitzero"`
 	Filter string     `json:"filter,omitempty"`
 	Select string     `json:"select,omitempty"` // joined by commas
@@ -213,14 +213,14 @@ func (c sinceCopy) String() string {
 	return string(text)
 }
 
-// success is the event of a state.
+// success is the event in a state.
 type success struct {
-	Last time.Time `json:"last"`           // when it began, by the service's clock
-	Rows int64     `json:"rows,omitempty"` // that all successes copied to a table; one that was copied twice counts twice
+	Last time.Time `json:"last"`           // when the last success began, by the service's clock
+	Rows int64     `json:"rows,omitempty"` // rows that all successes copied to a table; a row that was copied twice counts twice
 }
 
-// openState opens the state of a copy. If there is none, it makes an empty one: a disk that takes none is found before hours of work,
-// not after them. With look, it makes and changes nothing.
+// openState opens the state of a copy. If there is none, it makes an empty one, so that a full disk is found before hours of work
+// and not after them. In a dry run, it makes and changes nothing.
 func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err error) {
 	s = &sinceState{dryRun: dryRun}
 	s.file, err = journal.Read(path)
@@ -252,7 +252,7 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 	return nil, err
 }
 
-// parse reads the last success of a copy like this one.
+// parse reads the last success. It refuses the state of another copy.
 func (s *sinceState) parse(about sinceCopy) error {
 	var job stateJob
 	if err := json.Unmarshal(s.file.Job(), &job); err != nil || job.Since == nil {

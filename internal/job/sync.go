@@ -14,14 +14,14 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Sync makes a table equal to another place. A caller asks between its two parts whether what the first one found is to be done.
+// Sync makes a table equal to another place. Between [Sync.Plan] and [Sync.Do], a caller may ask for confirmation.
 type Sync struct {
 	options PairOptions
 	spec    sweep.Spec
 	deletes bool
 }
 
-// NewSync prepares a sync of two places. deletes says whether extra rows are to be deleted. It changes nothing.
+// NewSync prepares a sync of two places. If deletes is set, it deletes extra rows. NewSync changes nothing.
 func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	if storage.ComparesTime(o.Filter) {
 		return nil, Hint(Refuse("filter", " compares Timestamp, which is another in each table, so that equal rows would be extra"), "compare a property of your own")
@@ -33,21 +33,21 @@ func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Steal = true // many ranges of the destination at a time
+	s.Steal = true // so that many ranges of the destination are read at once
 	s.Source = o.mappedSource(s.Source, false)
 	_, err = try(ctx, s)
 	return &Sync{options: o, spec: s, deletes: deletes}, moved("map", err)
 }
 
-// Plan compares the places, and returns what would be done. A destination that is not there is empty. Plan changes nothing. The rows of the
-// plan go to the file; without one, the plan can't be carried out.
+// Plan compares the places, and returns the plan. A missing destination counts as empty. Plan changes nothing. The rows of the
+// plan are stored in the file. Without a file, the plan cannot be carried out.
 func (s *Sync) Plan(ctx context.Context, f *verify.PlanFile) (p SyncPlan, found verify.Result, err error) {
 	p.rows = verify.NewPlan(f, s.deletes)
 	if found, err = s.compare(ctx, p.rows); err != nil {
 		return p, found, err
 	}
 	p.PlanCounts = p.rows.Counts()
-	if there := found.Rows + found.Extra - found.Missing; there == 0 { // perhaps no table either
+	if there := found.Rows + found.Extra - found.Missing; there == 0 { // the table may also be missing
 		_, err = s.options.To.Table().Query(ctx, storage.Query{Select: []string{}, Top: 1})
 		if storage.Gone(err) {
 			p.Create, err = 1, nil
@@ -75,21 +75,21 @@ func (s *Sync) mayDelete(found verify.Result) error {
 	return Hint(Refuse("", "the source has no row in the range, so nothing is deleted"), fmt.Sprintf("%s has %s there; tablesweep delete removes them", s.options.To.Table(), progress.Plural(found.Extra, "row")))
 }
 
-// SyncPlan says how much a sync would change.
+// SyncPlan is the plan of a sync, with its counts.
 type SyncPlan struct {
-	Create int64 `json:"create,omitempty"` // tables
+	Create int64 `json:"create,omitempty"` // tables to create
 	verify.PlanCounts
-	Failed int64 `json:"failed,omitempty"` // tables that could not be compared, and are not counted
+	Failed int64 `json:"failed,omitempty"` // tables that could not be compared; other counts do not include them
 	rows   *verify.Plan
 }
 
-// Add adds what would be done with another table.
+// Add adds the counts for another table.
 func (p *SyncPlan) Add(other SyncPlan) {
 	p.Create += other.Create
 	p.Copy, p.Change, p.Delete, p.Leave = p.Copy+other.Copy, p.Change+other.Change, p.Delete+other.Delete, p.Leave+other.Leave
 }
 
-// Changes reports whether something is to be done.
+// Changes reports whether the plan changes anything.
 func (p SyncPlan) Changes() bool { return p.Create+p.Copy+p.Change+p.Delete > 0 }
 
 // Differs returns [ErrDifferent] if the places are not equal.
@@ -100,7 +100,7 @@ func (p SyncPlan) Differs() error {
 	return nil
 }
 
-// String says what would be done.
+// String describes the plan's changes.
 func (p SyncPlan) String() string {
 	text := "would "
 	if p.Create > 0 {
@@ -116,17 +116,17 @@ func (p SyncPlan) String() string {
 	return text
 }
 
-// SyncResult is what a sync changed, and what the comparison after that found.
+// SyncResult is the result of a sync, and of the comparison after it.
 type SyncResult struct {
 	verify.Result
 	Written int64 `json:"written"`
 	Deleted int64 `json:"deleted"`
 	Failed  int64 `json:"failed,omitempty"` // rows that the destination refused
-	Kept    int64 `json:"kept,omitempty"`   // rows that others changed meanwhile
+	Kept    int64 `json:"kept,omitempty"`   // rows that others changed meanwhile, which the sync left unchanged
 }
 
-// Do makes a plan's changes, and compares again. A row that somebody has changed since the plan stays as it is. With an error, Do may have
-// made some of the changes.
+// Do makes a plan's changes, and compares again. It does not change a row that somebody has changed since the plan. If Do returns an error, it may
+// have made some of the changes.
 func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) {
 	to := s.options.To.Table()
 	if err := to.Create(ctx); err != nil {
@@ -143,7 +143,7 @@ func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) 
 	return r, syncError(err)
 }
 
-// SyncAgain says how a sync that ended early is made good.
+// SyncAgain is the hint for an interrupted sync.
 const SyncAgain = "run it again: it compares what is there then"
 
 func syncError(err error) error {
@@ -153,7 +153,7 @@ func syncError(err error) error {
 	return err
 }
 
-// whole refuses an export that lacks rows of the range: they would be extra.
+// whole refuses an export that lacks rows or properties of the range, because the sync would remove them.
 func (o PairOptions) whole(m place.Manifest) error {
 	own, from := o.Bounds.Range(), o.From.Path
 	within := own

@@ -19,10 +19,10 @@ import (
 	"tablesweep/internal/task"
 )
 
-// TablesJournal is the file of a checkpoint's directory that says which tables are done.
+// TablesJournal is the file in a checkpoint's directory that records which tables are done.
 const TablesJournal = "tables.jsonl"
 
-// tablesAtOnce is how many tables are under way at most.
+// tablesAtOnce is how many tables are processed at once at most.
 const tablesAtOnce = 8
 
 // The states of a table.
@@ -36,55 +36,55 @@ const (
 // ErrDifferent ends a comparison that found differences.
 var ErrDifferent = errors.New("the tables differ")
 
-// TableResult is what became of a table: a line of the result, and of [TablesJournal].
+// TableResult is the result for a table: a line of the printed result, and of [TablesJournal].
 type TableResult struct {
 	Table  string          `json:"table"`
 	State  string          `json:"state"`
 	Rows   int64           `json:"rows"`
 	Error  string          `json:"error,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"` // what the job says of one table
+	Result json.RawMessage `json:"result,omitempty"` // the result of the table's job
 }
 
-// Tables is a job about many tables: the same job for each of them, several at once.
+// Tables runs the same job for each of many tables, several at once.
 type Tables struct {
 	Process
 	Rows
 	Phase         string
 	Choice        Choice
 	From          Home
-	To            *Home       // nil if the command has but one place
-	Failed, State string      // the directories of each table's file; "" for none
-	Compares      bool        // tables are compared, and not written
-	AllowExtra    bool        // a table that only the destination has is no difference
-	Options       []Option    // as they are given
-	Checkpoint    *Checkpoint // of the command; those of the tables stand in a directory
+	To            *Home       // nil if the command has only one place
+	Failed, State string      // the directories for each table's file; "" for none
+	Compares      bool        // tables are compared, not written
+	AllowExtra    bool        // a table that only the destination has is not a difference
+	Options       []Option    // the command's options, with their given values
+	Checkpoint    *Checkpoint // of the command; the tables' checkpoints are in a directory
 	Do            func(context.Context, *Part) error
-	// Overwrites is asked once, before anything is written, if tables of the destination have rows that may be overwritten. Its error ends the
-	// job. nil if nobody needs to be asked.
+	// Overwrites is called once, before anything is written, if tables of the destination have rows that may be overwritten. Its error ends the
+	// job. It is nil if no confirmation is needed.
 	Overwrites func(tables []string) error
 
 	All     []TableResult // set by Begin
-	Journal *journal.File // set by Begin; gets what became of each table; nil if that is not kept
+	Journal *journal.File // set by Begin; records each table's result; nil without a checkpoint
 	dir     string        // of the checkpoints; "" for none
 	mu      sync.Mutex    // guards the output and the journal
 }
 
 // Part is the job for one of many tables.
 type Part struct {
-	Process // its own meter and output, and limits that it shares
+	Process // with its own meter and output, and shared limits
 	Own
 	Table  string
-	Result any           // what it says of its table, set by Do; with rows, if it has that figure
-	Ended  *journal.File // its checkpoint, set by Do if nothing of it is left to do; it goes when that is noted
+	Result any           // the table's result, set by Do; its JSON may have rows
+	Ended  *journal.File // the table's checkpoint, set by Do if the job is complete; removed once the result is recorded
 }
 
-// sharedLimits are those that jobs about many tables keep to together.
+// sharedLimits are the limits that the jobs of many tables share.
 type sharedLimits struct {
 	requests *storage.Limit
 	sweeps   *sweep.Share
 }
 
-// In returns the names of the tables that are in a state.
+// In returns the names of the tables in a state.
 func (t *Tables) In(state string) (names []string) {
 	for _, r := range t.All {
 		if r.State == state {
@@ -94,7 +94,7 @@ func (t *Tables) In(state string) (names []string) {
 	return names
 }
 
-// resume takes over what became of the tables in earlier runs. Those that failed are tried again.
+// resume reads the results of earlier runs from the journal. Failed tables are tried again.
 func (t *Tables) resume() error {
 	at := map[string]int{}
 	err := journal.Events(t.Journal, func(r TableResult) error {
@@ -114,7 +114,7 @@ func (t *Tables) resume() error {
 	return nil
 }
 
-// Again makes tables that were done pending once more.
+// Again makes done tables pending again.
 func (t *Tables) Again(which func(table string) bool) {
 	for i, r := range t.All {
 		if which(r.Table) {
@@ -123,7 +123,7 @@ func (t *Tables) Again(which func(table string) bool) {
 	}
 }
 
-// Run does the tables that are pending. One that fails does not stop the others. The error says why some are pending still: it is
+// Run runs the jobs of pending tables. A failed table does not stop the others. Run returns an error if tables are still pending, which is
 // [task.ErrInterrupted] after an interrupt.
 func (t *Tables) Run(ctx context.Context) error {
 	t.limits = &sharedLimits{storage.NewLimit(t.MaxRequests), sweep.NewShare(t.Workers, t.MaxRows)}
@@ -131,7 +131,7 @@ func (t *Tables) Run(ctx context.Context) error {
 	parts := t.Meter.Parts(len(t.All), len(t.All)-len(t.In(Pending)))
 	var group task.Group
 	group.SetLimit(min(tablesAtOnce, t.Workers))
-	more, stop := context.WithCancelCause(ctx) // ends when no more tables are to begin
+	more, stop := context.WithCancelCause(ctx) // once it ends, no more tables begin
 	defer stop(nil)
 	for i := range t.All {
 		r := &t.All[i]
@@ -150,7 +150,7 @@ func (t *Tables) Run(ctx context.Context) error {
 				p.Meter.Print(Failed, r.Error)
 			}
 			err := t.note(r, p)
-			if err != nil || errors.Is(cause, storage.ErrAway) { // others would wait for the same
+			if err != nil || errors.Is(cause, storage.ErrAway) { // other tables would wait for the same account
 				stop(cmp.Or(err, cause))
 			}
 			return err
@@ -166,10 +166,10 @@ func (t *Tables) Run(ctx context.Context) error {
 	return err
 }
 
-// one does a table, and returns how that ended.
+// one runs a table's job, and returns its error.
 func (t *Tables) one(ctx context.Context, r *TableResult, p *Part) error {
 	p.Out = &bytes.Buffer{}
-	err := storage.CheckTableName(r.Table) // a listing may have others, such as a path that leads elsewhere
+	err := storage.CheckTableName(r.Table) // a listing may have invalid names, such as a path that leads elsewhere
 	if err == nil {
 		err = t.Do(ctx, p)
 	}
@@ -190,7 +190,7 @@ func (t *Tables) one(ctx context.Context, r *TableResult, p *Part) error {
 	return err
 }
 
-// note prints what a table's job printed, and keeps what became of it.
+// note prints the output of a table's job, and records its result.
 func (t *Tables) note(r *TableResult, p *Part) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,15 +206,15 @@ func (t *Tables) note(r *TableResult, p *Part) error {
 	return err
 }
 
-// Home is where many tables stand: an account, or a place with their exports.
+// Home has many tables: an account, or a place with their exports.
 type Home struct {
-	Place                    // of exports, which are neither a table nor in an account of their own
+	Place                    // the place of the exports; only its path is used for an account
 	Account *storage.Account // nil for exports
-	// IsStateTable reports whether an app keeps its scans in tables of this name.
+	// IsStateTable reports whether tables of this name are state tables of apps.
 	IsStateTable func(name string) bool
 }
 
-// of returns a table's place, as a command line names it.
+// of returns a table's place in the form of a command line.
 func (h Home) of(table string) string { return h.Path + table }
 
 // Address identifies the home.
@@ -225,8 +225,8 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tables returns the names of the tables, in order. Exports that are not complete are among them. It returns apart those that an app, or
-// its host, keeps for itself: written back, they would undo what the app has done since.
+// tables returns the sorted names of the tables, including incomplete exports. own has the tables of an app or its host separately, because
+// writing them back would undo later work of the app.
 func (h Home) tables(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)
@@ -248,7 +248,7 @@ func (h Home) tables(ctx context.Context) (names, own []string, err error) {
 	return slices.DeleteFunc(names, kept), own, err
 }
 
-// whole refuses a place of exports that is no complete export of many tables: some may be missing.
+// whole refuses a place that is not a complete export of many tables, because tables may be missing.
 func (h Home) whole(ctx context.Context) error {
 	if h.Objects == nil {
 		return nil
