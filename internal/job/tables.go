@@ -208,7 +208,7 @@ func (t *Tables) note(r *TableResult, p *Part) error {
 
 // Home has many tables: an account, or a place with their exports.
 type Home struct {
-	Place                    // the place of the exports; only its path is used for an account
+	Place                    // of the exports; zero for an account
 	Account *storage.Account // nil for exports
 	// IsStateTable reports whether tables of this name are state tables of apps.
 	IsStateTable func(name string) bool

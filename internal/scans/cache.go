@@ -28,7 +28,7 @@ type cached[T any] struct {
 	failed  error         // of the last read
 }
 
-// NewCache returns an empty cache with these values of [Cache].fresh and kept.
+// NewCache returns an empty cache. A value is returned without being read again for the time fresh, and kept for the time kept.
 func NewCache[T any](fresh, kept time.Duration) *Cache[T] {
 	return &Cache[T]{fresh: fresh, kept: kept, byID: map[ledger.ScanID]*cached[T]{}}
 }

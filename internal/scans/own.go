@@ -53,7 +53,7 @@ func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 	return nil
 }
 
-// HostsTable returns what a table is if it has the state of this app or of a Functions host, or "" for any other table. No group copies such a table.
+// HostsTable describes a table that has the state of this app or of a Functions host. No group copies such a table. It returns "" for any other table.
 func (ss *Scans) HostsTable(t *storage.Table) string {
 	o, name := ss.Options, t.Name()
 	switch {

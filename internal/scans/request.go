@@ -38,7 +38,7 @@ type Request struct {
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
-	// Limits are nil for none. With limits, a segment has the rows of a quarter of a second, unless SegmentSize is set.
+	// Limits is nil for no limits. With limits, a segment has the rows of a quarter of a second, unless SegmentSize is set.
 	Limits *Limits `json:"limits,omitempty"`
 }
 

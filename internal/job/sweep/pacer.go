@@ -96,7 +96,7 @@ type throttle struct {
 	unit      bool // the request was a unit's, to the partition
 	partition string
 	confined  bool // the request was a query of one partition
-	waits     bool // the answer has a time to wait
+	waits     bool // the answer contains how long to wait
 }
 
 // throttled handles a throttled request. A throttled unit shows that its partition is busy. If

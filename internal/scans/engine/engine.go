@@ -19,7 +19,7 @@ type Engine struct {
 	*schedule.Scheduler
 }
 
-// New returns an engine with the app's schedules. Call [Scans.TryPrepare] before its other methods.
+// New returns an engine with the app's schedules. Call [scans.Scans.TryPrepare] before its other methods.
 func New(o scans.Options, schedules ...schedule.Schedule) (*Engine, error) {
 	all, err := scans.New(o)
 	if err != nil {

@@ -46,7 +46,7 @@ type Folds struct{ rows }
 // FoldEvery is how many steps a fold replaces on average. A fold costs two requests.
 const FoldEvery = 48
 
-// FoldAfter is called after each step's commit, and folds the scan's done steps after one step in every, on average. The step's id decides,
+// FoldAfter is called after each step's commit. On average, one call in every calls folds the scan's done steps. The step's id decides which,
 // because processes share no count. Folds of each higher level are rarer by the same factor, and replace as many rows.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()

@@ -46,7 +46,7 @@ type Held struct {
 	Scan      ScanID
 	Step      StepID
 	Requests  int64 // so far
-	Throttled int64 // of them, those that the storage throttled
+	Throttled int64 // how many of Requests the storage throttled
 }
 
 // Wait is something that a process waits for: a connection whose requests fail, or memory for all steps that it holds of a scan.

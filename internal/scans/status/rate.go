@@ -61,7 +61,7 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work done since that long before now. An interval that is partly within this time counts
+// worked sums up the work from now-since until now. An interval that is partly within this time counts
 // partly. No work was done before the attempt began or after now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
