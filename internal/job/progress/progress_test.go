@@ -110,8 +110,8 @@ func TestRatesBeginAnew(t *testing.T) {
 	}
 }
 
-// Machine output has no text in between, and outages are told in any style.
-func TestWhatElseIsTold(t *testing.T) {
+// JSON output has no other text in between, and outages are reported in every style.
+func TestOtherMessages(t *testing.T) {
 	for style, want := range map[progress.Style]string{
 		progress.JSON: `{"warning":"waiting for h for 30s: connection refused"}
 {"failed":"a row"}
@@ -148,7 +148,7 @@ type outage func() []storage.Outage
 
 func (o outage) Outages() []storage.Outage { return o() }
 
-func TestInterruptIsToldAtOnce(t *testing.T) {
+func TestInterruptIsShownAtOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	m := meter(&out, progress.None)
@@ -162,8 +162,8 @@ func TestInterruptIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// What others say does not steer the terminal, and looks like no message of this program.
-func TestSaysPlainText(t *testing.T) {
+// Text from elsewhere does not control the terminal, and does not look like a message of this program.
+func TestMessagesArePlainText(t *testing.T) {
 	t.Parallel()
 	const said = "table red\x1b[31m\u009b2J\ntablesweep: error: none\x7f\u202e"
 	for style, want := range map[progress.Style]string{

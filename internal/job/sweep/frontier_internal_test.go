@@ -9,9 +9,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestLooksDoNotWalkWhatWaits does the rows of a frontier of many steps, as --rows
-// makes it, and counts the steps that its looks pass.
-func TestLooksDoNotWalkWhatWaits(t *testing.T) {
+// TestSearchesSkipWaitingSteps does the rows of a frontier of many steps, as --rows
+// makes it, and counts the steps that its searches pass.
+func TestSearchesSkipWaitingSteps(t *testing.T) {
 	t.Parallel()
 	const steps, workers = 20_000, 8
 	f := &frontier{}

@@ -44,8 +44,8 @@ func (r *repeating) Do(req *http.Request) (*http.Response, error) {
 	return r.Transporter.Do(req)
 }
 
-// TestResumedTokenKnowsWhatIsBefore: a sweep that is resumed does not take the page before for the one that it asked for.
-func TestResumedTokenKnowsWhatIsBefore(t *testing.T) {
+// TestResumedTokenHasThePreviousKey: a resumed sweep does not accept the previous page in place of the requested one.
+func TestResumedTokenHasThePreviousKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		em, a := emulatortest.NewAccount(t, emulator.Options{})

@@ -82,9 +82,9 @@ func TestStoredFormat(t *testing.T) {
 	}
 }
 
-// TestGoesOnWithStored resumes the stored file. What it knows to be done is not done again, and
-// everything else is.
-func TestGoesOnWithStored(t *testing.T) {
+// TestResumeFromStoredFile resumes the stored file. Rows that it records as done are not done again, and
+// all others are.
+func TestResumeFromStoredFile(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(storedFile)
 	proof.Must(t, err)

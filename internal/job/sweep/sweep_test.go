@@ -124,7 +124,7 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 	})
 }
 
-func TestFailureStopsAndIsTold(t *testing.T) {
+func TestFailureStopsTheSweep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{Latency: time.Millisecond})

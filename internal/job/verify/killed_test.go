@@ -34,8 +34,8 @@ func checkpoint(t *testing.T, f *journal.File, err error) *sweep.Checkpoint {
 	return c
 }
 
-// TestBothSidesKnowWhatIsBefore: the token of a page of both tables says for each of them which key is before its own token.
-func TestBothSidesKnowWhatIsBefore(t *testing.T) {
+// TestBothTokensHaveThePreviousKey: the token of a merged page has, for each table, the key before the table's own token.
+func TestBothTokensHaveThePreviousKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{})

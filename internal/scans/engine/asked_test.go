@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Many ask for a scan, and start it, at once and again. It is one scan, which runs once.
-func TestAsk(t *testing.T) {
+// Many processes request a scan and start it, concurrently and repeatedly. The scan starts and runs once.
+func TestStartRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 5, 1)
@@ -50,8 +50,8 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// A scan that can't be started says why, for a week. What will pass is tried again.
-func TestAskedAndRefused(t *testing.T) {
+// If a scan cannot be started, its request has the reason for a week. After an error that may pass, the start is tried again.
+func TestRefusedStartRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -137,8 +137,8 @@ func TestCrashWhileRetryingByRequest(t *testing.T) {
 	})
 }
 
-// What a command asks for is checked and refused as the API does it. The scan's status has the reason.
-func TestAskedByCommandAndRefused(t *testing.T) {
+// A command's request is checked and refused as the API does it. The scan's status has the reason.
+func TestRefusedRequestOfACommand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 2)
@@ -219,8 +219,8 @@ func TestMemberRetriedByRequest(t *testing.T) {
 	})
 }
 
-// A request for a retry is about one attempt. If that was retried otherwise, or the process died behind the retry, the next attempt is not retried.
-func TestRetryByRequestIsOfOneAttempt(t *testing.T) {
+// A request for a retry is about one attempt. If that attempt was retried in another way, or the process died after the retry, the next attempt is not retried.
+func TestRetryRequestIsForOneAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})

@@ -14,10 +14,10 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/scans/ledger/schedules.go", "	if write.IfMatch = r.etag; r.etag == \"\" {\n", "	if write.IfMatch = r.etag; WRONG {\n		write.IfMatch = \"\"\n	} else if r.etag == \"\" {\n"),
 		bugtest.In(schedulesFile, "	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence))", "	id := ledger.ScanID(calendar.ID(s.Name, occurrence))\n	if WRONG {\n		id = ledger.NewScanID(now)\n	}\n	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: id"),
 	}},
-	{Name: "a request for a retry is of any attempt", Test: "TestRetryByRequestIsOfOneAttempt", Prints: "want the second attempt canceled", Edits: []bugtest.Edit{
+	{Name: "a request for a retry is of any attempt", Test: "TestRetryRequestIsForOneAttempt", Prints: "want the second attempt canceled", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/retry.go", "attempt != 0 && s.Attempt != attempt,", "attempt != 0 && s.Attempt != attempt && !WRONG,"),
 	}},
-	{Name: "a command's start is not checked", Test: "TestAskedByCommandAndRefused", Prints: "over rows: ", Edits: []bugtest.Edit{
+	{Name: "a command's start is not checked", Test: "TestRefusedRequestOfACommand", Prints: "over rows: ", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/startrequests.go", "a.Kind != ledger.CheckedStart {", "a.Kind != ledger.CheckedStart || WRONG {"),
 	}},
 	{Name: "backups go before a success", Test: "TestSchedule", Prints: "is left", Edits: []bugtest.Edit{
@@ -52,10 +52,10 @@ var bugs = []bugtest.Bug{
 	{Name: "a table that is left out is deleted after the others are sealed", Test: "TestLeftOutCrashPoints", Prints: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In(groupFile, "		err := l.exports.withdraw(ctx, out)\n		if err == nil {\n", "		err := l.exports.withdraw(ctx, out[:map[bool]int{false: len(out)}[WRONG]])\n		if err == nil {\n"),
 	}},
-	{Name: "a late claim of a table that is left out stays", Test: "TestLateStartOfWhatIsLeftOut", Prints: "is not in it", Edits: []bugtest.Edit{
+	{Name: "a late claim of a table that is left out stays", Test: "TestLateStartOfLeftOutTable", Prints: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/start.go", "		return place.Withdraw(ctx, o.Container, place.ExportID(id))\n", "		if WRONG {\n			return nil\n		}\n		return place.Withdraw(ctx, o.Container, place.ExportID(id))\n"),
 	}},
-	{Name: "a late scan of a table that is left out keeps its claim", Test: "TestLateStartOfWhatIsLeftOut", Prints: "is not in it", Edits: []bugtest.Edit{
+	{Name: "a late scan of a table that is left out keeps its claim", Test: "TestLateStartOfLeftOutTable", Prints: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/tidy.go", "			if of.State == ledger.Succeeded {\n", "			if of.State == ledger.Succeeded && !WRONG {\n"),
 	}},
 	{Name: "what late steps put stays beside a backup", Test: "TestLateBlobs", Prints: "a day later", Edits: []bugtest.Edit{

@@ -136,9 +136,9 @@ func crashWhileStarting(t *testing.T, n int, applied bool, r scans.Request, chec
 	return started == nil
 }
 
-// TestStepThatEndsProcesses kills a process whenever a step is begun, by whichever message and delivery. After the
+// TestStepThatKillsProcesses kills a process whenever a step is begun, by whichever message and delivery. After the
 // fifth time the scan fails, and its error names the step. A first delivery that ended with an error doesn't count.
-func TestStepThatEndsProcesses(t *testing.T) {
+func TestStepThatKillsProcesses(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, redelivered := range []bool{false, true} {
@@ -324,9 +324,9 @@ func TestPoisonMessages(t *testing.T) {
 	})
 }
 
-// TestEndOutsideTheLists: a scan has ended although what comes after, its place in the lists, can't be written.
+// TestEndBeforeTheLists: a scan's end is recorded, but its rows in the lists cannot be written.
 // Maintain writes it later.
-func TestEndOutsideTheLists(t *testing.T) {
+func TestEndBeforeTheLists(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 30, 1)
 	r := copyRequest("Source", "Target")

@@ -136,8 +136,8 @@ func TestGroupLeavesOut(t *testing.T) {
 	}
 }
 
-// A table that is being deleted is as good as gone.
-func TestGroupLeavesOutWhatIsBeingDeleted(t *testing.T) {
+// A table that is being deleted counts as gone.
+func TestGroupLeavesOutTablesBeingDeleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, id, _ := without(t, 3)
@@ -216,7 +216,7 @@ func TestLeftOutCrashPoints(t *testing.T) {
 
 // A process that is about to claim a table's place is overtaken: another one finds the table gone, or begins to read it. The group ends without the table,
 // and the late claim does not stay.
-func TestLateStartOfWhatIsLeftOut(t *testing.T) {
+func TestLateStartOfLeftOutTable(t *testing.T) {
 	t.Parallel()
 	for _, begun := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -314,7 +314,7 @@ func TestMemoryOfWriting(t *testing.T) {
 	})
 }
 
-// TestStepsBehindLargeRows: a step does not wait for as much as the one before has needed, if half of what steps have suffices.
+// TestStepsBehindLargeRows: a step does not wait for as much memory as an earlier step needed, if half of the memory for steps is enough.
 func TestStepsBehindLargeRows(t *testing.T) {
 	testsize.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {

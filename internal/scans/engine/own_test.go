@@ -25,7 +25,7 @@ func (w *world) reserve(table, container string) {
 	})
 }
 
-// TestScansSpareTheApp: no scan changes what belongs to the app or to its host. It may read that. Another account may have
+// TestScansSpareTheApp: no scan changes tables, queues or containers of the app or its host. It may read them. Another account may have
 // things of the same names, but no table of a Functions host may be changed in any account.
 func TestScansSpareTheApp(t *testing.T) {
 	t.Parallel()
@@ -145,9 +145,9 @@ func (w *world) mayRead(table string) {
 	}
 }
 
-// TestTablesBecomeTheApps: the settings make a scan's destination a catalog's table while the scan runs, or after its end. Neither its steps
+// TestDestinationBecomesACatalogTable: the settings make a scan's destination a catalog's table while the scan runs, or after its end. Neither its steps
 // nor a retry write there.
-func TestTablesBecomeTheApps(t *testing.T) {
+func TestDestinationBecomesACatalogTable(t *testing.T) {
 	t.Parallel()
 	t.Run("running", func(t *testing.T) {
 		w := withSource(t, 3, 2)

@@ -46,9 +46,9 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 	}
 }
 
-// An invocation of several queries reads behind each of its cuts, all at once. With strategies that don't
-// guess, it reads one page after the other.
-func TestInvocationLooksAtItsCuts(t *testing.T) {
+// An invocation with several queries reads all its children at once with the adaptive strategy. With other strategies,
+// it reads one page after another.
+func TestInvocationReadsItsChildren(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {

@@ -268,8 +268,8 @@ func TestRetryWhileRemoved(t *testing.T) {
 	})
 }
 
-// TestRunningScansHideNone: a scan is removed when its time is over, although many that were started later still run.
-func TestRunningScansHideNone(t *testing.T) {
+// TestRunningScansDoNotBlockRemoval: a scan is removed after its retention, although many later scans are still running.
+func TestRunningScansDoNotBlockRemoval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})

@@ -150,8 +150,8 @@ func (w *world) checkDeleted(id ledger.ScanID, rows int) {
 	}
 }
 
-// TestDeletionGoesOn: a delivery that finds its step committed goes on with the step's deletion, and so does one that comes twice.
-func TestDeletionGoesOn(t *testing.T) {
+// TestDeletionContinues: a delivery that finds its step committed continues the step's deletion, even if it comes twice.
+func TestDeletionContinues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 1, 5)

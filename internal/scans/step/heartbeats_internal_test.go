@@ -16,9 +16,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestHeart: a process names its steps in hand within half of ObservationPause, in spite of
-// failed writes. It names a failed step a while longer. With nothing in hand it writes nothing.
-func TestHeart(t *testing.T) {
+// TestHeartbeats: a process names the steps that it holds within half of ObservationPause, in spite of
+// failed writes. It names a failed step for some time longer. If it holds no step, it writes nothing.
+func TestHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards said and fail
 		var said [][]string
