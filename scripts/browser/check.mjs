@@ -81,7 +81,7 @@ function tables(connection) {
 }
 
 // passing starts a server before the Table service of a connection. It lets so many requests to rows pass, and refuses
-// everything then. It also makes the weather: three of four requests are throttled, or there is no answer, or nobody who listens.
+// everything then. It also makes the weather: three of four requests or all are throttled, or there is no answer, or nobody who listens.
 async function passing(connection) {
   const [, endpoint] = /TableEndpoint=([^;]+)/.exec(connection), inner = new URL(endpoint);
   const through = { left: Infinity, weather: "good", delay: 0 };
@@ -90,7 +90,7 @@ async function passing(connection) {
     if (!req.url.includes("/Tables")) through.left--;
     if (through.weather === "silent") return;
     await new Promise((done) => setTimeout(done, through.delay));
-    if (through.left < 0 || (through.weather === "throttled" && n++ % 4 > 0)) {
+    if (through.left < 0 || through.weather === "busy" || (through.weather === "throttled" && n++ % 4 > 0)) {
       req.resume();
       res.writeHead(503, { "content-type": "application/json", "x-ms-error-code": "ServerBusy" }).end('{"odata.error":{"code":"ServerBusy","message":{"lang":"en-US","value":"The server is busy."}}}');
       return;
@@ -223,11 +223,14 @@ const cases = {
       console.log(`  ${how}: ${last.join(" | ")}`);
     }
     await far.turn("good");
-    await near.turn("silent");
-    for (const at of [list, page]) await at.locator("#banner").getByText(/AzureWebJobsStorage/).waitFor();
-    console.log(`  own storage silent: ${await list.locator("#banner").textContent()} | ${await page.locator("#banner").textContent()}`);
-    await near.turn("good");
-    for (const at of [list, page]) await at.locator("#banner").waitFor({ state: "hidden" });
+    const own = "^The app's own storage \\(AzureWebJobsStorage\\) has";
+    for (const [how, says] of [["silent", "not answered for \\d+ s"], ["busy", "answered only 503 ServerBusy for \\d+ s"]]) {
+      await near.turn(how);
+      for (const at of [list, page]) await at.locator("#banner [role=alert]").getByText(new RegExp(`${own} ${says}\\.$`)).waitFor();
+      console.log(`  own storage ${how}: ${await list.locator("#banner").textContent()} | ${await page.locator("#banner").textContent()}`);
+      await near.turn("good");
+      for (const at of [list, page]) await at.locator("#banner").waitFor({ state: "hidden" });
+    }
     await api("DELETE", `scans/${id}`, undefined, base);
     await stop(other);
   },
@@ -459,9 +462,12 @@ const cases = {
     await page.locator(".events tbody tr").first().getByText("new").waitFor();
     assert.equal(await page.locator(".events tbody tr").count(), 121);
     await page.getByLabel("Follow").uncheck();
+    const dot = () => page.locator("#live").evaluate((live) => getComputedStyle(live, "::before").backgroundColor);
     await page.getByText(/^Read at/).waitFor(); // what nobody reads anew is not live
+    const old = await dot();
     await page.getByLabel("Follow").check();
     await page.getByText(/^Live/).waitFor();
+    assert.notEqual(await dot(), old);
     own(page);
   },
 

@@ -48,9 +48,9 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
       await page.goto(home + view);
       await page.locator(ready).first().waitFor({ state: "attached" });
       await page.evaluate(() => { for (const details of document.querySelectorAll("main details")) details.open = true; });
-      await check(view);
       for (const width of widths) {
         await page.setViewportSize({ width, height: 800 });
+        if (width !== 800) await check(`${view} at ${width}`);
         wide.push(...await page.evaluate(([view, width]) => (document.documentElement.scrollWidth > width ? [`${view} at ${width}`] : []), [view, width]));
       }
     }

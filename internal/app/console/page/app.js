@@ -90,7 +90,7 @@ function tell() {
   const l = Live.current;
   if (!l) return;
   const { problem, late } = l, often = l.interval < Live.hiddenInterval;
-  live.className = problem ? 'live bad' : late ? 'live late' : 'live';
+  live.className = `live ${problem ? 'bad' : late ? 'late' : often ? '' : 'read'}`;
   main.classList.toggle('old', Boolean(problem || late));
   const at = l.last && time(l.last);
   show(banner, Boolean(problem || late));
