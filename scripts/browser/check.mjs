@@ -284,7 +284,7 @@ const cases = {
     await page.locator('[name="source.table"][aria-invalid=true]').waitFor();
     assert.match(await page.locator("#field-source-table-error").textContent(), /table name/);
     await fill(page, { "source.table": "Source", "action.type": "copy", "action.destination.table": "Target" });
-    await page.locator(".estimate", { hasText: /^200 rows · about [\d,]+ requests · (less than )?\$[\d.]+ · what it writes to is created$/ }).waitFor();
+    await page.locator(".estimate", { hasText: /^200 rows · about [\d,]+ requests · (less than )?\$[\d.]+ · the destination will be created$/ }).waitFor();
     await page.getByLabel("Destination table").fill("Target2"); // what was checked is another request now
     await page.getByRole("button", { name: "Start the scan" }).waitFor({ state: "hidden" });
     const id = await begin(page, { "source.table": "Source", "action.type": "copy", "action.destination.table": "Target" });
@@ -316,7 +316,7 @@ const cases = {
     await badge(page, "canceled");
     assert.equal((await api("GET", `scans/${id}`)).state, "canceled");
     await page.getByRole("button", { name: "Retry …" }).click();
-    await page.getByRole("button", { name: "Go on" }).click();
+    await page.getByRole("button", { name: "Retry the scan" }).click();
     await badge(page, "running");
     await api("DELETE", `scans/${id}`);
   },
@@ -446,7 +446,7 @@ const cases = {
     await page.getByLabel("Catalog", { exact: true }).selectOption("visits");
     await text(page, "0 records");
     await page.getByRole("link", { name: "Newest changes" }).click();
-    await page.getByText("No changes are kept").waitFor();
+    await page.getByText("No recent changes.").waitFor();
     await api("POST", "catalog/visits/records", { eid: "F314", at: "2026-11-22T01:00:00Z" });
     await text(page, "insert");
     own(page);
@@ -477,8 +477,8 @@ const cases = {
     const page = await open(address);
     await page.locator("dialog").getByText("The app asks for a key: a host key of the app, or a key of its function Scans.").waitFor();
     await page.getByLabel("Key", { exact: true }).fill("wrong-KEY");
-    await page.getByRole("button", { name: "Use it" }).click();
-    await page.locator("dialog").getByText("The app does not take the key that was entered.").waitFor();
+    await page.getByRole("button", { name: "Use this key" }).click();
+    await page.locator("dialog").getByText("The app refused the key.").waitFor();
     await page.getByLabel("Key", { exact: true }).fill("KEY");
     await page.keyboard.press("Enter");
     await page.getByText(/^Live/).waitFor();
@@ -553,8 +553,8 @@ const cases = {
     await badge(page, "failed");
     await page.locator(".reasons > li", { hasText: /^the destination has a row with this key and other content 2 rows/ }).waitFor();
     await Promise.all(["p1", "p2"].map((PartitionKey) => table("DELETE", `Twice(PartitionKey='${PartitionKey}',RowKey='${PartitionKey.replace("p", "r")}')`)));
-    await page.getByRole("button", { name: "Run the failed rows again …" }).click();
-    await page.getByRole("button", { name: "Run them again" }).click();
+    await page.getByRole("button", { name: "Retry the failed rows …" }).click();
+    await page.getByRole("button", { name: "Retry the rows" }).click();
     await badge(page, "succeeded");
     const { rows } = await api("GET", `scans/${id}`);
     assert.deepEqual(rows, { scanned: 200, written: 200, failed: 0, gone: 0 });

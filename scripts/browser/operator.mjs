@@ -200,9 +200,9 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
       assert.deepEqual((await page.locator(".required:visible > [aria-required=true]").evaluateAll((all) => all.map((i) => i.name))).join(), shown.replace(/,$/, ""));
       assert.match(await page.locator(".required:visible > label").first().evaluate((label) => getComputedStyle(label, "::after").content), /\*/);
     }
-    assert.equal(await page.getByLabel("Queries of the first prefix").isVisible(), false);
+    assert.equal(await page.getByLabel("Queries for the first prefix").isVisible(), false);
     await page.getByLabel("Strategy").selectOption("prefix");
-    assert.equal(await page.getByLabel("Queries of the first prefix").isVisible(), true);
+    assert.equal(await page.getByLabel("Queries for the first prefix").isVisible(), true);
     await page.getByRole("button", { name: "Clear" }).click();
     await until("an empty form", async () => (await page.locator('[name="source.table"]').inputValue()) === "");
     await page.reload();
@@ -215,10 +215,10 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     let answer;
     await play(page, { scans: () => json({ scans: [] }), "scans/estimate": () => json({ requests: 9, queries: 1, dollars: 0, ...answer }) });
     for (const [rows, counted, values, says] of [
-      [1100, true, { "range.prefix": "part-1" }, "Delete 1,100 rows of Clash (prefix part-1). Deleted rows are gone for good."],
-      [1100, false, { "range.prefix": "a, b", filter: "N gt 1" }, 'Delete at least 1,100 rows of Clash (prefix "a, b", where N gt 1). Deleted rows are gone for good.'],
-      [1, true, { "range.prefix": "", filter: "", strategy: "serial" }, "Delete 1 row of Clash. That is the whole table: neither a range nor a filter is set. Deleted rows are gone for good."],
-      [0, true, { "source.connection": "BACKUP" }, "Delete no rows of BACKUP:Clash. That is the whole table: neither a range nor a filter is set. Deleted rows are gone for good."],
+      [1100, true, { "range.prefix": "part-1" }, "Delete 1,100 rows of Clash (prefix part-1). Deleted rows cannot be restored."],
+      [1100, false, { "range.prefix": "a, b", filter: "N gt 1" }, 'Delete at least 1,100 rows of Clash (prefix "a, b", where N gt 1). Deleted rows cannot be restored.'],
+      [1, true, { "range.prefix": "", filter: "", strategy: "serial" }, "Delete 1 row of Clash. This is the whole table, because no range or filter is set. Deleted rows cannot be restored."],
+      [0, true, { "source.connection": "BACKUP" }, "Delete no rows of BACKUP:Clash. This is the whole table, because no range or filter is set. Deleted rows cannot be restored."],
     ]) {
       answer = { rows: [rows, counted ? rows : null], counted };
       await fill(page, { "source.table": "Clash", "action.type": "delete", ...values });
@@ -320,25 +320,25 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     });
     const figure = async (name) => (await page.locator(`dt:text-is('${name}') ~ dd`).allTextContents()).join("; ");
     await page.goto(`${home}#/scans/x`);
-    await until("figures", async () => (await figure("Time left")) === "2 min 0 s; about");
+    await until("figures", async () => (await figure("Time left")) === "2 min 0 s; estimated");
     const known = () => page.locator(".large dt:visible").allTextContents();
-    assert.deepEqual(await known(), ["Rows read", "Time", "Share", "Time left"]);
-    assert.equal(await figure("Share"), "50 %; about");
+    assert.deepEqual(await known(), ["Rows read", "Time", "Progress", "Time left"]);
+    assert.equal(await figure("Progress"), "50 %; estimated");
     const legend = async () => (await page.locator(".legend .mark:not([hidden])").allTextContents()).join("; ");
-    await until("legend", async () => (await legend()) === "done: 1 range; in hand: 1 range; pending: 1 range");
+    await until("legend", async () => (await legend()) === "done: 1 range; in progress: 1 range; pending: 1 range");
     more = { phase: "waiting", cause: "BACKUP: it answers 503 ServerBusy", throttled: 42, rate: undefined, progress: undefined, secondsLeft: undefined, lastStepAt: second(1), leased: { steps: 5, throttled: 40, instances: [{ name: "a", steps: 4 }, { name: "b", steps: 1 }], waiting: [{ connection: "BACKUP", cause: "503 ServerBusy", since: second(0) }] } };
     await page.locator(".waits[role=status]").getByText(/^Waiting: BACKUP: it answers 503 ServerBusy, since 2 Jan 2026, 10:00:00$/).waitFor();
     await page.locator(".badge", { hasText: "running: waiting" }).waitFor();
     assert.deepEqual(await known(), ["Rows read", "Time"]); // nothing that is not known
     assert.equal(await page.locator("main progress:visible").count(), 0); // a bar without a share looks like 0 %
     assert.equal(await figure("Rows a second"), "–; over the last minute");
-    assert.equal(await figure("Instances"), "2; 4 + 1 in hand");
+    assert.equal(await figure("Instances"), "2; 4 + 1 steps");
     assert.match(await figure("Requests"), /42 throttled/);
     await page.evaluate(() => { window.behind = 3_600_000; });
     const [before, was] = [asked, turn];
     await until("ranges that are read again", () => asked > before && turn > was);
     more = { state: "canceled", finishedAt: second(9), leased: { steps: 1, throttled: 0, instances: [] } };
-    await page.locator(".badge", { hasText: "canceled: 1 step still ends" }).waitFor();
+    await page.locator(".badge", { hasText: "canceled: 1 step still running" }).waitFor();
     assert.equal(await page.locator("main progress").isVisible(), false);
   },
 
@@ -354,7 +354,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
       "scans/x/ranges": () => json({ at: second(20), ranges: [{ state: "failed", rows: 60, to: { partitionKey: "q" } }] }), "scans/x/timeline": () => json({ at: second(20), interval: 5, points: [] }),
     });
     await page.goto(`${home}#/scans/x`);
-    await page.getByText("12,345 rows could not be written. Of them, 60 were kept to be shown.").waitFor();
+    await page.getByText("12,345 rows could not be written. 60 of them are listed.").waitFor();
     assert.deepEqual((await page.locator(".reasons > li").allTextContents()).map((t) => t.slice(0, 40)), ["InvalidInput 58 rows, of 12,345p0 / \\u{2", "EntityTooLarge 2 rows, of 12,345p4 / r"]);
     assert.ok(await page.evaluate(() => document.querySelector(".failures").compareDocumentPosition(document.querySelector(".figures")) & Node.DOCUMENT_POSITION_FOLLOWING));
     const colours = await until("a range with failures", () => page.evaluate(() => {
@@ -367,9 +367,9 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.deepEqual(lines, rows.map((r) => ({ PartitionKey: r.partitionKey, RowKey: r.rowKey, reason: r.reason })));
     assert.equal(file.suggestedFilename(), "failed-x.jsonl");
     const again = async () => {
-      await page.getByRole("button", { name: "Run the failed rows again …" }).click();
-      await page.locator("dialog").getByText("Steps that are kept go on, too.").waitFor();
-      await page.getByRole("button", { name: "Run them again" }).click();
+      await page.getByRole("button", { name: "Retry the failed rows …" }).click();
+      await page.locator("dialog").getByText("Pending steps also continue.").waitFor();
+      await page.getByRole("button", { name: "Retry the rows" }).click();
     };
     await again();
     await page.locator(".banner").getByText("no failed rows are left").waitFor();
@@ -383,7 +383,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.getByRole("link", { name: "Start again …" }).click();
     await page.locator("form.new").waitFor();
     for (const [name, value] of [["source.table", "Big"], ["action.type", "copy"], ["action.destination.table", "Bigger"], ["range.prefix", "p"], ["select", "A, B"], ["name", "cron"], ["action.map", " .A = 1"]]) assert.equal(await page.locator(`[name="${name}"]`).inputValue(), value, name);
-    await page.getByText("This form has no field for action.later: what it starts lacks that.").waitFor(); // of a newer version
+    await page.getByText("This form has no field for action.later, so the new scan will not have it.").waitFor(); // of a newer version
   },
 
   async "reading: no such scan, dates in both zones, a catalog's total and repeated keys"() {

@@ -89,9 +89,9 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const nightly = page.getByRole("region", { name: "nightly" });
     await until("both backups", async () => (await nightly.locator("tbody tr").count()) === 2);
     const text = await nightly.textContent();
-    for (const want of ["failed", "older than two periods", "2 occurrences passed while the app was away", "7 last, 12 monthly", "can’t be deleted: refused", "1,234", "the source has changed since", "proof failedgone", "each day at 03:00 UTC"]) assert.ok(text.includes(want), `${want} in ${text}`);
+    for (const want of ["failed", "older than two periods", "2 occurrences came while the app was not running", "7 last, 12 monthly", "can’t be deleted: refused", "1,234", "the source has changed since", "proof failedgone", "each day at 03:00 UTC"]) assert.ok(text.includes(want), `${want} in ${text}`);
     assert.match(await page.getByRole("alert").filter({ hasText: "TABLESWEEP_SCHEDULES" }).textContent(), /onerror/);
-    assert.match(await page.getByRole("region", { name: "old" }).textContent(), /the settings do not have it/);
+    assert.match(await page.getByRole("region", { name: "old" }).textContent(), /removed from the settings/);
     assert.equal(await nightly.getByRole("link", { name: "Restore" }).count(), 1); // the other one is half gone
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await nightly.getByRole("button", { name: "Copy the command" }).click();
@@ -112,7 +112,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await page.getByRole("region", { name: "old" }).getByRole("link", { name: "Restore" }).click();
     await page.locator("[name='action.destination.connection']").fill("RESTORED");
     await page.getByRole("button", { name: "Check" }).click();
-    await page.getByText("Each table has a scan of its own, and goes to the one of its name in RESTORED. Rows are not counted before.").waitFor();
+    await page.getByText("Each table has its own scan and is copied to the table of the same name in RESTORED. Rows are not counted first.").waitFor();
     await page.getByRole("button", { name: "Start the scan" }).click();
     await until("the scan's own page", () => page.url().endsWith("#/scans/r"));
     assert.deepEqual(sent, [{ source: { tables: "*", container: "backups", prefix: "o/1", connection: "VAULT" }, action: { type: "copy", destination: { connection: "RESTORED" } } }]);
@@ -143,7 +143,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await play(page, { health: () => answer });
     await page.goto(`${home}#/scans`);
     await page.getByRole("link", { name: "Health" }).click();
-    await page.getByText(/^Scans can’t work: 2 checks of 3\. As of /).waitFor();
+    await page.getByText(/^Scans cannot run: 2 of 3 checks found a problem\. As of /).waitFor();
     assert.deepEqual(await page.locator("tbody tr").evaluateAll((rows) => rows.map((r) => r.querySelector("strong").textContent)), ["storage", "queues", "settings"]);
     assert.match(await page.locator("tbody tr").first().textContent(), /failed <img/);
     await page.locator("code", { hasText: `tablesweep doctor --url ${new URL(home).origin}` }).waitFor();
@@ -248,13 +248,13 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const shown = async () => (await page.locator(".events tbody tr").evaluateAll((all) => all.map((tr) => tr.querySelector(".value").textContent))).map(Number);
     const falls = (all) => all.every((n, i) => i === 0 || all[i - 1] > n);
     await page.goto(`${home}#/logs/orders`);
-    await page.getByText("101 events, the newest first; new ones come on top").waitFor();
+    await page.getByText("101 events, the newest first; new events appear at the top").waitFor();
     assert.equal((await shown())[0], 150);
     hold = held();
     add(152, 1500);
     log.push(event(151)); // it comes late
     const before = asked.length;
-    await page.getByText("1,101 events, the newest first; more are coming in").waitFor();
+    await page.getByText("1,101 events, the newest first; more are being read").waitFor();
     hold.release();
     hold = undefined;
     await page.getByText("1,450 events").waitFor();
@@ -275,7 +275,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await page.getByRole("button", { name: "Not now" }).click();
     await fill(page, { "source.table": "Orders", "action.type": "count" });
     await page.locator("dialog").getByText("The app asks for a key").waitFor();
-    for (const [entered, says] of [["ключ", "No key has such characters"], ["two words", "No key has such characters"], ["WRONG", "does not take the key"]]) {
+    for (const [entered, says] of [["ключ", "A key cannot contain these characters"], ["two words", "A key cannot contain these characters"], ["WRONG", "refused the key"]]) {
       await page.getByLabel("Key", { exact: true }).fill(entered);
       await page.keyboard.press("Enter");
       await page.locator("dialog").getByText(says).waitFor();
@@ -358,10 +358,10 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     let answer;
     await play(page, { scans: () => json({ scans: [] }), "scans/estimate": () => json(answer) });
     for (const [rows, more, says] of [
-      [[812345, null], { counted: false, dollars: 0.5, dollarsPerMillion: 0.25 }, "at least 812,345 rows · about 9,120 requests · $0.5000 · $0.2500 for each million beyond"],
+      [[812345, null], { counted: false, dollars: 0.5, dollarsPerMillion: 0.25 }, "at least 812,345 rows · about 9,120 requests · $0.5000 · $0.2500 for each further million rows"],
       [[0, null], { counted: false, dollars: 0.5 }, "at least 0 rows · about 9,120 requests · $0.5000"],
       [[0, 0], { counted: true, dollars: 0.00007 }, "no rows · about 9,120 requests · less than $0.0001"],
-      [[1423939, 1423939], { counted: true, dollars: 0.5, dollarsPerMillion: 0.25, creates: true }, "1,423,939 rows · about 9,120 requests · $0.5000 · what it writes to is created"],
+      [[1423939, 1423939], { counted: true, dollars: 0.5, dollarsPerMillion: 0.25, creates: true }, "1,423,939 rows · about 9,120 requests · $0.5000 · the destination will be created"],
     ]) {
       answer = { rows, requests: 9120, queries: 1, ...more };
       await fill(page, { "source.table": "Orders", "action.type": "count" });
@@ -383,7 +383,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await until("another try", () => asked > before);
     cut = true;
     await page.getByRole("button", { name: "Try now" }).click();
-    await page.locator("#banner").getByText("The answer of the app is cut off.").waitFor();
+    await page.locator("#banner").getByText("The app’s answer is incomplete.").waitFor();
     await page.locator("#banner").getByText(/Next try in \d+ s$/).waitFor();
     [cut, away] = [false, false];
     await page.getByRole("button", { name: "Try now" }).click();
@@ -432,7 +432,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await page.clock.runFor(6000);
     await page.locator("#live.late").getByText(/^Late · read at \d\d:\d\d:\d\d$/).waitFor();
     await page.locator("#banner.waits").getByText("The app has not answered for more than 5 s.").waitFor();
-    await page.locator("#banner").getByText(`Figures of ${read}`, { exact: true }).waitFor();
+    await page.locator("#banner").getByText(`Figures from ${read}`, { exact: true }).waitFor();
     assert.notEqual(await colour(), fresh);
     hold.release();
     await page.locator("#banner").waitFor({ state: "hidden" });
@@ -460,7 +460,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     });
     await page.goto(`${home}#/scans`);
     await until("four rows", async () => (await page.locator("tbody tr").count()) === 4);
-    for (const [i, says] of [/is being verified/, /verification failed: <img src=x onerror=/, /is about to be verified/, /verified/].entries()) assert.match(await page.locator("tbody tr").nth(i).textContent(), says);
+    for (const [i, says] of [/is being verified/, /verification failed: <img src=x onerror=/, /verification starts soon/, /verified/].entries()) assert.match(await page.locator("tbody tr").nth(i).textContent(), says);
     assert.equal(await page.getByRole("link", { name: "verification failed" }).getAttribute("href"), "#/scans/b-v");
     await page.getByRole("link", { name: "Older scans" }).click();
     await page.getByRole("link", { name: "verify Big against BACKUP:Bigger" }).waitFor();

@@ -39,7 +39,7 @@ function owner(path, method) {
 function refusal(method, path) {
   const opens = `a host key of the app, or a key of its function ${owner(path, method)}`;
   return key.get()
-    ? `The app does not take the key that was entered. This page needs ${opens}.`
+    ? `The app refused the key. This page needs ${opens}.`
     : `The app asks for a key: ${opens}.`;
 }
 
@@ -90,10 +90,10 @@ export async function call(method, path, { query = [], body, parse = JSON.parse,
       if (Live.current) Object.assign(Live.current, { last: Date.now(), asked: performance.now() });
       return answer;
     } catch {
-      throw new Problem('The answer of the app is cut off.');
+      throw new Problem('The app’s answer is incomplete.');
     }
   }
-  if (response.ok) throw new Problem('Something else has answered in the app’s place.', { status: 502 });
+  if (response.ok) throw new Problem('The answer did not come from the app.', { status: 502 });
   if (response.status === 401) throw new Problem(refusal(method, path), { status: 401 });
   let told = {};
   if (json) try { told = JSON.parse(text); } catch { /* no JSON: its status must do */ }
@@ -153,7 +153,7 @@ export class Live {
       Object.assign(this, { failures: 0, problem: null });
     } catch (error) {
       if (!(error instanceof Problem)) console.error(error);
-      const problem = error instanceof Problem ? error : new Problem('This page has failed; reload it.', { status: -1 });
+      const problem = error instanceof Problem ? error : new Problem('This page has failed. Reload it.', { status: -1 });
       this.asks = problem.needsKey && !this.problem?.needsKey; // also after other failures
       this.problem = problem;
       this.failures += 1;

@@ -104,7 +104,7 @@ function tell() {
   show(enter, Boolean(problem?.needsKey));
   show(again, Boolean(problem && !problem.needsKey));
   const tries = problem?.away && (l.running ? 'Trying …' : `Next try in ${Math.max(0, Math.ceil((l.next - performance.now()) / 1000))} s`);
-  set(next, [at && `Figures of ${at}`, tries].filter(Boolean).join(' · '));
+  set(next, [at && `Figures from ${at}`, tries].filter(Boolean).join(' · '));
 }
 
 Live.askKey = askKey;
@@ -124,16 +124,16 @@ function askKey(problem = Live.current?.problem) {
   const dialog = h('dialog', { 'aria-labelledby': 'key-title' },
     h('form', { onsubmit: (event) => { event.preventDefault(); done(input.value.trim()); } },
       h('h2', { id: 'key-title' }, 'Key of the app'),
-      h('p', { id: 'key-why' }, problem?.needsKey ? problem.message : 'A host key of the app opens all of this page; the key of one function opens its part.'),
+      h('p', { id: 'key-why' }, problem?.needsKey ? problem.message : 'A host key opens every page. A function key opens only the pages of its function.'),
       h('label', {}, 'Key', input), wrong,
-      h('p', { class: 'hint' }, 'It stays in this browser tab, and is sent in a header to this app alone.'),
+      h('p', { class: 'hint' }, 'The key stays in this browser tab. It is sent only to this app, in a header.'),
       h('div', { class: 'actions' },
-        h('button', { type: 'submit', class: 'primary' }, 'Use it'),
+        h('button', { type: 'submit', class: 'primary' }, 'Use this key'),
         h('button', { onclick: () => dialog.close() }, 'Not now'),
         key.get() && h('button', { class: 'right', onclick: () => done('') }, 'Forget the key'))));
   function done(value) {
     if (!key.possible(value)) {
-      set(wrong, 'No key has such characters: was it copied whole, and nothing else?');
+      set(wrong, 'A key cannot contain these characters. Copy it again.');
       input.setAttribute('aria-invalid', 'true');
       return;
     }

@@ -13,7 +13,7 @@ function part(text) {
   return { field, rule };
 }
 
-const rules = { digits: 'digits alone count', exact: 'upper and lower case differ', newest: 'a time', number: 'a number', 'number:desc': 'a number' };
+const rules = { digits: 'only digits are compared', exact: 'case-sensitive', newest: 'a time', number: 'a number', 'number:desc': 'a number' };
 const pathOf = (name) => (name ? `catalog/${encodeURIComponent(name)}` : 'catalog');
 const titleOf = (name) => name || 'default';
 const addressOf = (name, query) => `#/catalog/${encodeURIComponent(name || '-')}${query?.size ? `?${query}` : ''}`;
@@ -37,7 +37,7 @@ export function showCatalog(main, { path, query }) {
     if (catalog) return catalog.refresh();
     const { catalogs } = await call('GET', 'catalog');
     if (!catalogs.length) {
-      body.replaceChildren(nothing('This app has no catalog. The setting TABLE_CATALOG_NAME creates one; TABLESWEEP_CATALOGS creates more.'));
+      body.replaceChildren(nothing('This app has no catalog. The setting TABLE_CATALOG_NAME creates one. TABLESWEEP_CATALOGS creates more.'));
       return 60_000;
     }
     const named = (n) => catalogs.find((c) => c.name === n);
@@ -125,7 +125,7 @@ function records(catalog, query, body, again) {
     const to = addressOf(catalog.name, asked);
     if (location.hash === to) again();
     else location.hash = to;
-  } }, h('div', { class: 'fields' }, inputs.map((f) => f.element)), h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Look up'), ask, total, h('span', { class: 'hint' }, 'Several keys must all match. Without keys, all records are listed.')));
+  } }, h('div', { class: 'fields' }, inputs.map((f) => f.element)), h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Look up'), ask, total, h('span', { class: 'hint' }, 'A record must match all keys. Without keys, all records are listed.')));
   body.append(modes(catalog, false), form, trouble, found, none, list.element, h('div', { class: 'actions' }, first, next));
 
   // countAll counts what the address asks for, in as many calls as that takes.
@@ -195,7 +195,7 @@ function records(catalog, query, body, again) {
 // changes lists the newest changes.
 function changes(catalog, body) {
   const list = recordRows(catalog, ['time', 'change']);
-  const none = nothing('No changes are kept.', h('a', { class: 'button', href: addressOf(catalog.name) }, 'Records'));
+  const none = nothing('No recent changes.', h('a', { class: 'button', href: addressOf(catalog.name) }, 'Records'));
   show(none, false);
   body.append(modes(catalog, true), none, list.element);
   return {

@@ -126,7 +126,7 @@ export class TimeChart {
     this.reader.read(this.reader.at);
     const last = points.at(-1);
     put(this.picture, { 'aria-label': `${this.title}, from ${when(start)} to ${when(end)}: at most ${rate(largest)}, ` +
-      `${rate(last.values[0])} at ${when(last.from)}. Arrow keys read single values.` });
+      `${rate(last.values[0])} at ${when(last.from)}. Use the arrow keys to read single values.` });
   }
 
   outline(n, x, y) {
@@ -145,7 +145,7 @@ export class TimeChart {
 // keyText returns the text of a range's bound: a key, or a place in a partition.
 const keyText = (bound) => bound && quoted(bound.partitionKey) + (bound.rowKey ? ` / ${quoted(bound.rowKey)}` : '');
 
-const words = { done: 'done', leased: 'in hand', pending: 'pending', failed: 'with failures' };
+const words = { done: 'done', leased: 'in progress', pending: 'pending', failed: 'with failures' };
 
 // Strip shows ranges in table order. A range is as wide as its rows, a pending one as the rows left.
 export class Strip {
@@ -177,11 +177,11 @@ export class Strip {
     Object.assign(this, { key, ranges, progress });
     Object.keys(words).forEach((state, i) => {
       const size = ranges.filter((r) => r.state === state).length;
-      const wide = state === 'pending' && !progress ? ', of a size that is not known' : '';
+      const wide = state === 'pending' && !progress ? ', size unknown' : '';
       show(this.marks[i], size > 0);
       set(this.marks[i], size ? `${words[state]}: ${plural(size, 'range')}${wide}` : '');
     });
-    put(this.picture, { 'aria-label': `Key space: ${this.marks.filter((m) => !m.hidden).map((m) => m.textContent).join('; ') || 'nothing yet'}. Arrow keys read single ranges.` });
+    put(this.picture, { 'aria-label': `Key space: ${this.marks.filter((m) => !m.hidden).map((m) => m.textContent).join('; ') || 'nothing yet'}. Use the arrow keys to read single ranges.` });
     this.draw();
     this.list();
   }

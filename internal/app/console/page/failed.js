@@ -32,7 +32,7 @@ export function failedRows(id) {
       body.append(...page.rows.map((r) => h('tr', {}, h('td', { class: 'key' }, name(r.partitionKey, { always: true })), h('td', { class: 'key' }, name(r.rowKey, { always: true })), h('td', {}, visible(r.reason)))));
       cursor = page.cursor ?? '';
       show(more, Boolean(cursor));
-      const kept = page.kept < page.total ? ` Of them, ${count(page.kept)} were kept to be shown.` : '';
+      const kept = page.kept < page.total ? ` ${count(page.kept)} of them are listed.` : '';
       set(note, `${plural(page.total, 'row')} could not be written.${kept}`);
       total = page.total; // it may be up to 15 s old: then this asks again
     } catch (error) {

@@ -6,45 +6,45 @@ import { ownStorage, partOf, tableOf } from './scans.js';
 const lookInterval = 15_000;
 const draftPlace = 'tablesweep-draft'; // in the tab's own storage
 
-const made = 'it is created if it is missing';
+const made = 'created if missing';
 const [rows, put] = [['copy', 'export', 'count', 'enqueue', 'delete'], ['copy', 'export', 'enqueue']];
 
 // fields are those of a request, by name, in their groups. All but exact ones are trimmed. of lists the actions that take one; from and strategy are
 // what else must be chosen. suggests says what the app has to suggest, and of which connection. Two are the form’s own: from, and the action
 // export, which is a copy.
 const fields = [
-  { name: 'from', label: 'Rows of', group: 'From', options: [['table', 'a table'], ['export', 'an export, in a container of blobs'], ['tables', 'many tables'], ['exports', 'an export of many tables']] },
+  { name: 'from', label: 'Rows of', group: 'From', options: [['table', 'a table'], ['export', 'an export in a blob container'], ['tables', 'many tables'], ['exports', 'an export of many tables']] },
   { name: 'source.table', suggests: ['tables', 'source.connection'], label: 'Table', group: 'From', from: ['table'], required: true },
-  { name: 'source.tables', label: 'Tables', group: 'From', from: ['tables', 'exports'], required: true, hint: '* for all, or such as logs*,Orders' },
+  { name: 'source.tables', label: 'Tables', group: 'From', from: ['tables', 'exports'], required: true, hint: '* for all tables, or patterns such as logs*,Orders' },
   { name: 'source.container', label: 'Container', group: 'From', from: ['export', 'exports'], required: true },
-  { name: 'source.prefix', label: 'Prefix of its blobs', group: 'From', from: ['export', 'exports'], hint: 'such as backup/orders' },
+  { name: 'source.prefix', label: 'Blob prefix', group: 'From', from: ['export', 'exports'], hint: 'such as backup/orders' },
   { name: 'source.connection', suggests: ['connections'], label: 'Connection', group: 'From', hint: 'the name of a setting; the app’s own storage if empty' },
-  { name: 'action.type', label: 'Action', group: 'Action', options: [['copy', 'copy the rows to a table'], ['export', 'copy the rows to blobs'], ['count', 'count the rows'], ['keys', 'list the partition keys in a table'], ['enqueue', 'put a message a row into a queue'], ['delete', 'delete the rows']] },
+  { name: 'action.type', label: 'Action', group: 'Action', options: [['copy', 'copy the rows to a table'], ['export', 'copy the rows to blobs'], ['count', 'count the rows'], ['keys', 'write the partition keys to a table'], ['enqueue', 'send a queue message for each row'], ['delete', 'delete the rows']] },
   { name: 'action.destination.table', suggests: ['tables', 'action.destination.connection'], label: 'Destination table', group: 'Action', of: ['copy', 'keys'], from: ['table', 'export'], required: true, hint: made },
   { name: 'action.destination.container', label: 'Destination container', group: 'Action', of: ['export'], required: true, hint: made },
-  { name: 'action.destination.prefix', label: 'Prefix of the blobs', group: 'Action', of: ['export'], hint: 'such as backup/orders; it must be free' },
+  { name: 'action.destination.prefix', label: 'Destination prefix', group: 'Action', of: ['export'], hint: 'such as backup/orders; must not be in use' },
   { name: 'action.destination.connection', suggests: ['connections'], label: 'Destination connection', group: 'Action', of: ['copy', 'keys', 'export'] },
-  { name: 'action.mode', label: 'Rows that exist there', group: 'Action', of: ['copy'], options: [['', 'replace'], ['merge', 'merge'], ['skip', 'skip'], ['fail', 'fail']] },
-  { name: 'action.overwrite', label: 'Tables there that have rows', group: 'Action', of: ['copy'], from: ['tables', 'exports'], options: [['', 'start nothing'], ['true', 'write over their rows']], flag: true },
+  { name: 'action.mode', label: 'Rows that already exist', group: 'Action', of: ['copy'], options: [['', 'replace'], ['merge', 'merge'], ['skip', 'skip'], ['fail', 'fail']] },
+  { name: 'action.overwrite', label: 'If the tables have rows', group: 'Action', of: ['copy'], from: ['tables', 'exports'], options: [['', 'do not start'], ['true', 'overwrite their rows']], flag: true },
   { name: 'action.queue.name', suggests: ['queues', 'action.queue.connection'], label: 'Queue', group: 'Action', of: ['enqueue'], required: true, hint: made },
   { name: 'action.queue.connection', suggests: ['connections'], label: 'Queue’s connection', group: 'Action', of: ['enqueue'] },
   { name: 'action.message', exact: true, label: 'Message', group: 'Action', of: ['enqueue'], hint: 'such as {{.PartitionKey}}/{{.RowKey}}; the row as JSON if empty' },
-  { name: 'action.map', exact: true, label: 'Map', group: 'Action', of: put, hint: 'a program in jq that makes rows of each row' },
-  { name: 'name', label: 'Name', group: 'Action', hint: 'what lists of scans are searched for' },
+  { name: 'action.map', exact: true, label: 'Map', group: 'Action', of: put, hint: 'a jq program that turns each row into new rows' },
+  { name: 'name', label: 'Name', group: 'Action', hint: 'the list of scans can be filtered by it' },
   { name: 'range.prefix', exact: true, label: 'PartitionKey begins with', group: 'Range' },
   { name: 'range.after', exact: true, label: 'PartitionKey after', group: 'Range', hint: 'strictly greater' },
   { name: 'range.before', exact: true, label: 'PartitionKey before', group: 'Range', hint: 'strictly less' },
   { name: 'filter', exact: true, label: 'Filter', group: 'Range', hint: 'OData, such as Total gt 100.0' },
-  { name: 'select', label: 'Properties', group: 'Range', of: put, hint: 'separated by commas; all if empty, [] for the keys alone', list: true },
+  { name: 'select', label: 'Properties', group: 'Range', of: put, hint: 'separated by commas; all if empty, [] for keys only', list: true },
   { name: 'strategy', label: 'Strategy', group: 'How', of: rows, options: [['', 'adaptive'], ['prefix', 'prefix'], ['serial', 'serial']] },
-  { name: 'segmentsPerFirstPrefix', label: 'Queries of the first prefix', group: 'How', of: rows, strategy: ['prefix'], number: true },
-  { name: 'segmentsPerSubsequentPrefix', label: 'Queries of other prefixes', group: 'How', of: rows, strategy: ['prefix'], number: true },
-  { name: 'segmentSize', label: 'Rows a query', group: 'How', number: true, hint: '1 to 1,000' },
-  { name: 'segmentsPerInvocation', label: 'Queries an invocation', group: 'How', number: true, hint: '1 to 24' },
+  { name: 'segmentsPerFirstPrefix', label: 'Queries for the first prefix', group: 'How', of: rows, strategy: ['prefix'], number: true },
+  { name: 'segmentsPerSubsequentPrefix', label: 'Queries for other prefixes', group: 'How', of: rows, strategy: ['prefix'], number: true },
+  { name: 'segmentSize', label: 'Rows per query', group: 'How', number: true, hint: '1 to 1,000' },
+  { name: 'segmentsPerInvocation', label: 'Queries per invocation', group: 'How', number: true, hint: '1 to 24' },
   { name: 'limits.rowsPerSecond', label: 'Rows a second, at most', group: 'How', number: true },
   { name: 'limits.requestsPerSecond', label: 'Requests a second, at most', group: 'How', number: true },
 ];
-const groups = { From: 'What it reads', Action: 'What it does', Range: 'Which rows', How: 'Advanced: how it is split, and how fast' };
+const groups = { From: 'Source', Action: 'Action', Range: 'Range and filter', How: 'Advanced: strategy and limits' };
 
 function input(field) {
   const id = `field-${field.name.replaceAll('.', '-')}`;
@@ -88,17 +88,17 @@ const size = ({ rows: [n], counted }) => (counted ? (n === 0 ? 'no rows' : plura
 // threat tells what a deletion deletes, as the estimate has found it.
 function threat(request, estimate) {
   const part = partOf({ ...request, strategy: '', limits: undefined });
-  return `Delete ${size(estimate)} of ${tableOf(request.source)}${part ? ` (${part})` : ''}. ${part ? '' : 'That is the whole table: neither a range nor a filter is set. '}Deleted rows are gone for good.`;
+  return `Delete ${size(estimate)} of ${tableOf(request.source)}${part ? ` (${part})` : ''}. ${part ? '' : 'This is the whole table, because no range or filter is set. '}Deleted rows cannot be restored.`;
 }
 
 // words tells what an estimate knows: a count that ran out of time has met some of the rows.
 function words(e) {
-  const beyond = !e.counted && e.dollarsPerMillion !== undefined && `${money(e.dollarsPerMillion)} for each million beyond`;
-  return [size(e), `about ${plural(e.requests, 'request')}`, money(e.dollars), beyond, e.leastSeconds && `at least ${duration(e.leastSeconds)} by its limits`, e.creates && 'what it writes to is created'].filter(Boolean).join(' · ');
+  const beyond = !e.counted && e.dollarsPerMillion !== undefined && `${money(e.dollarsPerMillion)} for each further million rows`;
+  return [size(e), `about ${plural(e.requests, 'request')}`, money(e.dollars), beyond, e.leastSeconds && `at least ${duration(e.leastSeconds)}, because of its limits`, e.creates && 'the destination will be created'].filter(Boolean).join(' · ');
 }
 
 // unread tells what a scan of many tables does. Nobody counts their rows before.
-const unread = ({ action: { type, destination: to } }) => `Each table has a scan of its own${type === 'copy' && !to?.container ? `, and goes to the one of its name in ${to?.connection ?? ownStorage}` : ''}. Rows are not counted before.`;
+const unread = ({ action: { type, destination: to } }) => `Each table has its own scan${type === 'copy' && !to?.container ? ` and is copied to the table of the same name in ${to?.connection ?? ownStorage}` : ''}. Rows are not counted first.`;
 
 // newScan shows the form. It starts nothing before the app has checked the request.
 export function newScan(main, { query }) {
@@ -110,7 +110,7 @@ export function newScan(main, { query }) {
   const outcome = h('p', { class: 'estimate', role: 'status' });
   const sure = h('input');
   const deletes = h('strong');
-  const confirmation = h('div', { class: 'confirmation', hidden: true }, h('p', { id: 'deletes' }, deletes), h('label', { class: 'field' }, 'Type the table’s name to go on.', sure));
+  const confirmation = h('div', { class: 'confirmation', hidden: true }, h('p', { id: 'deletes' }, deletes), h('label', { class: 'field' }, 'Type the table’s name to confirm.', sure));
   sure.setAttribute('aria-describedby', 'deletes');
   const check = h('button', { type: 'submit', class: 'primary' }, 'Check and estimate');
   const start = h('button', { hidden: true, onclick: () => begin() }, 'Start the scan');
@@ -119,12 +119,12 @@ export function newScan(main, { query }) {
     return group === 'How' ? h('details', {}, h('summary', {}, title), h('div', { class: 'fields' }, body)) : h('fieldset', {}, h('legend', {}, title), body);
   });
   const form = h('form', { class: 'new', novalidate: true, onsubmit: (event) => { event.preventDefault(); if (document.activeElement === sure) begin(); else estimate(); }, oninput: (event) => { if (event.target !== sure) changed(); }, onreset: () => setTimeout(() => { clear(); changed(); }) },
-    h('div', { class: 'parts' }, parts.slice(0, 3)), parts[3], h('p', { class: 'hint star' }, 'must be filled in'), trouble, outcome, confirmation, h('div', { class: 'actions' }, check, start, h('button', { type: 'reset' }, 'Clear'), h('a', { class: 'button', href: '#/scans' }, 'Back')));
+    h('div', { class: 'parts' }, parts.slice(0, 3)), parts[3], h('p', { class: 'hint star' }, 'required'), trouble, outcome, confirmation, h('div', { class: 'actions' }, check, start, h('button', { type: 'reset' }, 'Clear'), h('a', { class: 'button', href: '#/scans' }, 'Back')));
   main.append(h('p', { class: 'crumbs' }, h('a', { href: '#/scans' }, 'Scans')), h('h1', {}, 'New scan'), form);
   const address = location.hash, draft = JSON.parse(sessionStorage.getItem(draftPlace) ?? '{}');
   for (const [name, value] of draft.address === address ? Object.entries(draft.values) : query) if (by[name]) by[name].control.value = value;
   const lost = draft.address === address ? [] : [...query.keys()].filter((name) => !by[name]);
-  set(trouble, `This form has no field for ${lost.join(', ')}: what it starts lacks that.`);
+  set(trouble, `This form has no field for ${lost.join(', ')}, so the new scan will not have it.`);
   show(trouble, lost.length > 0);
   if (by['action.destination.container'].control.value && type.value === 'copy') type.value = 'export';
   const many = by['source.tables'].control.value && 's';
@@ -222,7 +222,7 @@ export function newScan(main, { query }) {
   async function begin() {
     if (!checked || start.disabled) return; // it is starting already: somebody pressed the key twice
     if (checked.action.type === 'delete' && sure.value.trim() !== checked.source.table) {
-      set(trouble, 'The name of the table is another one. Nothing was started.');
+      set(trouble, 'This is not the name of the table. Nothing was started.');
       show(trouble, true);
       sure.focus();
       return;
@@ -231,11 +231,11 @@ export function newScan(main, { query }) {
     start.disabled = true;
     try {
       const { id } = await call('POST', 'scans', { body: checked });
-      announce('The scan is started.');
+      announce('The scan has started.');
       sessionStorage.removeItem(draftPlace);
       if (form.isConnected) location.hash = `#/scans/${encodeURIComponent(id)}`;
     } catch (error) {
-      if (error.status === 0) error.message += ' It may have started the scan all the same: look at the list before you try again.';
+      if (error.status === 0) error.message += ' It may have started the scan. Check the list of scans before you try again.';
       blame(error);
     }
     start.disabled = false;

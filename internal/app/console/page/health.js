@@ -1,5 +1,5 @@
 // What works and what is missing, as the app says it of itself.
-import { h, arrange, moment, plural } from './dom.js';
+import { h, arrange, moment } from './dom.js';
 import { Live, call } from './api.js';
 import { command, visible } from './names.js';
 
@@ -10,8 +10,8 @@ const states = ['failed', 'warning', 'unknown', 'ok']; // the worst first
 export function showHealth(main) {
   document.title = 'Health · Tablesweep';
   const summary = h('p', { class: 'about', role: 'status' }, 'Loading …'), body = h('tbody');
-  const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, 'Checks, the worst first'), h('thead', {}, h('tr', {}, ['Check', 'State', 'What it says'].map((name) => h('th', { scope: 'col' }, name)))), body);
-  main.append(h('h1', {}, 'Health'), summary, table, h('p', { class: 'actions hint' }, 'From your computer, doctor also checks roles, settings and the app’s address:', command(`tablesweep doctor --url ${location.origin}`)));
+  const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, 'Checks, the worst first'), h('thead', {}, h('tr', {}, ['Check', 'State', 'Details'].map((name) => h('th', { scope: 'col' }, name)))), body);
+  main.append(h('h1', {}, 'Health'), summary, table, h('p', { class: 'actions hint' }, 'Run doctor on your computer to check roles, settings and the app’s address as well:', command(`tablesweep doctor --url ${location.origin}`)));
   let rows = new Map(); // by what they say
   new Live(async () => {
     const { status, at, checks } = await call('GET', 'health', { also: 503 });
@@ -21,8 +21,8 @@ export function showHealth(main) {
     arrange(body, [...rows.values()]);
     table.hidden = false;
     const bad = checks.filter((c) => c.state === 'failed' || c.state === 'warning').length;
-    const text = { failed: 'Scans can’t work', warning: 'Scans work, but something needs attention' }[status] ?? 'All is well';
-    if (summary.said !== text + bad) summary.replaceChildren(`${text}${bad ? `: ${plural(bad, 'check')} of ${checks.length}` : ''}. As of `, moment(at));
+    const text = { failed: 'Scans cannot run', warning: 'Scans work, but something needs attention' }[status] ?? 'All is well';
+    if (summary.said !== text + bad) summary.replaceChildren(`${text}${bad ? `: ${bad} of ${checks.length} checks found a problem` : ''}. As of `, moment(at));
     else summary.querySelector('time').replaceWith(moment(at));
     summary.said = text + bad;
     return interval;

@@ -15,7 +15,7 @@ export function showLogs(main, { path }) {
   else streams(main);
 }
 
-const howToAppend = 'POST /api/log?stream=NAME appends an event, and makes its stream.';
+const howToAppend = 'POST /api/log?stream=NAME appends an event. It creates the stream if it is missing.';
 
 function streams(main) {
   const rows = h('tbody');
@@ -29,7 +29,7 @@ function streams(main) {
     items = new Map(all.map((s) => [`${s.shards} ${s.name}`, s]).map(([key, s]) => [key, items.get(key) ?? item(s)]));
     arrange(rows, [...items.values()]);
     show(list, all.length > 0);
-    set(note, cursor ? 'There are more streams than are listed here.' : all.length ? '' : `No stream yet. ${howToAppend}`);
+    set(note, cursor ? 'Only the first 500 streams are listed.' : all.length ? '' : `No stream yet. ${howToAppend}`);
     show(note, note.textContent !== '');
   }, streamsInterval);
 }
@@ -96,7 +96,7 @@ function events(main, stream) {
       cut();
     }
     const size = rows.children.length;
-    set(note, size ? `${plural(size, 'event')}, the newest first${more ? '; more are coming in' : follow.checked ? '; new ones come on top' : ''}` : '');
+    set(note, size ? `${plural(size, 'event')}, the newest first${more ? '; more are being read' : follow.checked ? '; new events appear at the top' : ''}` : '');
     show(table, size > 0);
     show(none, !size);
     return !follow.checked ? untilAsked : more ? 100 : followInterval;

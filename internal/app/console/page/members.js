@@ -36,7 +36,7 @@ export function members(id) {
     async update(s) {
       show(element, true);
       const m = s.members, running = s.state === 'running';
-      set(note, `${count(m.succeeded + m.failed + m.canceled + m.leftOut)} of ${count(m.all)} ended${m.failed ? `, ${count(m.failed)} failed` : ''}${m.leftOut ? `, ${count(m.leftOut)} left out` : ''}${m.waiting ? `, ${count(m.waiting)} wait` : ''}`);
+      set(note, `${count(m.succeeded + m.failed + m.canceled + m.leftOut)} of ${count(m.all)} ended${m.failed ? `, ${count(m.failed)} failed` : ''}${m.leftOut ? `, ${count(m.leftOut)} left out` : ''}${m.waiting ? `, ${count(m.waiting)} waiting` : ''}`);
       const is = JSON.stringify([s.state, m]), now = performance.now();
       if (is !== was || (running && now - read >= interval)) {
         read = now;

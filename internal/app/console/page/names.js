@@ -56,7 +56,7 @@ export async function copy(text) {
   const whole = text.isWellFormed();
   try {
     await navigator.clipboard.writeText(whole ? text : JSON.stringify(text));
-    announce(whole ? 'Copied.' : 'Copied as JSON: this text has half a character.');
+    announce(whole ? 'Copied.' : 'Copied as JSON, because the text contains half a character.');
   } catch {
     announce('The browser does not let this page copy.');
   }

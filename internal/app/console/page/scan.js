@@ -40,7 +40,7 @@ function ask(title, text, yes, danger) {
 
 // figures are the numbers at the top: what is asked first is large.
 function figures() {
-  const large = { rows: figure('Rows read'), took: figure('Time'), share: figure('Share'), left: figure('Time left') }; // what comes and goes is last
+  const large = { rows: figure('Rows read'), took: figure('Time'), share: figure('Progress'), left: figure('Time left') }; // what comes and goes is last
   const small = { written: figure('Rows written'), rate: figure('Rows a second'), steps: figure('Steps'), instances: figure('Instances'), requests: figure('Requests'), cost: figure('Cost') };
   const all = { ...large, ...small };
   const list = (kind, some) => h('dl', { class: `figures ${kind}` }, Object.values(some).map((f) => f.element));
@@ -51,15 +51,15 @@ function figures() {
       all.rows.update(count(s.rows.scanned), s.rows.failed ? `${count(s.rows.failed)} failed` : '');
       show(all.share.element, running && s.progress !== undefined);
       show(all.left.element, running && s.secondsLeft !== undefined);
-      all.share.update(percent(s.progress), 'about');
-      all.left.update(duration(s.secondsLeft), 'about');
+      all.share.update(percent(s.progress), 'estimated');
+      all.left.update(duration(s.secondsLeft), 'estimated');
       show(all.written.element, s.action?.type !== 'count');
       all.written.update(count(s.rows.written), s.rows.gone ? `${count(s.rows.gone)} gone from the source` : '');
       all.rate.update(running ? rate(s.rate) : rate(s.seconds > 0 ? s.rows.scanned / s.seconds : undefined), running ? 'over the last minute' : 'on average');
       all.took.update(duration(s.seconds), running ? 'so far' : '');
-      all.steps.update(count(s.steps.done), [s.steps.pending && `${count(s.steps.pending)} pending`, leased && `${count(leased.steps)} in hand`, running && s.lastStepAt && `last at ${time(s.lastStepAt)}`].filter(Boolean).join(', '));
+      all.steps.update(count(s.steps.done), [s.steps.pending && `${count(s.steps.pending)} pending`, leased && `${count(leased.steps)} in progress`, running && s.lastStepAt && `last at ${time(s.lastStepAt)}`].filter(Boolean).join(', '));
       show(all.instances.element, Boolean(leased?.instances));
-      if (leased?.instances) all.instances.update(count(leased.instances.length), leased.instances.length ? `${leased.instances.map((i) => count(i.steps)).join(' + ')} in hand` : 'none has told of itself');
+      if (leased?.instances) all.instances.update(count(leased.instances.length), leased.instances.length ? `${leased.instances.map((i) => count(i.steps)).join(' + ')} steps` : 'no heartbeat yet');
       all.requests.update(count(s.transactions), [plural(s.queries, 'query', 'queries'), s.throttled && `${count(s.throttled)} throttled`].filter(Boolean).join(', '));
       show(all.cost.element, Boolean(s.cost));
       if (s.cost) all.cost.update(money(s.cost.dollars), plural(s.cost.requests, 'paid request'));
@@ -82,7 +82,7 @@ function detail(id) {
     const [ranges, timeline] = await Promise.all([call('GET', `${path}/ranges`), call('GET', `${path}/timeline`)]);
     const running = s.state === 'running';
     strip.update(ranges.ranges, running ? s.progress : undefined);
-    set(note, 'There are too many pending steps to show them all: some ranges that count as done are pending.');
+    set(note, 'Not all pending steps are shown, because there are too many. Some ranges that look done still have pending steps.');
     show(note, Boolean(ranges.sampled));
     const at = Math.min(Date.parse(ranges.at), Date.parse(timeline.at)); // two instances may have answered
     const points = pointsOf(timeline, Date.parse(s.startedAt), running ? Date.parse(timeline.at) : Date.parse(s.finishedAt));
@@ -150,10 +150,10 @@ export function showScan(main, { path }) {
   const badge = stateBadge(), bar = progressBar('progress of the scan');
   const title = h('h1', {}, 'Scan');
   const button = (text, onclick) => h('button', { hidden: true, onclick }, text);
-  const stop = button('Cancel …', () => act('DELETE', undefined, 'Cancel this scan?', 'Nothing begins a second later; what is left is kept, so that the scan can go on.', 'Cancel the scan', true));
-  const retry = button('Retry …', () => act('POST', undefined, 'Go on with this scan?', 'It goes on with the steps that are kept. Rows that were done are not done again.', 'Go on'));
-  const failedAgain = button('Run the failed rows again …', () => act('POST', { rows: 'failed' }, `Run ${plural(shown.rows.failed, 'failed row')} again?`,
-    `Failed rows are read again, and get the scan’s action. Rows that are gone by now count no longer.${shown.steps.pending ? ' Steps that are kept go on, too.' : ''}`, 'Run them again', shown.action?.type === 'delete'));
+  const stop = button('Cancel …', () => act('DELETE', undefined, 'Cancel this scan?', 'Within a second, no new step starts. Pending steps are kept, so you can retry the scan later.', 'Cancel the scan', true));
+  const retry = button('Retry …', () => act('POST', undefined, 'Retry this scan?', 'The scan continues with its pending steps. Steps that are done are not repeated.', 'Retry the scan'));
+  const failedAgain = button('Retry the failed rows …', () => act('POST', { rows: 'failed' }, `Retry ${plural(shown.rows.failed, 'failed row')}?`,
+    `The failed rows are read and processed again. Rows that no longer exist do not count as failed.${shown.steps.pending ? ' Pending steps also continue.' : ''}`, 'Retry the rows', shown.action?.type === 'delete'));
   const repeat = h('a', { class: 'button', hidden: true }, 'Start again …');
   const source = button('JSON', () => raw(shown));
   const banner = (properties) => h('p', { class: 'banner', hidden: true, ...properties });
@@ -219,7 +219,7 @@ export function showScan(main, { path }) {
       if (error.status !== 404) throw error;
       document.title = 'No such scan · Tablesweep';
       main.replaceChildren(crumbs, h('h1', {}, 'No such scan'), h('p', { class: 'about' }, name(id)),
-        nothing('It was never started, or its time in the list is over.', h('a', { class: 'button primary', href: '#/scans' }, 'All scans'), h('a', { class: 'button', href: '#/scans/new' }, 'New scan')));
+        nothing('No scan was started under this id, or it ended long ago and was removed.', h('a', { class: 'button primary', href: '#/scans' }, 'All scans'), h('a', { class: 'button', href: '#/scans/new' }, 'New scan')));
       return untilAsked;
     }
     update(s);

@@ -18,7 +18,7 @@ export function partOf({ range, filter, select, strategy, action, limits }, most
   const bound = (text, key) => key && `${text} ${quoted(key)}`;
   const [head, left, tail] = shorten(filter ?? '', most);
   return [bound('prefix', range?.prefix), bound('after', range?.after), bound('before', range?.before), filter && `where ${head}${left ? ` … ${tail}` : ''}`,
-    select && (select.length ? `properties ${select.map(quoted).join(', ')}` : 'keys alone'), action?.map && 'mapped', strategy && `strategy ${strategy}`,
+    select && (select.length ? `properties ${select.map(quoted).join(', ')}` : 'keys only'), action?.map && 'mapped', strategy && `strategy ${strategy}`,
     ...['row', 'request'].map((of) => limits?.[`${of}sPerSecond`] && `at most ${plural(limits[`${of}sPerSecond`], of)} a second`)].filter(Boolean).join(', ');
 }
 
@@ -42,7 +42,7 @@ export function stateBadge() {
   return {
     element,
     update({ state, phase, leased }) {
-      if (state !== 'running') phase = leased?.steps ? `${plural(leased.steps, 'step')} still ${leased.steps === 1 ? 'ends' : 'end'}` : undefined;
+      if (state !== 'running') phase = leased?.steps ? `${plural(leased.steps, 'step')} still running` : undefined;
       set(element, phase && phase !== 'working' ? `${state}: ${phase}` : state);
       element.dataset.state = state;
       element.dataset.phase = phase ?? '';
@@ -86,7 +86,7 @@ export function verdict(before = '') {
       const is = JSON.stringify(v);
       if (said === is) return;
       said = is;
-      const [kind, text] = verdicts[v?.state] ?? (v?.error ? ['bad', 'not verified'] : ['', 'is about to be verified']);
+      const [kind, text] = verdicts[v?.state] ?? (v?.error ? ['bad', 'not verified'] : ['', 'verification starts soon']);
       if (v) element.replaceChildren(before, h('a', { class: kind, href: `#/scans/${encodeURIComponent(v.id)}` }, text), v.error ? `: ${visible(v.error)}` : '');
     },
   };
@@ -183,7 +183,7 @@ export function listScans(main, { query }) {
     }
     states = new Map(scans.map((s) => [s.id, s.state]));
     arrange(body, [...rows.values()].map((row) => row.element));
-    set(empty, cursor ? 'None of those that were looked through; there are older ones.' : query.size ? 'No such scan.' : 'No scan yet. A scan copies, counts, deletes or enqueues the rows of a table.');
+    set(empty, cursor ? 'No match so far. Older scans have not been searched yet.' : query.size ? 'No scan matches.' : 'No scan yet. A scan copies, counts, deletes or enqueues the rows of a table.');
     offer.href = query.size ? '#/scans' : '#/scans/new';
     set(offer, query.size ? 'Show all scans' : 'Start one');
     show(offer, true);

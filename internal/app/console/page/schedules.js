@@ -36,12 +36,12 @@ function facts(s) {
   const omitted = (o, why) => o.count > 0 && [plural(o.count, 'occurrence'), ` ${why}, the last `, moment(o.last)];
   return [
     ['Scan', s.request && titleOf(s.request).split(/(?<=\/)/).flatMap((part) => [part, h('wbr')])],
-    ['Starts', s.removed ? 'no more: the settings do not have it' : [cronText(s.cron), h('span', { class: 'sub' }, `next ${both(s.next)}`)]],
+    ['Starts', s.removed ? 'never again: it was removed from the settings' : [cronText(s.cron), h('span', { class: 'sub' }, `next ${both(s.next)}`)]],
     ['Last run', s.last && [scan(s.last.id, moment(s.last.occurrence)), s.last.error && h('span', { class: 'sub bad' }, s.last.error)]],
     ['Newest success', s.success ? [scan(s.success.id, moment(s.success.occurrence)), s.overdue && h('span', { class: 'sub bad' }, 'older than two periods')] : 'none yet'],
-    ['Missed', omitted(s.missed, 'passed while the app was away')],
-    ['Skipped', omitted(s.skipped, 'came while the last one ran')],
-    ['Keeps', s.keep && [keepText(s.keep), s.keepDryRun && h('span', { class: 'sub' }, 'a trial: nothing is deleted')]],
+    ['Missed', omitted(s.missed, 'came while the app was not running')],
+    ['Skipped', omitted(s.skipped, 'came while the previous run lasted')],
+    ['Keeps', s.keep && [keepText(s.keep), s.keepDryRun && h('span', { class: 'sub' }, 'dry run: nothing is deleted')]],
   ].filter(([, what]) => what).map(([name, what]) => h('div', { class: name === 'Scan' && 'whole' }, h('dt', {}, name), h('dd', { class: 'remark' }, what)));
 }
 
@@ -60,19 +60,19 @@ function proofOf(proof) {
 }
 
 function backupRow(b, trial) {
-  const state = b.deleting ? ['bad', b.error ? `can’t be deleted: ${b.error}` : 'is being deleted'] : b.outdated ? ['warn', trial ? 'would be deleted' : 'is deleted soon'] : ['', 'kept'];
+  const state = b.deleting ? ['bad', b.error ? `can’t be deleted: ${b.error}` : 'is being deleted'] : b.outdated ? ['warn', trial ? 'would be deleted' : 'will be deleted soon'] : ['', 'kept'];
   return h('tr', {},
     h('td', { class: 'wide' }, scan(b.id, moment(b.occurrence)), h('span', { class: 'sub' }, tableOf(b.place))),
     h('td', { class: 'number', 'data-name': 'Rows' }, count(b.rows)),
     proofOf(b.proof),
     h('td', { class: state[0], 'data-name': 'State' }, state[1], b.note && h('span', { class: 'sub' }, b.note)),
-    h('td', { class: 'wide', 'data-name': 'To restore' }, !b.deleting && [command(b.restore), ' ', h('a', { class: 'button', href: restoreForm(b) }, 'Restore …')]));
+    h('td', { class: 'wide', 'data-name': 'Restore' }, !b.deleting && [command(b.restore), ' ', h('a', { class: 'button', href: restoreForm(b) }, 'Restore …')]));
 }
 
 function section(name) {
   const badge = stateBadge(), list = h('dl', { class: 'figures large' }), body = h('tbody'), none = h('p', { class: 'hint' });
   const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, `Backups of ${name}`),
-    h('thead', {}, h('tr', {}, ['Backup', 'Rows', 'Proof', 'State', 'To restore'].map((t) => h('th', { scope: 'col', class: t === 'Rows' && 'number' }, t)))), body);
+    h('thead', {}, h('tr', {}, ['Backup', 'Rows', 'Proof', 'State', 'Restore'].map((t) => h('th', { scope: 'col', class: t === 'Rows' && 'number' }, t)))), body);
   let most = few, said = '';
   const more = h('button', { hidden: true, onclick: () => { most = 1000; Live.current.now(); } }, 'All backups');
   const run = h('button', { hidden: true, onclick: () => start() }, 'Run now'), outcome = h('p', { class: 'hint', role: 'status' });
@@ -122,7 +122,7 @@ export function showSchedules(main) {
     show(wrong, Boolean(error));
     for (const { name } of schedules) if (!sections.has(name)) sections.set(name, section(name));
     await Promise.all(schedules.map((s) => sections.get(s.name).update(s)));
-    arrange(list, schedules.length ? schedules.map((s) => sections.get(s.name).element) : [nothing('No scan starts by itself. The setting TABLESWEEP_SCHEDULES has schedules, and backups that are kept for so long.')]);
+    arrange(list, schedules.length ? schedules.map((s) => sections.get(s.name).element) : [nothing('There are no schedules. The setting TABLESWEEP_SCHEDULES defines them, and how long their backups are kept.')]);
     return interval;
   }, interval);
 }
