@@ -102,7 +102,7 @@ func TestCache(t *testing.T) {
 		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if _, err := c.Get(gone, "a", read); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("who waits and has no more time gets %v", err)
+			t.Errorf("a waiter whose time is over gets %v", err)
 		}
 		if err := <-reading; err != nil {
 			t.Error(err)

@@ -113,7 +113,7 @@ func TestTimeLeftNeedsASteadyRate(t *testing.T) {
 	}
 	for s, want := range map[int]bool{15: false, 30: true, 55: false, 75: false, 150: true, 200: true} {
 		if told[s] != want {
-			t.Errorf("after %d s the time left is told: %v", s, told[s])
+			t.Errorf("after %d s, the time left is shown: %v", s, told[s])
 		}
 	}
 }

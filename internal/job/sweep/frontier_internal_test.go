@@ -48,6 +48,6 @@ func TestSearchesSkipWaitingSteps(t *testing.T) {
 		t.Fatalf("%d of %d units were done", done, steps)
 	}
 	if limit := 2 * workers * steps; f.walked > limit {
-		t.Errorf("the looks passed %d steps, want at most %d", f.walked, limit)
+		t.Errorf("the searches passed %d steps, want at most %d", f.walked, limit)
 	}
 }

@@ -111,7 +111,7 @@ func TestOnlyAdaptiveSteals(t *testing.T) {
 		_, err := Count(t.Context(), Spec{Source: source, Strategy: scan.Prefix{}, PageRows: page}, Options{Checkpoint: c}, nil)
 		proof.Must(t, err)
 		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(`"steal"`)) {
-			t.Errorf("prefix's journal tells of thefts, or %v", err)
+			t.Errorf("prefix's journal has thefts, or %v", err)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestStartRequests(t *testing.T) {
 		list, err := w.list(10)
 		w.must(err)
 		if len(list) != 1 || list[0].Action.Destination.Container == "" || len(w.ledgerRows("scans", "r|")) != 0 {
-			t.Errorf("scans %+v; asked for: %v", list, w.ledgerRows("scans", "r|"))
+			t.Errorf("scans %+v; start requests: %v", list, w.ledgerRows("scans", "r|"))
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestRefusedStartRequest(t *testing.T) {
 		w.must(w.emulator.SetFaults("seed=1; busy p=1 on=query table=Source"))
 		w.must(w.engine.RequestStart(t.Context(), id, copyRequest("Source", "Target")))
 		if err := w.engine.Maintain(t.Context()); err == nil {
-			t.Error("the source does not answer, and Maintain does not say so")
+			t.Error("the source does not answer, and Maintain does not report it")
 		}
 		w.must(w.emulator.SetFaults(""), w.engine.Maintain(t.Context()))
 		w.drain()

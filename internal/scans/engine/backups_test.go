@@ -97,7 +97,7 @@ func TestScheduleEachMinute(t *testing.T) {
 		w.drain()
 		w.must(w.engine.AdvanceBeforeReading(t.Context()))
 		if s := w.schedule(); s.Last.State != ledger.Succeeded {
-			t.Errorf("who reads is told %+v", s.Last)
+			t.Errorf("a reader gets %+v", s.Last)
 		}
 		w.emulator.ResetCounts()
 		w.must(w.engine.AdvanceBeforeReading(t.Context()))

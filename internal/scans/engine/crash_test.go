@@ -108,7 +108,7 @@ func TestCrashWhileStarting(t *testing.T) {
 			w.counted(id, ledger.Succeeded, 5, 5, 0)
 			w.sealed("p", "Source")
 			if left := w.ledgerRows("scans", "r|"); len(left) > 0 {
-				t.Errorf("asked for: %v", left)
+				t.Errorf("start requests: %v", left)
 			}
 		})
 		return copied && exported
@@ -314,7 +314,7 @@ func TestPoisonMessages(t *testing.T) {
 			return false
 		})
 		if err := w.engine.Maintain(t.Context()); err == nil {
-			t.Error("Maintain does not tell that a poison message could not be removed")
+			t.Error("Maintain does not report that a poison message could not be removed")
 		}
 		if n, err := poison.Length(t.Context()); err != nil || n != 2 {
 			t.Errorf("%d poison messages, %v; want the foreign one and the one that could not be removed", n, err)

@@ -81,7 +81,7 @@ func TestFormatOfSteps(t *testing.T) {
 		w.drain()
 		for name := range stored {
 			if !today[name] {
-				t.Errorf("no message has %s any more", name)
+				t.Errorf("no message has %s", name)
 			}
 		}
 		if before := "adaptive step.token.a.Row"; !today[before] { // younger than the stored ones

@@ -159,6 +159,6 @@ func TestProgress(t *testing.T) {
 		}
 	})
 	if told < rows/20 || silent > told/4 {
-		t.Errorf("with hints, the progress was told %d times, and not told %d times", told, silent)
+		t.Errorf("with hints, the progress was known %d times, and unknown %d times", told, silent)
 	}
 }

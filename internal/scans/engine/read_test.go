@@ -36,7 +36,7 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 		w.drain()
 		s := w.status(id)
 		if s.Queries < 20 || s.Rows.Scanned != 100 || (s.Queries+tt.want-1)/tt.want != s.Steps.Done {
-			t.Errorf("%s, %d queries an invocation asked for: %d queries in %d steps, want %d a step",
+			t.Errorf("%s, %d queries requested for each invocation: %d queries in %d steps, want %d for each step",
 				r.Action.Type, r.SegmentsPerInvocation, s.Queries, s.Steps.Done, tt.want)
 		}
 		// Each step also reads its pending row and commits, and each but the last sends a message.

@@ -52,7 +52,7 @@ func TestRetryAfterCancel(t *testing.T) {
 		}
 		list, err := w.list(1)
 		if err != nil || list[0].Seconds != w.status(id).Seconds {
-			t.Errorf("list %+v, %v: it tells another time", list, err)
+			t.Errorf("list %+v, %v: it has another time", list, err)
 		}
 		if err := w.engine.Retry(t.Context(), id); err != nil {
 			t.Errorf("a retry after its end: %v", err)

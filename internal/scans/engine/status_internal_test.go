@@ -61,7 +61,7 @@ func TestStatusOfManySteps(t *testing.T) {
 			t.Errorf("a status after %d steps takes %d requests, want at most 3", n+1, requests)
 		}
 		if s.Rows.Scanned != rows || s.Steps.Done != n+1 || s.Queries != n+1 || s.Transactions != 4*(n+1) || s.Steps.Pending != 1 {
-			t.Errorf("%d steps with %d rows are told as %+v", n+1, rows, s)
+			t.Errorf("%d steps with %d rows: got status %+v", n+1, rows, s)
 		}
 		t.Logf("%d steps done, %d requests, %d rows read", n+1, counts.TableTransactions(), counts.QueryRows)
 	}

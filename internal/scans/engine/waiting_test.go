@@ -54,7 +54,7 @@ func TestWaiting(t *testing.T) {
 				known = age
 			}
 			if known > 0 && (s.Phase != "waiting" || s.SecondsLeft != nil) {
-				t.Errorf("after %v it waits no more: %s", age, s.Phase)
+				t.Errorf("after %v, the phase is no longer waiting: %s", age, s.Phase)
 			}
 			if s.LastStepAt != nil && s.At.Sub(*s.LastStepAt) >= 16*time.Second && s.Rate != nil {
 				t.Errorf("after %v, %v after the last step, the rate is %v", age, s.At.Sub(*s.LastStepAt), *s.Rate)

@@ -127,7 +127,7 @@ func exportsStartAtOnce(t *testing.T, seed uint64) int {
 		t.Errorf("none has begun: %v", errs)
 	}
 	if len(w.ledgerRows("scans", "r|")) > 0 && !dies {
-		t.Error("a start is left that was asked for")
+		t.Error("a start request is left")
 	}
 	return which
 }

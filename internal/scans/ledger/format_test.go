@@ -252,7 +252,7 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("beats", beats, []ledger.Heartbeat{everyBeat}, err)
 	look, err := l.LastObservation(ctx)
 	if look.At.IsZero() {
-		t.Error("the last look has no time")
+		t.Error("the last observation has no time")
 	}
 	look.At = time.Time{}
 	check("the last look", look, everyLook, err)

@@ -66,7 +66,7 @@ func TestLost(t *testing.T) {
 		for gap, counts := range map[time.Duration]bool{ObservationPause - 1: false, ObservationPause: true, observationKept: again.seen.Age >= old, observationKept + 1: false} {
 			k.At = again.seen.At.Add(again.seen.Age - gap)
 			if got := lost(observationOf(k, []suspect{again}), tt.after, step, scans.ScanPrefix); got != (tt.want && counts) {
-				t.Errorf("%s, and the first look was kept for %v: lost is %v", tt.name, gap, got)
+				t.Errorf("%s, and the first observation was stored for %v: lost is %v", tt.name, gap, got)
 			}
 		}
 	}

@@ -160,7 +160,7 @@ func TestTimeLeft(t *testing.T) {
 		even := func(float64) int { return 8 }
 		first, _, hints := play(t, rows, adaptive.Strategy{}, step, even)
 		if len(first) > 0 {
-			t.Errorf("%s: the first scan tells of %v", set.Name, first[0])
+			t.Errorf("%s: the first scan shows %v", set.Name, first[0])
 		}
 		for name, workers := range map[string]func(second float64) int{
 			"even":       even,
@@ -176,7 +176,7 @@ func TestTimeLeft(t *testing.T) {
 				}
 				if factor := max(x.left/left, left/x.left); factor > 2 && math.Abs(x.left-left) > step+15 {
 					if wrong++; factor > 3 {
-						t.Errorf("%s, %s: after %.0f of %.0f s, %.0f s are told", set.Name, name, x.at, took, x.left)
+						t.Errorf("%s, %s: after %.0f of %.0f s, the status shows %.0f s left", set.Name, name, x.at, took, x.left)
 					}
 				}
 			}
