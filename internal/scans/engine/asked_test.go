@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,6 +137,54 @@ func TestCrashWhileRetryingByRequest(t *testing.T) {
 		}
 		return survived
 	})
+}
+
+// A command cancels a scan whose retry was requested: before the app retries it, or before any request of the instance that does. Then
+// the scan stays canceled.
+func TestCancelOfARequestedRetry(t *testing.T) {
+	t.Parallel()
+	reached := true
+	for n := int64(0); reached; n++ {
+		reached = false
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 5, 1)
+			id := w.start(copyRequest("Source", "Target"))
+			w.must(w.engine.Cancel(t.Context(), id))
+			w.drain()
+			command := w.command()
+			w.must(command.RequestRetry(t.Context(), id, false))
+			want := ledger.Succeeded
+			cancel := func() {
+				reached = true
+				if err := command.Cancel(t.Context(), id); problem.Of(err).Kind != problem.Conflict { // it has succeeded
+					w.must(err)
+					want = ledger.Canceled
+				}
+			}
+			if n == 0 {
+				cancel()
+			}
+			var requests atomic.Int64
+			w.process.DieWhen(func(*http.Request) bool {
+				if requests.Add(1) == n {
+					cancel()
+				}
+				return false
+			})
+			for range 3 {
+				w.drain()
+				time.Sleep(time.Minute)
+				w.must(w.engine.Maintain(t.Context()))
+			}
+			if s := w.status(id); s.State != want || s.Note != "" || n < 2 && want != ledger.Canceled {
+				t.Errorf("canceled before request %d: %s, %q, want %s", n, s.State, s.Note, want)
+			}
+			if rows := w.ledgerRows("scans", "r|"); len(rows) > 0 {
+				t.Errorf("canceled before request %d: requests are left: %v", n, rows)
+			}
+			reached = reached && want == ledger.Canceled
+		})
+	}
 }
 
 // A command's request is checked and refused as the API does it. The scan's status has the reason.

@@ -127,6 +127,25 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	}
 }
 
+// WithdrawRetry removes the request to retry a scan that has ended, unless it was refused. It reports whether there was one. It then changes the
+// scan's row, so that no instance that read the row before can begin the retry.
+func (l *Ledger) WithdrawRetry(ctx context.Context, id ScanID) (bool, error) {
+	a, found, err := l.StartRequest(ctx, id)
+	if err != nil || !found || !a.Kind.Retry() || a.Refused != "" {
+		return false, err
+	}
+	if err := l.DropStartRequest(ctx, a); err != nil {
+		return false, err
+	}
+	s, err := l.Scan(ctx, id)
+	if err != nil || s.State == Running {
+		return true, err
+	}
+	same := op(storage.Merge, id, scanRow, storage.StringProperty("State", string(s.State)))
+	same.IfMatch = s.etag
+	return true, unlessOvertaken(l.write(ctx, "withdraw the retry of scan "+string(id), same))
+}
+
 // DropStart removes the request to start a scan. A request to retry the scan stays.
 func (l Requests) DropStart(ctx context.Context, id ScanID) error {
 	a, found, err := l.StartRequest(ctx, id)

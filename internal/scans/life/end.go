@@ -107,9 +107,18 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 }
 
 // Cancel ends a running scan. Its pending steps are kept, and their messages are dropped. From [scans.ScanTime] after Cancel returns, no step and no
-// request of a step begins, except commits and the rest of an enqueue's page. Requests that were already sent may complete.
+// request of a step begins, except commits and the rest of an enqueue's page. Requests that were already sent may complete. A requested retry
+// that has not begun is withdrawn.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
-	ended, err := l.end(ctx, id, ledger.Ending{State: ledger.Canceled})
+	as := ledger.Ending{State: ledger.Canceled}
+	ended, err := l.end(ctx, id, as)
+	withdrawn := false
+	if err == nil && !ended {
+		withdrawn, err = l.ledger.WithdrawRetry(ctx, id)
+	}
+	if err == nil && withdrawn { // an instance may have begun it before
+		ended, err = l.end(ctx, id, as)
+	}
 	l.scans.Loaded.Outdate(id, func(*scans.Loaded) bool { return true })
 	if ended {
 		l.cancelMembers(ctx, id)
@@ -117,7 +126,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	if err != nil || ended {
 		return l.status.ExplainAbsent(ctx, id, err)
 	}
-	if s, err := l.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled {
+	if s, err := l.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled || withdrawn && s.State == ledger.Failed {
 		return err // canceled before, perhaps by this request, which a host may repeat
 	}
 	return problem.Conflictf("id", "the scan has already ended")

@@ -32,11 +32,17 @@ func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 	return l.retry(ctx, id, true, 0)
 }
 
-// retry begins the next attempt, unless the scan's attempt is no longer the given one; 0 means any attempt.
+// retry begins the next attempt, unless the scan's attempt is no longer the given one, or the request for the retry is gone. 0 means any attempt,
+// without a request.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
 	s, may, err := l.mayRetry(ctx, id, rows, attempt)
 	if err != nil || !may {
 		return err
+	}
+	if attempt != 0 { // a cancellation may have withdrawn the request; a later one changes the scan's row
+		if a, found, err := l.ledger.StartRequest(ctx, id); err != nil || !found || a.Attempt != attempt {
+			return err
+		}
 	}
 	if s.Members > 0 {
 		return l.retryGroup(ctx, s)
