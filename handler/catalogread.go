@@ -86,7 +86,7 @@ func (o *catalogQueryOptions) run(r *call) error {
 		return err
 	}
 	if o.all && r.text("top") != "" {
-		return usagef("--top and --all exclude each other")
+		return usagef("--top and --all can't be combined")
 	}
 	q.Top, q.Cursor = o.top, o.cursor
 	return o.with(r, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {

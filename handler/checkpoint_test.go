@@ -52,7 +52,7 @@ func TestForgedCheckpoint(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	const again = " again: a checkpoint does not choose connections"
+	const again = " again; for safety, a checkpoint does not choose connections"
 	for _, tt := range []struct {
 		name, command string
 		flags         map[string]string
@@ -68,12 +68,12 @@ func TestForgedCheckpoint(t *testing.T) {
 		{"a list behind a link", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./link"}, "give --failed again"},
 		{"a directory behind a link", "copy", map[string]string{"from": "./links/export", "to": "more"}, "give --from again"},
 		{"a program in a file", "copy", map[string]string{"from": "orders", "to": "more", "map": "@" + elsewhere}, "give --map again"},
-		{"a file that is no list", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./notes"}, "notes is no list of failed rows"},
+		{"a file that is no list", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./notes"}, "notes is not a list of failed rows"},
 		{"a list elsewhere", "delete", map[string]string{"table": "orders", "rows": elsewhere}, "give --rows again"},
 		{"a state elsewhere", "copy", map[string]string{"from": "orders", "to": "more", "since": "last", "state": elsewhere}, "give --state again"},
 		{"a catalog", "import", map[string]string{"catalog": "people"}, "give --catalog people again"},
 		{"a question", "delete", map[string]string{"table": "orders"}, "cannot confirm to delete all rows of " + table.Address()},
-		{"its answer", "delete", map[string]string{"table": "orders", "yes": "true"}, "the file has --yes, which no checkpoint has"},
+		{"its answer", "delete", map[string]string{"table": "orders", "yes": "true"}, "the file has the flag --yes, which a checkpoint can't have"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			places := []string{table.Address()}
@@ -153,7 +153,7 @@ func TestForgedTable(t *testing.T) {
 		want  string
 	}{
 		{map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, "/orders", "--prefix was not given to the command about many tables"},
-		{map[string]string{"from": "orders", "to": "orders"}, "/elsewhere", "the checkpoint is about "},
+		{map[string]string{"from": "orders", "to": "orders"}, "/elsewhere", "the checkpoint is for "},
 	} {
 		points := t.TempDir()
 		point := filepath.Join(points, "orders"+job.TableExt)

@@ -88,7 +88,7 @@ func hintFor(err error) string {
 	case storage.HasCode(err, "AuthenticationFailed", "InvalidAuthenticationInfo"):
 		return "check the account's key, or the SAS and its expiry; a wrong clock on this machine has the same effect"
 	case storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure"):
-		return "reading takes the role Storage Table Data Reader, writing Storage Table Data Contributor, or a SAS with those permissions; the account's firewall may refuse this machine, too"
+		return "reading needs the role Storage Table Data Reader, and writing needs Storage Table Data Contributor, or a SAS with these permissions; the account's firewall may also be refusing this machine"
 	case refusedHere(err):
 		return "is the emulator running? tablesweep emulator is one"
 	case errors.As(err, &dns):

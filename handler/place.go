@@ -215,7 +215,7 @@ func mayTakeRows(r *call, to *storage.Table) error {
 		return job.Hint(usagef("--to: in table %s an app keeps its scans: rows from elsewhere would change what it has done", to.Name()), "name another table")
 	}
 	if err != nil {
-		err = fmt.Errorf("try the destination: %w", err)
+		err = fmt.Errorf("check the destination: %w", err)
 	}
 	return err
 }

@@ -66,7 +66,7 @@ func (o *scanOptions) run(r *call) error {
 		return usagef("--stats is %q, want nothing or %s", o.stats, statsQueries)
 	}
 	if o.keysOnly && o.Select != nil {
-		return usagef("--keys-only and --select exclude each other")
+		return usagef("--keys-only and --select can't be combined")
 	}
 	if o.keysOnly {
 		o.Select = []string{}

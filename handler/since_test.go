@@ -176,7 +176,7 @@ func TestSinceState(t *testing.T) {
 	for name, other := range map[string]string{
 		"is damaged: line 2":            string(text[:bytes.IndexByte(text, '\n')+1]), // without the success
 		"is not a file of this program": `{"format":"tablesweep-since","version":1}`,
-		"is no state of --since":        checkpointOf(t, filepath.Join(t.TempDir(), "checkpoint")),
+		"is not a file of --state":        checkpointOf(t, filepath.Join(t.TempDir(), "checkpoint")),
 	} {
 		proof.Must(t, os.WriteFile(state, []byte(other), 0o600))
 		w.refuses("--state: "+state+" "+name, last...)
@@ -244,7 +244,7 @@ func TestSinceGone(t *testing.T) {
 		proof.Must(t, err)
 		for _, args := range [][]string{last, append(last, "--dry-run"), append(last, "--checkpoint", state+".ckpt")} {
 			_, said, code := w.run(t.Context(), args...)
-			if code != exitUsage || !strings.Contains(said, "--since last: by --state "+state+", earlier copies wrote rows to "+dest.Address()+", which "+why) ||
+			if code != exitUsage || !strings.Contains(said, "--since last: according to --state "+state+", earlier copies wrote rows to "+dest.Address()+", which "+why) ||
 				!strings.Contains(said, "leave --since out to copy all rows again, or give another --state") {
 				t.Errorf("%v: code %d\n%s", args, code, said)
 			}
@@ -256,7 +256,7 @@ func TestSinceGone(t *testing.T) {
 	proof.Must(t, dest.Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: "pa", Row: "a"}}}))
 	lost("has none of them")
 	proof.Must(t, dest.Delete(t.Context()))
-	lost("is not there")
+	lost("does not exist")
 	if _, err := dest.Query(t.Context(), storage.Query{}); !storage.NotFound(err) {
 		t.Errorf("the destination was made: %v", err)
 	}
@@ -287,7 +287,7 @@ func TestSinceTime(t *testing.T) {
 	if said := w.copies(6, "copy", "--from", "source", "--to", "year", "--since", "0001-01-01"); strings.Contains(said, "not there") {
 		t.Error(said)
 	}
-	w.refuses("but it is 2031-05-06T18:00:00Z by the service's clock", "copy", "--from", "source", "--to", "none", "--since", "2040-01-01")
+	w.refuses("but the service's clock says 2031-05-06T18:00:00Z", "copy", "--from", "source", "--to", "none", "--since", "2040-01-01")
 	w.copies(0, "copy", "--from", "source", "--to", "none", "--since", "2031-05-06T18:04:00Z") // this machine's clock may be ahead
 	w.copies(3, "copy", "--from", "source", "--to", "either", "--since", "3h", "--filter", "V eq 0L or V eq 1L")
 	out, said, code := w.run(t.Context(), "copy", "--from", "source", "--to", "odd", "--since", "4h", "--filter", "V eq 1L", "--verify")

@@ -80,7 +80,7 @@ func (q Enqueue) message(row storage.Row) (string, error) {
 		text = base64.StdEncoding.EncodeToString([]byte(text))
 	}
 	if len(text) > storage.MaxMessageBytes {
-		return "", fmt.Errorf("the message has %d bytes as sent; a queue takes %d", len(text), storage.MaxMessageBytes)
+		return "", fmt.Errorf("the message has %d bytes as sent, but a queue takes at most %d", len(text), storage.MaxMessageBytes)
 	}
 	return text, nil
 }

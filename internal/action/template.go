@@ -34,7 +34,7 @@ type Template struct{ parsed *template.Template }
 // {{with index . "Name"}}…{{end}} avoids it.
 func ParseTemplate(text string) (*Template, error) {
 	if secret.In(text) {
-		return nil, errors.New("has what looks like a key, a signature or a token; templates are stored, and their messages can be read by others: keep it where the messages are read")
+		return nil, errors.New("has what looks like a key, a signature or a token; remove it, because templates are stored and others can read their messages; the reader of the messages must get it elsewhere")
 	}
 	t, err := template.New("message").Option("missingkey=error").Funcs((&budget{}).functions(storage.Entity{})).Parse(text)
 	if err != nil {
@@ -55,7 +55,7 @@ func straight(list *parse.ListNode) error {
 		var branch *parse.BranchNode
 		switch n := n.(type) {
 		case *parse.RangeNode:
-			return fmt.Errorf("range is not possible in %q: a row is no list; {{json .}} writes all of its properties", n)
+			return fmt.Errorf("range is not possible in %q, because a row is not a list; {{json .}} writes all of its properties", n)
 		case *parse.TemplateNode:
 			return fmt.Errorf("%q is not possible: write out what it stands for", n)
 		case *parse.IfNode:
@@ -91,7 +91,7 @@ type message struct{ text bytes.Buffer }
 
 func (m *message) Write(p []byte) (int, error) {
 	if m.text.Len()+len(p) > storage.MaxMessageBytes {
-		return 0, fmt.Errorf("the message has more than the %d bytes that a queue takes", storage.MaxMessageBytes)
+		return 0, fmt.Errorf("the message has more than %d bytes, the most that a queue takes", storage.MaxMessageBytes)
 	}
 	return m.text.Write(p)
 }

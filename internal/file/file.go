@@ -23,7 +23,7 @@ import (
 
 // Errors of a file that the package refuses.
 var (
-	ErrNotRegular = errors.New("is a link, a pipe or a device, and must be a regular file")
+	ErrNotRegular = errors.New("is a link, a pipe or a device, but must be a regular file")
 	ErrName       = errors.New("is not a valid file name")
 )
 
@@ -107,7 +107,7 @@ func (p Path) inRoot(fn func(*os.Root) error) error {
 		}
 		info, err := root.Lstat(p.name[:i])
 		if err == nil && !info.IsDir() {
-			err = fmt.Errorf("%s is a link, and must be a directory", In(p.dir, p.name[:i]))
+			err = fmt.Errorf("%s is a link, but must be a directory", In(p.dir, p.name[:i]))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

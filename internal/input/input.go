@@ -35,7 +35,7 @@ func decode(text []byte, v any, o ...json.Options) error {
 		return explain(text, err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return problem.Invalidf("", "goes on after its JSON value; send just one")
+		return problem.Invalidf("", "has text after its JSON value; send only one value")
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func explain(text []byte, err error) error {
 	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
 		return problem.Invalidf(field(syntax.JSONPointer), "is given twice; give it once")
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
-		return problem.Invalidf(field(semantic.JSONPointer), "is not a field here; check its spelling, upper and lower case, and where it stands")
+		return problem.Invalidf(field(semantic.JSONPointer), "is not a field here; check its spelling, its case and its position")
 	case errors.As(err, &semantic) && semantic.GoType != nil:
 		return problem.Invalidf(field(semantic.JSONPointer), "must be %s", kind(semantic.GoType))
 	case errors.Is(err, io.EOF):

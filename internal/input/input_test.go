@@ -29,7 +29,7 @@ func TestJSON(t *testing.T) {
 		{"as it should be", `{"action":"count","size":3,"part":{"key":"k"},"names":["a"],"dry":true}`, "", ""},
 		{"white space around it", " \n{}\n", "", ""},
 		{"null is not given", `{"part":null,"size":null}`, "", ""},
-		{"another case", `{"Action":"delete"}`, "Action", "upper and lower case"},
+		{"another case", `{"Action":"delete"}`, "Action", "check its spelling, its case"},
 		{"another case beside it", `{"action":"count","Action":"delete"}`, "Action", "is not a field"},
 		{"another case within", `{"part":{"Key":"k"}}`, "part.Key", "is not a field"},
 		{"unknown", `{"part":{"colour":1}}`, "part.colour", "is not a field"},
@@ -48,7 +48,7 @@ func TestJSON(t *testing.T) {
 		{"empty", "", "", "is empty"},
 		{"white space alone", "  ", "", "is empty"},
 		{"cut off", `{"action":`, "", "not valid JSON"},
-		{"two values", `{}{}`, "", "goes on after"},
+		{"two values", `{}{}`, "", "has text after"},
 		{"not UTF-8", "{\"action\":\"\xff\"}", "", "not valid JSON"},
 		{"single quotes", `{'action':'count'}`, "", "not valid JSON"},
 	} {

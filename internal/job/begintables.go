@@ -48,14 +48,14 @@ func (c Choice) String() string {
 // match returns the names that are chosen. It fails unless each pattern matches at least one name.
 func (c Choice) match(names []string) ([]string, error) {
 	if c.All && c.Patterns != nil {
-		return nil, Refuse("", "--all and --tables exclude each other")
+		return nil, Refuse("", "--all and --tables can't be combined")
 	}
 	for _, pattern := range c.Patterns {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return nil, Refuse("tables", " is %s, want a pattern such as 'logs*' or 'log[0-9]'", secret.Name(pattern))
 		}
 		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
-			return nil, Hint(Refuse("tables", ": %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), "tablesweep tables list shows which an account has")
+			return nil, Hint(Refuse("tables", ": %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), "tablesweep tables list shows the account's tables")
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return !c.names(name) }), nil
@@ -154,7 +154,7 @@ func (t *Tables) restore(ctx context.Context) error {
 func (t *Tables) choose(ctx context.Context) ([]string, error) {
 	names, own, err := t.From.tables(ctx)
 	if len(own) > 0 {
-		t.Meter.Print("leaves out", strings.Join(own, ", ")+": an app or its host keeps its own state there")
+		t.Meter.Print("leaves out", strings.Join(own, ", ")+", because an app or its host keeps its own state there")
 	}
 	if err == nil && len(names) == 0 {
 		err = Refuse("", "%v: %s has no table", t.Choice, t.From.Address())
@@ -208,12 +208,12 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 	for _, name := range names {
 		low := strings.ToLower(name)
 		if other, alike := known[low]; alike && t.To != nil && t.To.Account != nil {
-			return Refuse("", "%v: %s and %s are one table, since the service ignores case; import one of them alone, under another name", t.Choice, other, name)
+			return Refuse("", "%v: %s and %s are the same table, because the service ignores case; import one of them by itself, under another name", t.Choice, other, name)
 		}
 		known[low] = name
 		for _, file := range []string{t.point(name), inside(t.Failed, name, failedExt)} {
 			if IsThere(file) { // a resume would continue it or replace it
-				return Hint(Refuse("", "%s is of an earlier command", file), "give another directory, or move that one away")
+				return Hint(Refuse("", "%s belongs to an earlier command", file), "give another directory, or move this one")
 			}
 		}
 	}
@@ -259,7 +259,7 @@ func (t *Tables) claim(ctx context.Context) error {
 // notTaken returns the error of a place, with a hint if another export of many tables is there.
 func notTaken(err error) error {
 	if errors.Is(err, place.ErrTaken) {
-		return Hint(Refuse("to", ": %w", err), "give another place, with no export in it or around it")
+		return Hint(Refuse("to", ": %w", err), "give another place that neither contains an export nor lies within one")
 	}
 	return blobHint(err)
 }

@@ -216,7 +216,7 @@ func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) 
 	case err != nil && IsDirectory(path):
 		return r, Hint(Refuse("checkpoint", ": %s is a directory", path), "name a file in it")
 	case errors.Is(err, file.ErrNotRegular):
-		return r, Hint(Refuse("", "checkpoint %w", err), "--resume needs a file to go on from: name one, or leave --checkpoint out")
+		return r, Hint(Refuse("", "checkpoint %w", err), "a command can resume only from a regular file; name one, or leave --checkpoint out")
 	case err != nil:
 		return r, Refuse("", "checkpoint %w", err)
 	}

@@ -67,7 +67,7 @@ func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 		intent: intent{"copy", action.Transactions, func(ctx context.Context) (string, bool, error) {
 			exists, err := to.MayWrite(ctx)
 			if err != nil {
-				return "", false, fmt.Errorf("try the destination: %w", err)
+				return "", false, fmt.Errorf("check the destination: %w", err)
 			}
 			return leadsTo(to.String(), "rows", !exists), !exists, nil
 		}},
@@ -109,7 +109,7 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 }
 
 // ImportAgain is the hint for an interrupted import of rows in any order.
-const ImportAgain = "import all of it again: a row that is there with the same content counts as written"
+const ImportAgain = "import all of it again; rows that the table has with the same content count as written"
 
 // fromLines copies rows in any order to a table.
 func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) {
@@ -196,9 +196,9 @@ func (o CopyOptions) tryLines(ctx context.Context, rows place.Rows) error {
 func noLines(err error) error {
 	switch {
 	case errors.Is(err, place.ErrArray):
-		return Hint(err, "jq -c '.[]' makes a line of each of its rows")
+		return Hint(err, "jq -c '.[]' writes each of its rows as a line")
 	case errors.Is(err, place.ErrSpread):
-		return Hint(err, "a row is one line: jq -c . makes one of an object over several")
+		return Hint(err, "each row must be one line; jq -c . writes an object of several lines as one")
 	case errors.Is(err, place.ErrNoObject):
 		return Hint(err, "for CSV, give --format csv with stdin, or a file whose name ends with .csv")
 	}

@@ -14,7 +14,7 @@ import (
 // writeCSV writes rows as CSV. It calls each twice, which calls a function with all rows: first to find the columns, and then to write the rows.
 func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Row) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
 	columns := &place.Columns{CSV: form, Lossy: func(k key.Key, name string) {
-		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV can't hold; it has U+FFFD in its place", k.Partition, k.Row, name))
+		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV can't hold; the file has U+FFFD in its place", k.Partition, k.Row, name))
 	}}
 	if t, err = each(false, columns.See); err != nil {
 		return t, err

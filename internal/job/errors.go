@@ -69,7 +69,7 @@ func BadCheckpoint(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return Hint(refusal, "a finished command removes its checkpoint")
 	case errors.Is(err, journal.ErrDamaged):
-		return Hint(refusal, "bring back a copy of the file, or start over with a new --checkpoint: rows that are done already stay as they are, but enqueue puts their messages again")
+		return Hint(refusal, "restore a copy of the file, or start over with a new --checkpoint: rows that are already done stay as they are, but enqueue sends their messages again")
 	}
 	return refusal
 }
@@ -79,5 +79,5 @@ func blobHint(err error) error {
 	if !storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure") || storage.Expired(err) {
 		return err
 	}
-	return Hint(err, "reading takes the role Storage Blob Data Reader, writing Storage Blob Data Contributor, or a SAS with those permissions; the account's firewall may refuse this machine, too")
+	return Hint(err, "reading needs the role Storage Blob Data Reader, and writing needs Storage Blob Data Contributor, or a SAS with these permissions; the account's firewall may also be refusing this machine")
 }

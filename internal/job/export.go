@@ -135,7 +135,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 	case errors.Is(err, journal.ErrLocked), errors.Is(err, journal.ErrDamaged):
 		return r, BadCheckpoint(err)
 	case errors.Is(err, place.ErrDamaged):
-		return r, Hint(err, "bring the files back and resume, or export anew to another place")
+		return r, Hint(err, "restore the files and resume, or start a new export to another place")
 	case err != nil && record.Journal == nil && w != nil:
 		return r, Hint(err, fmt.Sprintf("it can't be resumed without --checkpoint FILE; name another prefix, or delete the blobs of %s", x.To.Address()))
 	}

@@ -172,7 +172,7 @@ func (j *Job) list(ctx context.Context) error {
 	f, err := file.OpenPipe(ctx, o.List, os.O_RDONLY, 0)
 	if err != nil {
 		if err = Unopened("rows", err); o.Resumed && Refused(err) {
-			err = Hint(err, "if the file was moved, --rows may name it at its new place")
+			err = Hint(err, "if the file was moved, give its new path by --rows")
 		}
 		return err
 	}

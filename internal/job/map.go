@@ -46,7 +46,7 @@ func moved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err
 	}
-	return Hint(Refuse(option, " needs rows to keep their keys, by which they are in order: %w", err), "copy with the map to a table first, and then go on from that without")
+	return Hint(Refuse(option, " needs rows in key order, so the map must not change keys: %w", err), "copy with the map to a table first, and then use that table without the map")
 }
 
 // mapRows returns the mapped rows, and the rows for which the map fails.

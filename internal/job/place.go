@@ -68,8 +68,8 @@ func (p Place) CheckEnding(ctx context.Context, option string) error {
 	case err != nil && place.InBlobs(p.Path): // otherwise it is a file
 		return blobHint(fmt.Errorf("--%s: %w", option, err))
 	}
-	return Hint(Refuse(option, " %s: no form of files ends with %s", p.Path, ending),
-		fmt.Sprintf("a file ends with .jsonl, .ndjson or .csv, and perhaps .gz or .zst behind that; if an export is meant, end it with a slash: %s/", p.Path))
+	return Hint(Refuse(option, " %s: files that end with %s are not supported", p.Path, ending),
+		fmt.Sprintf("a file's name must end with .jsonl, .ndjson or .csv, optionally followed by .gz or .zst; for an export, end the path with a slash: %s/", p.Path))
 }
 
 // Read opens an export for reading. It does nothing for other places.

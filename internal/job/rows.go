@@ -23,9 +23,9 @@ func Delete(ctx context.Context, o Options) (*Job, error) {
 		action: action.Delete{Table: table}, phase: "deleting", places: []string{table.Address()},
 		intent: intent{"delete", action.Transactions, func(ctx context.Context) (string, bool, error) {
 			if err := table.MayDelete(ctx); err != nil {
-				return "", false, fmt.Errorf("try to delete: %w", err)
+				return "", false, fmt.Errorf("check the permission to delete: %w", err)
 			}
-			return fmt.Sprintf("%s lets its rows be deleted", table), false, nil
+			return fmt.Sprintf("rows of %s can be deleted", table), false, nil
 		}},
 	})
 }
@@ -44,7 +44,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 			return err
 		}
 		if err := w.Try(rows); err != nil {
-			return Refuse("message", " suits none of the first %d rows: %w", len(rows), err)
+			return Refuse("message", " fails for each of the first %d rows: %w", len(rows), err)
 		}
 		return nil
 	}
@@ -57,7 +57,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 			_, err := queue.Length(ctx)
 			missing := storage.Gone(err)
 			if err != nil && !missing {
-				return "", false, fmt.Errorf("look at the queue: %w", err)
+				return "", false, fmt.Errorf("check the queue: %w", err)
 			}
 			return leadsTo("queue "+queue.Name(), "messages", missing), missing, nil
 		}},

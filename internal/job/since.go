@@ -42,7 +42,7 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 func (w Since) Check() error {
 	switch {
 	case w.Text == LastSuccess && w.State == "":
-		return Refuse("since", " last needs --state FILE, which keeps the beginning of the last success")
+		return Refuse("since", " last needs --state FILE, which stores when the last successful copy began")
 	case w.Text != "" && w.Text != LastSuccess:
 		_, err := ParseSince(w.Text, time.Now())
 		return err
@@ -72,7 +72,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 		return nil, "", nil
 	}
 	if o.From.Table().Cosmos() {
-		return nil, "", Hint(Refuse("since", " does not fit --from %s, a table of Cosmos DB, which finds no row by its Timestamp", o.From.Path), "leave --since out, or compare a time of your own by --filter")
+		return nil, "", Hint(Refuse("since", " does not fit --from %s: Cosmos DB can't filter rows by Timestamp", o.From.Path), "leave --since out, or compare a time property of your own by --filter")
 	}
 	w, window = &changes{}, o.Was.Window
 	if window == "" { // otherwise the first run has decided the window
@@ -98,7 +98,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 	text := "copies the rows written since " + w.from.Format(time.RFC3339Nano)
 	switch {
 	case w.from.IsZero() && o.Since.Text == LastSuccess:
-		text = fmt.Sprintf("copies all rows, since %s knows of no success", o.State)
+		text = fmt.Sprintf("copies all rows, because %s records no success", o.State)
 	case w.from.IsZero():
 		text = "copies all rows"
 	}
@@ -128,12 +128,12 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 	if w.state, err = openState(o.State, about, o.DryRun); err != nil || to.Table() == nil || w.state.was.Rows == 0 {
 		return err
 	}
-	why := "is not there"
+	why := "does not exist"
 	for q := (storage.Query{Range: o.Bounds.Range(), Select: []string{}, Top: 1}); ; {
 		p, err := to.Table().Query(ctx, q)
 		switch {
 		case err != nil && !storage.Gone(err):
-			return fmt.Errorf("look for the rows that were copied before: %w", err)
+			return fmt.Errorf("look for rows of earlier copies: %w", err)
 		case len(p.Rows) > 0:
 			return nil
 		case err == nil && p.Next != nil:
@@ -142,8 +142,8 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 		case err == nil:
 			why = "has none of them"
 		}
-		err = Refuse("since", " last: by --state %s, earlier copies wrote rows to %s, which %s; leave --since out to copy all rows again, or give another --state", o.State, to.Address(), why)
-		return Hint(err, "rows that have not changed since then would stay lost")
+		err = Refuse("since", " last: according to --state %s, earlier copies wrote rows to %s, which %s; leave --since out to copy all rows again, or give another --state", o.State, to.Address(), why)
+		return Hint(err, "otherwise, rows that have not changed since then would stay lost")
 	}
 }
 
@@ -162,7 +162,7 @@ func (o CopyOptions) decide(w *changes) (window string, err error) {
 			bound = first
 		}
 		if bound.After(began) {
-			return "", Refuse("since", " %s leads to %s, but it is %s by the service's clock", o.Since.Text, bound.Format(time.RFC3339), began.Format(time.RFC3339))
+			return "", Refuse("since", " %s means %s, but the service's clock says %s", o.Since.Text, bound.Format(time.RFC3339), began.Format(time.RFC3339))
 		}
 		text = bound.Format(time.RFC3339Nano)
 	}
@@ -177,7 +177,7 @@ func (w *changes) end(err error, rows int64) error {
 	state := w.state
 	if err == nil && !state.dryRun {
 		if err = state.file.Renew([]any{success{w.began, state.was.Rows + rows}}); err != nil {
-			err = Hint(fmt.Errorf("the rows are copied, but --state: %w", err), "the next --since last copies them again")
+			err = Hint(fmt.Errorf("the rows are copied, but --state could not be updated: %w", err), "the next --since last copies them again")
 		}
 	}
 	if state.file.Close(); err != nil && state.made {
@@ -247,7 +247,7 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 	case errors.Is(err, journal.ErrLocked):
 		err = Hint(err, "wait until it has ended, or stop it")
 	case errors.Is(err, journal.ErrDamaged):
-		err = Hint(err, "remove the file, and all rows are copied once, or give --since a time")
+		err = Hint(err, "remove the file to copy all rows once, or give --since a time")
 	}
 	return nil, err
 }
@@ -256,10 +256,10 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 func (s *sinceState) parse(about sinceCopy) error {
 	var job stateJob
 	if err := json.Unmarshal(s.file.Job(), &job); err != nil || job.Since == nil {
-		return fmt.Errorf("%s is no state of --since", s.file.Path())
+		return fmt.Errorf("%s is not a file of --state", s.file.Path())
 	}
 	if *job.Since != about {
-		return Hint(fmt.Errorf("%s is about another copy: %v, not %v", s.file.Path(), job.Since, about), "give each copy a file of its own")
+		return Hint(fmt.Errorf("%s belongs to another copy: %v, not %v", s.file.Path(), job.Since, about), "give each copy its own file")
 	}
 	return journal.Events(s.file, func(last success) error {
 		s.was = last

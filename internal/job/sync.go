@@ -24,7 +24,7 @@ type Sync struct {
 // NewSync prepares a sync of two places. If deletes is set, it deletes extra rows. NewSync changes nothing.
 func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	if storage.ComparesTime(o.Filter) {
-		return nil, Hint(Refuse("filter", " compares Timestamp, which is another in each table, so that equal rows would be extra"), "compare a property of your own")
+		return nil, Hint(Refuse("filter", " compares Timestamp, which differs between tables, so equal rows would count as extra"), "compare another property")
 	}
 	s, err := o.of(o.From)
 	if err == nil && o.From.Export() != nil {
@@ -111,7 +111,7 @@ func (p SyncPlan) String() string {
 		text += fmt.Sprintf(", and leave %s", progress.Plural(p.Leave, "extra row"))
 	}
 	if p.Failed > 0 {
-		text += fmt.Sprintf("; without %s that could not be compared", progress.Plural(p.Failed, "table"))
+		text += fmt.Sprintf("; not counted: %s that could not be compared", progress.Plural(p.Failed, "table"))
 	}
 	return text
 }
@@ -144,7 +144,7 @@ func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) 
 }
 
 // SyncAgain is the hint for an interrupted sync.
-const SyncAgain = "run it again: it compares what is there then"
+const SyncAgain = "run it again; it compares the places anew"
 
 func syncError(err error) error {
 	if err = moved("map", err); errors.Is(err, task.ErrInterrupted) {
@@ -167,11 +167,11 @@ func (o PairOptions) whole(m place.Manifest) error {
 	case m.Select != nil:
 		return Refuse("from", " %s has only the properties %s, so all others would be removed", from, strings.Join(m.Select, ","))
 	case m.Mapped:
-		return Hint(Refuse("from", " %s has rows that --map, --rename or --drop made of others, so it may lack rows and properties of %s", from, m.Table), "tablesweep import writes its rows to a table, which sync takes")
+		return Hint(Refuse("from", " %s has rows that --map, --rename or --drop made of others, so it may lack rows and properties of %s", from, m.Table), "write its rows to a table with tablesweep import, and sync from that table")
 	case m.Filter != "" && m.Filter != o.Filter:
-		return Hint(Refuse("from", " %s has only the rows of a filter, so all others would be extra", from), fmt.Sprintf("sync just those: --filter %q", m.Filter))
+		return Hint(Refuse("from", " %s has only the rows of a filter, so all others would be extra", from), fmt.Sprintf("sync only these rows: --filter %q", m.Filter))
 	case storage.RangeFilter(own) != storage.RangeFilter(within):
-		return Hint(Refuse("from", " %s has only the rows of a range, so all others would be extra", from), "sync just those, by the same --prefix, --after and --before")
+		return Hint(Refuse("from", " %s has only the rows of a range, so all others would be extra", from), "sync only these rows, with the same --prefix, --after and --before")
 	}
 	return nil
 }

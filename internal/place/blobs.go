@@ -37,7 +37,7 @@ func InContainer(account *storage.Account, container, prefix string) (*Blobs, er
 // CleanPrefix returns a prefix in its form in names: with its slash, or empty. The error says why the prefix is not legal in names of blobs.
 func CleanPrefix(prefix string) (string, error) {
 	if secret.In(prefix) {
-		return "", errors.New("the prefix has what looks like a key or a signature; it is stored and shown, and must have none")
+		return "", errors.New("the prefix has what looks like a key or a signature; remove it, because prefixes are stored and shown")
 	}
 	prefix = strings.Trim(prefix, "/")
 	if prefix == "" {

@@ -71,7 +71,7 @@ type BadLine struct {
 	Err  error
 }
 
-func (b *BadLine) Error() string { return fmt.Sprintf("line %d is no row: %v", b.Line, b.Err) }
+func (b *BadLine) Error() string { return fmt.Sprintf("line %d is not a row: %v", b.Line, b.Err) }
 
 func (b *BadLine) Unwrap() error { return b.Err }
 
@@ -191,10 +191,10 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 		case rec.wrong == nil && !r.fits(&rec):
 			rec.wrong = fmt.Errorf("it has %d cells, and the line of columns has %d", len(rec.cells), len(r.columns))
 		case rec.wrong == nil && slices.ContainsFunc(r.keys[:], func(i int) bool { return i >= 0 && strings.Contains(rec.cells[i], "\n") }):
-			rec.wrong = errors.New("its key has a line break, which no key has")
+			rec.wrong = errors.New("its key has a line break, which keys can't have")
 		}
 		if rec.wrong != nil && rec.last > rec.line {
-			return rec, row, fmt.Errorf("lines %d to %d are no row: %w; since a cell with quotes goes on over lines there, nothing behind it can be told", rec.line, rec.last, rec.wrong)
+			return rec, row, fmt.Errorf("lines %d to %d are not a row: %w; because of the quotes there, it is unclear where the next row begins", rec.line, rec.last, rec.wrong)
 		}
 		if rec.wrong == nil {
 			row, rec.wrong, err = r.row(rec)
@@ -280,11 +280,11 @@ func (r *csvReader) record() (rec csvRecord, err error) {
 			state = quoted
 		case state == closed:
 			if next, _ := r.in.Peek(1); b != '\r' || len(next) == 1 && next[0] != '\n' {
-				wrong("text stands behind a closing quote")
+				wrong("there is text after a closing quote")
 			}
 		default:
 			if b == '"' {
-				wrong("a quote stands in a cell that does not begin with one")
+				wrong("there is a quote in a cell that does not begin with one")
 			}
 			cell, state = append(cell, b), plain
 		}
@@ -311,7 +311,7 @@ func (r *csvReader) header() error {
 		err = cmp.Or(err, lines.NotUTF8(begin))
 	}
 	if errors.Is(err, io.EOF) {
-		return errors.New("it is empty, and has no line of columns")
+		return errors.New("it is empty, but its first line must have the names of columns")
 	}
 	if err = cmp.Or(err, rec.wrong); err == nil {
 		err = r.name(rec.cells)
@@ -344,10 +344,10 @@ func (r *csvReader) name(cells []string) error {
 			break
 		}
 		if r.keys[i], there = at[name]; !there {
-			err := fmt.Errorf("it has no column %s; the first line has the names of columns", name)
+			err := fmt.Errorf("it has no column %s; the first line must have the names of columns", name)
 			for _, d := range []string{",", ";", "\t", "|"} {
 				if len(names) == 1 && strings.Contains(names[0], d) {
-					err = fmt.Errorf("%w, and seems to have %q between them: --delimiter says so", err, d)
+					err = fmt.Errorf("%w; the delimiter seems to be %q: give it as --delimiter", err, d)
 				}
 			}
 			return err
@@ -371,7 +371,7 @@ func (r *csvReader) name(cells []string) error {
 		case types && !known:
 			return fmt.Errorf("it has the column %.100q, but no column %.100q", name, of)
 		case !c.skip && (name == "" || !r.Keyless && !storage.IsPropertyName(name)):
-			return fmt.Errorf("%.100q is no property's name; the first line has the names of columns", name)
+			return fmt.Errorf("%.100q is not a property name; the first line must have the names of columns", name)
 		case i == maxColumns:
 			return fmt.Errorf("it has more than %d columns", maxColumns)
 		}
@@ -379,7 +379,7 @@ func (r *csvReader) name(cells []string) error {
 	}
 	for name := range r.Types {
 		if _, there := at[name]; !there {
-			return fmt.Errorf("--types has %s, and there is no such column", name)
+			return fmt.Errorf("--types has %s, but there is no such column", name)
 		}
 	}
 	return nil
@@ -425,7 +425,7 @@ func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 			}
 			p, textErr := storage.ParseProperty(c.name, t, text)
 			if textErr != nil {
-				wrong = cmp.Or(wrong, fmt.Errorf("%s %w, and is %.100q", c.name, textErr, text))
+				wrong = cmp.Or(wrong, fmt.Errorf("%s %w; it is %.100q", c.name, textErr, text))
 			}
 			e.Properties = append(e.Properties, p)
 		}
@@ -450,11 +450,11 @@ func (r *csvReader) decide(c *csvColumn, t storage.Type, typed bool, line int) (
 		c.types.untyped = cmp.Or(c.types.untyped, line)
 	default:
 		if c.types.note(t, r.rows == 1); c.types.untyped > 0 && c.types.usual() != before {
-			return t, fmt.Errorf("line %d: %s is an %v, and the one of line %d, which has no type, was read as an %v; give --types %[2]s:%[3]v, or the rows in a file, which is read twice", line, c.name, t, c.types.untyped, before)
+			return t, fmt.Errorf("line %d: %s is an %v, but on line %d it had no type and was read as an %v; give --types %[2]s:%[3]v, or give the rows as a file, which is read twice", line, c.name, t, c.types.untyped, before)
 		}
 	}
 	if c.types.mixed() && !c.warned && r.Mixed != nil {
-		r.Mixed(fmt.Sprintf("%s has several types, and values without one, which become %v", c.name, c.types.usual()))
+		r.Mixed(fmt.Sprintf("%s has several types; its values without a type become %v", c.name, c.types.usual()))
 		c.warned = true
 	}
 	if !typed {
@@ -470,7 +470,7 @@ func (c csvColumn) typeOf(cells []string) (t storage.Type, typed bool, err error
 	}
 	name := strings.TrimSpace(cells[c.typed])
 	if t, typed = odata.ParseType("Edm." + strings.TrimPrefix(name, "Edm.")); !typed {
-		err = fmt.Errorf("%s has the type %.100q, which no property has", c.name, name)
+		err = fmt.Errorf("%s has the type %.100q, which properties can't have", c.name, name)
 	}
 	return t, typed, err
 }
@@ -497,7 +497,7 @@ func (c *Columns) See(rows []storage.Row) error {
 		}
 		c.last = row.Columns
 		if len(c.names) > maxColumns {
-			return fmt.Errorf("CSV has a column a property, and the rows have more than %d; --select chooses some, and JSON lines hold any", maxColumns)
+			return fmt.Errorf("CSV needs one column for each property, but the rows have more than %d; select some with --select, or use JSON lines", maxColumns)
 		}
 	}
 	return nil
@@ -535,7 +535,7 @@ func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 		for i, p := range row.Properties {
 			at, known := c.at[p.Name]
 			if !known {
-				return b, fmt.Errorf("PartitionKey %q RowKey %q has the property %s, which no row had when the columns were looked for; run it again", row.Key.Partition, row.Key.Row, p.Name)
+				return b, fmt.Errorf("PartitionKey %q RowKey %q has the property %s, which no row had when the columns were collected; run the command again", row.Key.Partition, row.Key.Row, p.Name)
 			}
 			own[at] = &row.Properties[i]
 		}

@@ -65,17 +65,17 @@ func TestCSVForms(t *testing.T) {
 		{"types that are empty, and told", "PartitionKey,RowKey,N,N@type\np,1,4,\np,2,,\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2"}`, ""},
 		{"no types, a delimiter, blank lines", "RowKey;N;PartitionKey\n\n1;7;\"p;q\"\n\r\n", place.CSV{Delimiter: ';', Types: types}, `{"PartitionKey":"p;q","RowKey":"1","N":7}`, ""},
 		{"trailing commas, in some lines", "PartitionKey,RowKey,N,N@type,\np,1,4,Int32,\np,2,5,,,,\np,3,6,Int32\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2","N":5}{"PartitionKey":"p","RowKey":"3","N":6}`, ""},
-		{"something behind a trailing comma", "PartitionKey,RowKey,\np,1,x\np,2,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"2"}`, "line 2 is no row: it has 3 cells, and the line of columns has 2"},
+		{"something behind a trailing comma", "PartitionKey,RowKey,\np,1,x\np,2,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"2"}`, "line 2 is not a row: it has 3 cells, and the line of columns has 2"},
 		{"blanks around names, keys in any case", " partitionkey , ROWKEY,\tN, N@type \np,1,4, Int32 \n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}`, ""},
 		{"types as OData names them", "PartitionKey@odata.type,PartitionKey,RowKey,N@odata.type,N\nEdm.String,p,1,Edm.Int64,4\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N@odata.type":"Edm.Int64","N":"4"}`, ""},
-		{"Excel's delimiter", "\ufeffsep=;\r\nPartitionKey;RowKey;N\r\np;1;7\r\np;2;x\r\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":7}`, `line 4 is no row: N must be an Edm.Int32, and is "x"`},
+		{"Excel's delimiter", "\ufeffsep=;\r\nPartitionKey;RowKey;N\r\np;1;7\r\np;2;x\r\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":7}`, `line 4 is not a row: N must be an Edm.Int32; it is "x"`},
 		{"values that a table would change", "PartitionKey,RowKey,N,N@type\np,1,9007199254740993,Double\np,2,2026-02-03T04:05:06.12345678Z,DateTime\np,3,1e400,Double\np,4,9007199254740993,Int64\n", place.CSV{},
-			`{"PartitionKey":"p","RowKey":"4","N@odata.type":"Edm.Int64","N":"9007199254740993"}`, `line 2 is no row: N must be a number that an Edm.Double keeps to the last digit, or an Edm.String, and is "9007199254740993"; ` +
-				`line 3 is no row: N must have at most 7 digits of a second, which is what an Edm.DateTime keeps, or be an Edm.String, and is "2026-02-03T04:05:06.12345678Z"; line 4 is no row: N must be an Edm.Double, and is "1e400"`},
+			`{"PartitionKey":"p","RowKey":"4","N@odata.type":"Edm.Int64","N":"9007199254740993"}`, `line 2 is not a row: N must be a number that an Edm.Double keeps to the last digit, or an Edm.String; it is "9007199254740993"; ` +
+				`line 3 is not a row: N must have at most 7 digits of a second, which is what an Edm.DateTime keeps, or be an Edm.String; it is "2026-02-03T04:05:06.12345678Z"; line 4 is not a row: N must be an Edm.Double; it is "1e400"`},
 		{"bad values", "PartitionKey,RowKey,N,N@type\np,1,x,Int32\np,2,1,Int33\np,3,1\np,4,1,Int32,x\np,5,\"a\"b,String\np,6,a\"b,String\np,7,\xff,String\n\xff,8,1,Int32\np,9,1,Int32\n", place.CSV{},
-			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is no row: N must be an Edm.Int32, and is "x"; line 3 is no row: N has the type "Int33", which no property has; line 4 is no row: it has 3 cells, and the line of columns has 4; ` +
-				`line 5 is no row: it has 5 cells, and the line of columns has 4; line 6 is no row: text stands behind a closing quote; line 7 is no row: a quote stands in a cell that does not begin with one; ` +
-				`line 8 is no row: N is not valid Unicode, and is "\xff"; line 9 is no row: its key is not valid Unicode`},
+			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is not a row: N must be an Edm.Int32; it is "x"; line 3 is not a row: N has the type "Int33", which properties can't have; line 4 is not a row: it has 3 cells, and the line of columns has 4; ` +
+				`line 5 is not a row: it has 5 cells, and the line of columns has 4; line 6 is not a row: there is text after a closing quote; line 7 is not a row: there is a quote in a cell that does not begin with one; ` +
+				`line 8 is not a row: N is not valid Unicode; it is "\xff"; line 9 is not a row: its key is not valid Unicode`},
 	} {
 		rows, bad, err := readCSV(tt.form, tt.text)
 		if diff := cmp.Diff(tt.want, strings.ReplaceAll(linesOf(rows), "\n", "")); diff != "" || strings.Join(bad, "; ") != tt.bad || err != nil {
@@ -84,10 +84,10 @@ func TestCSVForms(t *testing.T) {
 	}
 	const keys = "PartitionKey,RowKey,"
 	for text, want := range map[string]string{
-		"": "it is empty", "\xff\xfeP\x00a\x00": "line 1: it is UTF-16; save it as UTF-8", "\xfe\xff\x00P": "it is UTF-16", keys + "\xe4\n": "line 1: it is not UTF-8", "a,b\n": "no column PartitionKey; the first line has", "PartitionKey;RowKey\n": `seems to have ";" between them`, keys + "A,A\n": `the column "A" twice`, keys + "A, A \n": `the column "A" twice, as "A" and " A "; rename or remove one`, keys + "rowkey\n": `the column "RowKey" twice, as "RowKey" and "rowkey"`,
-		keys + "A,A@type,A@odata.type\n": `the column "A@type" twice, as "A@type" and "A@odata.type"`, keys + "A,,B\n": `"" is no property's name`, "sep=x\n" + keys: "line 1: the delimiter is", "sep=;\na\n": "line 2: it has no column PartitionKey", keys + "A@type\n": `no column "A"`,
-		keys + "a b\n": "no property's name", keys + "A\n": "--types has N", keys + "N\np,1,\"x\ny\"z\n": "lines 2 to 3 are no row", keys + "N\np,1,\"x\np,2,y\n": "a quote is not closed", keys + "N\np,1,\"x": "a quote is not closed",
-		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are no row: text stands behind a closing quote; since a cell with quotes goes on over lines there",
+		"": "it is empty", "\xff\xfeP\x00a\x00": "line 1: it is UTF-16; save it as UTF-8", "\xfe\xff\x00P": "it is UTF-16", keys + "\xe4\n": "line 1: it is not UTF-8", "a,b\n": "no column PartitionKey; the first line must have", "PartitionKey;RowKey\n": `the delimiter seems to be ";"`, keys + "A,A\n": `the column "A" twice`, keys + "A, A \n": `the column "A" twice, as "A" and " A "; rename or remove one`, keys + "rowkey\n": `the column "RowKey" twice, as "RowKey" and "rowkey"`,
+		keys + "A,A@type,A@odata.type\n": `the column "A@type" twice, as "A@type" and "A@odata.type"`, keys + "A,,B\n": `"" is not a property name`, "sep=x\n" + keys: "line 1: the delimiter is", "sep=;\na\n": "line 2: it has no column PartitionKey", keys + "A@type\n": `no column "A"`,
+		keys + "a b\n": "is not a property name", keys + "A\n": "--types has N", keys + "N\np,1,\"x\ny\"z\n": "lines 2 to 3 are not a row", keys + "N\np,1,\"x\np,2,y\n": "a quote is not closed", keys + "N\np,1,\"x": "a quote is not closed",
+		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are not a row: there is text after a closing quote; because of the quotes there",
 	} {
 		if rows, bad, err := readCSV(place.CSV{Types: types}, text); err == nil || !strings.Contains(err.Error(), want) || rows != nil || bad != nil {
 			t.Errorf("%q: %v, %v, want %q", text, rows, err, want)
@@ -105,7 +105,7 @@ func TestKeylessRows(t *testing.T) {
 	}
 	for _, want := range []string{
 		`3 "012;7;now;p;5;Int64" {"PartitionKey":"","RowKey":"","eid":"012","the age":7,"Timestamp":"now","partitionkey":"p","N@odata.type":"Edm.Int64","N":"5"} <nil>`,
-		`5 "\"a\r\nb\";x;;;;" the age must be an Edm.Int32, and is "x"`, `8 "1;2;3" it has 3 cells, and the line of columns has 6`, `9 "3;;;;\"\";String" {"PartitionKey":"","RowKey":"","eid":"3","N":""} <nil>`,
+		`5 "\"a\r\nb\";x;;;;" the age must be an Edm.Int32; it is "x"`, `8 "1;2;3" it has 3 cells, and the line of columns has 6`, `9 "3;;;;\"\";String" {"PartitionKey":"","RowKey":"","eid":"3","N":""} <nil>`,
 	} {
 		r, err := next()
 		got := fmt.Sprintf("%d %q ", r.Line, r.Text)
@@ -119,7 +119,7 @@ func TestKeylessRows(t *testing.T) {
 	if r, err := next(); !errors.Is(err, io.EOF) {
 		t.Errorf("behind the end: %v, %v", r, err)
 	}
-	for text, want := range map[string]string{"": "it is empty", "a,a\n": `the column "a" twice`, "a,,b\n": `"" is no property's name`, "a\n": "--types has the age, and there is no such column", "the age@type\n": `no column "the age"`} {
+	for text, want := range map[string]string{"": "it is empty", "a,a\n": `the column "a" twice`, "a,,b\n": `"" is not a property name`, "a\n": "--types has the age, but there is no such column", "the age@type\n": `no column "the age"`} {
 		if _, _, err := form.Records(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
@@ -217,7 +217,7 @@ func TestTypesOfColumns(t *testing.T) {
 					t.Errorf("%s, once %v: %s became %v", tt.name, once, line, p[0].Type)
 				}
 			}
-			if want := "[N has several types, and values without one, which become " + tt.want + "]"; fmt.Sprint(mixed) != want && tt.mixed || mixed != nil && !tt.mixed {
+			if want := "[N has several types; its values without a type become " + tt.want + "]"; fmt.Sprint(mixed) != want && tt.mixed || mixed != nil && !tt.mixed {
 				t.Errorf("%s, once %v: mixed %v", tt.name, once, mixed)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // ErrNoExport is the error of a place without a manifest.
-var ErrNoExport = errors.New("is no complete export")
+var ErrNoExport = errors.New("is not a complete export")
 
 // Export is a complete export. It is safe for concurrent use.
 type Export struct {
@@ -116,7 +116,7 @@ func eachFile(ctx context.Context, o Objects, name string, fn func(File) error) 
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return "", fmt.Errorf("%s, behind line %d: %w", name, n, err)
+		return "", fmt.Errorf("%s, after line %d: %w", name, n, err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
@@ -292,7 +292,7 @@ func (e *Export) page(ctx context.Context, from reading, at position) (rows []st
 func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	if shortHash(encoded) != f.Pages[at.page].Hash {
-		return nil, 0, errors.New("this page is not as it was written: its hash is another")
+		return nil, 0, errors.New("this page is not as it was written: its hash differs")
 	}
 	text, err := e.codec.decode(encoded)
 	if err == nil {
@@ -303,11 +303,11 @@ func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes 
 	case len(rows) == 0 || len(rows) > storage.PageRows:
 		err = fmt.Errorf("this page has %d rows, want 1 to %d", len(rows), storage.PageRows)
 	case at.page == 0 && rows[0].Key != f.First.Key(), at.page == len(f.Pages)-1 && rows[len(rows)-1].Key != f.Last.Key():
-		err = fmt.Errorf("this page begins or ends with another key than %s says", FilesName)
+		err = fmt.Errorf("the first or last key of this page differs from %s", FilesName)
 	}
 	for i := 1; err == nil && i < len(rows); i++ {
 		if k := rows[i].Key; rows[i-1].Key.Compare(k) >= 0 {
-			err = fmt.Errorf("PartitionKey %q RowKey %q stands behind a key that it is not greater than", k.Partition, k.Row)
+			err = fmt.Errorf("PartitionKey %q RowKey %q is not greater than the key before it", k.Partition, k.Row)
 		}
 	}
 	return rows, len(text), err

@@ -81,7 +81,7 @@ func parse(name, format string, text []byte, v any) error {
 	}
 	at := max(0, len(text)-len(proofName)-hex.EncodedLen(sha256.Size)-len("\"}\n"))
 	if want := fmt.Sprintf("%s%x\"}\n", proofName, sha256.Sum256(text[:at])); string(text[at:]) != want {
-		return fmt.Errorf("%s is not as it was written: its proof is not the hash of what stands before it", name)
+		return fmt.Errorf("%s is not as it was written: its proof is not the hash of the text before it", name)
 	}
 	if err := json.Unmarshal(text, v); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -138,7 +138,7 @@ func (p *PageMark) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(pair) != 2 || p.Bytes < 1 || p.Bytes > maxPage || len(p.Hash) != hashDigits {
-		return fmt.Errorf("a page is %.80s, want its bytes, at most %d, and the hash", text, maxPage)
+		return fmt.Errorf("a page is %.80s, want its number of bytes, at most %d, and its hash", text, maxPage)
 	}
 	return nil
 }
@@ -209,9 +209,9 @@ func ParseFile(line []byte) (f File, err error) {
 	case bytes != f.Bytes || f.Rows < int64(len(f.Pages)) || f.Rows > int64(len(f.Pages))*storage.PageRows || f.Rows == 0:
 		err = errors.New("its rows and bytes are not those of its pages")
 	case f.First.Key().Compare(f.Last.Key()) > 0:
-		err = errors.New("its first key is behind its last one")
+		err = errors.New("its first key is greater than its last one")
 	case !dataPath.MatchString(f.Path):
-		err = fmt.Errorf("its path %.200q is not one of a data file", f.Path)
+		err = fmt.Errorf("its path %.200q is not that of a data file", f.Path)
 	}
 	return f, err
 }
@@ -455,7 +455,7 @@ type Seal struct {
 // Add adds a file and returns its line of files.jsonl. It fails if the file is not after the last one.
 func (s *Seal) Add(f File) ([]byte, error) {
 	if s.last != nil && s.last.Compare(f.First.Key()) >= 0 {
-		return nil, fmt.Errorf("%s does not lie behind the file before it", f.Path)
+		return nil, fmt.Errorf("%s does not come after the file before it", f.Path)
 	}
 	if s.sum == nil {
 		s.sum = sha256.New()

@@ -52,7 +52,7 @@ func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[str
 		case !ok:
 			return fmt.Errorf("%s %w: %s is gone, or was never there", o.Address(), ErrDamaged, name)
 		case bytes != want:
-			return fmt.Errorf("%s %w: %s has %d bytes, not the %d that were put", o.Address(), ErrDamaged, name, bytes, want)
+			return fmt.Errorf("%s %w: %s has %d bytes, not the %d that were written", o.Address(), ErrDamaged, name, bytes, want)
 		}
 	}
 	return nil

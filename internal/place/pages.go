@@ -47,7 +47,7 @@ func (p *Pages) Add(rows []storage.Row) error {
 	last := p.last
 	for i, row := range rows {
 		if last != nil && last.Compare(row.Key) >= 0 {
-			return fmt.Errorf("PartitionKey %q RowKey %q came behind PartitionKey %q RowKey %q, but is not greater", row.Key.Partition, row.Key.Row, last.Partition, last.Row)
+			return fmt.Errorf("PartitionKey %q RowKey %q came after PartitionKey %q RowKey %q, but is not greater", row.Key.Partition, row.Key.Row, last.Partition, last.Row)
 		}
 		last = &rows[i].Key
 		if !p.page.add(row, p.timestamp) {

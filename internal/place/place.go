@@ -47,9 +47,9 @@ var otherScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+-]+:`)
 func KindOf(text string) (Kind, error) {
 	switch {
 	case !IsURL(text) && secret.In(text):
-		return KindTable, errors.New("has what looks like a key, and names a place; a connection string belongs in a setting or the flag of a connection")
+		return KindTable, errors.New("has what looks like a key, but must be a place; give a connection string in a setting or in the flag of a connection")
 	case InBlobs(text) && isFile(text):
-		return KindFile, errors.New("blobs take exports, not single files; name a prefix that does not end as a file does")
+		return KindFile, errors.New("blobs hold exports, not single files; give a prefix without a file's ending")
 	case InBlobs(text):
 		return KindExport, nil
 	case otherScheme.MatchString(text) && !secret.InName(text):

@@ -31,7 +31,7 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(map[string]string){
-		"is no complete export: it has no manifest.json": func(f map[string]string) { delete(f, place.ManifestName) },
+		"is not a complete export: it has no manifest.json": func(f map[string]string) { delete(f, place.ManifestName) },
 		"has version 2; this program knows version 1": func(f map[string]string) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"version":1`, `"version":2`, 1)
 		},
@@ -42,7 +42,7 @@ func TestOpenRefuses(t *testing.T) {
 		"manifest.json is not as it was written": func(f map[string]string) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"files"`, `"filter":"A eq 1","files"`, 1)
 		},
-		"its proof is not the hash of what stands before it": func(f map[string]string) { // one without a proof
+		"its proof is not the hash of the text before it": func(f map[string]string) { // one without a proof
 			f[place.ManifestName], _, _ = strings.Cut(f[place.ManifestName], `,"proof":`)
 			f[place.ManifestName] += "}\n"
 		},
@@ -50,7 +50,7 @@ func TestOpenRefuses(t *testing.T) {
 		"its rows and bytes are not those of its pages": func(f map[string]string) {
 			f[place.FilesName] = strings.Replace(f[place.FilesName], `"rows":30`, `"rows":3000`, 1)
 		},
-		"is not one of a data file": func(f map[string]string) {
+		"is not that of a data file": func(f map[string]string) {
 			f[place.FilesName] = strings.Replace(f[place.FilesName], `"path":"data/`, `"path":"data/../../`, 1)
 		},
 		"has more than 65536 bytes":          func(f map[string]string) { f[place.ManifestName] += strings.Repeat(" ", 65536) },
@@ -112,8 +112,8 @@ func TestForgedExports(t *testing.T) {
 		want string
 	}{
 		{place.None, a + b, 3, "the file has 2 rows, but 3 by files.jsonl"},
-		{place.None, a + a + b, 3, "stands behind a key that it is not greater than"},
-		{place.None, b + a, 2, "begins or ends with another key"},
+		{place.None, a + a + b, 3, "is not greater than the key before it"},
+		{place.None, b + a, 2, "the first or last key of this page differs"},
 		{place.None, a + "x" + b, 2, "line 2"},
 		{place.None, a + `{"PartitionKey":"b"}`, 2, "line 2: a row lacks a key"},
 		{place.Zstd, a + strings.Repeat("\n", 16<<20) + b, 2, "it expands beyond 16 MiB"},

@@ -71,7 +71,7 @@ func owned(name string, text []byte, id ExportID, parse func() (ExportID, error)
 	}
 	is, err := parse()
 	if err == nil && is != id {
-		err = fmt.Errorf("%s is that of %s now", name, is)
+		err = fmt.Errorf("%s belongs to export %s now", name, is)
 	}
 	return true, err
 }
@@ -162,7 +162,7 @@ func (r *remover) one(ctx context.Context, id ExportID) error {
 
 // lostList is the error for a missing list whose data still exists.
 func lostList(name, what string) error {
-	return fmt.Errorf("%s is lost, and %s are there, which nothing names any more; delete them by hand", name, what)
+	return fmt.Errorf("%s is lost, but %s still exist; delete them by hand", name, what)
 }
 
 // stepFile matches the names of data files that the app's steps write.
@@ -294,7 +294,7 @@ func (r *remover) data(ctx context.Context, prefix string, id ExportID) error {
 	case !claimed && !sealed:
 		return lostList(prefix+ClaimName, "the export's objects")
 	case sealed && m.Files.SHA256 != hash:
-		return fmt.Errorf("%s is not the list that %s vouches for", prefix+FilesName, ManifestName)
+		return fmt.Errorf("%s is not the list whose hash is in %s", prefix+FilesName, ManifestName)
 	case sealed:
 		if !claimed { // otherwise no object would have the id after the manifest is deleted
 			_, err = r.Put(ctx, prefix+ClaimName, NewClaim(id, nil, m.StartedAt, m.Program).JSON())

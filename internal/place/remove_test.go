@@ -233,14 +233,14 @@ func TestRemoveRefuses(t *testing.T) {
 		change   func(to place.Objects)
 		want     string
 	}{
-		{"another export", "id-other", false, nil, "is that of id-one now"},
-		{"another export of many", "all", true, func(to place.Objects) { proof.Must(t, place.ClaimTables(t.Context(), to, tablesClaim("new"), false)) }, "is that of new now"},
+		{"another export", "id-other", false, nil, "belongs to export id-one now"},
+		{"another export of many", "all", true, func(to place.Objects) { proof.Must(t, place.ClaimTables(t.Context(), to, tablesClaim("new"), false)) }, "belongs to export new now"},
 		{"a list of others", "id-one", false, func(to place.Objects) {
 			text := strings.Replace(content(t, to)["files.jsonl"], "data/000000", "data/000001", 1)
 			proof.Must(t, to.Delete(t.Context(), "files.jsonl"))
 			_, err := to.Put(t.Context(), "files.jsonl", []byte(text))
 			proof.Must(t, err)
-		}, "is not the list that manifest.json vouches for"},
+		}, "is not the list whose hash is in manifest.json"},
 		{"nothing", "id-one", true, nil, ""}, // as when somebody has deleted the export
 	} {
 		to, _ := inBlobs(t)

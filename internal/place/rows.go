@@ -97,7 +97,7 @@ func JSONLines(from io.Reader) Lines {
 		case next == nil && errors.Is(err, io.ErrUnexpectedEOF):
 			err = ErrSpread
 		}
-		return row, 0, fmt.Errorf("line %d is no row: %w", line.Number, err)
+		return row, 0, fmt.Errorf("line %d is not a row: %w", line.Number, err)
 	}
 }
 

@@ -66,16 +66,16 @@ func TestWindowsRefuse(t *testing.T) {
 	t.Parallel()
 	const good = `{"PartitionKey":"a","RowKey":"1"}` + "\n"
 	for text, want := range map[string]string{
-		good + "\nnonsense":                                                     "line 3 is no row: column 2: invalid",
+		good + "\nnonsense":                                                     "line 3 is not a row: column 2: invalid",
 		good + `{"PartitionKey":"a"}`:                                           "a row lacks a key",
-		good + `{"PartitionKey":1,"RowKey":"1"}`:                                "line 2 is no row",
-		good + `{"PartitionKey":"a","RowKey":"1","N":`:                          "line 2 is no row",
-		good + `{"PartitionKey":"a","RowKey":"1"} {}`:                           "line 2 is no row",
+		good + `{"PartitionKey":1,"RowKey":"1"}`:                                "line 2 is not a row",
+		good + `{"PartitionKey":"a","RowKey":"1","N":`:                          "line 2 is not a row",
+		good + `{"PartitionKey":"a","RowKey":"1"} {}`:                           "line 2 is not a row",
 		good + `{"PartitionKey":"\ud800","RowKey":"1"}`:                         "is not valid Unicode",
 		`{"PartitionKey":"a","PartitionKey":"b","RowKey":"1"}`:                  "duplicate",
-		good + good + "{\"PartitionKey\":\"a\",\"RowKey\":\"1\",\"Caf\xe9\":1}": "line 3 is no row: it is not UTF-8",
+		good + good + "{\"PartitionKey\":\"a\",\"RowKey\":\"1\",\"Caf\xe9\":1}": "line 3 is not a row: it is not UTF-8",
 		good + strings.Repeat(" ", 8<<20+1):                                     "line 2 is longer than 8388608 bytes",
-		"PartitionKey,RowKey\n":                                                 "line 1 is no row",
+		"PartitionKey,RowKey\n":                                                 "line 1 is not a row",
 	} {
 		err := place.Windows(place.JSONLines(strings.NewReader(text)), false, nil, func(place.Rows, int) error { return errors.New("used") })
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -107,7 +107,7 @@ func TestOtherJSON(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || len(bad) != 1 || !strings.HasPrefix(bad[0], "1 line 1 is no row: N must be a whole number of 64 bits") {
+	if err != nil || len(bad) != 1 || !strings.HasPrefix(bad[0], "1 line 1 is not a row: N must be a whole number of 64 bits") {
 		t.Errorf("got %q, %v", bad, err)
 	}
 }

@@ -149,7 +149,7 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	}
 	for i := 1; i < len(t.Tables) && err == nil; i++ {
 		if t.Tables[i-1].Name >= t.Tables[i].Name {
-			err = fmt.Errorf("%s lists %s twice, or not by name", TablesName, t.Tables[i].Name)
+			err = fmt.Errorf("%s lists %s twice or out of order", TablesName, t.Tables[i].Name)
 		}
 	}
 	if err != nil {
@@ -180,7 +180,7 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 		wrong = append(wrong[:maxNamed], fmt.Sprintf("and %d more", n-maxNamed))
 	}
 	if len(wrong) > 0 {
-		return t, fmt.Errorf("%s is not what its %s says: %s", from.Address(), TablesName, strings.Join(wrong, ", "))
+		return t, fmt.Errorf("%s does not match its %s: %s", from.Address(), TablesName, strings.Join(wrong, ", "))
 	}
 	return t, nil
 }
@@ -193,7 +193,7 @@ func (e TableExport) wrong(ctx context.Context, from Objects, there []string) (s
 	text, err := get(ctx, from, e.Name+"/"+ManifestName, MaxManifest)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return e.Name + " is no complete export", nil
+		return e.Name + " is not a complete export", nil
 	case err == nil && hashOf(text) != e.Manifest:
 		return e.Name + " is another export", nil
 	}

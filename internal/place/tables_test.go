@@ -84,7 +84,7 @@ func TestTables(t *testing.T) {
 		if err := place.ClaimTables(t.Context(), to, tablesClaim("all"), true); err != nil {
 			t.Errorf("the same one: %v", err)
 		}
-		if err := place.SealTables(t.Context(), to, "all", []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), "somebody else has put it there") {
+		if err := place.SealTables(t.Context(), to, "all", []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), "somebody else wrote it") {
 			t.Errorf("a part of it: %v", err)
 		}
 		all := content(t, to)
@@ -109,17 +109,17 @@ func TestTablesRefuses(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(map[string]string){
-		"is no complete export of many tables: it has no tables.json": func(f map[string]string) { delete(f, place.TablesName) },
+		"is not a complete export of many tables: it has no tables.json": func(f map[string]string) { delete(f, place.TablesName) },
 		"a is missing": func(f map[string]string) {
 			maps.DeleteFunc(f, func(name, _ string) bool { return strings.HasPrefix(name, "a/") })
 		},
-		"b is no complete export": func(f map[string]string) { delete(f, "b/"+place.ManifestName) },
+		"b is not a complete export": func(f map[string]string) { delete(f, "b/"+place.ManifestName) },
 		"c is another export":     func(f map[string]string) { f["c/"+place.ManifestName] = f["b/"+place.ManifestName] },
 		"d is not in it":          func(f map[string]string) { f["d/"+place.ClaimName] = f["b/"+place.ClaimName] },
 		"f had failed": func(f map[string]string) {
 			f[place.TablesName] = withChecksum(strings.Replace(f[place.TablesName], `}],"`, `}],"failed":["f"],"`, 1))
 		},
-		"a is missing, b is no complete export, c is another export": func(f map[string]string) {
+		"a is missing, b is not a complete export, c is another export": func(f map[string]string) {
 			maps.DeleteFunc(f, func(name, _ string) bool { return strings.HasPrefix(name, "a/") })
 			delete(f, "b/"+place.ManifestName)
 			f["c/"+place.ManifestName] += " "
@@ -128,7 +128,7 @@ func TestTablesRefuses(t *testing.T) {
 		"tables.json has version 2":                 changed(place.TablesName, `"version":1`, `"version":2`),
 		`its format is "tablesweep-export"`:         func(f map[string]string) { f[place.TablesName] = f["a/"+place.ManifestName] },
 		"tables.json: unexpected end of JSON input": func(f map[string]string) { f[place.TablesName] = "" },
-		"not the hash of what stands before it":     changed(place.TablesName, `"proof"`, `"prooF"`),
+		"not the hash of the text before it":     changed(place.TablesName, `"proof"`, `"prooF"`),
 	} {
 		files := maps.Clone(all)
 		change(files)

@@ -29,7 +29,7 @@ func parseFilter(filter string) (*odata.Filter, error) {
 	}
 	f, err := odata.Parse(filter)
 	if err == nil && storage.ComparesTime(filter) {
-		err = errors.New("an export keeps no Timestamps, by which the filter chooses")
+		err = errors.New("the filter compares Timestamp, but an export has no Timestamps")
 	}
 	return f, err
 }

@@ -141,7 +141,7 @@ func TablesClaimOf(ctx context.Context, o Objects) (Claim, error) {
 func claimOf(ctx context.Context, o Objects, name, format string) (c Claim, err error) {
 	text, err := get(ctx, o, name, MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, fmt.Errorf("%s is no export: it has no %s", o.Address(), name)
+		return c, fmt.Errorf("%s is not an export: it has no %s", o.Address(), name)
 	}
 	if err == nil {
 		err = parse(name, format, text, &c)
@@ -183,7 +183,7 @@ func PutSame(ctx context.Context, to Objects, name string, content []byte) error
 	}
 	there, err := to.Get(ctx, name, 0, int64(len(content))+1)
 	if err == nil && !bytes.Equal(there, content) {
-		err = fmt.Errorf("%s/%s is not this export's: somebody else has put it there", to.Address(), name)
+		err = fmt.Errorf("%s/%s does not belong to this export; somebody else wrote it", to.Address(), name)
 	}
 	return err
 }

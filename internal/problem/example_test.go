@@ -22,5 +22,5 @@ func Example() {
 	// 400 poison is missing; name the table
 	// 200 done the step is done
 	// 503 retry the storage did not answer in time
-	// 500 retry something went wrong; the app's log tells what
+	// 500 retry something went wrong; see the app's log
 }

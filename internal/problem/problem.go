@@ -175,7 +175,7 @@ func Of(err error) *Error {
 	if errors.As(err, &e) {
 		return e
 	}
-	return &Error{Kind: Failed, Detail: "something went wrong; the app's log tells what", Err: err}
+	return &Error{Kind: Failed, Detail: "something went wrong; see the app's log", Err: err}
 }
 
 // All returns all [Error]s that are joined in err, in their order. [Of] returns the first.

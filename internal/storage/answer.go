@@ -95,9 +95,9 @@ func (o operation) validateAnswer(id string, good needs, status int, h http.Head
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
 	switch echo := h.Get(clientRequestID); {
 	case echo != "" && echo != id: // an answer that arrived twice on its connection
-		a.why = "it answers another request"
+		a.why = "it is the answer to another request"
 	case o.service != blobService && h.Get("Content-Encoding") != "": // a blob may be stored with an encoding
-		a.why = "it is compressed, for which nobody asked"
+		a.why = "it is compressed, although the request does not allow that"
 	case status >= http.StatusBadRequest:
 		if codeOf(h, body) != "" {
 			return nil
@@ -107,7 +107,7 @@ func (o operation) validateAnswer(id string, good needs, status int, h http.Head
 	case echo == "" && good.id:
 		a.why = "it does not say which request it answers"
 	case !slices.Contains(o.statuses, status):
-		a.why = "no answer to such a request"
+		a.why = "a request of this kind has no such answer"
 	case o.check != nil:
 		err := o.check(h, body)
 		if err == nil {
@@ -208,7 +208,7 @@ func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 			return err
 		}
 		if _, err := d.Token(); err != io.EOF {
-			return errors.New("it goes on behind the list")
+			return errors.New("there is text after the list")
 		}
 		for _, m := range list.Messages {
 			if !complete(m) {
@@ -241,13 +241,13 @@ type part struct {
 func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, error) {
 	outer, ok := partsOf(contentType, body)
 	if !ok || len(outer) != 1 {
-		return nil, errors.New("it is not one whole changeset")
+		return nil, errors.New("it is not one complete changeset")
 	}
 	header, body, _ := bytes.Cut(outer[0], blankLine)
 	name, contentType, _ := strings.Cut(string(header), ":")
 	changes, ok := partsOf(strings.TrimSpace(contentType), body)
 	if !ok || !strings.EqualFold(name, "Content-Type") {
-		return nil, errors.New("its changeset is not whole")
+		return nil, errors.New("its changeset is incomplete")
 	}
 	n := len(kinds)
 	for i, change := range changes {

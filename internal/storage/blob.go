@@ -13,7 +13,7 @@ import (
 )
 
 // errNoBlobs means that the connection names no blob endpoint.
-var errNoBlobs = errors.New("the connection names no blob endpoint: add BlobEndpoint to the connection string or set NAME__blobServiceUri")
+var errNoBlobs = errors.New("the connection has no blob endpoint: add BlobEndpoint to the connection string or set NAME__blobServiceUri")
 
 // CheckContainerName returns what is wrong with a container's name, or nil if it is legal. The rules are the same
 // as for queues. (Microsoft Learn, "Naming and referencing containers, blobs, and metadata")

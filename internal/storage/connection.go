@@ -126,7 +126,7 @@ func hostOf(endpoint string) string {
 // connection signs in with the URL's SAS. Without one, it signs in like known if that is for the same account, and otherwise
 // with Entra ID. Errors never repeat the URL.
 func BlobURL(s string, known Connection) (c Connection, path string, err error) {
-	const want = "a URL of blobs is https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with a SAS behind it or without; an account with another host takes a connection with its BlobEndpoint, and blob:CONTAINER/PREFIX"
+	const want = "a blob URL must be https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with or without ?SAS at its end; for an account with another host, give blob:CONTAINER/PREFIX and a connection with its BlobEndpoint"
 	u, err := url.Parse(s)
 	if err != nil || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
 		return c, "", errors.New(want)
@@ -153,9 +153,9 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 	case locationOf(c.blobURL) == locationOf(known.blobURL):
 		return known, path, nil
 	case u.Scheme != "https":
-		return c, "", errors.New("a URL of another account than the connection's, without a SAS, means Entra ID, whose tokens travel over https only")
+		return c, "", errors.New("without a SAS, a URL of another account than the connection's needs Entra ID, whose tokens are sent over https only; use https or add a SAS")
 	case !slices.Contains(clouds, strings.TrimSuffix(strings.ToLower(suffix), ":443")):
-		return c, "", errors.New("a URL without a SAS means Entra ID, whose tokens go to accounts of Azure's own clouds alone; an account elsewhere takes a connection with its address, and blob:CONTAINER/PREFIX")
+		return c, "", errors.New("a URL without a SAS needs Entra ID, whose tokens are sent only to accounts in Azure's own clouds; for an account elsewhere, give blob:CONTAINER/PREFIX and a connection with its address")
 	default:
 		c.identity = &identity{}
 	}
@@ -173,11 +173,11 @@ func ParseConnection(s string) (Connection, error) {
 	}
 	switch low := strings.ToLower(s); {
 	case strings.Contains(low, "@microsoft.keyvault("), strings.Contains(low, "@microsoft.appconfiguration("):
-		return Connection{}, errors.New("the connection is a reference that Azure has not replaced by its value; in Azure, the identity of the app must be allowed to read that, and the reference must be the whole value of the setting; elsewhere, give the connection string itself")
+		return Connection{}, errors.New("the connection is a reference that Azure has not replaced by its value; in Azure, allow the app's identity to read the value, and make the reference the whole value of the setting; elsewhere, give the connection string itself")
 	case strings.Contains(low, "&amp;"):
 		return Connection{}, errEscaped
 	case strings.ContainsAny(s, `"'“”‘’`):
-		return Connection{}, errors.New("the connection has quotes in it; remove them: names and values stand without")
+		return Connection{}, errors.New("the connection has quotes in it; remove them, because names and values are written without quotes")
 	case strings.HasPrefix(low, "https://") || strings.HasPrefix(low, "http://"):
 		return parseEndpoint(s)
 	}
@@ -197,7 +197,7 @@ func ParseConnection(s string) (Connection, error) {
 	return connectionFromFields(fields)
 }
 
-var errEscaped = errors.New("the connection has &amp; in it, as the source of a page or an XML file has; write & in its place")
+var errEscaped = errors.New("the connection has &amp; in it, as in HTML or XML; replace it by &")
 
 // fieldNames are the names that a connection string may have. (Microsoft Learn, "Configure Azure Storage connection strings")
 var fieldNames = []string{
@@ -221,9 +221,9 @@ func parseFields(s string) (map[string]string, error) {
 		at := slices.IndexFunc(fieldNames, func(known string) bool { return strings.ToLower(known) == low })
 		switch _, twice := fields[low]; {
 		case low == "developmentstorageproxyuri":
-			return nil, errors.New("the connection string has a DevelopmentStorageProxyUri, which is not supported; name the emulator in TableEndpoint, QueueEndpoint and BlobEndpoint")
+			return nil, errors.New("the connection string has a DevelopmentStorageProxyUri, which is not supported; give the emulator's addresses as TableEndpoint, QueueEndpoint and BlobEndpoint")
 		case at < 0: // it may be a key, pasted without its name
-			return nil, fmt.Errorf("the connection string has a name that is not known, and is not repeated here; the nearest known one is %s", nearest(low))
+			return nil, fmt.Errorf("the connection string has an unknown name, which is not shown because it may be a key;  the nearest known name is %s", nearest(low))
 		case twice:
 			return nil, fmt.Errorf("the connection string has %s twice; remove one", fieldNames[at])
 		}
@@ -233,7 +233,7 @@ func parseFields(s string) (map[string]string, error) {
 	case given && !strings.EqualFold(use, "true"):
 		return nil, errors.New("the connection string's UseDevelopmentStorage must be true, or be left out")
 	case given && len(fields) > 1:
-		return nil, fmt.Errorf("%s leads to this machine, and stands alone; remove it, or all that stands beside it", developmentConnection)
+		return nil, fmt.Errorf("%s is a whole connection string, for this machine; remove it, or remove everything else", developmentConnection)
 	}
 	return fields, nil
 }
@@ -287,7 +287,7 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 	}
 	if c.key != "" {
 		if c.account == "" {
-			return Connection{}, fmt.Errorf("the connection string has an AccountKey and no AccountName")
+			return Connection{}, fmt.Errorf("the connection string has an AccountKey but no AccountName")
 		}
 		if _, err := base64.StdEncoding.DecodeString(c.key); err != nil {
 			return Connection{}, fmt.Errorf("the connection string's AccountKey is not base64; copy it again, '=' at its end included")
@@ -353,7 +353,7 @@ func parseEndpoint(s string) (Connection, error) {
 		return Connection{}, fmt.Errorf("the connection is not a valid URL; %s", connectionForms)
 	}
 	if u.Scheme != "https" && sas == "" {
-		return Connection{}, fmt.Errorf("a URL means Entra ID, whose tokens travel over https only; for an emulator give its connection string")
+		return Connection{}, fmt.Errorf("a URL without a SAS needs Entra ID, whose tokens are sent over https only; for an emulator, give its connection string")
 	}
 	c := Connection{sas: sas}
 	if sas == "" {

@@ -178,7 +178,7 @@ func (d *decoder) page() (entities []Entity) {
 			continue
 		}
 		if entities != nil {
-			d.fail(errors.New("it has its rows twice"))
+			d.fail(errors.New("it has two arrays \"value\""))
 		}
 		entities = []Entity{}
 		d.expect('[')
@@ -192,7 +192,7 @@ func (d *decoder) page() (entities []Entity) {
 		d.fail(errNoRows)
 	}
 	if _, err := d.dec.ReadToken(); err != io.EOF {
-		d.fail(errors.New("it goes on behind its end"))
+		d.fail(errors.New("there is text after its end"))
 	}
 	return entities
 }
@@ -239,7 +239,7 @@ func (d *decoder) entity() Entity {
 		}
 		if d.foreign {
 			if err := e.Properties[i].exact(); err != nil && d.inexact == nil {
-				d.inexact = &Inexact{p.Name, fmt.Errorf("%w, and is %.100s", err, p.Value)}
+				d.inexact = &Inexact{p.Name, fmt.Errorf("%w; it is %.100s", err, p.Value)}
 			}
 		}
 	}
@@ -308,7 +308,7 @@ func ETagTime(etag string) (t time.Time, ok bool) {
 // row.
 func setKey(to *string, name string, value jsontext.Value) error {
 	if value.Kind() != '"' {
-		return fmt.Errorf("%s must be a string in quotes, and is %.100s", name, value)
+		return fmt.Errorf("%s must be a string in quotes, not %.100s", name, value)
 	}
 	b, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {

@@ -20,7 +20,7 @@ const maxComparisons = 15 - 3
 // place of OData's. The service finds other mistakes. The error is [problem.Invalid].
 func CheckFilter(filter string) error {
 	if secret.Labelled(filter) {
-		return problem.Invalidf("filter", "has what looks like a connection string or a signature; filters are stored and shown, and must have none")
+		return problem.Invalidf("filter", "has what looks like a connection string or a signature; remove it, because filters are stored and shown")
 	}
 	n, joined, depth := 0, 1, 0
 	for i, piece := range strings.Split(filter, "'") {
@@ -47,7 +47,7 @@ func CheckFilter(filter string) error {
 			case strings.Contains(word, "="):
 				return problem.Invalidf("filter", "has %q; OData compares by eq, ne, gt, ge, lt and le", "=")
 			case slices.Contains([]string{"startswith", "endswith", "contains", "substringof"}, strings.ToLower(word)):
-				return problem.Invalidf("filter", "has %s, which the Table service does not know; prefix, on the command line --prefix, selects partition keys by how they start", word)
+				return problem.Invalidf("filter", "has %s, which the Table service does not support; to select partition keys by their beginning, use prefix (--prefix on the command line)", word)
 			}
 		}
 	}
@@ -55,9 +55,9 @@ func CheckFilter(filter string) error {
 	case depth > 0:
 		return problem.Invalidf("filter", "opens %d parentheses that it does not close", depth)
 	case strings.Count(filter, "'")%2 == 1:
-		return problem.Invalidf("filter", "opens a quote that it does not close; a quote inside a text is doubled")
+		return problem.Invalidf("filter", "opens a quote that it does not close; write a quote inside a text twice")
 	case max(n, joined) > maxComparisons: // a Boolean property needs no eq
-		return problem.Invalidf("filter", "has %d comparisons; the service takes 15, of which at most %d leave room for a step's own range", max(n, joined), maxComparisons)
+		return problem.Invalidf("filter", "has %d comparisons, but at most %d are possible: the service takes 15, and a step's range needs some of them", max(n, joined), maxComparisons)
 	}
 	return nil
 }

@@ -22,11 +22,11 @@ func TestParseLine(t *testing.T) {
 		{"whole numbers", `"A":1,"B":-2147483648,"C":2147483648,"D":9007199254740993,"E":-9223372036854775808`,
 			`"A":1,"B":-2147483648,"C@odata.type":"Edm.Int64","C":"2147483648","D@odata.type":"Edm.Int64","D":"9007199254740993","E@odata.type":"Edm.Int64","E":"-9223372036854775808"`, "", false},
 		{"a number that is an Int64", `"A@odata.type":"Edm.Int64","A":5`, `"A@odata.type":"Edm.Int64","A":"5"`, "", false},
-		{"a whole number of 65 bits", `"A":9223372036854775808`, "", "A must be a whole number of 64 bits, or an Edm.String, and is 9223372036854775808", false},
+		{"a whole number of 65 bits", `"A":9223372036854775808`, "", "A must be a whole number of 64 bits, or an Edm.String; it is 9223372036854775808", false},
 		{"Doubles", `"A":3.0,"B":0.1,"C":1.7976931348623157E+308,"D":5e-324,"E":0.30000000000000004,"F@odata.type":"Edm.Double","F":3,"G@odata.type":"Edm.Double","G":"NaN"`,
 			`"A@odata.type":"Edm.Double","A":3.0,"B@odata.type":"Edm.Double","B":0.1,"C@odata.type":"Edm.Double","C":1.7976931348623157E+308,"D@odata.type":"Edm.Double","D":5e-324,` +
 				`"E@odata.type":"Edm.Double","E":0.30000000000000004,"F@odata.type":"Edm.Double","F":3,"G@odata.type":"Edm.Double","G":"NaN"`, "", false},
-		{"a Double of too many digits", `"A":0.12345678901234567890123`, "", "A must be a number that an Edm.Double keeps to the last digit, or an Edm.String, and is 0.123", false},
+		{"a Double of too many digits", `"A":0.12345678901234567890123`, "", "A must be a number that an Edm.Double keeps to the last digit, or an Edm.String; it is 0.123", false},
 		{"a whole Double of too many digits", `"A@odata.type":"Edm.Double","A":9007199254740993`, "", "A must be a number that", false},
 		{"its type behind it", `"A":"9007199254740993","A@odata.type":"Edm.Double"`, "", "A must be a number that", false},
 		{"a Double that is too large", `"A":1e400`, "", "A must be a number that", false},
@@ -43,7 +43,7 @@ func TestParseLine(t *testing.T) {
 		{"a Timestamp in any form, beside what is decoded", `"Timestamp":"2024-01-01 00:00:00","A":"\u0061"`, `"A":"\u0061"`, "", false},
 		{"a name twice", `"A":1,"A":2`, "", "duplicate object member name", true},
 		{"an unknown type", `"A@odata.type":"#Int65","A":5`, "", `unknown type "#Int65"`, true},
-		{"two rows", `"A":5} {"B":6`, "", "something follows the row", true},
+		{"two rows", `"A":5} {"B":6`, "", "there is text after the row", true},
 	} {
 		text := keys + "," + tt.members + "}"
 		row, err := storage.ParseLine([]byte(text))
@@ -56,8 +56,8 @@ func TestParseLine(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"PartitionKey":5,"RowKey":"r"}`: "PartitionKey must be a string in quotes, and is 5", `{"PartitionKey":"p","RowKey":true}`: "RowKey must be a string in quotes, and is true",
-		`{"PartitionKey":null,"RowKey":"r"}`: "PartitionKey must be a string in quotes, and is null", `{"PartitionKey":"p\ud800","RowKey":"r"}`: `is not valid Unicode`,
+		`{"PartitionKey":5,"RowKey":"r"}`: "PartitionKey must be a string in quotes, not 5", `{"PartitionKey":"p","RowKey":true}`: "RowKey must be a string in quotes, not true",
+		`{"PartitionKey":null,"RowKey":"r"}`: "PartitionKey must be a string in quotes, not null", `{"PartitionKey":"p\ud800","RowKey":"r"}`: `is not valid Unicode`,
 	} {
 		if _, err := storage.ParseLine([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

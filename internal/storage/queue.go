@@ -33,7 +33,7 @@ func CheckQueueName(name string) error {
 }
 
 // ErrNoQueues means that the connection names no queue endpoint.
-var ErrNoQueues = errors.New("the connection names no queue endpoint: give a connection string or set NAME__queueServiceUri")
+var ErrNoQueues = errors.New("the connection has no queue endpoint: give a connection string or set NAME__queueServiceUri")
 
 // Queue gives access to one queue.
 type Queue struct {

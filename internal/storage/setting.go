@@ -114,7 +114,7 @@ func SettingConnection(name string, settings Settings) (Connection, error) {
 	return c, nil
 }
 
-var errNoAddress = errors.New("no part says which account it is")
+var errNoAddress = errors.New("none of its parts names the account")
 
 // connectionFromParts returns the connection that the parts of an identity form
 // describe. Its errors begin with the part to change.
@@ -139,7 +139,7 @@ func connectionFromParts(parts map[string]string) (Connection, error) {
 		case ok && service != "" && of != service:
 			return c, fmt.Errorf("%s must be the address of the account's %ss, not of its %ss", part, service, of)
 		case ok && c.account != "" && !strings.EqualFold(c.account, account):
-			return c, fmt.Errorf("%s is of another account than the parts beside it", part)
+			return c, fmt.Errorf("%s names another account than the setting's other parts", part)
 		case ok:
 			c.account, suffix = account, hostSuffix
 		}
@@ -177,9 +177,9 @@ func identityFromParts(parts map[string]string) (*identity, error) {
 	case id.ClientID != "" && id.ResourceID != "":
 		return nil, fmt.Errorf("%s and %s name the same identity in two ways; remove one", clientPart, resourcePart)
 	case application && id.Managed:
-		return nil, fmt.Errorf("%s is managedidentity, which has no %s and no %s; remove these, or it", credentialPart, tenantPart, secretPart)
+		return nil, fmt.Errorf("%s is managedidentity, which can't be combined with %s and %s; remove one or the other", credentialPart, tenantPart, secretPart)
 	case application && (id.TenantID == "" || id.ClientSecret == "" || id.ClientID == ""):
-		return nil, fmt.Errorf("%s, %s and %s belong together, and one is missing", tenantPart, clientPart, secretPart)
+		return nil, fmt.Errorf("%s, %s and %s are needed together, but one is missing", tenantPart, clientPart, secretPart)
 	}
 	return id, nil
 }

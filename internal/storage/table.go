@@ -82,7 +82,7 @@ func ofCosmos(endpoint string) bool {
 
 // errNotWritten is the error of writing to Cosmos DB. Its answers to transactions have a different form, which does not show
 // what was written.
-var errNotWritten = errors.New("it is an account of Azure Cosmos DB, to which this program does not write; use Cosmos DB's own tools")
+var errNotWritten = errors.New("the account is in Azure Cosmos DB, which this program only reads; to write there, use Cosmos DB's own tools")
 
 // Create creates the table unless it exists. It refuses Cosmos DB. Before it writes rows, a caller must use Create or [Table.MayWrite].
 func (t *Table) Create(ctx context.Context) error {
@@ -249,7 +249,7 @@ func (q Query) inOrder(rows []Row) error {
 	}
 	first, last := rows[0].Key, rows[len(rows)-1].Key
 	unsorted := func(k key.Key) error {
-		return fmt.Errorf("%w: PartitionKey %q RowKey %q stands too late", errUnsorted, k.Partition, k.Row)
+		return fmt.Errorf("%w: PartitionKey %q RowKey %q comes too late", errUnsorted, k.Partition, k.Row)
 	}
 	if q.Token != nil && q.Token.After != nil && q.Token.After.Compare(first) >= 0 {
 		return unsorted(first)

@@ -82,7 +82,7 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 		return r, fmt.Errorf("the file belongs to the command %q", r.Command)
 	}
 	if r.Version != version {
-		return r, fmt.Errorf("another version of this program made the file; go on with that version")
+		return r, fmt.Errorf("another version of this program made the file; continue with that version")
 	}
 	return r, nil
 }
@@ -101,9 +101,9 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(r.Flags)) {
 		switch o, known := all[name]; {
 		case !known:
-			return nil, fmt.Errorf("this command has no flag --%s", name)
+			return nil, fmt.Errorf("the file has the flag --%s, which this command does not have", name)
 		case o.Keep == PerRun:
-			return nil, fmt.Errorf("the file has --%s, which no checkpoint has", name)
+			return nil, fmt.Errorf("the file has the flag --%s, which a checkpoint can't have", name)
 		case !o.given() && (o.Keep != EachRun || r.Flags[name] == o.Default):
 			set[name] = r.Flags[name]
 		}
@@ -115,7 +115,7 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 		}
 	}
 	if missing != nil {
-		return nil, fmt.Errorf("give %s again: a checkpoint does not choose connections, URLs and files that lie elsewhere", strings.Join(missing, " and "))
+		return nil, fmt.Errorf("give %s again; for safety, a checkpoint does not choose connections, URLs or files in other directories", strings.Join(missing, " and "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if o := all[name]; o.given() {
@@ -158,5 +158,5 @@ func (r Record) At(places []string) error {
 	if slices.Equal(places, r.Places) {
 		return nil
 	}
-	return fmt.Errorf("the checkpoint is about %s, not %s; check the connections", strings.Join(r.Places, " and "), strings.Join(places, " and "))
+	return fmt.Errorf("the checkpoint is for %s, not %s; check the connections", strings.Join(r.Places, " and "), strings.Join(places, " and "))
 }

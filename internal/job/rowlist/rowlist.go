@@ -91,7 +91,7 @@ func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 }
 
 // ErrNoList means that a file is not continued, because [Writer.Add] did not write its end.
-var ErrNoList = errors.New("is no list of failed rows")
+var ErrNoList = errors.New("is not a list of failed rows")
 
 // Continue continues a list, or makes it. It removes an incomplete last line, left by a process
 // that died while it wrote. It refuses a file with any other end with [ErrNoList], and does not change it.

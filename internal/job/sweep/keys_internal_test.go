@@ -139,7 +139,7 @@ func TestListTooLarge(t *testing.T) {
 	for range 300 {
 		k.Add(key.Key{Partition: "p", Row: row})
 	}
-	if err := k.Fit(); err == nil || err.Error() != "its keys take 301 MiB of memory, 256 is the most; split the list" || k.Len() > 50 {
+	if err := k.Fit(); err == nil || err.Error() != "its keys take 301 MiB of memory, but at most 256 are allowed; split the list" || k.Len() > 50 {
 		t.Errorf("%v, with %d keys", err, k.Len())
 	}
 }

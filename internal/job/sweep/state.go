@@ -33,9 +33,9 @@ func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error)
 	}
 	switch {
 	case c.listed && !listed:
-		return nil, true, errors.New("the checkpoint is of listed rows, and the list is missing")
+		return nil, true, errors.New("the checkpoint is for listed rows, but the list is missing")
 	case listed && !c.listed:
-		return nil, true, errors.New("the checkpoint is not of listed rows")
+		return nil, true, errors.New("the checkpoint is not for listed rows")
 	}
 	b.frontier, b.totals = c.frontier, c.totals
 	b.differences.add(c.found)

@@ -50,7 +50,7 @@ func (f *PlanFile) append(text []byte) (io.Reader, error) {
 	defer f.mu.Unlock()
 	at := f.end
 	if _, err := f.file.WriteAt(text, at); err != nil {
-		return nil, fmt.Errorf("nothing was changed: the temporary file with the plan: %w", err)
+		return nil, fmt.Errorf("write the temporary file with the plan, with nothing changed yet: %w", err)
 	}
 	f.end += int64(len(text))
 	return io.NewSectionReader(f.file, at, int64(len(text))), nil

@@ -91,7 +91,7 @@ func TestFails(t *testing.T) {
 	const searched = "looks for a regular expression in a text of more than 100 KiB"
 	for program, want := range map[string]string{
 		`.S`: "puts out a string \"text\", not a row", `[.]`: "puts out an array", `del(.RowKey)`: "whose RowKey is null, not a string", `.PartitionKey = 1`: "whose PartitionKey is 1",
-		`.X = [1]`: "X is an array", `.["a b"] = 1`: "no property's name", `.X = .L`: "which no Double keeps", `.L += 9223372036854775000`: "tostring makes a text of it", `null`: "puts out null, not a row", `"9" * 2000 | tonumber`: "1024 digits", `"9" * 2000 | fromjson`: "1024 digits", `[] | nth(100000000) = 1`: "an index of more than", `."X@odata.type" = "Edm.Int32" | .X = "five"`: "which is no Edm.Int32",
+		`.X = [1]`: "X is an array", `.["a b"] = 1`: "is not a property name", `.X = .L`: "which no Double keeps", `.L += 9223372036854775000`: "tostring makes a text of it", `null`: "puts out null, not a row", `"9" * 2000 | tonumber`: "1024 digits", `"9" * 2000 | fromjson`: "1024 digits", `[] | nth(100000000) = 1`: "an index of more than", `."X@odata.type" = "Edm.Int32" | .X = "five"`: "which is no Edm.Int32",
 		`."X@odata.type" = "Int32" | .X = 1`: "which is no type", `error("no \(.S)")`: "no text", `"x CET" | strptime("x %Z")`: "%Z or %+", `"%Z" as $f | try ("CET" | strptime($f)) catch 1`: "%Z or %+", `"Mon Jan  2 15:04:05 CET 2006" | strptime("%+")`: "%Z or %+", `"%Z5" | strptime("%%Z%d") | error("read")`: "read", `repeat(.)`: "puts out more than 100 rows",
 		`.X = ("x" * 200000 | . , . | [.,.,.,.,.,.] | join(""))`:                                   "a text of more than 256 KiB",
 		`range(6) as $i | .["P\($i)"] = 1 | reduce range(6) as $j (.; .["Q\($j)"] = "x" * 200000)`: "a row of more than 1 MiB",

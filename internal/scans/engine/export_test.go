@@ -220,7 +220,7 @@ func TestExportsThatAreRefused(t *testing.T) {
 		{"a complete export", exportRequest("Source", "done"), 409, "is taken: it has"},
 		{"an export under way", exportRequest("Source", "running/"), 409, "is taken: it has export.json"},
 		{"other blobs", exportRequest("Source", "foreign"), 409, "it has readme.txt"},
-		{"import of nothing", importRequest("nowhere", "Target"), 404, "no complete export"},
+		{"import of nothing", importRequest("nowhere", "Target"), 404, "not a complete export"},
 		{"import of what is not complete", importRequest("running", "Target"), 404, "manifest.json"},
 		{"within an export", exportRequest("Source", "done/Other"), 409, "lies within another export, which has "},
 		{"within one under way", exportRequest("Source", "running/a/b"), 409, "running/export.json; name a prefix"},
@@ -236,7 +236,7 @@ func TestExportsThatAreRefused(t *testing.T) {
 		{"keys", keys, 400, "copy and verify"},
 		{"mode", mode, 400, "action.mode"},
 		{"a filter that nobody can read", filtered("Number gtt 3"), 400, "filter: "},
-		{"a filter of what an export has not", filtered("Timestamp ge datetime'2020-01-01T00:00:00Z'"), 400, "keeps no Timestamps"},
+		{"a filter of what an export has not", filtered("Timestamp ge datetime'2020-01-01T00:00:00Z'"), 400, "an export has no Timestamps"},
 	} {
 		body, err := json.Marshal(tt.request)
 		w.must(err)

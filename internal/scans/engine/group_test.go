@@ -335,7 +335,7 @@ func TestGroupRequests(t *testing.T) {
 		{`{"source":{"table":"A"},"action":{"type":"copy","destination":{"tables":"*"}}}`, "belongs to a source"},
 		{`{"source":{"tables":"none*"},"action":{"type":"count"}}`, "no table there matches \"none*\""},
 		{`{"source":{"tables":"tablesweep"},"action":{"type":"count"}}`, "no table there matches"},
-		{`{"source":{"container":"none","tables":"*"},"action":{"type":"count"}}`, "is no complete export of many tables"},
+		{`{"source":{"container":"none","tables":"*"},"action":{"type":"count"}}`, "is not a complete export of many tables"},
 		{`{"source":{"tables":"table*"},"action":{"type":"count"}}`, ""},
 	} {
 		r, err := scans.ParseRequest([]byte(tt.body))

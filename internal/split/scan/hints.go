@@ -159,7 +159,7 @@ func (h *Hints) Check(b key.Bounds) error {
 	for i, k := range h.Keys {
 		switch {
 		case i > 0 && h.Keys[i-1].Compare(k) >= 0:
-			return fmt.Errorf("hint %d is not behind the one ahead of it", i)
+			return fmt.Errorf("hint %d is not greater than the one before it", i)
 		case !r.Contains(k):
 			return fmt.Errorf("hint %d lies outside of the bounds", i)
 		}
