@@ -176,7 +176,7 @@ func TestSinceState(t *testing.T) {
 	for name, other := range map[string]string{
 		"is damaged: line 2":            string(text[:bytes.IndexByte(text, '\n')+1]), // without the success
 		"is not a file of this program": `{"format":"tablesweep-since","version":1}`,
-		"is not a file of --state":        checkpointOf(t, filepath.Join(t.TempDir(), "checkpoint")),
+		"is not a file of --state":      checkpointOf(t, filepath.Join(t.TempDir(), "checkpoint")),
 	} {
 		proof.Must(t, os.WriteFile(state, []byte(other), 0o600))
 		w.refuses("--state: "+state+" "+name, last...)

@@ -114,8 +114,8 @@ func TestTablesRefuses(t *testing.T) {
 			maps.DeleteFunc(f, func(name, _ string) bool { return strings.HasPrefix(name, "a/") })
 		},
 		"b is not a complete export": func(f map[string]string) { delete(f, "b/"+place.ManifestName) },
-		"c is another export":     func(f map[string]string) { f["c/"+place.ManifestName] = f["b/"+place.ManifestName] },
-		"d is not in it":          func(f map[string]string) { f["d/"+place.ClaimName] = f["b/"+place.ClaimName] },
+		"c is another export":        func(f map[string]string) { f["c/"+place.ManifestName] = f["b/"+place.ManifestName] },
+		"d is not in it":             func(f map[string]string) { f["d/"+place.ClaimName] = f["b/"+place.ClaimName] },
 		"f had failed": func(f map[string]string) {
 			f[place.TablesName] = withChecksum(strings.Replace(f[place.TablesName], `}],"`, `}],"failed":["f"],"`, 1))
 		},
@@ -128,7 +128,7 @@ func TestTablesRefuses(t *testing.T) {
 		"tables.json has version 2":                 changed(place.TablesName, `"version":1`, `"version":2`),
 		`its format is "tablesweep-export"`:         func(f map[string]string) { f[place.TablesName] = f["a/"+place.ManifestName] },
 		"tables.json: unexpected end of JSON input": func(f map[string]string) { f[place.TablesName] = "" },
-		"not the hash of the text before it":     changed(place.TablesName, `"proof"`, `"prooF"`),
+		"not the hash of the text before it":        changed(place.TablesName, `"proof"`, `"prooF"`),
 	} {
 		files := maps.Clone(all)
 		change(files)

@@ -120,7 +120,7 @@ func (m *Message) Seal() error {
 		m.Version = MessageVersion
 	}
 	if m.Body = JSON(m); len(m.Body) > MaxMessageBytes {
-		return fmt.Errorf("a step's message is %d bytes, %d is the most", len(m.Body), MaxMessageBytes)
+		return fmt.Errorf("a step's message has %d bytes, but at most %d are allowed", len(m.Body), MaxMessageBytes)
 	}
 	m.identify()
 	return nil
@@ -156,7 +156,7 @@ func stepID(body []byte) ledger.StepID {
 // version, the error is [problem.Stale]: the step stays pending, and an instance of that version resends the message.
 func ParseMessage(body []byte) (Message, error) {
 	if len(body) > MaxMessageBytes {
-		return Message{}, problem.TooLargef("", "the message is %d bytes, %d is the most", len(body), MaxMessageBytes)
+		return Message{}, problem.TooLargef("", "the message has %d bytes, but at most %d are allowed", len(body), MaxMessageBytes)
 	}
 	var format struct {
 		Version int `json:"v"`
@@ -173,7 +173,7 @@ func ParseMessage(body []byte) (Message, error) {
 	m.identify()
 	switch {
 	case m.Version < 1 || (m.Version == 2) != (m.RowRetry != nil || m.Delete != nil) || m.RowRetry != nil && m.Delete != nil:
-		return m, problem.Invalidf("v", "the message says that it has format %d, but its members are another format's, or of none; it was not made by this app", m.Version)
+		return m, problem.Invalidf("v", "the message says that it has format %d, but its fields do not fit that format; it was not made by this app", m.Version)
 	case !m.Scan.Valid():
 		return m, problem.Invalidf("scan", "is not the id of a scan")
 	}

@@ -45,7 +45,7 @@ func FatalIfOwn(err error) error {
 func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 	field += ".table"
 	if slices.ContainsFunc(ss.Options.Kept, t.Same) {
-		return refuse(field, "is a table of this app's catalogs or event log; copy a backup into new tables and set the app to these")
+		return refuse(field, "is a table of this app's catalogs or event log; copy a backup into new tables, and change the app's settings to use them")
 	}
 	if what := ss.HostsTable(t); what != "" {
 		return refuse(field, what)
@@ -69,7 +69,7 @@ func (ss *Scans) HostsTable(t *storage.Table) string {
 func (ss *Scans) checkQueue(field string, a *storage.Account, name string) error {
 	switch {
 	case strings.HasSuffix(name, PoisonSuffix):
-		return refuse(field+".name", "is a queue of messages that a Functions host gave up, which nobody reads")
+		return refuse(field+".name", "is a queue for messages that a Functions host gave up on, and nobody reads it")
 	case slices.Contains(slices.Collect(maps.Values(Queues)), name) && a.Same(ss.Options.Own):
 		return refuse(field+".name", "is the app's own queue")
 	}

@@ -136,7 +136,7 @@ func (r Request) checkSides() error {
 	var errs fieldErrors
 	missing := func(field, connection string) {
 		if r.Source.Connection != "" && connection == "" && !(r.OverExisting() && r.Source.Container != "") { // checkGroup reports that case
-			errs.add(field+".connection", "is missing: who names the source's connection names this one, too; the app's own storage is %s", storage.HostConnection)
+			errs.add(field+".connection", "is missing: if the source's connection is given, this one must be given as well; the app's own storage is %s", storage.HostConnection)
 		}
 	}
 	if d := r.Action.Destination; d != nil {
@@ -210,10 +210,10 @@ func (r Request) Check() error {
 	var errs fieldErrors
 	invalid := errs.add
 	if n := utf8.RuneCountInString(r.Name); n > maxName {
-		invalid("name", "has %d characters; %d are the most", n, maxName)
+		invalid("name", "has %d characters, but at most %d are allowed", n, maxName)
 	}
 	if secret.InName(r.Name) {
-		invalid("name", "has what looks like a key, a signature or a token; it is stored and shown, and must have none")
+		invalid("name", "has what looks like a key, a signature or a token; remove it, because requests are stored and shown")
 	}
 	if r.Action.Overwrite {
 		invalid("action.overwrite", overwriteMisplaced)
@@ -234,7 +234,7 @@ func (r Request) Check() error {
 		invalid("limits", "must have rowsPerSecond, requestsPerSecond or both, each at least 1")
 	}
 	if slices.ContainsFunc([]string{r.Range.Prefix, r.Range.After, r.Range.Before}, secret.Labelled) {
-		invalid("range", "has what looks like a connection string or a signature; it is stored and shown, and must have none")
+		invalid("range", "has what looks like a connection string or a signature; remove it, because requests are stored and shown")
 	}
 	if r.Range.Range().Empty() {
 		invalid("range", "prefix, after and before leave no partition key between them")
@@ -278,7 +278,7 @@ func (r Request) checkStrategy(invalid func(field, format string, args ...any)) 
 	case r.Strategy != "" && !slices.Contains(strategy.Names, r.Strategy):
 		invalid("strategy", "%s is unknown; use one of %s", secret.Name(r.Strategy), strings.Join(strategy.Names, ", "))
 	case r.Action.Type == Keys && r.Strategy == strategy.Serial:
-		invalid("strategy", "keys steps over rows, which %s can't; leave it out", strategy.Serial)
+		invalid("strategy", "keys skips rows, which %s can't do; leave it out", strategy.Serial)
 	}
 	for _, s := range r.sizes()[2:4] {
 		switch {
@@ -286,7 +286,7 @@ func (r Request) checkStrategy(invalid func(field, format string, args ...any)) 
 		case r.Strategy != strategy.Prefix:
 			invalid(s.field, "is an option of the strategy %s; leave it out or choose that one", strategy.Prefix)
 		case r.Action.Type == Keys:
-			invalid(s.field, "is not an option of keys, which steps over rows instead; leave it out")
+			invalid(s.field, "is not an option of keys, which skips rows instead; leave it out")
 		}
 	}
 }
@@ -321,18 +321,18 @@ func (a Action) check(errs *fieldErrors) {
 		case a.Destination.Container == "":
 		case a.Type == Verify:
 		case a.Type != Copy:
-			invalid("action.destination.container", "is a destination of copy and verify; name a table")
+			invalid("action.destination.container", "is only for copy and verify; name a table")
 		case a.Destination.Export != "":
-			invalid("action.destination.export", "belongs to an export that is read")
+			invalid("action.destination.export", "is only for an export that is read; leave it out")
 		case a.Mode != "":
-			invalid("action.mode", "says what becomes of rows that the destination has; a new export has none: leave it out")
+			invalid("action.mode", "is for rows that the destination already has, but a new export has none; leave it out")
 		}
 	}
 	if _, err := a.rows(); err != nil {
 		invalid("action.map", "%v", err)
 	}
 	if secret.Labelled(a.Map) {
-		invalid("action.map", "has what looks like a connection string or a signature; it is stored and shown, and must have none")
+		invalid("action.map", "has what looks like a connection string or a signature; remove it, because requests are stored and shown")
 	}
 	if a.MapHash != "" && a.MapHash != a.HashOfMap() {
 		invalid("action.mapHash", "is not the SHA-256 of action.map; leave it out")
@@ -362,13 +362,13 @@ func (a Action) HashOfMap() string {
 func (t TableRef) check(field string) error {
 	switch {
 	case secret.InName(t.Connection): // schedules are stored and shown before they run
-		return problem.Invalidf(field+".connection", "is what looks like a secret; give the name of the setting that has it")
+		return problem.Invalidf(field+".connection", "looks like a secret; give the name of the setting that holds it")
 	case t.Tables != "":
-		return problem.Invalidf(field+".tables", "belongs to a source")
+		return problem.Invalidf(field+".tables", "is only for a source; leave it out")
 	case t.Export != "" && t.Container == "":
-		return problem.Invalidf(field+".export", "belongs to an export in a container")
+		return problem.Invalidf(field+".export", "is only for an export in a container; leave it out")
 	case t.Container == "" && t.Prefix != "":
-		return problem.Invalidf(field+".prefix", "belongs to a container, and there is none")
+		return problem.Invalidf(field+".prefix", "is only for a container, but none is given; leave it out")
 	case t.Container == "" && t.Table == "":
 		return problem.Invalidf(field+".table", "is missing; name a table or a container")
 	case t.Container == "":
@@ -376,7 +376,7 @@ func (t TableRef) check(field string) error {
 			return problem.Invalidf(field+".table", "%v", err)
 		}
 	case t.Table != "":
-		return problem.Invalidf(field, "names a table and a container; leave one out")
+		return problem.Invalidf(field, "has both a table and a container; leave one out")
 	default:
 		if err := storage.CheckContainerName(t.Container); err != nil {
 			return problem.Invalidf(field+".container", "%v", err)
@@ -396,14 +396,14 @@ func (r Request) checkVerify(invalid func(field, format string, args ...any)) {
 	a := r.Action
 	switch {
 	case r.Verify && a.Type != Copy:
-		invalid("verify", "is an option of copy")
+		invalid("verify", "is only for copy; leave it out")
 	case r.Verify && a.Map != "":
-		invalid("verify", "compares rows as they were read; leave it out, or the map")
+		invalid("verify", "compares rows as they were read, before a map changes them; leave out verify or the map")
 	case a.Type != Verify && (a.AllowExtra || a.Proof):
 		invalid("action.type", "%s takes neither allowExtra nor proof, which are fields of verify", a.Type)
 	case a.Proof && (a.Destination == nil || a.Destination.Container == ""):
-		invalid("action.proof", "is of an export; name its container as the destination")
+		invalid("action.proof", "is only for an export; give its container as the destination")
 	case a.Type == Verify && storage.ComparesTime(r.Filter) && !a.AllowExtra && !a.Proof:
-		invalid("filter", "compares Timestamps, of which each place has its own; leave it out, or set action.allowExtra")
+		invalid("filter", "compares Timestamps, which differ between places; leave it out, or set action.allowExtra")
 	}
 }

@@ -38,11 +38,11 @@ func (r Request) checkGroup() error {
 	var errs fieldErrors
 	switch d := r.Action.Destination; {
 	case r.Source.Table != "":
-		errs.add("source", "names a table, and a pattern of tables; leave one out")
+		errs.add("source", "has both a table and a pattern of tables; leave one out")
 	case r.Action.Type == Delete:
-		errs.add("source.tables", "is no source of delete; name one table")
+		errs.add("source.tables", "is not possible for delete; name one table")
 	case r.OverExisting() && r.Source.Container != "" && d.Connection == "":
-		errs.add("action.destination.connection", "is missing: rows of many tables are written only where the request says; name a connection, such as %s", storage.HostConnection)
+		errs.add("action.destination.connection", "is missing: many tables are copied only to a connection that the request names; name one, such as %s", storage.HostConnection)
 	case d != nil && d.Table != "" && r.Action.Type != Keys:
 		errs.add("action.destination.table", "is the name that each table has in the source; leave it out")
 	}
@@ -51,7 +51,7 @@ func (r Request) checkGroup() error {
 	}
 	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			errs.add("source.tables", "%s is no pattern such as logs* or log[0-9]; commas separate several", secret.Name(pattern))
+			errs.add("source.tables", "%s is not a pattern such as logs* or log[0-9]; separate several by commas", secret.Name(pattern))
 		}
 	}
 	return errors.Join(errs...)
@@ -62,7 +62,7 @@ func (r Request) OverExisting() bool {
 	return r.IsGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
 }
 
-const overwriteMisplaced = "is about a copy of many tables into tables; leave it out"
+const overwriteMisplaced = "is only for a copy of many tables into tables; leave it out"
 
 // TakesTable reports whether a table matches the patterns of the request. Case is ignored, as in names of tables.
 func (r Request) TakesTable(table string) bool {

@@ -63,7 +63,7 @@ func (a App) refreshSchedules(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("schedules not looked at in full")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("not all schedules checked")
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (k Keep) Check() error {
 		}
 	}
 	if k == (Keep{}) {
-		return fmt.Errorf("must say how many backups are kept, such as {\"last\":7,\"monthly\":12}; without keep, all are")
+		return fmt.Errorf("must say how many backups are kept, such as {\"last\":7,\"monthly\":12}; without keep, all are kept")
 	}
 	return nil
 }

@@ -324,15 +324,15 @@ func TestGroupRequests(t *testing.T) {
 	t.Parallel()
 	w := withTables(t, 1)
 	for _, tt := range []struct{ body, want string }{
-		{`{"source":{"table":"A","tables":"*"},"action":{"type":"count"}}`, "names a table, and a pattern"},
-		{`{"source":{"tables":"["},"action":{"type":"count"}}`, "is no pattern"},
-		{`{"source":{"tables":"*"},"action":{"type":"delete"}}`, "is no source of delete"},
+		{`{"source":{"table":"A","tables":"*"},"action":{"type":"count"}}`, "has both a table and a pattern"},
+		{`{"source":{"tables":"["},"action":{"type":"count"}}`, "is not a pattern"},
+		{`{"source":{"tables":"*"},"action":{"type":"delete"}}`, "is not possible for delete"},
 		{`{"source":{"tables":"*"},"action":{"type":"copy","destination":{"table":"A"}}}`, "leave it out"},
 		{`{"source":{"tables":"*"},"action":{"type":"copy","destination":{}}}`, "is the account of the source"},
-		{`{"source":{"container":"none","tables":"*"},"action":{"type":"copy","destination":{}}}`, "action.destination.connection: is missing: rows of many tables are written only where"},
-		{`{"source":{"table":"A"},"action":{"type":"copy","overwrite":true,"destination":{"table":"BBB"}}}`, "action.overwrite: is about a copy of many tables"},
-		{`{"source":{"tables":"*"},"action":{"type":"count","overwrite":true}}`, "action.overwrite: is about a copy of many tables"},
-		{`{"source":{"table":"A"},"action":{"type":"copy","destination":{"tables":"*"}}}`, "belongs to a source"},
+		{`{"source":{"container":"none","tables":"*"},"action":{"type":"copy","destination":{}}}`, "action.destination.connection: is missing: many tables are copied only to a connection"},
+		{`{"source":{"table":"A"},"action":{"type":"copy","overwrite":true,"destination":{"table":"BBB"}}}`, "action.overwrite: is only for a copy of many tables"},
+		{`{"source":{"tables":"*"},"action":{"type":"count","overwrite":true}}`, "action.overwrite: is only for a copy of many tables"},
+		{`{"source":{"table":"A"},"action":{"type":"copy","destination":{"tables":"*"}}}`, "is only for a source"},
 		{`{"source":{"tables":"none*"},"action":{"type":"count"}}`, "no table there matches \"none*\""},
 		{`{"source":{"tables":"tablesweep"},"action":{"type":"count"}}`, "no table there matches"},
 		{`{"source":{"container":"none","tables":"*"},"action":{"type":"count"}}`, "is not a complete export of many tables"},

@@ -56,7 +56,7 @@ func (w *world) left(id ledger.ScanID, tables int, out ...string) {
 	m := ledger.Members{All: int64(tables), Succeeded: int64(tables - len(out)), LeftOut: int64(len(out))}
 	note := ""
 	if len(out) > 0 {
-		note = "left out, as somebody has deleted them since the scan began: " + strings.Join(out, ", ")
+		note = "left out, because somebody has deleted them since the scan began: " + strings.Join(out, ", ")
 	}
 	if s.State != ledger.Succeeded || *s.Members != m || s.Note != note || s.Error != "" || s.Steps.Pending != 0 {
 		w.Errorf("%s %q %+v %q, %d steps pending, want %+v %q", s.State, s.Error, s.Members, s.Note, s.Steps.Pending, m, note)

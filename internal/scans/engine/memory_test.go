@@ -117,7 +117,7 @@ func TestStepWithoutMemory(t *testing.T) {
 			began := time.Now()
 			time.AfterFunc(20*time.Second, func() {
 				s := w.status(id)
-				if s.Phase != "waiting" || s.Cause != "memory: other steps and calls have taken the instance's" || s.Leased == nil || len(s.Leased.Waiting) != 1 {
+				if s.Phase != "waiting" || s.Cause != "memory: other steps and calls are using all of it" || s.Leased == nil || len(s.Leased.Waiting) != 1 {
 					t.Errorf("while it waits: %s, %s; leased %+v", s.Phase, s.Cause, s.Leased)
 				} else if l := s.Leased.Waiting[0]; l.Connection != "memory" || l.Scan != "" || l.Since.Sub(began).Abs() > time.Second {
 					t.Errorf("%+v", l)

@@ -125,7 +125,7 @@ func TestRestoreBesideTheApp(t *testing.T) {
 		})
 		w.must(err)
 		s := w.end(id)
-		if s.State != ledger.Succeeded || s.Note != "left out, as this app or its host keeps them for itself: People" || *s.Members != (ledger.Members{All: 3, Succeeded: 2, LeftOut: 1}) {
+		if s.State != ledger.Succeeded || s.Note != "left out, because this app or its host uses them for itself: People" || *s.Members != (ledger.Members{All: 3, Succeeded: 2, LeftOut: 1}) {
 			t.Errorf("%s %q %q %+v", s.State, s.Error, s.Note, s.Members)
 		}
 		if len(w.rows("Table00")) != 2 || !slices.EqualFunc(w.rows("People"), before, storage.Equal) {

@@ -79,7 +79,7 @@ func TestRetryAfterFailure(t *testing.T) {
 			if faults == "" {
 				break
 			}
-			if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "never finished; it failed at last with: query table Source") || s.Steps.Pending == 0 {
+			if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "never finished; the last failure: query table Source") || s.Steps.Pending == 0 {
 				t.Fatalf("status %+v, want failed with a step kept", s)
 			}
 			if n, err := w.queue(scans.Queues[scans.ScanPrefix]).Length(t.Context()); err != nil || n != 0 {

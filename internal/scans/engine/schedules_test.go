@@ -229,12 +229,12 @@ func TestRunNow(t *testing.T) {
 		}
 		refused(string(id) + ", is still running")
 		w.drain()
-		refused("the minute 02:58 UTC has another occurrence")
+		refused("the minute 02:58 UTC already has an occurrence")
 		if s := w.schedule(); s.Last.ID != id || s.Next.Hour() != 3 || w.status(id).Name != "nightly" || s.Missed.Count+s.Skipped.Count != 0 {
 			t.Errorf("%+v", s)
 		}
 		w.until(3, 0) // before anybody has looked at what is due
-		refused("the minute 03:00 UTC has another occurrence")
+		refused("the minute 03:00 UTC already has an occurrence")
 		for range 4 {
 			w.minute()
 		}
@@ -561,22 +561,22 @@ func TestParseSchedules(t *testing.T) {
 		`[{"Name":"x"}]`:              "0.Name: is not a field here",
 		`[` + good + `]`:              "",
 		good:                          "must be a JSON array",
-		`[` + good + `,` + good + `]`: "; has the name of another",
-		`[` + good + `,` + strings.Replace(good, "nightly", "other", 1) + `]`:                                                  "other: request: action.destination is that of nightly, or one",
-		`[` + good + `,` + strings.NewReplacer("nightly\"", "other\"", "{date}", "{date}/more").Replace(good) + `]`:            "other: request: action.destination is that of nightly, or one",
-		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination is that of nightly, or one",
-		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"Source","connection":"AccountKey=c2VjcmV0"`, 1):            "source.connection: is what looks like a secret; give",
+		`[` + good + `,` + good + `]`: "; has the same name as another",
+		`[` + good + `,` + strings.Replace(good, "nightly", "other", 1) + `]`:                                                  "other: request: action.destination is the same as that of nightly, or one",
+		`[` + good + `,` + strings.NewReplacer("nightly\"", "other\"", "{date}", "{date}/more").Replace(good) + `]`:            "other: request: action.destination is the same as that of nightly, or one",
+		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination is the same as that of nightly, or one",
+		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"Source","connection":"AccountKey=c2VjcmV0"`, 1):            "source.connection: looks like a secret; give",
 		`[{"name":"a b","cron":"0 0 3 * * *","request":{"source":{"table":"T"},"action":{"type":"count"}}}]`:                   "schedule 1: name must be",
 		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" has not the six fields`,
 		strings.Replace(`[`+good+`]`, "0 0 3", "* 0 3", 1):                                                                     "fires more than once a minute",
 		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"_"`, 1):                                                    "nightly: request: source.table: table name",
 		strings.Replace(`[`+good+`]`, `/{date}`, ``, 1):                                                                        "prefix must have {date}",
-		strings.NewReplacer(`"table"`, `"tables"`, `/{date}`, `/{table}/{date}`).Replace(`[` + good + `]`):                     "may have {table} at its end alone",
+		strings.NewReplacer(`"table"`, `"tables"`, `/{date}`, `/{table}/{date}`).Replace(`[` + good + `]`):                     "may have {table} only at its end",
 		strings.NewReplacer(`"table"`, `"tables"`, `/{date}`, `/{date}/{table}/`).Replace(`[` + good + `]`):                    "",
 		strings.Replace(`[`+good+`]`, `"daily":3`, ``, 1):                                                                      "keep: must say how many",
 		strings.Replace(`[`+good+`]`, `"daily":3`, `"daily":-1`, 1):                                                            "keep: its numbers must be",
 		`[{"name":"a","cron":"0 0 3 * * *","keepDryRun":true}]`:                                                                "request is missing",
-		`[{"name":"a","cron":"0 0 3 * * *","keep":{"last":1},"request":{"source":{"table":"Tab"},"action":{"type":"count"}}}]`: "keep: is about exports",
+		`[{"name":"a","cron":"0 0 3 * * *","keep":{"last":1},"request":{"source":{"table":"Tab"},"action":{"type":"count"}}}]`: "keep: is only for exports",
 	} {
 		all, err := schedule.ParseSchedules(text)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -162,14 +162,14 @@ func proofOfNothing(t *testing.T, many bool, rows int, how string) {
 		}
 	}
 	w.night()
-	d, state, note := status.Differences{Extra: int64(rows), Tables: 1}, schedule.Differs, "the source has no such table any more"
+	d, state, note := status.Differences{Extra: int64(rows), Tables: 1}, schedule.Differs, "the source no longer has the table"
 	switch {
 	case how == "anew" && rows == 0:
 		d, state, note = status.Differences{}, schedule.Proved, ""
 	case how == "anew":
 		d, note = status.Differences{Extra: int64(rows)}, ""
 	case many:
-		note = "the source does not have these tables any more: Source"
+		note = "the source no longer has these tables: Source"
 	case how == "deleted under it":
 		d.Extra = 2 // which were not read
 	}
@@ -264,7 +264,7 @@ func TestProofMembers(t *testing.T) {
 		}
 		w.must(w.engine.RequestStart(t.Context(), id.Verification(), byHand))
 		w.drain()
-		proof(id.Verification(), 4, "any more: Table03")
+		proof(id.Verification(), 4, "no longer has these tables: Table03")
 	})
 }
 
@@ -303,7 +303,7 @@ func TestManyDifferences(t *testing.T) {
 	if *s.Differences != (status.Differences{Missing: 2999, Extra: 1, Different: 1}) || failed.Total != 3001 || failed.Kept < 1000 || failed.Kept > 1200 {
 		t.Errorf("%+v, %d listed of %d", s.Differences, failed.Kept, failed.Total)
 	}
-	if !strings.HasPrefix(s.Error, "2999 rows are missing, 1 extra, 1 different; one is PartitionKey") {
+	if !strings.HasPrefix(s.Error, "2999 rows are missing, 1 extra, 1 different; one of them: PartitionKey") {
 		t.Error(s.Error)
 	}
 	var reasons []string

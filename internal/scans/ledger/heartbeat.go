@@ -73,13 +73,13 @@ func (l Processes) WriteHeartbeat(ctx context.Context, b Heartbeat) error {
 		text, _ := json.Marshal(waits) // never fails for this type
 		properties = append(properties, storage.StringProperty("Waiting", string(text)))
 	}
-	return l.write(ctx, "record what is in hand", op(storage.Replace, heartbeatsPartition, b.Process, properties...))
+	return l.write(ctx, "write a heartbeat", op(storage.Replace, heartbeatsPartition, b.Process, properties...))
 }
 
 // Heartbeats returns the last heartbeat of each process. A heartbeat of another version names no steps.
 func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 	var heartbeats []Heartbeat
-	for p, err := range l.pages(ctx, "read what is in hand", storage.Query{Range: key.WithPrefix(heartbeatsPartition, "")}) {
+	for p, err := range l.pages(ctx, "read heartbeats", storage.Query{Range: key.WithPrefix(heartbeatsPartition, "")}) {
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 	gone := op(storage.Delete, heartbeatsPartition, b.Process)
 	gone.IfMatch = b.etag
-	return unlessOvertaken(l.write(ctx, "forget process "+b.Process, gone))
+	return unlessOvertaken(l.write(ctx, "delete the heartbeat of process "+b.Process, gone))
 }
 
 // The partition "maintain" has two rows, which all processes share. The row "last" is about Maintain's last run: Poison is the number of messages in

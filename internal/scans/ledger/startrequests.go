@@ -47,7 +47,7 @@ type StartRequest struct {
 // AddStartRequest requests a start. It inserts and never replaces, so any process may call it repeatedly. added is false if the request
 // existed, perhaps by a first try of this call.
 func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bool, err error) {
-	err = l.write(ctx, "ask for scan "+string(a.ID), a.row(storage.Insert))
+	err = l.write(ctx, "record the start request of scan "+string(a.ID), a.row(storage.Insert))
 	if storage.Conflict(err) {
 		return false, nil
 	}
@@ -79,7 +79,7 @@ func readable(e storage.Entity) bool {
 
 // StartRequests returns at most a thousand start requests. It omits requests of a newer version.
 func (l Requests) StartRequests(ctx context.Context) (all []StartRequest, err error) {
-	p, err := l.query(ctx, "list scans that were asked for", storage.Query{Range: key.WithPrefix(scansPartition, startRequestPrefix)})
+	p, err := l.query(ctx, "list start requests", storage.Query{Range: key.WithPrefix(scansPartition, startRequestPrefix)})
 	for _, e := range p.Entities() {
 		if readable(e) {
 			all = append(all, startRequestOf(e, p.Date))

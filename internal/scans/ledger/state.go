@@ -52,7 +52,7 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	}
 	switch missing := left - int64(len(pending)); {
 	case missing > 0:
-		return fmt.Sprintf("the state table lacks %d pending steps, which nobody has done%s", missing, otherwise)
+		return fmt.Sprintf("the state table lacks %d pending steps that are not done%s", missing, otherwise)
 	case missing < 0:
 		return fmt.Sprintf("the state table lacks done steps: %d more are done than were begun%s", -missing, otherwise)
 	case balance != 0:

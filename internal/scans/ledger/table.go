@@ -79,7 +79,7 @@ func Is(ctx context.Context, table *storage.Table) (is bool, err error) {
 			err = nil
 		}
 	}
-	return is, because("look for an app's scans", err)
+	return is, because("check for an app's scans", err)
 }
 
 var errEnough = errors.New("the first row says it")

@@ -192,7 +192,7 @@ func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Reque
 	case len(names) == 0:
 		return nil, problem.NotFoundf("source.tables", "no table there matches %s", secret.Name(r.Source.Tables))
 	case len(names) > maxMembers:
-		return nil, problem.Invalidf("source.tables", "%d tables match; %d are the most: use patterns that match fewer", len(names), maxMembers)
+		return nil, problem.Invalidf("source.tables", "%d tables match, but at most %d are allowed; use patterns that match fewer", len(names), maxMembers)
 	}
 	return names, nil
 }

@@ -25,7 +25,7 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 	ended, err := l.ledger.End(ctx, scan, now, as)
 	if ended && as.LeftOut {
 		if err := l.exports.tidyExport(ctx, scan); err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(scan)).Msg("the export of a table that is left out is not deleted; Maintain will")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(scan)).Msg("the unfinished export of a table that the group leaves out is not deleted yet; Maintain will delete it")
 		}
 	}
 	if ended {
@@ -42,7 +42,7 @@ func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
 		return
 	}
 	if err := l.advanceGroup(ctx, group, number); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(group)).Msg("the group does not go on; Maintain will see to it")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(group)).Msg("the group's next scan is not started; Maintain will start it")
 	}
 }
 
@@ -52,7 +52,7 @@ func (l *Life) EndIfDone(ctx context.Context, scan ledger.ScanID) {
 	defer cancel()
 	ended, err := l.Finish(ctx, scan)
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not check whether the scan has ended; Maintain will")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not check whether the scan has ended; Maintain will check")
 	}
 	if ended {
 		zerolog.Ctx(ctx).Info().Msg("scan ended")

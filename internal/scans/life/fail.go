@@ -28,7 +28,7 @@ func hopeless(p ledger.Pending) error {
 	}
 	sent := fmt.Sprintf("step %s was sent %d times in %v and never finished", p.ID, p.Sends+1, p.Lost.Round(time.Minute))
 	if p.Reason != "" {
-		sent += "; it failed at last with: " + p.Reason
+		sent += "; the last failure: " + p.Reason
 	}
 	return errors.New(sent)
 }

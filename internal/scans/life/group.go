@@ -220,11 +220,11 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		return err
 	}
 	as := ledger.Ending{State: ledger.Succeeded, NoTable: int64(len(gone))}
-	why := "left out, as somebody has deleted them since the scan began"
+	why := "left out, because somebody has deleted them since the scan began"
 	if o.Container == nil {
-		why = "left out, as this app or its host keeps them for itself"
+		why = "left out, because this app or its host uses them for itself"
 	}
-	as.Note = noteOf(why, out) + noteOf("the source does not have these tables any more", gone)
+	as.Note = noteOf(why, out) + noteOf("the source no longer has these tables", gone)
 	if lost := m.All - m.Ended() - m.Running; lost > 0 { // every member was listed before it was over
 		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {

@@ -154,7 +154,7 @@ func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 
 // incomplete returns a message with why an export cannot be completed, and what to do.
 func incomplete(err error) string {
-	advice := "mend that and retry, or export to another prefix"
+	advice := "correct that and retry, or export to another prefix"
 	if errors.Is(err, errFilesLost) || errors.Is(err, place.ErrNoExport) || errors.Is(err, fs.ErrNotExist) {
 		advice = "start a new scan, to another prefix"
 	}
@@ -176,7 +176,7 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 		}
 		has += f.File.Rows
 		if files = append(files, f); err == nil && len(files) > maxFiles {
-			err = fmt.Errorf("more than %d files; export prefixes of the table by themselves", maxFiles)
+			err = fmt.Errorf("more than %d files; export the table in several scans, each with its own prefix", maxFiles)
 		}
 		return err
 	})

@@ -78,7 +78,7 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
 	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
 		if err := l.ledger.DropStart(ctx, id); err != nil {
-			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", string(id)).Msg("request for a scan not removed; Maintain will")
+			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", string(id)).Msg("start request not removed; Maintain will remove it")
 		}
 	}
 	return id, err

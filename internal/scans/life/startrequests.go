@@ -80,7 +80,7 @@ func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 func (l *Life) sendStarts(ctx context.Context) {
 	all, err := l.ledger.StartRequests(ctx)
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("scans that were asked for not read; Maintain will start them")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("start requests not read; Maintain will start the scans")
 	}
 	for _, a := range all {
 		if a.Refused == "" {
@@ -123,9 +123,9 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts it
 		return nil
 	case !refused(err, a.Age):
-		return fmt.Errorf("start scan %s, which was asked for: %w", a.ID, err)
+		return fmt.Errorf("start requested scan %s: %w", a.ID, err)
 	}
-	zerolog.Ctx(ctx).Error().Err(err).Str("scan", string(a.ID)).Msg("scan refused that was asked for")
+	zerolog.Ctx(ctx).Error().Err(err).Str("scan", string(a.ID)).Msg("start request refused")
 	return l.ledger.RefuseStart(ctx, a, scans.Shortened(err.Error()))
 }
 

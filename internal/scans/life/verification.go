@@ -80,7 +80,7 @@ func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending,
 			return as, err
 		}
 		if m := content.Manifest(); readsWhole(m, r) && m.Rows != side.rows {
-			return differing("%s has %d rows, but %d by its manifest", x.Address(), side.rows, m.Rows), nil
+			return differing("%s has %d rows, but its manifest says %d", x.Address(), side.rows, m.Rows), nil
 		}
 	}
 	if r.Action.Proof {
@@ -96,7 +96,7 @@ func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending,
 	err = l.ledger.FailedRows(ctx, s.ID, "", func(_ string, packed []byte) bool {
 		if kept, err := scans.ParseFailed(packed); err == nil && len(kept.Rows) > 0 {
 			row := kept.Rows[0]
-			first = "; one is " + action.Failure{Key: key.Key{Partition: row.PartitionKey, Row: row.RowKey}, Reason: row.Reason}.String()
+			first = "; one of them: " + action.Failure{Key: key.Key{Partition: row.PartitionKey, Row: row.RowKey}, Reason: row.Reason}.String()
 		}
 		return first == ""
 	})
@@ -115,7 +115,7 @@ func missingTable(ctx context.Context, o *scans.RunnableScan) (tables int64, not
 	}
 	_, _, err = o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Top: 1})
 	if storage.Gone(err) {
-		return 1, "the source has no such table any more", nil
+		return 1, "the source no longer has the table", nil
 	}
 	return 0, "", err
 }

@@ -215,7 +215,7 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, was *Proof) 
 	case !found && was != nil && was.State == ProofFailed: // the retention of the scan or its refusal is over
 		p = *was
 	case !found:
-		p.Error = "nothing is left of its scan"
+		p.Error = "its scan no longer exists"
 	case s.State == ledger.Running:
 		p.State = ProofRuns
 	case s.State == ledger.Canceled:
@@ -240,7 +240,7 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 		case err != nil && storage.Passing(err):
 			return err
 		case err == nil && b.Deleting.Done:
-			zerolog.Ctx(ctx).Info().Str("backup", string(b.ID)).Str("place", to.Address()).Msg("backup deleted that is not kept any more")
+			zerolog.Ctx(ctx).Info().Str("backup", string(b.ID)).Str("place", to.Address()).Msg("expired backup deleted")
 			return sd.ledger.Drop(ctx, b.row)
 		}
 		if b.Error = ""; err != nil {
@@ -252,7 +252,7 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 			}
 		}
 		if err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("backup", string(b.ID)).Msg("backup that is not kept any more can't be deleted")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("backup", string(b.ID)).Msg("expired backup can't be deleted")
 		}
 		if err != nil || !b.Deleting.Gone || *left <= 0 {
 			return nil

@@ -57,12 +57,12 @@ func ParseSchedules(text string) ([]Schedule, error) {
 		err := s.parse()
 		if err == nil && s.request.Exports() {
 			if i := slices.IndexFunc(exports, s.overlaps); i >= 0 {
-				err = fmt.Errorf("request: action.destination is that of %s, or one of both lies within the other; give each a prefix of its own", exports[i].Name)
+				err = fmt.Errorf("request: action.destination is the same as that of %s, or one lies within the other; give each its own prefix", exports[i].Name)
 			}
 			exports = append(exports, s)
 		}
 		if id := calendar.ID(s.Name, time.Time{}); ids[id] != "" {
-			err = errors.Join(err, fmt.Errorf("has the name of another, or one too much like it (%s); choose another name", ids[id]))
+			err = errors.Join(err, fmt.Errorf("has the same name as another, or one too similar to it (%s); choose another name", ids[id]))
 		} else {
 			ids[id] = s.Name
 		}
@@ -107,19 +107,19 @@ func (s *Schedule) parse() (err error) {
 	} else if s.request, err = scans.ParseRequest(s.Request); err != nil {
 		errs = append(errs, fmt.Errorf("request: %w", err))
 	} else if d := s.request.Action.Destination; s.request.Exports() && !strings.Contains(d.Prefix, calendar.Date) {
-		errs = append(errs, errors.New("request: action.destination.prefix must have "+calendar.Date+": each export needs a place of its own"))
+		errs = append(errs, errors.New("request: action.destination.prefix must have "+calendar.Date+", because each export needs its own place"))
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
-		errs = append(errs, errors.New("request: action.destination.prefix may have "+tableMark+" at its end alone: the exports of many tables stand together"))
+		errs = append(errs, errors.New("request: action.destination.prefix may have "+tableMark+" only at its end, because the exports of many tables need one place"))
 	}
 	if s.Keep != nil {
 		if err := s.Keep.Check(); err != nil {
 			errs = append(errs, fmt.Errorf("keep: %w", err))
 		}
 		if len(errs) == 0 && !s.request.Exports() {
-			errs = append(errs, errors.New("keep: is about exports, and the request makes none; leave it out"))
+			errs = append(errs, errors.New("keep: is only for exports, but the request makes none; leave it out"))
 		}
 	} else if s.KeepDryRun {
-		errs = append(errs, errors.New("keepDryRun: there is no keep; leave it out"))
+		errs = append(errs, errors.New("keepDryRun: is only for use with keep; leave it out, or set keep"))
 	}
 	return errors.Join(errs...)
 }
@@ -334,7 +334,7 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *scheduleRow) error {
 	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", string(r.Last.ID)).Logger()
 	if !d.Start {
-		l.Warn().Msg("occurrence skipped: the scan of the last one runs")
+		l.Warn().Msg("occurrence skipped, because the scan of the last one is still running")
 		return nil
 	}
 	l.Info().Msg("scheduled scan starts")
@@ -383,13 +383,13 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 			continue
 		}
 		l := zerolog.Ctx(ctx).With().Str("schedule", name).Str("scan", string(r.Last.ID)).Logger()
-		l.Info().Msg("scan of a schedule starts, which somebody has asked for")
+		l.Info().Msg("scan of a schedule starts on request")
 		if err := sd.life.RequestStart(ctx, r.Last.ID, *r.Request); err != nil {
-			l.Warn().Err(err).Msg("scan of a schedule not started; the next look at the schedule starts it")
+			l.Warn().Err(err).Msg("scan of a schedule not started; the next check of the schedule will start it")
 		}
 		return r.Last.ID, nil
 	}
-	return "", problem.Conflictf("name", "others look at the schedule at the same time; try again")
+	return "", problem.Conflictf("name", "other processes are changing the schedule at the same time; try again")
 }
 
 // mayBegin refuses an occurrence in the same minute as another, or while the last scan is running.
@@ -398,7 +398,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	case r.runs():
 		return problem.Conflictf("name", "its last scan, %s, is still running", r.Last.ID)
 	case r.Last != nil && !r.Last.Occurrence.Before(minute), s.cron.Next(minute.Add(-time.Second)).Before(minute.Add(time.Minute)):
-		return problem.Conflictf("name", "the minute %s has another occurrence, whose %s is the same; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
+		return problem.Conflictf("name", "the minute %s already has an occurrence, and its %s would be the same; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
 	}
 	return nil
 }
@@ -435,7 +435,7 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 	case now.Sub(r.DecidedAt) < traceTime:
 		err = sd.life.RequestStart(ctx, run.ID, *r.Request)
 	default:
-		run.State, run.Error = ledger.Failed, "nothing is left of it: its rows were deleted, or the app was away when it was to start"
+		run.State, run.Error = ledger.Failed, "it no longer exists: its rows were deleted, or the app was not running when it was due"
 	}
 	if err != nil {
 		return false, err

@@ -283,7 +283,7 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
 	st.Verifies, _ = s.ID.Verifies()
 	if r.IsGroup() && r.Action.Proof && st.Verifies == "" {
-		st.add("its tables are those that the source has now, and the proof that follows an export takes those of its tables.json")
+		st.add("its tables are those that the source has now; the proof after an export takes the tables in tables.json instead")
 	}
 	if r.Action.Type == scans.Verify {
 		st.Differences = &Differences{t.Missing, t.Extra, t.Different, s.NoTable}

@@ -28,7 +28,7 @@ func fatalOf(err error, delivery int) *scans.FatalError {
 	case problem.FateOf(err) != problem.Retry || delivery < scans.MaxDeliveries || storage.Passing(err) || errors.Is(err, errMemory):
 		return nil
 	}
-	return scans.Fatal(fmt.Errorf("a step failed %d times, at last with: %w", delivery, err))
+	return scans.Fatal(fmt.Errorf("a step failed %d times; the last failure: %w", delivery, err))
 }
 
 // giveUp records that a delivery ended with an error and did not kill the process. For the last delivery of a message,

@@ -22,11 +22,11 @@ const memoryTime = 5 * time.Minute
 // The connection and cause of a [ledger.Wait] for memory.
 const (
 	forMemory   = "memory"
-	memoryTaken = "other steps and calls have taken the instance's"
+	memoryTaken = "other steps and calls are using all of it"
 )
 
 // errMemory postpones a step that got no memory. It does not count as the step's failure.
-var errMemory = errors.New("the process's memory was taken by other steps and calls")
+var errMemory = errors.New("other steps and calls are using the process's memory")
 
 // stepMemory is a step's part of the memory.
 type stepMemory struct {

@@ -38,7 +38,7 @@ func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepRes
 	}
 	_, pending, err := l.Pending(ctx, s.Scan, s.ID)
 	if err == nil && pending {
-		err = errors.New("another step has done the failed rows again meanwhile")
+		err = errors.New("another step has already retried the failed rows")
 	}
 	return err
 }
