@@ -90,7 +90,7 @@ func (o *copyOptions) run(r *call) error {
 		switch {
 		case o.dryRun.on:
 			return o.printDestination(r, &all)
-		case all.To.Account != nil && o.mode != action.Skip && o.mode != action.Fail && o.Since.Text == "":
+		case all.To.Account != nil && o.mode != action.Skip && o.mode != action.Fail && (o.Since.Text == "" || o.Since.Text == job.LastSuccess):
 			all.Overwrites = func(tables []string) error { return o.mayOverwrite(r, all.To.Address(), tables) }
 		}
 		return r.allTables(&all, o.reportFlags, o.one)

@@ -172,7 +172,8 @@ func (t *Tables) find(ctx context.Context) error {
 		return err
 	}
 	if t.Overwrites != nil {
-		there, err := t.To.Account.TableStates(ctx, names, tablesAtOnce)
+		known := func(name string) bool { return IsThere(inside(t.State, name, stateExt)) } // an earlier copy has written its rows there
+		there, err := t.To.Account.TableStates(ctx, slices.DeleteFunc(slices.Clone(names), known), tablesAtOnce)
 		if err != nil {
 			return err
 		}

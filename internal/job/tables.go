@@ -59,7 +59,7 @@ type Tables struct {
 	Options       []Option    // the command's options, with their given values
 	Checkpoint    *Checkpoint // of the command; the tables' checkpoints are in a directory
 	Do            func(context.Context, *Part) error
-	// Overwrites is called once, before anything is written, if tables of the destination have rows that may be overwritten. Its error ends the
+	// Overwrites is called once, before anything is written, if tables of the destination without a state have rows. Its error ends the
 	// job. It is nil if no confirmation is needed.
 	Overwrites func(tables []string) error
 
