@@ -16,19 +16,19 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// choice is the value of a flag that takes one of some words.
+// choice is the value of a flag that takes one word of a list.
 type choice[T ~string] struct {
 	to   *T
 	of   []T
 	want string
 }
 
-// choose returns an option that takes one of some words, whose standard is the first. want describes them all.
+// choose returns an option that takes one word of a list. The default is the first. want describes the words in errors; "" lists them.
 func choose[T ~string](name string, keep jobrecord.Keep, to *T, usage, want string, of ...T) option {
 	return option{name, keep, choice[T]{to, of, want}, of[0], usage}
 }
 
-// words are what the shell completes the flag to.
+// words returns the shell's completions of the flag.
 func (v choice[T]) words() (words []string) {
 	for _, word := range v.of {
 		words = append(words, string(word))
@@ -58,12 +58,12 @@ func (v choice[T]) Type() string { return "string" }
 // environment returns the environment as settings.
 func environment() storage.Settings { return storage.SettingsOf(os.Environ()) }
 
-// stateTable returns the name of the table in which an app keeps its scans, as far as the environment tells.
+// stateTable returns the name of an app's state table: the setting in the environment, or the default.
 func stateTable() string {
 	return cmp.Or(environment().Get("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable)
 }
 
-// isStateTable reports whether an app keeps its scans in tables of this name: that of the setting, and the default.
+// isStateTable reports whether a table has the name of an app's state table: the name in the setting, or the default name.
 func isStateTable(name string) bool {
 	return strings.EqualFold(name, stateTable()) || strings.EqualFold(name, config.DefaultStateTable)
 }
@@ -75,11 +75,11 @@ func (f *accountFlags) options() []option {
 	return []option{{"patience", perRun, &f.patience, storage.DefaultPatience, "how long to wait for an account that does not answer"}}
 }
 
-// connection is an option that chooses an account: by a connection, or by the name of the setting that has one.
+// connection is an option that chooses an account by a connection, or by the name of a setting that contains a connection.
 type connection struct {
 	flag     string // its name
 	standard string
-	text     string // "" if it is not given; the standard is, if it is named
+	text     string // as given, even if it equals standard; "" if not given
 }
 
 // connect returns the option of a connection.
@@ -90,7 +90,7 @@ func connect(name string, to *connection, standard, usage string) option {
 
 // Set implements [pflag.Value].
 func (v *connection) Set(text string) error {
-	if v.text = text; text == "" { // which would be the default
+	if v.text = text; text == "" { // an empty text would select the default
 		return errNoValue
 	}
 	return nil
@@ -102,13 +102,13 @@ func (v *connection) String() string { return cmp.Or(v.text, v.standard) }
 // Type implements [pflag.Value]. Help and errors treat "bool" and "int" specially, and no other type.
 func (v *connection) Type() string { return "string" }
 
-// words are what the shell completes the flag to.
+// words returns the shell's completions of the flag.
 func (v *connection) words() []string { return connectionSettings(os.Environ()) }
 
-// given reports whether it was named, even if it is the standard.
+// given reports whether the flag was given, even with the default as its value.
 func (v *connection) given() bool { return v.text != "" }
 
-// or returns the connection, or the other one if only that was named.
+// or returns v, or other if only other was given.
 func (v *connection) or(other *connection) *connection {
 	if !v.given() && other.given() {
 		return other
@@ -116,8 +116,8 @@ func (v *connection) or(other *connection) *connection {
 	return v
 }
 
-// openAccount opens the account of a connection. While requests wait for an account
-// that does not answer, the command says so.
+// openAccount opens the account of a connection, or returns it if it is already open. The meter shows when requests wait for an account
+// that does not answer.
 func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, error) {
 	text := at.String()
 	if a := r.accounts[text]; a != nil {
@@ -137,7 +137,7 @@ func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, e
 	return a, err
 }
 
-// parseConnection reads a flag's connection. name is that of its setting, if it is one.
+// parseConnection parses a flag's connection. name is the setting's name, or "" if the flag does not name a setting.
 func parseConnection(flag, connection string) (c storage.Connection, name string, err error) {
 	if !job.IsSetting(connection) {
 		c, err = storage.ParseConnection(connection)
@@ -153,7 +153,7 @@ func parseConnection(flag, connection string) (c storage.Connection, name string
 	return c, name, err
 }
 
-// openConnection opens an account, which errors call by the name if it is not empty.
+// openConnection opens an account. Errors use name for the account, unless it is "".
 func (f *accountFlags) openConnection(r *call, c storage.Connection, name string) (*storage.Account, error) {
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v, want a time above 0", f.patience)
@@ -165,8 +165,8 @@ func (f *accountFlags) openConnection(r *call, c storage.Connection, name string
 	return a, err
 }
 
-// ambiguous returns an error if a command would change the account of a default, and another default leads
-// elsewhere: a catalog has two of them, of which other commands know one.
+// ambiguous returns an error if a command would change a default account, and the two default settings lead to
+// different accounts. A catalog uses either setting, while other commands use only one of them.
 func (r *call) ambiguous(at *connection) error {
 	defaults := []string{storage.HostConnection, config.CatalogConnection}
 	if !r.changes || at.given() || !slices.Contains(defaults, at.standard) {
@@ -180,8 +180,8 @@ func (r *call) ambiguous(at *connection) error {
 	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one that is meant", defaults[0], defaults[1])
 }
 
-// announceChanges names the table or queue that a command changes, or in a dry run would change, by its address. It is called once the
-// command's checks have passed, before anything is changed.
+// announceChanges prints the address of the table or queue that a command changes or, in a dry run, would change. It is called after the
+// command's checks have passed and before anything changes.
 func (r *call) announceChanges(address string) {
 	switch {
 	case r.changes && r.dry:
@@ -191,7 +191,7 @@ func (r *call) announceChanges(address string) {
 	}
 }
 
-// announce says what a command is about to do.
+// announce prints what a command is about to do.
 func (r *call) announce(verb, address string) {
 	if o, known := find(r.command.options(), "progress"); known {
 		r.Meter.Use(progress.Style(o.text()))
@@ -244,7 +244,7 @@ func connectionSettings(environment []string) []string {
 		switch {
 		case identity && (strings.HasSuffix(name, "__accountName") || strings.HasSuffix(name, "__tableServiceUri")):
 			names = append(names, base)
-		case !identity && err == nil && strings.Contains(value, "="): // other URLs are seldom accounts
+		case !identity && err == nil && strings.Contains(value, "="): // a URL without a query is seldom an account's
 			names = append(names, name)
 		}
 	}

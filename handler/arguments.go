@@ -14,20 +14,20 @@ import (
 	"tablesweep/internal/place"
 )
 
-// placed is a command that takes places as arguments. Each fills an option, so the rest of the program knows options alone.
+// placed is a command that takes places as arguments. Each argument fills an option, so the rest of the program handles only options.
 type placed interface {
 	runnable
 	places(command string) []string // the names of the options, in the order of the arguments
 }
 
-// places implements [placed]. With many tables, an account is named by its connection, and only the other place may be an argument.
+// places implements [placed]. With many tables, a connection chooses the account, and only the other place may be an argument.
 func (p *pairFlags) places(command string) []string {
 	switch {
 	case !p.Many():
 		return []string{"from", "to"}
 	case command == "export":
 		return []string{"to"}
-	case command == "copy": // nobody would know which side it is
+	case command == "copy": // it would be unclear which side is meant
 		return nil
 	}
 	return []string{"from"}
@@ -36,7 +36,7 @@ func (p *pairFlags) places(command string) []string {
 // places implements [placed].
 func (*sourceFlags) places(string) []string { return []string{"table"} }
 
-// fromIsTable lets --from name the place of a command that reads one, as --table does.
+// fromIsTable makes --from another name of --table, for commands that read one place.
 func fromIsTable(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	if name == "from" {
 		name = "table"
@@ -44,12 +44,12 @@ func fromIsTable(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-// unnamed is the error of a flag's place that has no name.
+// unnamed is the error of a place that neither its flag nor an argument names.
 type unnamed struct{ flag string }
 
 func (e unnamed) Error() string { return "--" + e.flag + " is missing" }
 
-// orForm returns the command's error. If a place has no name, the error has the form of the command, with all its arguments.
+// orForm returns the command's error. If a place is missing, the error shows the command with all its arguments.
 func orForm(use string, o placed, err error) error {
 	var none unnamed
 	if !errors.As(err, &none) {
@@ -59,7 +59,7 @@ func orForm(use string, o placed, err error) error {
 	return usagef("%s is missing: tablesweep %s", form[1+slices.Index(o.places(form[0]), none.flag)], use)
 }
 
-// takePlaces fills the options with arguments.
+// takePlaces fills the options of places from the arguments.
 func takePlaces(c *cobra.Command, o placed, args []string) error {
 	names := o.places(c.Name())
 	form := strings.Fields(c.Use)[1:]
@@ -87,7 +87,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 		}
 		switch {
 		case !at.mayBeFile():
-		case form[i] == "TABLE": // nothing else is meant
+		case form[i] == "TABLE": // the argument can only be a table
 			at.table = true
 		case job.IsThere(text):
 			return usagef("%[1]s is a table's name, and a file or directory here has that name, too; write table:%[1]s or ./%[1]s", text)
@@ -96,13 +96,13 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 	return nil
 }
 
-// mayBeFile reports whether a table's name could be meant as that of a file or directory.
+// mayBeFile reports whether the place is a table's name that could also be the name of a file or directory.
 func (l *location) mayBeFile() bool {
 	kind, err := place.KindOf(l.path)
 	return !l.table && err == nil && kind == place.KindTable
 }
 
-// announceTables says which flags name a table although there is a directory of that name.
+// announceTables prints a note for each flag that names a table if a directory has the same name.
 func (r *call) announceTables() {
 	for _, o := range r.command.options() {
 		if at, ok := o.field.(*location); ok && r.part == nil && at.path != "" && at.mayBeFile() && job.IsDirectory(at.path) {

@@ -14,19 +14,19 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// call is a call of a command: by a user, or by a command about many tables for one of them.
+// call is one call of a command, either by a user or, for one table, by a command for many tables.
 type call struct {
 	job.Process
 	ctx      context.Context // ends with the first interrupt
 	name     string          // of the command, such as copy
-	path     string          // the name behind those of its parents
+	path     string          // the name after those of its parents, such as tablesweep catalog export
 	toErr    io.Writer
 	args     []string
 	command  runnable
-	accounts map[string]*storage.Account // those that are open, by their connections
+	accounts map[string]*storage.Account // the open ones, by their connections
 	changes  bool                        // the command changes something in storage
-	dry      bool                        // it would change it, and does not
-	part     *job.Part                   // nil unless it is for one of many tables
+	dry      bool                        // a dry run, which only reports what would change
+	part     *job.Part                   // nil unless the call is for one of many tables
 	point    job.Checkpoint
 }
 
@@ -40,7 +40,7 @@ func callOf(c *cobra.Command, args []string) *call {
 	}
 }
 
-// text returns the text of an option that is given, "" for one that is not, or that the command lacks.
+// text returns the text of an option, or "" if the option is not given or the command does not have it.
 func (r *call) text(name string) string {
 	if o, known := find(r.command.options(), name); known && o.text() != o.byDefault() {
 		return o.text()
@@ -48,8 +48,8 @@ func (r *call) text(name string) string {
 	return ""
 }
 
-// work makes the meter show what the command does, and limits the process's memory, which holds the files. A table of many has its own
-// meter.
+// work sets the meter's style and limits the process's memory. files are the checkpoints that are loaded into memory. For one of many tables
+// it does nothing, because that table has its own meter.
 func (r *call) work(style progress.Style, files ...string) {
 	if r.part == nil {
 		memory.Limit(files...)
@@ -57,7 +57,7 @@ func (r *call) work(style progress.Style, files ...string) {
 	}
 }
 
-// print prints a result: v as JSON, or else the text. That of one of many tables goes to their summary.
+// print prints a result: v as JSON, or else the text. The result for one of many tables becomes part of the summary instead.
 func (r *call) print(asJSON bool, v any, text string, args ...any) error {
 	switch {
 	case r.part != nil:

@@ -62,7 +62,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 		"TABLESWEEP_CATALOGS":      "",
 	}
 	if f.table != "" {
-		given["TABLE_CATALOG_WAL_NAME"] = f.wal // the environment's is that of another table
+		given["TABLE_CATALOG_WAL_NAME"] = f.wal // the log in the environment belongs to another table
 	}
 	if f.name != "" {
 		if f.table+f.indexKeys+f.rowKey+f.wal != "" {
@@ -88,10 +88,10 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	return config.CatalogSettings{}, usagef("which catalog? Give --table, --index-keys and --row-key, or --catalog NAME")
 }
 
-// needs are what a command asks of its catalog before it begins, in this order.
+// needs are the functions that must succeed, in this order, before a command uses its catalog.
 type needs []func(*catalog.Catalog, context.Context) error
 
-// with calls fn with the catalog, if that is as fn needs it, and then waits for the catalog's work in the background.
+// with calls fn with the catalog if all needs succeed, and then waits for the catalog's work in the background.
 func (f *catalogFlags) with(r *call, all needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()
 	if err != nil {
@@ -123,8 +123,8 @@ func catalogLog(out io.Writer) zerolog.Logger {
 	}).Level(zerolog.InfoLevel)
 }
 
-// exists returns an error unless the catalog's index table exists, so that a mistyped
-// name doesn't make one.
+// exists returns an error unless the catalog's index table exists. It prevents a mistyped
+// name from creating a table.
 func exists(cat *catalog.Catalog, ctx context.Context) error {
 	_, err := cat.Index.Query(ctx, storage.Query{Top: 1, Select: []string{}})
 	return err
@@ -133,12 +133,12 @@ func exists(cat *catalog.Catalog, ctx context.Context) error {
 // conditionFlag is the flag --if-match of commands that change a record.
 type conditionFlag struct{ ifMatch string }
 
-// option returns the option. more ends its description.
+// option returns the option. more is added to the end of its description.
 func (f *conditionFlag) option(more string) option {
 	return option{"if-match", perRun, &f.ifMatch, nil, "only if the record has this ETag, or * for any" + more}
 }
 
-// condition returns the flag's condition, none without it.
+// condition returns the flag's condition, or no condition without the flag.
 func (f *conditionFlag) condition() (on catalog.Condition) {
 	if f.ifMatch != "" {
 		on.Match = []string{f.ifMatch}
@@ -158,7 +158,7 @@ func (s *selection) options() []option {
 	}
 }
 
-// query reads arguments such as eid=F314, for a command that changes records.
+// query parses arguments such as eid=F314 for a command that changes records. Each key may have only one value.
 func (s *selection) query(args []string) (catalog.Lookup, error) {
 	q, err := s.reading(args)
 	if err == nil && (len(args) == 0 || len(q.Or) > 0) {
@@ -167,8 +167,8 @@ func (s *selection) query(args []string) (catalog.Lookup, error) {
 	return q, err
 }
 
-// reading reads arguments for a command that changes nothing: all records without any, and of a
-// key with several values, any of them.
+// reading parses the arguments of a command that changes nothing. Without arguments it selects all records. If a key
+// has several values, a record matches with any of them.
 func (s *selection) reading(args []string) (catalog.Lookup, error) {
 	q := catalog.Lookup{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
 	for _, arg := range args {
@@ -185,7 +185,7 @@ func (s *selection) reading(args []string) (catalog.Lookup, error) {
 	return q, nil
 }
 
-// what describes the records in a question.
+// what describes the records, for a question to the user.
 func (s *selection) what(args []string) string {
 	text := "the records with " + strings.Join(args, " and ")
 	if s.rowFrom != "" {
@@ -197,7 +197,6 @@ func (s *selection) what(args []string) string {
 	return text
 }
 
-// catalogListOptions are the options of the command catalog list.
 type catalogListOptions struct{ json bool }
 
 func (o *catalogListOptions) options() []option {

@@ -14,7 +14,6 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// catalogCheckOptions are the options of the command catalog check.
 type catalogCheckOptions struct {
 	catalogFlags
 	lister
@@ -29,7 +28,7 @@ func (o *catalogCheckOptions) options() []option {
 
 func (o *catalogCheckOptions) run(r *call) error {
 	r.changes, o.call = o.repair, r
-	ready := needs{exists, (*catalog.Catalog).Prepare} // which makes the log's table, if there is none
+	ready := needs{exists, (*catalog.Catalog).Prepare} // Prepare creates the log's table if it does not exist
 	return o.with(r, ready, func(ctx context.Context, cat *catalog.Catalog) error {
 		sum, err := check.Run(ctx, cat, o.repair, o.found)
 		if err := errors.Join(err, o.err); err != nil {
@@ -39,7 +38,7 @@ func (o *catalogCheckOptions) run(r *call) error {
 	})
 }
 
-// summary prints a check's totals, and returns an error if something stays wrong.
+// summary prints a check's totals, and returns an error if problems remain.
 func (o *catalogCheckOptions) summary(sum check.Result) error {
 	err := o.sum(sum, "%d records in %d rows, %d writes pending: %d problems, %d repaired; %d rows of unknown records\n",
 		sum.Records, sum.Rows, sum.Pending, sum.Problems, sum.Repaired, sum.Untracked)
@@ -55,7 +54,6 @@ func (o *catalogCheckOptions) summary(sum check.Result) error {
 	return err
 }
 
-// catalogMigrateOptions are the options of the command catalog migrate.
 type catalogMigrateOptions struct {
 	catalogFlags
 	yesFlag
@@ -73,7 +71,7 @@ func (o *catalogMigrateOptions) run(r *call) error {
 	r.changes, r.dry, o.call = true, o.dryRun, r
 	return o.with(r, needs{exists, recognised, o.confirmMigration}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if !o.dryRun {
-			// Another schema is no error here: this command changes it.
+			// A different schema is not an error here, because this command changes it.
 			var p *problem.Error
 			if err := cat.Prepare(ctx); err != nil && (!errors.As(err, &p) || p.Kind != problem.Conflict && p.Kind != problem.Moving) {
 				return err
@@ -87,7 +85,7 @@ func (o *catalogMigrateOptions) run(r *call) error {
 	})
 }
 
-// recognised returns an error if the table holds nothing of the catalog.
+// recognised returns an error if the table has rows, but nothing of the catalog.
 func recognised(cat *catalog.Catalog, ctx context.Context) error {
 	if err := migrate.Recognise(ctx, cat); err != nil {
 		return job.Hint(err, "check --table, --index-keys and --row-key")
@@ -95,7 +93,7 @@ func recognised(cat *catalog.Catalog, ctx context.Context) error {
 	return nil
 }
 
-// confirmMigration asks whether to migrate, unless nothing is to be changed.
+// confirmMigration asks whether to migrate, except in a dry run.
 func (o *catalogMigrateOptions) confirmMigration(cat *catalog.Catalog, _ context.Context) error {
 	if o.dryRun {
 		return nil
@@ -122,7 +120,7 @@ func (o *catalogMigrateOptions) summary(sum migrate.Result) error {
 // maxListed is how many of a catalog's findings are printed, without --all.
 const maxListed = 100
 
-// lister prints a catalog's findings. It has the flags that say how.
+// lister prints a catalog's findings in the form that its flags choose.
 type lister struct {
 	call      *call
 	json, all bool
@@ -131,7 +129,7 @@ type lister struct {
 	err    error
 }
 
-// options are those of what it lists, which what describes, with more words where there is room.
+// options returns the flags. what describes the findings, and more extends the description of --all.
 func (l *lister) options(what, more string) []option {
 	return []option{
 		{"all", perRun, &l.all, nil, fmt.Sprintf("print all that %s%s, not just %d of it", what, more, maxListed)},
@@ -154,7 +152,7 @@ func (l *lister) found(f catalog.Finding) {
 	l.err = errors.Join(l.err, err)
 }
 
-// sum prints the totals, as JSON or by the format.
+// sum prints the totals, as JSON or in the format.
 func (l *lister) sum(sum any, format string, args ...any) error {
 	if l.json {
 		return lines.JSON(l.call.Out).Encode(map[string]any{"summary": sum})

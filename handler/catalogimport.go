@@ -16,7 +16,6 @@ import (
 	"tablesweep/internal/job/sweep"
 )
 
-// importOptions are the options of the command catalog import.
 type importOptions struct {
 	catalogFlags
 	csvFlags
@@ -62,7 +61,7 @@ func (o *importOptions) run(r *call) error {
 		meter.Records()
 		meter.Phase("importing")
 		start, before := time.Now(), 0
-		meter.Show(sweep.Progress{}) // so that there is a line at once
+		meter.Show(sweep.Progress{}) // shows a line at once
 		done, err := load.Import(ctx, cat, in, load.ImportOptions{
 			Checkpoint: record.Journal,
 			Upsert:     o.upsert,
@@ -104,7 +103,7 @@ func (o *importOptions) run(r *call) error {
 	})
 }
 
-// summary prints what became of the records.
+// summary prints how many records had each outcome.
 func (o *importOptions) summary(r *call, done load.Note) error {
 	counts := map[string]int{"inserted": done.Inserted, "unchanged": done.Unchanged, "refused": done.Failed}
 	replaced := ""
@@ -115,7 +114,7 @@ func (o *importOptions) summary(r *call, done load.Note) error {
 	return r.print(o.json, counts, "inserted %s, %sleft %d unchanged, refused %d\n", progress.Plural(done.Inserted, "record"), replaced, done.Unchanged, done.Failed)
 }
 
-// path returns the path of the file to import: the argument, or what the checkpoint has.
+// path returns the path of the file to import, from the argument or from the checkpoint.
 func (o *importOptions) path(r *call) (string, error) {
 	switch {
 	case len(r.args) > 1:

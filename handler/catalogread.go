@@ -14,7 +14,6 @@ import (
 	"tablesweep/internal/record"
 )
 
-// catalogQueryOptions are the options of the command catalog query.
 type catalogQueryOptions struct {
 	catalogFlags
 	selection
@@ -37,7 +36,7 @@ func (p *page) options(what string) []option {
 	}
 }
 
-// check returns an error if top is not possible.
+// check returns an error if --top is out of range.
 func (p *page) check() error {
 	if p.top < 1 || p.top > catalog.MaxTop {
 		return usagef("--top is %d, want 1 to %d", p.top, catalog.MaxTop)
@@ -45,8 +44,8 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints a page. With --json it is one object: the items under their plural, the records' ids and ETags as meta, and the cursor. Otherwise
-// each item is a line, and the cursor goes to stderr. meta is nil if the items are not records.
+// print prints a page. With --json it prints one object with the items under the name plural, the records' ids and ETags under meta, and the
+// cursor. Otherwise it prints one item a line, and the cursor on stderr. meta is nil if the items are not records.
 func (p *page) print(r *call, plural string, items []any, meta []catalog.Meta, cursor string) error {
 	out := lines.JSON(r.Out)
 	if p.json {
@@ -105,7 +104,7 @@ func (o *catalogQueryOptions) run(r *call) error {
 	})
 }
 
-// printAll prints all records, holding one page of them at a time: one a line, or one JSON object.
+// printAll prints all records, one a line or in one JSON object. Only one page is in memory at a time.
 func printAll(ctx context.Context, call *call, cat *catalog.Catalog, q catalog.Lookup, asJSON bool) error {
 	out := bufio.NewWriter(call.Out) // Flush returns its errors
 	if asJSON {
@@ -128,7 +127,6 @@ func printAll(ctx context.Context, call *call, cat *catalog.Catalog, q catalog.L
 	return errors.Join(asUsage(err), out.Flush())
 }
 
-// catalogChangesOptions are the options of the command catalog changes.
 type catalogChangesOptions struct {
 	catalogFlags
 	page
@@ -153,7 +151,7 @@ func (o *catalogChangesOptions) run(r *call) error {
 		if err != nil {
 			return err
 		}
-		from, err := job.ParseSince(o.since, now) // how long ago is by the service's clock
+		from, err := job.ParseSince(o.since, now) // a duration such as 2h counts back from the service's time
 		if err != nil {
 			return err
 		}
@@ -169,7 +167,6 @@ func (o *catalogChangesOptions) run(r *call) error {
 	})
 }
 
-// catalogExportOptions are the options of the command catalog export.
 type catalogExportOptions struct {
 	catalogFlags
 	selection
@@ -187,7 +184,6 @@ func (o *catalogExportOptions) run(r *call) error {
 	return o.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error { return printAll(ctx, r, cat, q, false) })
 }
 
-// catalogCountOptions are the options of the command catalog count.
 type catalogCountOptions struct {
 	catalogFlags
 	selection
@@ -212,7 +208,7 @@ func (o *catalogCountOptions) run(r *call) error {
 	})
 }
 
-// countAll counts the records, however long that takes.
+// countAll counts all matching records, of which each call of Count counts only a part.
 func countAll(ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (catalog.Total, error) {
 	for total := (catalog.Total{}); ; {
 		part, err := cat.Count(ctx, q)

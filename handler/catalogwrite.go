@@ -15,7 +15,6 @@ import (
 	"tablesweep/internal/record"
 )
 
-// insertOptions are the options of the command catalog insert.
 type insertOptions struct {
 	catalogFlags
 	once string
@@ -47,7 +46,7 @@ func (o *insertOptions) run(r *call) error {
 		if strings.TrimSpace(a) == "" {
 			return usagef("argument %d is empty; a record is a JSON object", i+1)
 		}
-		args[i] = strings.ReplaceAll(a, "\n", " ") // no JSON string has one
+		args[i] = strings.ReplaceAll(a, "\n", " ") // a newline cannot be part of a JSON string
 	}
 	in := r.In
 	if len(args) > 0 {
@@ -62,7 +61,7 @@ func (o *insertOptions) run(r *call) error {
 	})
 }
 
-// inserter writes records, and prints what became of them.
+// inserter writes records, and prints the outcome of each.
 type inserter struct {
 	*catalog.Catalog
 	*insertOptions
@@ -78,7 +77,7 @@ type outcome struct {
 	catalog.Meta
 }
 
-// refusedRecords is the error of a command that finished although so many records were refused: the exit is 3. It is nil for 0.
+// refusedRecords returns the error of a command that finished although n records were refused, or nil if n is 0. The exit code is 3.
 func refusedRecords(n int) error {
 	if n == 0 {
 		return nil
@@ -86,7 +85,7 @@ func refusedRecords(n int) error {
 	return partlyf("the catalog refused %s", progress.Plural(n, "record"))
 }
 
-// rows writes rows. After an interrupt, it finishes them.
+// rows writes rows. An interrupt does not stop it.
 func (in *inserter) rows(rows []load.Row) error {
 	return load.Write(context.WithoutCancel(in.call.ctx), in.Catalog, rows, in.write, in.print)
 }
@@ -112,10 +111,9 @@ func (in *inserter) print(row load.Row, r catalog.Result) error {
 	return err
 }
 
-// verbs has a word for each outcome.
+// verbs are the words that the output has for the outcomes.
 var verbs = map[catalog.Outcome]string{catalog.Created: "inserted", catalog.Replaced: "replaced", catalog.Unchanged: "unchanged"}
 
-// catalogPatchOptions are the options of the command catalog patch.
 type catalogPatchOptions struct {
 	catalogFlags
 	selection
@@ -152,7 +150,6 @@ func (o *catalogPatchOptions) run(r *call) error {
 	})
 }
 
-// catalogDeleteOptions are the options of the command catalog delete.
 type catalogDeleteOptions struct {
 	catalogFlags
 	selection
@@ -197,7 +194,7 @@ func (o *catalogDeleteOptions) run(r *call) error {
 	})
 }
 
-// deleteAll repeats the deletion until nothing is left, and shows how far it is.
+// deleteAll repeats the deletion until no matching record is left, and shows its progress.
 func (o *catalogDeleteOptions) deleteAll(ctx context.Context, meter *progress.Meter, cat *catalog.Catalog, q catalog.Lookup) (deleted int, err error) {
 	meter.Use(progress.Plain)
 	meter.Records()

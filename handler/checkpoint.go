@@ -21,10 +21,11 @@ func (f *checkpointFlags) options() []option {
 	}
 }
 
-// resumable returns the flags, of commands that have them.
+// resumable returns the flags. Only commands that can be resumed have this method.
 func (f *checkpointFlags) resumable() checkpointFlags { return *f }
 
-// run runs the command with the options as the checkpoint has them, if there is one, and then lets others go on with it.
+// run restores the options from the checkpoint, if there is one, and runs the command. Then it closes the checkpoint, so that another process
+// can continue it.
 func (r *call) run(o runnable) error {
 	r.command = o
 	r.point.Command = r.jobName()
@@ -36,7 +37,7 @@ func (r *call) run(o runnable) error {
 		r.announceTables()
 		err = o.run(r)
 	}
-	if err != nil && r.point.File != nil && r.ctx.Err() != nil && !errors.As(err, new(job.Hinted)) { // interrupted before the work was begun
+	if err != nil && r.point.File != nil && r.ctx.Err() != nil && !errors.As(err, new(job.Hinted)) { // the interrupt came before the work began
 		err = r.withResumeHint(interrupted(err))
 	}
 	if r.point.File != nil {
@@ -48,7 +49,7 @@ func (r *call) run(o runnable) error {
 	return err
 }
 
-// restore sets the options that the checkpoint has to go on from, and that are not given.
+// restore sets the options that the checkpoint has and that are not given.
 func (r *call) restore() error {
 	switch {
 	case r.point.Resume == "":
@@ -78,7 +79,7 @@ func (r *call) restore() error {
 	return nil
 }
 
-// given returns the options as they are given.
+// givenFlags returns all options of the command, with their values and defaults.
 func (r *call) givenFlags() (all []job.Option) {
 	for _, o := range r.command.options() {
 		as := job.Option{Option: jobrecord.Option{Name: o.name, Keep: o.keep, Value: o.text(), Default: o.byDefault()}}
@@ -95,7 +96,7 @@ func (r *call) givenFlags() (all []job.Option) {
 	return all
 }
 
-// do runs a job with its checkpoint, prints its result by show, and removes the checkpoint.
+// do runs a job with its checkpoint. If the job succeeds, do calls show to print the result, and removes the checkpoint.
 func (r *call) do(j *job.Job, show func(job.Result) error) (done job.Result, err error) {
 	record, err := r.point.Begin(r.givenFlags(), j.Facts)
 	if err != nil {
@@ -111,7 +112,7 @@ func (r *call) do(j *job.Job, show func(job.Result) error) (done job.Result, err
 	return done, err
 }
 
-// finish prints the result of a command that came to its end, and then removes the checkpoint.
+// finish prints the result of a command that has finished, and then removes the checkpoint.
 func (r *call) finish(result func() error) error {
 	file := r.point.File
 	switch err := result(); {
@@ -124,7 +125,7 @@ func (r *call) finish(result func() error) error {
 	return file.Remove()
 }
 
-// withResumeHint returns the error of a command that did not come to its end, with a hint how to go on.
+// withResumeHint adds to the error of an unfinished command a hint how to continue.
 func (r *call) withResumeHint(err error) error {
 	p := &r.point
 	_, resumable := find(r.command.options(), "checkpoint")
@@ -132,7 +133,7 @@ func (r *call) withResumeHint(err error) error {
 	case !resumable && errors.Is(err, task.ErrInterrupted):
 		return job.Hint(err, job.SyncAgain)
 	case !resumable:
-	case p.File != nil && job.IsThere(p.File.Path()): // or else nothing was begun
+	case p.File != nil && job.IsThere(p.File.Path()): // otherwise no work has begun
 		return job.Hint(err, r.path+p.Again(r.givenFlags())+" continues with the rest")
 	case p.File != nil, errors.As(err, new(job.Hinted)):
 	case errors.Is(err, task.ErrInterrupted):
@@ -143,9 +144,9 @@ func (r *call) withResumeHint(err error) error {
 	return err
 }
 
-// jobName is the command's name in checkpoints: those of copy are good for its aliases.
+// jobName is the command's name in checkpoints. copy and its aliases have the same name, so that each can resume the others' checkpoints.
 func (r *call) jobName() string {
-	if r.path == "tablesweep export" || r.path == "tablesweep import" { // catalogs have these, too
+	if r.path == "tablesweep export" || r.path == "tablesweep import" { // not catalog export and catalog import
 		return "copy"
 	}
 	return r.name

@@ -32,13 +32,13 @@ const (
 	exitInterrupted = 130 // as shells report SIGINT
 )
 
-// usageError makes an error that of a wrong flag or argument.
+// usageError turns an error into that of a wrong flag or argument.
 func usageError(err error) error { return job.Refusal{Err: err} }
 
 // usagef returns the error of a wrong flag or argument.
 func usagef(format string, args ...any) error { return job.Refuse("", format, args...) }
 
-// partly ends a command that finished, although some rows or tables failed, or were left.
+// partly is the error of a command that finished although some rows, records or tables failed. Its exit code is exitFailedRows.
 type partly struct{ error }
 
 func partlyf(format string, args ...any) error { return partly{fmt.Errorf(format, args...)} }
@@ -63,7 +63,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// report prints an error, and advice.
+// report prints an error, and a hint if there is one.
 func report(m *progress.Meter, err error) {
 	m.Print("error", err.Error())
 	if hint := hintFor(err); hint != "" {
@@ -99,13 +99,13 @@ func hintFor(err error) string {
 	return ""
 }
 
-// aboutFlags reports whether a flag is what is wrong, so that a list of them helps.
+// aboutFlags reports whether an error is about flags. A list of the flags then helps.
 func aboutFlags(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "--") || strings.HasPrefix(text, "unknown ") || strings.HasSuffix(text, "only flags")
 }
 
-// refusedHere reports whether this machine refused a connection.
+// refusedHere reports whether this machine refused a connection to itself.
 func refusedHere(err error) bool {
 	var op *net.OpError
 	if !errors.As(err, &op) || !errors.Is(err, syscall.ECONNREFUSED) {
@@ -115,7 +115,7 @@ func refusedHere(err error) bool {
 	return ok && to.IP.IsLoopback()
 }
 
-// command returns a command. use has its name, and what its arguments are.
+// command returns a command. use consists of its name and its arguments.
 func command(use, short string, o runnable) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, args []string) error { return callOf(c, args).run(o) }}
 	addOptions(c, o.options())
@@ -140,7 +140,7 @@ func command(use, short string, o runnable) *cobra.Command {
 	return c
 }
 
-// group returns a command that has others.
+// group returns a command that only has subcommands.
 func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	var names []string
 	for _, c := range commands {
@@ -154,7 +154,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// noArgs refuses arguments as a usage error. It does not repeat one that may be a
+// noArgs refuses arguments with a usage error. The error does not repeat an argument that may be a
 // connection.
 func noArgs(c *cobra.Command, args []string) error {
 	switch {
@@ -170,7 +170,7 @@ func noArgs(c *cobra.Command, args []string) error {
 	return usagef("%s takes no argument, only flags", c.Name())
 }
 
-// asValue adds advice to the error for an argument that may have been meant as the value of --dry-run.
+// asValue adds a hint to the error of an argument that may have been meant as the value of --dry-run.
 func asValue(c *cobra.Command, err error) error {
 	if f := c.Flags().Lookup("dry-run"); f != nil && f.Changed {
 		given, _ := f.Value.(*once)
@@ -183,7 +183,7 @@ func asValue(c *cobra.Command, err error) error {
 
 var errNoValue = job.Hint(errors.New("has no value"), "give it one, or leave the flag out")
 
-// noEmptyFlags refuses a flag that is given without a value. In a script, it is most often a
+// noEmptyFlags refuses a flag whose value is empty. In a script, the value is most often a
 // variable that is not set, and delete --rows "" must not delete all rows.
 func noEmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
@@ -194,7 +194,7 @@ func noEmptyFlags(c *cobra.Command) (err error) {
 	return err
 }
 
-// badFlag makes a wrong flag a usage error. If the flag does not exist, the error repeats
+// badFlag turns the error of a wrong flag into a usage error. If the flag does not exist, the error repeats
 // only its name, because a connection may follow it. If the command does not exist
 // either, the error is about the command.
 func badFlag(c *cobra.Command, err error) error {
@@ -220,7 +220,7 @@ func badFlag(c *cobra.Command, err error) error {
 	return usagef("%s", text)
 }
 
-// reason says what is wrong with a flag's value.
+// reason returns what is wrong with a flag's value.
 func reason(e *pflag.InvalidValueError) error {
 	var number *strconv.NumError
 	want := ""
@@ -239,7 +239,7 @@ func reason(e *pflag.InvalidValueError) error {
 
 var errTwice = errors.New("is given twice; give it once")
 
-// once is a flag's value that is set once: nobody knows which of two was meant.
+// once is the value of a flag that may be given only once, because it would be unclear which of two values is meant.
 type once struct {
 	pflag.Value
 	set bool
@@ -254,7 +254,7 @@ func (o *once) Set(text string) error {
 	return o.Value.Set(text)
 }
 
-// onlyOnce refuses flags of the command and those below it that are given twice, unless they take a list.
+// onlyOnce makes the flags of a command and its subcommands refuse a second value. Flags that take a list are excepted.
 func onlyOnce(c *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
@@ -277,7 +277,7 @@ func asUsage(err error) error {
 	return err
 }
 
-// listing prints items, one a line: as JSON, or in columns.
+// listing prints items, one a line, as JSON or in columns.
 type listing struct {
 	json    *json.Encoder // nil for columns
 	columns *tabwriter.Writer

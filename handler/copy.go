@@ -16,7 +16,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// copyOptions are the options of the command copy.
 type copyOptions struct {
 	rowFlags
 	pairFlags
@@ -29,7 +28,7 @@ type copyOptions struct {
 	compress  place.Compress
 	timestamp bool
 	overwrite bool
-	window    string // of --since: the first run decides it
+	window    string // of --since; the first run decides it
 }
 
 func (o *copyOptions) options() []option {
@@ -66,8 +65,8 @@ func (p *pairFlags) options() []option {
 	})
 }
 
-// copyPlaces returns the command copy, or an alias of it. The flags that an alias always refuses are hidden: they answer with what is
-// meant in their place.
+// copyPlaces returns the command copy, or an alias of it. refused are the flags that an alias always refuses. They are hidden, not removed,
+// because their errors explain why they are refused.
 func copyPlaces(use, short string, refused ...string) *cobra.Command {
 	c := command(use, short, &copyOptions{})
 	for _, name := range refused {
@@ -145,7 +144,7 @@ func (o *copyOptions) run(r *call) error {
 	return o.each(r, j, err, verb, nil, func() error { return o.verifyCopy(r, copying, j) })
 }
 
-// mayOverwrite asks whether to write over the rows that tables of the destination have.
+// mayOverwrite asks whether to write over rows that are already in tables of the destination.
 func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error {
 	confirm := yesFlag{o.overwrite}
 	return confirm.confirm(r, fmt.Sprintf("write over rows of %s of %s that have some (%s)", progress.Plural(len(tables), "table"), where, problem.Named(tables, 10)),
@@ -153,7 +152,7 @@ func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error
 		"--overwrite writes over them without asking; --mode skip keeps what is there, and --dry-run shows which tables have rows", "overwrite", "overwrite")
 }
 
-// printDestination prints what the destination has of the tables, in place of writing them.
+// printDestination is the dry run for many tables. It prints which of them exist in the destination, and which have rows there.
 func (o *copyOptions) printDestination(r *call, all *job.Tables) error {
 	r.work(o.style)
 	all.Process = r.Process
@@ -189,7 +188,7 @@ func (o *copyOptions) one(r *call, t job.Own) error {
 	return r.run(&one)
 }
 
-// verifyCopy compares both places after a copy, if that was asked for.
+// verifyCopy compares both places after a copy, if --verify is given.
 func (o *copyOptions) verifyCopy(r *call, copied job.CopyOptions, j *job.Job) error {
 	if !o.verify {
 		return nil

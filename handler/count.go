@@ -7,7 +7,6 @@ import (
 	"tablesweep/internal/job/progress"
 )
 
-// countOptions are the options of the command count.
 type countOptions struct {
 	sourceFlags
 	manyFlags

@@ -16,7 +16,6 @@ import (
 	"tablesweep/internal/task"
 )
 
-// deleteOptions are the options of the command delete.
 type deleteOptions struct {
 	sourceFlags
 	jobFlags
@@ -60,13 +59,13 @@ type yesFlag struct{ yes bool }
 
 func (f *yesFlag) options() []option { return []option{{"yes", perRun, &f.yes, nil, "don't ask"}} }
 
-// confirmDelete asks whether to delete something of a table.
+// confirmDelete asks whether to delete what. The user must type the table's name.
 func (f *yesFlag) confirmDelete(r *call, what, where, table string) error {
 	return f.confirm(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", "the table's name", table)
 }
 
-// ask asks whether to do something, unless the flag is set. Who wants it types the answer, which the question describes. hint is the advice if
-// stdin is not a terminal.
+// confirm asks whether to do something, unless --yes is given. To agree, the user must type answer, which typed describes in the question. hint
+// is the error's hint if stdin is not a terminal.
 func (f *yesFlag) confirm(r *call, do, warning, hint, typed, answer string) error {
 	if f.yes {
 		return nil
@@ -86,14 +85,14 @@ func (f *yesFlag) confirm(r *call, do, warning, hint, typed, answer string) erro
 	return nil
 }
 
-// isTerminal reports whether there is somebody to ask.
+// isTerminal reports whether in is a terminal, so that a user can answer a question.
 func isTerminal(in io.Reader) bool {
 	f, ok := in.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// readAnswer reads a line, without white space around it, unless ctx ends before there
-// is one.
+// readAnswer reads a line and trims the white space around it. If ctx ends first, the error is
+// [task.ErrInterrupted].
 func readAnswer(ctx context.Context, in io.Reader) (string, error) {
 	type answer struct {
 		text string

@@ -12,7 +12,6 @@ import (
 	"tablesweep/internal/local/demo"
 )
 
-// demoOptions are the options of the command demo.
 type demoOptions struct {
 	instances   int
 	json, watch bool
@@ -76,7 +75,7 @@ func printReport(w io.Writer, r demo.Report) error {
 	return nil
 }
 
-// appRoot returns the closest directory upwards with a host.json.
+// appRoot returns the working directory or the closest directory above it that has a host.json.
 func appRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"tablesweep/internal/job"
 )
 
-// doctorOptions are the options of the command doctor.
 type doctorOptions struct {
 	health.Doctor
 	key  string

@@ -14,13 +14,13 @@ import (
 	"tablesweep/internal/job/progress"
 )
 
-// dryRunTime bounds the count of a dry run.
+// dryRunTime is how long a dry run counts at most, unless it is full.
 const dryRunTime = 30 * time.Second
 
-// dryRun is the flag --dry-run, a switch that also takes the value full.
+// dryRun is the flag --dry-run, a switch that also accepts the value full.
 type dryRun struct{ on, full bool }
 
-// Set takes what a switch takes, and full.
+// Set accepts the values of a switch, and full.
 func (d *dryRun) Set(text string) error {
 	if text == "full" {
 		*d = dryRun{true, true}
@@ -44,7 +44,7 @@ func (d *dryRun) String() string {
 // Type makes --help show the flag as a switch.
 func (d *dryRun) Type() string { return "bool" }
 
-// limit is how long to count, 0 for to the end.
+// limit is how long to count at most. 0 means no limit.
 func (d *dryRun) limit() time.Duration {
 	if d.full {
 		return 0
@@ -52,7 +52,7 @@ func (d *dryRun) limit() time.Duration {
 	return dryRunTime
 }
 
-// price returns the dollars for 10,000 requests.
+// price returns the price of 10,000 requests in dollars.
 func price() (float64, error) {
 	dollars, err := config.Price(environment())
 	if err != nil {
@@ -61,7 +61,7 @@ func price() (float64, error) {
 	return dollars, nil
 }
 
-// showEstimate prints what a job would do. It reads keys of the source and changes nothing.
+// showEstimate prints what a job would do. It only reads keys of the source.
 func (j *jobFlags) showEstimate(r *call, prepared *job.Job) error {
 	dollars, err := price()
 	if err != nil {
@@ -77,7 +77,8 @@ func (j *jobFlags) showEstimate(r *call, prepared *job.Job) error {
 	return printEstimate(r.Out, e.Verb, e.Report, dollars, e.Sentence)
 }
 
-// printEstimate writes a report for people. What it says of rows is true: more come only if not all were counted.
+// printEstimate writes a report for people. If not all rows were counted, it prints "more than" and a number below the count, because the
+// count may already include the last row.
 func printEstimate(out io.Writer, verb string, r estimate.Report, price float64, sentence string) error {
 	rows, at := *r.Rows[0], fmt.Sprintf("at $%g for 10,000 requests", price)
 	text := fmt.Sprintf("would %s %s\n%s, %s\n", verb, grouped(rows, "row"), requestsAndCost(r.Requests, r.Dollars), at)
@@ -96,9 +97,9 @@ func printEstimate(out io.Writer, verb string, r estimate.Report, price float64,
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// below returns a number of three significant digits that is less than n.
+// below returns the greatest number of three significant digits that is less than n.
 func below(n int64) int64 {
-	last := int64(1) // the value of the last digit that is no 0
+	last := int64(1) // the value of the last significant digit
 	for n-1 >= 1000*last {
 		last *= 10
 	}
@@ -110,7 +111,7 @@ func requestsAndCost(requests int64, dollars float64) string {
 	return "about " + grouped(requests, "request") + ", " + money(dollars)
 }
 
-// money writes a cost, as the console does.
+// money formats a cost in the same way as the console.
 func money(dollars float64) string {
 	switch {
 	case dollars < 0.0001:
@@ -121,7 +122,7 @@ func money(dollars float64) string {
 	return fmt.Sprintf("$%.2f", dollars)
 }
 
-// grouped writes a number of things, with commas between thousands.
+// grouped returns n and a noun, with commas between thousands.
 func grouped(n int64, noun string) string {
 	number, noun, _ := strings.Cut(progress.Plural(n, noun), " ")
 	for i := len(number) - 3; i > 0; i -= 3 {

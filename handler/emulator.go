@@ -7,7 +7,6 @@ import (
 	"tablesweep/internal/local/emulator"
 )
 
-// emulatorOptions are the options of the command emulator.
 type emulatorOptions struct {
 	emulator.Options
 	table, queue, blob string

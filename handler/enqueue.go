@@ -8,7 +8,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// enqueueOptions are the options of the command enqueue.
 type enqueueOptions struct {
 	sourceFlags
 	jobFlags

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/place"
 )
 
-// check returns what is wrong with the flags for these places.
+// check returns an error if the flags do not fit these places.
 func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	inLines, single := from == place.KindFile || from == place.KindStream, to == place.KindFile || to == place.KindStream
 	switch {
@@ -44,7 +44,7 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	return err
 }
 
-// export writes the rows to files. err is that of its preparation.
+// export writes the rows to files. err is the error of the job's preparation, or nil.
 func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err error) error {
 	if err != nil {
 		return err
@@ -70,13 +70,13 @@ func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err er
 	return j.Close(err)
 }
 
-// exportResult has what an export wrote.
+// exportResult is what an export wrote.
 type exportResult struct {
 	Rows     int64  `json:"rows"`
 	Files    int    `json:"files"`
 	Bytes    int64  `json:"bytes,omitempty"`    // of an export
 	To       string `json:"to"`                 // where they are
-	Unproven bool   `json:"unproven,omitempty"` // of a file or a pipe: nothing shows that these are all rows
+	Unproven bool   `json:"unproven,omitempty"` // a file or a pipe, which does not show whether rows are missing
 	figures
 }
 

@@ -16,7 +16,7 @@ func addGlobals(root *cobra.Command) {
 	var addr string
 	quiet := root.PersistentFlags().BoolP("quiet", "q", false, "say nothing on stderr but what went wrong")
 	root.PersistentFlags().StringVar(&addr, "pprof", "", "serve profiles for go tool pprof at this address of this machine alone, such as 127.0.0.1:6060, while the command runs")
-	_ = root.PersistentFlags().MarkHidden("pprof") // it exists
+	_ = root.PersistentFlags().MarkHidden("pprof") // fails only if there is no such flag
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if *quiet {
 			sharedBy(c).meter.Quiet()
@@ -29,8 +29,8 @@ func addGlobals(root *cobra.Command) {
 	}
 }
 
-// servePprof serves the process's profiles until it ends, to programs of this machine alone: they show what
-// it works on. It leaves out the command line, which may hold secrets.
+// servePprof serves the process's profiles until the process ends. Only programs on this machine can read them, because they show what
+// the process works on. The command line is not served, because it may contain secrets.
 func servePprof(addr string) (net.Addr, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/local/emulator"
 )
 
-// helpFiles hold what commands say of themselves: catalog-import.txt is the help of "tablesweep catalog import", behind EXAMPLES with its
-// examples. <<since>> stands for parts/since.txt, which several of them have. Lines that begin with a space stay as they are; others are filled.
+// helpFiles are the help texts of the commands. catalog-import.txt is the help of "tablesweep catalog import", with examples after the line
+// EXAMPLES. <<since>> stands for parts/since.txt, which several texts include. Lines that begin with a space are not wrapped, but all others are.
 //
 //go:embed help
 var helpFiles embed.FS
@@ -27,15 +27,15 @@ var helpPart = regexp.MustCompile(`<<([a-z-]+)>>`)
 
 const (
 	helpWidth = 80 // columns
-	longPage  = 12 // from so many flags on, --help is short, and help COMMAND has the flags in groups
-	shortPage = 10 // so many flags a short page describes
+	longPage  = 12 // with this many flags or more, --help is short, and help COMMAND describes the flags in groups
+	shortPage = 10 // number of flags that a short page describes
 )
 
-// mostUsed are the flags that most people need, in the order of short pages.
+// mostUsed are the flags that most people need, in their order on short pages.
 const mostUsed = "catalog connection table index-keys row-key upsert from-connection to-connection queue message all tables delete-extra max-deletes list allow-extra prefix limit verify " +
 	"dry-run yes checkpoint resume filter map format keys-only select failed rows top cursor row-from row-to if-match types json"
 
-// flagGroups order a page's flags: the most used first. A flag that no group names stands at the end of the first one.
+// flagGroups are the groups of flags on a page, with the most used first. A flag that is in no group comes at the end of the first one.
 var flagGroups = []struct{ title, names string }{
 	{"Flags", "table from to connection from-connection to-connection all tables queue queue-connection message mode verify list allow-extra delete-extra max-deletes dry-run yes format"},
 	{"Which rows", "prefix after before filter select keys-only limit rows since state since-overlap"},
@@ -46,7 +46,7 @@ var flagGroups = []struct{ title, names string }{
 	{"Output", "json progress stats quiet help"},
 }
 
-// addHelp gives their help to the command and those below it. The help of those without a file is their one line.
+// addHelp sets the help of a command and its subcommands. A command without a file keeps its one-line help.
 func addHelp(c *cobra.Command) {
 	name := strings.ReplaceAll(strings.TrimPrefix(c.CommandPath(), "tablesweep "), " ", "-")
 	if text, err := helpFiles.ReadFile("help/" + name + ".txt"); err == nil {
@@ -57,7 +57,7 @@ func addHelp(c *cobra.Command) {
 	}
 }
 
-// withParts returns a help text with its parts in it.
+// withParts replaces each <<part>> in a help text by that part's text.
 func withParts(text []byte) string {
 	return helpPart.ReplaceAllStringFunc(strings.TrimSuffix(string(text), "\n"), func(found string) string {
 		if found == "<<served>>" {
@@ -71,7 +71,7 @@ func withParts(text []byte) string {
 	})
 }
 
-// helpCommand returns the command help, which has all of a command's help where --help has a page.
+// helpCommand returns the command help. It prints all of a command's help, while --help prints one page.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -98,9 +98,9 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// printHelp prints a command's help. Without all, that of a command with many flags is short.
+// printHelp prints a command's help. Unless all is set, the help of a command with many flags is short.
 func printHelp(c *cobra.Command, all bool) error {
-	addHelp(c) // of the commands that come late: completion and its own
+	addHelp(c) // again, because cobra adds completion and its subcommands late
 	var flags []*pflag.Flag
 	collect := func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -154,7 +154,7 @@ func printHelp(c *cobra.Command, all bool) error {
 	return err
 }
 
-// shortened describes the flags that are used most, and names the others.
+// shortened describes the most used flags, and names the others.
 func shortened(flags []*pflag.Flag) string {
 	names := strings.Fields(mostUsed)
 	rank := func(f *pflag.Flag) int {
@@ -196,7 +196,7 @@ func usages(title string, flags []*pflag.Flag) string {
 	return "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
 }
 
-// inGroups returns the text of each group of the flags, which are in the groups' order.
+// inGroups calls of for each group of the flags, and returns the texts together. The flags must be sorted by their groups.
 func inGroups(flags []*pflag.Flag, of func(title string, group []*pflag.Flag) string) (text string) {
 	for len(flags) > 0 {
 		group, _ := standing(flags[0].Name)
@@ -213,7 +213,7 @@ func inGroups(flags []*pflag.Flag, of func(title string, group []*pflag.Flag) st
 	return text
 }
 
-// standing returns a flag's group, and its place there.
+// standing returns the index of a flag's group, and the flag's index in the group.
 func standing(flag string) (group, at int) {
 	for group, g := range flagGroups {
 		if at := slices.Index(strings.Fields(g.names), flag); at >= 0 {
@@ -223,7 +223,7 @@ func standing(flag string) (group, at int) {
 	return 0, math.MaxInt
 }
 
-// fill fills the lines of a text, but for those that begin with a space.
+// fill wraps the lines of a text, except lines that begin with a space.
 func fill(text string) string {
 	var b strings.Builder
 	column := 0

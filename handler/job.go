@@ -15,13 +15,13 @@ import (
 	"tablesweep/internal/task"
 )
 
-// reportFlags are --progress and --json, of commands that work over rows.
+// reportFlags are --progress and --json, for commands that process many rows.
 type reportFlags struct {
 	json  bool
 	style progress.Style
 }
 
-// options has the option --progress with a standard, and --json with what it prints.
+// options returns the options --progress, with its default, and --json. asJSON describes what --json prints.
 func (p *reportFlags) options(standard progress.Style, asJSON string) []option {
 	style := choose("progress", perRun, &p.style, "plain (a live line), json, none, or auto: plain on a terminal, else json", "", progress.Styles...)
 	style.standard = standard
@@ -44,14 +44,15 @@ func (j *jobFlags) options() []option {
 	}, j.reportFlags.options(progress.Auto, "print the result as JSON"), j.checkpointFlags.options())
 }
 
-// job returns the options of a job that is asked for.
+// job returns the options of a job. It sets the meter's style and limits the memory.
 func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
 	r.work(j.style, j.resume)
 	return job.Options{Process: r.Process, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: job.Facts{Digest: r.point.Record.Rows}}
 }
 
-// each runs a job that does something with each row, or shows what it would do. err is that of its preparation; confirm, if it is not nil,
-// asks whether it is meant; verb says what it did; then, if it is not nil, follows, even if rows failed.
+// each runs a job that does something with each row or, in a dry run, prints an estimate. err is the error of the job's preparation, or nil.
+// confirm, if not nil, asks whether to start. verb is the summary's first word, such as "copied". then, if not nil, runs after the job, even
+// if rows failed.
 func (j *jobFlags) each(r *call, prepared *job.Job, err error, verb string, confirm, then func() error) error {
 	if err != nil {
 		if !job.Refused(err) && (errors.Is(err, task.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {
@@ -76,7 +77,7 @@ func (j *jobFlags) each(r *call, prepared *job.Job, err error, verb string, conf
 
 func (j *jobFlags) perform(r *call, prepared *job.Job, verb string) error {
 	done, err := r.do(prepared, func(t job.Result) error { return j.summary(r, t, verb) })
-	if err != nil && done.Lines.Unproven { // nothing else says what was written
+	if err != nil && done.Lines.Unproven { // no checkpoint records what was written
 		err = cmp.Or(j.summary(r, done, verb), err)
 	}
 	if err != nil || done.Failed == 0 {
@@ -92,7 +93,7 @@ func (j *jobFlags) perform(r *call, prepared *job.Job, verb string) error {
 	return job.Hint(failedRows(done.Failed), hint)
 }
 
-// figures are what a job took.
+// figures are the requests and the time of a job.
 type figures struct {
 	Requests   int64   `json:"requests"`
 	Throttles  int64   `json:"throttles"`
@@ -105,13 +106,14 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// What a command did with rows that a resume does not find again, or not as they were.
+// Verbs of the commands that cannot count again what an earlier run did last: the deleted rows are gone, and messages were sent.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"
 )
 
-// uncounted reports whether more may have been done than is counted: a checkpoint that has lost its last lines looks whole.
+// uncounted reports whether more work may have been done than was counted. This is so after each resume, because a checkpoint that has lost its
+// last lines looks complete.
 func (r *call) uncounted() bool { return r.point.File != nil && r.point.File.Resumed() }
 
 // jobResult has the totals of a job that does something with each row.
@@ -123,7 +125,7 @@ type jobResult struct {
 	Queries int64 `json:"queries"`
 	figures
 	Doubts int64 `json:"possibleDuplicates,omitempty"` // of messages
-	More   bool  `json:"moreBefore,omitempty"`         // rows may be gone, or messages put twice, that nobody has counted
+	More   bool  `json:"moreBefore,omitempty"`         // more rows may be deleted, or more messages sent twice, than were counted
 	job.Lines
 }
 
@@ -131,7 +133,7 @@ type jobResult struct {
 func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	sum := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, false, t.Lines}
 	sum.Rows += t.Lines.Repeated
-	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // all others find their rows again
+	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // the other commands read their rows again
 	if sum.More && verb == deleted {
 		verb += " at least"
 	}

@@ -9,7 +9,6 @@ import (
 	"tablesweep/internal/job/progress"
 )
 
-// keysOptions are the options of the command keys.
 type keysOptions struct {
 	sourceFlags
 	reportFlags

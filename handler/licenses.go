@@ -8,12 +8,12 @@ import (
 	"runtime/debug"
 )
 
-// notices has licenses/notices.txt if scripts/notices.sh made it before the build, as for a release.
+// notices contains licenses/notices.txt if scripts/notices.sh made it before the build, as for a release.
 //
 //go:embed licenses
 var notices embed.FS
 
-// printLicenses prints the licences of the program and of what is linked into it or, if it was built without them, the modules.
+// printLicenses prints the licences of the program and of all that is linked into it. If notices lacks them, it lists the modules instead.
 func printLicenses(w io.Writer) error {
 	text, err := notices.ReadFile("licenses/notices.txt")
 	if err != nil {

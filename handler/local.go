@@ -18,7 +18,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// localOptions are the options of the command local.
 type localOptions struct {
 	storage, addr, root, keys string
 	instances                 int
@@ -60,7 +59,7 @@ func (o *localOptions) run(r *call) error {
 		if err != nil {
 			return err
 		}
-		// Not with ctx: the host settles its messages when ctx has ended.
+		// The storage must outlive ctx, because the host settles its messages after ctx has ended.
 		server, err := e.Serve(context.WithoutCancel(ctx), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 		if err != nil {
 			return err
@@ -97,7 +96,7 @@ func localLog(w io.Writer, verbose bool) zerolog.Logger {
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }
 
-// newKey is the value of --keys that makes one.
+// newKey is the value of --keys that creates a key.
 const newKey = "new"
 
 func localKey(flag string) string {
@@ -107,12 +106,12 @@ func localKey(flag string) string {
 	return flag
 }
 
-// embedded is the value of --storage that means storage in this process.
+// embedded is the value of --storage that selects storage in this process.
 const embedded = "embedded"
 
-// storageSettings returns the settings AzureWebJobsStorage for a connection, or for
-// the name of a setting in the environment, identity forms included. Embedded
-// storage, and AzureWebJobsStorage itself, need none.
+// storageSettings returns AzureWebJobsStorage and its identity forms, such as AzureWebJobsStorage__accountName, for
+// from: a connection, or the name of a setting in the environment. Embedded storage and
+// AzureWebJobsStorage itself need no settings.
 func storageSettings(from string, environ []string) (map[string]string, error) {
 	switch {
 	case from == embedded, from == storage.HostConnection:
@@ -133,8 +132,8 @@ func storageSettings(from string, environ []string) (map[string]string, error) {
 	return found, nil
 }
 
-// consoleOf returns the address of the console of an app that is served at url, "" if the
-// app has none.
+// consoleOf returns the address of the console of the app at url, or "" if the
+// app has no console.
 func consoleOf(ctx context.Context, url string) string {
 	address := url + "/api/console/"
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -146,7 +145,7 @@ func consoleOf(ctx context.Context, url string) string {
 		return ""
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is done with
+	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection becomes idle
 	if resp.StatusCode != http.StatusOK {
 		return ""
 	}

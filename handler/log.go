@@ -13,15 +13,15 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// logFlags name the table of streams, and how results are printed.
+// logFlags choose the table of streams and the form of the output.
 type logFlags struct {
 	connectionFlags
 	table   string
-	address string // of the table that is open
+	address string // of the table, once it is open
 	json    bool
 }
 
-// options has --json with what it prints.
+// options returns the options. asJSON describes what --json prints.
 func (f *logFlags) options(asJSON string) []option {
 	return append(f.connectionFlags.options("the table's account"), []option{
 		{"table", perRun, &f.table, nil, "the table of streams (default that of the setting TABLESWEEP_LOG_TABLE, or " + logtail.DefaultTable + ")"},
@@ -51,15 +51,14 @@ func logCommand() *cobra.Command {
 		command("delete STREAM", "Delete a stream with all its events", &logDeleteOptions{}))
 }
 
-// logTailOptions are the options of the command log tail.
 type logTailOptions struct {
 	logFlags
-	top    positive // 0 for the usual number
+	top    positive // 0 for the default
 	since  string
 	follow bool
 }
 
-// usualTop is how many events log tail prints, without --since.
+// usualTop is how many events log tail prints without --top and --since.
 const usualTop = 50
 
 func (o *logTailOptions) options() []option {
@@ -93,7 +92,7 @@ func (o *logTailOptions) run(r *call) error {
 	if o.follow {
 		err := streams.Follow(r.ctx, stream, logtail.FollowOptions{Newest: top, Since: since}, show)
 		if r.ctx.Err() != nil {
-			return nil // that is how following ends
+			return nil // an interrupt is how --follow normally ends
 		}
 		return asUsage(err)
 	}
@@ -115,7 +114,6 @@ func sinceOf(text string, now time.Time) (string, error) {
 	return t.UTC().Format(time.RFC3339Nano), nil
 }
 
-// logListOptions are the options of the command log list.
 type logListOptions struct{ logFlags }
 
 func (o *logListOptions) options() []option {
@@ -140,7 +138,6 @@ func (o *logListOptions) run(r *call) error {
 	return l.end()
 }
 
-// logDeleteOptions are the options of the command log delete.
 type logDeleteOptions struct {
 	logFlags
 	yesFlag

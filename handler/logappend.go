@@ -18,7 +18,6 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// logAppendOptions are the options of the command log append.
 type logAppendOptions struct {
 	logFlags
 	file string
@@ -76,12 +75,12 @@ type appender struct {
 	done    int   // events that were appended
 }
 
-// arriving appends the lines of in as they arrive. After an interrupt it appends those that
+// arriving appends the lines of in as they arrive. After an interrupt it still appends the lines that
 // it has read.
 func (a *appender) arriving(in io.Reader) error {
 	err := lines.Arriving(a.call.ctx, in, func(some []lines.Line) error {
 		for _, l := range some {
-			if err := a.add(l); err != nil { // the lines ahead of it are none the worse
+			if err := a.add(l); err != nil { // the lines before it are still appended
 				return errors.Join(a.flush(), err)
 			}
 		}
@@ -103,8 +102,8 @@ func (a *appender) add(l lines.Line) error {
 	return nil
 }
 
-// flush appends the waiting events, and prints their ids. It does so even after an
-// interrupt: if a request is broken off, nobody knows whether its events were appended.
+// flush appends the waiting events, and prints their ids. An interrupt does not stop it, because
+// after a canceled request it is unknown whether the events were appended.
 func (a *appender) flush() error {
 	if len(a.waiting) == 0 {
 		return nil
@@ -115,7 +114,7 @@ func (a *appender) flush() error {
 			fmt.Fprintf(a.call.toErr, "tablesweep: failed: event %d may be missing\n", a.numbers[i])
 			return
 		}
-		a.done++ // printed or not
+		a.done++ // even if its id cannot be printed
 		if unprinted == nil {
 			unprinted = a.print(id)
 		}

@@ -1,5 +1,5 @@
-// Command handler is Tablesweep: without an argument an Azure Functions custom
-// handler, with one the command line tool of the same engine.
+// Command handler is Tablesweep. Without arguments it is an Azure Functions custom
+// handler. With arguments it is a command-line tool that uses the same engine.
 package main
 
 import (
@@ -31,14 +31,14 @@ func main() {
 	meter := progress.New(os.Stderr)
 	context.AfterFunc(first, meter.Interrupt)
 	context.AfterFunc(second, func() {
-		time.Sleep(lastWords) // for what ends by itself
+		time.Sleep(lastWords) // gives the command time to end by itself
 		meter.End()
 		report(meter, task.ErrInterrupted)
 		os.Exit(exitInterrupted)
 	})
 	root := rootCommand()
 	root.SetErr(errOut)
-	if progress.IsTerminal(os.Stdout) { // other programs get every byte
+	if progress.IsTerminal(os.Stdout) { // a file or another program gets every byte
 		root.SetOut(lines.NewPlainWriter(os.Stdout))
 	}
 	os.Exit(run(first, root, shared{meter: meter, second: second}))
@@ -55,7 +55,7 @@ func run(ctx context.Context, root *cobra.Command, s shared) int {
 	return exitCode(err)
 }
 
-// withoutAnswers drops what net/http logs of an answer that nobody asked for: it may hold rows.
+// withoutAnswers drops what net/http logs about an answer without a request, because the answer may contain rows.
 type withoutAnswers struct{ io.Writer }
 
 // Write implements [io.Writer].
@@ -67,15 +67,15 @@ func (w withoutAnswers) Write(line []byte) (int, error) {
 }
 
 const (
-	// forwarded is how long after an interrupt another one may be the same: wrappers
-	// forward those that we have got already.
+	// forwarded is how long after an interrupt another one counts as the same, because wrapper
+	// programs forward interrupts that this process has also received.
 	forwarded = 200 * time.Millisecond
 	// lastWords is how long a command may take to end after the second interrupt.
 	lastWords = 700 * time.Millisecond
 )
 
-// interrupts returns contexts that signals end. After the first one, commands finish the work under way
-// and end; the second one ends them at once.
+// interrupts returns contexts that signals end. After the first signal, commands finish the work under way
+// and end. The second signal ends them at once.
 func interrupts() (first, second context.Context) {
 	first, begin := context.WithCancel(context.Background())
 	second, end := context.WithCancel(context.Background())
@@ -94,12 +94,12 @@ func interrupts() (first, second context.Context) {
 	return first, second
 }
 
-// shared is what all commands share: their output on stderr, and the interrupt that ends
+// shared is what all commands share: the output on stderr, and the second interrupt, which ends
 // them at once.
 type shared struct {
 	meter     *progress.Meter
 	second    context.Context
-	fileBytes int // of JSON that a file of an export has; 0 for the usual size
+	fileBytes int // of JSON in a file of an export; 0 for the default
 }
 
 type sharedKey struct{}
@@ -108,7 +108,7 @@ func withShared(ctx context.Context, t shared) context.Context {
 	return context.WithValue(ctx, sharedKey{}, t)
 }
 
-// sharedBy returns what the command shares with others; in tests, a new one.
+// sharedBy returns what the command shares with others. In tests without it, sharedBy returns a new one.
 func sharedBy(c *cobra.Command) shared {
 	if t, ok := c.Context().Value(sharedKey{}).(shared); ok {
 		return t
@@ -116,7 +116,7 @@ func sharedBy(c *cobra.Command) shared {
 	return shared{meter: progress.New(c.ErrOrStderr()), second: context.Background()}
 }
 
-// execute runs the command. An error after ctx has ended is an interrupt.
+// execute runs the command. If ctx has ended, an error becomes that of an interrupt.
 func execute(ctx context.Context, c *cobra.Command) error {
 	err := c.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -125,7 +125,7 @@ func execute(ctx context.Context, c *cobra.Command) error {
 	return err
 }
 
-// interrupted returns the error of a command whose context has ended as one of an interrupt, which says what was under way.
+// interrupted turns the error of a command whose context has ended into an interrupt. The result contains what the command was doing.
 func interrupted(err error) error {
 	reason, canceled := strings.CutSuffix(err.Error(), context.Canceled.Error())
 	switch {
@@ -153,7 +153,7 @@ func rootCommand() *cobra.Command {
 		if *licenses {
 			return printLicenses(c.OutOrStdout())
 		}
-		if server.Port(environment()) == "" { // somebody has started it
+		if server.Port(environment()) == "" { // the Functions host did not start it
 			return c.Help()
 		}
 		return server.Serve(c.Context(), environment(), os.Stdout, os.Stderr)

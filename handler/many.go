@@ -27,7 +27,7 @@ func (f *manyFlags) options() []option {
 	}
 }
 
-// openHome opens what the flag of a place names: the account of a connection, if it is empty.
+// openHome opens the home of many tables: the place that a flag names or, if the flag is empty, the account of the connection.
 func (f *accountFlags) openHome(r *call, flag string, at location, in *connection) (h job.Home, err error) {
 	h.IsStateTable = isStateTable
 	if at.path == "" {
@@ -46,13 +46,13 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 	return h, err
 }
 
-// manyPlaces opens what the tables of a pair stand in, which must differ. fits says what is wrong with the options for these places.
+// manyPlaces opens the homes of the source's and the destination's tables, which must differ. fits returns an error if the options do not fit them.
 func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, to place.Kind) error) (err error) {
-	if r.point.File != nil && len(r.point.Record.Places) == 1 { // it stands where it exports to, and may have moved
+	if r.point.File != nil && len(r.point.Record.Places) == 1 { // it lies in the directory of the export, which may have moved
 		p.to = location{path: strings.TrimRight(r.point.Resume, "/") + "/"}
 	}
 	if !t.Compares {
-		r.changes = p.to.path == "" || place.InBlobs(p.to.path) // of many tables, none may be an account's
+		r.changes = p.to.path == "" || place.InBlobs(p.to.path) // with many tables, a path never names a table
 	}
 	if err := p.namesBoth(p.to.path == ""); err != nil {
 		return err
@@ -92,7 +92,7 @@ type tablesResult struct {
 	Seconds   float64 `json:"seconds"` // of this run
 }
 
-// allTables runs a command for many tables: do does each of them, by a copy of the command's options, in this process.
+// allTables runs a command for many tables in this process. do runs the command for one table, with a copy of the command's options.
 func (r *call) allTables(t *job.Tables, report reportFlags, do func(*call, job.Own) error) error {
 	began := time.Now()
 	if err := r.beginTables(t, report); err != nil {
@@ -120,7 +120,7 @@ func (r *call) beginTables(t *job.Tables, report reportFlags) error {
 	return nil
 }
 
-// eachTable does each table that is pending.
+// eachTable calls do for each pending table.
 func (r *call) eachTable(t *job.Tables, do func(*call, job.Own) error) error {
 	t.Do = func(ctx context.Context, p *job.Part) error {
 		one := *r // with a context, an output and a checkpoint of its own
@@ -130,7 +130,8 @@ func (r *call) eachTable(t *job.Tables, do func(*call, job.Own) error) error {
 	return t.Run(r.ctx)
 }
 
-// endTables prints what became of the tables. err is how their work ended.
+// endTables prints the outcome of each table. If none failed, it completes an export and removes the checkpoints. err is the error of the work, or
+// nil.
 func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err error) error {
 	if t.Journal != nil {
 		err = errors.Join(err, t.Journal.Close()) // before it is removed
@@ -159,7 +160,7 @@ func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err
 	return nil
 }
 
-// failedTables is the error of those that failed.
+// failedTables returns an error that names the failed tables, or nil.
 func failedTables(t *job.Tables) error {
 	failed := t.In(job.Failed)
 	if failed == nil {
@@ -168,7 +169,7 @@ func failedTables(t *job.Tables) error {
 	return partlyf("%d of %s failed: %s", len(failed), progress.Plural(len(t.All), "table"), problem.Named(failed, 10))
 }
 
-// printTables prints a line a table, and the sum.
+// printTables prints a line for each table, and then the totals.
 func (r *call) printTables(all *job.Tables, asJSON bool, took time.Duration) error {
 	sum := tablesResult{
 		Tables: len(all.All), Succeeded: len(all.In(job.Succeeded)), Different: len(all.In(job.Different)), Failed: len(all.In(job.Failed)),
@@ -191,7 +192,7 @@ func (r *call) printTables(all *job.Tables, asJSON bool, took time.Duration) err
 	return r.print(asJSON, sum, "%s in %.1f s\n", text, sum.Seconds)
 }
 
-// stateText is a table's state for people.
+// stateText describes a table's state for people.
 func stateText(t job.TableResult) string {
 	var n verify.Result
 	switch {

@@ -26,7 +26,6 @@ const (
 	statsQueries = "queries"
 )
 
-// scanOptions are the options of the command scan.
 type scanOptions struct {
 	sourceFlags
 	mapFlags

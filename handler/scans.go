@@ -90,7 +90,6 @@ func (f *scansFlags) explain(err error) error {
 	return err
 }
 
-// scansListOptions are the options of the command scans list.
 type scansListOptions struct {
 	scansFlags
 	status.ListQuery
@@ -179,7 +178,6 @@ func (o *scanDetail[T]) run(r *call) error {
 	return t.Flush()
 }
 
-// scansFailedOptions are the options of the command scans failed.
 type scansFailedOptions struct{ scansFlags }
 
 func (o *scansFailedOptions) options() []option { return o.ofStorage() }

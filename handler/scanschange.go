@@ -122,7 +122,6 @@ func judgeAnswer(host string, status int, site health.Site, answer []byte) (stri
 	return "", err
 }
 
-// scansStartOptions are the options of the command scans start.
 type scansStartOptions struct{ appFlags }
 
 func (o *scansStartOptions) run(r *call) error {
@@ -178,7 +177,6 @@ func requestIn(r *call, name string) (body []byte, request scans.Request, err er
 	return body, request, err
 }
 
-// scansCancelOptions are the options of the command scans cancel.
 type scansCancelOptions struct{ appFlags }
 
 // repeat is advice for a call that changes nothing if it is repeated.
@@ -204,7 +202,6 @@ func (o *scansCancelOptions) run(r *call) error {
 	return nil
 }
 
-// scansRetryOptions are the options of the command scans retry.
 type scansRetryOptions struct {
 	appFlags
 	failed bool

@@ -15,7 +15,6 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// syncOptions are the options of the command sync.
 type syncOptions struct {
 	rowFlags
 	pairFlags

@@ -37,7 +37,6 @@ func (f *connectionFlags) named(r *call) (t *storage.Table, exists bool, err err
 	return t, err == nil, err
 }
 
-// tablesListOptions are the options of the command tables list.
 type tablesListOptions struct {
 	connectionFlags
 	prefix string
@@ -66,7 +65,6 @@ func (o *tablesListOptions) run(r *call) error {
 	return cmp.Or(err, l.end())
 }
 
-// tablesCreateOptions are the options of the command tables create.
 type tablesCreateOptions struct{ connectionFlags }
 
 func (o *tablesCreateOptions) options() []option { return o.connectionFlags.options("the account") }
@@ -87,7 +85,6 @@ func (o *tablesCreateOptions) run(r *call) error {
 	return r.print(false, nil, "%s %s\n", t, text)
 }
 
-// tablesDeleteOptions are the options of the command tables delete.
 type tablesDeleteOptions struct {
 	connectionFlags
 	yesFlag

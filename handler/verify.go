@@ -14,7 +14,6 @@ import (
 	"tablesweep/internal/place"
 )
 
-// verifyOptions are the options of the command verify.
 type verifyOptions struct {
 	rowFlags
 	pairFlags

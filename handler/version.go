@@ -47,7 +47,6 @@ func (b build) String() string {
 	return fmt.Sprintf("tablesweep %s %s %s", strings.TrimSpace(b.Version+" "+b.Revision), b.Go, b.Platform)
 }
 
-// versionOptions are the options of the command version.
 type versionOptions struct{ json bool }
 
 func (o *versionOptions) options() []option {
