@@ -17,7 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// programValue is a flag's program, given as it is or as @FILE. Checkpoints have its text, so a file that changes changes nothing.
+// programValue is the value of a flag that takes a program, as text or as @FILE. Checkpoints store the text, so later changes of the file have
+// no effect.
 type programValue struct{ text *string }
 
 // Set implements [pflag.Value].
@@ -29,7 +30,7 @@ func (v programValue) Set(text string) error {
 	}
 	content, err := file.At(path).Read()
 	if *v.text = string(content); err == nil && strings.HasPrefix(*v.text, "@") {
-		*v.text = "\n" + *v.text // a format of jq, and no file's name
+		*v.text = "\n" + *v.text // so that a resume does not take a jq format such as @csv for @FILE
 	}
 	return err
 }
@@ -45,13 +46,13 @@ func (v programValue) String() string {
 // Type implements [pflag.Value].
 func (v programValue) Type() string { return "PROGRAM" }
 
-// mapFlags are the flags that make rows of rows.
+// mapFlags are the flags that change rows between the source and the destination.
 type mapFlags struct {
 	program      string
 	rename, drop []string
 }
 
-// previewed is how many rows a dry run shows before and after.
+// previewed is how many rows a dry run shows before and after the map.
 const previewed = 20
 
 func (f *mapFlags) options() []option {
@@ -62,11 +63,11 @@ func (f *mapFlags) options() []option {
 	}
 }
 
-// given reports whether rows become others.
+// given reports whether any of the flags is given.
 func (f *mapFlags) given() bool { return f.program != "" || f.rename != nil || f.drop != nil }
 
-// keepsFor refuses a filter that compares a property which --drop or --rename changes: the rows of the source and those of the destination
-// would not match it alike.
+// keepsFor refuses a filter that compares a property which --drop or --rename changes, because a row of the source and its copy in the
+// destination might not both match it.
 func (f *mapFlags) keepsFor(filter string) error {
 	changed := slices.Clone(f.drop)
 	for _, pair := range f.rename {
@@ -81,7 +82,7 @@ func (f *mapFlags) keepsFor(filter string) error {
 	return nil
 }
 
-// open returns the map, nil for none.
+// open returns the map, or nil if none of the flags is given.
 func (f *mapFlags) open() (*rowmap.Map, error) {
 	o := rowmap.Options{Rename: map[string]string{}, Drop: f.drop, Program: f.program}
 	for _, pair := range f.rename {
@@ -120,7 +121,7 @@ type preview struct {
 	Error  string            `json:"error,omitempty"`
 }
 
-// show prints the first rows before and after, side by side.
+// show prints the first rows before and after the map, side by side.
 func (f *mapFlags) show(r *call, o job.Options, asJSON bool) error {
 	return job.Preview(r.ctx, o, previewed, func(before storage.Entity, after []storage.Entity, err error) error {
 		l := newListing(r.Out, asJSON)
@@ -172,7 +173,7 @@ func namesOf(rows []storage.Entity) []string {
 	return names
 }
 
-// cellOf returns a value as a preview shows it, with its type if JSON does not tell it.
+// cellOf returns a value as a preview shows it, with its type unless the JSON value implies it.
 func cellOf(row storage.Entity, name string) string {
 	const most = 60
 	text := ""
@@ -195,7 +196,7 @@ func cellOf(row storage.Entity, name string) string {
 	return cmp.Or(text, "-")
 }
 
-// csvFlags are the flags of CSV.
+// csvFlags are the flags about CSV.
 type csvFlags struct {
 	types     []string
 	delimiter string
@@ -209,7 +210,7 @@ func (f *csvFlags) options() []option {
 	}
 }
 
-// ofStream is the option --format, of what has no name that ends.
+// ofStream is the option --format for stdin and stdout, which have no file name whose ending shows the format.
 func (f *csvFlags) ofStream() option {
 	return choose("format", fixed, &f.format, "of stdin and stdout: jsonl or csv", "jsonl or csv", "jsonl", "csv")
 }
@@ -219,7 +220,7 @@ func (f *csvFlags) is(kind place.Kind, path string) bool {
 	return kind == place.KindFile && place.IsCSV(path) || kind == place.KindStream && f.format == "csv"
 }
 
-// records returns how CSV of records is written. They are those of a file.
+// records returns the form of a CSV file with records of a catalog. It refuses the flags about CSV if the file is not CSV.
 func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 	form, err := f.form(func(name string) bool { return name != "" })
 	switch {
@@ -232,10 +233,10 @@ func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 	return *form, nil
 }
 
-// of returns how CSV of rows is written.
+// of returns the form of CSV with rows of a table.
 func (f *csvFlags) of() (*place.CSV, error) { return f.form(isProperty) }
 
-// form is of for columns of such names.
+// form returns the form of CSV. isName reports whether a column's name is valid.
 func (f *csvFlags) form(isName func(string) bool) (*place.CSV, error) {
 	d := strings.ReplaceAll(f.delimiter, `\t`, "\t")
 	if err := place.CheckDelimiter(d); err != nil {

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/job/jobrecord"
 )
 
-// How a record keeps an option, see [jobrecord.Keep].
+// How a checkpoint's record stores an option. See [jobrecord.Keep].
 const (
 	perRun  = jobrecord.PerRun
 	fixed   = jobrecord.Fixed
@@ -25,23 +25,23 @@ const (
 	anyFile = jobrecord.AnyFile
 )
 
-// option is a row of a command's table of options. It is given if it differs from its default.
+// option is a row of a command's table of options. An option counts as given if its value differs from its default.
 type option struct {
 	name     string
 	keep     jobrecord.Keep
-	field    any    // that the flag fills: a pointer to a field, or a [pflag.Value]
+	field    any    // filled by the flag: a pointer to a field, or a [pflag.Value]
 	standard any    // the default; nil for the zero value
-	usage    string // "" if it is no flag: the run decides it
+	usage    string // "" if the option has no flag because the run decides it
 }
 
-// runnable is a command: its options, in a plain struct that flags fill, and what it does. A checkpoint stores the options, and a command
-// about many tables copies them for each of them.
+// runnable is a command. It is a plain struct that flags fill. A checkpoint stores its options, and a command for many tables copies the struct for
+// each table.
 type runnable interface {
 	options() []option
 	run(*call) error
 }
 
-// value returns the field as a flag takes it, bound to the field.
+// value returns the field as a [pflag.Value]. Its method Set sets the field.
 func (o option) value() pflag.Value {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	switch to := o.field.(type) {
@@ -63,7 +63,7 @@ func (o option) value() pflag.Value {
 	return flags.Lookup(o.name).Value
 }
 
-// text returns the value in the form that a flag takes.
+// text returns the value in the form in which a flag accepts it.
 func (o option) text() string { return valueText(o.value()) }
 
 func valueText(v pflag.Value) string {
@@ -73,7 +73,7 @@ func valueText(v pflag.Value) string {
 	return v.String()
 }
 
-// byDefault returns the text of the default.
+// byDefault returns the default in the form in which a flag accepts it.
 func (o option) byDefault() string {
 	if o.standard != nil {
 		return fmt.Sprint(o.standard)
@@ -102,14 +102,14 @@ func addOptions(c *cobra.Command, table []option) {
 			if err := v.Set(o.byDefault()); err != nil {
 				panic("handler: internal error: --" + o.name + ": " + err.Error())
 			}
-			v = o.value() // the flag of a list replaces its default
+			v = o.value() // a new one, so that the first value of a list replaces the default
 		}
 		if o.usage == "" {
 			continue
 		}
 		f := c.Flags().VarPF(v, o.name, "", o.usage)
 		if _, is := o.field.(*connection); is && o.name != "connection" {
-			f.DefValue = "" // that of --connection
+			f.DefValue = "" // it is the value of --connection
 		}
 		if v.Type() == "bool" {
 			f.NoOptDefVal = "true"
@@ -122,7 +122,7 @@ func addOptions(c *cobra.Command, table []option) {
 	}
 }
 
-// find returns the option of a name.
+// find returns the option with the name.
 func find(table []option, name string) (o option, known bool) {
 	i := slices.IndexFunc(table, func(o option) bool { return o.name == name })
 	if i < 0 {
@@ -131,7 +131,7 @@ func find(table []option, name string) (o option, known bool) {
 	return table[i], true
 }
 
-// duration is a time, such as 15m or 1d.
+// duration is the value of a flag that takes a duration, such as 15m or 1d.
 type duration time.Duration
 
 // Set implements [pflag.Value].
@@ -147,7 +147,7 @@ func (d *duration) String() string { return time.Duration(*d).String() }
 // Type implements [pflag.Value].
 func (d *duration) Type() string { return "duration" }
 
-// positive is a number of 1 or more; 0 if it is not given.
+// positive is the value of a flag that takes a number of at least 1. It is 0 if the flag is not given.
 type positive int
 
 // Set implements [pflag.Value].

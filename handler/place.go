@@ -12,10 +12,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// location is a place as a command line names it. Its path, which errors and checkpoints repeat, is without the SAS that a URL may have.
+// location is a place as a command line names it. A URL's SAS is not part of the path, because errors and checkpoints repeat the path.
 type location struct {
 	path, sas string
-	table     bool // it is spelt as a table: table:NAME
+	table     bool // it can only be a table, for example because it was given as table:NAME
 }
 
 // Set implements [pflag.Value].
@@ -37,7 +37,7 @@ func (l *location) String() string { return l.path }
 // Type implements [pflag.Value].
 func (l *location) Type() string { return "string" }
 
-// openPlace opens the place of a flag; a table or blobs are in the account of a connection.
+// openPlace opens the place that a flag names. Tables and blobs are in the account of the connection, unless a URL names another account.
 func (f *accountFlags) openPlace(r *call, flag string, at location, in *connection) (p job.Place, err error) {
 	p.Path = at.path
 	if p.Kind, err = kindOf(flag, at); err != nil {
@@ -61,7 +61,7 @@ func (f *accountFlags) openPlace(r *call, flag string, at location, in *connecti
 	return p, err
 }
 
-// openBlobs opens a place in blobs.
+// openBlobs opens a place in blobs. A URL may have a SAS of its own or name another account, and then no connection may be given.
 func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connection) (*place.Blobs, error) {
 	var account *storage.Account
 	var inAccount string
@@ -110,7 +110,7 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 	return b, nil
 }
 
-// kindOf returns what a flag's place is.
+// kindOf returns the kind of the place that a flag names.
 func kindOf(flag string, at location) (place.Kind, error) {
 	if at.path == "" {
 		return 0, usageError(unnamed{flag})
@@ -122,8 +122,8 @@ func kindOf(flag string, at location) (place.Kind, error) {
 	return kind, nil
 }
 
-// source opens the table or export, whose rows are read. A directory has no account, so a connection is refused, unless it is
-// of use for something else, too.
+// source opens the table or export from which the command reads. A directory has no account, so source refuses a connection with it. ofUse
+// is set if the command also needs the connection for something else.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
@@ -141,7 +141,7 @@ func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	return p, p.Read(r.ctx, "table")
 }
 
-// kinds returns what the pair's places are.
+// kinds returns the kinds of the two places.
 func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	if from, err = kindOf("from", p.from); err != nil {
 		return from, to, err
@@ -150,8 +150,8 @@ func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	return from, to, err
 }
 
-// namesBoth refuses connections of which the source's is named, and not the destination's: nobody would know which account is meant. table
-// tells that the destination is tables of an account.
+// namesBoth refuses a connection of the source without one of the destination, because the destination's account would be unclear. table is
+// set if the destination is one or more tables of an account.
 func (p *pairFlags) namesBoth(table bool) error {
 	inAccount := table || place.InBlobs(p.to.path) && !place.IsURL(p.to.path)
 	if !inAccount || !p.fromConnection.given() || p.toConnection.or(&p.connection).given() {
@@ -160,7 +160,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	return job.Hint(usagef("--to-connection is missing: who names the source's connection names the destination's, too"), "--connection names both at once; "+storage.HostConnection+" is the default of both")
 }
 
-// besideAccounts are the connections for which a pair's places have no use.
+// besideAccounts returns the connections that do not fit the two places, because these are not in an account.
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{
@@ -170,7 +170,7 @@ func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	}
 }
 
-// openPair opens the places of a pair, which must differ. reads tells whether the second one is read, too.
+// openPair opens both places, which must differ. reads is set if the command also reads from the destination.
 func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error) {
 	_, toKind, err := p.kinds()
 	if err == nil {
@@ -194,7 +194,7 @@ func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error
 	if from.Table() != nil && to.Table() != nil && from.Table().Same(to.Table()) {
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
-	if !reads && to.Table() != nil && r.point.Resume == "" { // or else the first run has checked it
+	if !reads && to.Table() != nil && r.point.Resume == "" { // if resumed, the first run has checked it
 		if err := mayTakeRows(r, to.Table()); err != nil {
 			return from, to, err
 		}
@@ -202,7 +202,7 @@ func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error
 	return from, to, nil
 }
 
-// mayTakeRows refuses a table in which an app or a Functions host keeps its state, in whichever account.
+// mayTakeRows refuses a table in which an app or a Functions host stores its state, in any account.
 func mayTakeRows(r *call, to *storage.Table) error {
 	if storage.OfHost(to.Name()) {
 		return job.Hint(usagef("--to: table %s has a name that a Functions host gives to its own tables", to.Name()), "name another table")
@@ -220,8 +220,8 @@ func mayTakeRows(r *call, to *storage.Table) error {
 	return err
 }
 
-// announceDestination says where rows go: what changes in an account, or where a resumed command writes its files, since a checkpoint has chosen
-// that place.
+// announceDestination prints where rows go, if that is in an account. It also prints where a resumed command writes files, because the checkpoint
+// has chosen that place.
 func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
 		r.announceChanges(to.Address())
@@ -230,14 +230,14 @@ func (r *call) announceDestination(to job.Place) {
 	}
 }
 
-// conflict has options that a pair of places has no use for when something is so, and why.
+// conflict lists options that do not fit a command's places if when is set, and gives the reason.
 type conflict struct {
-	options string // their names, with spaces between
+	options string // their names, separated by spaces
 	when    bool
 	why     string
 }
 
-// conflicts returns the first of the options that was given and must not be.
+// conflicts returns an error about the first option that is given but does not fit the places.
 func (p *pairFlags) conflicts(r *call, all []conflict) error {
 	for _, u := range all {
 		for name := range strings.FieldsSeq(u.options) {
@@ -249,7 +249,7 @@ func (p *pairFlags) conflicts(r *call, all []conflict) error {
 	return nil
 }
 
-// words returns the flags that name the pair's places.
+// words returns the flags that name the two places, with their values.
 func (p *pairFlags) words() string {
 	var all []string
 	if p.Many() {
@@ -263,7 +263,7 @@ func (p *pairFlags) words() string {
 	return strings.Join(all, " ")
 }
 
-// describe returns what the pair's places are.
+// describe returns the kinds of the two places and the flags that name them.
 func (p *pairFlags) describe(from, to place.Kind) string {
 	return fmt.Sprintf("from %v to %v (%s)", from, to, p.words())
 }
@@ -283,7 +283,7 @@ func (f *rowFlags) options() []option {
 	}
 }
 
-// choosing is the option --select, of commands that need more than the keys.
+// choosing is the option --select, for commands that need more than the keys.
 func (f *rowFlags) choosing() option {
 	return option{"select", fixed, &f.Select, nil, "only these properties, such as A,B, and the keys"}
 }

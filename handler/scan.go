@@ -20,7 +20,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// What --stats may be.
+// The values of --stats.
 const (
 	statsTotal   = "total" // without a value
 	statsQueries = "queries"
@@ -55,7 +55,7 @@ func (o *scanOptions) options() []option {
 
 func scanCommand() *cobra.Command {
 	c := command("scan PLACE", "Print the rows of a table in order", &scanOptions{})
-	_ = c.Flags().MarkHidden("types") // nothing is read from CSV
+	_ = c.Flags().MarkHidden("types") // it is for reading CSV, and scan only writes CSV
 	c.Flags().Lookup("stats").NoOptDefVal = statsTotal
 	return c
 }
@@ -117,12 +117,11 @@ func (o *scanOptions) run(r *call) error {
 	}
 	sum := statsOf(totals)
 	if o.json {
-		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // never 0, which would be left out
+		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // rounded to microseconds it is never 0, which JSON would omit
 	}
 	return cmp.Or(lines.JSON(r.toErr).Encode(sum), err)
 }
 
-// printRows prints the rows.
 func (o *scanOptions) printRows(r *call, scanned job.ScanOptions, form *place.CSV) (totals sweep.Totals, err error) {
 	out := bufio.NewWriterSize(r.Out, 256<<10)
 	if o.format == "csv" {
@@ -144,7 +143,7 @@ func (o *scanOptions) printRows(r *call, scanned job.ScanOptions, form *place.CS
 	return totals, err
 }
 
-// scanStats are a scan's figures, each named.
+// scanStats are the figures that --stats and --json print.
 type scanStats struct {
 	Rows             int64   `json:"rows"`
 	Queries          int64   `json:"queries"`
@@ -152,20 +151,20 @@ type scanStats struct {
 	PartitionQueries int64   `json:"partitionQueries"`
 	Steps            int64   `json:"steps"`
 	CriticalPath     int64   `json:"criticalPath"`
-	Seconds          float64 `json:"seconds,omitempty"` // with --json
+	Seconds          float64 `json:"seconds,omitempty"` // only with --json
 }
 
 func statsOf(t sweep.Totals) scanStats {
 	return scanStats{t.Rows, t.Queries, t.EmptyQueries, t.PartitionQueries, t.Steps, t.CriticalPath, 0}
 }
 
-// explain returns a function that prints each query.
+// explain returns a function that prints each query to w as JSON.
 func explain(w io.Writer) func(sweep.Trace) {
 	e := lines.JSON(w)
 	return func(q sweep.Trace) {
 		line := struct {
 			Filter    string   `json:"filter"`
-			Continues bool     `json:"continues,omitempty"` // it carries a continuation token
+			Continues bool     `json:"continues,omitempty"` // the query had a continuation token
 			Rows      int      `json:"rows"`
 			First     []string `json:"first,omitempty"` // keys of the first row and the last
 			Last      []string `json:"last,omitempty"`
@@ -175,6 +174,6 @@ func explain(w io.Writer) func(sweep.Trace) {
 			first, last := q.Page.Keys[0], q.Page.Last()
 			line.First, line.Last = []string{first.Partition, first.Row}, []string{last.Partition, last.Row}
 		}
-		_ = e.Encode(line) // stderr: there is no other place to report a failure
+		_ = e.Encode(line) // a failure cannot be reported, because w is stderr
 	}
 }

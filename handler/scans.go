@@ -38,7 +38,7 @@ func scansCommand() *cobra.Command {
 		command("retry ID", "Resume a scan that failed or was canceled", &scansRetryOptions{}))
 }
 
-// failedPage is how many failed rows are read at once.
+// failedPage is how many failed rows are read at a time.
 const failedPage = 500
 
 // scansFlags name the app's own storage.
@@ -48,7 +48,7 @@ type scansFlags struct {
 	json  bool
 }
 
-// options are those of a command whose JSON is the API's answer.
+// options returns the options of a command whose JSON is the API's answer to the request answer, such as GET /api/scans.
 func (f *scansFlags) options(answer string) []option {
 	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print JSON, as " + answer + " has it"})
 }
@@ -75,7 +75,8 @@ func (f *scansFlags) open(r *call) (*engine.Engine, error) {
 	return engine.New(scans.Options{Own: a, StateTable: t.Name(), Price: dollars})
 }
 
-// explain returns an error of the engine in the command's words: a field is a flag, and who does not know the scan's id can list the scans.
+// explain rewrites an error of the engine for the command's user. It names a flag instead of a field. For an unknown scan, it adds a hint how to
+// list the scans.
 func (f *scansFlags) explain(err error) error {
 	var p *problem.Error
 	switch {
@@ -123,7 +124,7 @@ func (o *scansListOptions) run(r *call) error {
 		if err != nil {
 			return o.explain(err)
 		}
-		q.Since, _ = logtail.ParseTime(o.since, now) // which was parsed above
+		q.Since, _ = logtail.ParseTime(o.since, now) // it was parsed above without an error
 	}
 	l := newListing(r.Out, o.json)
 	l.head("ID", "STATE", "WHAT IS DONE", "BEGAN", "ROWS", "RATE", "NAME", "CAUSE")
@@ -143,7 +144,7 @@ func (o *scansListOptions) run(r *call) error {
 	}
 }
 
-// shownName quotes a name that a terminal or a reader could take for something else.
+// shownName quotes a name that a terminal or a reader could mistake for something else.
 func shownName(name string) string {
 	if quoted := strconv.QuoteToGraphic(name); quoted != `"`+name+`"` {
 		return quoted
@@ -154,7 +155,7 @@ func shownName(name string) string {
 // scanDetail is a command that prints one of the engine's reports about a scan.
 type scanDetail[T any] struct {
 	scansFlags
-	answer string // as the API has it
+	answer string // the API's request with the same answer
 	get    func(*engine.Engine, context.Context, ledger.ScanID) (T, error)
 	show   func(io.Writer, T)
 }
@@ -216,7 +217,7 @@ func whatIsDone(s status.Status) string {
 	return what
 }
 
-// tableName names a place with its connection, since each side of a scan may be in another account.
+// tableName returns a place's name with its connection, because the two sides of a scan may be in different accounts.
 func tableName(t scans.TableRef) string {
 	name := cmp.Or(t.Table, t.Tables)
 	if t.Container != "" {
@@ -225,7 +226,7 @@ func tableName(t scans.TableRef) string {
 	return cmp.Or(t.Connection, storage.HostConnection) + "/" + name
 }
 
-// stateOf writes a scan's state, and its phase while it runs.
+// stateOf describes a scan's state, with its phase while it runs.
 func stateOf(s status.Status) string {
 	if s.Phase == "" {
 		return string(s.State)
@@ -233,7 +234,7 @@ func stateOf(s status.Status) string {
 	return string(s.State) + ", " + s.Phase
 }
 
-// optional writes a number that may be absent.
+// optional formats a number, or returns "" if it is absent.
 func optional(n *float64, format string) string {
 	if n == nil {
 		return ""

@@ -25,10 +25,10 @@ import (
 // keySetting is the environment variable with a function key of the app.
 const keySetting = "TABLESWEEP_KEY"
 
-// appTime is how long an app may take to answer. One that is asleep starts first, and a scan's start reads the source.
+// appTime is how long an app may take to answer. It may have to start first, and before a scan starts, it reads the source.
 const appTime = 2 * time.Minute
 
-// appFlags choose how a command has an app do something: by a call of its API, or by a row in the app's own storage.
+// appFlags choose how a command starts, cancels or retries a scan: with a call of the app's API, or with a row in the app's own storage.
 type appFlags struct {
 	scansFlags
 	url string
@@ -38,7 +38,7 @@ func (f *appFlags) options() []option {
 	return append(f.ofStorage(), option{"url", perRun, &f.url, nil, "call the app's API at this address, such as https://APP.azurewebsites.net, with the function key in " + keySetting})
 }
 
-// openToChange opens the app's own storage. It names the state table once that is known to exist.
+// openToChange opens the app's own storage, checks that the state table exists, and announces it.
 func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	r.changes = true
 	e, err := f.open(r)
@@ -53,7 +53,7 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused returns an error of the engine in the command's words. what is what the command was to do.
+// refused returns an error of the engine for the command's user. If explain does not cover the error, it begins with what.
 func (f *appFlags) refused(what string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)
@@ -61,7 +61,7 @@ func (f *appFlags) refused(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// send sends a request to the app, and returns the id in its answer. again is advice for a call that gets no answer.
+// send sends a request to the app, and returns the id in its answer. again is the error's hint if the app does not answer.
 func (f *appFlags) send(r *call, method, path string, body []byte, again string) (string, error) {
 	if f.connection.given() || f.table != "" || f.patience != storage.DefaultPatience {
 		return "", usagef("--url takes the place of --connection, --state-table and --patience; leave them out")
@@ -78,7 +78,7 @@ func (f *appFlags) send(r *call, method, path string, body []byte, again string)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("not within %v", appTime)
-	case errors.As(err, &of): // which begins with the address
+	case errors.As(err, &of): // its text would repeat the address
 		err = of.Err
 	}
 	if err != nil {
@@ -179,7 +179,7 @@ func requestIn(r *call, name string) (body []byte, request scans.Request, err er
 
 type scansCancelOptions struct{ appFlags }
 
-// repeat is advice for a call that changes nothing if it is repeated.
+// repeat is the hint for a call that is safe to repeat.
 const repeat = "run it again; a second time does no harm"
 
 func (o *scansCancelOptions) run(r *call) error {

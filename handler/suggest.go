@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// didYouMean returns a question with the candidate closest to a word, "" if none is, as cobra measures it.
+// didYouMean returns a question that suggests the candidate closest to a word by cobra's measure, or "" if no candidate is close.
 func didYouMean(word, prefix string, candidates []string) string {
 	among := &cobra.Command{}
 	for _, name := range candidates {
@@ -25,13 +25,13 @@ func didYouMean(word, prefix string, candidates []string) string {
 	return ""
 }
 
-// otherNames are commands and flags by the names that other programs give them.
+// otherNames maps the names that other programs give to commands and flags to the names here.
 var otherNames = map[string]string{
 	"list": "tables list", "ls": "tables list", "rm": "delete", "cp": "copy", "backup": "export", "restore": "import",
 	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to", "--upsert": "--mode",
 }
 
-// replaced are flags that are gone, and what takes their place. A flag that other commands have stands behind its command.
+// replaced maps removed flags to their replacements. If other commands still have a flag, its key begins with the command.
 var replaced = map[string]string{
 	"--mirror": "tablesweep sync FROM TO --delete-extra", "--repair": "tablesweep sync FROM TO",
 	"--overlap": "--since-overlap", "--max-deletes": "tablesweep sync FROM TO --delete-extra --max-deletes N",
@@ -39,7 +39,7 @@ var replaced = map[string]string{
 	"insert --file": "tablesweep catalog import FILE",
 }
 
-// meantCommand returns a question with the command that a word may mean.
+// meantCommand returns a question that suggests the command that a word may mean, or "".
 func meantCommand(c *cobra.Command, word string) string {
 	if other := otherNames[word]; other != "" && !c.HasParent() {
 		return "; did you mean " + c.CommandPath() + " " + other + "?"
@@ -51,7 +51,7 @@ func meantCommand(c *cobra.Command, word string) string {
 	return didYouMean(word, c.CommandPath()+" ", names)
 }
 
-// meantFlag returns a question with the flag that an unknown flag may mean.
+// meantFlag names the replacement of a removed flag, or returns a question that suggests the flag that an unknown one may mean.
 func meantFlag(c *cobra.Command, name string) string {
 	if by := cmp.Or(replaced["--"+name], replaced[c.Name()+" --"+name]); by != "" {
 		return "; " + by + " takes its place"
@@ -65,7 +65,7 @@ func meantFlag(c *cobra.Command, name string) string {
 	return didYouMean(name, "--", names)
 }
 
-// explainRefusal adds to the command's error what the service's refusal means for its options.
+// explainRefusal turns the service's refusal of a filter into a usage error about --filter. It returns all other errors unchanged.
 func (r *call) explainRefusal(err error) error {
 	if storage.HasCode(err, "InvalidInput") && r.text("filter") != "" && exitCode(err) == exitFailed {
 		return job.Hint(usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes")

@@ -22,7 +22,7 @@ type syncOptions struct {
 	mapFlags
 	yesFlag
 	deleteExtra, dryRun bool
-	maxDeletes          int64 // -1 if it is not given
+	maxDeletes          int64 // -1 if not given
 }
 
 func (o *syncOptions) options() []option {
@@ -34,7 +34,7 @@ func (o *syncOptions) options() []option {
 		})
 }
 
-// check refuses what can't be, and who can't be asked.
+// check returns an error if the flags do not fit the places, or if the sync needs a confirmation and stdin is not a terminal.
 func (o *syncOptions) check(r *call, from, to place.Kind) error {
 	if from == place.KindFile || from == place.KindStream {
 		return usagef("--from %s is %v, and sync reads it in order; import it into a table first", o.from.path, from)
@@ -113,7 +113,7 @@ func (o *syncOptions) run(r *call) error {
 	return cmp.Or(r.print(o.json, done, "%scompared %s\n", text, job.Compared(done.Result)), o.ended(plan, done))
 }
 
-// many syncs many tables. All of them are compared before the first one is changed.
+// many syncs many tables. It compares all of them before it changes the first one.
 func (o *syncOptions) many(r *call) error {
 	began := time.Now()
 	all := job.Tables{Rows: o.Rows, Phase: "comparing"}
@@ -147,7 +147,7 @@ func (o *syncOptions) many(r *call) error {
 	})
 	failed := all.In(job.Failed)
 	sum.Failed = int64(len(failed))
-	var nothing error // was done, since the tables that failed were refused
+	var nothing error // set if nothing is done because each failed table was refused
 	if len(failed) > 0 && len(failed) == refused && (o.dryRun || !sum.Changes()) {
 		nothing = usagef("refused %d of %s, and changed nothing: %s", refused, progress.Plural(len(all.All), "table"), problem.Named(failed, 10))
 	}
@@ -196,7 +196,7 @@ func (o *syncOptions) open(r *call) (*job.Sync, error) {
 	}
 	options := job.Options{Process: r.Process, Rows: o.Rows, From: from, Map: m}
 	s, err := job.NewSync(r.ctx, job.PairOptions{Options: options, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}, o.deleteExtra)
-	if err == nil && r.part == nil { // the command about many tables says it once
+	if err == nil && r.part == nil { // for many tables, it is announced once for all
 		r.announceDestination(to)
 	}
 	return s, err
@@ -228,7 +228,7 @@ func (o *syncOptions) limit(plan job.SyncPlan) error {
 	return job.Hint(err, fmt.Sprintf("--max-deletes %d allows it", plan.Delete))
 }
 
-// agree asks whether to make a plan's changes.
+// agree prints the plan, and asks whether to make its changes.
 func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) error {
 	r.Meter.Print("plan", plan.String())
 	if err := o.limit(plan); err != nil {
@@ -237,7 +237,7 @@ func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) er
 	return o.confirm(r, "make these changes", "They can't be undone. ", "", typed, answer)
 }
 
-// ended returns the error of a sync that did not make the places equal.
+// ended returns an error if the sync did not make the places equal.
 func (o *syncOptions) ended(plan job.SyncPlan, done job.SyncResult) error {
 	switch {
 	case done.Failed > 0:

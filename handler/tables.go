@@ -18,7 +18,7 @@ func tablesCommand() *cobra.Command {
 		command("delete TABLE", "Delete a table with all its rows", &tablesDeleteOptions{}))
 }
 
-// named opens the table of the argument. exists reports whether the account has it.
+// named opens the table that the argument names. exists reports whether the account has it.
 func (f *connectionFlags) named(r *call) (t *storage.Table, exists bool, err error) {
 	name := r.args[0]
 	if err := storage.CheckTableName(name); err != nil {

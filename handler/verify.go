@@ -32,7 +32,7 @@ func (o *verifyOptions) options() []option {
 		})
 }
 
-// maxList is what --list takes at most: twice as many differences are in memory, of some 100 bytes
+// maxList is the greatest value of --list. Memory holds up to twice as many differences, of about 100 bytes
 // to 1 KB each.
 const maxList = 1_000_000
 
@@ -69,7 +69,7 @@ func (o *verifyOptions) run(r *call) error {
 	})
 	found := done.Comparison
 	switch {
-	case err != nil && done.Begun && r.point.File == nil && !printed: // a checkpoint would keep what was found
+	case err != nil && done.Begun && r.point.File == nil && !printed: // without a checkpoint, the differences found so far would be lost
 		return o.printComparison(r, found, err)
 	case err != nil:
 		return err
@@ -79,14 +79,14 @@ func (o *verifyOptions) run(r *call) error {
 	return nil
 }
 
-// one compares one of many tables.
+// one verifies one of many tables.
 func (o *verifyOptions) one(r *call, t job.Own) error {
 	one := *o
 	one.manyFlags, one.from.path, one.to.path, one.checkpointFlags = manyFlags{}, t.From, t.To, checkpointFlags{t.Checkpoint, t.Resume}
 	return r.run(&one)
 }
 
-// check returns what is wrong with the flags for these places.
+// check returns an error if the flags do not fit these places.
 func (o *verifyOptions) check(r *call, from, to place.Kind) error {
 	for _, p := range []struct {
 		flag, path string
@@ -101,7 +101,7 @@ func (o *verifyOptions) check(r *call, from, to place.Kind) error {
 
 // difference is a row that differs, as it is printed.
 type difference struct {
-	Table        string     `json:"table,omitempty"` // if there are several
+	Table        string     `json:"table,omitempty"` // only when verifying many tables
 	Kind         sweep.Kind `json:"difference"`
 	PartitionKey string
 	RowKey       string
@@ -119,7 +119,7 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s%-9s PartitionKey %q RowKey %q%s", d.Table, d.Kind, d.PartitionKey, d.RowKey, detail)
 }
 
-// printDifferences prints those that are listed.
+// printDifferences prints the listed differences, and how many more there are.
 func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 	out := bufio.NewWriter(r.Out)
 	e := lines.JSON(out)
@@ -130,7 +130,7 @@ func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 	for _, d := range found.List {
 		line := difference{table, d.Kind, d.Key.Partition, d.Key.Row, d.Detail}
 		if p.json {
-			_ = e.Encode(line) // Flush tells
+			_ = e.Encode(line) // Flush returns the error
 		} else {
 			fmt.Fprintln(out, line)
 		}
@@ -141,7 +141,7 @@ func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 	return out.Flush()
 }
 
-// printComparison prints what a comparison found, and then, unless it failed, the result.
+// printComparison prints the differences that a comparison found and, if it did not fail, the totals.
 func (p *reportFlags) printComparison(r *call, found verify.Result, failed error) error {
 	err := p.printDifferences(r, found)
 	if failed != nil || err != nil {
