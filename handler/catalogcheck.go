@@ -48,7 +48,7 @@ func (o *catalogCheckOptions) summary(sum check.Result) error {
 		case !o.repair && left > sum.Untracked:
 			err = job.Hint(err, "--repair repairs what the log knows")
 		case sum.Untracked > 0:
-			err = job.Hint(err, "what the log does not know stays; tablesweep catalog export and catalog import bring it into another catalog")
+			err = job.Hint(err, "rows that are not in the log stay; tablesweep catalog export and catalog import move their records to another catalog")
 		}
 	}
 	return err

@@ -76,7 +76,7 @@ func TestCheckRepairs(t *testing.T) {
 		{"a row too many", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			row.Key.Partition = "3_npi8"
 			w.write("People", storage.Op{Kind: storage.Insert, Row: row.Row()})
-		}, "in a place where its record has none"},
+		}, "does not belong here by its record's values"},
 		{"all rows are missing", func(w *world, _ *catalog.Catalog, _ storage.Entity) {
 			for _, row := range w.rows("People", "") {
 				w.write("People", storage.Op{Kind: storage.Delete, Row: row.Row()})
@@ -242,7 +242,7 @@ func TestLostLog(t *testing.T) {
 		if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Error(f) }); err != nil {
 			t.Error(err)
 		}
-		w.leaves(c, 6, "does not know", "left behind")
+		w.leaves(c, 6, "is not in the log", "should have been deleted")
 		w.wantFound(c, by("npi", "7"), r[0], r[1])
 	})
 }
@@ -280,11 +280,11 @@ func TestRepairDeletesNothingUnknown(t *testing.T) {
 		want     string
 		findings int
 	}{
-		{"a tombstone was left behind", func(w *world, _ *catalog.Catalog, row storage.Entity) {
+		{"a tombstone should have been deleted", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			row.Key.Row = "gone:00000000"
 			row.Properties = []storage.Property{{Name: "tsw_gone", Type: storage.Boolean, Value: []byte("true")}, storage.StringProperty("tsw_first", "f"), storage.StringProperty("tsw_identity", "i"), storage.Int64Property("tsw_version", 5)}
 			w.write("People", storage.Op{Kind: storage.Insert, Row: row.Row()})
-		}, "left behind", 1},
+		}, "should have been deleted", 1},
 		{"a changed row of another record was copied over it", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			other := w.rows("People", "other:")[0]
 			other.Key = row.Key

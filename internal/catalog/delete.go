@@ -53,7 +53,7 @@ func (d Deleted) Summary() string {
 	add(d.committed, ", the deletion of %d is committed and will be completed")
 	add(d.unknown, ", the deletion of %d may be committed")
 	add(d.waiting, ", the deletion of %d was not started")
-	return text + "; the same call goes on"
+	return text + "; repeat the call to continue"
 }
 
 // Delete deletes all records that the query finds. It also completes deletions and moves that a crash has left half done. After

@@ -91,7 +91,7 @@ func TestDeletionOfManyIsFast(t *testing.T) {
 	}
 }
 
-var toldOfDeletion = regexp.MustCompile(`^of (\d+) records found, (\d+) were deleted(?:, the deletion of (\d+) is committed and will be completed)?(?:, the deletion of (\d+) may be committed)?(?:, the deletion of (\d+) was not started)?; the same call goes on$`)
+var toldOfDeletion = regexp.MustCompile(`^of (\d+) records found, (\d+) were deleted(?:, the deletion of (\d+) is committed and will be completed)?(?:, the deletion of (\d+) may be committed)?(?:, the deletion of (\d+) was not started)?; repeat the call to continue$`)
 
 // TestDeletionTellsWhatItDid lets a process die in the middle of a deletion of many records. Its error tells how many are
 // deleted, committed, perhaps committed, and not started: that is so, and the same call deletes the others.

@@ -94,7 +94,7 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 }
 
 // errLostTrail means that the place to which a record has moved can no longer be determined.
-var errLostTrail = errors.New("the trail of a record that has moved is lost")
+var errLostTrail = errors.New("it is no longer known where a moved record is")
 
 // trace follows a line of writes from the first new place of a moved record to its current one. It returns the live head there,
 // or nil if the record was deleted. The error may be errLostTrail. It makes one request per move, and subtracts it from hops.

@@ -257,7 +257,7 @@ func unstorable(cause error) error {
 	if storage.HasCode(cause, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge") {
 		return problem.TooLargef("", "the record is too large for a row; shorten it").Because(cause)
 	}
-	return problem.Invalidf("", "the storage refuses the record; change what it names").Because(cause)
+	return problem.Invalidf("", "the storage refuses the record; correct what its error names").Because(cause)
 }
 
 // hopeless reports whether another try of a commit or of an entry would end with the same error. A [problem.Error] is for the

@@ -159,7 +159,7 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard)
 	}
 	if err == nil && !found {
 		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // perhaps the process that withdrew it died before the rows were gone
-		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was used for this write when another record was in its way, or the record has changed since; read it, and use a new key")))
+		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was used for this write, but the write was refused or its record has changed since; read the record, and use a new key")))
 	}
 	return first, true, err
 }

@@ -15,12 +15,12 @@ func identityTaken(row string) error {
 
 // rowKeyTaken refuses a write because another record has the row key; see collision.
 func rowKeyTaken(s index.Schema, cause error) error {
-	return problem.Conflictf(s.Sort.Field, "another record is in the way, and the record was not written; change this value a little in one of the two").Because(cause)
+	return problem.Conflictf(s.Sort.Field, "the record was not written, because another record has its row key; change this value slightly in one of the two").Because(cause)
 }
 
 // unknownToLog refuses a write because only index rows contain the record.
 func unknownToLog() error {
-	return problem.Conflictf("", "the catalog's log does not know the record; tablesweep catalog check lists such rows, and tablesweep catalog export and catalog import bring them into another catalog")
+	return problem.Conflictf("", "the record is not in the catalog's log; tablesweep catalog check lists such rows, and tablesweep catalog export and catalog import move them to another catalog")
 }
 
 // tooManyRaces is the error of a call that others have overtaken maxRaces times.

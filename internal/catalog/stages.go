@@ -59,7 +59,7 @@ var (
 	// ErrRaced means that another writer was faster, and nothing was done.
 	ErrRaced = errors.New("overtaken")
 	// errRepeated means that nothing was done because another try of the request has done it.
-	errRepeated = problem.Busyf("", "another try of this request has been faster; try again")
+	errRepeated = problem.Busyf("", "another attempt at this request was faster; try again")
 )
 
 // refused is a refusal because of commits of others. The log contains these commits, but the index rows that readers use may not

@@ -105,7 +105,7 @@ func split(data []byte, most int) ([]member, error) {
 		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
 			return members, nil
 		}
-		return nil, problem.Invalidf("", "something follows the JSON object; send one object")
+		return nil, problem.Invalidf("", "there is text after the JSON object; send one object")
 	}
 	return nil, syntaxError(data, err)
 }
@@ -178,7 +178,7 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 	t, annotated := types[m.name]
 	kind := m.value.Kind()
 	if !m.value.IsValid() { // the syntax was checked, so only its text can be wrong
-		return f, problem.Invalidf(m.name, "has half a surrogate pair, which is no character; send whole characters")
+		return f, problem.Invalidf(m.name, "has half a surrogate pair, which is not a character; send whole characters")
 	}
 	if f.Nested = kind == '{' || kind == '['; f.Nested {
 		if annotated {

@@ -60,7 +60,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 		if t == storage.String {
 			return bytes.Clone(v), nil // half a surrogate pair, which parseField refuses
 		}
-		return nil, fmt.Errorf("is not valid Unicode, so no %v", t)
+		return nil, fmt.Errorf("is not valid Unicode, so it can't be an %v", t)
 	}
 	switch t {
 	case storage.DateTime:

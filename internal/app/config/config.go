@@ -182,7 +182,7 @@ func Price(settings storage.Settings) (float64, error) {
 	const name = "TABLESWEEP_PRICE"
 	dollars, err := strconv.ParseFloat(valueOf(name, settings), 64)
 	if err != nil || !(dollars >= 0 && dollars <= maxPrice) {
-		return 0, errors.New("setting " + name + " must be what 10,000 storage requests cost in dollars, such as 0.00036")
+		return 0, errors.New("setting " + name + " must be the price of 10,000 storage requests in dollars, such as 0.00036")
 	}
 	return dollars, nil
 }

@@ -37,7 +37,7 @@ func (h Host) only(next http.Handler) http.Handler {
 		case h.Secret == "" && h.Development && foreign:
 			writeProblem(w, r, problem.NotFoundf("Host", "%q is not a name of this machine; in the environment Development, only localhost and loopback addresses are served", name))
 		case withoutPreflight(r) && ofOtherSite(r):
-			writeProblem(w, r, problem.Forbiddenf("Content-Type", "a page of another site has sent this request, and a browser asks nobody before it sends one of this type; "+
+			writeProblem(w, r, problem.Forbiddenf("Content-Type", "a page of another site has sent this request, and browsers send this content type without a CORS check; "+
 				"send application/json, and allow the site in the host's CORS settings"))
 		default:
 			r.Header.Del(envelope.HeaderSecret)
@@ -109,7 +109,7 @@ func isForwarded(r *http.Request) bool {
 
 // errNotProxied is the error for callers of a host that does not proxy requests.
 func errNotProxied() error {
-	return problem.NotProxiedf("", "the Functions host does not hand requests on as they were sent: set customHandler.enableProxyingHttpRequest to true in host.json, "+
+	return problem.NotProxiedf("", "the Functions host does not pass requests on as they were sent: set customHandler.enableProxyingHttpRequest to true in host.json, "+
 		"or, if it is, update the host (Core Tools, or the image of a container)")
 }
 

@@ -90,9 +90,9 @@ func (c Catalogs) named(name string) (*catalog.Catalog, error) {
 	if found := c[name]; found != nil {
 		return found, nil
 	}
-	p := problem.NotFoundf("", "this app has no catalog without a name; setting TABLE_CATALOG_NAME creates one")
+	p := problem.NotFoundf("", "this app has no unnamed catalog; to create one, set TABLE_CATALOG_NAME")
 	if name != "" {
-		p.Detail = fmt.Sprintf("there is no catalog %s; setting TABLESWEEP_CATALOGS creates one", secret.Name(name))
+		p.Detail = fmt.Sprintf("there is no catalog %s; to create it, add it to the setting TABLESWEEP_CATALOGS", secret.Name(name))
 	}
 	if name != "" && len(c) > 0 {
 		p.Detail += fmt.Sprintf("; there are %q", slices.Sorted(maps.Keys(c)))
@@ -415,7 +415,7 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Look
 		if given.Has(k.Field) {
 			q.Keys[k.Field] = given.Get(k.Field)
 			if more := given[k.Field][1:]; len(more) >= maxValues {
-				return q, problem.Invalidf(k.Field, "has %d values, at most %d are possible; ask several times", len(more)+1, maxValues)
+				return q, problem.Invalidf(k.Field, "has %d values, but at most %d are possible; send several requests", len(more)+1, maxValues)
 			} else if len(more) > 0 {
 				q.Or[k.Field] = more
 			}
@@ -423,7 +423,7 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Look
 	}
 	if given.Has("row_prefix") {
 		if given.Has("row_from") || given.Has("row_to") {
-			return q, problem.Invalidf("row_prefix", "stands for row_from and row_to; leave those out")
+			return q, problem.Invalidf("row_prefix", "replaces row_from and row_to; leave those out")
 		}
 		q.RowFrom, q.RowTo = given.Get("row_prefix"), given.Get("row_prefix")
 		if _, err := s.Window(q.RowFrom, q.RowTo); err != nil {

@@ -132,7 +132,7 @@ func TestBadRecordRequests(t *testing.T) {
 		{"bad time", "POST", visits, `{"eid":"1","at":"today"}`, 400, "at", "neither a time"},
 		{"long value", "POST", people, `{"eid":"1","lastname":"A","note":"` + strings.Repeat("x", 40<<10) + `"}`, 413, "note", "split it"},
 		{"large body", "POST", people, faux + strings.Repeat(" ", 4<<20), 413, "", "larger than 4194304 bytes"},
-		{"unknown catalog", "GET", "/api/catalog/nobody/records?eid=1", "", 404, "", `there is no catalog "nobody"; setting TABLESWEEP_CATALOGS creates one; there are ["" "visits"]`},
+		{"unknown catalog", "GET", "/api/catalog/nobody/records?eid=1", "", 404, "", `there is no catalog "nobody"; to create it, add it to the setting TABLESWEEP_CATALOGS; there are ["" "visits"]`},
 		{"unknown path", "GET", "/api/catalog/nothing", "", 404, "", "there is no GET"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

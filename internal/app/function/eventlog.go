@@ -196,7 +196,7 @@ func (s streams) follow(stream string, given url.Values, top int, w http.Respons
 func onlyAfter(given url.Values) error {
 	for _, other := range []string{"since", "cursor"} {
 		if given.Has(other) {
-			return problem.Invalidf(other, "reads the newest first, and after follows what is written; leave one of the two out")
+			return problem.Invalidf(other, "reads from the newest backwards, but after reads forwards; leave one of the two out")
 		}
 	}
 	return nil

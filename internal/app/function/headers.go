@@ -37,7 +37,7 @@ func checkType(r *http.Request, others ...string) error {
 	case slices.Contains(others, kind), slices.Contains(bodyTypes, kind) && (kind == "" || err == nil):
 		return nil
 	case kind == "application/json-patch+json":
-		return problem.WrongEncodingf(field, "is JSON Patch, which is not taken; send a JSON merge patch (RFC 7396) as %s", mergePatch)
+		return problem.WrongEncodingf(field, "is JSON Patch, which is not supported; send a JSON merge patch (RFC 7396) as %s", mergePatch)
 	case strings.HasSuffix(kind, "/xml"), strings.HasSuffix(kind, "+xml"):
 		return problem.WrongEncodingf(field, "is XML; send JSON")
 	}
@@ -60,9 +60,9 @@ func checkHeaders(r *http.Request) error {
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
 		return nil
 	case has(r, "If-Unmodified-Since"):
-		return problem.Invalidf("If-Unmodified-Since", "is not taken: a write here compares versions by If-Match")
+		return problem.Invalidf("If-Unmodified-Since", "is not supported; compare versions by If-Match")
 	case has(r, "Content-Range"):
-		return problem.Invalidf("Content-Range", "is not taken: a write here takes a whole body")
+		return problem.Invalidf("Content-Range", "is not supported; send the whole body")
 	}
 	return nil
 }

@@ -279,7 +279,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	log := zerolog.Ctx(r.Context())
 	switch {
 	case errors.Is(r.Context().Err(), context.Canceled):
-		log.Debug().Err(err).Msg("the caller has left")
+		log.Debug().Err(err).Msg("the caller closed the connection")
 	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // the host does not log these
 		log.Info().Str("method", r.Method).Str("route", r.Pattern).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
 	case p.Kind != problem.NotReady: // which the log has once a minute

@@ -264,5 +264,5 @@ func (b *heldBody) Read(p []byte) (int, error) {
 
 // full returns the answer to a call that got no memory in time.
 func full() *problem.Error {
-	return problem.Busyf("", "other calls and steps have all of the app's memory; try again later, send less at once or ask for less by top, or give the app larger instances (instanceMemoryMB)")
+	return problem.Busyf("", "other calls and steps are using all of the app's memory; try again later, send less at once, lower top, or give the app larger instances (instanceMemoryMB)")
 }

@@ -81,7 +81,7 @@ func elements(body []byte, most int) (texts []jsontext.Value, err error) {
 		return nil, err
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the array")
+		return nil, errors.New("there is text after the array")
 	}
 	return texts, nil
 }

@@ -64,7 +64,7 @@ func (a App) Check(ctx context.Context) []Check {
 				n, err = q.With(once).Length(ctx)
 			}
 			if storage.NotFound(err) {
-				err = errors.New("there is none; the app makes it when it starts")
+				err = errors.New("there is none; the app creates it when it starts")
 			}
 			return []Check{Of("queue "+name, fmt.Sprintf("about %d messages", n), err)}
 		})
@@ -113,7 +113,7 @@ func (a App) hostJSON() Check {
 func mayWrite(ctx context.Context, name string, t *storage.Table) Check {
 	exists, err := t.MayWrite(ctx)
 	if err == nil && !exists {
-		return Check{name, Failed, "there is no table " + t.Name() + "; the app makes it when it starts"}
+		return Check{name, Failed, "there is no table " + t.Name() + "; the app creates it when it starts"}
 	}
 	return Of(name, t.Name()+" can be written", err)
 }

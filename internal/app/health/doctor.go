@@ -67,7 +67,7 @@ func settings(c config.Config) Check {
 	for _, cat := range c.Catalogs {
 		catalogs = append(catalogs, cat.Title())
 	}
-	return Check{"settings", OK, fmt.Sprintf("right; connections for scans: %s; catalogs: %s",
+	return Check{"settings", OK, fmt.Sprintf("valid; connections for scans: %s; catalogs: %s",
 		strings.Join(slices.Sorted(maps.Keys(c.Connections)), ", "), cmp.Or(strings.Join(catalogs, ", "), "none"))}
 }
 
@@ -82,11 +82,11 @@ func refused(name, who string, err error, c storage.Connection, t *storage.Table
 	case len(off) > 0:
 		detail += "; this machine's clock is " + off[0].Detail
 	case c.Entra():
-		detail += "; it takes the role " + role
+		detail += "; it needs the role " + role
 	case e.Code == "AuthenticationFailed":
-		detail += "; " + c.SignsIn() + " is not right for the account"
+		detail += "; " + c.SignsIn() + " is not valid for the account"
 	default:
-		detail += "; the account's firewall, or what " + c.SignsIn() + " allows, may be the cause"
+		detail += "; the cause may be the account's firewall or the permissions of " + c.SignsIn() + " allows, may be the cause"
 	}
 	return Check{name, Failed, detail}
 }
@@ -108,7 +108,7 @@ func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 	}
 	if d.URL == "" && !deployed(ctx, a, c.StateTable) {
 		none := Check{"app's storage", Warning, fmt.Sprintf("not deployed: there is neither the table %s nor a queue of the app; "+
-			"commands need none, and an app makes them when it starts", c.StateTable)}
+			"commands do not need them, and an app creates them when it starts", c.StateTable)}
 		return append([]Check{account, d.hostJSON(), none}, clock(a.Table(nowhere))...)
 	}
 	d.Own, d.StateTable = a, c.StateTable
@@ -159,7 +159,7 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 		check := refused(name, who+": ", err, c, table, "Storage Table Data Reader")
 		var e *storage.Error
 		if c.Managed() && !errors.As(err, &e) {
-			check.Detail += fmt.Sprintf("; a managed identity signs in only in Azure: elsewhere, remove %[1]s__credential and %[1]s__clientId, and run az login", setting)
+			check.Detail += fmt.Sprintf("; a managed identity can sign in only in Azure: elsewhere, remove %[1]s__credential and %[1]s__clientId, and run az login", setting)
 		}
 		return check
 	}
@@ -171,7 +171,7 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 	case setting == storage.HostConnection:
 		return refused(name, who+": ", err, c, table, "Storage Table Data Contributor")
 	}
-	return Check{name, OK, who + ": tables can be read, not written: a source for scans, no destination"}
+	return Check{name, OK, who + ": tables can be read but not written, so scans can use it as a source but not as a destination"}
 }
 
 // mayUse checks that messages can be written to a queue.
@@ -186,7 +186,7 @@ func mayUse(ctx context.Context, c storage.Connection, a *storage.Account, queue
 	case err != nil:
 		return refused(name, "", err, c, a.Table(nowhere), "Storage Queue Data Contributor")
 	case !exists:
-		return Check{name, Unknown, "can't be tried before there is the queue"}
+		return Check{name, Unknown, "can't be checked until the queue exists"}
 	}
 	return Check{name, OK, "messages can be written"}
 }
@@ -221,7 +221,7 @@ func catalog(ctx context.Context, c config.CatalogSettings) []Check {
 func (d Doctor) site(ctx context.Context) Check {
 	const name = "app"
 	if d.URL == "" {
-		return Check{name, Unknown, "not asked; --url says where it is, --key with which key"}
+		return Check{name, Unknown, "not checked; give its address by --url, and a key by --key"}
 	}
 	s := Site{d.URL, d.Key, d.Web}
 	host, err := s.Host()
@@ -245,15 +245,15 @@ func judgeSite(host string, status int, s Site, answer []byte) Check {
 	means := map[int][]State{http.StatusOK: {OK, Warning}, http.StatusServiceUnavailable: {Failed}}
 	switch {
 	case status == http.StatusUnauthorized && s.Key == "":
-		return Check{name, Failed, host + " answers, and wants a key; --key names the environment variable that has it"}
+		return Check{name, Failed, host + " answers, but needs a key; give the name of the environment variable that has it by --key"}
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return Check{name, Failed, host + " answers, and refuses the key: it must be a host key, or one of the function Service"}
+		return Check{name, Failed, host + " answers, but refuses the key: it must be a host key, or a key of the function Service"}
 	case err != nil || len(report.Checks) == 0 || !slices.Contains(means[status], report.Status):
-		return Check{name, Failed, fmt.Sprintf("%s answers with status %d, and not as this app does: is the app published and started?", host, status)}
+		return Check{name, Failed, fmt.Sprintf("%s answers with status %d, but not as this app does: is the app published and started?", host, status)}
 	}
 	facts := []string{"answers"}
 	if report.Status == OK {
-		facts = []string{"answers, and finds all well"}
+		facts = []string{"answers, and reports no problem"}
 	}
 	for _, c := range report.Checks {
 		if c.State == Failed || c.State == Warning || c.Name == memoryCheck {

@@ -101,7 +101,7 @@ func TestAppWhoseDataIsAway(t *testing.T) {
 		if got := states(t, checks); !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD") {
 			t.Errorf("got\n%s", got)
 		}
-		want := health.Check{Name: "steps", State: health.Warning, Detail: "they wait for BUSY since 03:04:05 UTC: it answers 503 ServerBusy"}
+		want := health.Check{Name: "steps", State: health.Warning, Detail: "steps have been waiting for BUSY since 03:04:05 UTC: it answers 503 ServerBusy"}
 		if !slices.Contains(checks, want) {
 			t.Errorf("%+v, want %+v", checks, want)
 		}
@@ -254,7 +254,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		{"no connection", health.Doctor{}, storage.Settings{storage.HostConnection: ""}, "settings", "setting AzureWebJobsStorage is missing", health.Failed},
 		{"a connection that is none", health.Doctor{}, storage.Settings{storage.HostConnection: "AccountKey=" + secret}, "settings", "neither AccountName nor TableEndpoint", health.Failed},
 		{"wrong key", health.Doctor{}, storage.Settings{storage.HostConnection: wrongKey}, "connection AzureWebJobsStorage", "403 AuthenticationFailed", health.Failed},
-		{"wrong key, and what is to change", health.Doctor{}, storage.Settings{storage.HostConnection: wrongKey}, "connection AzureWebJobsStorage", "; its key is not right for the account", health.Failed},
+		{"wrong key, and what is to change", health.Doctor{}, storage.Settings{storage.HostConnection: wrongKey}, "connection AzureWebJobsStorage", "; its key is not valid for the account", health.Failed},
 		{"wrong clock", health.Doctor{}, storage.Settings{storage.HostConnection: off}, "clock", "behind the storage's; the storage refuses signed requests", health.Failed},
 		{"refused for its clock, elsewhere", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": off}, "connection BACKUP", "; this machine's clock is 1h0m", health.Failed},
 		{"wrong key of another account", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": wrongKey}, "connection BACKUP", "403 AuthenticationFailed", health.Failed},
@@ -262,8 +262,8 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		{"wrong signature", health.Doctor{}, storage.Settings{storage.HostConnection: tablesOf(good) + ";SharedAccessSignature=sig=" + secret}, "connection AzureWebJobsStorage", "by a shared access signature", health.Failed},
 		{"nobody listens", health.Doctor{}, storage.Settings{storage.HostConnection: "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection AzureWebJobsStorage", "refused", health.Failed},
 		{"not deployed", health.Doctor{}, nil, "app's storage", "not deployed: there is neither the table tablesweep nor a queue", health.Warning},
-		{"never started: queues", health.Doctor{URL: nobody}, nil, "queue tablesweep-copy-rows", "the app makes it when it starts", health.Failed},
-		{"never started: table", health.Doctor{URL: nobody}, nil, "state table", "the app makes it when it starts", health.Failed},
+		{"never started: queues", health.Doctor{URL: nobody}, nil, "queue tablesweep-copy-rows", "the app creates it when it starts", health.Failed},
+		{"never started: table", health.Doctor{URL: nobody}, nil, "state table", "the app creates it when it starts", health.Failed},
 		{"never started: Maintain", health.Doctor{URL: nobody}, nil, "Maintain", "has never run", health.Warning},
 		{"catalog", health.Doctor{}, storage.Settings{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"}, "catalog People, log", "no table PeopleWAL", health.Failed},
 		{"another folder", health.Doctor{App: health.App{Root: fstest.MapFS{}}}, nil, "host.json", "in the app's folder", health.Unknown},
@@ -271,7 +271,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		{"no URL", health.Doctor{}, nil, "app", "--url", health.Unknown},
 		{"URL over http", health.Doctor{URL: "http://example.org"}, nil, "app", "must be of the form https://", health.Failed},
 		{"URL with a key", health.Doctor{URL: "https://example.org/?code=" + secret}, nil, "app", "without a key", health.Failed},
-		{"no key", health.Doctor{URL: site.URL}, nil, "app", "wants a key", health.Failed},
+		{"no key", health.Doctor{URL: site.URL}, nil, "app", "needs a key", health.Failed},
 		{"key refused", health.Doctor{URL: site.URL, Key: "x" + secret}, nil, "app", "refuses the key", health.Failed},
 		{"app that is not well", health.Doctor{URL: site.URL, Key: secret}, nil, "app", "settings: setting X", health.Failed},
 		{"another app's health", saying(200, `{"status":"ok"}`), nil, "app", "not as this app does", health.Failed},
@@ -280,7 +280,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		{"half an answer", saying(200, `{"status":"ok"`), nil, "app", "not as this app does", health.Failed},
 		{"well, with 503", saying(503, `{"status":"ok","checks":[{"name":"x","state":"ok"}]}`), nil, "app", "not as this app does", health.Failed},
 		{"failed, with 200", saying(200, `{"status":"failed","checks":[{"name":"x","state":"ok"}]}`), nil, "app", "not as this app does", health.Failed},
-		{"another app", health.Doctor{URL: other.URL, Key: secret}, nil, "app", "status 302, and not as this app does", health.Failed},
+		{"another app", health.Doctor{URL: other.URL, Key: secret}, nil, "app", "status 302, but not as this app does", health.Failed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.doctor.Settings = storage.Settings{storage.HostConnection: good}

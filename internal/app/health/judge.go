@@ -70,11 +70,11 @@ func judgeHeartbeats(heartbeats []ledger.Heartbeat) Check {
 			continue
 		}
 		for _, w := range b.Waiting {
-			problems[w.Connection] = fmt.Sprintf("they wait for %s since %s: %s", w.Connection, w.Since.UTC().Format(time.TimeOnly+" UTC"), w.Cause)
+			problems[w.Connection] = fmt.Sprintf("steps have been waiting for %s since %s: %s", w.Connection, w.Since.UTC().Format(time.TimeOnly+" UTC"), w.Cause)
 		}
 	}
 	if len(problems) == 0 {
-		return Check{"steps", OK, "none is known to wait for a connection or for memory"}
+		return Check{"steps", OK, "no step is known to be waiting for a connection or for memory"}
 	}
 	return Check{"steps", Warning, oneLine(strings.Join(slices.Sorted(maps.Values(problems)), "; "))}
 }
@@ -84,10 +84,10 @@ func judgeMemory(i memory.Instance, u memory.Usage) Check {
 	detail := fmt.Sprintf("the instance has %d MB (by %s); rows, bodies and answers may hold %d MB of it, hold %d MB now, and have held %d MB at most",
 		i.Bytes>>20, i.From, u.Bytes>>20, u.Used>>20, u.Most>>20)
 	if u.Waiting > 0 {
-		detail += fmt.Sprintf("; steps and calls that wait for some: %d", u.Waiting)
+		detail += fmt.Sprintf("; steps and calls waiting for memory: %d", u.Waiting)
 	}
 	if i.Left() < memory.Least {
-		return Check{memoryCheck, Warning, fmt.Sprintf("%s; that leaves %d MB beside the Functions host: take larger instances (instanceMemoryMB), or correct %s", detail, i.Left()>>20, memory.Setting)}
+		return Check{memoryCheck, Warning, fmt.Sprintf("%s; that leaves %d MB beside the Functions host: use larger instances (instanceMemoryMB), or correct %s", detail, i.Left()>>20, memory.Setting)}
 	}
 	return Check{memoryCheck, OK, detail}
 }
@@ -96,19 +96,19 @@ func judgeMemory(i memory.Instance, u memory.Usage) Check {
 func judgeMaintained(m ledger.Maintained) []Check {
 	const name = "Maintain"
 	if m.At.IsZero() {
-		return []Check{{name, Warning, "has never run; it runs every minute while the app does: see whether the app is started, and its log"}}
+		return []Check{{name, Warning, "has never run; it runs every minute while the app is running; check whether the app is started, and see its log"}}
 	}
 	ago := fmt.Sprintf("ran %v ago", m.Age().Round(time.Second))
 	run := Check{name, OK, ago}
 	switch {
 	case m.Age() >= maintainLate:
-		run = Check{name, Warning, ago + "; it runs every minute while the app does: see whether the app is started, and its log"}
+		run = Check{name, Warning, ago + "; it runs every minute while the app is running; check whether the app is started, and see its log"}
 	case m.Error != "":
 		run = Check{name, Warning, ago + " and failed: " + oneLine(m.Error)}
 	}
 	poison := Check{"poison queues", OK, "empty"}
 	if m.Poison > 0 {
-		poison = Check{"poison queues", Warning, fmt.Sprintf("%d messages that this app can't handle; look at them in the queues that end in -poison, and delete them", m.Poison)}
+		poison = Check{"poison queues", Warning, fmt.Sprintf("%d messages that this app can't handle; read them in the queues whose names end in -poison, then delete them", m.Poison)}
 	}
 	return []Check{run, poison}
 }
@@ -159,7 +159,7 @@ func judgeHost(a hostjson.App) Check {
 	case q.MaxDequeue != scans.MaxDeliveries:
 		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; the app counts on %d deliveries", q.MaxDequeue, scans.MaxDeliveries)}
 	case q.Visibility < shortestRetry:
-		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v: a message that fails in an outage is given up in a moment; set it to 00:00:10", q.Visibility)}
+		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v: during an outage, the host gives up on a message within seconds; set it to 00:00:10", q.Visibility)}
 	case a.FunctionTimeout > 0 && a.FunctionTimeout < shortestTimeout:
 		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v: a step takes up to 9 minutes, and the host ends the process with all its steps; set it to 00:10:00", a.FunctionTimeout)}
 	}

@@ -61,7 +61,7 @@ func (a *App) readQueues(o *object) {
 
 func (a *App) readHTTP(o *object) {
 	if v := o.text("routePrefix", "api"); strings.Trim(v, "/") != "api" {
-		o.problems.addf(`%s must be "api", not %q: that is where the app's routes are`, o.at("routePrefix"), v)
+		o.problems.addf(`%s must be "api", not %q, because the app's routes are there`, o.at("routePrefix"), v)
 	}
 	o.ignore("maxOutstandingRequests", "maxConcurrentRequests", "dynamicThrottlesEnabled", "hsts", "customHeaders")
 	o.done()

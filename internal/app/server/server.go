@@ -101,7 +101,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 		return Restart{fmt.Errorf("serve: %w", err)}
 	case <-ctx.Done():
 	case <-started.gone(ctx):
-		log.Warn().Msg("the Functions host is gone; finishing what is under way")
+		log.Warn().Msg("the Functions host has ended; finishing the calls under way")
 		grace = orphanTime
 	}
 	return Restart{end(ctx, server, app.Catalogs, grace)}

@@ -29,7 +29,7 @@ func watch(ctx context.Context, accounts []*storage.Account) {
 					continue
 				}
 				warned[o.Connection] = time.Now()
-				zerolog.Ctx(ctx).Warn().Str("connection", o.Connection).Str("cause", o.Cause).Time("since", o.Since).Int("waiting", o.Waiting).Msg("storage gives no good answer; requests wait for it")
+				zerolog.Ctx(ctx).Warn().Str("connection", o.Connection).Str("cause", o.Cause).Time("since", o.Since).Int("waiting", o.Waiting).Msg("storage is unavailable; requests wait for it")
 			}
 		}
 		for connection := range warned {

@@ -216,9 +216,9 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 // lost describes a record whose copies all differ from the log, and whose change is no longer in the log because of its age.
 func lost(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
-		return "none of the record's index rows is as it was last written; write the record again"
+		return "all of the record's index rows differ from its last write; write the record again"
 	}
-	return "the record has lost all its index rows, and the log keeps it no longer; restore the index table from a backup"
+	return "the record has lost all its index rows and is no longer in the log; restore the index table from a backup"
 }
 
 // Result is the summary of a check.

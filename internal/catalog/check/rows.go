@@ -39,7 +39,7 @@ func (k *checker) rows(ctx context.Context, suspect func(identity index.Identity
 			return err
 		}
 		if h == nil {
-			what := "the log does not know the row's record"
+			what := "the row's record is not in the log"
 			if store.Foreign(row) {
 				what = "another program wrote the row; take it over with: tablesweep catalog migrate"
 			}
@@ -71,7 +71,7 @@ func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slo
 	if _, found, err := k.Index.Get(ctx, row.Key); err != nil || !found { // it has just been deleted
 		return err
 	}
-	k.unknown(row, "the tombstone was left behind")
+	k.unknown(row, "the tombstone should have been deleted")
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index
 	if err != nil {
 		return err
 	}
-	what, allowed := "the row is in a place where its record has none", k.repair
+	what, allowed := "the row does not belong here by its record's values", k.repair
 	if !there {
 		what, allowed = what+", and its contents differ from the record", false
 	}

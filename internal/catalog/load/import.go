@@ -104,7 +104,7 @@ func (im *importer) open(ctx context.Context, file *os.File) (*rowReader, error)
 			return nil, err
 		}
 		if earlier.Size != im.done.Size || !earlier.Modified.Equal(im.done.Modified) {
-			return nil, problem.Invalidf("", "%s has changed since its import began; import it anew", im.path)
+			return nil, problem.Invalidf("", "%s has changed since its import began; import it again from the start", im.path)
 		}
 		im.done = earlier
 		if im.Resumed != nil {
@@ -126,7 +126,7 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	if info, err := im.failed.Stat(); err != nil {
 		return err
 	} else if info.Size() < im.done.FailedBytes {
-		return problem.Invalidf("", "%s is missing, or shorter than it was: move it along with the file", im.failed.Name())
+		return problem.Invalidf("", "%s is missing, or shorter than before; move it together with the file", im.failed.Name())
 	}
 	if err := im.failed.Truncate(im.done.FailedBytes); err != nil { // what was not noted is done again
 		return err

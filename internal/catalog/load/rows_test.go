@@ -151,7 +151,7 @@ func TestStoredNote(t *testing.T) {
 	}
 	touch(at)
 	write(t, path+FailedExt, "")
-	if _, _, err := run(); problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "shorter than it was") {
+	if _, _, err := run(); problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "shorter than before") {
 		t.Errorf("without the list of refused rows: %v", err)
 	}
 	write(t, path+FailedExt, "no\nof a run that died")

@@ -98,7 +98,7 @@ func (m *migrator) heads(ctx context.Context, shard store.Shard) error {
 			return err
 		}
 		if !found {
-			m.reportLeft(at, "none of the record's index rows is as it was last written, and the log keeps it no longer; run: tablesweep catalog check")
+			m.reportLeft(at, "all of the record's index rows differ from its last write, and it is no longer in the log; run: tablesweep catalog check")
 			return nil
 		}
 		id, err := m.Identify(r)
@@ -149,7 +149,7 @@ func (m *migrator) byIdentity(rows []storage.Entity) map[index.IdentityHash][]fo
 		case err != nil:
 			m.reportLeft(row.Key, "the row does not hold a record: %v", err)
 		case m.contentOf(id).ambiguous:
-			m.reportLeft(row.Key, "there are rows whose index and sort values differ in case only, with other contents; change the sort value of one of the records")
+			m.reportLeft(row.Key, "there are rows with other contents whose index and sort values differ only in case; change the sort value of one of the records")
 		default:
 			all[id.Hash()] = append(all[id.Hash()], foreignRow{row, id, r})
 		}

@@ -183,7 +183,7 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) 
 		return true, nil
 	}
 	if err != nil {
-		m.reportLeft(row.Key, "the log's entry does not hold a record; correct or delete it: %v", err)
+		m.reportLeft(row.Key, "the log entry does not hold a record; correct or delete it: %v", err)
 		return false, nil
 	}
 	for {
@@ -212,7 +212,7 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) 
 func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
 	operation := row.Get(store.PublishedOperation)
 	if operation != store.PublishedInsert && operation != publishedDelete {
-		return nil, fmt.Sprintf("the log's entry has the operation %q; correct or delete it", operation), nil
+		return nil, fmt.Sprintf("the log entry has the unknown operation %q; correct or delete it", operation), nil
 	}
 	h, err := m.ReadHead(ctx, id.First(), id.Hash())
 	if err == nil && h == nil && operation == publishedDelete {
@@ -231,7 +231,7 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	}
 	switch {
 	case m.contentOf(id).ambiguous || live && h.Content != store.HashOf(r):
-		return nil, "there is a record whose index and sort values differ from the log's entry in case only, with other contents; change the sort value of one of them, or delete the entry", nil
+		return nil, "there is a record with other contents whose index and sort values differ from the log entry only in case; change the sort value of one of them, or delete the entry", nil
 	case operation == store.PublishedInsert && live, operation == publishedDelete && !live:
 		return nil, "", nil
 	case operation == publishedDelete:

@@ -49,7 +49,7 @@ func Recognise(ctx context.Context, c *catalog.Catalog) error {
 	case errors.Is(err, errRecognised):
 		return nil
 	case err == nil && !empty:
-		return problem.Conflictf("", "%s: no row is a record of the schema %s, so the table is no catalog; nothing was changed", c.Index, c.Schema)
+		return problem.Conflictf("", "%s: no row is a record of the schema %s, so the table is not a catalog; nothing was changed", c.Index, c.Schema)
 	}
 	return err
 }

@@ -97,5 +97,5 @@ func (m *migrator) resumeWriters(ctx context.Context, stopped *storage.Entity) e
 }
 
 func (m *migrator) anotherMove() error {
-	return problem.Conflictf("", "another process is moving catalog %s to another schema; let one of the two end, then run this again", m.Name)
+	return problem.Conflictf("", "another process is moving catalog %s to another schema; wait until it has ended, then run this again", m.Name)
 }

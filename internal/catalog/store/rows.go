@@ -214,7 +214,7 @@ func EntryOf(row storage.Entity) (Entry, error) {
 }
 
 // ErrNewer means that a newer version of this program wrote a row.
-var ErrNewer = errors.New("a later version of this program wrote it: use that")
+var ErrNewer = errors.New("a later version of this program wrote it; use that version")
 
 // CheckFormat returns an error if this program does not know the format of a row.
 func CheckFormat(v int64) error {
@@ -222,7 +222,7 @@ func CheckFormat(v int64) error {
 	case v > format:
 		return fmt.Errorf("it has format %d: %w", v, ErrNewer)
 	case v < format:
-		return fmt.Errorf("it has no format that this program knows: %d", v)
+		return fmt.Errorf("this program does not know its format: %d", v)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (d *demo) run(ctx context.Context) (Report, error) {
 		}
 	}
 	if d.Watch != nil {
-		d.print("the app goes on, with its console at %s/api/console/, until an interrupt", d.host.URL())
+		d.print("the app keeps running until an interrupt; its console is at %s/api/console/", d.host.URL())
 		d.Watch(d.report)
 	}
 	return d.report, nil

@@ -28,7 +28,7 @@ type lease struct {
 }
 
 // errHeld means that another host has the lease.
-var errHeld = errors.New("another host has the timer's lease")
+var errHeld = errors.New("another host holds the timer's lease")
 
 // take acquires or renews the lease and returns the schedule's state. The error is [errHeld] if another host has the lease.
 // update, if not nil, is the new state.

@@ -119,7 +119,7 @@ func (l *listener) process(ctx context.Context, m storage.Message) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 	defer cancel()
 	if err := l.settle(ctx, m, err); err != nil {
-		log.Warn().Err(err).Msg("the message could not be settled, and comes back when its lease ends")
+		log.Warn().Err(err).Msg("the message could not be deleted or moved, and will reappear when its lease ends")
 	}
 }
 

@@ -43,7 +43,7 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 		status, err := t.lease.take(ctx, nil)
 		switch {
 		case errors.Is(err, errHeld):
-			log.Debug().Msg("another host keeps the timer")
+			log.Debug().Msg("another host runs the timer")
 			task.Sleep(ctx, timerLease)
 			continue
 		case err != nil && ctx.Err() == nil:
@@ -51,7 +51,7 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 			task.Sleep(ctx, h.options.Times.Pause)
 			continue
 		}
-		log.Debug().Msg("this host keeps the timer")
+		log.Debug().Msg("this host runs the timer")
 		holding, lost := context.WithCancel(ctx)
 		var renewing sync.WaitGroup
 		renewing.Go(func() {

@@ -47,7 +47,7 @@ var cheap = strings.Fields("empty error select first limit skip until while repe
 // parse reads a program, refuses what a map must not do, and adds the checks of [budget] to the instructions that create values.
 func parse(text string) (*gojq.Query, error) {
 	if len(text) > maxProgram {
-		return nil, fmt.Errorf("has %d bytes; %d are the most", len(text), maxProgram)
+		return nil, fmt.Errorf("has %d bytes, but at most %d are allowed", len(text), maxProgram)
 	}
 	q, err := gojq.Parse(text)
 	if err != nil {
@@ -55,7 +55,7 @@ func parse(text string) (*gojq.Query, error) {
 		if errors.As(err, &at) {
 			err = fmt.Errorf("%w, at byte %d", err, at.Offset)
 		}
-		return nil, fmt.Errorf("is no jq program: %w", err)
+		return nil, fmt.Errorf("is not a jq program: %w", err)
 	}
 	var g guard
 	g.walk(reflect.ValueOf(q))
@@ -93,13 +93,13 @@ func (g *guard) visit(node any) {
 	switch n := node.(type) {
 	case *gojq.Query:
 		if n.Meta != nil || n.Imports != nil {
-			g.refuse("uses modules, which maps don't have")
+			g.refuse("uses modules, which maps can't use")
 		}
 		operator(n)
 	case *gojq.FuncDef:
 		for _, name := range append(slices.Clone(n.Args), n.Name) {
 			if name[0] == '_' {
-				g.refuse("defines %s; names that begin with _ are those of the library", name)
+				g.refuse("defines %s; names that begin with _ are reserved for the library", name)
 			}
 		}
 	case *gojq.Term:
@@ -158,13 +158,13 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 func (g *guard) function(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
 	case slices.Contains(impure, f.Name):
-		g.refuse("uses %s: the same row must become the same each time", f.Name)
+		g.refuse("uses %s, but a map must give the same result for the same row each time", f.Name)
 		return nil
 	case slices.Contains(unbounded, f.Name):
-		g.refuse("uses %s, whose work a map can't bound", f.Name)
+		g.refuse("uses %s, whose work can't be limited; leave it out", f.Name)
 		return nil
 	case strings.HasPrefix(f.Name, "_"), strings.HasPrefix(f.Name, "$__"):
-		g.refuse("uses %s; names that begin with _ or $__ are those of the library", f.Name)
+		g.refuse("uses %s; names that begin with _ or $__ are reserved for the library", f.Name)
 		return nil
 	case f.Name[0] == '$', slices.Contains(cheap, f.Name):
 		return nil
@@ -288,7 +288,7 @@ func newBudget(q *gojq.Query) (*budget, error) {
 		guards("_at", 0, func(v any, _ []any) { b.index(v) }),
 		guards("_pair", 2, func(_ any, args []any) { b.pair(args[0], args[1]) }),
 		guards("_search", 0, func(v any, _ []any) { b.search(v) }),
-		guards("_separator", 0, func(v any, _ []any) { b.text(v, maxSeparator, "puts between others") }),
+		guards("_separator", 0, func(v any, _ []any) { b.text(v, maxSeparator, "joins with") }),
 		guards("_format", 0, func(v any, _ []any) { b.format(v) }))
 	return b, err
 }
@@ -370,7 +370,7 @@ var zoned = regexp.MustCompile(`%[^A-Za-z%]*[Z+]`)
 // format ends the run at such a format, because the meaning of a name like CET depends on this machine's zone.
 func (b *budget) format(v any) {
 	if text, _ := v.(string); zoned.MatchString(strings.ReplaceAll(text, "%%", "")) {
-		b.exceed("reads a time by %%Z or %%+, whose zones are those of this machine; %%z reads +01:00")
+		b.exceed("reads a time by %%Z or %%+, whose zones depend on this machine; use %%z, which reads +01:00")
 	}
 }
 
@@ -383,7 +383,7 @@ func (b *budget) text(v any, most int, does string) {
 
 // search charges for a search, because the library reads the text again for each match and keeps the regular expression.
 func (b *budget) search(v any) {
-	b.text(v, maxSearched, "looks for a regular expression in")
+	b.text(v, maxSearched, "searches by a regular expression in")
 	text, _ := v.(string)
 	b.steps -= perSearch + (len(text)>>9)*(len(text)>>9)
 	b.searches++

@@ -51,7 +51,7 @@ func New(o Options) (*Map, error) {
 	m.query = q
 	b, err := newBudget(q)
 	if err != nil {
-		return nil, fmt.Errorf("is no jq program: %w", err)
+		return nil, fmt.Errorf("is not a jq program: %w", err)
 	}
 	m.idle.Put(b)
 	return m, nil
@@ -138,7 +138,7 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 			return rows, nil
 		}
 		if len(rows) == maxRows {
-			return nil, fmt.Errorf("the program puts out more than %d rows", maxRows)
+			return nil, fmt.Errorf("the program returns more than %d rows", maxRows)
 		}
 		one, err := r.output(v, m.changed)
 		if err != nil {

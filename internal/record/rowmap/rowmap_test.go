@@ -88,17 +88,17 @@ func checkRows(t *testing.T, program string, want ...string) {
 // TestFails: what a row can't become is this row's error, and what a program may not do is refused before it runs.
 func TestFails(t *testing.T) {
 	t.Parallel()
-	const searched = "looks for a regular expression in a text of more than 100 KiB"
+	const searched = "searches by a regular expression in a text of more than 100 KiB"
 	for program, want := range map[string]string{
-		`.S`: "puts out a string \"text\", not a row", `[.]`: "puts out an array", `del(.RowKey)`: "whose RowKey is null, not a string", `.PartitionKey = 1`: "whose PartitionKey is 1",
-		`.X = [1]`: "X is an array", `.["a b"] = 1`: "is not a property name", `.X = .L`: "which no Double keeps", `.L += 9223372036854775000`: "tostring makes a text of it", `null`: "puts out null, not a row", `"9" * 2000 | tonumber`: "1024 digits", `"9" * 2000 | fromjson`: "1024 digits", `[] | nth(100000000) = 1`: "an index of more than", `."X@odata.type" = "Edm.Int32" | .X = "five"`: "which is no Edm.Int32",
-		`."X@odata.type" = "Int32" | .X = 1`: "which is no type", `error("no \(.S)")`: "no text", `"x CET" | strptime("x %Z")`: "%Z or %+", `"%Z" as $f | try ("CET" | strptime($f)) catch 1`: "%Z or %+", `"Mon Jan  2 15:04:05 CET 2006" | strptime("%+")`: "%Z or %+", `"%Z5" | strptime("%%Z%d") | error("read")`: "read", `repeat(.)`: "puts out more than 100 rows",
+		`.S`: "returns a string \"text\", not a row", `[.]`: "returns an array", `del(.RowKey)`: "whose RowKey is null, not a string", `.PartitionKey = 1`: "whose PartitionKey is 1",
+		`.X = [1]`: "X is an array", `.["a b"] = 1`: "is not a property name", `.X = .L`: "which a Double can't hold exactly", `.L += 9223372036854775000`: "tostring makes a text of it", `null`: "returns null, not a row", `"9" * 2000 | tonumber`: "1024 digits", `"9" * 2000 | fromjson`: "1024 digits", `[] | nth(100000000) = 1`: "an index of more than", `."X@odata.type" = "Edm.Int32" | .X = "five"`: "which is not an Edm.Int32",
+		`."X@odata.type" = "Int32" | .X = 1`: "which is not a type", `error("no \(.S)")`: "no text", `"x CET" | strptime("x %Z")`: "%Z or %+", `"%Z" as $f | try ("CET" | strptime($f)) catch 1`: "%Z or %+", `"Mon Jan  2 15:04:05 CET 2006" | strptime("%+")`: "%Z or %+", `"%Z5" | strptime("%%Z%d") | error("read")`: "read", `repeat(.)`: "returns more than 100 rows",
 		`.X = ("x" * 200000 | . , . | [.,.,.,.,.,.] | join(""))`:                                   "a text of more than 256 KiB",
 		`range(6) as $i | .["P\($i)"] = 1 | reduce range(6) as $j (.; .["Q\($j)"] = "x" * 200000)`: "a row of more than 1 MiB",
 		`"x" * 200000000`: "a text of more than 256 KiB", `.S *= 200000000`: "a text of more than 256 KiB", `reduce range(40) as $i ("x"; . + .)`: "256 KiB", `reduce range(40) as $i ("x"; . += .)`: "256 KiB",
 		`reduce range(60) as $i (1; [., .]) | tojson`: "more than 32768 values", `reduce range(60) as $i ({}; .a = . | .b = .) | tojson`: "more than 32768 values", `.[100000000] = 1`: "an index of more than",
 		`[] | .[length + 100000000] = 1`: "an index of more than", `[] | setpath([100000000]; 1)`: "an index of more than", `[] | getpath([100000000]) = 1`: "an index of more than",
-		`[range(30000)] as $all | last(range(1e9) | $all - $all)`: "instructions", `[range(30000)] as $all | last(range(1e9) | $all | . -= $all)`: "instructions", `["a", "b"] | join("x" * 2000)`: "puts between others a text of more than 1 KiB",
+		`[range(30000)] as $all | last(range(1e9) | $all - $all)`: "instructions", `[range(30000)] as $all | last(range(1e9) | $all | . -= $all)`: "instructions", `["a", "b"] | join("x" * 2000)`: "joins with a text of more than 1 KiB",
 		`reduce range(40) as $i (10; . * .) | tojson`: "1024 digits", `def f: f; f`: "instructions", `until(false; .)`: "instructions",
 		`def f: try ("x" * 200000000) catch f; f`: "a text of more than 256 KiB", `range(10000) | "x" * 200000 | select(false)`: "instructions", `reduce range(40) as $i ("\""; tojson)`: "256 KiB",
 		`"x" * 250000 | test("y")`: searched, `"x" * 250000 | gsub("X"; "y"; "i")`: searched, `"x" * 250000 | sub("X"; "y")`: searched, `"x" * 250000 | [scan("x")]`: searched, `"x" * 250000 | capture("(?<a>x)")`: searched,
@@ -115,7 +115,7 @@ func TestFails(t *testing.T) {
 		"now": "uses now", ".T = (now|todate)": "uses now", "localtime": "uses localtime", `strflocaltime("%H")`: "uses strflocaltime", "halt": "uses halt", "halt_error": "uses halt_error", "input": "uses input",
 		"[inputs]": "uses inputs", "env": "uses env", "$ENV.PATH": "uses $ENV", "builtins": "uses builtins", `import "a" as a; .`: "uses modules", `include "a"; .`: "uses modules", "modulemeta": "uses modulemeta",
 		`_multiply("x"; 9)`: "uses _multiply", "transpose": "uses transpose", "debug": "uses debug", `"\(now)"`: "uses now", `{(input): 1}`: "uses input", `. as {a: $x} ?// [$x] | now`: "uses now", "def f(g): g; f(halt)": "uses halt",
-		".a |": "is no jq program: unexpected EOF", "nofunction": "is no jq program", strings.Repeat(" ", 20_000): "16384 are the most",
+		".a |": "is not a jq program: unexpected EOF", "nofunction": "is not a jq program", strings.Repeat(" ", 20_000): "at most 16384 are allowed",
 	} {
 		if _, err := rowmap.New(rowmap.Options{Program: program}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %v, want %q", program, err, want)

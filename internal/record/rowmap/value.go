@@ -51,7 +51,7 @@ func valueOf(p storage.Property) (v any, err error) {
 	case storage.Int32, storage.Int64:
 		n, err := strconv.ParseInt(p.Text(), 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s is no %v", p.Name, p.Type)
+			return nil, fmt.Errorf("%s is not an %v", p.Name, p.Type)
 		}
 		if int64(int(n)) != n {
 			return big.NewInt(n), nil
@@ -60,7 +60,7 @@ func valueOf(p storage.Property) (v any, err error) {
 	case storage.Double:
 		f, err := strconv.ParseFloat(p.Text(), 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s is no %v", p.Name, p.Type)
+			return nil, fmt.Errorf("%s is not an %v", p.Name, p.Type)
 		}
 		return f, nil
 	}
@@ -72,7 +72,7 @@ func valueOf(p storage.Property) (v any, err error) {
 func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) {
 	out, ok := v.(map[string]any)
 	if !ok {
-		return e, fmt.Errorf("the program puts out %s, not a row", strings.TrimPrefix(article(gojq.TypeOf(v))+" "+gojq.Preview(v), "null "))
+		return e, fmt.Errorf("the program returns %s, not a row", strings.TrimPrefix(article(gojq.TypeOf(v))+" "+gojq.Preview(v), "null "))
 	}
 	for _, k := range []struct {
 		name string
@@ -80,7 +80,7 @@ func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) 
 	}{{odata.PartitionKey, &e.Key.Partition}, {odata.RowKey, &e.Key.Row}} {
 		text, ok := out[k.name].(string)
 		if !ok {
-			return e, fmt.Errorf("the program puts out a row whose %s is %s, not a string", k.name, gojq.Preview(out[k.name]))
+			return e, fmt.Errorf("the program returns a row whose %s is %s, not a string", k.name, gojq.Preview(out[k.name]))
 		}
 		if !utf8.ValidString(text) {
 			return e, fmt.Errorf("%s is not valid Unicode", k.name)
@@ -111,7 +111,7 @@ func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) 
 			changed(Change{name, was.Type, p.Type})
 		}
 		if bytes += len(p.Name) + len(p.Value); bytes > maxRowBytes {
-			return fmt.Errorf("the program puts out a row of more than %d MiB", maxRowBytes>>20)
+			return fmt.Errorf("the program returns a row of more than %d MiB", maxRowBytes>>20)
 		}
 		e.Properties = append(e.Properties, p)
 		return nil
@@ -166,16 +166,16 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 	}
 	switch v.(type) {
 	case []any, map[string]any:
-		return p, fmt.Errorf("%s is %s, and a property has one value; tojson makes a text of it", name, article(gojq.TypeOf(v)))
+		return p, fmt.Errorf("%s is %s, but a property has a single value; tojson makes a text of it", name, article(gojq.TypeOf(v)))
 	}
 	if was == nil && !storage.IsPropertyName(name) {
-		return p, fmt.Errorf("%q is no property's name: letters, digits and underscores", name)
+		return p, fmt.Errorf("%q is not a property name; use letters, digits and underscores", name)
 	}
 	if as != nil {
 		text, _ := as.(string)
 		t, known := odata.ParseType(text)
 		if !known {
-			return p, fmt.Errorf("%s%s is %s, which is no type", name, typeSuffix, gojq.Preview(as))
+			return p, fmt.Errorf("%s%s is %s, which is not a type", name, typeSuffix, gojq.Preview(as))
 		}
 		p, ok := fit(name, t, v)
 		if text, isText := v.(string); !ok && isText { // JSON has Int64 as text
@@ -183,7 +183,7 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 			ok = err == nil
 		}
 		if !ok {
-			return p, fmt.Errorf("%s is %s, which is no %v", name, gojq.Preview(v), t)
+			return p, fmt.Errorf("%s is %s, which is not an %v", name, gojq.Preview(v), t)
 		}
 		return p, nil
 	}
@@ -204,9 +204,9 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 		return p, fmt.Errorf("%s is not valid Unicode", name)
 	}
 	if _, ok := fit(name, storage.Int64, v); ok {
-		return p, fmt.Errorf(`%s is %s, which no Double keeps; "%s%s": "Edm.Int64" makes it an Int64`, name, gojq.Preview(v), name, typeSuffix)
+		return p, fmt.Errorf(`%s is %s, which a Double can't hold exactly; "%s%s": "Edm.Int64" makes it an Int64`, name, gojq.Preview(v), name, typeSuffix)
 	}
-	return p, fmt.Errorf("%s is %s, which no number of a property keeps; tostring makes a text of it", name, gojq.Preview(v))
+	return p, fmt.Errorf("%s is %s, which no number type can hold; tostring makes a text of it", name, gojq.Preview(v))
 }
 
 // fit returns a property of the type with the value, if the type allows the value.

@@ -137,7 +137,7 @@ func (c Claims) take(ctx context.Context, row storage.Entity, id ID) (Claim, err
 			return claimOf(known, there), id.Check(there)
 		}
 	}
-	return Claim{}, problem.Busyf("", "the request's claim comes and goes; try again")
+	return Claim{}, problem.Busyf("", "the request's claim keeps appearing and disappearing; try again")
 }
 
 // claimOf returns the claim of a row.

@@ -33,7 +33,7 @@ const (
 	startRead = 2 * time.Second
 )
 
-var errBehind = fmt.Errorf("more than %d follow", maxBehind)
+var errBehind = fmt.Errorf("more than %d events or changes follow", maxBehind)
 
 // Next has the rows after a position in a log.
 type Next struct {

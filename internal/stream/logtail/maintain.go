@@ -38,7 +38,7 @@ func (s *Streams) Maintain(ctx context.Context) error {
 	// Report every error except a timeout after some progress.
 	others := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
 	if ctx.Err() == nil && removed > 0 && len(others) < len(errs) {
-		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("log: not all old rows could be deleted in time; the next run goes on")
+		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("log: not all old rows could be deleted in time; the next run continues")
 		errs = others
 	}
 	return errors.Join(errs...)

@@ -91,7 +91,7 @@ func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used 
 		}
 		return used, true, nil
 	}
-	return note{}, false, problem.Busyf("", "the key's note comes and goes; try again")
+	return note{}, false, problem.Busyf("", "the key's note keeps appearing and disappearing; try again")
 }
 
 // complete inserts the events with these keys that are missing from a shard. known means that some may exist. It
@@ -121,7 +121,7 @@ func (s *Streams) complete(ctx context.Context, shard Shard, keys []string, reco
 		}
 		known = true // another try has written some
 	}
-	return ids, problem.Busyf("", "other tries append the same events; try again")
+	return ids, problem.Busyf("", "other attempts are appending the same events; try again")
 }
 
 // findEvents sets the ids of the events that exist in a shard. The keys are in the order of age, oldest first.

@@ -137,7 +137,7 @@ func parsePosition(text string) (position, error) {
 	return p, nil
 }
 
-var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, how long ago, such as 15m, an id, or what an answer has as next")
+var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, how long ago, such as 15m, an id, or the value of next in an answer")
 
 // arrival is a row with its place, and whether the follower has received it.
 type arrival struct {

@@ -135,7 +135,7 @@ func (s *Streams) toWrite(ctx context.Context, stream string) (shards []Shard, e
 		return nil, "", err
 	}
 	if secret.In(stream) {
-		return nil, "", problem.Invalidf("stream", "has what looks like a key, a signature or a token; names of streams are stored and shown, and must have none")
+		return nil, "", problem.Invalidf("stream", "has what looks like a key, a signature or a token; remove it, because names of streams are stored and shown")
 	}
 	if _, known := s.options.Table.Now(s.options.Now()); !known {
 		s.forget(escaped) // a new answer shows the service's time
