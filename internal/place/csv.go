@@ -83,7 +83,7 @@ type csvReader struct {
 	ended   int    // lines read
 	columns []csvColumn
 	keys    [2]int // columns of the keys, or -1
-	rows    int    // that were read so far
+	rows    int    // rows read so far
 }
 
 // csvColumn is a column of a property, or of a key.

@@ -52,7 +52,7 @@ func Open(ctx context.Context, o Objects) (*Export, error) {
 	return e, nil
 }
 
-// lacks says why a place has no object of that name.
+// lacks explains that a place has no object of that name, or that its directory does not exist.
 func lacks(o Objects, name string) string {
 	if d, local := o.(Directory); local {
 		if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {

@@ -236,7 +236,7 @@ type Manifest struct {
 	Filter     string        `json:"filter,omitempty"`
 	Select     []string      `json:"select,omitempty"`
 	Since      *time.Time    `json:"since,omitempty"`
-	Mapped     bool          `json:"mapped,omitempty"` // a map has made the rows of others
+	Mapped     bool          `json:"mapped,omitempty"` // a map has changed the rows
 	StartedAt  time.Time     `json:"startedAt"`
 	FinishedAt time.Time     `json:"finishedAt"`
 	Rows       int64         `json:"rows"`
@@ -259,8 +259,8 @@ type EncodingNames struct {
 	Compress Compress `json:"compress"`
 }
 
-// Of returns the manifest of an export whose rows come from another export. What limits or changes the source's rows
-// applies to this export, too.
+// Of returns the manifest of an export whose rows come from another export. The source's range, filter, selection, time and
+// map also apply to this export.
 func (m Manifest) Of(source Manifest) Manifest {
 	m.Table, m.Account, m.Since, m.Mapped = source.Table, source.Account, source.Since, m.Mapped || source.Mapped
 	m.StartedAt, m.FinishedAt = source.StartedAt, source.FinishedAt

@@ -39,7 +39,8 @@ func InBlobs(text string) bool {
 	return IsURL(text) || len(text) >= len(InAccount) && strings.EqualFold(text[:len(InAccount)], InAccount)
 }
 
-// otherScheme finds the start of a place of another program, such as s3:BUCKET. A single letter is a drive of Windows.
+// otherScheme matches the start of a place that only other programs support, such as s3:BUCKET. It does not match a single letter, which is a
+// drive on Windows.
 var otherScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+-]+:`)
 
 // KindOf returns the kind of place that a text names: letters and digits are a table, - is a stream, a URL or blob: means blobs, a

@@ -44,7 +44,7 @@ func Within(ctx context.Context, o Objects) (string, error) {
 	return "", nil
 }
 
-// exportInside returns the object that shows that an export lies within a place, or "".
+// exportInside returns the name of an object that proves that another export lies within a place, or "".
 func exportInside(ctx context.Context, o Objects) (string, error) {
 	var names []string
 	err := o.List(ctx, "", func(name string, _ int64) error {

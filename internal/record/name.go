@@ -36,7 +36,7 @@ func (f Field) property() string {
 	return escapedPrefix + escape(f.Name)
 }
 
-// named is the inverse of property. It returns a field without a value. ok is false if the property is not a field's.
+// named is the inverse of property. The field has no value. ok is false if no field has such a property.
 func named(property string) (f Field, ok bool) {
 	if !strings.HasPrefix(property, OwnPrefix) {
 		return Field{Name: property}, true

@@ -67,12 +67,12 @@ func ComparesTime(filter string) bool {
 	return compares(filter, func(name string) bool { return strings.EqualFold(name, "Timestamp") })
 }
 
-// Compares reports whether a filter uses a property.
+// Compares reports whether a filter uses the property. Names are case-sensitive.
 func Compares(filter, property string) bool {
 	return compares(filter, func(name string) bool { return name == property })
 }
 
-// compares reports whether a word of the filter, outside of quotes, is one of those.
+// compares reports whether is returns true for any name or operator in the filter, outside of quotes.
 func compares(filter string, is func(word string) bool) bool {
 	for i, piece := range strings.Split(filter, "'") {
 		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {

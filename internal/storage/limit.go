@@ -89,7 +89,7 @@ func (l *Limit) Expects(top int) float64 {
 	return min(l.page, float64(top))
 }
 
-// observe records how many rows a query returned. expected is the number that was expected for all its tries together.
+// observe records how many rows a query returned. expected is the number of rows that was expected of all its tries together.
 func (l *Limit) observe(rows int, expected float64) {
 	if l == nil {
 		return

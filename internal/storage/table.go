@@ -160,7 +160,7 @@ func (t Top) Of(most int) int {
 	return min(most, t.rows)
 }
 
-// Learn records the size of a page, for which asked rows were requested. If the page was too large, or if more rows of this size may follow,
+// Learn records the size of a page for which the given number of rows was requested. If the page was too large, or if more rows of this size may follow,
 // it limits the next page to as many as fit. The page consists of some answers, each of which may have about 4 MiB.
 // A page from memory has 0 bytes and changes nothing.
 func (t *Top) Learn(requested, rows, bytes, answers int) {

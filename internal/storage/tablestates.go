@@ -43,7 +43,7 @@ func WithRows(all []TableState) (names []string) {
 	return names
 }
 
-// state returns the state of the table. It passes over empty pages before a row.
+// state returns the state of the table. Empty pages may come before the first row, so it reads until a page has a row.
 func (t *Table) state(ctx context.Context) (TableState, error) {
 	state, found := TableState{Table: t.Name()}, errors.New("there is a row")
 	err := t.All(ctx, Query{Select: []string{}, Top: 1}, func(p Page) error {

@@ -17,12 +17,12 @@ import (
 	"tablesweep/internal/record"
 )
 
-// Note is an import's progress: an event of its checkpoint.
+// Note is the progress of an import. The checkpoint's journal consists of such notes.
 type Note struct {
 	File        string    `json:"file"`
 	Size        int64     `json:"size"`
 	Modified    time.Time `json:"modified"`
-	Rows        int       `json:"rows"` // of the file, that are done with
+	Rows        int       `json:"rows"` // of the file, written or failed
 	Inserted    int       `json:"inserted"`
 	Replaced    int       `json:"replaced,omitempty"`
 	Unchanged   int       `json:"unchanged"`
@@ -30,7 +30,7 @@ type Note struct {
 	FailedBytes int64     `json:"failedBytes"` // of the file of failed rows
 }
 
-// Progress returns how far the import of a checkpoint came.
+// Progress returns the last progress in an import's checkpoint.
 func Progress(of *journal.File) (last Note, err error) {
 	err = journal.Events(of, func(n Note) error {
 		last = n
@@ -39,25 +39,25 @@ func Progress(of *journal.File) (last Note, err error) {
 	return last, err
 }
 
-// ImportOptions configure [Import]. It calls what is not nil.
+// ImportOptions configure [Import]. It calls the functions that are not nil.
 type ImportOptions struct {
-	Checkpoint *journal.File  // records the progress, and may hold that of an earlier run; nil for none
-	Resumed    func(rows int) // after this many rows that are done with
+	Checkpoint *journal.File  // records the progress, and may contain that of an earlier run; nil for no checkpoint
+	Resumed    func(rows int) // with the number of rows that earlier runs have written or refused
 	Failed     func(Row, error)
-	CSV        place.CSV  // of a file of CSV
-	Upsert     bool       // replaces the contents of records that are there
-	Noted      func(Note) // with the progress, now and then, from one or several goroutines
+	CSV        place.CSV  // the form of a CSV file
+	Upsert     bool       // replaces the contents of existing records
+	Noted      func(Note) // with the progress after every 20 rows or so, possibly from several goroutines at once
 
-	// Patience is how long a record waits for storage that is away. 0 means as long as the catalog's own
-	// deadlines let a single write wait.
+	// Patience is how long the write of a record is repeated while the storage does not answer. 0 means that it
+	// is tried only once, within the catalog's own deadline for a write.
 	Patience time.Duration
 
 	most int // rows between two notes; 0 means maxRows
 }
 
-// Import writes the records of a file into a catalog, and puts failed rows into FILE.failed. If
-// it is interrupted or dies, the next one goes on from the checkpoint. After an interrupt it ends
-// the rows that it has begun, and returns [task.ErrInterrupted].
+// Import writes the records of a file into a catalog, and failed rows into FILE.failed. If
+// it is interrupted or its process dies, the next call continues from the checkpoint. After an interrupt it
+// finishes the rows that it has begun, and returns [task.ErrInterrupted].
 func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOptions) (Note, error) {
 	im := importer{ImportOptions: o, catalog: c, path: file.Name()}
 	rows, err := im.open(ctx, file)
@@ -79,11 +79,11 @@ type importer struct {
 	catalog *catalog.Catalog
 	path    string
 	done    Note
-	header  []byte // of CSV
+	header  []byte // nil unless the file is CSV
 	failed  *os.File
 }
 
-// open reads the progress of an earlier import. It returns a reader of the rows behind it.
+// open reads the progress of an earlier run, if there is one. It returns a reader of the remaining rows.
 func (im *importer) open(ctx context.Context, file *os.File) (*rowReader, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -117,7 +117,6 @@ func (im *importer) open(ctx context.Context, file *os.File) (*rowReader, error)
 	return rows, im.Checkpoint.Renew([]any{im.done})
 }
 
-// run imports the rows.
 func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	if im.failed, err = file.At(im.path + FailedExt).Open(os.O_CREATE | os.O_RDWR); err != nil {
 		return err
@@ -128,7 +127,7 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	} else if info.Size() < im.done.FailedBytes {
 		return problem.Invalidf("", "%s is missing, or shorter than before; move it together with the file", im.failed.Name())
 	}
-	if err := im.failed.Truncate(im.done.FailedBytes); err != nil { // what was not noted is done again
+	if err := im.failed.Truncate(im.done.FailedBytes); err != nil { // rows after the last note are imported again
 		return err
 	}
 	err = rows.each(ctx, cmp.Or(im.most, maxRows), func(rows []Row) error { return im.insert(context.WithoutCancel(ctx), rows) })
@@ -141,7 +140,7 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	return nil
 }
 
-// note tells the progress: so many of the rows at hand, behind those before, now and then and when all are written.
+// note reports the progress after every shownRows rows and when all rows of insert are written. before is the progress before these rows.
 func (im *importer) note(before Note, written, all int) {
 	if im.Noted != nil && (written%shownRows == 0 || written == all) {
 		before.Rows += written
@@ -157,7 +156,7 @@ func (im *importer) write(ctx context.Context, r record.Record) (catalog.Written
 	return im.catalog.Insert(ctx, r, "")
 }
 
-// insert writes rows, and notes the progress.
+// insert writes rows, and records the progress in the checkpoint.
 func (im *importer) insert(ctx context.Context, rows []Row) error {
 	var failed bytes.Buffer
 	before, done := im.done, im.done

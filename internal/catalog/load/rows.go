@@ -1,5 +1,5 @@
-// Package load writes many records into a catalog at once: those of a file, or those that
-// arrive line by line.
+// Package load writes many records into a catalog at once, from a file or from lines
+// as they arrive.
 package load
 
 import (
@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// maxRows is how many rows of a file are written at once, and maxBytes bounds their text.
+	// maxRows is how many rows of a file are written at once. maxBytes is the size of their text after which no more are added.
 	maxRows  = 1000
 	maxBytes = 16 << 20
 )
 
-// FailedExt ends the name of the file that keeps an import's failed rows.
+// FailedExt is the ending of the name of the file with an import's failed rows.
 const FailedExt = ".failed"
 
-// Row is a record of an input, or what is wrong with it.
+// Row is a record of an input, or the error in it.
 type Row struct {
 	Line   int
 	Record record.Record
 	Err    error
-	Text   []byte // in the input, without the line's end
+	Text   []byte // as in the input, without the end of the line
 }
 
 // rowOf reads a row from a line of JSON.
@@ -46,13 +46,14 @@ func rowOf(l lines.Line) Row {
 	return row
 }
 
-// rowReader reads the rows of a file. newRowReader makes it.
+// rowReader reads the rows of a file. Create it with newRowReader.
 type rowReader struct {
-	header []byte // of CSV
+	header []byte // nil unless the file is CSV
 	next   func() (Row, error)
 }
 
-// IsCSV reports whether a file has CSV: its name ends with .csv. A file of failed rows has the form of the imported one.
+// IsCSV reports whether a file's name ends with .csv, which means that it contains CSV. It ignores the endings .failed, because a file of failed
+// rows has the form of the imported file.
 func IsCSV(name string) bool {
 	for filepath.Ext(name) == FailedExt {
 		name = strings.TrimSuffix(name, FailedExt)
@@ -60,8 +61,8 @@ func IsCSV(name string) bool {
 	return strings.EqualFold(filepath.Ext(name), ".csv")
 }
 
-// newRowReader returns a reader of the rows of a file with this name: CSV in a form, or JSON lines. A regular file of CSV is read once
-// before, for the types of its columns.
+// newRowReader returns a reader of a file's rows. The name decides between JSON lines and CSV in the given form. A CSV file that is not a pipe is
+// read twice, because the first reading finds the types of its columns.
 func newRowReader(ctx context.Context, name string, in io.ReadSeeker, form place.CSV) (*rowReader, error) {
 	if IsCSV(name) {
 		f, err := newCSV(ctx, in, form)
@@ -82,7 +83,7 @@ func newRowReader(ctx context.Context, name string, in io.ReadSeeker, form place
 
 func newCSV(ctx context.Context, in io.ReadSeeker, form place.CSV) (f *rowReader, err error) {
 	form.Keyless = true
-	if _, err := in.Seek(0, io.SeekStart); err == nil { // no pipe
+	if _, err := in.Seek(0, io.SeekStart); err == nil { // not a pipe
 		if form, err = form.Learn(ctx, in); err != nil {
 			return nil, err
 		}
@@ -101,14 +102,14 @@ func newCSV(ctx context.Context, in io.ReadSeeker, form place.CSV) (f *rowReader
 	}}, err
 }
 
-// objectOf returns properties as JSON of a record.
+// objectOf returns properties as the JSON of a record.
 func objectOf(properties []storage.Property) []byte {
 	b := []byte{'{'}
 	add := func(name string, value []byte) {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b, _ = jsontext.AppendQuote(b, name) // which is valid, as the line of columns was
+		b, _ = jsontext.AppendQuote(b, name) // it is valid, because the line of column names was checked
 		b = append(append(b, ':'), value...)
 	}
 	for _, p := range properties {
@@ -120,7 +121,7 @@ func objectOf(properties []storage.Property) []byte {
 	return append(b, '}')
 }
 
-// skip reads rows that are done with.
+// skip skips rows that earlier runs have imported.
 func (f *rowReader) skip(rows int) error {
 	for range rows {
 		if _, err := f.next(); err != nil {
@@ -130,8 +131,8 @@ func (f *rowReader) skip(rows int) error {
 	return nil
 }
 
-// each calls fn with at most n rows at a time, until the file ends or fn fails. If ctx ends, it returns [task.ErrInterrupted]. What was read
-// ahead of an error is not lost.
+// each calls fn with at most n rows at a time, until the file ends or fn fails. If ctx ends, it returns [task.ErrInterrupted]. If reading
+// fails, fn still gets the rows that were read before.
 func (f *rowReader) each(ctx context.Context, n int, fn func([]Row) error) error {
 	for {
 		var rows []Row
@@ -160,8 +161,8 @@ func (f *rowReader) each(ctx context.Context, n int, fn func([]Row) error) error
 	}
 }
 
-// Arriving calls fn with the rows of JSON lines as they arrive: with all that wait, as
-// [lines.Arriving] does. After an interrupt, fn gets what was read. Then Arriving returns
+// Arriving calls fn with rows as their JSON lines arrive. Like [lines.Arriving], it passes all
+// waiting rows at once. After an interrupt, fn gets the rows that were read, and then Arriving returns
 // [task.ErrInterrupted].
 func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
 	err := lines.Arriving(ctx, in, func(some []lines.Line) error {
@@ -177,7 +178,7 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
 	return err
 }
 
-// rowError is an error of the storage when a row was written.
+// rowError is an error of the storage in the write of a row.
 type rowError struct {
 	Line int
 	Err  error
@@ -187,10 +188,10 @@ func (e *rowError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.
 
 func (e *rowError) Unwrap() error { return e.Err }
 
-// Write writes rows by the function write, such as the catalog's Insert, many at once, and those
-// of the same record in their order. It calls show with each row's result, in their order; its
-// Err says why this row failed. A failed row does not stop the others. Any other error is
-// returned, as a [rowError], after the results of the other rows were shown.
+// Write writes many rows at once with the function write, such as the catalog's Insert. Rows of
+// the same record are written in their order. Write calls show with each row's result, in the order of the
+// rows. If a row was refused, the result's Err is the reason, and the other rows are still written. An error of
+// the storage is returned, as a [rowError], after the results of all other rows were shown.
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
 	var records record.Decoded
 	for _, row := range rows {
@@ -216,7 +217,7 @@ func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(conte
 	return failed
 }
 
-// aboutRecord reports whether an error of a write is about its record alone.
+// aboutRecord reports whether the error of a write concerns only its record.
 func aboutRecord(err error) bool {
 	return errors.As(err, new(*problem.Error)) && problem.Status(err) < 500
 }

@@ -84,7 +84,7 @@ func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duratio
 	return pause
 }
 
-// Answered records that a request succeeded. thought is the number of rows given to Started, rows the real one.
+// Answered records that a request succeeded. expected is the number of rows that was given to Started, and rows is the actual number.
 func (p *Partitions) Answered(key string, expected, rows int, now time.Time) {
 	if l, ok := p.limits[key]; ok {
 		l.fill(now)
