@@ -84,7 +84,11 @@ func (f *appFlags) send(r *call, method, path string, body []byte, again string)
 	if err != nil {
 		return "", job.Hint(fmt.Errorf("%s did not answer: %w", host, err), again)
 	}
-	return judgeAnswer(host, status, site, answer)
+	id, err := judgeAnswer(host, status, site, answer)
+	if status >= http.StatusInternalServerError { // the app may have done it before it failed
+		err = job.Hint(err, again)
+	}
+	return id, err
 }
 
 // judgeAnswer returns the id in the app's answer to a start, a cancellation or a retry, or the error in the answer.

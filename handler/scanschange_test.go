@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,6 +173,15 @@ func TestScansChange(t *testing.T) {
 			t.Error(told)
 		}
 	}
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"status":503,"detail":"its storage is away"}`)
+	}))
+	defer away.Close()
+	u.where = []string{"--url", away.URL}
+	u.fails(exitFailed, "answers 503: its storage is away\ntablesweep: hint: run it again; a second time does no harm\n", "cancel", noScan)
+	proof.Must(t, os.WriteFile(filepath.Join(u.dir, "count.json"), []byte(countOrders), 0o600))
+	u.fails(exitFailed, "answers 503: its storage is away\ntablesweep: hint: the app may have started the scan; ", "start", "count.json")
 	u.where = []string{"--url", "http://127.0.0.1:1"}
 	u.fails(exitFailed, "127.0.0.1:1 did not answer: ", "cancel", noScan)
 }
