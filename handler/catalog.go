@@ -105,6 +105,15 @@ func (f *catalogFlags) with(r *call, all needs, fn func(ctx context.Context, cat
 	}
 	cat := server.NewCatalog(account, settings)
 	defer cat.Close()
+	if r.changes {
+		err := mayTakeRows(r, "table", cat.Index)
+		if err == nil {
+			err = mayTakeRows(r, "wal", account.Table(settings.WAL))
+		}
+		if err != nil {
+			return err
+		}
+	}
 	ctx := catalogLog(r.toErr).WithContext(r.ctx)
 	for _, need := range all {
 		if err := need(cat, ctx); err != nil {

@@ -195,24 +195,24 @@ func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
 	if !reads && to.Table() != nil && r.point.Resume == "" { // if resumed, the first run has checked it
-		if err := mayTakeRows(r, to.Table()); err != nil {
+		if err := mayTakeRows(r, "to", to.Table()); err != nil {
 			return from, to, err
 		}
 	}
 	return from, to, nil
 }
 
-// mayTakeRows refuses a table in which an app or a Functions host stores its state, in any account.
-func mayTakeRows(r *call, to *storage.Table) error {
+// mayTakeRows refuses a flag's table in which an app or a Functions host stores its state, in any account.
+func mayTakeRows(r *call, flag string, to *storage.Table) error {
 	if storage.OfHost(to.Name()) {
-		return job.Hint(usagef("--to: table %s has a name that a Functions host gives to its own tables", to.Name()), "name another table")
+		return job.Hint(usagef("--%s: table %s has a name that a Functions host gives to its own tables", flag, to.Name()), "name another table")
 	}
 	is, err := isStateTable(to.Name()), error(nil)
 	if !is {
 		is, err = ledger.Is(r.ctx, to)
 	}
 	if is {
-		return job.Hint(usagef("--to: in table %s an app keeps its scans: rows from elsewhere would change what it has done", to.Name()), "name another table")
+		return job.Hint(usagef("--%s: in table %s an app keeps its scans: rows from elsewhere would change what it has done", flag, to.Name()), "name another table")
 	}
 	if err != nil {
 		err = fmt.Errorf("check the destination: %w", err)
