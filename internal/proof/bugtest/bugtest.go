@@ -15,29 +15,29 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// Bug is a change to the source that makes it wrong. It is made in copies that only the test's build sees, so that the
-// app has neither the bugs nor switches for them. Who changes a piece of code that a bug names changes it there, too.
+// Bug is a change to the source that makes it wrong. Only copies for the test's build are changed, so the
+// app has neither the bugs nor switches for them. If you change a piece of code that a bug names, change the bug as well.
 type Bug struct {
 	Name   string
-	Test   string // which must find it
-	Prints string // what the test prints then; "" for no more than that it failed
-	Args   string // what the test gets besides, "" for nothing
+	Test   string // the test that must find the bug
+	Prints string // part of the test's output when it finds the bug; "" for any failure
+	Args   string // the test's further arguments, separated by spaces
 	Edits  []Edit
 }
 
 // Edit is a change to one file.
 type Edit struct{ file, old, replacement string }
 
-// In returns the edit that replaces a piece of a file, which must be there exactly once when the edits before it are
-// made. The file's path begins at the module's root. WRONG in the replacement is the condition that the bug is on.
+// In returns the edit that replaces a piece of a file. After the edits before it, the file must contain the piece exactly
+// once. The file's path begins at the module's root. WRONG in the replacement becomes the condition that the bug is on.
 func In(file, old, replacement string) Edit { return Edit{file, old, replacement} }
 
 // variable is the environment variable that names the bug that is on.
 const variable = "TABLESWEEP_BUG"
 
-// Find proves that the tests of the package in the directory, which begins at the module's root, can fail: each bug's
-// test finds it. All bugs are in one build. A test gets args, and has the small sizes. That takes long, so only
-// scripts/test.sh --long does it: otherwise Find checks that the source still has each piece that a bug changes.
+// Find proves that the tests of a package can fail, because each bug's test must find the bug. The package's directory
+// begins at the module's root. All bugs are in one build. The tests run with args and in their small sizes. This takes
+// long, so only scripts/test.sh --long does it. Otherwise Find only checks that the source still has each piece that a bug changes.
 func Find(t *testing.T, directory string, bugs []Bug, args ...string) {
 	t.Helper()
 	root := strings.Repeat("../", strings.Count(directory, "/")+1)
@@ -62,7 +62,7 @@ func Find(t *testing.T, directory string, bugs []Bug, args ...string) {
 					t.Fatalf("%s failed for something else; want %q:\n%s", b.Test, want, out)
 				}
 			}
-			t.Logf("… %s", out[max(0, len(out)-300):]) // which may name a seed
+			t.Logf("… %s", out[max(0, len(out)-300):]) // it may name a seed
 		})
 	}
 }

@@ -1,5 +1,5 @@
-// Package emulatortest opens embedded storage in tests, for processes that live and
-// for some that die.
+// Package emulatortest opens embedded storage in tests. It can also simulate a process that dies
+// during a request.
 package emulatortest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// NewAccount returns an emulator, and its account opened by the emulator's own transport.
+// NewAccount returns an emulator and its account, opened with the emulator's own transport.
 func NewAccount(t testing.TB, o emulator.Options) (*emulator.Emulator, *storage.Account) {
 	t.Helper()
 	em := New(t, o)
@@ -36,8 +36,8 @@ func New(t testing.TB, o emulator.Options) *emulator.Emulator {
 	return em
 }
 
-// Serve serves an emulator over HTTP until the test ends, and returns the connection string. It does not use the test's context, which ends before
-// programs that a test stops in its cleanup.
+// Serve serves an emulator over HTTP until the test ends, and returns the connection string. It does not use the test's context, because that ends
+// before the test's cleanup stops other programs.
 func Serve(t testing.TB, em *emulator.Emulator) string {
 	t.Helper()
 	server, err := em.Serve(context.Background(), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func Serve(t testing.TB, em *emulator.Emulator) string {
 	return server.ConnectionString()
 }
 
-// Open opens the emulator's account by way of a transport, nil meaning the emulator's own.
+// Open opens the emulator's account with a transport, or with the emulator's own if via is nil.
 func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.Account {
 	t.Helper()
 	if via == nil {
@@ -57,7 +57,7 @@ func Open(t testing.TB, em *emulator.Emulator, via policy.Transporter) *storage.
 	return a
 }
 
-// All reads what a source has for a query, page after page.
+// All reads all pages of a query. A page with more rows than the query's Top is an error.
 func All(ctx context.Context, from storage.Source, q storage.Query) (rows []storage.Entity, err error) {
 	for {
 		p, _, err := from.Read(ctx, storage.RequestOptions{}, q)
@@ -82,7 +82,7 @@ func Rows(t testing.TB, table *storage.Table) []storage.Entity {
 	return rows
 }
 
-// Table makes a table of the rows.
+// Table creates a table with the rows.
 func Table(t testing.TB, a *storage.Account, name string, rows []storage.Entity) *storage.Table {
 	t.Helper()
 	table := a.Table(name)
@@ -114,27 +114,27 @@ func open(em *emulator.Emulator, via policy.Transporter) (*storage.Account, erro
 	return storage.Open(c, storage.Options{Transport: via})
 }
 
-// errDead is what requests of a dead process get.
+// errDead is the error of a dead process's requests.
 var errDead = errors.New("the process is dead")
 
-// Process is the transport of a process that dies with one of its requests. With only
-// Next set, it lives forever.
+// Process is the transport of a process that dies during one of its requests. Until DieWith or DieWhen is
+// called, the process does not die.
 type Process struct {
 	Next    policy.Transporter
 	applied atomic.Bool
-	left    atomic.Int64 // the request that it dies with, counted from the next; 0 for none
+	left    atomic.Int64 // number of requests until it dies, that request included; 0 for none
 	dead    atomic.Bool
 	when    atomic.Pointer[func(*http.Request) bool]
 }
 
-// DieWith lets the process die with its n-th request from now on; 1 is the next. The
-// request is carried out or not, and its answer is lost.
+// DieWith lets the process die during its n-th request from now on; 1 is the next. applied is set if the
+// request is carried out. Its answer is lost in both cases.
 func (p *Process) DieWith(n int, applied bool) {
 	p.applied.Store(applied)
 	p.left.Store(int64(n))
 }
 
-// DieWhen lets the process die ahead of the first request for which when reports true.
+// DieWhen lets the process die before the first request for which when returns true.
 func (p *Process) DieWhen(when func(*http.Request) bool) { p.when.Store(&when) }
 
 // Dead reports whether the process is dead.
@@ -161,7 +161,8 @@ func (p *Process) Do(r *http.Request) (*http.Response, error) {
 	return p.Next.Do(r)
 }
 
-// Via is a transport by which a function sees each request and its body, and may answer it. Without an answer or an error, the next one does.
+// Via is a transport with a function that gets each request and its body, and may answer it. If the function returns neither an answer nor an error,
+// the embedded transport answers.
 type Via struct {
 	policy.Transporter
 	Answer func(r *http.Request, body string) (*http.Response, error)

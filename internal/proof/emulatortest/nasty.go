@@ -12,14 +12,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// oddKeys are parts of keys that copies get wrong.
+// oddKeys are partition keys and row keys that copies easily get wrong.
 var oddKeys = []string{
 	"", " ", "'", "''", "%", "%27", "+", "a+b c", "é", "e\u0301", "😀", "😀x", "\ue000", "\ufffd", "a&b=c;d:e,f", "$batch", "()",
 	strings.Repeat("k", 512), strings.Repeat("😀", 256),
 }
 
-// NastyRows returns n rows with keys and values that copies get wrong, each key once, in no order. The first 371 have the limits
-// of the service: they are the same whatever n is, and so are those that follow, whose keys and values are drawn.
+// NastyRows returns n rows with keys and values that copies easily get wrong. The keys are distinct and in no order. The first 371 rows test the
+// limits of the service. The keys and values of the others are drawn at random, but are the same for every n.
 func NastyRows(n int) []storage.Entity {
 	many := make([]storage.Property, 200)
 	for i := range many {
@@ -45,7 +45,7 @@ func NastyRows(n int) []storage.Entity {
 		{Key: key.Key{Partition: "types", Row: "none"}},
 		{Key: key.Key{Partition: "types", Row: "large"}, Properties: large},
 	}
-	for i := range 6 { // together more than a transaction takes
+	for i := range 6 { // together they exceed the size of a transaction
 		rows = append(rows, storage.Entity{Key: key.Key{Partition: "types", Row: fmt.Sprintf("larger-%d", i)}, Properties: large})
 	}
 	seen := map[key.Key]bool{}
@@ -70,7 +70,7 @@ func property(name string, t storage.Type, json string) storage.Property {
 	return storage.Property{Name: name, Type: t, Value: jsontext.Value(json)}
 }
 
-// word returns a part of a key.
+// word returns a partition key or row key.
 func word(r *rand.Rand, runes int) string {
 	w, alphabet := make([]rune, runes), []rune("aA09 -_.~!'%&+;:=@$,()[]{}<>|\"^`éß\u00a0\u0301\u2028\ud7ff\ue000\ufffd😀𝄞")
 	for i := range w {
@@ -79,7 +79,7 @@ func word(r *rand.Rand, runes int) string {
 	return string(w)
 }
 
-// drawn returns up to ten properties of any type.
+// drawn returns up to ten random properties of any types.
 func drawn(r *rand.Rand) (all []storage.Property) {
 	for i := range r.IntN(11) {
 		name := fmt.Sprintf("%c%d", 'A'+rune(r.IntN(20)), i)

@@ -12,8 +12,8 @@ import (
 )
 
 // Load fills tables with rows that an earlier version of the program has written. They
-// stand in a txtar archive, a file for each table with one row a line. What callers
-// were given then is in the file "texts", which Load returns: a name and a text a line.
+// come from a txtar archive that has a file for each table, with one row a line. Load returns the file "texts", which has
+// texts that the earlier version returned to its callers: one a line, after a name.
 func Load(t testing.TB, a *storage.Account, path string) (texts map[string]string) {
 	t.Helper()
 	archive, err := txtar.ParseFile(path)

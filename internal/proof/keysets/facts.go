@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/local/demo/debian"
 )
 
-// facts returns key sets made of what is real: Debian's packages, times of commits, and the IPv4 blocks of a registry.
+// facts returns key sets made of real data: Debian's packages, times of commits, and the IPv4 blocks of a registry.
 func facts() []Set {
 	made := func(name, about string, page int, rows func() ([]key.Key, error)) Set {
 		return Set{Name: name, About: about, Real: true, Page: page, Rows: func(n int) ([]key.Key, error) {
@@ -86,7 +86,7 @@ func networks() (rows []key.Key, err error) {
 		2, 5, 31, 37, 46, 62, 77, 78, 79, 80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95,
 		109, 141, 145, 151, 176, 178, 185, 188, 193, 194, 195, 212, 213, 217,
 	}
-	lengths := []uint32{24, 24, 24, 24, 24, 23, 22, 22, 21, 20, 19, 16} // most are small
+	lengths := []uint32{24, 24, 24, 24, 24, 23, 22, 22, 21, 20, 19, 16} // most blocks are small
 	err = eachDigest(func(digest [32]byte) {
 		length := lengths[int(digest[4])%len(lengths)]
 		network := binary.BigEndian.Uint32(digest[:4]) >> (32 - length) << (32 - length)

@@ -18,16 +18,16 @@ import (
 	"tablesweep/internal/key"
 )
 
-// samples has real key sets, of which every n-th row is kept, and its row key only as far as it takes to tell rows
-// apart. A line is a row, in table order: partition key, tab, row key. What it shares with the line before is left out:
-// the code of its first character, less 32, is how many characters those are.
+// samples has every n-th row of real key sets. Row keys are cut off after the characters that are needed to distinguish
+// the rows. A line is a row, in table order: partition key, tab, row key. It omits the characters at its beginning that it
+// shares with the previous line. Instead it begins with a character whose code minus 32 is the number of these characters.
 //
 //go:embed keys/*.gz
 var samples embed.FS
 
-// Real returns key sets that exist somewhere or are made of what does, those of Go's source tree only if
-// its directory is given. If only every n-th row of a set is there, a page has
-// 1,000/n rows: it ends where a full page ends, and shows a scan less keys.
+// Real returns key sets from real tables, or made from real data. It includes the sets of Go's source tree only if
+// its directory is given. If a set has only every n-th row, a page has
+// 1,000/n rows. It ends where a full page would end, but has fewer keys.
 func Real(goroot string) []Set {
 	sampled := func(name, about string, every int) Set {
 		return Set{Name: name, About: about, Real: true, Page: fullPage / every, Rows: func(n int) ([]key.Key, error) {
@@ -94,7 +94,7 @@ func sample(name string) ([]key.Key, error) {
 	return rows, nil
 }
 
-// some returns n rows at equal distances, all if there are no more.
+// some returns n rows at equal distances, or all rows if there are at most n.
 func some(rows []key.Key, n int) []key.Key {
 	if n >= len(rows) {
 		return rows
@@ -106,7 +106,7 @@ func some(rows []key.Key, n int) []key.Key {
 	return few
 }
 
-// keep collects every n-th of the rows that it is given.
+// keep collects every n-th row.
 type keep struct {
 	every, met int
 	rows       []key.Key
@@ -123,7 +123,7 @@ func (k *keep) sorted() []key.Key {
 	return slices.Compact(k.rows)
 }
 
-// bars replaces what no key may have in it.
+// bars replaces slashes, which no key may contain.
 func bars(path string) string { return strings.ReplaceAll(path, "/", "|") }
 
 func files(source fs.FS, k *keep) error {

@@ -1,5 +1,5 @@
-// Package keysets has tables to try scans on, by their keys: samples of tables that exist, and made-up ones of many
-// kinds. A [Table] answers queries from them. Tests and the programs of internal/proof/lab use it; what is shipped does not.
+// Package keysets has the keys of tables for trying scans: samples of real tables, and made-up tables of many
+// kinds. A [Table] answers queries from them. Only tests and the programs of internal/proof/lab use this package.
 package keysets
 
 import (
@@ -18,10 +18,10 @@ import (
 type Set struct {
 	Name  string
 	About string
-	Real  bool // its keys exist somewhere; only part of them may be here
+	Real  bool // its keys are real, but may be only a sample
 	Page  int  // rows of a full page
-	// Rows returns n keys, sorted and distinct, the same ones at every call. It
-	// returns fewer if the set has no more, or if some were drawn twice.
+	// Rows returns n sorted, distinct keys, which are the same for every call. It
+	// returns fewer if the set has fewer, or if some were drawn twice.
 	Rows func(n int) ([]key.Key, error)
 }
 
@@ -34,10 +34,10 @@ func (s Set) Table(n int) (Table, error) {
 	return Table{Keys: rows, Page: s.Page}, err
 }
 
-// rowMaker returns a source of rows for a table of n: the i-th for i. The rows may come in any order and may repeat.
+// rowMaker returns a function that returns the i-th row of a table of n rows. The rows may be in any order and may repeat.
 type rowMaker func(r *rand.Rand, n int) func(i int) key.Key
 
-// MadeUp returns every kind of made-up key set. Real rows, Debian's packages, are the base of those with names in them.
+// MadeUp returns a made-up key set of every kind. Key sets that contain names use the names of Debian's packages, which are real.
 func MadeUp() ([]Set, error) {
 	real, err := realRows()
 	if err != nil {
@@ -61,7 +61,7 @@ func MadeUp() ([]Set, error) {
 	return sets, nil
 }
 
-// realSet is the set of the real rows, which can't be made more.
+// realSet is the name of the set of real rows. It cannot have more rows than there are.
 const realSet = "debian"
 
 func realRows() ([]key.Key, error) {
@@ -125,10 +125,10 @@ func partitions(rows []key.Key) []string {
 	return slices.Compact(names)
 }
 
-// texts makes a source of key texts; n is the number of rows of the table.
+// texts returns a function that returns the i-th key text. n is the number of rows of the table.
 type texts func(r *rand.Rand, n int) func(i int) string
 
-// keyed makes a row of every text.
+// keyed makes a row from each text.
 func keyed(t texts, row func(text string) key.Key) rowMaker {
 	return func(r *rand.Rand, n int) func(int) key.Key {
 		next := t(r, n)
@@ -136,12 +136,12 @@ func keyed(t texts, row func(text string) key.Key) rowMaker {
 	}
 }
 
-// whole makes every text a partition with one row.
+// whole makes each text a partition with one row.
 func whole(t texts) rowMaker {
 	return keyed(t, func(text string) key.Key { return key.Key{Partition: text} })
 }
 
-// giant puts every text into one partition.
+// giant makes each text a row of the same partition.
 func giant(t texts) rowMaker {
 	return keyed(t, func(text string) key.Key { return key.Key{Partition: "all", Row: text} })
 }
@@ -162,7 +162,7 @@ func giants(r *rand.Rand, n int) func(int) key.Key {
 	}
 }
 
-// paretoRows gives each partition a number of rows drawn by Pareto's law, and the last row as many as are left.
+// paretoRows gives each partition a number of rows that is drawn by Pareto's law. The last partition gets the remaining rows.
 func paretoRows(names []string) rowMaker {
 	return func(r *rand.Rand, n int) func(int) key.Key {
 		weight := make([]float64, len(names))
@@ -186,7 +186,7 @@ func paretoRows(names []string) rowMaker {
 func days(r *rand.Rand, n int) func(int) key.Key {
 	next := guids(r, n)
 	return func(int) key.Key {
-		day := int(3000 * math.Sqrt(r.Float64())) // traffic grows with the years
+		day := int(3000 * math.Sqrt(r.Float64())) // traffic grows over the years
 		return key.Key{Partition: date(day), Row: next(0)}
 	}
 }
@@ -222,7 +222,7 @@ type Table struct {
 	Page int // rows of a full page
 }
 
-// Pages returns the number of queries that a serial scan takes.
+// Pages returns the number of queries that a serial scan needs.
 func (t Table) Pages() int { return max(1, (len(t.Keys)+t.Page-1)/t.Page) }
 
 // Query returns the page of a step.
@@ -239,7 +239,7 @@ func (t Table) Query(s scan.Step) scan.Page {
 	return p
 }
 
-// first returns the number of the first row from which on the condition holds.
+// first returns the index of the first row for which the condition holds. It must also hold for all later rows.
 func (t Table) first(holds func(key.Key) bool) int {
 	return sort.Search(len(t.Keys), func(i int) bool { return holds(t.Keys[i]) })
 }

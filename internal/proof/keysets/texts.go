@@ -35,12 +35,12 @@ func padded(*rand.Rand, int) func(int) string {
 
 func counters(*rand.Rand, int) func(int) string { return strconv.Itoa }
 
-// ticks are 19 digits that fall as time goes on, 100 ns each.
+// ticks returns inverted times of 19 digits, in units of 100 ns. Later times are smaller.
 func ticks(r *rand.Rand, _ int) func(int) string {
 	at := int64(638_000_000_000_000_000)
 	return func(int) string {
 		at += 1 + int64(math.Exp(6+2*r.NormFloat64()))
-		if r.IntN(20_000) == 0 { // a quiet time of minutes to days
+		if r.IntN(20_000) == 0 { // a pause of minutes to days
 			at += int64(math.Exp(25 + 2*r.NormFloat64()))
 		}
 		return fmt.Sprintf("%019d", 3_155_378_975_999_999_999-at)
@@ -68,7 +68,7 @@ func base64s(r *rand.Rand, _ int) func(int) string {
 	}
 }
 
-// pairs makes names of two: much is named after few, as in any archive.
+// pairs makes a name from two names. A few names are the first part of many, as in any archive.
 func pairs(names []string) texts {
 	return func(r *rand.Rand, _ int) func(int) string {
 		return func(int) string {
@@ -78,7 +78,7 @@ func pairs(names []string) texts {
 	}
 }
 
-// dotted makes ids like Contoso.Data.Json: a new one often extends one there is, so that big namespaces grow.
+// dotted makes ids like Contoso.Data.Json. A new id often extends an existing one, so that big namespaces grow.
 func dotted(r *rand.Rand, _ int) func(int) string {
 	syllables := strings.Fields("ab ac ba co da de el en fo ga in jo ka le lo ma mi net no or pa ra re ri ro sa se soft ta te ti to ul un ve wa xa")
 	word := func() string {
@@ -104,7 +104,7 @@ func dotted(r *rand.Rand, _ int) func(int) string {
 	}
 }
 
-// cascade draws character by character. How a prefix's rows spread over the next one is random, but always the same.
+// cascade draws a text character by character. The shares of the next characters after a prefix are random, but the same for every row.
 func cascade(r *rand.Rand, _ int) func(int) string {
 	return func(int) string {
 		var b strings.Builder

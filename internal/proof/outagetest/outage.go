@@ -1,4 +1,4 @@
-// Package outagetest is a proxy ahead of an emulator, for tests of what clients do while storage can't be reached.
+// Package outagetest provides a proxy before an emulator. Tests use it to check what clients do during an outage of the storage.
 package outagetest
 
 import (
@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Mode is what the proxy does with connections.
+// Mode is how the proxy treats connections.
 type Mode int
 
 // The modes.
 const (
 	Forward Mode = iota
-	Refuse       // nobody listens; open connections are closed
-	Hang         // connections are accepted, and nothing is ever answered
+	Refuse       // the proxy does not listen, and closes open connections
+	Hang         // connections are accepted, but never get an answer
 	Drop         // connections are accepted and closed
 )
 
-// Proxy leads to an account's endpoints. It is safe for concurrent use.
+// Proxy forwards to an account's endpoints. It is safe for concurrent use.
 type Proxy struct {
-	// Connection is the account's connection string by way of the proxy.
+	// Connection is a connection string that leads to the account through the proxy.
 	Connection string
 
 	t     testing.TB
@@ -36,10 +36,10 @@ type Proxy struct {
 	conns map[net.Conn]bool // both ends of each connection
 }
 
-// door is one endpoint.
+// door is the proxy's side of one endpoint.
 type door struct {
 	address, target string
-	listener        net.Listener // nil if nobody listens
+	listener        net.Listener // nil if the proxy does not listen
 }
 
 var endpoint = regexp.MustCompile(`(?:Table|Queue|Blob)Endpoint=http://([^/;]+)`)
@@ -61,7 +61,7 @@ func New(t testing.TB, connection string) *Proxy {
 	return p
 }
 
-// Set changes the mode. Connections that the old one has spoilt are closed.
+// Set changes the mode. It closes the open connections, unless the mode changes from Forward to Hang.
 func (p *Proxy) Set(m Mode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,15 +85,15 @@ func (p *Proxy) Set(m Mode) {
 	}
 }
 
-// For sets a mode, and goes back to Forward after d.
+// For sets a mode for the duration d, and then Forward.
 func (p *Proxy) For(d time.Duration, m Mode) {
 	p.Set(m)
 	time.Sleep(d)
 	p.Set(Forward)
 }
 
-// open listens at the door's address, which another process may have taken for a moment. The
-// first time, it finds one below the ports of outgoing connections: one of these would keep it.
+// open listens at the door's address. It retries, because another process may have taken the address for a moment. The
+// first time, it chooses a port below those of outgoing connections, because an outgoing connection would occupy the port.
 func (p *Proxy) open(d *door) {
 	var err error
 	for range 100 {
@@ -139,7 +139,7 @@ func (p *Proxy) serve(client net.Conn, target string) {
 	p.pass(server, client)
 }
 
-// pass copies from one end to the other, and swallows everything while the proxy hangs.
+// pass copies bytes from one end to the other. While the proxy hangs, it drops all bytes.
 func (p *Proxy) pass(to, from net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -159,7 +159,7 @@ func (p *Proxy) pass(to, from net.Conn) {
 	}
 }
 
-// add lists a connection, and returns the mode that it meets.
+// add records an open connection, and returns the proxy's mode.
 func (p *Proxy) add(c net.Conn) Mode {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Reflections are hostile answers to a request, as they stand on the wire: each repeats the request's URL and what signed it, in another place
-// and spelling.
+// Reflections are hostile answers to a request, in the form of raw HTTP. Each repeats the request's URL and its signature or key, in a different
+// place and spelling.
 var Reflections = map[string]func(r *http.Request) string{
 	"code in a header":         func(r *http.Request) string { return answer(r, 400, "X-Ms-Error-Code: "+signed(r), "{}") },
 	"code of a denial":         func(r *http.Request) string { return answer(r, 403, "X-Ms-Error-Code: "+signed(r), "{}") },
@@ -64,12 +64,12 @@ const (
 	xml  = "Content-Type: application/xml"
 )
 
-// signed is what a request was signed by, and its URL.
+// signed returns a request's signature or key, and its URL.
 func signed(r *http.Request) string {
 	return r.Header.Get("Authorization") + r.Header.Get("x-functions-key") + " http://" + r.Host + r.URL.RequestURI()
 }
 
-// answer is an answer with the marks of the services'.
+// answer returns a raw HTTP answer that has the headers of the storage services.
 func answer(r *http.Request, status int, header, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %d %s\r\nX-Ms-Version: 2019-02-02\r\nX-Ms-Client-Request-Id: %s\r\n%s\r\nContent-Length: %d\r\n\r\n%s",
 		status, http.StatusText(status), r.Header.Get("X-Ms-Client-Request-Id"), header, len(body), body)
@@ -79,7 +79,7 @@ func odata(code, message string) string {
 	return fmt.Sprintf(`{"odata.error":{"code":"%s","message":{"value":"%s"}}}`, code, message)
 }
 
-// inJSON escapes what it may of a JSON string.
+// inJSON replaces characters of a JSON string by optional escapes.
 func inJSON(text string) string {
 	return strings.NewReplacer("+", `\u002B`, "/", `\/`, "=", `\u003d`, "&", `\u0026`, "%", `\u0025`).Replace(text)
 }
@@ -88,7 +88,7 @@ func inXML(text string) string {
 	return strings.NewReplacer("&", "&amp;", "+", "&#43;", "/", "&#x2F;", "=", "&#61;").Replace(text)
 }
 
-// Signatures returns what of a request no output may have: what its signature has in letters and digits, in lower case. [Repeats] looks for it.
+// Signatures returns the secrets of a request, which no output may contain. Of each, it returns only the letters and digits, in lower case, for [Repeats].
 func Signatures(r *http.Request) (secrets []string) {
 	_, key, _ := strings.Cut(r.Header.Get("Authorization"), ":")
 	for _, text := range []string{key, r.URL.Query().Get("sig"), r.Header.Get("x-functions-key")} {
@@ -99,7 +99,7 @@ func Signatures(r *http.Request) (secrets []string) {
 	return secrets
 }
 
-// Repeats reports whether a text has one of the signatures, however it is escaped.
+// Repeats reports whether a text contains one of the signatures, in any escaped form.
 func Repeats(text string, signatures []string) bool {
 	for range 3 {
 		if plain, err := url.QueryUnescape(text); err == nil {

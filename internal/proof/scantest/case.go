@@ -14,8 +14,8 @@ type Case struct {
 	Rows    []key.Key // sorted, distinct
 	Bounds  key.Bounds
 	Segment int  // rows in a full page
-	Faulty  bool // pages may be short or empty, tokens may have nothing behind them
-	// Churn is the number of rows, picked at random, that come and go between the queries.
+	Faulty  bool // pages may be short or empty, and a token may be followed by no rows
+	// Churn is the number of rows, chosen at random, that are inserted and deleted between the queries.
 	Churn int
 }
 
@@ -31,7 +31,7 @@ var alphabets = [...][]rune{
 	{0xFFFF},
 }
 
-// Shapes make the keys of larger tables, by their numbers.
+// Shapes are functions that return the i-th key of a larger table.
 var Shapes = map[string]func(i int) key.Key{
 	"counter":  func(i int) key.Key { return key.Key{Partition: fmt.Sprint("k", i)} },
 	"padded":   func(i int) key.Key { return key.Key{Partition: fmt.Sprintf("k%012d", i)} },
@@ -47,7 +47,7 @@ var Shapes = map[string]func(i int) key.Key{
 	},
 }
 
-// Table returns a table of so many rows.
+// Table returns a table of n rows.
 func Table(n int, shape func(i int) key.Key) (rows []key.Key) {
 	for i := range n {
 		rows = append(rows, shape(i))

@@ -1,9 +1,9 @@
-// Package scantest checks scan strategies against a naive twin, the sorted slice of the rows. Only tests import it.
+// Package scantest checks scan strategies against a naive twin, which is the sorted slice of the rows. Only tests import it.
 //
-// [Check] runs a strategy over random tables, [CheckCase] over a given one. The steps run in random order and travel as
-// JSON, pages come short and empty, and rows may come and go during the scan. A check fails unless every row that stays
-// is yielded exactly once and in table order, no other row is made up, and the strategy keeps the promises of package
-// scan.
+// [Check] runs a strategy over random tables, [CheckCase] over a given one. The steps run in random order and are passed as
+// JSON, pages may be short or empty, and rows may be inserted and deleted during the scan. A check fails unless every row that
+// stays is yielded exactly once and in table order, no row is yielded that never existed, and the strategy keeps the promises
+// of package scan.
 package scantest
 
 import (
@@ -21,7 +21,7 @@ import (
 // maxMessage is the largest step in bytes: a queue message of 64 KiB in Base64.
 const maxMessage = 48 << 10
 
-// Check runs the strategy over n random cases, the same ones for the same seed.
+// Check runs the strategy over n random cases. The seed determines the cases.
 func Check(t testing.TB, s scan.Strategy, n int, seed uint64) {
 	t.Helper()
 	for i := range n {
@@ -32,7 +32,7 @@ func Check(t testing.TB, s scan.Strategy, n int, seed uint64) {
 	}
 }
 
-// CheckPartitions runs random cases of a strategy that steps over rows: it meets every partition, and none twice.
+// CheckPartitions runs random cases of a strategy that skips rows. The strategy must find every partition exactly once.
 func CheckPartitions(t testing.TB, s scan.Strategy, n int) {
 	t.Helper()
 	partitions := func(rows []key.Key) []key.Key { return scan.Page{Keys: rows}.Partitions() }
@@ -50,7 +50,7 @@ func CheckPartitions(t testing.TB, s scan.Strategy, n int) {
 	}
 }
 
-// Fuzz runs the strategy over the case that the bytes stand for: they are the random numbers it is made with.
+// Fuzz runs the strategy over a random case for which data supplies the random numbers.
 func Fuzz(t testing.TB, s scan.Strategy, data []byte) {
 	t.Helper()
 	r := rand.New(&source{data: data, tail: rand.NewPCG(0, 0)})
@@ -81,12 +81,12 @@ func (s *source) Uint64() uint64 {
 	if len(s.data) == 0 {
 		return s.tail.Uint64()
 	}
-	v := uint64(s.data[0]) << 56 // a byte a number: what matters is its high end
+	v := uint64(s.data[0]) << 56 // one byte is enough for a number, because only the high bits matter
 	s.data = s.data[1:]
 	return v
 }
 
-// node is a step in the tree of a scan.
+// node is a step in a scan's tree of steps.
 type node struct {
 	step     scan.Step
 	yield    []key.Key
@@ -101,7 +101,7 @@ func (n *node) appendRows(rows []key.Key) []key.Key {
 	return rows
 }
 
-// Run scans the case's table, its steps in random order, and returns the rows in the order of the tree of steps.
+// Run scans the case's table with the steps in random order, and returns the rows in the order of the tree of steps.
 func Run(s scan.Strategy, c Case, r *rand.Rand) ([]key.Key, error) {
 	t := c.Open(r)
 	root := &node{step: s.Start(c.Bounds)}
@@ -153,7 +153,7 @@ func (n *node) run(s scan.Strategy, t *Service) error {
 	return nil
 }
 
-// volatile returns the rows that come and go. They are spread over the table.
+// volatile returns the rows that are inserted and deleted during the scan. They are spread over the table.
 func (c Case) volatile() []key.Key {
 	var rows []key.Key
 	for i := range c.Churn {
@@ -162,7 +162,7 @@ func (c Case) volatile() []key.Key {
 	return rows
 }
 
-// Compare checks the rows that a scan of the case yielded, in order, against the twin.
+// Compare checks the rows that a scan of the case yielded, and their order, against the twin.
 func (c Case) Compare(got []key.Key) error {
 	volatile := map[key.Key]bool{}
 	for _, k := range c.volatile() {
@@ -189,7 +189,7 @@ func (c Case) Compare(got []key.Key) error {
 	return nil
 }
 
-// inBounds says in the simplest words which partitions the bounds let in.
+// inBounds reports in the simplest way whether a key's partition is within the bounds.
 func (c Case) inBounds(k key.Key) bool {
 	b, p := c.Bounds, k.Partition
 	return strings.HasPrefix(p, b.Prefix) &&
@@ -197,7 +197,7 @@ func (c Case) inBounds(k key.Key) bool {
 		(b.Before == "" || key.Compare(p, b.Before) < 0)
 }
 
-// list formats rows for a failure, not more than a screenful.
+// list formats at most a screenful of rows for a failure.
 func list(rows []key.Key) string {
 	if len(rows) > 60 {
 		return fmt.Sprintf("%q and %d more", rows[:60], len(rows)-60)

@@ -12,15 +12,15 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Service answers the queries of one scan of a case's table as the Table service may at its worst: pages come short or
-// empty and still carry a token, and a token may have nothing behind it.
+// Service answers the queries of one scan of a case's table like the Table service at its worst. Pages may be short or
+// empty and still have a token, and a token may be followed by no rows.
 type Service struct {
 	rows     []key.Key // sorted, distinct
 	segment  int       // rows in a full page
 	faulty   bool
-	volatile []key.Key // rows that come and go
+	volatile []key.Key // rows that are inserted and deleted
 	rand     *rand.Rand
-	issued   map[string]bool // range and token of every token handed out
+	issued   map[string]bool // the issued tokens, each with its range
 }
 
 // Open returns the service of a case.
@@ -30,8 +30,8 @@ func (c Case) Open(r *rand.Rand) *Service {
 	}
 }
 
-// Query answers a step. It refuses a token that it did not issue for the very range of the step: continuing another
-// query with it is undocumented. Some of the rows that come and go then do so.
+// Query answers a step, and then inserts and deletes some of the volatile rows. It refuses a token that it did not issue for
+// exactly the step's range, because the effect of a token in another query is undocumented.
 func (t *Service) Query(s scan.Step) (scan.Page, error) {
 	if err := validRange(s.Range); err != nil {
 		return scan.Page{}, err
@@ -54,7 +54,7 @@ func (t *Service) Query(s scan.Step) (scan.Page, error) {
 	switch {
 	case first+n < end:
 		p.Next = t.token(p.Keys, t.rows[first+n])
-	case t.faulty && n > 0 && t.rand.IntN(4) == 0: // nothing behind
+	case t.faulty && n > 0 && t.rand.IntN(4) == 0: // no row follows
 		last := p.Last()
 		p.Next = &key.Token{Partition: last.Partition, Row: last.Row + "\x00"}
 	}
@@ -65,7 +65,7 @@ func (t *Service) Query(s scan.Step) (scan.Page, error) {
 	return p, nil
 }
 
-// token names the next row. Where the page shows that a new partition starts with it, the row key may be left out.
+// token returns a token for the next row. If the page shows that a new partition starts with this row, the row key may be missing.
 func (t *Service) token(page []key.Key, next key.Key) *key.Token {
 	token := key.Token{Partition: next.Partition, Row: next.Row}
 	if len(page) > 0 && page[len(page)-1].Partition != next.Partition && t.rand.IntN(2) == 0 {
@@ -74,7 +74,7 @@ func (t *Service) token(page []key.Key, next key.Key) *key.Token {
 	return &token
 }
 
-// churn has some of the rows that come and go do so.
+// churn inserts and deletes some of the volatile rows.
 func (t *Service) churn() {
 	for range len(t.volatile) / 4 {
 		k := t.volatile[t.rand.IntN(len(t.volatile))]
@@ -98,7 +98,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// validRange refuses bounds that no filter can carry.
+// validRange refuses bounds that a filter cannot contain.
 func validRange(r key.Range) error {
 	for _, b := range []*key.Bound{r.Low, r.High} {
 		if b != nil && !utf8.ValidString(b.Key) {

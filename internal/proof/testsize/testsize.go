@@ -1,12 +1,12 @@
-// Package testsize says how much the slow tests do. By default, and under the race detector, a test that would take
-// longer than about two seconds does a small part of its work. scripts/test.sh then has each of them do all of it, but
-// for the slowest ones: they do more of it, and all of it with --long. This is the only switch.
+// Package testsize decides how much work the slow tests do. By default, and under the race detector, a test that would
+// take longer than about two seconds does a small part of its work. scripts/test.sh then runs these tests in full, except
+// the slowest ones, which do more work and are only complete with --long. This is the only switch.
 package testsize
 
 import "os"
 
-// set is the environment variable TABLESWEEP_TESTS: "" for the small sizes, "more" or "full". The race
-// detector takes ten times as long, so it sees the small sizes.
+// set returns the environment variable TABLESWEEP_TESTS: "" for the small sizes, "more" or "full". Under the race
+// detector, tests take ten times as long, so their sizes are always small.
 func set() string {
 	if race {
 		return ""
@@ -14,10 +14,10 @@ func set() string {
 	return os.Getenv("TABLESWEEP_TESTS")
 }
 
-// Full reports whether tests do all of their work, but for the slowest ones.
+// Full reports whether tests do all of their work, except the slowest ones.
 func Full() bool { return set() == "more" || set() == "full" }
 
-// Long reports whether the slowest tests, too, do all of their work: with --long.
+// Long reports whether even the slowest tests do all of their work, as with --long.
 func Long() bool { return set() == "full" }
 
 // Of returns the size that a test has in this run.
@@ -36,22 +36,22 @@ func Slow[T any](small, more, full T) T {
 	return Of(small, more)
 }
 
-// InFull skips a test whose claim small sizes can't show, unless tests do all of their work.
+// InFull skips a test unless tests do all of their work. It is for tests that prove nothing in a small size.
 func InFull(t interface{ Skip(...any) }) {
 	if !Full() {
 		t.Skip("does much work; in full it runs: TABLESWEEP_TESTS=full")
 	}
 }
 
-// WithoutRace skips a test under the race detector: one that counts or measures for long, in a package where others do the same work at
-// once. scripts/test.sh runs it besides.
+// WithoutRace skips a test under the race detector. It is for tests that count or measure for a long time, in packages where other tests do the
+// same work concurrently. scripts/test.sh also runs the tests without the race detector.
 func WithoutRace(t interface{ Skip(...any) }) {
 	if race {
 		t.Skip("takes long under the race detector; without it, it runs")
 	}
 }
 
-// Apart returns how far apart the requests are at which a test lets something die. The race detector sees one in 25 of them.
+// Apart returns how many requests apart a test lets something die. Under the race detector it is 25 times as many.
 func Apart(n int) int {
 	if race {
 		return 25 * n
