@@ -177,7 +177,7 @@ func (r *call) ambiguous(at *connection) error {
 	if err != nil || otherErr != nil || first.Same(second) { // one is not set
 		return nil
 	}
-	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one that is meant", defaults[0], defaults[1])
+	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one to use", defaults[0], defaults[1])
 }
 
 // announceChanges prints the address of the table or queue that a command changes or, in a dry run, would change. It is called after the
@@ -231,7 +231,7 @@ type tableFlags struct {
 }
 
 func (f *tableFlags) options() []option {
-	return append(f.connectionFlags.options("the table's account"), option{"table", fixed, &f.table, nil, "what the argument names; give one of the two"})
+	return append(f.connectionFlags.options("the table's account"), option{"table", fixed, &f.table, nil, "the same as the argument; give only one of the two"})
 }
 
 // connectionSettings returns the names of settings that hold a connection, in any form.

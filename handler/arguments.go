@@ -64,9 +64,9 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 	names := o.places(c.Name())
 	form := strings.Fields(c.Use)[1:]
 	if len(args) > len(names) {
-		err := usagef("%s takes %s, and has %d", c.Name(), progress.Plural(int64(len(names)), "place"), len(args))
+		err := usagef("%s takes %s, but %d are given", c.Name(), progress.Plural(int64(len(names)), "place"), len(args))
 		if names == nil {
-			err = job.Hint(usagef("with --all and --tables, %s takes no place as an argument", c.Name()), "--from or --to says which side it is; export and import say it by their names")
+			err = job.Hint(usagef("with --all and --tables, %s takes no place as an argument", c.Name()), "give the place by --from or --to, or use export or import")
 		}
 		return asValue(c, err)
 	}
@@ -90,7 +90,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 		case form[i] == "TABLE": // the argument can only be a table
 			at.table = true
 		case job.IsThere(text):
-			return usagef("%[1]s is a table's name, and a file or directory here has that name, too; write table:%[1]s or ./%[1]s", text)
+			return usagef("%[1]s could be a table or the file or directory of that name; write table:%[1]s or ./%[1]s", text)
 		}
 	}
 	return nil
@@ -106,7 +106,7 @@ func (l *location) mayBeFile() bool {
 func (r *call) announceTables() {
 	for _, o := range r.command.options() {
 		if at, ok := o.field.(*location); ok && r.part == nil && at.path != "" && at.mayBeFile() && job.IsDirectory(at.path) {
-			r.announce("note", fmt.Sprintf("--%s %s is a table; the directory of that name is written ./%[2]s", o.name, at.path))
+			r.announce("note", fmt.Sprintf("--%s %s means the table; for the directory of that name, write ./%[2]s", o.name, at.path))
 		}
 	}
 }

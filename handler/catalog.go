@@ -44,10 +44,10 @@ func catalogCommand() *cobra.Command {
 		command("delete KEY=VALUE…", "Delete records by index keys", &catalogDeleteOptions{}),
 		command("changes", "Print the newest changes", &catalogChangesOptions{}),
 		command("count [KEY=VALUE…]", "Count records", &catalogCountOptions{}),
-		command("list", "List the catalogs of the settings", &catalogListOptions{}),
+		command("list", "List the catalogs in the settings", &catalogListOptions{}),
 		command("import [FILE]", "Insert the records of a file of JSON lines or CSV", &importOptions{}),
 		command("export [KEY=VALUE…]", "Print all records", &catalogExportOptions{}),
-		command("check", "Find what is wrong with a catalog, and repair it", &catalogCheckOptions{}),
+		command("check", "Check a catalog for errors, and repair it", &catalogCheckOptions{}),
 		command("migrate", "Move a catalog to other index keys, or take over a published one", &catalogMigrateOptions{}))
 }
 
@@ -81,11 +81,11 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	}
 	switch {
 	case err != nil:
-		return config.CatalogSettings{}, job.Hint(usageError(err), "--table, --index-keys, --row-key and --wal go before the settings TABLE_CATALOG_…")
+		return config.CatalogSettings{}, job.Hint(usageError(err), "--table, --index-keys, --row-key and --wal take precedence over the settings TABLE_CATALOG_…")
 	case f.name != "":
 		return config.CatalogSettings{}, usagef("--catalog %s: the setting TABLESWEEP_CATALOGS has no such catalog", f.name)
 	}
-	return config.CatalogSettings{}, usagef("which catalog? Give --table, --index-keys and --row-key, or --catalog NAME")
+	return config.CatalogSettings{}, usagef("the catalog is missing; give --table, --index-keys and --row-key, or --catalog NAME")
 }
 
 // needs are the functions that must succeed, in this order, before a command uses its catalog.
@@ -162,8 +162,8 @@ type selection struct {
 
 func (s *selection) options() []option {
 	return []option{
-		{"row-from", perRun, &s.rowFrom, nil, "only records whose sort value is this or behind it"},
-		{"row-to", perRun, &s.rowTo, nil, "only records whose sort value is this, starts with it, or is ahead of it"},
+		{"row-from", perRun, &s.rowFrom, nil, "only records whose sort value is this or comes after it"},
+		{"row-to", perRun, &s.rowTo, nil, "only records whose sort value is this, starts with it, or comes before it"},
 	}
 }
 

@@ -21,8 +21,8 @@ type catalogCheckOptions struct {
 }
 
 func (o *catalogCheckOptions) options() []option {
-	return slices.Concat(o.catalogFlags.options(), o.lister.options("is wrong", ""), []option{
-		{"repair", perRun, &o.repair, nil, "repair what the log knows"},
+	return slices.Concat(o.catalogFlags.options(), o.lister.options("problems"), []option{
+		{"repair", perRun, &o.repair, nil, "repair rows whose records are in the log"},
 	})
 }
 
@@ -43,10 +43,10 @@ func (o *catalogCheckOptions) summary(sum check.Result) error {
 	err := o.sum(sum, "%d records in %d rows, %d writes pending: %d problems, %d repaired; %d rows of unknown records\n",
 		sum.Records, sum.Rows, sum.Pending, sum.Problems, sum.Repaired, sum.Untracked)
 	if left := sum.Problems - sum.Repaired; err == nil && left > 0 {
-		err = fmt.Errorf("%d problems are left", left)
+		err = fmt.Errorf("%d problems remain", left)
 		switch {
 		case !o.repair && left > sum.Untracked:
-			err = job.Hint(err, "--repair repairs what the log knows")
+			err = job.Hint(err, "--repair repairs the rows whose records are in the log")
 		case sum.Untracked > 0:
 			err = job.Hint(err, "rows that are not in the log stay; tablesweep catalog export and catalog import move their records to another catalog")
 		}
@@ -62,8 +62,8 @@ type catalogMigrateOptions struct {
 }
 
 func (o *catalogMigrateOptions) options() []option {
-	return slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("is left", " as it was"), []option{
-		{"dry-run", perRun, &o.dryRun, nil, "change nothing; show what would be done"},
+	return slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("rows and entries that stay as they were"), []option{
+		{"dry-run", perRun, &o.dryRun, nil, "make no changes; show what would be done"},
 	})
 }
 
@@ -129,11 +129,11 @@ type lister struct {
 	err    error
 }
 
-// options returns the flags. what describes the findings, and more extends the description of --all.
-func (l *lister) options(what, more string) []option {
+// options returns the flags. what names the findings.
+func (l *lister) options(what string) []option {
 	return []option{
-		{"all", perRun, &l.all, nil, fmt.Sprintf("print all that %s%s, not just %d of it", what, more, maxListed)},
-		{"json", perRun, &l.json, nil, fmt.Sprintf("print all that %s as JSON objects, and the summary as the last one", what)},
+		{"all", perRun, &l.all, nil, fmt.Sprintf("print all %s, not only the first %d", what, maxListed)},
+		{"json", perRun, &l.json, nil, fmt.Sprintf("print all %s as JSON objects, and the summary as the last one", what)},
 	}
 }
 

@@ -25,7 +25,7 @@ type importOptions struct {
 
 func (o *importOptions) options() []option {
 	return slices.Concat(o.catalogFlags.options(), o.csvFlags.options(), o.checkpointFlags.options(), []option{
-		{"upsert", fixed, &o.upsert, nil, "replace what is there with the same index values and row key"},
+		{"upsert", fixed, &o.upsert, nil, "replace existing records with the same index values and row key"},
 		{"json", perRun, &o.json, nil, "print the summary as JSON"},
 	})
 }
@@ -69,7 +69,7 @@ func (o *importOptions) run(r *call) error {
 			Patience:   o.patience,
 			Resumed: func(rows int) {
 				before = rows
-				meter.Print("import", fmt.Sprintf("going on behind record %d", rows))
+				meter.Print("import", fmt.Sprintf("continuing after record %d", rows))
 			},
 			Failed: func(row load.Row, err error) {
 				meter.Print("refused", fmt.Sprintf("line %d: %s", row.Line, strings.ReplaceAll(err.Error(), "\n", "; ")))
@@ -86,16 +86,16 @@ func (o *importOptions) run(r *call) error {
 		case exitCode(err) == exitUsage:
 			return err
 		case err != nil && record.Journal == nil:
-			return job.Hint(err, "run it again: records that are there already stay unchanged")
+			return job.Hint(err, "run it again; records that the catalog already has stay unchanged")
 		}
 		if err != nil {
 			return r.withResumeHint(err)
 		}
 		err = r.finish(func() error { return o.summary(r, done) })
 		if err == nil && done.Failed > 0 {
-			hint := fmt.Sprintf("they are in %s%s: mend them, and import that file", path, load.FailedExt)
+			hint := fmt.Sprintf("they are in %s%s; correct them, and import that file", path, load.FailedExt)
 			if !o.upsert {
-				hint += "; --upsert replaces records that are there with other contents"
+				hint += "; --upsert replaces existing records that have other contents"
 			}
 			err = job.Hint(refusedRecords(done.Failed), hint)
 		}
@@ -129,7 +129,7 @@ func (o *importOptions) path(r *call) (string, error) {
 		return "", job.BadCheckpoint(err)
 	}
 	if !r.point.BesideResumed(done.File) {
-		return "", usagef("--resume %s: name the file of records again: it is outside the checkpoint's directory, and a checkpoint chooses no such file", o.resume)
+		return "", usagef("--resume %s: name the file of records again; it is outside the checkpoint's directory, and for safety, a checkpoint does not choose such files", o.resume)
 	}
 	return done.File, nil
 }

@@ -24,8 +24,8 @@ type insertOptions struct {
 
 func (o *insertOptions) options() []option {
 	return append(o.catalogFlags.options(), []option{
-		{"idempotency-key", perRun, &o.once, nil, "of a single record: with the same key and record, nothing is done for a day"},
-		{"upsert", perRun, &o.upsert, nil, "replace what is there with the same index values and row key"},
+		{"idempotency-key", perRun, &o.once, nil, "for a single record: inserting the same record with the same key again does nothing for a day"},
+		{"upsert", perRun, &o.upsert, nil, "replace existing records with the same index values and row key"},
 		o.conditionFlag.option("; with --upsert and a single record"),
 		{"json", perRun, &o.json, nil, "print a JSON object for each record"},
 	}...)

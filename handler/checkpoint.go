@@ -16,7 +16,7 @@ type checkpointFlags struct{ checkpoint, resume string }
 
 func (f *checkpointFlags) options() []option {
 	return []option{
-		{"checkpoint", perRun, &f.checkpoint, nil, "new file that records the progress until the end"},
+		{"checkpoint", perRun, &f.checkpoint, nil, "new file to record the progress in; it is removed at the end"},
 		{"resume", perRun, &f.resume, nil, "resume from this checkpoint"},
 	}
 }
@@ -137,9 +137,9 @@ func (r *call) withResumeHint(err error) error {
 		return job.Hint(err, r.path+p.Again(r.givenFlags())+" continues with the rest")
 	case p.File != nil, errors.As(err, new(job.Hinted)):
 	case errors.Is(err, task.ErrInterrupted):
-		return job.Hint(err, "it can't be resumed without --checkpoint FILE")
+		return job.Hint(err, "without --checkpoint FILE, the command can't be resumed")
 	case errors.Is(err, storage.ErrAway):
-		return job.Hint(err, "it can't be resumed without --checkpoint FILE; --patience sets how long to wait for an account")
+		return job.Hint(err, "without --checkpoint FILE, the command can't be resumed; --patience sets how long to wait for an account")
 	}
 	return err
 }

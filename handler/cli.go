@@ -90,11 +90,11 @@ func hintFor(err error) string {
 	case storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure"):
 		return "reading needs the role Storage Table Data Reader, and writing needs Storage Table Data Contributor, or a SAS with these permissions; the account's firewall may also be refusing this machine"
 	case refusedHere(err):
-		return "is the emulator running? tablesweep emulator is one"
+		return "is the emulator running? tablesweep emulator starts one"
 	case errors.As(err, &dns):
 		return "check the account's name in the connection"
 	case errors.Is(err, storage.ErrAway):
-		return "run it again when the account answers; --patience says how long to wait for it"
+		return "run it again when the account answers; --patience sets how long to wait for it"
 	}
 	return ""
 }

@@ -34,16 +34,16 @@ type copyOptions struct {
 func (o *copyOptions) options() []option {
 	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(), o.jobFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
 		o.choosing(),
-		{"since", fixed, &o.Since.Text, nil, "only rows written since a time, for so long, such as 24h, or since the last success: last"},
-		{"state", aFile, &o.State, nil, "file that keeps when the last success began"},
+		{"since", fixed, &o.Since.Text, nil, "only rows written since a time, within a duration such as 24h, or since the last success (last)"},
+		{"state", aFile, &o.State, nil, "file that stores when the last success began"},
 		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "how much earlier --since begins"},
 		{"since-window", fixed, &o.window, nil, ""},
 		o.ofStream(),
-		choose("mode", fixed, &o.mode, "what a row does to one with its key: replace, merge, skip, fail", "", action.Modes...),
+		choose("mode", fixed, &o.mode, "how to treat rows that already exist: replace, merge, skip, fail", "", action.Modes...),
 		{"verify", added, &o.verify, nil, "compare both places afterwards"},
 		choose("compress", fixed, &o.compress, "compression of an export's files: zstd, gzip or none", "", place.Compressions...),
-		{"overwrite", perRun, &o.overwrite, nil, "with --all or --tables, write over rows without asking"},
-		{"with-timestamp", fixed, &o.timestamp, nil, "write each row's Timestamp, too"},
+		{"overwrite", perRun, &o.overwrite, nil, "with --all or --tables, write over existing rows without asking"},
+		{"with-timestamp", fixed, &o.timestamp, nil, "also write each row's Timestamp"},
 	})
 }
 
@@ -77,7 +77,7 @@ func copyPlaces(use, short string, refused ...string) *cobra.Command {
 
 func (o *copyOptions) run(r *call) error {
 	if o.rows != "" && o.verify {
-		return usagef("--verify is about ranges, not about the rows of --rows")
+		return usagef("--verify compares whole ranges, so it can't be combined with --rows")
 	}
 	r.dry = o.dryRun.on
 	if o.Many() {
@@ -147,9 +147,9 @@ func (o *copyOptions) run(r *call) error {
 // mayOverwrite asks whether to write over rows that are already in tables of the destination.
 func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error {
 	confirm := yesFlag{o.overwrite}
-	return confirm.confirm(r, fmt.Sprintf("write over rows of %s of %s that have some (%s)", progress.Plural(len(tables), "table"), where, problem.Named(tables, 10)),
-		"Rows that are newer there get the older content. ",
-		"--overwrite writes over them without asking; --mode skip keeps what is there, and --dry-run shows which tables have rows", "overwrite", "overwrite")
+	return confirm.confirm(r, fmt.Sprintf("write over existing rows of %s in %s (%s)", progress.Plural(len(tables), "table"), where, problem.Named(tables, 10)),
+		"Newer rows there get the older content. ",
+		"--overwrite writes over them without asking; --mode skip keeps existing rows, and --dry-run shows which tables have rows", "overwrite", "overwrite")
 }
 
 // printDestination is the dry run for many tables. It prints which of them exist in the destination, and which have rows there.

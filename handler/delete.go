@@ -57,7 +57,9 @@ func (o *deleteOptions) confirm(r *call, where string) error {
 // yesFlag is the flag --yes of commands that ask before they start.
 type yesFlag struct{ yes bool }
 
-func (f *yesFlag) options() []option { return []option{{"yes", perRun, &f.yes, nil, "don't ask"}} }
+func (f *yesFlag) options() []option {
+	return []option{{"yes", perRun, &f.yes, nil, "don't ask for confirmation"}}
+}
 
 // confirmDelete asks whether to delete what. The user must type the table's name.
 func (f *yesFlag) confirmDelete(r *call, what, where, table string) error {
@@ -73,14 +75,14 @@ func (f *yesFlag) confirm(r *call, do, warning, hint, typed, answer string) erro
 	if !isTerminal(r.In) {
 		return job.Hint(usagef("stdin is not a terminal; cannot confirm to %s", do), hint)
 	}
-	fmt.Fprintf(r.toErr, "%s? %sType %s to go on: ", strings.ToUpper(do[:1])+do[1:], warning, typed)
+	fmt.Fprintf(r.toErr, "%s? %sType %s to continue: ", strings.ToUpper(do[:1])+do[1:], warning, typed)
 	given, err := readAnswer(r.ctx, r.In)
 	switch {
 	case errors.Is(err, task.ErrInterrupted):
 		fmt.Fprintln(r.toErr) // ends the question's line
 		return err
 	case err != nil || given != answer:
-		return fmt.Errorf("nothing done: the answer was not %q", answer)
+		return fmt.Errorf("nothing was done, because the answer was not %q", answer)
 	}
 	return nil
 }

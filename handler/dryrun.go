@@ -86,7 +86,7 @@ func printEstimate(out io.Writer, verb string, r estimate.Report, price float64,
 		text = fmt.Sprintf("would %s more than %s (not all counted in %v)\n%s, for the rows counted\n%s, for each million beyond\n%s\n",
 			verb, grouped(below(rows), "row"), seconds(dryRunTime), requestsAndCost(r.Requests, r.Dollars), requestsAndCost(r.PerMillion, *r.DollarsPerMillion), at)
 	} else if !r.Counted {
-		text = fmt.Sprintf("would %s rows that %v did not suffice to find; --dry-run=full counts to the end\n", verb, seconds(dryRunTime))
+		text = fmt.Sprintf("would %s rows, but %v were not enough to find one; --dry-run=full counts to the end\n", verb, seconds(dryRunTime))
 	}
 	if r.Missing > 0 {
 		text += fmt.Sprintf("the table does not have %s of the list, which would fail\n", grouped(r.Missing, "row"))

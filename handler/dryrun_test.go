@@ -35,7 +35,7 @@ func TestPrintEstimate(t *testing.T) {
 		{"dollars", counted(report(1_000_000_000, 1_000_000_000, 40)), "would copy 1,000,000,000 rows\nabout 1,000,000,000 requests, $40.00, at $0.0004 for 10,000 requests\nyes\n"},
 		{"not all", report(812_345, 9_120, 0.000328),
 			"would copy more than 812,000 rows (not all counted in 30 s)\nabout 9,120 requests, $0.0003, for the rows counted\nabout 11,230 requests, $0.0004, for each million beyond\nat $0.0004 for 10,000 requests\nyes\n"},
-		{"not found", report(0, 500, 0.00002), "would copy rows that 30 s did not suffice to find; --dry-run=full counts to the end\nyes\n"},
+		{"not found", report(0, 500, 0.00002), "would copy rows, but 30 s were not enough to find one; --dry-run=full counts to the end\nyes\n"},
 	} {
 		var out strings.Builder
 		if err := printEstimate(&out, "copy", tt.r, 0.0004, "yes"); err != nil || out.String() != tt.want {

@@ -13,30 +13,30 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	inLines, single := from == place.KindFile || from == place.KindStream, to == place.KindFile || to == place.KindStream
 	switch {
 	case r.name == "export" && (from != place.KindTable || to == place.KindTable):
-		return usagef("export is from a table to files, not %s; copy takes all", o.describe(from, to))
+		return usagef("export copies from a table to files, not %s; copy supports both", o.describe(from, to))
 	case r.name == "import" && (from == place.KindTable || to != place.KindTable):
-		return usagef("import is from files to a table, not %s; copy takes all", o.describe(from, to))
+		return usagef("import copies from files to a table, not %s; copy supports both", o.describe(from, to))
 	case inLines && to != place.KindTable:
-		return usagef("--from %s may have rows in any order, which only a table takes; import it first", o.from.path)
+		return usagef("--from %s may have rows in any order, and only a table can take them; import it first", o.from.path)
 	}
 	err := o.conflicts(r, append(o.besideAccounts(from, to), []conflict{
-		{"rows", o.Many(), "it is about one table"},
-		{"mode failed rows overwrite", to != place.KindTable, "only tables take it as destinations"},
+		{"rows", o.Many(), "it is for a single table"},
+		{"mode failed rows overwrite", to != place.KindTable, "it needs a table as the destination"},
 		{"compress with-timestamp", to == place.KindTable, "it says how files are written"},
 		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to.path) && !o.Many() && r.part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
-		{"checkpoint resume verify compress", single, "only an export takes it"},
-		{"since since-overlap state", from != place.KindTable, "only tables know when their rows were written"},
-		{"dry-run", to != place.KindTable && (o.Many() || !o.mapFlags.given()), "only tables take it as destinations"},
-		{"dry-run", inLines && !o.mapFlags.given(), "rows in any order are read once; with --map, it shows what becomes of them"},
-		{"checkpoint resume rows verify", inLines, "rows in any order are read once; import them again to be sure"},
-		{"types", !o.is(from, o.from.path), "it is about a source of CSV"},
-		{"delimiter", !o.is(from, o.from.path) && !o.is(to, o.to.path), "it is about CSV"},
-		{"format", from != place.KindStream && to != place.KindStream, "it is about stdin and stdout; a file has a name that says it"},
-		{"with-timestamp", o.is(to, o.to.path), "CSV has a column Timestamp each time"},
-		{"overwrite", !o.Many() && r.part == nil, "it is about --all or --tables, which are not given"},
-		{"since-overlap", o.Since.Text == "", "it is about --since, which is not given"},
-		{"state", o.Since.Text != job.LastSuccess, "it is about --since last, which is not given"},
-		{"rows", o.Since.Text != "", "--since is about ranges"},
+		{"checkpoint resume verify compress", single, "it needs an export as the destination"},
+		{"since since-overlap state", from != place.KindTable, "only tables record when rows were written"},
+		{"dry-run", to != place.KindTable && (o.Many() || !o.mapFlags.given()), "it needs a table as the destination"},
+		{"dry-run", inLines && !o.mapFlags.given(), "rows in any order are read only once; with --map, it shows the mapped rows"},
+		{"checkpoint resume rows verify", inLines, "rows in any order are read only once; to be sure, import them again"},
+		{"types", !o.is(from, o.from.path), "it is for a CSV source"},
+		{"delimiter", !o.is(from, o.from.path) && !o.is(to, o.to.path), "it is for CSV"},
+		{"format", from != place.KindStream && to != place.KindStream, "it is for stdin and stdout; a file's format follows from its name"},
+		{"with-timestamp", o.is(to, o.to.path), "CSV always has a column Timestamp"},
+		{"overwrite", !o.Many() && r.part == nil, "it is for --all or --tables, which are not given"},
+		{"since-overlap", o.Since.Text == "", "it is for --since, which is not given"},
+		{"state", o.Since.Text != job.LastSuccess, "it is for --since last, which is not given"},
+		{"rows", o.Since.Text != "", "--since works on ranges"},
 	}...))
 	if err == nil {
 		err = o.Check()

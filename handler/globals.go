@@ -14,8 +14,8 @@ import (
 // addGlobals gives every command the flags --quiet and --pprof.
 func addGlobals(root *cobra.Command) {
 	var addr string
-	quiet := root.PersistentFlags().BoolP("quiet", "q", false, "say nothing on stderr but what went wrong")
-	root.PersistentFlags().StringVar(&addr, "pprof", "", "serve profiles for go tool pprof at this address of this machine alone, such as 127.0.0.1:6060, while the command runs")
+	quiet := root.PersistentFlags().BoolP("quiet", "q", false, "print only errors on stderr")
+	root.PersistentFlags().StringVar(&addr, "pprof", "", "while the command runs, serve profiles for go tool pprof at this loopback address, such as 127.0.0.1:6060")
 	_ = root.PersistentFlags().MarkHidden("pprof") // fails only if there is no such flag
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if *quiet {

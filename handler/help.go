@@ -39,7 +39,7 @@ const mostUsed = "catalog connection table index-keys row-key upsert from-connec
 var flagGroups = []struct{ title, names string }{
 	{"Flags", "table from to connection from-connection to-connection all tables queue queue-connection message mode verify list allow-extra delete-extra max-deletes dry-run yes format"},
 	{"Which rows", "prefix after before filter select keys-only limit rows since state since-overlap"},
-	{"What becomes of them", "map rename drop"},
+	{"Changing rows", "map rename drop"},
 	{"Files", "compress with-timestamp types delimiter"},
 	{"After an interrupt or a failure", "checkpoint resume failed patience"},
 	{"Speed", "workers max-rows-per-second max-requests-per-second strategy segment-size"},
@@ -75,7 +75,7 @@ func withParts(text []byte) string {
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
-		Short: "Tell all about a command",
+		Short: "Describe a command and all its flags",
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
 			switch {
@@ -141,7 +141,7 @@ func printHelp(c *cobra.Command, all bool) error {
 	switch {
 	case long && !all:
 		text += shortened(flags)
-		text += fill(fmt.Sprintf("\n\"%s help%s\" describes all flags, and tells more.\n", c.Root().Name(), strings.TrimPrefix(c.CommandPath(), c.Root().Name())))
+		text += fill(fmt.Sprintf("\n\"%s help%s\" describes the command and all its flags.\n", c.Root().Name(), strings.TrimPrefix(c.CommandPath(), c.Root().Name())))
 	case long:
 		text += inGroups(flags, usages)
 		if more != "" {

@@ -39,8 +39,8 @@ type jobFlags struct {
 func (j *jobFlags) options() []option {
 	return slices.Concat([]option{
 		{"failed", anyFile, &j.failed, nil, "file for the rows that failed"},
-		{"rows", aFile, &j.rows, nil, "only the rows in this file, of --failed or scan"},
-		{"dry-run", perRun, &j.dryRun, nil, "change nothing: count for 30 s, show what the work takes, check permissions; --dry-run=full counts to the end"},
+		{"rows", aFile, &j.rows, nil, "only the rows listed in this file, which --failed or scan wrote"},
+		{"dry-run", perRun, &j.dryRun, nil, "make no changes: count for 30 s, estimate the requests, check permissions; --dry-run=full counts to the end"},
 	}, j.reportFlags.options(progress.Auto, "print the result as JSON"), j.checkpointFlags.options())
 }
 

@@ -25,7 +25,7 @@ type localOptions struct {
 }
 
 func localCommand() *cobra.Command {
-	c := command("local", "Run the function app here, in the place of the Functions host", &localOptions{})
+	c := command("local", "Run the function app here, in place of the Functions host", &localOptions{})
 	c.Flags().Lookup("keys").NoOptDefVal = newKey
 	return c
 }
@@ -36,7 +36,7 @@ func (o *localOptions) options() []option {
 		{"addr", perRun, &o.addr, "127.0.0.1:7071", "where to serve the app; port 0 takes a free one"},
 		{"instances", perRun, &o.instances, 1, "number of handler processes"},
 		{"root", perRun, &o.root, ".", "the app's directory, which has host.json"},
-		{"keys", perRun, &o.keys, nil, "ask callers for a key; see above"},
+		{"keys", perRun, &o.keys, nil, "require a key from callers; see above"},
 		{"verbose", perRun, &o.verbose, nil, "log every invocation"},
 	}
 }

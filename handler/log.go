@@ -65,7 +65,7 @@ func (o *logTailOptions) options() []option {
 	return append(o.logFlags.options("print each event as JSON with its id and time"), []option{
 		{"top", perRun, &o.top, nil, fmt.Sprintf("most events (default %d; with --since, all of them)", usualTop)},
 		{"since", perRun, &o.since, nil, "only events newer than this: a time, a date, how long ago, or an id"},
-		{"follow", perRun, &o.follow, nil, "go on with events as they are appended"},
+		{"follow", perRun, &o.follow, nil, "continue with new events as they are appended"},
 	}...)
 }
 
@@ -73,7 +73,7 @@ func (o *logTailOptions) run(r *call) error {
 	stream := r.args[0]
 	switch {
 	case o.follow && o.since != "" && o.top > 0:
-		return usagef("--follow begins with the --top newest or with all --since; give one of them")
+		return usagef("--follow begins either with the --top newest events or at --since; give one of the two")
 	case o.follow && o.top > logtail.MaxTop:
 		return usagef("--top is %d, want at most %d with --follow", o.top, logtail.MaxTop)
 	}

@@ -165,7 +165,7 @@ func rootCommand() *cobra.Command {
 	addGlobals(root)
 	root.AddCommand(
 		scanCommand(),
-		copyPlaces("copy FROM TO", "Copy a table, across accounts too"),
+		copyPlaces("copy FROM TO", "Copy a table, also between accounts"),
 		copyPlaces("export TABLE PLACE", "Write a table to files, as a backup", "mode", "failed", "rows", "dry-run", "types"),
 		copyPlaces("import PLACE TABLE", "Write files of rows to a table", "compress", "with-timestamp", "since", "since-overlap", "state"),
 		command("verify FROM TO", "Compare two tables, or exports, row by row", &verifyOptions{}),
@@ -176,9 +176,9 @@ func rootCommand() *cobra.Command {
 		command("delete TABLE", "Delete rows by range and filter", &deleteOptions{}),
 		tablesCommand(), scansCommand(), catalogCommand(), logCommand(),
 		localCommand(),
-		command("doctor", "Tell what works and what is missing", &doctorOptions{}),
+		command("doctor", "Check the setup and report problems", &doctorOptions{}),
 		command("emulator", "Serve Table, Queue and Blob storage from memory", &emulatorOptions{}),
-		command("demo", "Copy real rows through the function app, on this machine alone", &demoOptions{}),
+		command("demo", "Copy real rows through the function app, only on this machine", &demoOptions{}),
 		command("version", "Print the program's version", &versionOptions{}),
 		manCommand())
 	addHelp(root)

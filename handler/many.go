@@ -72,7 +72,7 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 		return job.Hint(usagef("%v: the source and the destination are both %s", p.Choice, to.Address()), "--to-connection names another account, and --to other places, such as backup/")
 	}
 	if !t.Compares && t.From.Account == nil && to.Account != nil && !p.toConnection.or(&p.connection).given() && r.point.File == nil {
-		return job.Hint(usagef("--to-connection is missing: rows of many tables are written only where the command says"), "it takes the name of a setting, such as AzureWebJobsStorage; with it, --dry-run shows which tables are there")
+		return job.Hint(usagef("--to-connection is missing: many tables are written only to a connection that the command names"), "it takes the name of a setting, such as AzureWebJobsStorage; with it, --dry-run shows which tables are there")
 	}
 	if err := fits(r, t.From.Kind, to.Kind); err != nil {
 		return err

@@ -91,13 +91,13 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 			return nil, usagef("--rename is %q, want A=B, the names of a property before and after; --map changes keys", pair)
 		}
 		if _, twice := o.Rename[from]; twice || slices.Contains(f.drop, from) || slices.Contains(slices.Collect(maps.Values(o.Rename)), to) {
-			return nil, usagef("--rename %s: each property goes to one place, and no two to the same", pair)
+			return nil, usagef("--rename %s: give each property one new name, and no two the same", pair)
 		}
 		o.Rename[from] = to
 	}
 	for _, name := range f.drop {
 		if !isProperty(name) {
-			return nil, usagef("--drop has %q, which is no property's name", name)
+			return nil, usagef("--drop has %q, which is not a property name", name)
 		}
 	}
 	if !f.given() {
@@ -105,7 +105,7 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 	}
 	m, err := rowmap.New(o)
 	if err != nil {
-		return nil, job.Hint(usagef("--map %w", err), "jq's manual tells of programs; --dry-run shows what one does")
+		return nil, job.Hint(usagef("--map %w", err), "see jq's manual; --dry-run shows what a program does")
 	}
 	return m, nil
 }
@@ -205,8 +205,8 @@ type csvFlags struct {
 
 func (f *csvFlags) options() []option {
 	return []option{
-		{"types", fixed, &f.types, nil, "Name:Edm.Int32,…: types of columns of CSV that have none beside them"},
-		{"delimiter", fixed, &f.delimiter, ",", "what stands between the cells of CSV"},
+		{"types", fixed, &f.types, nil, "Name:Edm.Int32,…: types of CSV columns that have no column of types"},
+		{"delimiter", fixed, &f.delimiter, ",", "delimiter between the cells of CSV"},
 	}
 }
 
@@ -227,7 +227,7 @@ func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 	case err != nil:
 		return place.CSV{}, err
 	case !load.IsCSV(path) && (len(f.types) > 0 || f.delimiter != ","):
-		return place.CSV{}, usagef("--types and --delimiter are about CSV, and the file has none: its name would end with .csv")
+		return place.CSV{}, usagef("--types and --delimiter are for CSV, but the file's name does not end with .csv")
 	}
 	form.Mixed = func(text string) { r.Meter.Print("types", text) }
 	return *form, nil

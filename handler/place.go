@@ -67,7 +67,7 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 	var inAccount string
 	if !place.IsURL(at.path) {
 		if inAccount = at.path[len(place.InAccount):]; at.sas != "" {
-			return nil, usagef("--%s %s: a SAS, and all else behind a question mark, needs a URL: https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX?SAS", flag, at.path)
+			return nil, usagef("--%s %s: a SAS, and anything else after a question mark, needs a URL: https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX?SAS", flag, at.path)
 		}
 		a, err := f.openAccount(r, in)
 		if err != nil {
@@ -90,7 +90,7 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 		switch {
 		case own == known:
 		case in.given():
-			return nil, usagef("--%s does not fit --%s %s: its SAS, or another account, signs in", in.flag, flag, at.path)
+			return nil, usagef("--%s does not fit --%s %s, whose URL has a SAS or names another account", in.flag, flag, at.path)
 		default:
 			name = ""
 		}
@@ -157,15 +157,15 @@ func (p *pairFlags) namesBoth(table bool) error {
 	if !inAccount || !p.fromConnection.given() || p.toConnection.or(&p.connection).given() {
 		return nil
 	}
-	return job.Hint(usagef("--to-connection is missing: who names the source's connection names the destination's, too"), "--connection names both at once; "+storage.HostConnection+" is the default of both")
+	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection gives both at once; "+storage.HostConnection+" is the default of both")
 }
 
 // besideAccounts returns the connections that do not fit the two places, because these are not in an account.
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{
-		{"from-connection", fromFiles, "it is about a source in an account"},
-		{"to-connection", toFiles, "it is about a destination in an account"},
+		{"from-connection", fromFiles, "it is for a source in an account"},
+		{"to-connection", toFiles, "it is for a destination in an account"},
 		{"connection", fromFiles && toFiles, "neither is in an account"},
 	}
 }
@@ -212,7 +212,7 @@ func mayTakeRows(r *call, flag string, to *storage.Table) error {
 		is, err = ledger.Is(r.ctx, to)
 	}
 	if is {
-		return job.Hint(usagef("--%s: in table %s an app keeps its scans: rows from elsewhere would change what it has done", flag, to.Name()), "name another table")
+		return job.Hint(usagef("--%s: an app keeps its scans in table %s, and other rows there would corrupt them", flag, to.Name()), "name another table")
 	}
 	if err != nil {
 		err = fmt.Errorf("check the destination: %w", err)

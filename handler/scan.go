@@ -42,14 +42,14 @@ func (o *scanOptions) options() []option {
 	names := strings.Join(strategy.Names, ", ")
 	return slices.Concat(o.sourceFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
 		o.choosing(),
-		{"json", perRun, &o.json, nil, "all that is on stderr as JSON, and a summary as its last line"},
+		{"json", perRun, &o.json, nil, "messages and progress on stderr as JSON, with a summary as the last line"},
 		choose("format", perRun, &o.format, "jsonl or csv", "jsonl or csv; the command count counts rows", "jsonl", "csv"),
 		{"dry-run", perRun, &o.dryRun, nil, "with --map, --rename or --drop: show 20 rows before and after"},
 		{"keys-only", perRun, &o.keysOnly, nil, "only PartitionKey and RowKey"},
 		choose("strategy", perRun, &o.strategy, "how the rows are split into ranges: "+names, "one of "+names, strategy.Names...),
-		{"segment-size", perRun, &o.segment, storage.PageRows, "rows a query, 1 to 1000"},
-		{"limit", perRun, &o.limit, nil, "only so many rows, the first ones"},
-		{"stats", perRun, &o.stats, nil, "print a line of figures on stderr at the end; --stats=queries prints one a query, too"},
+		{"segment-size", perRun, &o.segment, storage.PageRows, "rows per query, 1 to 1000"},
+		{"limit", perRun, &o.limit, nil, "print at most this many rows, the first ones"},
+		{"stats", perRun, &o.stats, nil, "print a line of figures on stderr at the end; --stats=queries also prints one for each query"},
 	})
 }
 

@@ -27,7 +27,7 @@ import (
 )
 
 func scansCommand() *cobra.Command {
-	return group("scans", "Look at the scans of a function app, start, cancel and retry them",
+	return group("scans", "Show, start, cancel and retry the scans of a function app",
 		command("list", "List scans", &scansListOptions{}),
 		command("show ID", "Show how far a scan is: rows, rate, time left, cost", &scanDetail[status.Status]{answer: "GET /api/scans/{id}", get: (*engine.Engine).Status, show: printStatus}),
 		command("ranges ID", "List the ranges of keys that are done, pending and failed", &scanDetail[status.Ranges]{answer: "GET /api/scans/{id}/ranges", get: (*engine.Engine).Ranges, show: printRanges}),
@@ -100,12 +100,12 @@ type scansListOptions struct {
 
 func (o *scansListOptions) options() []option {
 	return append(o.scansFlags.options("GET /api/scans"), []option{
-		{"top", perRun, &o.top, 20, "how many"},
+		{"top", perRun, &o.top, 20, "how many scans to list"},
 		{"state", perRun, &o.state, nil, "only scans that are running, succeeded, failed or canceled"},
 		{"action", perRun, &o.Action, nil, "only scans with this action: copy, count, keys, enqueue, delete or verify"},
-		{"table", perRun, &o.ListQuery.Table, nil, "only scans of or to this table"},
+		{"table", perRun, &o.ListQuery.Table, nil, "only scans from or to this table"},
 		{"name", perRun, &o.Name, nil, "only scans whose name has this text, in any case"},
-		{"since", perRun, &o.since, nil, "only scans started since a time, a date, or for so long, such as 24h"},
+		{"since", perRun, &o.since, nil, "only scans started since a time or a date, or within a duration such as 24h"},
 	}...)
 }
 
@@ -127,7 +127,7 @@ func (o *scansListOptions) run(r *call) error {
 		q.Since, _ = logtail.ParseTime(o.since, now) // it was parsed above without an error
 	}
 	l := newListing(r.Out, o.json)
-	l.head("ID", "STATE", "WHAT IS DONE", "BEGAN", "ROWS", "RATE", "NAME", "CAUSE")
+	l.head("ID", "STATE", "ACTION", "BEGAN", "ROWS", "RATE", "NAME", "CAUSE")
 	for most := int(o.top); ; {
 		q.Top = most
 		page, err := e.List(r.ctx, q)
@@ -200,7 +200,7 @@ func (o *scansFailedOptions) run(r *call) error {
 			}
 		}
 		if cursor = page.Cursor; cursor == "" && page.Kept < page.Total {
-			r.Meter.Print("warning", fmt.Sprintf("%d rows failed, and the scan has kept %d of them", page.Total, page.Kept))
+			r.Meter.Print("warning", fmt.Sprintf("%d rows failed, but the scan has recorded only %d of them", page.Total, page.Kept))
 		}
 	}
 	return nil
@@ -298,7 +298,7 @@ func printRanges(w io.Writer, r status.Ranges) {
 		fmt.Fprintf(w, "%s\t%d rows\tfrom %s\tto %s\n", x.State, x.Rows, place(x.From, "the start"), place(x.To, "the end"))
 	}
 	if r.Sampled {
-		fmt.Fprintln(w, "Some ranges that are shown as done are pending: too many are pending to be read.")
+		fmt.Fprintln(w, "Some ranges shown as done are in fact pending, because too many are pending to read them all.")
 	}
 }
 

@@ -47,7 +47,7 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	}
 	t := e.Options.Own.Table(f.table)
 	if _, err := t.Query(r.ctx, storage.Query{Top: 1, Select: []string{}}); err != nil {
-		return nil, f.refused("nothing is changed", err)
+		return nil, f.refused("nothing was changed", err)
 	}
 	r.announceChanges(t.Address())
 	return e, nil
@@ -64,7 +64,7 @@ func (f *appFlags) refused(what string, err error) error {
 // send sends a request to the app, and returns the id in its answer. again is the error's hint if the app does not answer.
 func (f *appFlags) send(r *call, method, path string, body []byte, again string) (string, error) {
 	if f.connection.given() || f.table != "" || f.patience != storage.DefaultPatience {
-		return "", usagef("--url takes the place of --connection, --state-table and --patience; leave them out")
+		return "", usagef("--url replaces --connection, --state-table and --patience; leave them out")
 	}
 	site := health.Site{URL: f.url, Key: environment().Get(keySetting), Web: http.DefaultClient}
 	host, err := site.Host()
@@ -107,7 +107,7 @@ func judgeAnswer(host string, status int, site health.Site, answer []byte) (stri
 	case status == http.StatusAccepted && err == nil && ledger.ScanID(reply.ID).Valid():
 		return reply.ID, nil
 	case status == http.StatusUnauthorized || status == http.StatusForbidden && reply.Errors == nil:
-		refusal := "wants a key"
+		refusal := "needs a key"
 		if site.Key != "" {
 			refusal = "refuses the key"
 		}
@@ -147,7 +147,7 @@ func (o *scansStartOptions) run(r *call) error {
 	id, err := e.RequestCheckedStart(r.ctx, request)
 	if err != nil {
 		if err = o.refused("start a scan", err); id != "" && !errors.As(err, new(job.Hinted)) {
-			err = job.Hint(err, "the app may start the scan all the same; tablesweep scans show "+string(id)+" shows whether it does")
+			err = job.Hint(err, "the app may still start the scan; tablesweep scans show "+string(id)+" shows whether it does")
 		}
 		return err
 	}
@@ -184,7 +184,7 @@ func requestIn(r *call, name string) (body []byte, request scans.Request, err er
 type scansCancelOptions struct{ appFlags }
 
 // repeat is the hint for a call that is safe to repeat.
-const repeat = "run it again; a second time does no harm"
+const repeat = "run it again; repeating it does no harm"
 
 func (o *scansCancelOptions) run(r *call) error {
 	id := r.args[0]
@@ -235,6 +235,6 @@ func (o *scansRetryOptions) run(r *call) error {
 	if err := e.RequestRetry(r.ctx, ledger.ScanID(id), o.failed); err != nil {
 		return o.refused("retry scan "+id, err)
 	}
-	r.Meter.Print("requested", "the app retries the scan within a minute, unless it runs already; tablesweep scans show "+id+" shows how far it is")
+	r.Meter.Print("requested", "the app retries the scan within a minute, unless it is already running; tablesweep scans show "+id+" shows how far it is")
 	return nil
 }

@@ -160,13 +160,13 @@ func TestScansChange(t *testing.T) {
 	}
 	u := newAppUser(t, connection)
 	u.where = []string{"--url", a.url}
-	u.fails(exitFailed, "wants a key: set "+keySetting, "cancel", noScan)
+	u.fails(exitFailed, "needs a key: set "+keySetting, "cancel", noScan)
 	u.env = append(u.env, keySetting+"=WRONGkey12345678")
 	u.fails(exitFailed, "refuses the key: set "+keySetting, "retry", noScan)
 	if _, told := u.change(exitFailed, "cancel", noScan); strings.Contains(told, "WRONGkey") {
 		t.Error(told)
 	}
-	u.fails(exitUsage, "--url takes the place of --connection", "cancel", noScan, "--connection", "AzureWebJobsStorage")
+	u.fails(exitUsage, "--url replaces --connection", "cancel", noScan, "--connection", "AzureWebJobsStorage")
 	for _, address := range []string{"http://example.org", "https://example.org?code=SECRETkey", "example.org"} {
 		u.where = []string{"--url", address}
 		if _, told := u.change(exitUsage, "cancel", noScan); !strings.Contains(told, "--url must be of the form https://APP.azurewebsites.net, without a key") || strings.Contains(told, "SECRETkey") {
@@ -179,7 +179,7 @@ func TestScansChange(t *testing.T) {
 	}))
 	defer away.Close()
 	u.where = []string{"--url", away.URL}
-	u.fails(exitFailed, "answers 503: its storage is away\ntablesweep: hint: run it again; a second time does no harm\n", "cancel", noScan)
+	u.fails(exitFailed, "answers 503: its storage is away\ntablesweep: hint: run it again; repeating it does no harm\n", "cancel", noScan)
 	proof.Must(t, os.WriteFile(filepath.Join(u.dir, "count.json"), []byte(countOrders), 0o600))
 	u.fails(exitFailed, "answers 503: its storage is away\ntablesweep: hint: the app may have started the scan; ", "start", "count.json")
 	u.where = []string{"--url", "http://127.0.0.1:1"}
@@ -211,7 +211,7 @@ func TestCancelWhileStorageIsAway(t *testing.T) {
 		told  string
 		state ledger.State
 	}{
-		"reset-before p=1 on=query table=tablesweep": {"nothing is changed: ", ledger.Running},
+		"reset-before p=1 on=query table=tablesweep": {"nothing was changed: ", ledger.Running},
 		"reset-before p=1 on=merge table=tablesweep": {"cancel scan ", ledger.Running},
 		"reset-after p=1 on=merge table=tablesweep":  {"cancel scan ", ledger.Canceled}, // only the answer is lost
 	} {

@@ -30,19 +30,19 @@ func (o *syncOptions) options() []option {
 		o.yesFlag.options(), []option{
 			{"delete-extra", perRun, &o.deleteExtra, nil, "delete rows that only the destination has"},
 			{"max-deletes", perRun, &o.maxDeletes, int64(-1), "refuse to delete more rows than this"},
-			{"dry-run", perRun, &o.dryRun, nil, "compare, say what would be done, and change nothing"},
+			{"dry-run", perRun, &o.dryRun, nil, "compare, show what would be done, and make no changes"},
 		})
 }
 
 // check returns an error if the flags do not fit the places, or if the sync needs a confirmation and stdin is not a terminal.
 func (o *syncOptions) check(r *call, from, to place.Kind) error {
 	if from == place.KindFile || from == place.KindStream {
-		return usagef("--from %s is %v, and sync reads it in order; import it into a table first", o.from.path, from)
+		return usagef("--from %s is %v, but sync needs rows in order; import it into a table first", o.from.path, from)
 	}
 	if to != place.KindTable {
-		return usagef("--to %s is %v, and sync changes only tables; export writes files", o.to.path, to)
+		return usagef("--to %s is %v, but sync changes only tables; export writes files", o.to.path, to)
 	}
-	if err := o.conflicts(r, append(o.besideAccounts(from, to), conflict{"max-deletes", !o.deleteExtra, "it is about --delete-extra, which is not given"})); err != nil {
+	if err := o.conflicts(r, append(o.besideAccounts(from, to), conflict{"max-deletes", !o.deleteExtra, "it is for --delete-extra, which is not given"})); err != nil {
 		return err
 	}
 	if err := o.keepsFor(o.Filter); err != nil {
@@ -241,15 +241,15 @@ func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) er
 func (o *syncOptions) ended(plan job.SyncPlan, done job.SyncResult) error {
 	switch {
 	case done.Failed > 0:
-		return job.Hint(failedRows(done.Failed), "remove the cause, and run it again; nothing is deleted before")
+		return job.Hint(failedRows(done.Failed), "remove the cause, and run it again; no row is deleted until all are copied")
 	case done.Differences() == 0:
 		return nil
 	case done.Extra > 0 && !o.deleteExtra:
 		return job.Hint(job.ErrDifferent, "--delete-extra deletes the rows that only the destination has")
 	case o.program != "" && o.Filter != "":
-		return job.Hint(job.ErrDifferent, "--filter chooses the source's rows before --map, and the destination's rows as they are; the map must keep the properties that it compares")
+		return job.Hint(job.ErrDifferent, "--filter chooses the source's rows before --map, and the destination's rows as they are; the map must not change the properties that the filter compares")
 	case plan.Leave > 0:
-		return job.Hint(job.ErrDifferent, "the source has the keys of extra rows, but --filter leaves out its rows; sync without --filter")
+		return job.Hint(job.ErrDifferent, "the source also has the keys of the extra rows, but --filter leaves out its rows; sync without --filter")
 	}
-	return job.Hint(job.ErrDifferent, "somebody writes to them; run it again")
+	return job.Hint(job.ErrDifferent, "somebody is writing to the places; run it again")
 }

@@ -27,7 +27,7 @@ func (o *verifyOptions) options() []option {
 	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(),
 		o.reportFlags.options(progress.Auto, "print differences and result as JSON, one object a line"), o.checkpointFlags.options(), []option{
 			o.choosing(),
-			{"allow-extra", fixed, &o.allowExtra, nil, "rows that only the destination has are no difference"},
+			{"allow-extra", fixed, &o.allowExtra, nil, "don't count rows that only the destination has as differences"},
 			{"list", fixed, &o.list, verify.DefaultList, "differences to list, 1 to 1000000; all are counted"},
 		})
 }
@@ -93,7 +93,7 @@ func (o *verifyOptions) check(r *call, from, to place.Kind) error {
 		kind       place.Kind
 	}{{"from", o.from.path, from}, {"to", o.to.path, to}} {
 		if p.kind != place.KindTable && p.kind != place.KindExport {
-			return usagef("--%s %s is %v, and verify reads both places in order; import it into a table first", p.flag, p.path, p.kind)
+			return usagef("--%s %s is %v, but verify needs rows in order; import it into a table first", p.flag, p.path, p.kind)
 		}
 	}
 	return o.conflicts(r, o.besideAccounts(from, to))
@@ -136,7 +136,7 @@ func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 		}
 	}
 	if more := found.Differences() - int64(len(found.List)); more > 0 && !p.json {
-		fmt.Fprintf(out, "%s behind these in key order\n", progress.Plural(more, "more difference"))
+		fmt.Fprintf(out, "%s after these in key order\n", progress.Plural(more, "more difference"))
 	}
 	return out.Flush()
 }
